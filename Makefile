@@ -1,0 +1,70 @@
+# `make demo` and `make test` do all set-up on a fresh machine. Everything lands in .venv/ and target/.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+AGENT := python/virtlab/_bin/virtlab-agent
+TRIPLE := $(shell uname -m)-unknown-linux-gnu
+PY_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+
+.PHONY: help demo test setup check-tools native agent lint unit rust-test bench wheel clean lock
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
+
+demo: setup  ## set up, run the quick switched-network study, show verdicts and the report's path
+	$(BIN)/virtlab run experiments/switched-network/quick.yaml --fresh-name
+
+test: setup rust-test unit  ## set up and run all tests
+
+setup: check-tools $(VENV)/.installed agent native  ## environment, agent, extension module
+
+check-tools:
+	@$(PYTHON) tools/check_tools.py
+
+$(VENV)/.installed: requirements-dev.lock
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	touch $@
+
+agent: $(AGENT)
+
+$(AGENT): $(PY_SOURCES)
+	RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --release -q --target $(TRIPLE) -p virtlab-agent
+	mkdir -p $(@D)
+	install -m 755 target/$(TRIPLE)/release/virtlab-agent $@.new
+	mv $@.new $@
+
+native: $(VENV)/.native
+
+$(VENV)/.native: $(PY_SOURCES) pyproject.toml $(VENV)/.installed
+	VIRTUAL_ENV=$(abspath $(VENV)) PATH=$(abspath $(BIN)):$$PATH $(BIN)/maturin develop -q --release --locked
+	touch $@
+
+rust-test:
+	cargo test --locked --workspace --exclude virtlab-py -q
+
+unit:
+	$(BIN)/python -m pytest
+
+lint: setup  ## ruff, mypy, import rules, clippy, rustfmt
+	$(BIN)/ruff format --check python tests benches
+	$(BIN)/ruff check python tests benches
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -q -- -D warnings
+
+bench: setup  ## figures as JSON lines, each with the ratio to a peer run in the same call
+	$(BIN)/python benches/run.py
+
+wheel: agent $(VENV)/.installed  ## a wheel in dist/, agent inside
+	$(BIN)/maturin build --release --locked -o dist
+
+lock:  ## pin every dependency again
+	$(BIN)/pip-compile -q --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-annotate --strip-extras --generate-hashes -o requirements.lock pyproject.toml
+	$(BIN)/python tools/lock_dev.py
+
+clean:  ## everything that was built
+	rm -rf $(VENV) target dist python/virtlab/_bin

@@ -1,0 +1,1 @@
+"""The tongue of the agent, typed: frames in, records out; no I/O."""

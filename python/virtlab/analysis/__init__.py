@@ -1,0 +1,1 @@
+"""Samples to run-level values, claims and verdicts."""

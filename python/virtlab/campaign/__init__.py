@@ -1,0 +1,1 @@
+"""Which runs, in what order, how often, until how precise."""

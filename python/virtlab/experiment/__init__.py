@@ -1,0 +1,1 @@
+"""What a person asks for: the file, typed and checked."""

@@ -1,0 +1,1 @@
+"""Every metric: unit, better direction, definition, source."""

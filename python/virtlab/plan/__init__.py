@@ -1,0 +1,51 @@
+"""The nouns: what an experiment becomes (`Plan`), who plays it (`Backend`, `Session`), and what comes back.
+
+A Plan is intent. It holds no command, path, process or measured fact; each arm lowers it in its own way.
+Maps are by name, times in ns, rates in bit/s, sizes in bytes.
+"""
+
+from virtlab.plan.backend import (
+    Access,
+    Backend,
+    Capabilities,
+    Columns,
+    Event,
+    Mark,
+    Observer,
+    Outcome,
+    Realised,
+    RealisedObject,
+    Refusal,
+    Session,
+    Sink,
+    Trial,
+)
+from virtlab.plan.blocks import BLOCKS, BlockSchema
+from virtlab.plan.model import (
+    Action,
+    Collect,
+    Guest,
+    Host,
+    Limits,
+    Link,
+    LinkQueues,
+    Plan,
+    Queue,
+    Role,
+    Route,
+    SeriesRequest,
+    Switch,
+    Trigger,
+    Vnic,
+    Vswitch,
+    Wait,
+    Window,
+    World,
+)
+
+__all__ = [
+    "BLOCKS", "Access", "Action", "Backend", "BlockSchema", "Capabilities", "Collect", "Columns", "Event", "Guest",
+    "Host", "Limits", "Link", "LinkQueues", "Mark", "Observer", "Outcome", "Plan", "Queue", "Realised",
+    "RealisedObject", "Refusal", "Role", "Route", "SeriesRequest", "Session", "Sink", "Switch", "Trial", "Trigger",
+    "Vnic", "Vswitch", "Wait", "Window", "World",
+]  # fmt: skip

@@ -1,0 +1,255 @@
+"""The Plan: one design point and repetition, as canonical JSON with a schema version.
+
+Identity is the hash of that JSON, so equal intent has equal identity on every machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+SCHEMA = "virtlab.plan/1"
+Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$", max_length=64)]
+
+
+class Noun(BaseModel):
+    """Frozen; an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, serialize_by_alias=True)
+
+
+class Host(Noun):
+    """A machine in the experiment; `at` says where it is realised."""
+
+    at: str = "local"
+
+
+class Vnic(Noun):
+    """A guest's network port: attached to a virtual switch, or (no virtual switch) the host's uplink itself."""
+
+    vswitch: str | None = None
+    uplink: str | None = None
+    mac: str
+    ip: tuple[str, ...] = ()  # interface addresses with prefix length, v4 and v6
+    mtu_bytes: int = 1500
+    offloads: Literal["off", "default"] = "off"
+    pushback_bit_per_s: int | None = None  # rate at which the port itself holds back its sender; None = it does not
+
+    @model_validator(mode="after")
+    def _one_attachment(self) -> Self:
+        if (self.vswitch is None) == (self.uplink is None):
+            raise ValueError("a vNIC stands on a vswitch or is an uplink, exactly one of them")
+        return self
+
+
+class Guest(Noun):
+    """What is run on a host. `native` is the host itself, without guest or virtual switch."""
+
+    platform: str
+    host: str
+    vnics: dict[Name, Vnic]
+    forwards: bool = False  # a router
+    cpu_quota_ratio: float | None = None  # share of one CPU; None = unlimited
+    memory_bytes: int | None = None
+    idle: Literal["sleep", "poll"] = "sleep"
+
+
+class Vswitch(Noun):
+    """A virtual switch inside a host, with the host's physical ports (uplinks) it owns."""
+
+    kind: str
+    host: str
+    uplinks: tuple[str, ...] = ()
+    parameters: dict[str, Any] = {}
+
+
+class Switch(Noun):
+    """A physical store-and-forward switch; its ports are the ends `NAME.*` of links."""
+
+    processing_ns: int = 0
+
+
+class Queue(Noun):
+    """The queue discipline in front of one link direction or port."""
+
+    kind: str = "fifo"
+    by: Literal["auto", "kernel", "virtlab"] = "auto"
+    limit_packets: int | None = None
+    limit_bytes: int | None = None
+    parameters: dict[str, Any] = {}
+
+
+class LinkQueues(Noun):
+    """One queue per direction: `ab` in front of ends[0] -> ends[1]."""
+
+    ab: Queue = Queue(limit_packets=100)
+    ba: Queue = Queue(limit_packets=100)
+
+
+class Link(Noun):
+    """A cable between two physical ports: uplinks (`h1.up`) or switch ports (`s1.p1`). Full duplex."""
+
+    ends: tuple[str, str]
+    rate_bit_per_s: int
+    propagation_ns: int = 0
+    realise: Literal["auto", "netem", "soft_switch", "shaping"] = "auto"
+    queue: LinkQueues = LinkQueues()
+
+
+class Route(Noun):
+    """A static route of a guest."""
+
+    to: str  # network with prefix length
+    via: str  # next hop address
+    vnic: str
+
+
+class World(Noun):
+    """Everything that is built."""
+
+    hosts: dict[Name, Host]
+    guests: dict[Name, Guest]
+    vswitches: dict[Name, Vswitch] = {}
+    switches: dict[Name, Switch] = {}
+    links: dict[Name, Link] = {}
+    routes: dict[Name, tuple[Route, ...]] = {}  # by guest
+    arp: Literal["static", "live"] = "static"
+    ipv6_noise: bool = False
+    spin: Literal["auto", "always", "never"] = "auto"
+    pools: dict[Name, dict[str, Any]] = {}
+    services: dict[Name, dict[str, Any]] = {}
+
+
+class Role(Noun):
+    """A named workload instance. Keys beyond these are the workload's parameters, checked by its catalogue entry."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True, serialize_by_alias=True)
+
+    workload: str
+    from_: str | None = Field(default=None, alias="from")
+    to: str | None = None
+    tunable: tuple[str, ...] = ()
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The workload's own parameters, by their Plan names."""
+        return dict(self.model_extra or {})
+
+
+class Trigger(Noun):
+    """When an action begins: after an event (`ACTION.EVENT`) plus a time, or after any or all of several."""
+
+    event: str | None = None
+    plus_ns: int = 0
+    any: tuple[str, ...] = ()
+    all: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _one_condition(self) -> Self:
+        if sum((self.event is not None, bool(self.any), bool(self.all))) != 1:
+            raise ValueError("a trigger names exactly one of event, any, all")
+        return self
+
+
+class Wait(Noun):
+    """What a waiting action polls until it holds."""
+
+    call: str | None = None
+    series: str | None = None
+    op: Literal["<", "<=", ">=", ">", "=="] | None = None
+    value: float | None = None
+    every_ns: int = 200_000_000
+
+
+class Action(Noun):
+    """One step of the timeline. Its events are `ID.started`, `.done`, `.finished`, `.failed`, `.timeout`, ..."""
+
+    id: Name
+    do: Literal["start", "stop", "run", "set", "migrate", "call", "exec", "wait"]
+    after: Trigger | None = None  # None: at the beginning of the run
+    role: str | None = None
+    guest: str | None = None
+    service: str | None = None
+    to: str | None = None
+    mode: str | None = None
+    op: str | None = None
+    args: dict[str, Any] = {}
+    argv: tuple[str, ...] = ()
+    for_ns: int | None = None
+    until: Wait | None = None
+    max_bandwidth_byte_per_s: int | None = None
+    downtime_limit_ns: int | None = None
+    timeout_ns: int | None = None
+    on_timeout: Literal["fail", "cancel", "censor"] | None = None
+
+    @model_validator(mode="after")
+    def _waits_end(self) -> Self:
+        if self.until is not None and (self.timeout_ns is None or self.on_timeout is None):
+            raise ValueError(f"action '{self.id}' waits without timeout_ns and on_timeout")
+        return self
+
+
+class Window(Noun):
+    """A named interval between two events, `from` to `to`."""
+
+    from_: str = Field(alias="from")
+    to: str
+
+
+class SeriesRequest(Noun):
+    """A series to sample: `host.cpu`, `guest.cpu`, `qdisc`, `softnet`, ..."""
+
+    source: str
+    every_ns: int
+
+
+class Collect(Noun):
+    """What is kept: sample streams of roles, series, counters at both ends of each window, artefacts."""
+
+    packets: tuple[str, ...] = ()
+    series: tuple[SeriesRequest, ...] = ()
+    counters: tuple[str, ...] = ()
+    artefacts: tuple[str, ...] = ()
+
+
+class Limits(Noun):
+    """Bounds of one run."""
+
+    run_ns: int = 600_000_000_000
+    disk_bytes: int | None = None
+    memory_bytes: int | None = None
+
+
+class Plan(Noun):
+    """One design point and repetition."""
+
+    schema_: Literal["virtlab.plan/1"] = Field(default=SCHEMA, alias="schema")
+    point: dict[str, str] = {}  # factor -> level as the file writes it
+    repetition: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    world: World
+    roles: dict[Name, Role] = {}
+    timeline: tuple[Action, ...] = ()
+    windows: dict[Name, Window] = {}
+    collect: Collect = Collect()
+    limits: Limits = Limits()
+    because: dict[str, str] = {}  # path in the Plan -> path in the file
+
+    def canonical(self) -> str:
+        """The Plan as canonical JSON: defaults left out, keys sorted, no white space."""
+        values = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        values["schema"] = self.schema_
+        return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+    def identity(self) -> str:
+        """Hex SHA-256 of the canonical JSON without `because`, which explains and does not change what is built."""
+        bare = self.model_copy(update={"because": {}})
+        return hashlib.sha256(bare.canonical().encode()).hexdigest()
+
+    @classmethod
+    def parse(cls, text: str | bytes) -> Self:
+        """From JSON text. pydantic's ValidationError when it is no Plan."""
+        return cls.model_validate_json(text)

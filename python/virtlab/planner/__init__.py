@@ -1,0 +1,1 @@
+"""One design point as a Plan; pure."""

@@ -1,0 +1,1 @@
+"""Models calibrated from results, and how far they reach."""

@@ -1,0 +1,1 @@
+"""Period and budget of a virtual machine with hard deadlines inside; thin over Rust."""

@@ -1,0 +1,1 @@
+"""Tables, plots and the page; every figure from results only."""

@@ -1,0 +1,1 @@
+"""The model: plays the same Plan in virtual time."""

@@ -1,0 +1,1 @@
+"""Arrays in, estimates with intervals out; knows no topology."""

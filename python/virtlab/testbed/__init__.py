@@ -1,0 +1,1 @@
+"""Reality: lowers a Plan, has agents apply it, reads it back."""

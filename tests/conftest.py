@@ -1,0 +1,1 @@
+"""What every test may lean on."""

@@ -1,4 +1,46 @@
 //! `virtlab-agent`: leader, probe and soft switch in one static binary.
+//!
+//! Python decides, the agent does. Every role speaks the same framed protocol over a byte stream it is handed as an
+//! open descriptor; none listens on a port.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
-fn main() {}
+mod clock;
+mod leader;
+mod probe;
+mod switch;
+mod transport;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(version, about = "The data plane of virtlab; started by virtlab, not by hand")]
+struct Arguments {
+    #[command(subcommand)]
+    role: Role,
+}
+
+#[derive(Subcommand)]
+enum Role {
+    /// Builds a private world and is its PID 1.
+    Leader(leader::Options),
+    /// Makes and measures traffic inside a guest.
+    Probe(probe::Options),
+    /// Plays the physical switches and links of a testbed on real packets.
+    Switch(switch::Options),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().role {
+        Role::Leader(options) => leader::main(options),
+        Role::Probe(options) => probe::main(options),
+        Role::Switch(options) => switch::main(options),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("virtlab-agent: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

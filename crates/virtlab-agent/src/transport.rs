@@ -1,0 +1,124 @@
+//! Frames over a file descriptor: a reader for one thread, a writer that threads share.
+
+use anyhow::{Context, bail};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::unistd;
+use serde_json::Value;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+use virtlab_wire::frame::{Decoder, Frame, Kind, encode};
+
+/// The receiving side of a control stream.
+#[derive(Debug)]
+pub struct Reader {
+    fd: OwnedFd,
+    decoder: Decoder,
+    chunk: Vec<u8>,
+}
+
+impl Reader {
+    /// Reads frames from `fd`.
+    #[must_use]
+    pub fn new(fd: OwnedFd) -> Self {
+        Self { fd, decoder: Decoder::new(), chunk: vec![0; 64 << 10] }
+    }
+
+    /// The descriptor, to poll it beside others.
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// A frame that is already buffered.
+    pub fn buffered(&mut self) -> Option<Frame> {
+        self.decoder.next_frame()
+    }
+
+    /// Reads what the descriptor has; false at its end.
+    ///
+    /// # Errors
+    /// When the descriptor cannot be read.
+    pub fn fill(&mut self) -> anyhow::Result<bool> {
+        loop {
+            match unistd::read(&self.fd, &mut self.chunk) {
+                Ok(0) | Err(Errno::ECONNRESET) => return Ok(false),
+                Ok(n) => {
+                    self.decoder.feed(&self.chunk[..n]);
+                    return Ok(true);
+                }
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => return Ok(true),
+                Err(error) => return Err(error).context("cannot read the control stream"),
+            }
+        }
+    }
+
+    /// The next frame, waiting for it; `None` at the end of the stream.
+    ///
+    /// # Errors
+    /// When the descriptor cannot be read.
+    pub fn next_frame(&mut self) -> anyhow::Result<Option<Frame>> {
+        loop {
+            if let Some(frame) = self.decoder.next_frame() {
+                return Ok(Some(frame));
+            }
+            if !self.fill()? {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// The sending side of a control stream; clones share it, and a frame is never interleaved with another.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    fd: Arc<Mutex<OwnedFd>>,
+}
+
+impl Writer {
+    /// Writes frames to `fd`.
+    #[must_use]
+    pub fn new(fd: OwnedFd) -> Self {
+        Self { fd: Arc::new(Mutex::new(fd)) }
+    }
+
+    /// Sends one frame on a channel.
+    ///
+    /// # Errors
+    /// When the body is too long or the peer is gone.
+    pub fn send(&self, channel: u16, kind: Kind, body: &[u8]) -> anyhow::Result<()> {
+        let mut bytes = Vec::new();
+        encode(channel, kind, body, &mut bytes)?;
+        let fd = self.fd.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut rest = bytes.as_slice();
+        while !rest.is_empty() {
+            match unistd::write(fd.as_fd(), rest) {
+                Ok(0) => bail!("the control stream takes no more bytes"),
+                Ok(n) => rest = &rest[n..],
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => {
+                    poll(&mut [PollFd::new(fd.as_fd(), PollFlags::POLLOUT)], PollTimeout::NONE)?;
+                }
+                Err(error) => return Err(error).context("cannot write the control stream"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends one JSON message to the peer itself.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub fn message(&self, message: &Value) -> anyhow::Result<()> {
+        self.send(0, Kind::Control, message.to_string().as_bytes())
+    }
+
+    /// Sends one columnar block to the peer itself.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub fn block(&self, body: &[u8]) -> anyhow::Result<()> {
+        self.send(0, Kind::Block, body)
+    }
+}

@@ -1,0 +1,90 @@
+"""The `virtlab` command: one file per command, imported only when it is called.
+
+`virtlab --help` therefore costs no more than this table. Errors end here: one line, and the exit code of their kind.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+import typer
+from typer.core import TyperGroup
+
+from virtlab import __version__
+from virtlab.errors import VirtlabError
+
+COMMANDS: dict[str, str] = {
+    "init": "write a study to start from",
+    "check": "find every mistake of an experiment file",
+    "plan": "show the runs, their order, time and disk; one point's Plan and Steps",
+    "run": "run an experiment, or go on where it was",
+    "report": "write the report of a dataset again",
+    "export": "samples and values as CSV, JSON or Parquet",
+    "schema": "the JSON Schema of experiment files",
+    "doctor": "what this machine can and cannot do, with the cure for each",
+    "up": "build a testbed and keep it",
+    "shell": "a shell in a guest of a kept testbed",
+    "exec": "run a command in a guest of a kept testbed",
+    "down": "take a kept testbed down",
+    "rt": "period and budget of a VM with hard deadlines inside",
+}
+
+
+class _Commands(TyperGroup):
+    """Imports a command's file when the command is called; lists all from the table."""
+
+    _listing = False
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        if self._listing:
+            return click.Command(cmd_name, help=COMMANDS[cmd_name])
+        module = importlib.import_module(f"virtlab.cli.{cmd_name}")
+        command = typer.main.get_command(module.app)
+        command.name = cmd_name
+        return command
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self._listing = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._listing = False
+
+
+app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"virtlab {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="print the version"),
+) -> None:
+    """A laboratory for virtualised infrastructure.
+
+    Describe an experiment once, in one file; run it; read what differs and how sure that is.
+    """
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Runs the command line; ends the process with the exit code of what happened."""
+    try:
+        return app(args=arguments, prog_name="virtlab")
+    except VirtlabError as error:
+        typer.echo(f"virtlab: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        typer.echo("virtlab: interrupted; the same command goes on where it was", err=True)
+        sys.exit(130)

@@ -21,7 +21,7 @@ test: setup rust-test unit  ## set up and run all tests
 setup: check-tools $(VENV)/.installed agent native  ## environment, agent, extension module
 
 check-tools:
-	@$(PYTHON) tools/check_tools.py
+	@$(PYTHON) tools/check_tools.py --install
 
 $(VENV)/.installed: requirements-dev.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -39,7 +39,7 @@ $(AGENT): $(PY_SOURCES)
 native: $(VENV)/.native
 
 $(VENV)/.native: $(PY_SOURCES) pyproject.toml $(VENV)/.installed
-	VIRTUAL_ENV=$(abspath $(VENV)) PATH=$(abspath $(BIN)):$$PATH $(BIN)/maturin develop -q --release --locked
+	VIRTUAL_ENV=$(abspath $(VENV)) PATH=$(abspath $(BIN)):$$PATH $(BIN)/maturin develop -q --release --locked >$(VENV)/maturin.log
 	touch $@
 
 rust-test:

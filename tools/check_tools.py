@@ -1,38 +1,104 @@
-"""Are the tools here that building needs? One line with the cure for each that is not."""
+"""Are the tools here that building and testing need?
+
+What is needed and missing is installed when this machine is Debian or Ubuntu and we are root (or sudo asks nothing);
+otherwise it is named, with the cure, and the exit code is 3. What is only useful is named and no error.
+"""
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import re
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 
 RUST = (1, 89)
+PYTHON = (3, 11)
 
 
-def problems() -> list[str]:
-    """Every missing or too old tool, with its cure."""
+@dataclass(frozen=True)
+class Tool:
+    """Something a distribution package brings: how to see that it is here, and what for."""
+
+    package: str
+    program: str
+    purpose: str
+    needed: bool
+
+
+TOOLS = (
+    Tool("gcc", "cc", "links the Rust programs", needed=True),
+    Tool("python3-venv", "", "makes Python environments", needed=True),
+    Tool("iputils-ping", "ping", "is an alternative meter and a cross-check in the tests", needed=False),
+    Tool("iperf3", "iperf3", "is an alternative meter and a cross-check in the tests", needed=False),
+    Tool("sockperf", "sockperf", "is a peer of the benchmarks", needed=False),
+    Tool("iproute2", "ip", "is a peer of the benchmarks and a cross-check in the tests", needed=False),
+)
+
+
+def has(tool: Tool) -> bool:
+    """Whether the tool is on this machine."""
+    if tool.package == "python3-venv":
+        return importlib.util.find_spec("ensurepip") is not None
+    return any(shutil.which(tool.program, path=path) for path in (None, "/usr/sbin:/sbin"))
+
+
+def privilege() -> list[str] | None:
+    """The words before a command that needs root; None when there is no way to be root without asking."""
+    if os.geteuid() == 0:
+        return []
+    if shutil.which("sudo") and subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0:
+        return ["sudo", "-n"]
+    return None
+
+
+def install(missing: list[Tool]) -> None:
+    """Installs distribution packages where that is possible; says what it does."""
+    before = privilege()
+    if before is None or shutil.which("apt-get") is None:
+        return
+    packages = [tool.package for tool in missing]
+    print(f"virtlab: installing {' '.join(packages)}", file=sys.stderr)
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages]):
+        done = subprocess.run([*before, *command], env=environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            print(f"virtlab: {' '.join(command[:2])} failed: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+            return
+
+
+def toolchains() -> list[str]:
+    """What is wrong with Python and Rust, which are never installed unasked."""
     found = []
-    if sys.version_info < (3, 11):
-        found.append(f"Python {sys.version.split()[0]} is too old; install 3.11 or newer and call 'make PYTHON=python3.11 ...'")
+    if sys.version_info < PYTHON:
+        found.append(f"Python {sys.version.split()[0]} is too old; install 3.11 or newer, then 'make PYTHON=python3.11 ...'")
     if shutil.which("cargo") is None:
-        found.append("no Rust toolchain; install it with rustup (https://rustup.rs), 1.89 or newer")
-    else:
-        text = subprocess.run(["cargo", "--version"], capture_output=True, text=True, check=False).stdout
-        match = re.search(r"(\d+)\.(\d+)", text)
-        if not match or (int(match[1]), int(match[2])) < RUST:
-            found.append(f"{text.strip() or 'cargo'} is too old; call 'rustup update stable' for 1.89 or newer")
-    if shutil.which("cc") is None:
-        found.append("no C linker; install gcc (Debian and Ubuntu: apt-get install gcc libc6-dev)")
-    try:
-        import ensurepip  # noqa: F401
-    except ImportError:
-        found.append("Python cannot make environments; install python3-venv (Debian and Ubuntu)")
+        found.append("no Rust toolchain; install 1.89 or newer with rustup (https://rustup.rs), then open a new shell")
+        return found
+    text = subprocess.run(["cargo", "--version"], capture_output=True, text=True, check=False).stdout.strip()
+    match = re.search(r"(\d+)\.(\d+)", text)
+    if not match or (int(match[1]), int(match[2])) < RUST:
+        found.append(f"{text or 'cargo'} is too old; 'rustup update stable' brings 1.89 or newer")
     return found
 
 
-if __name__ == "__main__":
-    missing = problems()
-    for line in missing:
+def main() -> int:
+    """Prints a line per problem; 0 when building can begin."""
+    if "--install" in sys.argv[1:]:
+        missing = [tool for tool in TOOLS if not has(tool)]
+        if missing:
+            install(missing)
+    lacking = [tool for tool in TOOLS if not has(tool)]
+    for tool in lacking:
+        word = "missing" if tool.needed else "not here (optional)"
+        print(f"virtlab: {tool.package} is {word}: it {tool.purpose}; cure: apt-get install {tool.package}", file=sys.stderr)
+    problems = toolchains()
+    for line in problems:
         print(f"virtlab: {line}", file=sys.stderr)
-    sys.exit(3 if missing else 0)
+    return 3 if problems or any(tool.needed for tool in lacking) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -8,7 +8,7 @@ AGENT := python/virtlab/_bin/virtlab-agent
 TRIPLE := $(shell uname -m)-unknown-linux-gnu
 PY_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo test setup check-tools native agent lint unit rust-test bench wheel clean lock
+.PHONY: help demo test setup check-tools native agent lint unit rust-test bench wheel wheel-test clean lock
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -60,7 +60,11 @@ bench: setup  ## figures as JSON lines, each with the ratio to a peer run in the
 	$(BIN)/python benches/run.py
 
 wheel: agent $(VENV)/.installed  ## a wheel in dist/, agent inside
-	$(BIN)/maturin build --release --locked -o dist
+	rm -rf dist
+	$(BIN)/maturin build -q --release --locked --compatibility linux -o dist
+
+wheel-test: wheel  ## install the wheel in an empty environment and use it there
+	$(PYTHON) tools/test_wheel.py dist
 
 lock:  ## pin every dependency again
 	$(BIN)/pip-compile -q --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-annotate --strip-extras --generate-hashes -o requirements.lock pyproject.toml

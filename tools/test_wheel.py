@@ -1,0 +1,45 @@
+"""Installs the wheel of a folder in an empty environment and uses it there: `python test_wheel.py dist`.
+
+Checks that the command works away from the source tree, and that the agent inside is executable and of this machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def main() -> int:
+    """0 when the wheel works; the failing command's error otherwise."""
+    (wheel,) = Path(sys.argv[1]).glob("*.whl")
+    with tempfile.TemporaryDirectory(prefix="virtlab-wheel-") as folder:
+        place = Path(folder)
+        venv.create(place / "venv", with_pip=True)
+        binaries = place / "venv" / "bin"
+        pip = [binaries / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+        subprocess.run([*pip, "--require-hashes", "-r", ROOT / "requirements.lock"], check=True)
+        subprocess.run([*pip, "--no-deps", wheel.resolve()], check=True)
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+
+        def output(*command: str) -> str:
+            done = subprocess.run(command, cwd=place, env=environment, check=True, capture_output=True, text=True)
+            return done.stdout
+
+        version = output(str(binaries / "virtlab"), "--version").strip()
+        agent = output(str(binaries / "python"), "-c", "import virtlab; print(virtlab.__path__[0])").strip() + "/_bin/virtlab-agent"
+        output(agent, "--version")
+        output(str(binaries / "virtlab"), "init", "study")
+        schema = json.loads(output(str(binaries / "virtlab"), "schema"))
+        print(f"wheel {wheel.name}: {version}, agent runs, a study was written, the schema has {len(schema['properties'])} keys")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -5,6 +5,7 @@
 pub mod block;
 pub mod ethernet;
 pub mod frame;
+pub mod fuzzing;
 mod nanos;
 
 pub use nanos::Nanos;

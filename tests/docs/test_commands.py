@@ -1,0 +1,91 @@
+"""Every command in the documentation is run, in the order of its page, in an empty folder beside a copy of the studies.
+
+A block ```console holds lines `$ COMMAND`; other lines are what it prints, for people. A comment before the block says
+what is special: `<!-- exit: 2 -->` (the exit code, 0 unless said), `<!-- file: NAME -->` before a ```yaml block writes the
+block to that file. `make` targets are resolved (`make -n`), since CI runs them itself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+BLOCK = re.compile(r"(?:<!--(?P<note>[^>]*)-->\s*\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A block of a page: a file to write, or commands to run with the exit code they must have."""
+
+    note: str
+    kind: str
+    text: str
+
+    @property
+    def file(self) -> str | None:
+        match = re.search(r"file:\s*(\S+)", self.note)
+        return match[1] if match else None
+
+    @property
+    def exit_code(self) -> int:
+        match = re.search(r"exit:\s*(\d+)", self.note)
+        return int(match[1]) if match else 0
+
+    @property
+    def commands(self) -> list[str]:
+        if self.kind != "console":
+            return []
+        joined = self.text.replace("\\\n", " ")
+        return [line[2:].strip() for line in joined.splitlines() if line.startswith("$ ")]
+
+
+def pieces(page: Path) -> list[Piece]:
+    return [Piece(m["note"] or "", m["kind"], m["text"]) for m in BLOCK.finditer(page.read_text())]
+
+
+def runnable(page: Path) -> bool:
+    return any(piece.commands for piece in pieces(page))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("page", [page for page in PAGES if runnable(page)], ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_commands_of_a_page_do_what_it_says(page: Path, tmp_path: Path) -> None:
+    for folder in ("experiments", "published"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("*.results"))
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "XDG_CONFIG_HOME": str(tmp_path / ".config"),
+        "COLUMNS": "120",
+    }
+    for piece in pieces(page):
+        if piece.file:
+            (tmp_path / piece.file).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / piece.file).write_text(piece.text)
+        for command in piece.commands:
+            where = ROOT if command.startswith("make ") else tmp_path
+            line = re.sub(r"^make ", "make -n ", command)
+            done = subprocess.run(
+                ["bash", "-c", line], cwd=where, env=environment, capture_output=True, text=True, timeout=400, check=False
+            )
+            assert done.returncode == piece.exit_code, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+
+
+def test_commands_are_only_written_where_they_are_run() -> None:
+    """A shell block of another kind would escape the test above."""
+    stray = [
+        f"{page.relative_to(ROOT)}: ```{piece.kind}"
+        for page in PAGES
+        for piece in pieces(page)
+        if piece.kind in {"sh", "bash", "shell"}
+    ]
+    assert stray == []

@@ -1,0 +1,102 @@
+"""Names of plots and tables: stable, readable, known before anything ran.
+
+A name is the slug of a sentence about what is drawn, so an experiment file alone says which plots its report will hold:
+
+| plot | sentence |
+|---|---|
+| interval plot | `ROLE.METRIC.STATISTIC by FACTOR per FACTOR ...` (no factor: `ROLE.METRIC.STATISTIC`) |
+| distribution | `ecdf of ROLE.METRIC` |
+| exemplar runs | `series of ROLE.METRIC` |
+| table of run-level values | `table of ROLE.METRIC` |
+| picture of the world | `topology` |
+
+A factor counts when it has at least two levels among the design points; `per` lists the others in the file's order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+_OTHER = re.compile(r"[^a-z0-9]+")
+
+
+def slug(sentence: str) -> str:
+    """Lower case; every run of characters other than a-z and 0-9 becomes one hyphen.
+
+    >>> slug("probe.rtt.p99 by load per streams switches")
+    'probe-rtt-p99-by-load-per-streams-switches'
+    """
+    return _OTHER.sub("-", sentence.lower()).strip("-")
+
+
+def interval_plot(role: str, metric: str, statistic: str, x: str | None, factors: Sequence[str]) -> str:
+    """The name of an interval plot with factor `x` on its axis.
+
+    >>> interval_plot("probe", "rtt", "mean", "load", ["switches", "load", "streams"])
+    'probe-rtt-mean-by-load-per-switches-streams'
+    >>> interval_plot("probe", "rtt", "mean", None, [])
+    'probe-rtt-mean'
+    """
+    others = [factor for factor in factors if factor != x]
+    by = f" by {x}" if x else ""
+    per = f" per {' '.join(others)}" if others else ""
+    return slug(f"{role}.{metric}.{statistic}{by}{per}")
+
+
+def ecdf_plot(role: str, metric: str) -> str:
+    """The name of the distribution plot of a metric.
+
+    >>> ecdf_plot("probe", "rtt")
+    'ecdf-of-probe-rtt'
+    """
+    return slug(f"ecdf of {role}.{metric}")
+
+
+def series_plot(role: str, metric: str) -> str:
+    """The name of the plot of exemplar runs over time.
+
+    >>> series_plot("host", "cpu")
+    'series-of-host-cpu'
+    """
+    return slug(f"series of {role}.{metric}")
+
+
+def values_table(role: str, metric: str) -> str:
+    """The name of the table of run-level values.
+
+    >>> values_table("bulk", "goodput")
+    'table-of-bulk-goodput'
+    """
+    return slug(f"table of {role}.{metric}")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One metric of one role, before anything ran: its statistics, and whether single samples exist."""
+
+    role: str
+    metric: str
+    statistics: tuple[str, ...]
+    sampled: bool = False
+
+
+def expected_names(measured: Iterable[Measured], factors: Sequence[str]) -> dict[str, str]:
+    """Every plot and table that a report over these metrics and varying factors holds: name -> the sentence behind it.
+
+    >>> sorted(expected_names([Measured("probe", "rtt", ("mean",), sampled=True)], ["load"]))
+    ['ecdf-of-probe-rtt', 'probe-rtt-mean-by-load', 'series-of-probe-rtt', 'table-of-probe-rtt', 'topology']
+    """
+    names = {"topology": "the world of the first design point"}
+    for one in measured:
+        path = f"{one.role}.{one.metric}"
+        for statistic in one.statistics:
+            for x in factors or [None]:
+                name = interval_plot(one.role, one.metric, statistic, x, factors)
+                names[name] = f"{path}.{statistic}" + (f" by {x}" if x else "")
+        names[values_table(one.role, one.metric)] = f"run-level values of {path}"
+        if one.sampled:
+            names[ecdf_plot(one.role, one.metric)] = f"distribution of {path}"
+            names[series_plot(one.role, one.metric)] = f"{path} over time in exemplar runs"
+    return names

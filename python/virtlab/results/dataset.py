@@ -1,0 +1,280 @@
+"""A dataset: the folder of one experiment's results, as ARCHITECTURE.md lays it out.
+
+Many may read it, one process writes it (a lock on `.lock`). Runs appear in it whole or not at all, so reading
+needs no lock and a crash leaves nothing half-done that could be taken for a result.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from virtlab.errors import DatasetError
+from virtlab.results import files, provenance
+from virtlab.results.lock import FileLock, Holder
+from virtlab.results.manifest import MINOR, Manifest
+from virtlab.results.record import NEWER, RunKey, RunRecord
+from virtlab.results.writer import MEMORY_BYTES, PARTIAL, RunWriter
+
+if TYPE_CHECKING:
+    import duckdb
+    from numpy.typing import NDArray
+
+    from virtlab.plan.backend import Status
+    from virtlab.plan.model import Plan
+
+_OWN = frozenset({".lock", "experiment.yaml", "runs", "report"})
+
+
+def now() -> str:
+    """This instant, UTC, ISO 8601 to the second."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def digest(experiment_text: str) -> str:
+    """Hex SHA-256 of an experiment file."""
+    return hashlib.sha256(experiment_text.encode()).hexdigest()
+
+
+class Dataset:
+    """A dataset on disk: `create` or `open` it. A context manager; leaving it gives up the writer's lock."""
+
+    def __init__(self, path: Path, manifest: Manifest, lock: FileLock | None) -> None:
+        self.path = path
+        self.manifest = manifest
+        self._lock = lock
+        self._records: dict[str, RunRecord] = {}
+
+    @classmethod
+    def create(
+        cls,
+        path: Path | str,
+        experiment_text: str,
+        *,
+        name: str,
+        seed: int = 0,
+        backend: str = "testbed",
+        fingerprint: Mapping[str, str] | None = None,
+        anonymise: bool = False,
+    ) -> Self:
+        """A new dataset, open for writing.
+
+        DatasetError when the folder holds anything that is not half of one.
+        """
+        path = Path(path)
+        if (path / "manifest.json").exists():
+            raise DatasetError(str(path), "is a dataset already", "open it, or name another folder")
+        if path.exists() and not (path.is_dir() and all(_is_ours(entry) for entry in path.iterdir())):
+            raise DatasetError(
+                str(path), "is in the way: it holds other things than a dataset", "name another folder"
+            )
+        try:
+            (path / "runs").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DatasetError(
+                str(path), f"cannot be created ({error.strerror})", "name another folder"
+            ) from error
+        lock = _locked(path, name)
+        try:
+            files.write_durably(path / "experiment.yaml", experiment_text)
+            manifest = Manifest(
+                name=name,
+                created=now(),
+                backend=backend,
+                seed=seed,
+                experiment_sha256=digest(experiment_text),
+                machine=provenance.machine(anonymous=anonymise),
+                conditions=provenance.conditions(anonymous=anonymise),
+                versions=provenance.versions(),
+                fingerprint=provenance.without_names(fingerprint or {}, anonymous=anonymise),
+                anonymous=anonymise,
+            )
+            files.write_durably(path / "manifest.json", files.as_json(manifest.as_json()))
+            files.flush_folder(path.absolute().parent)
+        except BaseException:
+            lock.release()
+            raise
+        return cls(path, manifest, lock)
+
+    @classmethod
+    def open(cls, path: Path | str, *, writing: bool = False) -> Self:
+        """An existing dataset; for writing, it is locked and leftovers of killed runs are swept.
+
+        DatasetError when it is no dataset, damaged, of a newer schema, or (writing) held by another process.
+        """
+        path = Path(path)
+        if not path.is_dir():
+            raise DatasetError(
+                str(path), "is no dataset: there is no such folder", "name the folder of a dataset"
+            )
+        manifest = Manifest.load(path / "manifest.json")
+        if not writing:
+            return cls(path, manifest, None)
+        if manifest.minor > MINOR:
+            raise DatasetError(
+                str(path), f"was written by a newer virtlab (minor schema {manifest.minor})", NEWER
+            )
+        lock = _locked(path, manifest.name)
+        (path / "runs").mkdir(exist_ok=True)
+        for leftover in (path / "runs").glob(f"{PARTIAL}*"):
+            files.remove_tree(leftover)
+        for leftover in path.glob(".*.partial-*"):
+            leftover.unlink(missing_ok=True)
+        return cls(path, manifest, lock)
+
+    @staticmethod
+    def is_one(path: Path | str) -> bool:
+        """Whether the folder is a dataset, damaged or not."""
+        return (Path(path) / "manifest.json").exists()
+
+    @property
+    def name(self) -> str:
+        """Name of the experiment."""
+        return self.manifest.name
+
+    @property
+    def experiment_text(self) -> str:
+        """The experiment file as it was at creation. DatasetError when it was changed since."""
+        path = self.path / "experiment.yaml"
+        try:
+            text = path.read_bytes().decode()
+        except (OSError, ValueError) as error:
+            raise DatasetError(
+                str(path), "cannot be read", "restore it from a copy, or name a new dataset"
+            ) from error
+        if digest(text) != self.manifest.experiment_sha256:
+            raise DatasetError(
+                str(path), "was changed inside the dataset", "restore it, or name a new dataset"
+            )
+        return text
+
+    @property
+    def report_folder(self) -> Path:
+        """Where the report goes."""
+        return self.path / "report"
+
+    def begin_run(
+        self,
+        key: RunKey,
+        plan: Plan,
+        *,
+        backend: str | None = None,
+        memory_bytes: int = MEMORY_BYTES,
+    ) -> RunWriter:
+        """A writer for one run; it becomes part of the dataset when committed."""
+        assert self._lock is not None, "a dataset is written only by who opened it for writing"
+        if (self.path / "runs" / key.name).exists():
+            raise DatasetError(
+                str(self.path / "runs" / key.name), "is there already", "a run is never overwritten"
+            )
+        record = RunRecord(
+            folder=self.path / "runs" / key.name,
+            key=key,
+            levels=dict(plan.point),
+            seed=plan.seed,
+            plan_identity=plan.identity(),
+            backend=backend or self.manifest.backend,
+            status="failed",
+            started=now(),
+            conditions=provenance.conditions(anonymous=self.manifest.anonymous),
+        )
+        return RunWriter(self.path / "runs", record, plan, memory_bytes=memory_bytes)
+
+    def runs(self, status: Status | Iterable[Status] | None = None) -> list[RunRecord]:
+        """Finished runs by point, repetition, attempt; only those of the given status or statuses.
+
+        DatasetError when one is damaged.
+        """
+        wanted = {status} if isinstance(status, str) else None if status is None else set(status)
+        records = []
+        for folder in self._run_folders():
+            if folder.name not in self._records:
+                self._records[folder.name] = RunRecord.load(folder)
+            record = self._records[folder.name]
+            if wanted is None or record.status in wanted:
+                records.append(record)
+        return sorted(records, key=lambda record: record.key)
+
+    def _run_folders(self) -> list[Path]:
+        folder = self.path / "runs"
+        if not folder.is_dir():
+            return []
+        found = []
+        for entry in os.scandir(folder):
+            if entry.name.startswith("."):
+                continue
+            try:
+                RunKey.parse(entry.name)
+            except ValueError:
+                raise DatasetError(entry.path, "does not belong in a dataset", "move it away") from None
+            found.append(Path(entry.path))
+        return found
+
+    def run(self, name: str) -> RunRecord:
+        """One run by its name. DatasetError when there is none."""
+        if not (self.path / "runs" / name).is_dir():
+            raise DatasetError(
+                str(self.path), f"has no run '{name}'", "`virtlab export --what runs` lists them"
+            )
+        return RunRecord.load(self.path / "runs" / name)
+
+    def connect(self) -> duckdb.DuckDBPyConnection:
+        """A DuckDB with views `runs`, `rtt`, `packet`, `sent`, `burst`, `interval`, `transaction`, `series`,
+        `counter`.
+        """
+        from virtlab.results.views import database
+
+        return database(self.runs())
+
+    def query(self, sql: str, parameters: list[Any] | None = None) -> dict[str, NDArray[Any]]:
+        """Columns of the answer to a query over `connect`'s views. DatasetError when DuckDB refuses it."""
+        import duckdb
+
+        try:
+            with self.connect() as db:
+                answer: dict[str, NDArray[Any]] = db.execute(sql, parameters or []).fetchnumpy()
+                return answer
+        except duckdb.Error as error:
+            raise DatasetError(
+                str(self.path), str(error).splitlines()[0], "see docs/reference/dataset.md"
+            ) from error
+
+    def close(self) -> None:
+        """Gives the writer's lock back."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _is_ours(entry: Path) -> bool:
+    """Part of a dataset whose creation was cut short: it has no runs yet."""
+    if entry.name == "runs":
+        return not any(entry.iterdir())
+    return entry.name in _OWN or ".partial-" in entry.name
+
+
+def _locked(path: Path, name: str) -> FileLock:
+    lock = FileLock(path / ".lock")
+    try:
+        held = lock.acquire(Holder(os.getpid(), name, now()))
+    except OSError as error:
+        raise DatasetError(
+            str(path), f"cannot be written ({error.strerror or error})", "name another dataset"
+        ) from error
+    if not held:
+        raise DatasetError(
+            str(path),
+            f"is being written by {lock.holder() or 'another process'}",
+            "wait for it, or name another dataset",
+        )
+    return lock

@@ -1,0 +1,68 @@
+"""Files that survive a crash: written beside their place, flushed, moved in by one rename, the folder
+flushed.
+
+POSIX promises neither the bytes of a file nor its name in a folder until both were fsynced; a rename is
+atomic, and durable once the folder was. So whatever has its final name is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+
+def flush_folder(path: Path) -> None:
+    """Makes the names in a folder durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def flush_file(path: Path) -> None:
+    """Makes the bytes of a file durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def flush_tree(root: Path) -> None:
+    """Makes every file and folder below `root`, and `root` itself, durable, leaves first."""
+    for folder, _, files in os.walk(root, topdown=False):
+        for name in files:
+            flush_file(Path(folder, name))
+        flush_folder(Path(folder))
+
+
+def write_durably(path: Path, text: str) -> None:
+    """Puts a whole file in place by one rename; after a crash there is the old one or the new one."""
+    beside = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    beside.write_text(text, encoding="utf-8")
+    flush_file(beside)
+    beside.rename(path)
+    flush_folder(path.parent)
+
+
+def move_in(partial: Path, final: Path) -> None:
+    """Makes a finished folder durable and gives it its name. FileExistsError when the name is taken."""
+    if final.exists():
+        raise FileExistsError(final)
+    flush_tree(partial)
+    partial.rename(final)
+    flush_folder(final.parent)
+
+
+def remove_tree(path: Path) -> None:
+    """Removes a folder, missing or not."""
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def as_json(values: Any) -> str:
+    """JSON as people read it: indented, keys in the order given, one trailing newline."""
+    return json.dumps(values, indent=2, ensure_ascii=False, default=str) + "\n"

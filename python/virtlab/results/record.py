@@ -1,0 +1,260 @@
+"""One finished run as it stands on disk: what was asked (point, levels, repetition, seed), what was built,
+how it ended.
+
+`samples` reads lazily, so going through thousands of records costs their `run.json` only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from virtlab.errors import DatasetError
+from virtlab.plan.backend import Event, Mark, Outcome, Realised, RealisedObject, Status
+from virtlab.plan.blocks import BLOCKS
+from virtlab.plan.model import Plan
+from virtlab.results import parquet
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SCHEMA = "virtlab.run/1"
+_NAME = re.compile(r"p(\d{4,})-r(\d{2,})-a(\d+)\Z")
+
+
+class RunKey(NamedTuple):
+    """Which run: design point, repetition, attempt, each counted from 0.
+
+    >>> RunKey(3, 2, 0).name
+    'p0003-r02-a0'
+    >>> RunKey.parse("p0003-r02-a0")
+    RunKey(point=3, repetition=2, attempt=0)
+    """
+
+    point: int
+    repetition: int
+    attempt: int
+
+    @property
+    def name(self) -> str:
+        """Its folder's name."""
+        return f"p{self.point:04d}-r{self.repetition:02d}-a{self.attempt}"
+
+    @classmethod
+    def parse(cls, name: str) -> RunKey:
+        """From a folder's name. ValueError when it is none."""
+        match = _NAME.match(name)
+        if not match:
+            raise ValueError(f"'{name}' is no run's name; write e.g. 'p0003-r02-a0'")
+        return cls(*(int(group) for group in match.groups()))
+
+
+class Stream(NamedTuple):
+    """One file of samples: who sent them (a role or series source), and their schema."""
+
+    stream: str
+    schema: str
+
+    @property
+    def file_name(self) -> str:
+        """`probe.rtt-1.parquet` for the stream probe of schema rtt/1."""
+        return f"{self.stream}.{self.schema.replace('/', '-')}.parquet"
+
+    @classmethod
+    def of(cls, file_name: str) -> Stream:
+        """From the file's name."""
+        stream, schema, _ = file_name.rsplit(".", 2)
+        return cls(stream, "/".join(schema.rsplit("-", 1)))
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A run in a dataset.
+
+    `levels` maps factor to level as the experiment file writes it. Times of `marks` and `windows` are ns on
+    the run's clock. `timings` are ns: `build`, `run`, `store`, `total`. `conditions` are the machine's at the
+    time.
+    """
+
+    folder: Path
+    key: RunKey
+    levels: Mapping[str, str]
+    seed: int
+    plan_identity: str
+    backend: str
+    status: Status
+    reasons: tuple[str, ...] = ()
+    marks: Mapping[str, Mark] = field(default_factory=dict)
+    windows: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    clocks: Mapping[str, Any] = field(default_factory=dict)
+    censored: tuple[str, ...] = ()
+    realised: Realised = field(default_factory=lambda: Realised({}))
+    link_realisation: str = "none"
+    timings: Mapping[str, int] = field(default_factory=dict)
+    started: str = ""
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """`p0003-r02-a0`."""
+        return self.key.name
+
+    @property
+    def point(self) -> int:
+        """Index of the design point."""
+        return self.key.point
+
+    @property
+    def repetition(self) -> int:
+        """Which repetition of the point."""
+        return self.key.repetition
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt at the repetition."""
+        return self.key.attempt
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it ended, as the backend said."""
+        return Outcome(self.status, self.reasons, self.marks, self.windows, self.clocks, self.censored)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The Plan that was played. DatasetError when it cannot be read."""
+        path = self.folder / "plan.json"
+        try:
+            return Plan.parse(path.read_bytes())
+        except (OSError, ValueError) as error:
+            raise DatasetError(str(path), f"is no Plan ({_first_line(error)})", parquet.CURE) from error
+
+    def streams(self) -> list[Stream]:
+        """What samples there are, by name."""
+        folder = self.folder / "samples"
+        return sorted(Stream.of(path.name) for path in folder.glob("*.parquet")) if folder.is_dir() else []
+
+    def has(self, stream: str, schema: str) -> bool:
+        """Whether the stream was kept at all; a kept stream can still be without rows."""
+        return (self.folder / "samples" / Stream(stream, schema).file_name).is_file()
+
+    def samples(self, stream: str, schema: str) -> dict[str, NDArray[Any]]:
+        """Columns of a stream by name, in the order they were measured; no rows when it was not kept.
+
+        Integers are int64 or int32, names are objects. A column younger than the dataset is wholly masked.
+        """
+        path = self.folder / "samples" / Stream(stream, schema).file_name
+        known = BLOCKS.get(schema)
+        if not path.is_file():
+            if known is None:
+                raise DatasetError(str(path), f"there are no samples of schema '{schema}'")
+            return parquet.empty(known)
+        return parquet.read(path, known, str(path))
+
+    def log(self) -> Iterator[dict[str, Any]]:
+        """The run's structured log, in order; each entry has `t` (UTC) or `t_ns`, `level` and `what`."""
+        path = self.folder / "log.jsonl"
+        if path.is_file():
+            with path.open(encoding="utf-8") as lines:
+                for line in lines:
+                    yield json.loads(line)
+
+    def events(self) -> list[Event]:
+        """Events of the run, in order of arrival."""
+        return [
+            Event(entry["t_ns"], entry["what"], entry.get("details", {}))
+            for entry in self.log()
+            if entry.get("level") == "event"
+        ]
+
+    def artefacts(self) -> list[Path]:
+        """Files kept beside the samples."""
+        folder = self.folder / "artefacts"
+        return sorted(folder.iterdir()) if folder.is_dir() else []
+
+    def as_json(self) -> dict[str, Any]:
+        """What `run.json` holds."""
+        return {
+            "schema": SCHEMA,
+            "run": self.name,
+            "point": self.point,
+            "levels": dict(self.levels),
+            "repetition": self.repetition,
+            "attempt": self.attempt,
+            "seed": self.seed,
+            "plan_identity": self.plan_identity,
+            "backend": self.backend,
+            "link_realisation": self.link_realisation,
+            "status": self.status,
+            "reasons": list(self.reasons),
+            "marks": {name: asdict(mark) for name, mark in self.marks.items()},
+            "windows": {name: list(window) for name, window in self.windows.items()},
+            "clocks": dict(self.clocks),
+            "censored": list(self.censored),
+            "started": self.started,
+            "timings": dict(self.timings),
+            "conditions": dict(self.conditions),
+            "rows": dict(self.rows),
+            "realised": {
+                "objects": {path: asdict(thing) for path, thing in self.realised.objects.items()},
+                "versions": dict(self.realised.versions),
+            },
+        }
+
+    @classmethod
+    def load(cls, folder: Path) -> RunRecord:
+        """From a run's folder. DatasetError when `run.json` is missing, broken or of another major."""
+        path = folder / "run.json"
+        try:
+            values = json.loads(path.read_bytes())
+            if values["schema"].rpartition("/")[2] != SCHEMA.rpartition("/")[2]:
+                raise DatasetError(
+                    str(path), f"has schema {values['schema']}, this is virtlab for {SCHEMA}", NEWER
+                )
+            return cls._of(folder, values)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DatasetError(str(path), f"is damaged ({_first_line(error)})", parquet.CURE) from error
+
+    @classmethod
+    def _of(cls, folder: Path, values: dict[str, Any]) -> RunRecord:
+        realised = values.get("realised", {})
+        return cls(
+            folder=folder,
+            key=RunKey(values["point"], values["repetition"], values["attempt"]),
+            levels=values["levels"],
+            seed=values["seed"],
+            plan_identity=values["plan_identity"],
+            backend=values["backend"],
+            status=values["status"],
+            reasons=tuple(values.get("reasons", ())),
+            marks={
+                name: Mark(mark["t_ns"], mark.get("bound_ns", 0)) for name, mark in values["marks"].items()
+            },
+            windows={name: (int(low), int(high)) for name, (low, high) in values["windows"].items()},
+            clocks=values.get("clocks", {}),
+            censored=tuple(values.get("censored", ())),
+            realised=Realised(
+                {
+                    path: RealisedObject(thing["intended"], thing["applied"], thing["read_back"], thing["by"])
+                    for path, thing in realised.get("objects", {}).items()
+                },
+                realised.get("versions", {}),
+            ),
+            link_realisation=values.get("link_realisation", "none"),
+            timings=values.get("timings", {}),
+            started=values.get("started", ""),
+            conditions=values.get("conditions", {}),
+            rows=values.get("rows", {}),
+        )
+
+
+NEWER = "install the virtlab that wrote it, or a newer one"
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

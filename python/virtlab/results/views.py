@@ -1,0 +1,91 @@
+"""One DuckDB over a whole dataset: a view per kind of sample, each row with its run, point, factor levels and
+status.
+
+`runs` has one row per run (and attempt). `rtt`, `packet`, `sent`, `burst`, `interval`, `transaction`,
+`series` and `counter` hold all samples of that schema. A factor is a column of its own name; one that would
+hide another column is called `factor_NAME`. A kind of sample that no run has is an empty view, so a query
+works on every dataset.
+"""
+
+# ruff: noqa: S608 - the SQL is built of quoted names and strings (`quoted`, `text`)
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from virtlab.plan.blocks import BLOCKS
+from virtlab.results.parquet import SQL_TYPES, connect, quoted, text
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from virtlab.results.record import RunRecord
+
+RUN_COLUMNS = {
+    "run": "VARCHAR", "point": "INTEGER", "repetition": "INTEGER", "attempt": "INTEGER", "status": "VARCHAR",
+    "seed": "BIGINT", "backend": "VARCHAR", "link_realisation": "VARCHAR", "plan_identity": "VARCHAR",
+    "started": "VARCHAR", "total_ns": "BIGINT", "reasons": "VARCHAR",
+}  # fmt: skip
+SHARED = ("run", "point", "repetition", "attempt", "status", "link_realisation")
+
+
+def factor_columns(records: Iterable[RunRecord]) -> dict[str, str]:
+    """Factor -> its column."""
+    taken = {name.lower() for name in RUN_COLUMNS} | {"stream", "folder"}
+    taken |= {column for schema in BLOCKS.values() for column in schema.columns}
+    factors = sorted({factor for record in records for factor in record.levels})
+    return {factor: f"factor_{factor}" if factor.lower() in taken else factor for factor in factors}
+
+
+def _run_row(record: RunRecord, factors: Sequence[str]) -> list[Any]:
+    return [
+        record.name, record.point, record.repetition, record.attempt, record.status, record.seed,
+        record.backend, record.link_realisation, record.plan_identity, record.started,
+        record.timings.get("total"), "; ".join(record.reasons),
+        *(record.levels.get(factor) for factor in factors),
+    ]  # fmt: skip
+
+
+def _sample_view(schema_id: str, files: list[tuple[str, str, str]], columns: str) -> str:
+    """SQL of the view over all files of a schema: (path, run, stream) each."""
+    schema = BLOCKS[schema_id]
+    name = quoted(schema_id.partition("/")[0])
+    fields = ", ".join(f"s.{quoted(column)}" for column in schema.columns)
+    nothing = ", ".join(f"CAST(NULL AS {SQL_TYPES[d]}) AS {quoted(c)}" for c, d in schema.columns.items())
+    rows = f"SELECT {nothing}, CAST(NULL AS VARCHAR) AS filename WHERE false"
+    if files:
+        paths = ", ".join(text(path) for path, _, _ in files)
+        # The empty first part gives a column that every file lacks (all are older) its place and type.
+        rows += (
+            f" UNION ALL BY NAME SELECT * FROM read_parquet([{paths}], union_by_name = true, filename = true)"
+        )
+    return (
+        f"CREATE VIEW {name} AS SELECT {columns}, f.stream, {fields} FROM ({rows}) s"
+        " JOIN sample_files f ON f.path = s.filename JOIN runs r ON r.run = f.run"
+    )
+
+
+def database(records: Sequence[RunRecord]) -> duckdb.DuckDBPyConnection:
+    """A DuckDB in memory with the views; the caller closes it."""
+    factors = factor_columns(records)
+    db = connect()
+    types = RUN_COLUMNS | dict.fromkeys(factors.values(), "VARCHAR")
+    db.execute(f"CREATE TABLE runs ({', '.join(f'{quoted(name)} {kind}' for name, kind in types.items())})")
+    db.execute("CREATE TABLE sample_files (path VARCHAR, run VARCHAR, stream VARCHAR)")
+    rows = [_run_row(record, list(factors)) for record in records]
+    if rows:
+        db.executemany(f"INSERT INTO runs VALUES ({', '.join('?' * len(types))})", rows)
+    files: dict[str, list[tuple[str, str, str]]] = {schema: [] for schema in BLOCKS}
+    for record in records:
+        for stream in record.streams():
+            if stream.schema in files:
+                path = str(record.folder / "samples" / stream.file_name)
+                files[stream.schema].append((path, record.name, stream.stream))
+    every = [entry for entries in files.values() for entry in entries]
+    if every:
+        db.executemany("INSERT INTO sample_files VALUES (?, ?, ?)", every)
+    columns = ", ".join(f"r.{quoted(name)}" for name in (*SHARED, *factors.values()))
+    for schema, entries in files.items():
+        db.execute(_sample_view(schema, entries, columns))
+    return db

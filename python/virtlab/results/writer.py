@@ -1,0 +1,172 @@
+"""Writes one run: blocks are held in bounded memory, spilled to part files beyond it, joined when the run is
+committed.
+
+Nothing of the run is in the dataset until `commit`: everything lies in `runs/.partial-...`, is made durable
+there, and appears by one rename. A writer that is left without commit takes its folder with it; one that was
+killed leaves a `.partial-` folder that the next writer of the dataset sweeps.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import re
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+from virtlab.errors import AgentError
+from virtlab.plan.backend import Columns, Event, Outcome, Realised
+from virtlab.results import files, parquet
+from virtlab.results.record import RunKey, RunRecord, Stream
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from virtlab.plan.model import Plan
+
+MEMORY_BYTES = 64 * 2**20
+PARTIAL = ".partial-"
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@+-]{0,127}\Z")
+
+
+def _file_name(name: str, what: str) -> str:
+    """A name that came from a backend, fit to be a file's: what a guest sends never leaves its folder."""
+    if not _FILE_NAME.match(name):
+        raise AgentError(name[:80], f"is no name for {what}", "use letters, digits and _ . : @ + -")
+    return name
+
+
+class RunWriter:
+    """The Sink of one run (`virtlab.plan.Sink`), and its commit. A context manager."""
+
+    def __init__(
+        self, runs: Path, record: RunRecord, plan: Plan, *, memory_bytes: int = MEMORY_BYTES
+    ) -> None:
+        self._runs = runs
+        self._record = record
+        self._partial = runs / f"{PARTIAL}{record.name}-{os.getpid()}"
+        self._memory_bytes = memory_bytes
+        self._held: dict[Stream, list[dict[str, NDArray[Any]]]] = {}
+        self._held_bytes = 0
+        self._parts: dict[Stream, list[Path]] = {}
+        self._rows: dict[Stream, int] = {}
+        self._started_ns = time.monotonic_ns()
+        self._done = False
+        files.remove_tree(self._partial)
+        (self._partial / "samples").mkdir(parents=True)
+        (self._partial / "plan.json").write_text(plan.canonical() + "\n", encoding="utf-8")
+        self._log = (self._partial / "log.jsonl").open("w", encoding="utf-8")
+
+    @property
+    def key(self) -> RunKey:
+        """Which run this is."""
+        return self._record.key
+
+    def block(self, stream: str, schema: str, columns: Columns) -> None:
+        """Takes rows of one schema; the caller may reuse its arrays.
+
+        AgentError when they do not fit the schema.
+        """
+        _file_name(stream, "a stream")
+        block = parquet.checked(stream, parquet.schema_of(schema, stream), columns)
+        key = Stream(stream, schema)
+        self._held.setdefault(key, []).append(block)
+        self._rows[key] = self._rows.get(key, 0) + len(next(iter(block.values())))
+        self._held_bytes += parquet.memory_bytes(block)
+        if self._held_bytes > self._memory_bytes:
+            self._spill()
+
+    def event(self, event: Event) -> None:
+        """Keeps one event in the log."""
+        self._entry(
+            {"level": "event", "t_ns": event.t_ns, "what": event.what, "details": dict(event.details)}
+        )
+
+    def artefact(self, name: str, chunks: Iterable[bytes]) -> None:
+        """Keeps a file, chunk by chunk; a second one of the same name gets a number."""
+        folder = self._partial / "artefacts"
+        folder.mkdir(exist_ok=True)
+        path = folder / _file_name(name, "an artefact")
+        number = 1
+        while path.exists():
+            number += 1
+            path = folder / f"{name}.{number}"
+        with path.open("wb") as file:
+            for chunk in chunks:
+                file.write(chunk)
+
+    def log(self, level: str, what: str, **details: Any) -> None:
+        """Adds a line to the run's structured log."""
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+        self._entry({"level": level, "t": now, "what": what, **({"details": details} if details else {})})
+
+    def _entry(self, entry: Mapping[str, Any]) -> None:
+        self._log.write(json.dumps(entry, ensure_ascii=False, default=str) + "\n")
+
+    def _spill(self) -> None:
+        spool = self._partial / "spool"
+        spool.mkdir(exist_ok=True)
+        for key, blocks in self._held.items():
+            parts = self._parts.setdefault(key, [])
+            path = spool / f"{key.file_name}.{len(parts):05d}"
+            parquet.write(path, parquet.schema_of(key.schema, key.stream), blocks)
+            parts.append(path)
+        self._held.clear()
+        self._held_bytes = 0
+
+    def _store_samples(self) -> None:
+        if self._parts:
+            self._spill()
+        for key, blocks in self._held.items():
+            parquet.write(
+                self._partial / "samples" / key.file_name, parquet.schema_of(key.schema, key.stream), blocks
+            )
+        for key, parts in self._parts.items():
+            parquet.merge(parts, self._partial / "samples" / key.file_name)
+        files.remove_tree(self._partial / "spool")
+        self._held.clear()
+
+    def commit(
+        self, outcome: Outcome, realised: Realised, timings: Mapping[str, int] | None = None
+    ) -> RunRecord:
+        """Makes the run durable and part of the dataset; on return it survives a power loss."""
+        storing_ns = time.monotonic_ns()
+        self._store_samples()
+        self._log.close()
+        now_ns = time.monotonic_ns()
+        record = replace(
+            self._record,
+            folder=self._runs / self._record.name,
+            status=outcome.status,
+            reasons=tuple(outcome.reasons),
+            marks=outcome.marks,
+            windows=outcome.windows,
+            clocks=outcome.clocks,
+            censored=tuple(outcome.censored),
+            realised=realised,
+            link_realisation=realised.link_realisation(),
+            timings={**(timings or {}), "store": now_ns - storing_ns, "total": now_ns - self._started_ns},
+            rows={key.file_name.removesuffix(".parquet"): rows for key, rows in sorted(self._rows.items())},
+        )
+        (self._partial / "run.json").write_text(files.as_json(record.as_json()), encoding="utf-8")
+        files.move_in(self._partial, record.folder)
+        self._done = True
+        return record
+
+    def abandon(self) -> None:
+        """Drops the run; harmless after commit."""
+        if not self._done:
+            self._log.close()
+            files.remove_tree(self._partial)
+            self._done = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.abandon()

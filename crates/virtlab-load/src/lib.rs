@@ -1,2 +1,13 @@
-//! Arrival schedules, bursts, payloads and meters. Pure: no clock, no operating system.
+//! Arrival schedules, bursts, payload sizes and meters. Pure: time and randomness are passed in, so the agent runs them on
+//! sockets and the simulator in virtual time.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+pub mod burst;
+pub mod histogram;
+pub mod meters;
+pub mod random;
+pub mod schedule;
+pub mod size;
+
+pub use histogram::Histogram;
+pub use size::{PacketSize, SizeRequest, Transport};

@@ -1,0 +1,123 @@
+//! When packets are wanted on their way: open-loop schedules.
+//!
+//! An open-loop sender's intended instants do not depend on what the network does, so a slow network cannot slow the
+//! load that measures it. Intended instant k of a paced schedule is computed from k itself, never by adding rounded
+//! gaps, so the rate holds exactly however long it runs.
+
+use crate::random::Stream;
+use virtlab_wire::Nanos;
+
+/// Intended sending instants, as offsets from the start.
+#[derive(Clone, Debug)]
+pub enum Schedule {
+    /// One every `interval`.
+    Fixed {
+        /// Between two packets.
+        interval: Nanos,
+    },
+    /// `packet_bits` each at `rate_bit_per_s`.
+    Paced {
+        /// Bits that count against the rate.
+        packet_bits: u64,
+        /// Of those bits.
+        rate_bit_per_s: u64,
+    },
+    /// `rate_pps` packets per second, evenly.
+    PerSecond {
+        /// Packets per second.
+        rate_pps: u64,
+    },
+    /// Gaps drawn from an exponential distribution: a Poisson process.
+    Poisson {
+        /// Mean gap.
+        mean: Nanos,
+        /// Where the draws come from.
+        stream: Stream,
+        /// Offset of the next.
+        next_ns: f64,
+    },
+    /// No schedule: as fast as the sender can.
+    Flood,
+}
+
+impl Schedule {
+    /// Intended offset of packet `k`. Packets of a Poisson schedule are asked for in order.
+    pub fn offset(&mut self, k: u64) -> Nanos {
+        let product = |count: u64, unit: u64, per: u64| {
+            let exact = u128::from(count) * u128::from(unit) * 1_000_000_000 / u128::from(per.max(1));
+            Nanos(u64::try_from(exact).unwrap_or(u64::MAX))
+        };
+        match self {
+            Self::Fixed { interval } => Nanos(k.saturating_mul(interval.0)),
+            Self::Paced { packet_bits, rate_bit_per_s } => product(k, *packet_bits, *rate_bit_per_s),
+            Self::PerSecond { rate_pps } => product(k, 1, *rate_pps),
+            Self::Poisson { mean, stream, next_ns } => {
+                let offset = *next_ns;
+                *next_ns += stream.exponential(mean.0 as f64);
+                Nanos(offset as u64)
+            }
+            Self::Flood => Nanos::ZERO,
+        }
+    }
+
+    /// A Poisson process with draws from the named stream.
+    #[must_use]
+    pub fn poisson(mean: Nanos, stream: Stream) -> Self {
+        Self::Poisson { mean, stream, next_ns: 0.0 }
+    }
+
+    /// Packets whose intended instant lies before `elapsed`, for schedules that know without asking one by one.
+    #[must_use]
+    pub fn due(&self, elapsed: Nanos) -> Option<u64> {
+        let count = |unit: u64, per: u64| {
+            let exact = u128::from(elapsed.0) * u128::from(per) / (u128::from(unit.max(1)) * 1_000_000_000);
+            u64::try_from(exact).unwrap_or(u64::MAX).saturating_add(1)
+        };
+        match self {
+            Self::Fixed { interval } => {
+                Some(elapsed.0.checked_div(interval.0).unwrap_or(u64::MAX).saturating_add(1))
+            }
+            Self::Paced { packet_bits, rate_bit_per_s } => Some(count(*packet_bits, *rate_bit_per_s)),
+            Self::PerSecond { rate_pps } => Some(count(1, *rate_pps)),
+            Self::Poisson { .. } => None,
+            Self::Flood => Some(u64::MAX),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_hundred_mbit_of_1500_byte_packets_is_one_every_120_us() {
+        let mut schedule = Schedule::Paced { packet_bits: 12_000, rate_bit_per_s: 100_000_000 };
+        assert_eq!((0..3).map(|k| schedule.offset(k).0).collect::<Vec<_>>(), [0, 120_000, 240_000]);
+    }
+
+    #[test]
+    fn a_rate_that_does_not_divide_keeps_its_mean_for_hours() {
+        let mut schedule = Schedule::PerSecond { rate_pps: 3 };
+        assert_eq!(schedule.offset(3 * 36_000), Nanos(36_000_000_000_000));
+    }
+
+    #[test]
+    fn a_poisson_process_has_its_rate() {
+        let mut schedule = Schedule::poisson(Nanos(1000), Stream::new(3, "arrivals"));
+        let last = (0..100_000).map(|k| schedule.offset(k)).last().unwrap();
+        assert!((last.0 as f64 / 1e8 - 1.0).abs() < 0.02, "{last:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn offsets_never_go_back_and_due_counts_them(rate in 1u64..10_000_000_000, bits in 512u64..524_280, k in 0u64..1_000_000) {
+            let mut schedule = Schedule::Paced { packet_bits: bits, rate_bit_per_s: rate };
+            let (here, next) = (schedule.offset(k), schedule.offset(k + 1));
+            prop_assert!(here <= next);
+            // Offsets are rounded down, so an instant counts at least the packets intended up to it, at most one less.
+            let due = schedule.due(here).unwrap();
+            prop_assert!(due >= k && (due <= k + 1 || next == here), "{due} due at packet {k}");
+        }
+    }
+}

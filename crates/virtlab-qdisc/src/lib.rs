@@ -1,4 +1,92 @@
 //! Queue disciplines as pure state machines: packets and model time in, packets and the next model time out.
 //!
-//! The soft switch runs them on real packets, the simulator in virtual time. One discipline a file.
+//! The soft switch runs them on real packets, the simulator in virtual time. One discipline a file. A discipline holds
+//! [`Packet`]s, small values that name a frame its owner keeps; it never sees the frame's bytes and never reads a clock.
+//! Whoever drives one gives it times that never go back, and asks in this order: `enqueue` as packets come; `dequeue`
+//! whenever the transmitter behind it is free; `next_event` to learn when asking again is worth while.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod fifo;
+
+pub use fifo::Fifo;
+use virtlab_wire::Nanos;
+
+/// What a discipline knows of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// The owner's handle of the frame.
+    pub id: u64,
+    /// Length that limits and rates count: Ethernet header and payload, no FCS, as the kernel's disciplines count it.
+    pub bytes: u32,
+    /// Equal for packets of one flow; what fair disciplines hash. See [`Qdisc::wants_flow`].
+    pub flow: u64,
+    /// What classful disciplines choose a class by; 0 is the default class.
+    pub class: u32,
+}
+
+/// Why a discipline gave a packet up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DropReason {
+    /// The queue held as many packets as it may.
+    PacketLimit,
+    /// The queue's bytes and the packet's exceed what it may hold.
+    ByteLimit,
+    /// The discipline signalled congestion before its queue was full (CoDel's control law, for one).
+    Congestion,
+    /// The packet can never pass, for instance longer than a token bucket is deep.
+    Oversize,
+}
+
+impl DropReason {
+    /// Its name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PacketLimit => "packet_limit",
+            Self::ByteLimit => "byte_limit",
+            Self::Congestion => "congestion",
+            Self::Oversize => "oversize",
+        }
+    }
+}
+
+/// A packet that a discipline gave up; not always the one being enqueued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dropped {
+    /// The packet.
+    pub packet: Packet,
+    /// Why.
+    pub reason: DropReason,
+}
+
+/// What a discipline holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Packets.
+    pub packets: u64,
+    /// Their bytes, as [`Packet::bytes`] counts them.
+    pub bytes: u64,
+}
+
+/// A queue discipline. `now` never goes back from call to call.
+///
+/// Every packet enqueued leaves exactly once: from `dequeue`, or through `drops`.
+pub trait Qdisc {
+    /// Takes a packet in; what does not fit any more goes to `drops`.
+    fn enqueue(&mut self, packet: Packet, now: Nanos, drops: &mut Vec<Dropped>);
+
+    /// The packet to transmit now, or `None` when none may go at this time. May drop packets on the way (CoDel).
+    fn dequeue(&mut self, now: Nanos, drops: &mut Vec<Dropped>) -> Option<Packet>;
+
+    /// The earliest time, `now` or later, at which `dequeue` may hand out a packet; `None` when nothing is held.
+    /// After `dequeue(now)` gave `None` it is later than `now`, so that whoever waits for it gets on.
+    fn next_event(&self, now: Nanos) -> Option<Nanos>;
+
+    /// What is held at present.
+    fn backlog(&self) -> Backlog;
+
+    /// Whether [`Packet::flow`] matters, so that owners hash headers only for disciplines that look at it.
+    fn wants_flow(&self) -> bool {
+        false
+    }
+}

@@ -11,6 +11,8 @@ pub const HEADER_BYTES: u32 = 14;
 pub const FCS_BYTES: u32 = 4;
 /// Preamble with start delimiter, and the gap between frames.
 pub const PREAMBLE_AND_GAP_BYTES: u32 = 20;
+/// The gap alone. The link stays held for it, but the receiver has the whole frame when it begins.
+pub const GAP_BYTES: u32 = 12;
 /// Shortest frame, header to FCS.
 pub const MINIMUM_FRAME_BYTES: u32 = 64;
 

@@ -1,0 +1,432 @@
+//! The machine: frames in, model time, frames out.
+//!
+//! Every event stands in an agenda under its own time. `advance(now)` plays all up to `now`; a frame that comes in with a
+//! stamp before that is still played from its stamp, because its first line belongs to its port alone and its effect on
+//! others lies a serialisation time ahead. Only an effect that would lie in the played past is late, and counted.
+
+use crate::bound::{self, Way};
+use crate::layout::{End, Layout, LayoutError};
+use crate::line::{Line, LineCounters, Queueing};
+use crate::table::Table;
+use crate::{Frame, Mac};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use virtlab_qdisc::{Backlog, Dropped, Packet};
+use virtlab_wire::Nanos;
+
+/// A port of a fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PortId(pub usize);
+
+/// A frame that leaves.
+#[derive(Clone, Debug)]
+pub struct Departure<P> {
+    /// Where.
+    pub port: PortId,
+    /// When its last bit reaches that port.
+    pub at: Nanos,
+    /// When it came in.
+    pub arrived: Nanos,
+    /// Header and payload, no FCS.
+    pub bytes: u32,
+    /// What came with it.
+    pub payload: P,
+}
+
+/// One direction of a link, for reports.
+#[derive(Debug)]
+pub struct LineView<'a> {
+    /// The link.
+    pub link: &'a str,
+    /// `ab` or `ba`.
+    pub direction: &'static str,
+    /// What it has seen.
+    pub counters: &'a LineCounters,
+    /// What waits now.
+    pub backlog: Backlog,
+}
+
+struct Switch {
+    table: Table,
+    /// Lines that leave it.
+    out: Vec<usize>,
+}
+
+struct LineEnds {
+    link: String,
+    direction: &'static str,
+    far: End,
+    /// The line back.
+    reverse: usize,
+    /// From its far end.
+    ways: Vec<Way>,
+    /// The time under which its discipline stands in the agenda.
+    scheduled: Option<Nanos>,
+}
+
+struct Held<P> {
+    frame: Frame<P>,
+    arrived: Nanos,
+}
+
+/// What stands in the agenda; at equal times in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    /// A transmitter may start its next frame.
+    Start,
+    /// A frame reaches the far end of its line.
+    Delivery,
+}
+
+/// A loop-free graph of switches and links. `P` is what the owner gets back with each frame; a flood clones it.
+pub struct Fabric<P> {
+    ports: Vec<String>,
+    port_lines: Vec<usize>,
+    switches: Vec<Switch>,
+    lines: Vec<Line>,
+    ends: Vec<LineEnds>,
+    agenda: BinaryHeap<Reverse<(Nanos, Due, usize)>>,
+    held: Vec<Option<Held<P>>>,
+    vacant: Vec<usize>,
+    drops: Vec<Dropped>,
+    played: Nanos,
+    late_arrivals: u64,
+    filtered: u64,
+    flooded: u64,
+    wants_flow: bool,
+}
+
+impl<P: Clone> Fabric<P> {
+    /// A fabric as the layout has it, FIFOs in closed form.
+    ///
+    /// # Errors
+    /// What [`Layout::check`] finds.
+    pub fn new(layout: &Layout) -> Result<Self, LayoutError> {
+        Self::with_queueing(layout, |queue| {
+            let (limit_packets, limit_bytes) = queue.limits();
+            Queueing::Fifo { limit_packets, limit_bytes }
+        })
+    }
+
+    /// A fabric whose queues `queueing` makes.
+    ///
+    /// # Errors
+    /// What [`Layout::check`] finds.
+    pub fn with_queueing(
+        layout: &Layout,
+        mut queueing: impl FnMut(&crate::QueueLayout) -> Queueing,
+    ) -> Result<Self, LayoutError> {
+        layout.check()?;
+        let mut lines = Vec::new();
+        let mut ends: Vec<LineEnds> = Vec::new();
+        let mut steps = Vec::new();
+        let mut port_lines = vec![usize::MAX; layout.ports.len()];
+        let mut outs: Vec<Vec<usize>> = vec![Vec::new(); layout.switches.len()];
+        let processing: Vec<u64> = layout.switches.values().map(|switch| switch.processing_ns).collect();
+        let mut named = std::collections::BTreeMap::new();
+        for (name, link) in &layout.links {
+            let sides = [layout.end(name, &link.ends[0])?, layout.end(name, &link.ends[1])?];
+            for (from, direction, queue) in [(0, "ab", &link.queue.ab), (1, "ba", &link.queue.ba)] {
+                let at = lines.len();
+                let far = sides[1 - from];
+                match sides[from] {
+                    End::Port(port) => port_lines[port] = at,
+                    End::Switch(switch) => outs[switch].push(at),
+                }
+                named.insert(link.ends[from].as_str(), at);
+                let delay = link.propagation_ns
+                    + match far {
+                        End::Port(_) => 0,
+                        End::Switch(switch) => processing[switch],
+                    };
+                steps.push(bound::step(link.rate_bit_per_s, delay));
+                lines.push(Line::new(link.rate_bit_per_s, Nanos(delay), queueing(queue)));
+                ends.push(LineEnds {
+                    link: name.clone(),
+                    direction,
+                    far,
+                    reverse: if from == 0 { at + 1 } else { at - 1 },
+                    ways: Vec::new(),
+                    scheduled: None,
+                });
+            }
+        }
+        let mut switches: Vec<Switch> =
+            outs.into_iter().map(|out| Switch { table: Table::default(), out }).collect();
+        for (index, name) in layout.switches.keys().enumerate() {
+            for (&mac, port) in layout.fdb.get(name).into_iter().flatten() {
+                switches[index].table.fix(mac, named[port.as_str()]);
+            }
+        }
+        let mut known: Vec<Option<Vec<Way>>> = vec![None; lines.len()];
+        for line in 0..lines.len() {
+            ends[line].ways = ways_behind(line, &ends, &switches, &steps, &mut known);
+        }
+        let wants_flow = lines.iter().any(Line::wants_flow);
+        Ok(Self {
+            ports: layout.ports.iter().cloned().collect(),
+            port_lines,
+            switches,
+            lines,
+            ends,
+            agenda: BinaryHeap::new(),
+            held: Vec::new(),
+            vacant: Vec::new(),
+            drops: Vec::new(),
+            played: Nanos::ZERO,
+            late_arrivals: 0,
+            filtered: 0,
+            flooded: 0,
+            wants_flow,
+        })
+    }
+
+    /// The port of this name.
+    #[must_use]
+    pub fn port(&self, name: &str) -> Option<PortId> {
+        self.ports.iter().position(|port| port == name).map(PortId)
+    }
+
+    /// The names of all ports, by [`PortId`].
+    #[must_use]
+    pub fn ports(&self) -> &[String] {
+        &self.ports
+    }
+
+    /// Whether frames need their [`Frame::flow`].
+    #[must_use]
+    pub fn wants_flow(&self) -> bool {
+        self.wants_flow
+    }
+
+    /// A frame comes in at `port`; `now` is when its owner handed it over.
+    pub fn arrive(&mut self, port: PortId, frame: Frame<P>, now: Nanos) {
+        let held = Held { frame, arrived: now };
+        let packet = self.hold(held);
+        let line = self.port_lines[port.0];
+        let before = self.lines[line].counters.packets;
+        self.offer(line, packet, now);
+        if self.lines[line].counters.packets > before
+            && self.lines[line].next_delivery().is_some_and(|next| next.at < self.played)
+        {
+            self.late_arrivals += 1;
+        }
+    }
+
+    /// The time of the next event, inner ones included. Plays nothing.
+    #[must_use]
+    pub fn next_event(&self) -> Option<Nanos> {
+        self.agenda.peek().map(|Reverse((at, _, _))| *at)
+    }
+
+    /// A time before which no frame leaves, whatever has come in so far; `None` when none is inside. Not before the next
+    /// event's time, and mostly the very time of the next departure.
+    #[must_use]
+    pub fn next_departure_bound(&self) -> Option<Nanos> {
+        const SHORTEST: u32 = 14;
+        self.agenda
+            .iter()
+            .filter_map(|Reverse((at, due, line))| {
+                let ways = &self.ends[*line].ways;
+                match due {
+                    Due::Start => bound::least(ways, SHORTEST).map(|rest| *at + rest),
+                    Due::Delivery => {
+                        let (first, second) = self.lines[*line].first_two();
+                        let first =
+                            first.and_then(|one| Some(one.at + bound::least(ways, one.packet.bytes)?));
+                        let second = second.and_then(|two| Some(two.at + bound::least(ways, SHORTEST)?));
+                        first.into_iter().chain(second).min()
+                    }
+                }
+            })
+            .min()
+    }
+
+    /// Plays every event up to `now`; frames that leave are appended to `departures` in the order of their times.
+    pub fn advance(&mut self, now: Nanos, departures: &mut Vec<Departure<P>>) {
+        while let Some(&Reverse((at, due, line))) = self.agenda.peek() {
+            if at > now {
+                break;
+            }
+            self.agenda.pop();
+            match due {
+                Due::Start => {
+                    if self.ends[line].scheduled == Some(at) {
+                        self.ends[line].scheduled = None;
+                        let idle = self.lines[line].next_delivery().is_none();
+                        self.lines[line].run(at, &mut self.drops);
+                        self.settle(line, idle);
+                    }
+                }
+                Due::Delivery => self.deliver(line, departures),
+            }
+        }
+        self.played = self.played.max(now);
+    }
+
+    /// All directions of links.
+    pub fn lines(&self, now: Nanos) -> impl Iterator<Item = LineView<'_>> {
+        self.lines.iter().zip(&self.ends).map(move |(line, ends)| LineView {
+            link: &ends.link,
+            direction: ends.direction,
+            counters: &line.counters,
+            backlog: line.backlog(now),
+        })
+    }
+
+    /// Frames inside, copies of a flood each counted.
+    #[must_use]
+    pub fn inside(&self) -> u64 {
+        (self.held.len() - self.vacant.len()) as u64
+    }
+
+    /// Frames that came in so late that an effect of theirs lies before what was already played.
+    #[must_use]
+    pub fn late_arrivals(&self) -> u64 {
+        self.late_arrivals
+    }
+
+    /// Frames that a switch did not pass on: towards where they came from, or to addresses that bridges never forward.
+    #[must_use]
+    pub fn filtered(&self) -> u64 {
+        self.filtered
+    }
+
+    /// Frames that a switch sent to all its ports.
+    #[must_use]
+    pub fn flooded(&self) -> u64 {
+        self.flooded
+    }
+
+    fn hold(&mut self, held: Held<P>) -> Packet {
+        let (bytes, flow) = (held.frame.bytes, held.frame.flow);
+        let slot = match self.vacant.pop() {
+            Some(slot) => {
+                self.held[slot] = Some(held);
+                slot
+            }
+            None => {
+                self.held.push(Some(held));
+                self.held.len() - 1
+            }
+        };
+        Packet { id: slot as u64, bytes, flow, class: 0 }
+    }
+
+    fn release(&mut self, packet: Packet) -> Held<P> {
+        let slot = packet.id as usize;
+        self.vacant.push(slot);
+        self.held[slot].take().expect("a packet is released once")
+    }
+
+    fn offer(&mut self, line: usize, packet: Packet, now: Nanos) {
+        let idle = self.lines[line].next_delivery().is_none();
+        self.lines[line].offer(packet, now, &mut self.drops);
+        self.settle(line, idle);
+    }
+
+    /// After a line moved: frees what it dropped, and writes its next events into the agenda. `idle`: whether its cable
+    /// was empty before, so that its next delivery does not stand there yet.
+    fn settle(&mut self, line: usize, idle: bool) {
+        while let Some(dropped) = self.drops.pop() {
+            self.release(dropped.packet);
+        }
+        if idle && let Some(next) = self.lines[line].next_delivery() {
+            self.agenda.push(Reverse((next.at, Due::Delivery, line)));
+        }
+        if let Some(start) = self.lines[line].next_start()
+            && self.ends[line].scheduled != Some(start)
+        {
+            self.ends[line].scheduled = Some(start);
+            self.agenda.push(Reverse((start, Due::Start, line)));
+        }
+    }
+
+    fn deliver(&mut self, line: usize, departures: &mut Vec<Departure<P>>) {
+        let delivery = self.lines[line].deliver().expect("a delivery in the agenda is in its line's cable");
+        if let Some(next) = self.lines[line].next_delivery() {
+            self.agenda.push(Reverse((next.at, Due::Delivery, line)));
+        }
+        match self.ends[line].far {
+            End::Port(port) => {
+                let held = self.release(delivery.packet);
+                departures.push(Departure {
+                    port: PortId(port),
+                    at: delivery.at,
+                    arrived: held.arrived,
+                    bytes: held.frame.bytes,
+                    payload: held.frame.payload,
+                });
+            }
+            End::Switch(switch) => {
+                self.forward(switch, self.ends[line].reverse, delivery.packet, delivery.at)
+            }
+        }
+    }
+
+    /// A whole frame stands in `switch`, come from where `back` leads.
+    fn forward(&mut self, switch: usize, back: usize, packet: Packet, now: Nanos) {
+        let (source, destination) = {
+            let frame = &self.held[packet.id as usize].as_ref().expect("a frame in a cable is held").frame;
+            (frame.source, frame.destination)
+        };
+        self.switches[switch].table.learn(source, back, now);
+        match self.way(switch, destination, now) {
+            Some(line) if line == back => self.filter(packet),
+            Some(line) => self.offer(line, packet, now),
+            None if destination.is_link_local() => self.filter(packet),
+            None => self.flood(switch, back, packet, now),
+        }
+    }
+
+    fn way(&self, switch: usize, destination: Mac, now: Nanos) -> Option<usize> {
+        if destination.is_group() { None } else { self.switches[switch].table.find(destination, now) }
+    }
+
+    fn filter(&mut self, packet: Packet) {
+        self.filtered += 1;
+        self.release(packet);
+    }
+
+    fn flood(&mut self, switch: usize, back: usize, packet: Packet, now: Nanos) {
+        self.flooded += 1;
+        let held = self.release(packet);
+        for index in 0..self.switches[switch].out.len() {
+            let line = self.switches[switch].out[index];
+            if line != back {
+                let copy = self.hold(Held { frame: held.frame.clone(), arrived: held.arrived });
+                self.offer(line, copy, now);
+            }
+        }
+    }
+}
+
+/// The ways out from the far end of `line`, which never lead back over the same link. The graph has no loop, so this ends.
+fn ways_behind(
+    line: usize,
+    ends: &[LineEnds],
+    switches: &[Switch],
+    steps: &[Way],
+    known: &mut Vec<Option<Vec<Way>>>,
+) -> Vec<Way> {
+    if let Some(ways) = &known[line] {
+        return ways.clone();
+    }
+    let ways = match ends[line].far {
+        End::Port(_) => vec![Way { fixed_ns: 0, ps_per_octet: 0 }],
+        End::Switch(switch) => {
+            let mut ways = Vec::new();
+            for &out in &switches[switch].out {
+                if out != ends[line].reverse {
+                    ways.extend(ways_behind(out, ends, switches, steps, known).into_iter().map(|rest| Way {
+                        fixed_ns: rest.fixed_ns + steps[out].fixed_ns,
+                        ps_per_octet: rest.ps_per_octet + steps[out].ps_per_octet,
+                    }));
+                }
+            }
+            bound::best(ways)
+        }
+    };
+    known[line] = Some(ways.clone());
+    ways
+}

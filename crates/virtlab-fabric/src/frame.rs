@@ -1,0 +1,180 @@
+//! What the fabric knows of an Ethernet frame: its length, its addresses, and which flow it belongs to.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// An Ethernet address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Mac(pub [u8; 6]);
+
+impl Mac {
+    /// To all stations.
+    pub const BROADCAST: Self = Self([0xff; 6]);
+
+    /// Group address: multicast or broadcast.
+    #[must_use]
+    pub const fn is_group(self) -> bool {
+        self.0[0] & 1 == 1
+    }
+
+    /// 01:80:c2:00:00:00 to :0f, which bridges never forward (IEEE 802.1Q, table 8-1): spanning tree, pause, LLDP.
+    #[must_use]
+    pub const fn is_link_local(self) -> bool {
+        matches!(self.0, [0x01, 0x80, 0xc2, 0, 0, last] if last < 0x10)
+    }
+}
+
+impl fmt::Display for Mac {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, f] = self.0;
+        write!(out, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
+    }
+}
+
+impl From<Mac> for String {
+    fn from(mac: Mac) -> Self {
+        mac.to_string()
+    }
+}
+
+impl TryFrom<String> for Mac {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let mut bytes = [0; 6];
+        let mut octets = text.split(':');
+        for byte in &mut bytes {
+            *byte = octets
+                .next()
+                .filter(|octet| octet.len() == 2)
+                .and_then(|octet| u8::from_str_radix(octet, 16).ok())
+                .ok_or_else(|| format!("'{text}' is no MAC address; write it as 02:00:00:00:00:01"))?;
+        }
+        match octets.next() {
+            None => Ok(Self(bytes)),
+            Some(_) => Err(format!("'{text}' is no MAC address; it has more than six octets")),
+        }
+    }
+}
+
+/// A frame on its way in.
+#[derive(Clone, Debug)]
+pub struct Frame<P> {
+    /// Ethernet header, tags and payload, no FCS: the length that a packet socket sees.
+    pub bytes: u32,
+    /// Whence.
+    pub source: Mac,
+    /// Whither.
+    pub destination: Mac,
+    /// See [`flow_hash`]; 0 where no discipline looks at it.
+    pub flow: u64,
+    /// What the owner gets back with each departure; the fabric never looks at it.
+    pub payload: P,
+}
+
+impl<P> Frame<P> {
+    /// A frame from its bytes, `None` when they are shorter than an Ethernet header. `flow` stays 0.
+    pub fn parse(bytes: &[u8], payload: P) -> Option<Self> {
+        let destination = Mac(bytes.get(0..6)?.try_into().ok()?);
+        let source = Mac(bytes.get(6..12)?.try_into().ok()?);
+        bytes.get(13)?;
+        Some(Self { bytes: bytes.len() as u32, source, destination, flow: 0, payload })
+    }
+}
+
+/// A hash that is equal for frames of one transport flow: addresses, protocol and ports, or the MAC addresses where the
+/// frame is no IP packet. VLAN tags are passed over; of a fragmented packet only the addresses and the protocol count, so
+/// that its fragments stay together. FNV-1a, so equal on every machine.
+#[must_use]
+pub fn flow_hash(bytes: &[u8]) -> u64 {
+    let mut at = 12;
+    let mut kind = ether_type(bytes, at);
+    while matches!(kind, Some(0x8100 | 0x88a8)) {
+        at += 4;
+        kind = ether_type(bytes, at);
+    }
+    let packet = bytes.get(at + 2..).unwrap_or_default();
+    let parts: Option<[&[u8]; 3]> = match kind {
+        Some(0x0800) => ipv4_parts(packet),
+        Some(0x86dd) => ipv6_parts(packet),
+        _ => None,
+    };
+    match parts {
+        Some(parts) => fnv(parts.into_iter().flatten()),
+        None => fnv(bytes.iter().take(12)),
+    }
+}
+
+fn ether_type(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn ipv4_parts(packet: &[u8]) -> Option<[&[u8]; 3]> {
+    let header = usize::from(packet.first()? & 15) * 4;
+    let fragmented = u16::from_be_bytes([*packet.get(6)?, *packet.get(7)?]) & 0x3fff != 0;
+    let protocol = packet.get(9..10)?;
+    let ports = match protocol[0] {
+        6 | 17 | 132 if !fragmented => packet.get(header..header + 4)?,
+        _ => &[],
+    };
+    Some([packet.get(12..20)?, protocol, ports])
+}
+
+fn ipv6_parts(packet: &[u8]) -> Option<[&[u8]; 3]> {
+    let protocol = packet.get(6..7)?;
+    let ports = match protocol[0] {
+        6 | 17 | 132 => packet.get(40..44)?,
+        _ => &[],
+    };
+    Some([packet.get(8..40)?, protocol, ports])
+}
+
+fn fnv<'a>(bytes: impl Iterator<Item = &'a u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn udp(source_port: u16, fragment: u16, tag: bool) -> Vec<u8> {
+        let mut bytes = vec![0x02, 0, 0, 0, 0, 2, 0x02, 0, 0, 0, 0, 1];
+        if tag {
+            bytes.extend([0x81, 0, 0, 7]);
+        }
+        bytes.extend([0x08, 0, 0x45, 0, 0, 32, 0, 0]);
+        bytes.extend(fragment.to_be_bytes());
+        bytes.extend([64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        bytes.extend(source_port.to_be_bytes());
+        bytes.extend([0, 9, 0, 12, 0, 0, 1, 2, 3, 4]);
+        bytes
+    }
+
+    #[test]
+    fn ports_tell_flows_apart_and_tags_do_not() {
+        assert_ne!(flow_hash(&udp(1, 0, false)), flow_hash(&udp(2, 0, false)));
+        assert_eq!(flow_hash(&udp(1, 0, false)), flow_hash(&udp(1, 0, true)));
+    }
+
+    #[test]
+    fn fragments_of_one_packet_are_one_flow() {
+        assert_eq!(flow_hash(&udp(1, 0x2000, false)), flow_hash(&udp(77, 0x00b9, false)));
+    }
+
+    #[test]
+    fn an_address_survives_its_text() {
+        let mac = Mac([2, 0, 0, 0, 0xab, 1]);
+        assert_eq!(Mac::try_from(mac.to_string()), Ok(mac));
+        assert!(Mac::try_from("2:0:0:0:0:1".to_owned()).is_err());
+        assert!(Mac::try_from("02:00:00:00:00:01:02".to_owned()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_hash_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            prop_assert_eq!(flow_hash(&bytes), flow_hash(&bytes.clone()));
+        }
+    }
+}

@@ -19,6 +19,6 @@ from virtlab.metrics.statistic import DISTRIBUTION, SPREAD, STATISTICS
 
 __all__ = [
     "DISTRIBUTION", "METRICS", "SPREAD", "STATISTICS", "Better", "Metric", "MetricPath", "Statistic", "Unit",
-    "did_you_mean", "level_number", "parse_quantity", "scale_of", "show_interval", "show_number", "show_quantity",
-    "split_quantity", "unit_of",
+    "did_you_mean", "level_number", "parse_quantity", "scale_of", "show_interval", "show_number",
+    "show_quantity", "split_quantity", "unit_of",
 ]  # fmt: skip

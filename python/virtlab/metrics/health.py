@@ -1,6 +1,7 @@
 """Metrics of the measuring itself, and of the machine under it.
 
-They say whether a number may be believed: a starved probe or switch taints its run. Those without a workload come from
+They say whether a number may be believed: a starved probe or switch taints its run. Those without a workload
+come from
 series and counters of entities: hosts, guests, links, virtual switches.
 """
 
@@ -13,48 +14,70 @@ _SAMPLED = ("mean", "median", "p95", "p99", "min", "max")
 
 HEALTH = by_key(
     Metric(
-        "pacing_error", "ns", "lower", "How late a packet or burst left after its intended instant (open loop).",
-        "sent minus intended", ("mean", "median", "p95", "p99", "p99.9", "max"), ("rtt", "burst_load", *_PROBES[2:3], "raw_stream"),
-        "pacing error",
+        "pacing_error", "ns", "lower",
+        "How late a packet or burst left after its intended instant (open loop).", "sent minus intended",
+        ("mean", "median", "p95", "p99", "p99.9", "max"),
+        ("rtt", "burst_load", *_PROBES[2:3], "raw_stream"), "pacing error",
     ),
     Metric(
-        "late_bursts", "ratio", "lower", "Bursts that left more than a tenth of their period late.", "sent minus intended",
-        ("ratio", "count"), ("burst_load",), "bursts late",
+        "late_bursts", "ratio", "lower", "Bursts that left more than a tenth of their period late.",
+        "sent minus intended", ("ratio", "count"), ("burst_load",), "bursts late",
     ),
     Metric(
-        "stalls", "count", "lower", "Times the probe itself was not run for long enough to disturb the measurement.",
+        "stalls", "count", "lower",
+        "Times the probe itself was not run for long enough to disturb the measurement.",
         "the probe's own clock", ("count",), _PROBES, "probe stalls",
     ),
-    Metric("stall", "ns", "lower", "The longest stall of the probe.", "the probe's own clock", ("max",), _PROBES, "probe stall"),
     Metric(
-        "socket_drops", "count", "lower", "Packets that arrived and were dropped at the probe's own receive buffer: no loss "
-        "of the network.", "Linux SO_RXQ_OVFL, tp_drops", ("count",), _PROBES, "probe receive-buffer drops",
+        "stall", "ns", "lower", "The longest stall of the probe.", "the probe's own clock", ("max",),
+        _PROBES, "probe stall",
     ),
-    Metric("send_errors", "count", "lower", "Send calls that the kernel refused.", "errno of send", ("count",), _PROBES, "send errors"),
     Metric(
-        "warm_up", "ratio", "lower", "Share of the window's samples that MSER-5 would cut as warm-up: a warning that the "
-        "warm-up before the window was too short. Nothing is cut.", "White 1997, MSER-5", ("ratio",), ("rtt",), "drift at the start",
+        "socket_drops", "count", "lower",
+        "Packets that arrived and were dropped at the probe's own receive buffer: no loss of the "
+        "network.", "Linux SO_RXQ_OVFL, tp_drops", ("count",), _PROBES, "probe receive-buffer drops",
     ),
-    Metric("cpu", "ratio", "lower", "Busy share of the CPUs of an entity, 0 to 1 per CPU.", "/proc/stat, cgroup cpuacct", _SAMPLED, (), "CPU"),
-    Metric("steal", "ratio", "lower", "Share of time that the hypervisor beneath took away.", "/proc/stat", _SAMPLED, (), "steal"),
     Metric(
-        "run_queue_delay", "ns", "lower", "Time tasks waited on a run queue, per second of wall time.", "/proc/PID/schedstat",
-        _SAMPLED, (), "run-queue delay",
+        "send_errors", "count", "lower", "Send calls that the kernel refused.", "errno of send", ("count",),
+        _PROBES, "send errors",
+    ),
+    Metric(
+        "warm_up", "ratio", "lower",
+        "Share of the window's samples that MSER-5 would cut as warm-up: a warning that the warm-up "
+        "before the window was too short. Nothing is cut.", "White 1997, MSER-5", ("ratio",), ("rtt",),
+        "drift at the start",
+    ),
+    Metric(
+        "cpu", "ratio", "lower", "Busy share of the CPUs of an entity, 0 to 1 per CPU.",
+        "/proc/stat, cgroup cpuacct", _SAMPLED, (), "CPU",
+    ),
+    Metric(
+        "steal", "ratio", "lower", "Share of time that the hypervisor beneath took away.", "/proc/stat",
+        _SAMPLED, (), "steal",
+    ),
+    Metric(
+        "run_queue_delay", "ns", "lower", "Time tasks waited on a run queue, per second of wall time.",
+        "/proc/PID/schedstat", _SAMPLED, (), "run-queue delay",
     ),
     Metric(
         "softnet_drops", "count", "lower", "Packets the kernel dropped before any protocol saw them.",
         "/proc/net/softnet_stat", ("total",), (), "softnet drops",
     ),
     Metric(
-        "backlog", "bytes", "lower", "Bytes waiting in a queue discipline.", "tc -s qdisc", _SAMPLED, (), "queue backlog",
+        "backlog", "bytes", "lower", "Bytes waiting in a queue discipline.", "tc -s qdisc", _SAMPLED, (),
+        "queue backlog",
     ),
     Metric(
-        "backlog_packets", "count", "lower", "Packets waiting in a queue discipline.", "tc -s qdisc", _SAMPLED, (),
-        "queue backlog in packets",
+        "backlog_packets", "count", "lower", "Packets waiting in a queue discipline.", "tc -s qdisc",
+        _SAMPLED, (), "queue backlog in packets",
     ),
-    Metric("drops", "count", "lower", "Packets dropped by a queue or interface.", "interface and qdisc counters", ("total",), (), "drops"),
+    Metric(
+        "drops", "count", "lower", "Packets dropped by a queue or interface.",
+        "interface and qdisc counters", ("total",), (), "drops",
+    ),
     Metric(
         "lateness", "ns", "lower", "How late the soft switch let a frame go after its computed departure.",
-        "soft switch, departure minus model", ("mean", "median", "p95", "p99", "p99.9", "max"), (), "switch lateness",
+        "soft switch, departure minus model", ("mean", "median", "p95", "p99", "p99.9", "max"), (),
+        "switch lateness",
     ),
 )  # fmt: skip

@@ -1,7 +1,9 @@
 """What a metric and a statistic are.
 
-A metric is a quantity of one run: what was measured, in which unit, which way is better, by whose definition. A
-statistic turns the samples of a metric in one run into one number. `probe.rtt.p99` is a role, a metric, a statistic.
+A metric is a quantity of one run: what was measured, in which unit, which way is better, by whose definition.
+A
+statistic turns the samples of a metric in one run into one number. `probe.rtt.p99` is a role, a metric, a
+statistic.
 This file knows neither samples nor experiments.
 """
 
@@ -16,9 +18,11 @@ Unit = Literal["ns", "ratio", "bit/s", "1/s", "bytes", "count"]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One quantity: `unit` is the SI unit in which every value is kept; `workloads` are those that measure it.
+    """One quantity: `unit` is the SI unit in which every value is kept; `workloads` are those that measure
+    it.
 
-    `statistics` are those that values are given for; `workloads` is empty where the metric comes from a series or
+    `statistics` are those that values are given for; `workloads` is empty where the metric comes from a
+    series or
     counter of an entity (host, guest, link, switch) and not from a role.
     """
 
@@ -38,8 +42,10 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """How samples of one run become one number. `quantile` is set for order statistics; `least_samples` is the
-    number of samples under which the statistic is not given (p99 of fewer than 100 samples is their maximum)."""
+    """How samples of one run become one number. `quantile` is set for order statistics; `least_samples` is
+    the
+    number of samples under which the statistic is not given (p99 of fewer than 100 samples is their
+    maximum)."""
 
     key: str
     definition: str

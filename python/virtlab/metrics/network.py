@@ -1,6 +1,7 @@
 """Metrics of packets: delay, its variation, loss, order.
 
-Delay comes twice: by kernel stamps (`path_*`: what the network did) and by user stamps (what an application sees). There
+Delay comes twice: by kernel stamps (`path_*`: what the network did) and by user stamps (what an application
+sees). There
 is no plain jitter: each kind of delay variation has its own name and source.
 """
 
@@ -13,39 +14,49 @@ _STREAMS = ("udp_stream", "raw_stream")
 
 NETWORK = by_key(
     Metric(
-        "rtt", "ns", "lower", "Round-trip time of a request as the application sees it: send call to receive return.",
+        "rtt", "ns", "lower",
+        "Round-trip time of a request as the application sees it: send call to receive return.",
         "RFC 2681; min/mean/max/mdev as iputils ping", DISTRIBUTION, ("rtt",), "RTT",
     ),
     Metric(
-        "path_rtt", "ns", "lower", "Round-trip time between the kernel's send and receive stamps at the requester: without "
-        "its wake-up and system calls.", "RFC 2681; Linux SO_TIMESTAMPING", DISTRIBUTION, ("rtt",), "path RTT",
+        "path_rtt", "ns", "lower",
+        "Round-trip time between the kernel's send and receive stamps at the requester: without its "
+        "wake-up and system calls.", "RFC 2681; Linux SO_TIMESTAMPING", DISTRIBUTION, ("rtt",), "path RTT",
     ),
     Metric(
-        "owd", "ns", "lower", "One-way delay, sender's stamp to receiver's kernel stamp; statistic `bound` is the clock's "
-        "error bound, by which every other statistic may be shifted.", "RFC 7679", (*DISTRIBUTION, "bound"), _STREAMS,
-        "one-way delay",
+        "owd", "ns", "lower",
+        "One-way delay, sender's stamp to receiver's kernel stamp; statistic `bound` is the clock's "
+        "error bound, by which every other statistic may be shifted.", "RFC 7679", (*DISTRIBUTION, "bound"),
+        _STREAMS, "one-way delay",
     ),
     Metric(
-        "application_owd", "ns", "lower", "One-way delay up to the receiver's user space: sender's stamp to the return of "
-        "the receive call.", "RFC 7679 with user stamps", (*DISTRIBUTION, "bound"), _STREAMS, "application one-way delay",
+        "application_owd", "ns", "lower",
+        "One-way delay up to the receiver's user space: sender's stamp to the return of the receive "
+        "call.", "RFC 7679 with user stamps", (*DISTRIBUTION, "bound"), _STREAMS,
+        "application one-way delay",
     ),
     Metric(
-        "ipdv", "ns", "lower", "Absolute difference between the delays of consecutive packets (in order of sending, both "
-        "arrived); round-trip delays for `rtt`, one-way for streams. Clock offset cancels.",
-        "RFC 3393", SPREAD, ("rtt", *_STREAMS), "IPDV",
+        "ipdv", "ns", "lower",
+        "Absolute difference between the delays of consecutive packets (in order of sending, both "
+        "arrived); round-trip delays for `rtt`, one-way for streams. Clock offset cancels.", "RFC 3393",
+        SPREAD, ("rtt", *_STREAMS), "IPDV",
     ),
     Metric(
-        "pdv", "ns", "lower", "Delay of a packet minus the smallest delay in the window. Clock offset cancels.",
+        "pdv", "ns", "lower",
+        "Delay of a packet minus the smallest delay in the window. Clock offset cancels.",
         "RFC 5481, section 4.2", SPREAD, ("rtt", *_STREAMS), "PDV",
     ),
     Metric(
-        "jitter_rfc3550", "ns", "lower", "Smoothed absolute difference J += (|D| - J)/16 over packets in order of arrival, "
-        "J = 0 before the first, exactly as iperf computes it; of successive round-trip times for `rtt`.",
-        "RFC 3550, section 6.4.1; iperf3", ("final", "mean", "max"), ("rtt", *_STREAMS), "jitter (RFC 3550)",
+        "jitter_rfc3550", "ns", "lower",
+        "Smoothed absolute difference J += (|D| - J)/16 over packets in order of arrival, J = 0 before "
+        "the first, exactly as iperf computes it; of successive round-trip times for `rtt`.",
+        "RFC 3550, section 6.4.1; iperf3", ("final", "mean", "max"), ("rtt", *_STREAMS),
+        "jitter (RFC 3550)",
     ),
     Metric(
-        "loss", "ratio", "lower", "Share of what was sent in the window that never arrived: replies for `rtt` and for bursts "
-        "with reply, datagrams or frames for streams. Drops of the probe's own socket are counted apart.",
+        "loss", "ratio", "lower",
+        "Share of what was sent in the window that never arrived: replies for `rtt` and for bursts with "
+        "reply, datagrams or frames for streams. Drops of the probe's own socket are counted apart.",
         "RFC 7680", ("ratio",), ("rtt", "burst_load", *_STREAMS),
     ),
     Metric(
@@ -53,23 +64,27 @@ NETWORK = by_key(
         "RFC 7680, per flow", ("min", "mean", "max"), _STREAMS, "loss per flow",
     ),
     Metric(
-        "duplicates", "ratio", "lower", "Arrivals of a sequence number that had arrived before, per packet sent.",
-        "RFC 5560", ("ratio", "count"), ("rtt", *_STREAMS),
+        "duplicates", "ratio", "lower",
+        "Arrivals of a sequence number that had arrived before, per packet sent.", "RFC 5560",
+        ("ratio", "count"), ("rtt", *_STREAMS),
     ),
     Metric(
-        "reordered", "ratio", "lower", "Packets that arrive after one with a larger sequence number of their flow, per "
-        "distinct packet received.", "RFC 4737, Type-P-Reordered", ("ratio", "count"), ("rtt", *_STREAMS),
+        "reordered", "ratio", "lower",
+        "Packets that arrive after one with a larger sequence number of their flow, per distinct packet "
+        "received.", "RFC 4737, Type-P-Reordered", ("ratio", "count"), ("rtt", *_STREAMS),
     ),
     Metric(
-        "burst_time", "ns", "lower", "Time from sending a burst to its last reply.", "first to last byte of a burst",
-        DISTRIBUTION, ("burst_load",), "burst response time",
+        "burst_time", "ns", "lower", "Time from sending a burst to its last reply.",
+        "first to last byte of a burst", DISTRIBUTION, ("burst_load",), "burst response time",
     ),
     Metric(
-        "response_time", "ns", "lower", "Time from a TCP request to the whole response.", "netperf TCP_RR, per transaction",
-        DISTRIBUTION, ("tcp_rr",), "response time",
+        "response_time", "ns", "lower", "Time from a TCP request to the whole response.",
+        "netperf TCP_RR, per transaction", DISTRIBUTION, ("tcp_rr",), "response time",
     ),
     Metric(
-        "smoothed_rtt", "ns", "lower", "The sender's smoothed round-trip time from TCP_INFO, once per interval.",
-        "RFC 6298; Linux TCP_INFO tcpi_rtt", ("mean", "median", "min", "max"), ("tcp_stream",), "smoothed RTT of TCP",
+        "smoothed_rtt", "ns", "lower",
+        "The sender's smoothed round-trip time from TCP_INFO, once per interval.",
+        "RFC 6298; Linux TCP_INFO tcpi_rtt", ("mean", "median", "min", "max"), ("tcp_stream",),
+        "smoothed RTT of TCP",
     ),
 )  # fmt: skip

@@ -50,7 +50,8 @@ class MetricPath:
 
     @classmethod
     def parse(cls, text: str) -> MetricPath:
-        """From text. ValueError when it is no path, or the metric or its statistic is unknown; plain `jitter` is refused."""
+        """From text. ValueError when it is no path, or the metric or its statistic is unknown; plain `jitter`
+        is refused."""
         match = _PATH.match(text)
         if not match:
             raise ValueError(
@@ -59,7 +60,8 @@ class MetricPath:
         role, metric, statistic = match.groups()
         if metric == "jitter":
             raise ValueError(
-                "'jitter' has several meanings; write one of rtt.mdev, rtt.range, jitter_rfc3550.final, ipdv.mean, pdv.p99"
+                "'jitter' has several meanings; write one of rtt.mdev, rtt.range, jitter_rfc3550.final, "
+                "ipdv.mean, pdv.p99"
             )
         if metric not in METRICS:
             raise ValueError(f"'{metric}' is no metric; {did_you_mean(metric, METRICS)}")

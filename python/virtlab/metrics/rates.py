@@ -1,6 +1,7 @@
 """Metrics of load and of what came through.
 
-Offered load is what was asked for, achieved load what the sender really sent, throughput what arrived counted in whole
+Offered load is what was asked for, achieved load what the sender really sent, throughput what arrived counted
+in whole
 frames (header to FCS), goodput what arrived counted in payload (behind the UDP, TCP or Ethernet header).
 """
 
@@ -12,24 +13,29 @@ _STREAMS = ("udp_stream", "raw_stream")
 
 RATES = by_key(
     Metric(
-        "offered_load", "bit/s", "neither", "Payload (frames for `raw_stream`) per second that the role was asked to send; "
-        "absent for `as fast as possible`.", "RFC 2285, 3.5.2 (intended load)", ("mean",), ("burst_load", *_STREAMS),
+        "offered_load", "bit/s", "neither",
+        "Payload (frames for `raw_stream`) per second that the role was asked to send; absent for `as "
+        "fast as possible`.", "RFC 2285, 3.5.2 (intended load)", ("mean",), ("burst_load", *_STREAMS),
         "offered load",
     ),
     Metric(
-        "achieved_load", "bit/s", "neither", "Payload (frames for `raw_stream`) per second that the sender really sent in the "
-        "window, requests only.", "RFC 2285, 3.5.3 (offered load)", ("mean",), ("burst_load", *_STREAMS), "achieved load",
+        "achieved_load", "bit/s", "neither",
+        "Payload (frames for `raw_stream`) per second that the sender really sent in the window, "
+        "requests only.", "RFC 2285, 3.5.3 (offered load)", ("mean",), ("burst_load", *_STREAMS),
+        "achieved load",
     ),
     Metric(
         "achieved_burst", "bytes", "neither", "Payload bytes sent per period over all streams.",
         "burst_load: L bytes every T", ("mean", "min", "max"), ("burst_load",), "achieved burst",
     ),
     Metric(
-        "achieved_share", "ratio", "higher", "Achieved load per offered load: below 1 the sender could not keep up.",
+        "achieved_share", "ratio", "higher",
+        "Achieved load per offered load: below 1 the sender could not keep up.",
         "achieved_load / offered_load", ("ratio",), ("burst_load", *_STREAMS), "achieved share of the load",
     ),
     Metric(
-        "throughput", "bit/s", "higher", "What arrived in the window, in frames from header to FCS (fragments counted each).",
+        "throughput", "bit/s", "higher",
+        "What arrived in the window, in frames from header to FCS (fragments counted each).",
         "RFC 2544 and RFC 1242, as a rate at the stated load", ("mean",), _STREAMS,
     ),
     Metric(
@@ -37,27 +43,30 @@ RATES = by_key(
         "RFC 2647, 3.17; iperf3", ("mean", "min", "max"), ("burst_load", "tcp_stream", *_STREAMS),
     ),
     Metric(
-        "lost_rate", "bit/s", "lower", "Payload per second that was sent in the window and never arrived. Goodput plus "
-        "lost rate is the achieved load.", "achieved_load * loss", ("mean",), _STREAMS, "lost rate",
+        "lost_rate", "bit/s", "lower",
+        "Payload per second that was sent in the window and never arrived. Goodput plus lost rate is "
+        "the achieved load.", "achieved_load * loss", ("mean",), _STREAMS, "lost rate",
     ),
     Metric(
-        "packet_rate", "1/s", "higher", "Datagrams or frames that arrived per second.", "RFC 2544, frames per second",
-        ("mean",), _STREAMS, "packet rate",
+        "packet_rate", "1/s", "higher", "Datagrams or frames that arrived per second.",
+        "RFC 2544, frames per second", ("mean",), _STREAMS, "packet rate",
     ),
     Metric(
         "fairness", "ratio", "higher", "How equally the flows share what arrived.", "Jain, Chiu, Hawe 1984",
         ("jain",), ("tcp_stream", *_STREAMS),
     ),
     Metric(
-        "transactions", "1/s", "higher", "Completed request-response pairs per second; its inverse is a mean response time.",
+        "transactions", "1/s", "higher",
+        "Completed request-response pairs per second; its inverse is a mean response time.",
         "netperf TCP_RR", ("rate",), ("tcp_rr",), "transactions per second",
     ),
     Metric(
-        "retransmits", "count", "lower", "Segments that TCP sent again.", "RFC 4898; Linux TCP_INFO tcpi_total_retrans",
-        ("total", "rate"), ("tcp_stream",),
+        "retransmits", "count", "lower", "Segments that TCP sent again.",
+        "RFC 4898; Linux TCP_INFO tcpi_total_retrans", ("total", "rate"), ("tcp_stream",),
     ),
     Metric(
-        "congestion_window", "count", "neither", "The sender's congestion window in packets, once per interval.",
-        "Linux TCP_INFO tcpi_snd_cwnd", ("mean", "min", "max"), ("tcp_stream",), "congestion window",
+        "congestion_window", "count", "neither",
+        "The sender's congestion window in packets, once per interval.", "Linux TCP_INFO tcpi_snd_cwnd",
+        ("mean", "min", "max"), ("tcp_stream",), "congestion window",
     ),
 )  # fmt: skip

@@ -1,0 +1,195 @@
+"""A claim against an experiment: do its roles, metrics, factors and levels exist, and can it ever be
+judged?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from virtlab.analysis.claims.levels import find_level, find_operand, ordered
+from virtlab.analysis.claims.nouns import (
+    Claim,
+    Constant,
+    Difference,
+    Equivalent,
+    Linear,
+    Onset,
+    Ordering,
+    Place,
+    PublishedOrder,
+    Trend,
+)
+from virtlab.metrics import METRICS, MetricPath, did_you_mean, level_number
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """What is wrong at a column of the claim's text (from 1), and the cure."""
+
+    column: int
+    what: str
+    cure: str
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.cure}"
+
+
+Factors = Mapping[str, Sequence[str]]
+
+
+def mistakes(
+    claim: Claim,
+    factors: Factors,
+    roles: Mapping[str, str] | Iterable[str],
+    entities: Iterable[str] | None = None,
+) -> list[Mistake]:
+    """Every mistake of one claim; empty when it can be judged."""
+    workloads = dict(roles) if isinstance(roles, Mapping) else dict.fromkeys(roles, "")
+    known = None if entities is None else set(entities)
+    found: list[Mistake] = []
+    for term in claim.expression.terms:
+        for path in (term.path, term.over_path):
+            if path is not None:
+                found += _path_mistakes(path, term.column, workloads, known)
+    for condition in claim.where:
+        wrong = _factor_mistake(condition.factor, condition.column, factors)
+        if wrong:
+            found.append(wrong)
+            continue
+        for level in condition.levels:
+            if condition.op in {"=", "!="}:
+                if find_level(level, factors[condition.factor]) is None:
+                    found.append(_no_level(level, condition.factor, condition.column, factors))
+            elif level_number(level) is None:
+                what = f"'{level}' is no number, so '{condition.op}' cannot compare it"
+                found.append(Mistake(condition.column, what, "use = or != here"))
+    found += _relation_mistakes(claim, factors)
+    return found
+
+
+def _path_mistakes(
+    path: MetricPath, column: int, workloads: Mapping[str, str], entities: set[str] | None
+) -> list[Mistake]:
+    metric = METRICS[path.metric]
+    if not metric.workloads:
+        if entities is not None and path.role not in entities:
+            return [Mistake(column, f"'{path.role}' is nothing that {metric.key} is collected of",
+                            did_you_mean(path.role, sorted(entities)))]  # fmt: skip
+        return []
+    if path.role not in workloads:
+        cure = did_you_mean(path.role, workloads) if workloads else "declare the role"
+        return [Mistake(column, f"'{path.role}' is no role", cure)]
+    workload = workloads[path.role]
+    if workload and workload not in metric.workloads:
+        measured = [key for key, known in METRICS.items() if workload in known.workloads]
+        what = f"{metric.key} is not measured by {workload}, the workload of '{path.role}'"
+        return [Mistake(column, what, f"it measures {', '.join(measured)}")]
+    return []
+
+
+def _factor_mistake(factor: str, column: int, factors: Factors) -> Mistake | None:
+    if factor in factors:
+        return None
+    cure = did_you_mean(factor, factors) if factors else "declare the factor under 'factors'"
+    return Mistake(column, f"'{factor}' is no factor", cure)
+
+
+def _no_level(level: str, factor: str, column: int, factors: Factors) -> Mistake:
+    return Mistake(
+        column, f"'{level}' is no level of {factor}", did_you_mean(level, [str(x) for x in factors[factor]])
+    )
+
+
+def _ordered_factor(factor: str, column: int, factors: Factors, least: int, why: str) -> list[Mistake]:
+    wrong = _factor_mistake(factor, column, factors)
+    if wrong:
+        return [wrong]
+    if ordered(factors[factor]) is None:
+        return [Mistake(column, f"the levels of {factor} are no numbers, so they have no order", why)]
+    if len(factors[factor]) < least:
+        what = f"{factor} has {len(factors[factor])} levels, this needs {least}"
+        return [Mistake(column, what, "add levels to the factor")]
+    return []
+
+
+def _place_mistakes(place: Place, factors: Factors) -> list[Mistake]:
+    if place.which is not None:
+        return _ordered_factor(place.factor, place.column, factors, 2, "name the level: 'at FACTOR LEVEL'")
+    wrong = _factor_mistake(place.factor, place.column, factors)
+    if wrong:
+        return [wrong]
+    if find_level(place.level or "", factors[place.factor]) is None:
+        return [_no_level(place.level or "", place.factor, place.column, factors)]
+    return []
+
+
+def _relation_mistakes(claim: Claim, factors: Factors) -> list[Mistake]:  # noqa: PLR0911, PLR0912 - one case each
+    relation = claim.relation
+    match relation:
+        case Ordering():
+            found = _operand_mistakes(relation.operands, factors)
+            for place in (relation.at, relation.then[1] if relation.then else None):
+                found += _place_mistakes(place, factors) if place else []
+            if relation.growth_over is not None:
+                found += _ordered_factor(
+                    relation.growth_over, 1, factors, 2, "growth needs a factor of numbers"
+                )
+            return found
+        case Equivalent() if len(relation.operands) == 1:
+            only = relation.operands[0]
+            wrong = _factor_mistake(only.text, only.column, factors)
+            return [wrong] if wrong else []
+        case Equivalent():
+            return _operand_mistakes(relation.operands, factors)
+        case Difference():
+            found = _operand_mistakes((relation.left, relation.right), factors)
+            if relation.constant_over is not None:
+                wrong = _factor_mistake(relation.constant_over, 1, factors)
+                found += [wrong] if wrong else []
+            return found
+        case Trend():
+            return _ordered_factor(relation.factor, relation.column, factors, 2, "use a chain: ': A < B < C'")
+        case Linear():
+            return _ordered_factor(
+                relation.factor, relation.column, factors, 3, "a line needs a factor of numbers"
+            )
+        case Constant() | PublishedOrder():
+            wrong = _factor_mistake(relation.factor, relation.column, factors)
+            return [wrong] if wrong else []
+        case Onset():
+            found = _ordered_factor(
+                relation.factor, relation.column, factors, 2, "an onset needs a factor of numbers"
+            )
+            for level in dict.fromkeys((relation.first, relation.last)):
+                if not found and find_level(level, factors[relation.factor]) is None:
+                    found.append(_no_level(level, relation.factor, relation.column, factors))
+            return found
+        case _:
+            return []
+
+
+def _operand_mistakes(operands: Sequence[object], factors: Factors) -> list[Mistake]:
+    from virtlab.analysis.claims.nouns import Operand
+
+    found: list[Mistake] = []
+    factor: str | None = None
+    named: list[tuple[str, str]] = []
+    for operand in operands:
+        assert isinstance(operand, Operand)
+        try:
+            factor, level = find_operand(operand, factors, factor)
+        except ValueError as error:
+            what, _, cure = str(error).partition("; ")
+            found.append(Mistake(operand.column, what, cure))
+            continue
+        if (factor, level) in named:
+            found.append(
+                Mistake(operand.column, f"'{operand.text}' is named twice", "compare different levels")
+            )
+        elif named and named[-1][0] != factor:
+            what = f"{named[-1][0]} and {factor} are different factors"
+            found.append(
+                Mistake(operand.column, what, "compare levels of one factor, fix others with 'where'")
+            )
+        named.append((factor, level))
+    return found

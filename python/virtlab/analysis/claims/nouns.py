@@ -1,0 +1,298 @@
+"""What a claim can say.
+
+A claim is an expression over run-level values (`probe.rtt.median`, or a sum, difference or ratio of such), a
+relation,
+and the design points it speaks about. The relations are few and each has one reading, given at its class.
+Levels and
+factors are names here; which factors and levels exist is known only to the experiment (`check`) and the
+results (`judge`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from virtlab.errors import ExperimentError
+from virtlab.metrics import MetricPath
+
+if TYPE_CHECKING:
+    from virtlab.analysis.claims.check import Mistake
+
+Comparator = Literal["<", "<=", ">", ">="]
+
+
+class ClaimError(ExperimentError):
+    """A claim that cannot be read: `line` and `column` (from 1) of the offending word."""
+
+    def __init__(self, line: int, column: int, what: str, cure: str) -> None:
+        super().__init__(f"{line}:{column}", what, cure)
+        self.line = line
+        self.column = column
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One level of a factor as written: `ovs`, `switches 2`, `load=30 kB`. `factor` is None until it is
+    looked up."""
+
+    text: str
+    column: int
+    factor: str | None = None
+    level: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """`sign` times a path, divided by another path or by a constant (in the unit of the path)."""
+
+    path: MetricPath
+    column: int
+    sign: int = 1
+    over_path: MetricPath | None = None
+    over_value: float | None = None
+
+    def unit(self) -> str:
+        """The unit of the term: a ratio when it is a quotient."""
+        return self.path.unit if self.over_path is None and self.over_value is None else "ratio"
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """Terms of one unit, added up per run."""
+
+    terms: tuple[Term, ...]
+
+    @property
+    def unit(self) -> str:
+        """The unit of the value."""
+        return self.terms[0].unit()
+
+    def paths(self) -> tuple[MetricPath, ...]:
+        """Every path that the expression reads."""
+        both = ((term.path, term.over_path) for term in self.terms)
+        return tuple(path for pair in both for path in pair if path is not None)
+
+    def __str__(self) -> str:
+        out = ""
+        for index, term in enumerate(self.terms):
+            out += ("-" if term.sign < 0 else "") if index == 0 else (" - " if term.sign < 0 else " + ")
+            out += str(term.path)
+            if term.over_path is not None:
+                out += f" / {term.over_path}"
+            elif term.over_value is not None:
+                out += f" / {term.over_value:g}"
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """How far apart still counts as equal: `relative` (a share of the reference) or `absolute` (in the
+    metric's unit)."""
+
+    relative: float | None = None
+    absolute: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Centre:
+    """A constant with a tolerance: `244.16 us +- 10 %`, or the published value (`value` None) with a
+    tolerance."""
+
+    value: float | None
+    margin: Margin
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """`between LOW and HIGH`."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """`PATH <= CONSTANT`: at every design point the mean of the run values lies on that side of the
+    constant."""
+
+    comparator: Comparator
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """`PATH within CENTRE` or `PATH between ...`: at every design point the mean lies in the range
+    (equivalence test)."""
+
+    target: Centre | Bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a half of a crossing holds: the lowest or highest level of a factor, or one named level."""
+
+    factor: str
+    which: Literal["low", "high"] | None = None
+    level: str | None = None
+    column: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """`A < B < C`: neighbours differ in that direction, by at least `by` when given.
+
+    With `at` and `then` a crossing: `A < B at low load and > at high load`. With `growth_over` the growth of
+    the value
+    from the factor's lowest to its highest level is compared, not the value itself.
+    """
+
+    operands: tuple[Operand, ...]
+    comparators: tuple[Comparator, ...]
+    by: Margin | None = None
+    at: Place | None = None
+    then: tuple[Comparator, Place] | None = None
+    growth_over: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Equivalent:
+    """`A ~ B within MARGIN`: the means differ by less than the margin. A single operand naming a factor: all
+    its levels."""
+
+    operands: tuple[Operand, ...]
+    margin: Margin
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """`A - B` or `A / B` against a constant, a range, or itself at other levels of `constant_over`."""
+
+    left: Operand
+    right: Operand
+    quotient: bool
+    against: Threshold | Centre | Bounds | None = None
+    constant_over: str | None = None
+    margin: Margin | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """`grows with FACTOR`: the last level exceeds the first and no step between neighbours goes the other
+    way;
+    `steadily`: every step goes that way."""
+
+    factor: str
+    direction: Literal["grows", "falls"]
+    steadily: bool
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """`is linear in FACTOR within M`: no level's mean lies further from the fitted line than M of the line's
+    rise."""
+
+    factor: str
+    margin_ratio: float
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """`is constant over FACTOR within MARGIN`: at every level the mean is equivalent to that at the first."""
+
+    factor: str
+    margin: Margin
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Onset:
+    """`exceeds LIMIT from FACTOR A to B`: not above the limit below A, above it from B on; between,
+    anything."""
+
+    limit: float
+    factor: str
+    first: str
+    last: str
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedOrder:
+    """`FACTOR ordered as published`: no two levels differ in the order opposite to the published values."""
+
+    factor: str
+    column: int
+
+
+Relation = (
+    Threshold | Near | Ordering | Equivalent | Difference | Trend | Linear | Constant | Onset | PublishedOrder
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """`FACTOR op LEVEL`; `=` and `!=` take several levels (`a | b`), the others one that is a quantity or
+    number."""
+
+    factor: str
+    op: Literal["=", "!=", "<", "<=", ">", ">="]
+    levels: tuple[str, ...]
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedReference:
+    """Which rows of a published table stand beside a claim: `metric` and equal cells; `level_column` for
+    orderings."""
+
+    file: str
+    metric: str
+    where: Mapping[str, str] = field(default_factory=dict)
+    level_column: str | None = None
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any]) -> PublishedReference:
+        """From the file's mapping. ValueError names the key that is wrong or missing."""
+        unknown = set(values) - {"file", "metric", "where", "level_column"}
+        if unknown:
+            raise ValueError(f"unknown key '{sorted(unknown)[0]}'; write file, metric, where, level_column")
+        for key in ("file", "metric"):
+            if not isinstance(values.get(key), str):
+                raise ValueError(
+                    f"'{key}' is missing; write e.g. {key}: {'rtt_mean' if key == 'metric' else 'study.csv'}"
+                )
+        where = {str(key): str(value) for key, value in (values.get("where") or {}).items()}
+        return cls(values["file"], values["metric"], where, values.get("level_column"))
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One statement to be judged; `text` as written, `line` and `column` where it stands in its file."""
+
+    text: str
+    expression: Expression
+    relation: Relation
+    where: tuple[Condition, ...] = ()
+    published: PublishedReference | None = None
+    line: int = 1
+    column: int = 1
+    name: str = ""
+
+    def check(
+        self,
+        factors: Mapping[str, Sequence[str]],
+        roles: Mapping[str, str] | Iterable[str],
+        entities: Iterable[str] | None = None,
+    ) -> list[Mistake]:
+        """Every mistake against an experiment's factors (name -> levels as written) and roles (name ->
+        workload).
+
+        `entities` are names that series and counters may have; None accepts any.
+        """
+        from virtlab.analysis.claims.check import mistakes
+
+        return mistakes(self, factors, roles, entities)

@@ -6,9 +6,23 @@
 //! whenever the transmitter behind it is free; `next_event` to learn when asking again is worth while.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod codel;
+mod drr;
 mod fifo;
+mod fq_codel;
+mod prio;
+mod sfq;
+mod tbf;
+#[cfg(test)]
+mod testing;
 
+pub use codel::{Codel, CodelOptions, ControlLaw};
+pub use drr::{Drr, DrrClass};
 pub use fifo::Fifo;
+pub use fq_codel::{FqCodel, FqCodelOptions};
+pub use prio::{DEFAULT_PRIOMAP, Prio};
+pub use sfq::{Sfq, SfqOptions};
+pub use tbf::{Tbf, TbfOptions};
 use virtlab_wire::Nanos;
 
 /// What a discipline knows of a frame.

@@ -166,10 +166,12 @@ pub fn encode(
 /// # Errors
 /// [`BlockError`] when the bytes are no block.
 pub fn decode(body: &[u8]) -> Result<(Header, Vec<std::ops::Range<usize>>), BlockError> {
-    let length: [u8; 4] = body.get(..4).and_then(|head| head.try_into().ok()).ok_or(BlockError::Short(body.len(), 4))?;
+    let length: [u8; 4] =
+        body.get(..4).and_then(|head| head.try_into().ok()).ok_or(BlockError::Short(body.len(), 4))?;
     let end = 4usize.saturating_add(u32::from_le_bytes(length) as usize);
     let head = body.get(4..end).ok_or(BlockError::Short(body.len(), end))?;
-    let header: Header = serde_json::from_slice(head).map_err(|error| BlockError::Header(error.to_string()))?;
+    let header: Header =
+        serde_json::from_slice(head).map_err(|error| BlockError::Header(error.to_string()))?;
     let mut at = end;
     let mut ranges = Vec::with_capacity(header.columns.len());
     for column in &header.columns {
@@ -195,10 +197,17 @@ mod tests {
 
     #[test]
     fn columns_come_back_where_the_header_says() {
-        let columns = [("seq", Column::I64(vec![1, 2, 3])), ("code", Column::I32(vec![7, 8, 9])), ("value", Column::F64(vec![0.5; 3]))];
+        let columns = [
+            ("seq", Column::I64(vec![1, 2, 3])),
+            ("code", Column::I32(vec![7, 8, 9])),
+            ("value", Column::F64(vec![0.5; 3])),
+        ];
         let body = encode("probe", "rtt/1", 4, &columns, &BTreeMap::new()).unwrap();
         let (header, ranges) = decode(&body).unwrap();
-        assert_eq!((header.stream.as_str(), header.schema.as_str(), header.number, header.n), ("probe", "rtt/1", 4, 3));
+        assert_eq!(
+            (header.stream.as_str(), header.schema.as_str(), header.number, header.n),
+            ("probe", "rtt/1", 4, 3)
+        );
         assert_eq!(&body[ranges[1].clone()], [7, 0, 0, 0, 8, 0, 0, 0, 9, 0, 0, 0]);
         assert!(ranges.iter().all(|range| range.start % 8 == 0));
     }
@@ -206,7 +215,10 @@ mod tests {
     #[test]
     fn ragged_columns_are_refused() {
         let columns = [("a", Column::I64(vec![1])), ("b", Column::I64(vec![]))];
-        assert_eq!(encode("s", "x/1", 0, &columns, &BTreeMap::new()), Err(BlockError::Ragged("b".into(), 0, 1)));
+        assert_eq!(
+            encode("s", "x/1", 0, &columns, &BTreeMap::new()),
+            Err(BlockError::Ragged("b".into(), 0, 1))
+        );
     }
 
     proptest! {

@@ -1,4 +1,33 @@
-//! The switch role.
+//! The switch role: all physical switches and links of a testbed, played on real packets by one thread.
+//!
+//! The machine itself is `virtlab-fabric`, pure. Here are the rings that frames come from, the clock that says when they
+//! leave, and the control stream. A process of its own, so that it can stand on its own CPU.
+
+mod lateness;
+mod player;
+mod request;
+mod ring;
+mod sender;
+mod stamps;
+mod timing;
+
+use crate::clock;
+use crate::transport::{Reader, Writer};
+use anyhow::{Context, bail};
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::time::{ClockId, clock_gettime};
+use player::Player;
+use request::{Configure, Request};
+use serde_json::{Value, json};
+use std::os::fd::{FromRawFd, OwnedFd};
+use timing::{BUDGET_MAXIMUM, Sleeper, Spin};
+use virtlab_wire::frame::Kind;
+use virtlab_wire::{Nanos, PROTOCOL};
+
+const CONTROL_TOKEN: u64 = 0;
+const RING_TOKEN: u64 = 1;
+/// How often a thread that does not sleep looks at its control stream.
+const GLANCE_EVERY: Nanos = Nanos(1_000_000);
 
 /// Command-line options.
 #[derive(clap::Args)]
@@ -9,6 +38,220 @@ pub struct Options {
 }
 
 /// Serves the control stream until it ends.
-pub fn main(_options: Options) -> anyhow::Result<()> {
-    Ok(())
+///
+/// # Errors
+/// When the control stream or the kernel's waiting breaks; a request that fails is answered, not fatal.
+pub fn main(options: Options) -> anyhow::Result<()> {
+    // SAFETY: the descriptor was handed to this process for this purpose, and nothing else here uses it.
+    let control = unsafe { OwnedFd::from_raw_fd(options.control_fd) };
+    fcntl(&control, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))
+        .context("--control-fd names no open descriptor")?;
+    let writer = Writer::new(control.try_clone()?);
+    let flags = OFlag::from_bits_truncate(fcntl(&control, FcntlArg::F_GETFL)?);
+    fcntl(&control, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
+    Switch::new(Reader::new(control), writer)?.serve()
+}
+
+struct Switch {
+    reader: Reader,
+    writer: Writer,
+    sleeper: Sleeper,
+    player: Option<Player>,
+    running: bool,
+    spin: Spin,
+    budget: Nanos,
+    started: Nanos,
+    cpu_at_start: Nanos,
+}
+
+fn cpu_time() -> Nanos {
+    let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("the CPU clock can be read");
+    Nanos(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+}
+
+impl Switch {
+    fn new(reader: Reader, writer: Writer) -> anyhow::Result<Self> {
+        let sleeper = Sleeper::new()?;
+        sleeper.watch(reader.fd(), CONTROL_TOKEN)?;
+        Ok(Self {
+            reader,
+            writer,
+            sleeper,
+            player: None,
+            running: false,
+            spin: Spin::Auto,
+            budget: Nanos::ZERO,
+            started: Nanos::ZERO,
+            cpu_at_start: Nanos::ZERO,
+        })
+    }
+
+    fn serve(mut self) -> anyhow::Result<()> {
+        let mut glanced = clock::monotonic();
+        loop {
+            let asked = match &mut self.player {
+                Some(player) if self.running => {
+                    let now = player.round();
+                    let next = player.next_departure();
+                    let sleep_until = match (self.spin, next) {
+                        (Spin::Always, _) => Some(now),
+                        (_, None) => None,
+                        (_, Some(next)) => Some(next.since(self.budget)),
+                    };
+                    if player.ready() || sleep_until.is_some_and(|until| until <= now) {
+                        if now.since(glanced) < GLANCE_EVERY {
+                            spin_until(player, next, glanced + GLANCE_EVERY);
+                            continue;
+                        }
+                        glanced = now;
+                        self.sleeper.glance(CONTROL_TOKEN)?
+                    } else {
+                        glanced = now;
+                        self.sleeper.sleep(sleep_until, CONTROL_TOKEN)?
+                    }
+                }
+                _ => self.sleeper.sleep(None, CONTROL_TOKEN)?,
+            };
+            if asked && !self.attend()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Serves what stands on the control stream; false when it is time to end.
+    fn attend(&mut self) -> anyhow::Result<bool> {
+        let open = self.reader.fill()?;
+        while let Some(frame) = self.reader.buffered() {
+            if frame.kind != Kind::Control {
+                continue;
+            }
+            let message: Value = match serde_json::from_slice(&frame.body) {
+                Ok(message) => message,
+                Err(error) => {
+                    self.writer.message(&json!({"log": "error", "text": format!("no JSON: {error}")}))?;
+                    continue;
+                }
+            };
+            let (id, request) = split(message);
+            let ends = request.get("do").is_some_and(|verb| verb == "bye");
+            let answer = match serde_json::from_value(request) {
+                Ok(request) => self.answer(request),
+                Err(error) => Err(error).context("the request is not understood"),
+            };
+            self.writer.message(&match answer {
+                Ok(ok) => json!({"re": id, "ok": ok}),
+                Err(error) => json!({"re": id, "error": {"what": format!("{error:#}")}}),
+            })?;
+            if ends {
+                return Ok(false);
+            }
+        }
+        Ok(open)
+    }
+
+    fn answer(&mut self, request: Request) -> anyhow::Result<Value> {
+        match request {
+            Request::Hello { protocol } => hello(protocol),
+            Request::Clock {} => {
+                let paired = clock::pair();
+                Ok(json!({"raw_ns": paired.raw, "realtime_ns": paired.realtime}))
+            }
+            Request::Configure(configure) => self.configure(*configure),
+            Request::Start {} => {
+                let player = self.player.as_mut().context("configure comes before start")?;
+                if self.running {
+                    bail!("the switch forwards already");
+                }
+                player.start()?;
+                self.running = true;
+                self.started = clock::raw();
+                self.cpu_at_start = cpu_time();
+                self.sleeper.sleeps = 0;
+                Ok(json!({"t_ns": self.started}))
+            }
+            Request::Stats { reset } => {
+                let mut report = self.player.as_mut().context("configure comes before stats")?.stats(reset);
+                report["t_ns"] = json!(clock::raw());
+                report["started_ns"] = json!(self.started);
+                report["running"] = json!(self.running);
+                report["cpu_ns"] = json!(cpu_time().since(self.cpu_at_start));
+                report["sleeps"] = json!(self.sleeper.sleeps);
+                Ok(report)
+            }
+            Request::Record { frames } => {
+                self.player.as_mut().context("configure comes before record")?.record(frames)?;
+                Ok(json!({}))
+            }
+            Request::Recorded {} => {
+                Ok(self.player.as_mut().context("configure comes before recorded")?.recorded())
+            }
+            Request::Stop {} => {
+                self.running = false;
+                Ok(json!({"t_ns": clock::raw()}))
+            }
+            Request::Bye {} => Ok(json!({})),
+        }
+    }
+
+    fn configure(&mut self, configure: Configure) -> anyhow::Result<Value> {
+        if self.running {
+            bail!("the switch forwards; stop it before it is configured anew");
+        }
+        if configure.spin == Spin::Always && configure.fifo_priority.is_some() {
+            bail!(
+                "spin: 'always' under SCHED_FIFO stalls the machine for half a second at a time; use one of the two"
+            );
+        }
+        self.player = None;
+        if let Some(cpu) = configure.cpu {
+            timing::pin(cpu).context("cpu")?;
+        }
+        if let Some(priority) = configure.fifo_priority {
+            timing::real_time(priority).context("fifo_priority")?;
+        }
+        self.spin = configure.spin;
+        let player = Player::new(configure)?;
+        let (p50, p99) = self.sleeper.overshoot()?;
+        self.budget = if self.spin == Spin::Never { Nanos::ZERO } else { p99.min(BUDGET_MAXIMUM) };
+        for ring in player.rings() {
+            self.sleeper.watch(ring.fd(), RING_TOKEN)?;
+        }
+        self.player = Some(player);
+        Ok(json!({
+            "sleep_overshoot_p50_ns": p50, "sleep_overshoot_p99_ns": p99, "spin_budget_ns": self.budget,
+        }))
+    }
+}
+
+/// Spins until a frame comes, the next departure is due, or it is time to look at the control stream.
+fn spin_until(player: &Player, next: Option<Nanos>, glance: Nanos) {
+    let until = next.map_or(glance, |next| next.min(glance));
+    while !player.ready() && clock::monotonic() < until {
+        std::hint::spin_loop();
+    }
+}
+
+/// The request's id, and the rest.
+fn split(mut message: Value) -> (Value, Value) {
+    let id = message.as_object_mut().and_then(|fields| fields.remove("id")).unwrap_or(Value::Null);
+    (id, message)
+}
+
+fn hello(protocol: (u16, u16)) -> anyhow::Result<Value> {
+    if protocol.0 != PROTOCOL.0 {
+        bail!(
+            "protocol {}.{} is asked, this agent speaks {}.{}; install an agent of the same version",
+            protocol.0,
+            protocol.1,
+            PROTOCOL.0,
+            PROTOCOL.1
+        );
+    }
+    let paired = clock::pair();
+    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    Ok(json!({
+        "protocol": PROTOCOL, "build": env!("CARGO_PKG_VERSION"), "role": "switch",
+        "capabilities": ["fifo", "vlan", "record"], "boot_id": boot_id.trim(),
+        "clocks": {"raw_ns": paired.raw, "realtime_ns": paired.realtime},
+    }))
 }

@@ -1,0 +1,202 @@
+"""What a report shows, as plain data: gathered from a dataset once, then drawn as page, pictures, terminal text, JSON.
+
+Everything here is already aggregated: a cell holds one value per run, a distribution at most a thousand points. Nothing
+below knows DuckDB, files or HTML. Values are in the metric's base unit (ns, bit/s, ratio 0..1); the drawing scales them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from virtlab.stats import Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """What varies, with its levels in the file's order, as the file writes them."""
+
+    name: str
+    levels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """What is drawn: a statistic of a metric of a role."""
+
+    role: str
+    metric: str
+    statistic: str
+    unit: str
+    better: str = ""  # 'lower', 'higher' or '' where neither is
+    title: str = ""  # the metric in words
+
+    @property
+    def path(self) -> str:
+        """As a claim writes it: `probe.rtt.mean`."""
+        return f"{self.role}.{self.metric}.{self.statistic}"
+
+
+@dataclass(frozen=True, slots=True)
+class RunValue:
+    """The value of one run; None where the run measured nothing (missing is not zero)."""
+
+    run: str
+    repetition: int
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """All valid runs of one design point under one link realisation; `estimate` is None where too few runs have a value."""
+
+    point: Mapping[str, str]
+    realisation: str
+    values: tuple[RunValue, ...]
+    estimate: Estimate | None
+
+    @property
+    def present(self) -> list[float]:
+        """The values that exist."""
+        return [one.value for one in self.values if one.value is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A number of the literature that stands beside a cell: levels it refers to, value, and how the source hedges it."""
+
+    point: Mapping[str, str]  # a part of the factors; the rest is free
+    low: float
+    high: float
+    qualifier: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A quantity over all design points."""
+
+    quantity: Quantity
+    cells: tuple[Cell, ...]
+    published: tuple[Published, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A distribution or a time series of one design point: points in order."""
+
+    point: Mapping[str, str]
+    realisation: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    runs: tuple[str, ...]
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """Curves of one metric of one role: its distribution (x value, y share) or course (x seconds, y value)."""
+
+    role: str
+    metric: str
+    unit: str
+    title: str
+    curves: tuple[Curve, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A claim as judged: `verdict` is holds, refuted, undecided, different or equivalent."""
+
+    name: str
+    claim: str
+    verdict: str
+    sentence: str
+    because: str = ""  # why somebody expects it, as the file says
+    unit: str = ""
+    estimate: Estimate | None = None
+    effect: str = ""
+    n: str = ""
+    published: str = ""
+    more_runs: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One run as the dataset keeps it."""
+
+    run: str
+    point: Mapping[str, str]
+    repetition: int
+    attempt: int
+    status: str
+    reasons: tuple[str, ...]
+    order: int | None = None
+    realisation: str = "none"
+    used: bool = True  # its values are in the estimates
+
+
+@dataclass(frozen=True, slots=True)
+class Realisation:
+    """An object of the world: intended, applied, read back, over how many runs this was so."""
+
+    path: str
+    by: str
+    intended: Mapping[str, Any]
+    applied: Mapping[str, Any]
+    read_back: Mapping[str, Any]
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFigure:
+    """A figure or table of the source, the plots of this report that reproduce it, or why none does."""
+
+    figure: str
+    shows: str
+    plots: tuple[str, ...]
+    missing: tuple[str, ...]
+    why_not: str = ""
+    note: str = ""
+    elsewhere: str = ""  # the experiment file whose report holds it, when it is not this one
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Everything a report says, from one dataset."""
+
+    title: str
+    description: str
+    dataset: str
+    backend: str
+    created: str
+    factors: tuple[Factor, ...]
+    conditions: Mapping[str, str]  # factors of one level
+    points: tuple[Mapping[str, str], ...]
+    verdicts: tuple[Verdict, ...]
+    results: tuple[Result, ...]
+    distributions: tuple[Sampled, ...]
+    courses: tuple[Sampled, ...]
+    runs: tuple[RunRow, ...]
+    machine: Mapping[str, Mapping[str, str]]  # group -> name -> text
+    link_quality: tuple[Mapping[str, Any], ...]  # switch lateness and added delay per realisation
+    realised: tuple[Realisation, ...]
+    experiment_text: str
+    plan: Mapping[str, Any] | None
+    glossary: tuple[Mapping[str, str], ...]
+    source_figures: tuple[SourceFigure, ...] = ()
+    source: str = ""
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def realisations(self) -> list[str]:
+        """The link realisations of the runs in use, sorted."""
+        return sorted({run.realisation for run in self.runs if run.used})
+
+    @property
+    def varying(self) -> list[str]:
+        """Names of the factors that have two levels or more."""
+        return [factor.name for factor in self.factors]

@@ -1,0 +1,40 @@
+"""The few words that every medium shares: how a verdict is called and coloured, plurals, points in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_KINDS = {"holds": "good", "equivalent": "good", "refuted": "bad", "different": "bad"}
+_WORDS = {"holds": "holds", "refuted": "refuted", "undecided": "undecided"}
+
+
+def verdict_kind(verdict: str) -> str:
+    """'good', 'bad' or 'open': never told by colour alone, the word stands beside.
+
+    >>> verdict_kind("holds"), verdict_kind("undecided")
+    ('good', 'open')
+    """
+    return _KINDS.get(verdict, "open")
+
+
+def verdict_word(verdict: str) -> str:
+    """The word of a verdict as shown."""
+    return _WORDS.get(verdict, verdict.replace("_", " "))
+
+
+def plural(number: int, word: str) -> str:
+    """A number with its noun.
+
+    >>> plural(1, "run"), plural(2, "run")
+    ('1 run', '2 runs')
+    """
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def point_words(point: Mapping[str, str]) -> str:
+    """A design point in words.
+
+    >>> point_words({"load": "30 kB", "switches": "2"})
+    'load 30 kB, switches 2'
+    """
+    return ", ".join(f"{name} {level}" for name, level in point.items()) or "the only setting"

@@ -1,4 +1,26 @@
-//! The leader role.
+//! The leader: PID 1 of a testbed's private world.
+//!
+//! It applies kernel operations, keeps namespaces by descriptor, starts probes, the soft switch and commands, passes
+//! their frames on, and reads everything back. One thread, one `poll` loop: `setns` moves a thread, and a child must be
+//! forkable at any time. When it ends, however it ends, the kernel removes the world.
+
+mod apply;
+mod birth;
+mod child;
+mod encode;
+mod netlink;
+mod observe;
+mod offload;
+mod operation;
+mod peer;
+mod reach;
+mod request;
+mod serve;
+mod telemetry;
+mod world;
+
+use anyhow::Context;
+use std::os::fd::{FromRawFd, OwnedFd};
 
 /// Command-line options.
 #[derive(clap::Args)]
@@ -8,7 +30,18 @@ pub struct Options {
     control_fd: i32,
 }
 
-/// Serves the control stream until it ends.
-pub fn main(_options: Options) -> anyhow::Result<()> {
-    Ok(())
+/// Builds the private world and serves the control stream until it ends.
+///
+/// # Errors
+/// When this system does not let the caller have a private world, or the control stream breaks.
+pub fn main(options: Options) -> anyhow::Result<()> {
+    birth::check_descriptor(options.control_fd)?;
+    // SAFETY: the descriptor is open (checked above), and nobody else in this process uses it.
+    let control = unsafe { OwnedFd::from_raw_fd(options.control_fd) };
+    nix::fcntl::fcntl(&control, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC))
+        .context("cannot set descriptor flags")?;
+    let executable: OwnedFd =
+        std::fs::File::open("/proc/self/exe").context("cannot open the own executable")?.into();
+    let born = birth::born(&control)?;
+    serve::Leader::new(control, born, executable)?.serve()
 }

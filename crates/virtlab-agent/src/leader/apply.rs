@@ -1,0 +1,353 @@
+//! `apply`: a batch of operations, all or nothing.
+//!
+//! Requests to the same namespace that follow each other go to the kernel together. When one is refused, everything that
+//! the batch had done is undone in reverse, and the answer names the operation and carries the kernel's text.
+
+use crate::leader::encode::{self, LinkChange, NewLink, Shape};
+use crate::leader::netlink::{KernelError, Request};
+use crate::leader::offload;
+use crate::leader::operation::{End, Operation};
+use crate::leader::world::{Interface, World};
+use std::fs;
+
+/// Why a batch was undone.
+#[derive(Debug)]
+pub struct Failure {
+    /// The operation that failed, counted from 0.
+    pub index: usize,
+    /// What could not be done.
+    pub what: String,
+    /// The kernel's words, when it was the kernel that refused.
+    pub kernel: Option<String>,
+}
+
+/// How to take one operation back.
+#[derive(Debug)]
+enum Undo {
+    Nothing,
+    Request(String, Request),
+    Namespace(String),
+    Sysctl { namespace: String, path: String, value: String },
+    Offload { namespace: String, link: String, feature: String, on: bool },
+}
+
+/// Requests that wait to be sent to one namespace, with the index of the operation behind each.
+#[derive(Default)]
+struct Pending {
+    namespace: String,
+    requests: Vec<Request>,
+    origins: Vec<(usize, Undo)>,
+}
+
+/// Applies all operations, or none.
+///
+/// # Errors
+/// The first operation that failed.
+pub fn apply(world: &mut World, batch: &[Operation]) -> Result<(), Failure> {
+    let remembered = world.remember();
+    let mut done = Vec::new();
+    let mut pending = Pending::default();
+    let mut outcome = Ok(());
+    for (index, operation) in batch.iter().enumerate() {
+        outcome = one(world, index, operation, &mut pending, &mut done);
+        if outcome.is_err() {
+            break;
+        }
+    }
+    // A refusal among the requests still waiting comes before whatever failed after them.
+    let flushed = flush(world, &mut pending, &mut done);
+    let outcome = flushed.and(outcome);
+    if outcome.is_err() {
+        for undo in done.into_iter().rev() {
+            take_back(world, undo);
+        }
+        world.recall(remembered);
+    }
+    let _ = world.go_home();
+    outcome
+}
+
+fn failure(index: usize, error: &anyhow::Error) -> Failure {
+    let kernel = error.downcast_ref::<nix::errno::Errno>().map(|errno| errno.desc().to_owned()).or_else(|| {
+        error
+            .chain()
+            .find_map(|cause| cause.downcast_ref::<std::io::Error>())
+            .map(std::string::ToString::to_string)
+    });
+    Failure { index, what: format!("{error:#}"), kernel }
+}
+
+fn one(
+    world: &mut World,
+    index: usize,
+    operation: &Operation,
+    pending: &mut Pending,
+    done: &mut Vec<Undo>,
+) -> Result<(), Failure> {
+    let fail = |error: anyhow::Error| failure(index, &error);
+    match operation {
+        Operation::Namespace { name } => {
+            flush(world, pending, done)?;
+            world.create(name).map_err(fail)?;
+            done.push(Undo::Namespace(name.clone()));
+        }
+        Operation::Sysctl { namespace, path, value } => {
+            flush(world, pending, done)?;
+            let before = write_sysctl(world, namespace, path, value).map_err(fail)?;
+            done.push(Undo::Sysctl { namespace: namespace.clone(), path: path.clone(), value: before });
+        }
+        Operation::Offload { namespace, link, features } => {
+            flush(world, pending, done)?;
+            let fd = world.namespace(namespace).map_err(fail)?.netlink.raw_fd();
+            world.interface(namespace, link).map_err(fail)?;
+            for (feature, on) in features {
+                let before = offload::read(fd, link, feature).map_err(fail)?;
+                offload::set(fd, link, feature, *on).map_err(fail)?;
+                done.push(Undo::Offload {
+                    namespace: namespace.clone(),
+                    link: link.clone(),
+                    feature: feature.clone(),
+                    on: before,
+                });
+            }
+        }
+        _ => {
+            let (namespace, request, undo) = encode_one(world, operation).map_err(fail)?;
+            if pending.namespace != namespace {
+                flush(world, pending, done)?;
+                pending.namespace = namespace;
+            }
+            pending.requests.push(request);
+            pending.origins.push((index, undo));
+        }
+    }
+    Ok(())
+}
+
+/// Sends what waits. What succeeded is recorded as done even when something else failed.
+fn flush(world: &mut World, pending: &mut Pending, done: &mut Vec<Undo>) -> Result<(), Failure> {
+    let mut pending = std::mem::take(pending);
+    let Some(&(first, _)) = pending.origins.first() else { return Ok(()) };
+    let verdicts = world
+        .namespace(&pending.namespace)
+        .and_then(|namespace| namespace.netlink.execute(&mut pending.requests))
+        .map_err(|error| failure(first, &error))?;
+    let mut outcome = Ok(());
+    for (verdict, (index, undo)) in verdicts.into_iter().zip(pending.origins) {
+        match verdict {
+            Ok(()) => done.push(undo),
+            Err(KernelError { text, .. }) if outcome.is_ok() => {
+                let what = "the kernel refused the operation".to_owned();
+                outcome = Err(Failure { index, what, kernel: Some(text) });
+            }
+            Err(_) => {}
+        }
+    }
+    outcome
+}
+
+/// Undoing is best effort: the batch's own error matters more, and the world dies with its leader anyway.
+fn take_back(world: &mut World, undo: Undo) {
+    let _ = match undo {
+        Undo::Nothing => Ok(()),
+        Undo::Request(namespace, request) => {
+            world.namespace(&namespace).and_then(|space| space.netlink.execute_one(request)).map(drop)
+        }
+        Undo::Namespace(name) => world.forget(&name),
+        Undo::Sysctl { namespace, path, value } => {
+            write_sysctl(world, &namespace, &path, &value).map(drop)
+        }
+        Undo::Offload { namespace, link, feature, on } => world
+            .namespace(&namespace)
+            .map(|space| space.netlink.raw_fd())
+            .and_then(|fd| offload::set(fd, &link, &feature, on)),
+    };
+}
+
+/// Writes a value and returns what stood there.
+fn write_sysctl(world: &mut World, namespace: &str, path: &str, value: &str) -> anyhow::Result<String> {
+    use anyhow::Context;
+    anyhow::ensure!(
+        path.starts_with("net/") && !path.split('/').any(|part| part == ".."),
+        "only values under net/ belong to a namespace, not '{path}'"
+    );
+    world.stand_in(namespace)?;
+    let file = format!("/proc/sys/{path}");
+    let before = fs::read_to_string(&file).with_context(|| format!("cannot read {file}"))?.trim().to_owned();
+    if before != value {
+        fs::write(&file, value).with_context(|| format!("cannot write '{value}' to {file}"))?;
+    }
+    Ok(before)
+}
+
+fn encode_one(world: &mut World, operation: &Operation) -> anyhow::Result<(String, Request, Undo)> {
+    let by = |namespace: &str, request: Request, undo: Request| {
+        Ok((namespace.to_owned(), request, Undo::Request(namespace.to_owned(), undo)))
+    };
+    match operation {
+        Operation::Veth { ends: [first, second] } => {
+            let near = new_interface(world, first)?;
+            let far = new_interface(world, second)?;
+            let far_fd = world.namespace(&second.namespace)?.raw_fd();
+            let request = encode::veth(
+                new_link(&first.name, &near, None),
+                // The peer joins its bridge afterwards: a master is looked up in the socket's namespace.
+                NewLink { master: None, ..new_link(&second.name, &far, Some(far_fd)) },
+            );
+            anyhow::ensure!(
+                second.master.is_none(),
+                "only the first end of a veth pair can be born as a bridge port"
+            );
+            by(&first.namespace, request, encode::delete_link(near.index))
+        }
+        Operation::Bridge { namespace, name, mac, mtu_bytes, multicast_snooping } => {
+            let end = plain_end(namespace, name, mac.as_ref(), *mtu_bytes);
+            let made = new_interface(world, &end)?;
+            let request = encode::bridge(new_link(name, &made, None), *multicast_snooping);
+            by(namespace, request, encode::delete_link(made.index))
+        }
+        Operation::Dummy { namespace, name, mac, mtu_bytes } => {
+            let end = plain_end(namespace, name, mac.as_ref(), *mtu_bytes);
+            let made = new_interface(world, &end)?;
+            by(namespace, encode::dummy(new_link(name, &made, None)), encode::delete_link(made.index))
+        }
+        Operation::Link { namespace, link, up, mtu_bytes, mac, master } => {
+            let mac = mac.as_deref().map(encode::parse_mac).transpose()?;
+            let master = match master {
+                Some(name) => Some(world.interface(namespace, name)?.index),
+                None => None,
+            };
+            let known = world.interface(namespace, link)?;
+            let change = LinkChange { up: *up, mtu_bytes: *mtu_bytes, mac, master };
+            let back = LinkChange {
+                up: up.map(|_| known.up),
+                mtu_bytes: mtu_bytes.and(known.mtu_bytes),
+                mac: mac.and(known.mac),
+                master: master.map(|_| known.master.unwrap_or(0)),
+            };
+            known.up = up.unwrap_or(known.up);
+            known.mtu_bytes = mtu_bytes.or(known.mtu_bytes);
+            known.mac = mac.or(known.mac);
+            known.master = master.or(known.master);
+            let index = known.index;
+            by(namespace, encode::change_link(index, change), encode::change_link(index, back))
+        }
+        Operation::Address { namespace, link, address } => {
+            let index = world.interface(namespace, link)?.index;
+            let (address, prefix) = encode::parse_network(address)?;
+            by(
+                namespace,
+                encode::address(true, index, address, prefix),
+                encode::address(false, index, address, prefix),
+            )
+        }
+        Operation::Route { namespace, link, to, via } => {
+            let index = world.interface(namespace, link)?.index;
+            let to = encode::parse_network(to)?;
+            let via = via.as_deref().map(parse_address).transpose()?;
+            by(namespace, encode::route(true, index, to, via), encode::route(false, index, to, via))
+        }
+        Operation::Neighbour { namespace, link, address, mac } => {
+            let index = world.interface(namespace, link)?.index;
+            let (address, mac) = (parse_address(address)?, encode::parse_mac(mac)?);
+            by(
+                namespace,
+                encode::neighbour(true, index, address, mac),
+                encode::neighbour(false, index, address, mac),
+            )
+        }
+        Operation::Forwarding { namespace, link, mac } => {
+            let index = world.interface(namespace, link)?.index;
+            let mac = encode::parse_mac(mac)?;
+            by(namespace, encode::forwarding(true, index, mac), encode::forwarding(false, index, mac))
+        }
+        Operation::Qdisc { namespace, link, parent, handle, discipline } => {
+            let index = world.interface(namespace, link)?.index;
+            let parent = encode::parse_handle(parent)?;
+            let handle = handle.as_deref().map(encode::parse_handle).transpose()?.unwrap_or(0);
+            let request = encode::qdisc(index, handle, parent, discipline);
+            by(namespace, request, encode::delete_qdisc(index, handle, parent))
+        }
+        Operation::Class {
+            namespace,
+            link,
+            parent,
+            handle,
+            rate_bit_per_s,
+            ceil_bit_per_s,
+            burst_bytes,
+            overhead_bytes,
+            minimum_bytes,
+        } => {
+            let index = world.interface(namespace, link)?.index;
+            let (parent, handle) = (encode::parse_handle(parent)?, encode::parse_handle(handle)?);
+            let shape = Shape {
+                rate_bit_per_s: *rate_bit_per_s,
+                ceil_bit_per_s: *ceil_bit_per_s,
+                burst_bytes: *burst_bytes,
+                overhead_bytes: *overhead_bytes,
+                minimum_bytes: *minimum_bytes,
+            };
+            by(
+                namespace,
+                encode::class(index, handle, parent, shape),
+                encode::delete_class(index, handle),
+            )
+        }
+        Operation::Namespace { .. } | Operation::Sysctl { .. } | Operation::Offload { .. } => {
+            let request = Request::new(libc::NLMSG_NOOP as u16, 0);
+            Ok((String::new(), request, Undo::Nothing))
+        }
+    }
+}
+
+fn plain_end(namespace: &str, name: &str, mac: Option<&String>, mtu_bytes: Option<u32>) -> End {
+    End {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        mac: mac.cloned(),
+        mtu_bytes,
+        master: None,
+    }
+}
+
+/// Enters an interface that is about to be made into the books.
+fn new_interface(world: &mut World, end: &End) -> anyhow::Result<Interface> {
+    anyhow::ensure!(
+        (1..=15).contains(&end.name.len()) && !end.name.contains(['/', ' ']),
+        "'{}' is no interface name: 1 to 15 characters without '/' and space",
+        end.name
+    );
+    let mac = end.mac.as_deref().map(encode::parse_mac).transpose()?;
+    let master = match &end.master {
+        Some(name) => Some(world.interface(&end.namespace, name)?.index),
+        None => None,
+    };
+    let namespace = world.namespace(&end.namespace)?;
+    anyhow::ensure!(
+        !namespace.links.contains_key(&end.name),
+        "there is already an interface '{}' in namespace '{}'",
+        end.name,
+        end.namespace
+    );
+    let made =
+        Interface { index: namespace.take_index(), up: false, mtu_bytes: end.mtu_bytes, mac, master };
+    namespace.links.insert(end.name.clone(), made.clone());
+    Ok(made)
+}
+
+fn new_link<'a>(name: &'a str, made: &Interface, namespace_fd: Option<i32>) -> NewLink<'a> {
+    NewLink {
+        index: made.index,
+        name,
+        mac: made.mac,
+        mtu_bytes: made.mtu_bytes,
+        master: made.master,
+        namespace_fd,
+    }
+}
+
+fn parse_address(text: &str) -> anyhow::Result<std::net::IpAddr> {
+    use anyhow::Context;
+    text.parse().with_context(|| format!("'{text}' is no IP address"))
+}

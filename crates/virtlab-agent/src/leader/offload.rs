@@ -1,0 +1,71 @@
+//! Offloads of an interface through the ethtool ioctl: works without root in a namespace of one's own.
+
+use anyhow::{Context, bail};
+use std::os::fd::RawFd;
+
+/// Feature, the command that reads it, the command that sets it (linux/ethtool.h).
+const FEATURES: [(&str, u32, u32); 6] = [
+    ("rx", 0x14, 0x15),
+    ("tx", 0x16, 0x17),
+    ("sg", 0x18, 0x19),
+    ("tso", 0x1e, 0x1f),
+    ("gso", 0x23, 0x24),
+    ("gro", 0x2b, 0x2c),
+];
+const SIOCETHTOOL: libc::c_ulong = 0x8946;
+
+/// `struct ethtool_value`.
+#[repr(C)]
+struct Value {
+    command: u32,
+    data: u32,
+}
+
+/// Names of all features.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    FEATURES.iter().map(|(name, _, _)| *name)
+}
+
+fn ioctl(fd: RawFd, link: &str, value: &mut Value) -> anyhow::Result<()> {
+    // SAFETY: ifreq is plain old data; all zeroes is a valid value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if link.len() >= request.ifr_name.len() {
+        bail!("'{link}' is too long for an interface name");
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(link.bytes()) {
+        *to = from.cast_signed();
+    }
+    request.ifr_ifru.ifru_data = std::ptr::from_mut(value).cast();
+    // SAFETY: the name ends with NUL, and the data points to an ethtool_value that lives during the call.
+    let code = unsafe { libc::ioctl(fd, SIOCETHTOOL as _, &raw mut request) };
+    nix::errno::Errno::result(code)?;
+    Ok(())
+}
+
+fn commands(feature: &str) -> anyhow::Result<(u32, u32)> {
+    FEATURES
+        .iter()
+        .find(|(name, _, _)| *name == feature)
+        .map(|(_, get, set)| (*get, *set))
+        .with_context(|| format!("there is no offload '{feature}'"))
+}
+
+/// Whether a feature is on. `fd` is any socket of the interface's namespace.
+///
+/// # Errors
+/// When the feature or the interface is unknown.
+pub fn read(fd: RawFd, link: &str, feature: &str) -> anyhow::Result<bool> {
+    let mut value = Value { command: commands(feature)?.0, data: 0 };
+    ioctl(fd, link, &mut value).with_context(|| format!("cannot read offload '{feature}' of '{link}'"))?;
+    Ok(value.data != 0)
+}
+
+/// Turns a feature on or off.
+///
+/// # Errors
+/// When the interface refuses.
+pub fn set(fd: RawFd, link: &str, feature: &str, on: bool) -> anyhow::Result<()> {
+    let mut value = Value { command: commands(feature)?.1, data: u32::from(on) };
+    ioctl(fd, link, &mut value)
+        .with_context(|| format!("cannot turn offload '{feature}' of '{link}' {}", if on { "on" } else { "off" }))
+}

@@ -1,0 +1,88 @@
+//! What the control plane asks of the leader, as it stands in JSON. An unknown request or field is an error.
+
+use crate::leader::child::Terminal;
+use crate::leader::operation::Operation;
+use crate::leader::reach::Pair;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// A series that is sampled.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Series {
+    pub source: String,
+    pub every_ns: u64,
+}
+
+/// One request; its `id` was taken out before.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    Hello {
+        protocol: (u16, u16),
+    },
+    Clock {},
+    Bye {},
+    Ack {
+        #[serde(rename = "stream")]
+        _stream: String,
+        #[serde(rename = "schema")]
+        _schema: String,
+        #[serde(rename = "number")]
+        _number: u64,
+    },
+    Apply {
+        batch: Vec<Operation>,
+    },
+    Observe {
+        namespaces: Vec<String>,
+    },
+    Ping {
+        pairs: Vec<Pair>,
+        deadline_ns: u64,
+    },
+    TryQdiscs {
+        kinds: Vec<String>,
+    },
+    Spawn {
+        channel: u16,
+        role: String,
+        namespace: String,
+        #[serde(default)]
+        cpus: Vec<usize>,
+        fifo_priority: Option<i32>,
+        #[serde(default)]
+        cgroups: Vec<String>,
+    },
+    Exec {
+        channel: u16,
+        namespace: String,
+        argv: Vec<String>,
+        #[serde(default)]
+        environment: BTreeMap<String, String>,
+        terminal: Option<Terminal>,
+        #[serde(default)]
+        cpus: Vec<usize>,
+        #[serde(default)]
+        cgroups: Vec<String>,
+    },
+    Resize {
+        channel: u16,
+        rows: u16,
+        columns: u16,
+    },
+    Kill {
+        channel: u16,
+        signal: i32,
+    },
+    Sample {
+        sources: Vec<Series>,
+    },
+    Counters {
+        groups: Vec<String>,
+    },
+    Keep {
+        socket: String,
+        idle_ns: u64,
+    },
+}

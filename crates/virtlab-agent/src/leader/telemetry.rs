@@ -1,0 +1,323 @@
+//! Series and counters of the world and of the machine under it.
+//!
+//! A series row is (instant, entity, metric, value). Shares (`*_ratio`) are over the time since the sample before.
+//! Entities are `cpuN` and `cpu`, `NAMESPACE` (all its processes) and `NAMESPACE/INTERFACE`.
+
+use crate::clock;
+use crate::leader::observe;
+use crate::leader::request::Series;
+use crate::leader::world::World;
+use anyhow::bail;
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use virtlab_wire::Nanos;
+use virtlab_wire::block::{Column, encode};
+
+/// Rows in one block, well below its largest size.
+const BLOCK_ROWS: usize = 2000;
+const TICK_NS: f64 = 1e7;
+
+/// Sources that can be sampled.
+const SOURCES: [&str; 5] = ["host.cpu", "guest.cpu", "softnet", "qdisc", "vnics"];
+
+struct Due {
+    source: String,
+    every: Nanos,
+    next: Nanos,
+}
+
+/// Rows being gathered: instant, entity, metric, value.
+type Rows = Vec<(Nanos, String, &'static str, f64)>;
+
+/// Samples series when they are due.
+#[derive(Default)]
+pub struct Sampler {
+    due: Vec<Due>,
+    before: BTreeMap<String, (Nanos, Vec<f64>)>,
+    number: u64,
+}
+
+impl Sampler {
+    /// Begins these series and ends all others.
+    ///
+    /// # Errors
+    /// When a source is unknown or its period is zero.
+    pub fn begin(&mut self, sources: &[Series], now: Nanos) -> anyhow::Result<()> {
+        for series in sources {
+            if !SOURCES.contains(&series.source.as_str()) {
+                bail!("there is no series source '{}'; there are {}", series.source, SOURCES.join(", "));
+            }
+            if series.every_ns < 1_000_000 {
+                bail!("series '{}' every {} ns: at least 1 ms", series.source, series.every_ns);
+            }
+        }
+        self.before.clear();
+        self.number = 0;
+        self.due = sources
+            .iter()
+            .map(|series| Due { source: series.source.clone(), every: Nanos(series.every_ns), next: now })
+            .collect();
+        Ok(())
+    }
+
+    /// When the next sample is due.
+    pub fn due(&self) -> Option<Nanos> {
+        self.due.iter().map(|due| due.next).min()
+    }
+
+    /// Takes what is due and returns it as encoded blocks.
+    pub fn take_due<'a>(
+        &mut self,
+        now: Nanos,
+        world: &mut World,
+        children: impl Iterator<Item = (&'a str, Pid)>,
+    ) -> Vec<Vec<u8>> {
+        if self.due().is_none_or(|due| due > now) {
+            return Vec::new();
+        }
+        let children: Vec<(&str, Pid)> = children.collect();
+        let mut rows = Rows::new();
+        for at in 0..self.due.len() {
+            if self.due[at].next > now {
+                continue;
+            }
+            let source = self.due[at].source.clone();
+            match source.as_str() {
+                "host.cpu" => self.host_cpu(&mut rows),
+                "guest.cpu" => self.guest_cpu(&children, &mut rows),
+                "softnet" => softnet(&mut rows),
+                "qdisc" => drop(qdisc(world, &mut rows)),
+                _ => drop(vnics(world, &mut rows)),
+            }
+            let due = &mut self.due[at];
+            // A late sample does not shift the grid; missed ones are left out.
+            let missed = now.since(due.next).0 / due.every.0;
+            due.next += Nanos((missed + 1) * due.every.0);
+        }
+        rows.chunks(BLOCK_ROWS).filter_map(|rows| self.block(rows)).collect()
+    }
+
+    fn block(&mut self, rows: &[(Nanos, String, &'static str, f64)]) -> Option<Vec<u8>> {
+        let mut entities = Names::default();
+        let mut metrics = Names::default();
+        let columns = [
+            ("t_ns", Column::I64(rows.iter().map(|row| row.0.0 as i64).collect())),
+            ("entity", Column::I32(rows.iter().map(|row| entities.code(&row.1)).collect())),
+            ("metric", Column::I32(rows.iter().map(|row| metrics.code(row.2)).collect())),
+            ("value", Column::F64(rows.iter().map(|row| row.3).collect())),
+        ];
+        let dictionary =
+            BTreeMap::from([("entity".to_owned(), entities.names), ("metric".to_owned(), metrics.names)]);
+        let number = self.number;
+        self.number += 1;
+        encode("series", "series/1", number, &columns, &dictionary).ok()
+    }
+
+    /// Change of each value since the sample before, and the time since then.
+    fn change(&mut self, key: &str, now: Nanos, values: Vec<f64>) -> Option<(f64, Vec<f64>)> {
+        let change = self.before.get(key).map(|(then, before)| {
+            let values = values.iter().zip(before).map(|(value, before)| value - before).collect();
+            (now.since(*then).0 as f64, values)
+        });
+        self.before.insert(key.to_owned(), (now, values));
+        change.filter(|(elapsed, _)| *elapsed > 0.0)
+    }
+
+    fn host_cpu(&mut self, rows: &mut Rows) {
+        let now = clock::raw();
+        for (cpu, ticks) in processor_ticks() {
+            let Some((_, change)) = self.change(&format!("host.{cpu}"), now, ticks) else { continue };
+            let total: f64 = change.iter().take(8).sum();
+            if total > 0.0 {
+                // user nice system idle iowait irq softirq steal
+                let idle = change[3] + change[4];
+                rows.push((now, cpu.clone(), "host.cpu.busy_ratio", (total - idle - change[7]) / total));
+                rows.push((now, cpu.clone(), "host.cpu.softirq_ratio", change[6] / total));
+                rows.push((now, cpu, "host.cpu.steal_ratio", change[7] / total));
+            }
+        }
+    }
+
+    fn guest_cpu(&mut self, children: &[(&str, Pid)], rows: &mut Rows) {
+        let mut usage: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for (namespace, pid) in children {
+            let (run, wait) = scheduled(*pid);
+            let sum = usage.entry(namespace).or_insert_with(|| vec![0.0; 2]);
+            sum[0] += run;
+            sum[1] += wait;
+        }
+        let now = clock::raw();
+        for (namespace, values) in usage {
+            if let Some((elapsed, change)) = self.change(&format!("guest.{namespace}"), now, values) {
+                rows.push((now, namespace.to_owned(), "guest.cpu.busy_ratio", change[0].max(0.0) / elapsed));
+                rows.push((now, namespace.to_owned(), "guest.cpu.run_delay_ratio", change[1].max(0.0) / elapsed));
+            }
+        }
+    }
+
+    /// Counters now, as rows of entity, counter, value.
+    ///
+    /// # Errors
+    /// When a group is unknown or the kernel refuses a dump.
+    pub fn counters(&self, world: &mut World, groups: &[String]) -> anyhow::Result<Vec<Value>> {
+        let mut rows = Vec::new();
+        for group in groups {
+            match group.as_str() {
+                "vnics" => {
+                    for_interfaces(world, |entity, link| {
+                        let traffic = link.traffic;
+                        for (counter, value) in [
+                            ("received_packets", traffic.received_packets),
+                            ("received_bytes", traffic.received_bytes),
+                            ("received_drops", traffic.received_drops + traffic.received_errors),
+                            ("sent_packets", traffic.sent_packets),
+                            ("sent_bytes", traffic.sent_bytes),
+                            ("sent_drops", traffic.sent_drops + traffic.sent_errors),
+                        ] {
+                            rows.push(json!([entity, counter, value]));
+                        }
+                    })?;
+                }
+                "qdiscs" | "qdisc" => {
+                    for_qdiscs(world, |entity, found| {
+                        for (counter, value) in [
+                            ("qdisc_sent_packets", found.packets),
+                            ("qdisc_sent_bytes", found.bytes),
+                            ("qdisc_drops", found.drops),
+                            ("qdisc_backlog_packets", found.backlog_packets),
+                        ] {
+                            rows.push(json!([entity, counter, value]));
+                        }
+                    })?;
+                }
+                "softnet" => {
+                    for (cpu, processed, dropped, squeezed) in softnet_counts() {
+                        rows.push(json!([cpu, "softnet_processed", processed]));
+                        rows.push(json!([cpu, "softnet_drops", dropped]));
+                        rows.push(json!([cpu, "softnet_squeezed", squeezed]));
+                    }
+                }
+                "host.cpu" | "cpu" => {
+                    for (cpu, ticks) in processor_ticks() {
+                        let names = ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"];
+                        for (name, value) in names.iter().zip(&ticks) {
+                            rows.push(json!([cpu, format!("{name}_ns"), (value * TICK_NS) as i64]));
+                        }
+                    }
+                }
+                other => bail!("there is no counter group '{other}'; there are vnics, qdiscs, softnet, host.cpu"),
+            }
+        }
+        Ok(rows)
+    }
+}
+
+#[derive(Default)]
+struct Names {
+    names: Vec<String>,
+}
+
+impl Names {
+    fn code(&mut self, name: &str) -> i32 {
+        let at = self.names.iter().position(|known| known == name).unwrap_or_else(|| {
+            self.names.push(name.to_owned());
+            self.names.len() - 1
+        });
+        at as i32
+    }
+}
+
+fn processor_ticks() -> Vec<(String, Vec<f64>)> {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    text.lines()
+        .take_while(|line| line.starts_with("cpu"))
+        .filter_map(|line| {
+            let mut words = line.split_whitespace();
+            let name = words.next()?.to_owned();
+            let ticks: Vec<f64> = words.filter_map(|word| word.parse().ok()).collect();
+            (ticks.len() >= 8).then_some((name, ticks))
+        })
+        .collect()
+}
+
+/// Time that a process's threads ran and waited for a processor, ns.
+fn scheduled(pid: Pid) -> (f64, f64) {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return (0.0, 0.0) };
+    threads
+        .flatten()
+        .filter_map(|thread| fs::read_to_string(thread.path().join("schedstat")).ok())
+        .filter_map(|text| {
+            let mut words = text.split_whitespace().map(str::parse::<f64>);
+            Some((words.next()?.ok()?, words.next()?.ok()?))
+        })
+        .fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+}
+
+fn softnet_counts() -> Vec<(String, u64, u64, u64)> {
+    let text = fs::read_to_string("/proc/net/softnet_stat").unwrap_or_default();
+    text.lines()
+        .enumerate()
+        .filter_map(|(cpu, line)| {
+            let mut words = line.split_whitespace().map(|word| u64::from_str_radix(word, 16));
+            Some((format!("cpu{cpu}"), words.next()?.ok()?, words.next()?.ok()?, words.next()?.ok()?))
+        })
+        .collect()
+}
+
+fn softnet(rows: &mut Rows) {
+    let now = clock::raw();
+    for (cpu, processed, dropped, squeezed) in softnet_counts() {
+        rows.push((now, cpu.clone(), "softnet.processed_packets", processed as f64));
+        rows.push((now, cpu.clone(), "softnet.dropped_packets", dropped as f64));
+        rows.push((now, cpu, "softnet.squeezed", squeezed as f64));
+    }
+}
+
+fn for_interfaces(world: &mut World, mut each: impl FnMut(String, &observe::LinkState)) -> anyhow::Result<()> {
+    let names: Vec<String> = world.names().map(str::to_owned).collect();
+    for namespace in names {
+        for link in observe::links(world, &namespace)? {
+            if link.name != "lo" {
+                each(format!("{namespace}/{}", link.name), &link);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn for_qdiscs(world: &mut World, mut each: impl FnMut(String, &observe::Queueing)) -> anyhow::Result<()> {
+    let names: Vec<String> = world.names().map(str::to_owned).collect();
+    for namespace in names {
+        let interfaces: BTreeMap<i32, String> =
+            world.namespace(&namespace)?.links.iter().map(|(name, link)| (link.index, name.clone())).collect();
+        for found in observe::qdiscs(world, &namespace)? {
+            // The discipline at the root counts for all below it.
+            if found.kind != "noqueue"
+                && found.parent == u32::MAX
+                && let Some(name) = interfaces.get(&found.index)
+            {
+                each(format!("{namespace}/{name}"), &found);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn qdisc(world: &mut World, rows: &mut Rows) -> anyhow::Result<()> {
+    let now = clock::raw();
+    for_qdiscs(world, |entity, found| {
+        rows.push((now, entity.clone(), "qdisc.backlog_packets", found.backlog_packets as f64));
+        rows.push((now, entity.clone(), "qdisc.backlog_bytes", found.backlog_bytes as f64));
+        rows.push((now, entity, "qdisc.drops", found.drops as f64));
+    })
+}
+
+fn vnics(world: &mut World, rows: &mut Rows) -> anyhow::Result<()> {
+    let now = clock::raw();
+    for_interfaces(world, |entity, link| {
+        rows.push((now, entity.clone(), "vnics.received_bytes", link.traffic.received_bytes as f64));
+        rows.push((now, entity, "vnics.sent_bytes", link.traffic.sent_bytes as f64));
+    })
+}

@@ -1,0 +1,168 @@
+//! The namespaces of the private world: each known by name, held by descriptor, with one netlink socket opened inside.
+//!
+//! Indexes of interfaces are chosen here, so no operation needs a look-up. The leader has one thread, and `setns` moves
+//! that thread: [`World::stand_in`] remembers where it stands.
+
+use crate::leader::netlink::Socket;
+use anyhow::{Context, anyhow};
+use nix::sched::{CloneFlags, setns, unshare};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+
+/// What the leader knows of an interface that it made.
+#[derive(Clone, Debug)]
+pub struct Interface {
+    pub index: i32,
+    pub up: bool,
+    pub mtu_bytes: Option<u32>,
+    pub mac: Option<[u8; 6]>,
+    pub master: Option<i32>,
+}
+
+/// One network namespace.
+#[derive(Debug)]
+pub struct Namespace {
+    fd: OwnedFd,
+    /// Opened inside; every request about this namespace goes through it.
+    pub netlink: Socket,
+    /// By name.
+    pub links: BTreeMap<String, Interface>,
+    next_index: i32,
+}
+
+impl Namespace {
+    /// The next free interface index.
+    pub fn take_index(&mut self) -> i32 {
+        self.next_index += 1;
+        self.next_index
+    }
+
+    /// The descriptor that keeps the namespace.
+    pub fn raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+/// All namespaces, and where the leader's thread stands.
+#[derive(Debug)]
+pub struct World {
+    home: OwnedFd,
+    standing: Option<String>,
+    namespaces: BTreeMap<String, Namespace>,
+}
+
+fn own_network() -> anyhow::Result<OwnedFd> {
+    Ok(File::open("/proc/thread-self/ns/net").context("cannot open the own network namespace")?.into())
+}
+
+impl World {
+    /// An empty world; the leader stands in its own network namespace.
+    ///
+    /// # Errors
+    /// When /proc is not readable.
+    pub fn new() -> anyhow::Result<Self> {
+        Ok(Self { home: own_network()?, standing: None, namespaces: BTreeMap::new() })
+    }
+
+    /// A namespace by name.
+    ///
+    /// # Errors
+    /// When there is none of that name.
+    pub fn namespace(&mut self, name: &str) -> anyhow::Result<&mut Namespace> {
+        self.namespaces.get_mut(name).ok_or_else(|| anyhow!("there is no namespace '{name}'"))
+    }
+
+    /// An interface by namespace and name.
+    ///
+    /// # Errors
+    /// When there is none of that name.
+    pub fn interface(&mut self, namespace: &str, link: &str) -> anyhow::Result<&mut Interface> {
+        self.namespace(namespace)?
+            .links
+            .get_mut(link)
+            .ok_or_else(|| anyhow!("there is no interface '{link}' in namespace '{namespace}'"))
+    }
+
+    /// Names of all namespaces.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.namespaces.keys().map(String::as_str)
+    }
+
+    /// Makes a namespace and stands in it.
+    ///
+    /// # Errors
+    /// When the name is taken or the kernel refuses.
+    pub fn create(&mut self, name: &str) -> anyhow::Result<()> {
+        if self.namespaces.contains_key(name) {
+            return Err(anyhow!("there is already a namespace '{name}'"));
+        }
+        unshare(CloneFlags::CLONE_NEWNET).context("cannot make a network namespace")?;
+        // A name of none while the thread stands where no entry exists yet.
+        self.standing = Some(String::new());
+        let fd = own_network()?;
+        let loopback = Interface { index: 1, up: false, mtu_bytes: None, mac: None, master: None };
+        let namespace = Namespace {
+            fd,
+            netlink: Socket::open()?,
+            links: BTreeMap::from([("lo".to_owned(), loopback)]),
+            next_index: 1,
+        };
+        self.namespaces.insert(name.to_owned(), namespace);
+        self.standing = Some(name.to_owned());
+        Ok(())
+    }
+
+    /// Lets go of a namespace; it ends with its last process and descriptor.
+    pub fn forget(&mut self, name: &str) -> anyhow::Result<()> {
+        self.go_home()?;
+        self.namespaces.remove(name);
+        Ok(())
+    }
+
+    /// Moves the thread into a namespace.
+    ///
+    /// # Errors
+    /// When there is none of that name.
+    pub fn stand_in(&mut self, name: &str) -> anyhow::Result<()> {
+        if self.standing.as_deref() != Some(name) {
+            let namespace =
+                self.namespaces.get(name).ok_or_else(|| anyhow!("there is no namespace '{name}'"))?;
+            setns(namespace.fd.as_fd(), CloneFlags::CLONE_NEWNET)
+                .with_context(|| format!("cannot enter namespace '{name}'"))?;
+            self.standing = Some(name.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Moves the thread back to where it began.
+    ///
+    /// # Errors
+    /// When the kernel refuses, which it does not to a leader that has its capabilities.
+    pub fn go_home(&mut self) -> anyhow::Result<()> {
+        if self.standing.is_some() {
+            setns(self.home.as_fd(), CloneFlags::CLONE_NEWNET)
+                .context("cannot return to the own network namespace")?;
+            self.standing = None;
+        }
+        Ok(())
+    }
+
+    /// The interfaces as they are known now, to return to when a batch fails.
+    pub fn remember(&self) -> BTreeMap<String, (BTreeMap<String, Interface>, i32)> {
+        self.namespaces
+            .iter()
+            .map(|(name, space)| (name.clone(), (space.links.clone(), space.next_index)))
+            .collect()
+    }
+
+    /// Returns to remembered interfaces.
+    pub fn recall(&mut self, remembered: BTreeMap<String, (BTreeMap<String, Interface>, i32)>) {
+        for (name, (links, next_index)) in remembered {
+            if let Some(namespace) = self.namespaces.get_mut(&name) {
+                namespace.links = links;
+                namespace.next_index = next_index;
+            }
+        }
+    }
+}

@@ -1,1 +1,9 @@
-"""Which runs, in what order, how often, until how precise."""
+"""Which runs, in what order, how often, until how precise; cut anywhere, the same command goes on."""
+
+from virtlab.campaign.interruption import Interruption
+from virtlab.campaign.loop import Campaign, Ending
+from virtlab.campaign.machine_lock import MachineLock
+from virtlab.campaign.progress import CampaignObserver
+from virtlab.campaign.schedule import Schedule
+
+__all__ = ["Campaign", "CampaignObserver", "Ending", "Interruption", "MachineLock", "Schedule"]

@@ -1,0 +1,68 @@
+"""One run from Plan to disk: open the world, play the timeline once, leave the world, commit.
+
+A world that could not be built, a guest or an agent that failed make a failed run, kept with its reason. A
+run that was cancelled is not kept: it says nothing, and is made again.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from virtlab.errors import AgentError, GuestError, MachineError
+from virtlab.plan.backend import Outcome, Realised, Trial
+
+if TYPE_CHECKING:
+    from virtlab.campaign.progress import CampaignObserver
+    from virtlab.plan.backend import Backend
+    from virtlab.plan.model import Plan
+    from virtlab.results import Dataset, RunKey, RunRecord, RunWriter
+
+
+class _Logged:
+    """The campaign's observer for a backend; what it is told also goes into the run's log."""
+
+    def __init__(self, observer: CampaignObserver, writer: RunWriter) -> None:
+        self._observer = observer
+        self._writer = writer
+        self._last = ""
+
+    def progress(self, what: str, done_ratio: float | None = None) -> None:
+        """Passes it on; logs each step once."""
+        if what != self._last:
+            self._writer.log("info", what)
+            self._last = what
+        self._observer.progress(what, done_ratio)
+
+    def cancelled(self) -> bool:
+        """Asks the campaign."""
+        return self._observer.cancelled()
+
+
+def execute(
+    dataset: Dataset, key: RunKey, plan: Plan, backend: Backend, observer: CampaignObserver
+) -> RunRecord | None:
+    """Plays one Plan and commits what came of it; None when it was cancelled."""
+    realised = Realised({})
+    timings: dict[str, int] = {}
+    with dataset.begin_run(key, plan) as writer:
+        began_ns = time.monotonic_ns()
+        try:
+            with backend.open(plan, _Logged(observer, writer)) as session:
+                timings["build"] = time.monotonic_ns() - began_ns
+                playing_ns = time.monotonic_ns()
+                try:
+                    outcome = session.run(Trial(id="t0", seed=plan.seed), writer)
+                finally:
+                    timings["run"] = time.monotonic_ns() - playing_ns
+                    realised = session.realised
+                    leaving_ns = time.monotonic_ns()
+            timings["teardown"] = time.monotonic_ns() - leaving_ns
+        except (MachineError, GuestError, AgentError) as error:
+            if observer.cancelled():
+                return None
+            writer.log("error", str(error), kind=type(error).__name__)
+            outcome = Outcome("failed", (str(error),))
+        if outcome.status == "cancelled":
+            return None
+        return writer.commit(outcome, realised, timings)

@@ -1,0 +1,119 @@
+"""The loop of a campaign: ask the schedule for the next run, play it, until nothing is left or someone says
+stop.
+
+It keeps no state of its own. What is finished lies in the dataset, so stopping it anywhere, by any means,
+loses at most the run that was under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from virtlab.campaign.execute import execute
+from virtlab.campaign.progress import CampaignObserver, Standing
+
+if TYPE_CHECKING:
+    from virtlab.campaign.schedule import Schedule
+    from virtlab.plan.backend import Backend, Status
+    from virtlab.plan.model import Plan
+    from virtlab.results import Dataset, RunKey, RunRecord
+
+Why = Literal["complete", "interrupted", "time budget", "run limit"]
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Why a campaign ended, how many runs it made now, and which points lack good runs (point -> why)."""
+
+    why: Why
+    made: int
+    lacking: Mapping[int, str]
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether someone asked it to stop."""
+        return self.why == "interrupted"
+
+
+@dataclass
+class Campaign:
+    """Runs of one dataset on one backend.
+
+    `plan_of(point, repetition)` is pure. `width(point)` says how wide a point's interval is, for people.
+    `budget_ns` is time spent on runs, over all sessions; no run begins that would exceed it. `run_limit`
+    counts runs of this session.
+    """
+
+    dataset: Dataset
+    backend: Backend
+    schedule: Schedule
+    plan_of: Callable[[int, int], Plan]
+    observer: CampaignObserver = field(default_factory=CampaignObserver)
+    width: Callable[[int], str] = lambda _point: ""
+    budget_ns: int | None = None
+    run_limit: int | None = None
+
+    def __post_init__(self) -> None:
+        self._history: dict[RunKey, Status] = {}
+        self._estimates: dict[int, int] = {}
+        self._measured_ns = self._estimated_ns = 0
+
+    def run(self) -> Ending:
+        """Makes every run that is left; each is on disk before the next begins."""
+        made, spent_ns = 0, 0
+        for record in self.dataset.runs():
+            self._history[record.key] = record.status
+            spent_ns += record.timings.get("total", 0)
+        while True:
+            key = self.schedule.next(self._history)
+            if key is None:
+                return self._ending("complete", made)
+            if self.observer.cancelled():
+                return self._ending("interrupted", made)
+            if self.run_limit is not None and made >= self.run_limit:
+                return self._ending("run limit", made)
+            plan = self.plan_of(key.point, key.repetition)
+            if self.budget_ns is not None and spent_ns + self._expected_ns(key.point) > self.budget_ns:
+                return self._ending("time budget", made)
+            self.observer.run_begins(key, plan.point, self._standing(key.point))
+            finished = execute(self.dataset, key, plan, self.backend, self.observer)
+            if finished is None:
+                return self._ending("interrupted", made)
+            made += 1
+            spent_ns += finished.timings["total"]
+            self._learn(finished)
+            self.observer.run_ended(finished, self._standing(key.point))
+
+    def _learn(self, record: RunRecord) -> None:
+        self._history[record.key] = record.status
+        self._measured_ns += record.timings["total"]
+        self._estimated_ns += self._estimate_ns(record.point)
+
+    def _estimate_ns(self, point: int) -> int:
+        if point not in self._estimates:
+            self._estimates[point] = self.backend.estimate_ns(self.plan_of(point, 0))
+        return self._estimates[point]
+
+    def _expected_ns(self, point: int) -> int:
+        """The backend's estimate, corrected by how its estimates came true in this session."""
+        correction = self._measured_ns / self._estimated_ns if self._estimated_ns else 1.0
+        return round(self._estimate_ns(point) * correction)
+
+    def _standing(self, point: int) -> Standing:
+        least, most = self.schedule.left(self._history)
+        points = self.schedule.order(0)
+        mean_ns = sum(self._expected_ns(each) for each in points) / len(points) if points else 0.0
+        return Standing(len(self._history), least, most, round(mean_ns * (least or most)), self.width(point))
+
+    def _ending(self, why: Why, made: int) -> Ending:
+        lacking = {}
+        for point in self.schedule.order(0):
+            good = len(self.schedule.good(self._history, point))
+            if self.schedule.failed(self._history, point):
+                lacking[point] = f"every attempt at a repetition failed ({good} good runs)"
+            elif good < self.schedule.minimum:
+                lacking[point] = f"{good} of at least {self.schedule.minimum} good runs"
+        self.observer.ended()
+        return Ending(why, made, lacking)

@@ -1,0 +1,190 @@
+"""What a campaign tells while it runs, and two ways to show it: a live panel on a terminal, plain lines
+elsewhere.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from virtlab.results import Holder, RunKey, RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far a campaign is. `least` and `most` runs are left; times in ns, None = unknown.
+
+    `width` says how wide the interval of the point's watched metric is (`rtt.median ±3.1 %, asked 2 %`), or
+    is empty.
+    """
+
+    done: int
+    least: int
+    most: int
+    left_ns: int | None = None
+    width: str = ""
+
+    def text(self) -> str:
+        """`12 runs done, 8 to 20 left, about 3 min`."""
+        left = f"{self.least}" if self.least == self.most else f"{self.least} to {self.most}"
+        time_left = f", about {show_time(self.left_ns)}" if self.left_ns is not None and self.most else ""
+        return f"{self.done} {'run' if self.done == 1 else 'runs'} done, {left} left{time_left}"
+
+
+def show_time(time_ns: int) -> str:
+    """A length of time for people.
+
+    >>> show_time(45_000_000_000), show_time(200_000_000_000), show_time(9_000_000_000_000)
+    ('45 s', '3 min 20 s', '2 h 30 min')
+    """
+    seconds = round(time_ns / 1e9)
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 3600:
+        return f"{seconds // 60} min {seconds % 60} s"
+    return f"{seconds // 3600} h {seconds % 3600 // 60} min"
+
+
+def show_levels(levels: Mapping[str, str]) -> str:
+    """Factor levels of a point for people."""
+    return ", ".join(f"{factor} {level}" for factor, level in levels.items()) or "the only point"
+
+
+class CampaignObserver:
+    """Told what happens; says nothing itself. It is the backend's Observer too.
+
+    `cancelled` is asked often and must be cheap; the campaign sets what it asks (`asked`).
+    """
+
+    def __init__(self) -> None:
+        self.asked: Callable[[], bool] = lambda: False
+
+    def cancelled(self) -> bool:
+        """True once the campaign should end early."""
+        return self.asked()
+
+    def progress(self, what: str, done_ratio: float | None = None) -> None:
+        """What the current run does."""
+
+    def waiting(self, holder: Holder | None) -> None:
+        """Another run holds the machine."""
+
+    def run_begins(self, key: RunKey, levels: Mapping[str, str], standing: Standing) -> None:
+        """A run begins."""
+
+    def run_ended(self, record: RunRecord, standing: Standing) -> None:
+        """A run is on disk."""
+
+    def ended(self) -> None:
+        """No further run is made."""
+
+
+class PlainProgress(CampaignObserver):
+    """A line per run, for logs and pipes; `verbose` also a line per step."""
+
+    def __init__(self, stream: TextIO | None = None, *, verbose: bool = False) -> None:
+        super().__init__()
+        self._stream = stream or sys.stderr
+        self._verbose = verbose
+
+    def _line(self, text: str) -> None:
+        self._stream.write(text + "\n")
+        self._stream.flush()
+
+    def progress(self, what: str, done_ratio: float | None = None) -> None:
+        """A line per step when verbose."""
+        if self._verbose:
+            self._line(f"    {what}" + (f" {done_ratio:.0%}" if done_ratio is not None else ""))
+
+    def waiting(self, holder: Holder | None) -> None:
+        """Says who holds the machine."""
+        self._line(f"waiting: another testbed run holds this machine: {holder or 'unknown'}")
+
+    def run_begins(self, key: RunKey, levels: Mapping[str, str], standing: Standing) -> None:
+        """Says which run begins when verbose."""
+        if self._verbose:
+            self._line(f"{key.name} begins: {show_levels(levels)}; {standing.text()}")
+
+    def run_ended(self, record: RunRecord, standing: Standing) -> None:
+        """Says how a run ended and what is left."""
+        why = f" ({'; '.join(record.reasons)})" if record.reasons else ""
+        width = f"; {standing.width}" if standing.width else ""
+        self._line(
+            f"{record.name} {record.status}{why}: {show_levels(record.levels)}{width}; {standing.text()}"
+        )
+
+
+class LiveProgress(CampaignObserver):
+    """A panel that follows the campaign on a terminal; what went wrong stays as lines above it."""
+
+    def __init__(self, console: Console, *, verbose: bool = False) -> None:
+        from rich.live import Live
+
+        super().__init__()
+        self._console = console
+        self._verbose = verbose
+        self._standing = Standing(0, 0, 0)
+        self._run = "starting"
+        self._step = ""
+        self._width = ""
+        self._live = Live(console=console, transient=True, auto_refresh=False, get_renderable=self._panel)
+        self._live.start()
+
+    def _panel(self) -> RenderableType:
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.text import Text
+
+        standing = self._standing
+        bar = ProgressBar(total=max(1, standing.done + standing.least), completed=standing.done, width=50)
+        lines = [Text(self._run, style="bold"), Text(f"  {self._step}", style="dim")]
+        if self._width:
+            lines.append(Text(f"  {self._width}"))
+        return Group(*lines, bar, Text(standing.text()))
+
+    def _refresh(self) -> None:
+        self._live.update(self._panel(), refresh=True)
+
+    def progress(self, what: str, done_ratio: float | None = None) -> None:
+        """Shows what the current run does."""
+        self._step = what + (f" {done_ratio:.0%}" if done_ratio is not None else "")
+        self._refresh()
+
+    def waiting(self, holder: Holder | None) -> None:
+        """Says who holds the machine."""
+        self._run = "waiting for the machine"
+        self._step = f"held by {holder or 'another testbed run'}"
+        self._refresh()
+
+    def run_begins(self, key: RunKey, levels: Mapping[str, str], standing: Standing) -> None:
+        """Shows which run begins."""
+        self._run, self._step = f"{key.name}  {show_levels(levels)}", ""
+        self._standing, self._width = standing, standing.width
+        self._refresh()
+
+    def run_ended(self, record: RunRecord, standing: Standing) -> None:
+        """Keeps a line of a run that went wrong, or of every run when verbose."""
+        if record.status != "ok" or self._verbose:
+            why = f" ({'; '.join(record.reasons)})" if record.reasons else ""
+            line = f"{record.name} {record.status}{why}: {show_levels(record.levels)}"
+            self._console.print(line, highlight=False, markup=False)
+        self._standing, self._width = standing, standing.width
+        self._refresh()
+
+    def ended(self) -> None:
+        """Takes the panel away."""
+        self._live.stop()
+
+
+def for_terminal(*, verbose: bool = False) -> CampaignObserver:
+    """Live on a terminal, plain lines elsewhere; both on the standard error output."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+
+        return LiveProgress(Console(stderr=True), verbose=verbose)
+    return PlainProgress(verbose=verbose)

@@ -47,9 +47,20 @@ pub struct LineView<'a> {
 }
 
 struct Switch {
+    name: String,
     table: Table,
     /// Lines that leave it.
     out: Vec<usize>,
+    counters: SwitchCounters,
+}
+
+/// What a switch has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SwitchCounters {
+    /// Frames that it sent to all its other ports.
+    pub flooded_packets: u64,
+    /// Frames that it did not pass on: towards where they came from, or to addresses that bridges never forward.
+    pub filtered_packets: u64,
 }
 
 struct LineEnds {
@@ -91,8 +102,6 @@ pub struct Fabric<P> {
     drops: Vec<Dropped>,
     played: Nanos,
     late_arrivals: u64,
-    filtered: u64,
-    flooded: u64,
     wants_flow: bool,
 }
 
@@ -151,10 +160,18 @@ impl<P: Clone> Fabric<P> {
                 });
             }
         }
-        let mut switches: Vec<Switch> =
-            outs.into_iter().map(|out| Switch { table: Table::default(), out }).collect();
+        let mut switches: Vec<Switch> = outs
+            .into_iter()
+            .zip(layout.switches.keys())
+            .map(|(out, name)| Switch {
+                name: name.clone(),
+                table: Table::default(),
+                out,
+                counters: SwitchCounters::default(),
+            })
+            .collect();
         for (index, name) in layout.switches.keys().enumerate() {
-            for (&mac, port) in layout.fdb.get(name).into_iter().flatten() {
+            for (&mac, port) in layout.forwarding.get(name).into_iter().flatten() {
                 switches[index].table.fix(mac, named[port.as_str()]);
             }
         }
@@ -175,8 +192,6 @@ impl<P: Clone> Fabric<P> {
             drops: Vec::new(),
             played: Nanos::ZERO,
             late_arrivals: 0,
-            filtered: 0,
-            flooded: 0,
             wants_flow,
         })
     }
@@ -286,16 +301,20 @@ impl<P: Clone> Fabric<P> {
         self.late_arrivals
     }
 
-    /// Frames that a switch did not pass on: towards where they came from, or to addresses that bridges never forward.
-    #[must_use]
-    pub fn filtered(&self) -> u64 {
-        self.filtered
+    /// All switches.
+    pub fn switches(&self) -> impl Iterator<Item = (&str, &SwitchCounters)> {
+        self.switches.iter().map(|switch| (switch.name.as_str(), &switch.counters))
     }
 
-    /// Frames that a switch sent to all its ports.
-    #[must_use]
-    pub fn flooded(&self) -> u64 {
-        self.flooded
+    /// Counters begin again at zero; frames inside and learned addresses stay.
+    pub fn reset_counters(&mut self) {
+        for line in &mut self.lines {
+            line.counters = LineCounters::default();
+        }
+        for switch in &mut self.switches {
+            switch.counters = SwitchCounters::default();
+        }
+        self.late_arrivals = 0;
     }
 
     fn hold(&mut self, held: Held<P>) -> Packet {
@@ -372,9 +391,9 @@ impl<P: Clone> Fabric<P> {
         };
         self.switches[switch].table.learn(source, back, now);
         match self.way(switch, destination, now) {
-            Some(line) if line == back => self.filter(packet),
+            Some(line) if line == back => self.filter(switch, packet),
             Some(line) => self.offer(line, packet, now),
-            None if destination.is_link_local() => self.filter(packet),
+            None if destination.is_link_local() => self.filter(switch, packet),
             None => self.flood(switch, back, packet, now),
         }
     }
@@ -383,13 +402,13 @@ impl<P: Clone> Fabric<P> {
         if destination.is_group() { None } else { self.switches[switch].table.find(destination, now) }
     }
 
-    fn filter(&mut self, packet: Packet) {
-        self.filtered += 1;
+    fn filter(&mut self, switch: usize, packet: Packet) {
+        self.switches[switch].counters.filtered_packets += 1;
         self.release(packet);
     }
 
     fn flood(&mut self, switch: usize, back: usize, packet: Packet, now: Nanos) {
-        self.flooded += 1;
+        self.switches[switch].counters.flooded_packets += 1;
         let held = self.release(packet);
         for index in 0..self.switches[switch].out.len() {
             let line = self.switches[switch].out[index];

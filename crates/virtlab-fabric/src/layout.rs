@@ -24,7 +24,7 @@ pub struct Layout {
     pub links: BTreeMap<String, LinkLayout>,
     /// Static forwarding entries: switch, address, port of that switch.
     #[serde(default)]
-    pub fdb: BTreeMap<String, BTreeMap<Mac, String>>,
+    pub forwarding: BTreeMap<String, BTreeMap<Mac, String>>,
 }
 
 /// A store-and-forward switch.
@@ -215,17 +215,17 @@ impl Layout {
     }
 
     fn check_tables(&self, used: &BTreeMap<String, &String>) -> Result<(), LayoutError> {
-        for (switch, entries) in &self.fdb {
+        for (switch, entries) in &self.forwarding {
             let index = self.switches.keys().position(|name| name == switch);
             let Some(index) = index else {
                 return Err(LayoutError::new(
-                    format!("fdb.{switch}"),
+                    format!("forwarding.{switch}"),
                     "there is no such switch",
                     "name a switch",
                 ));
             };
             for (mac, port) in entries {
-                let path = format!("fdb.{switch}.{mac}");
+                let path = format!("forwarding.{switch}.{mac}");
                 if mac.is_group() {
                     return Err(LayoutError::new(
                         path,
@@ -306,7 +306,7 @@ mod tests {
             ports: ports.iter().map(|name| (*name).to_owned()).collect(),
             switches: switches.iter().map(|name| ((*name).to_owned(), SwitchLayout::default())).collect(),
             links: links.iter().map(|(name, a, b)| ((*name).to_owned(), link(a, b))).collect(),
-            fdb: BTreeMap::new(),
+            forwarding: BTreeMap::new(),
         }
     }
 
@@ -345,9 +345,9 @@ mod tests {
     fn a_static_entry_names_a_port_of_its_own_switch() {
         let mut tables = layout(&["h1", "h2"], &["s1"], &[("a", "h1", "s1.1"), ("b", "s1.2", "h2")]);
         let mac = Mac([2, 0, 0, 0, 0, 1]);
-        tables.fdb.insert("s1".into(), BTreeMap::from([(mac, "s1.1".into())]));
+        tables.forwarding.insert("s1".into(), BTreeMap::from([(mac, "s1.1".into())]));
         assert_eq!(tables.check(), Ok(()));
-        tables.fdb.insert("s1".into(), BTreeMap::from([(mac, "h2".into())]));
+        tables.forwarding.insert("s1".into(), BTreeMap::from([(mac, "h2".into())]));
         assert!(tables.check().is_err());
     }
 

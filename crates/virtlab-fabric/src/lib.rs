@@ -18,7 +18,7 @@ mod layout;
 mod line;
 mod table;
 
-pub use fabric::{Departure, Fabric, LineView, PortId};
+pub use fabric::{Departure, Fabric, LineView, PortId, SwitchCounters};
 pub use frame::{Frame, Mac, flow_hash};
 pub use layout::{Layout, LayoutError, LinkLayout, QueueLayout, QueuesLayout, SwitchLayout};
 pub use line::{LineCounters, Queueing};

@@ -117,7 +117,7 @@ fn a_busy_egress_makes_frames_of_two_hosts_wait_for_each_other() {
             "lb": {"ends": ["b", "s.2"], "rate_bit_per_s": 100_000_000},
             "lc": {"ends": ["c", "s.3"], "rate_bit_per_s": 100_000_000},
         },
-        "fdb": {"s": {"02:00:00:00:00:02": "s.3"}},
+        "forwarding": {"s": {"02:00:00:00:00:02": "s.3"}},
     }))
     .unwrap();
     let mut fabric = fabric(&layout, true);
@@ -156,7 +156,8 @@ fn an_unknown_station_is_flooded_and_a_known_one_is_not() {
     fabric.arrive(a, frame(A, A, 100, 4), Nanos(2_000_000));
     fabric.advance(Nanos(3_000_000), &mut departures);
     assert!(departures.is_empty());
-    assert_eq!((fabric.filtered(), fabric.inside()), (2, 0));
+    let (_, s) = fabric.switches().find(|(name, _)| *name == "s").unwrap();
+    assert_eq!((s.filtered_packets, s.flooded_packets, fabric.inside()), (2, 1, 0));
     fabric.arrive(b, frame(B, Mac::BROADCAST, 100, 5), Nanos(3_000_000));
     fabric.advance(Nanos(4_000_000), &mut departures);
     assert_eq!(departures.len(), 2);

@@ -47,7 +47,7 @@ impl Delays {
     pub fn report(&self) -> Value {
         let count = self.histogram.len();
         if count == 0 {
-            return json!({"count": 0});
+            return json!({"count": 0, "over_200_us": 0});
         }
         json!({
             "count": count,
@@ -55,6 +55,7 @@ impl Delays {
             "p99_ns": self.histogram.value_at_quantile(0.99),
             "max_ns": self.histogram.max(),
             "mean_ns": (self.sum_ns / u128::from(count)) as u64,
+            "over_200_us": self.late,
             "late_share": self.late as f64 / count as f64,
         })
     }
@@ -74,6 +75,6 @@ mod tests {
         assert_eq!(report["late_share"], 0.25);
         assert_eq!(report["mean_ns"], 100_100);
         delays.reset();
-        assert_eq!(delays.report(), json!({"count": 0}));
+        assert_eq!(delays.report(), json!({"count": 0, "over_200_us": 0}));
     }
 }

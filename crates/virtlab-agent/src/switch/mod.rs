@@ -60,6 +60,7 @@ struct Switch {
     running: bool,
     spin: Spin,
     budget: Nanos,
+    overshoot_p99: Nanos,
     started: Nanos,
     cpu_at_start: Nanos,
 }
@@ -81,6 +82,7 @@ impl Switch {
             running: false,
             spin: Spin::Auto,
             budget: Nanos::ZERO,
+            overshoot_p99: Nanos::ZERO,
             started: Nanos::ZERO,
             cpu_at_start: Nanos::ZERO,
         })
@@ -165,15 +167,20 @@ impl Switch {
                 player.start()?;
                 self.running = true;
                 self.started = clock::raw();
-                self.cpu_at_start = cpu_time();
-                self.sleeper.sleeps = 0;
+                self.count_from_now();
                 Ok(json!({"t_ns": self.started}))
             }
-            Request::Stats { reset } => {
-                let mut report = self.player.as_mut().context("configure comes before stats")?.stats(reset);
+            Request::Reset {} => {
+                self.player.as_mut().context("configure comes before reset")?.reset();
+                self.count_from_now();
+                Ok(json!({"t_ns": clock::raw()}))
+            }
+            Request::Stats {} => {
+                let mut report = self.player.as_mut().context("configure comes before stats")?.stats();
                 report["t_ns"] = json!(clock::raw());
                 report["started_ns"] = json!(self.started);
                 report["running"] = json!(self.running);
+                report["sleep_overshoot_p99_ns"] = json!(self.overshoot_p99);
                 report["cpu_ns"] = json!(cpu_time().since(self.cpu_at_start));
                 report["sleeps"] = json!(self.sleeper.sleeps);
                 Ok(report)
@@ -193,11 +200,16 @@ impl Switch {
         }
     }
 
+    fn count_from_now(&mut self) {
+        self.cpu_at_start = cpu_time();
+        self.sleeper.sleeps = 0;
+    }
+
     fn configure(&mut self, configure: Configure) -> anyhow::Result<Value> {
         if self.running {
             bail!("the switch forwards; stop it before it is configured anew");
         }
-        if configure.spin == Spin::Always && configure.fifo_priority.is_some() {
+        if configure.spin == Spin::Always && (configure.fifo_priority.is_some() || timing::is_real_time()) {
             bail!(
                 "spin: 'always' under SCHED_FIFO stalls the machine for half a second at a time; use one of the two"
             );
@@ -212,6 +224,7 @@ impl Switch {
         self.spin = configure.spin;
         let player = Player::new(configure)?;
         let (p50, p99) = self.sleeper.overshoot()?;
+        self.overshoot_p99 = p99;
         self.budget = if self.spin == Spin::Never { Nanos::ZERO } else { p99.min(BUDGET_MAXIMUM) };
         for ring in player.rings() {
             self.sleeper.watch(ring.fd(), RING_TOKEN)?;

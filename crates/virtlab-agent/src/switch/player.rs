@@ -99,14 +99,23 @@ impl Player {
     pub fn start(&mut self) -> anyhow::Result<()> {
         for port in &mut self.ports {
             while port.ring.take(|_| ()).is_some() {}
+        }
+        self.fabric = Fabric::new(&self.configure.layout())?;
+        self.stamps = StampClock::new();
+        self.reset();
+        Ok(())
+    }
+
+    /// Counters and lateness begin again at zero.
+    pub fn reset(&mut self) {
+        for port in &mut self.ports {
             port.ring.forget_drops();
             port.counters = PortCounters::default();
             port.lateness.reset();
         }
         self.added.reset();
-        self.fabric = Fabric::new(&self.configure.layout())?;
-        self.stamps = StampClock::new();
-        Ok(())
+        self.fabric.reset_counters();
+        self.stamps.forget_counts();
     }
 
     /// Whether a frame waits in some ring.
@@ -219,8 +228,8 @@ impl Player {
         json!({"ports": self.fabric.ports(), "arrivals": recording.arrivals, "departures": recording.departures})
     }
 
-    /// Counters and lateness; `reset` begins the distributions anew.
-    pub fn stats(&mut self, reset: bool) -> Value {
+    /// Counters and lateness since the beginning or the last reset.
+    pub fn stats(&mut self) -> Value {
         let now = clock::monotonic();
         let mut links = Map::new();
         for line in self.fabric.lines(now) {
@@ -253,21 +262,21 @@ impl Player {
                     "lateness": port.lateness.report(),
                 }),
             );
-            if reset {
-                port.lateness.reset();
-            }
         }
-        let report = json!({
-            "links": links, "ports": ports,
+        let switches: Map<String, Value> = self
+            .fabric
+            .switches()
+            .map(|(name, counters)| {
+                let (flooded, filtered) = (counters.flooded_packets, counters.filtered_packets);
+                (name.to_owned(), json!({"flooded_packets": flooded, "filtered_packets": filtered}))
+            })
+            .collect();
+        json!({
+            "links": links, "ports": ports, "switches": switches,
             "lateness": lateness.report(), "added_delay": self.added.report(),
-            "inside": self.fabric.inside(), "flooded": self.fabric.flooded(), "filtered": self.fabric.filtered(),
-            "late_arrivals": self.fabric.late_arrivals(),
+            "inside_packets": self.fabric.inside(), "late_arrivals": self.fabric.late_arrivals(),
             "clock_steps": self.stamps.steps, "stamps_clamped": self.stamps.clamped,
-        });
-        if reset {
-            self.added.reset();
-        }
-        report
+        })
     }
 }
 

@@ -23,12 +23,10 @@ pub enum Request {
     Configure(Box<Configure>),
     /// Forward from now on; what arrived before is thrown away.
     Start {},
-    /// Counters and lateness.
-    Stats {
-        /// Begin the distributions of lateness anew afterwards.
-        #[serde(default)]
-        reset: bool,
-    },
+    /// Counters and lateness since `start` or `reset`.
+    Stats {},
+    /// Counters and lateness begin again at zero.
+    Reset {},
     /// Keep the next arrivals and departures.
     Record {
         /// How many arrivals.
@@ -51,7 +49,7 @@ pub struct Configure {
     switches: BTreeMap<String, SwitchLayout>,
     links: BTreeMap<String, LinkLayout>,
     #[serde(default)]
-    fdb: BTreeMap<String, BTreeMap<Mac, String>>,
+    forwarding: BTreeMap<String, BTreeMap<Mac, String>>,
     /// Largest IP packet of all ports.
     pub mtu_bytes: usize,
     /// Sleep or spin.
@@ -78,7 +76,7 @@ impl Configure {
             ports: self.ports.keys().cloned().collect(),
             switches: self.switches.clone(),
             links: self.links.clone(),
-            fdb: self.fdb.clone(),
+            forwarding: self.forwarding.clone(),
         }
     }
 

@@ -38,6 +38,12 @@ impl StampClock {
         Self { offset_ns, previous_ns: None, steps: 0, clamped: 0 }
     }
 
+    /// Counts begin again at zero.
+    pub fn forget_counts(&mut self) {
+        self.steps = 0;
+        self.clamped = 0;
+    }
+
     /// Pairs the clocks again, before a batch of stamps is converted; gives the time now.
     pub fn refresh(&mut self) -> Nanos {
         let (offset_ns, now, width) = read();

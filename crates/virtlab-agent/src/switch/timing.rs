@@ -145,6 +145,13 @@ pub fn pin(cpu: usize) -> anyhow::Result<()> {
         .with_context(|| format!("cannot run on CPU {cpu}; choose one that is online"))
 }
 
+/// Whether this thread stands under SCHED_FIFO or SCHED_RR already.
+pub fn is_real_time() -> bool {
+    // SAFETY: a plain system call without memory.
+    let policy = unsafe { libc::sched_getscheduler(0) } & !libc::SCHED_RESET_ON_FORK;
+    matches!(policy, libc::SCHED_FIFO | libc::SCHED_RR)
+}
+
 /// Puts this thread under SCHED_FIFO. A child would not inherit it.
 ///
 /// # Errors

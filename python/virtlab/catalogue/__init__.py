@@ -1,1 +1,14 @@
-"""What an experiment file can name: declarations only."""
+"""What an experiment file can name: declarations only.
+
+A new workload, platform, virtual switch or queue discipline is one file here, one per arm, and its tests.
+"""
+
+from virtlab.catalogue.declaration import Parameter, Platform, QueueDiscipline, VirtualSwitch, Workload
+from virtlab.catalogue.platforms import PLATFORMS
+from virtlab.catalogue.qdiscs import QDISCS
+from virtlab.catalogue.vswitches import VSWITCHES
+from virtlab.catalogue.workloads import WORKLOADS
+
+__all__ = [
+    "PLATFORMS", "QDISCS", "VSWITCHES", "WORKLOADS", "Parameter", "Platform", "QueueDiscipline", "VirtualSwitch", "Workload",
+]  # fmt: skip

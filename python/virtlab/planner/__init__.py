@@ -1,1 +1,21 @@
-"""One design point as a Plan; pure."""
+"""One design point and repetition as a Plan; the order of runs and their seeds; pure.
+
+Loading this package is cheap; the Plan's nouns are imported when `plan_run` is called for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from virtlab.planner.compose import plan_run
+
+__all__ = ["plan_run"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "plan_run":
+        from virtlab.planner.compose import plan_run
+
+        return plan_run
+    raise AttributeError(name)

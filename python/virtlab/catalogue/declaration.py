@@ -1,0 +1,123 @@
+"""What a declaration says: a parameter's name in the file and in the Plan, a workload's streams, metrics and cost.
+
+Declarations hold no behaviour of an arm; the testbed and the simulator each have their own file per entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from virtlab.catalogue.kinds import PACKET_SIZE, Kind
+from virtlab.units import PacketSize
+
+Values = Mapping[str, Any]
+Arms = Mapping[str, str | None]  # arm -> None when it plays this, else why not
+
+
+def _nothing_more(values: Values) -> list[tuple[str, str]]:
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One key of the file: `plan` is its name in the Plan ('*_bytes' takes the layer of a packet size as prefix)."""
+
+    name: str
+    kind: Kind
+    plan: str
+    meaning: str
+    default: Any = None  # as a file would hold it; None: none
+    required: bool = False
+    tunable: bool = False  # a trial of a search may override it
+
+    def plan_values(self, written: Any) -> dict[str, Any]:
+        """Plan names and values of what the file holds; ValueError("WHAT; CURE") when it is wrong.
+
+        >>> from virtlab.catalogue.kinds import DURATION
+        >>> Parameter("interval", DURATION, "interval_ns", "between requests").plan_values("10 ms")
+        {'interval_ns': 10000000}
+        """
+        value = self.kind.parse(written)
+        if isinstance(value, PacketSize):
+            return {f"{value.layer}_bytes": value.size_bytes}
+        if isinstance(value, tuple):
+            name, number = value
+            return {name: number}
+        return {self.plan: value}
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A workload: what the file may say of it, what it measures, and what it costs."""
+
+    name: str
+    meaning: str
+    part: Literal["measure", "load"]  # runs to its own end, or runs beside until it is stopped
+    parameters: tuple[Parameter, ...]
+    streams: Mapping[str, str]  # block schema -> which side sends it ('from', 'to')
+    metrics: tuple[str, ...]
+    duration_ns: Callable[[Values], int | None]  # of one run; None: until it is stopped
+    rows: Callable[[Values, int], Mapping[str, int]]  # schema -> rows for that many ns of traffic
+    check: Callable[[Values], list[tuple[str, str]]] = _nothing_more  # (parameter, "WHAT; CURE") across parameters
+    idle: Callable[[Values], bool] = lambda values: False  # True: the values ask for no traffic at all
+    meters: tuple[str, ...] = ("virtlab",)
+    arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
+
+    def parameter(self, name: str) -> Parameter | None:
+        """The parameter of that file name, or None."""
+        return next((entry for entry in self.parameters if entry.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """How a guest exists. `guests_max` is per host; `vswitch` says whether its guests stand on a virtual switch."""
+
+    name: str
+    meaning: str
+    guests_max: int | None
+    vswitch: bool
+    limits: tuple[str, ...]  # which of 'cpu', 'memory' it can bound
+    arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualSwitch:
+    """A kind of virtual switch inside a host."""
+
+    name: str
+    meaning: str
+    ports_max: int
+    parameters: tuple[Parameter, ...] = ()
+    arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDiscipline:
+    """A queue discipline; parameters carry their tc names. `limit` says whether a limit can be given, and in what."""
+
+    name: str
+    meaning: str
+    limit: tuple[str, ...]  # 'packets', 'bytes'
+    parameters: tuple[Parameter, ...] = ()
+    arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
+
+    def parameter(self, name: str) -> Parameter | None:
+        """The parameter of that file name, or None."""
+        return next((entry for entry in self.parameters if entry.name == name), None)
+
+
+def size_parameter(default: str | None, *, required: bool = False) -> Parameter:
+    """The size of a packet; the Plan holds exactly one of frame_bytes, ip_packet_bytes, payload_bytes."""
+    return Parameter(
+        "size", PACKET_SIZE, "*_bytes", "size of one packet, and what it is the size of", default, required=required
+    )
+
+
+def size_of(values: Values) -> tuple[str, int]:
+    """(layer, bytes) of a workload's packet size in Plan values; ('payload', 0) when it has none."""
+    for layer in ("frame", "ip_packet", "payload"):
+        if f"{layer}_bytes" in values:
+            return layer, int(values[f"{layer}_bytes"])
+    return "payload", 0

@@ -1,0 +1,237 @@
+"""Kinds of values that a file can hold: how each is written, and the SI integer it becomes.
+
+A kind parses one scalar as YAML read it. What is wrong comes out as ValueError("WHAT; CURE"), so that every mistake of
+a file carries its cure. The same kinds type the parameters of workloads and queue disciplines and the file's own
+sections, and give the JSON Schema of each leaf.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from virtlab.units import Bitrate, Duration, PacketSize, Ratio, Size
+
+RATE_MAX_BIT_PER_S = 400 * 10**9  # the fastest Ethernet port in common use
+DURATION_MAX_NS = 30 * 86_400 * 10**9  # a month: longer is a slip of the unit
+SIZE_MAX_BYTES = 2**50
+COUNT_MAX = 10**9
+NUMBER = r"[0-9][0-9_]*(\.[0-9]+)?([eE][+-]?[0-9]+)?"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How one sort of value is written. `parse` takes the scalar (str, int, float, bool or None)."""
+
+    name: str
+    parse: Callable[[Any], Any]
+    schema: dict[str, Any]
+    example: str
+
+
+def shown(value: Any) -> str:
+    """A scalar as a file would hold it, short enough for one line.
+
+    >>> shown(True), shown("x" * 80)
+    ('true', 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...')
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    text = " ".join(str(value).split())
+    return text if len(text) <= 48 else text[:45] + "..."
+
+
+def nearest(word: str, words: Any) -> str:
+    """', did you mean ...?' for a word that nearly is one of several, else ''.
+
+    >>> nearest("intervall", ["interval", "count"])
+    "did you mean 'interval'?"
+    """
+    found = get_close_matches(word.lower(), [str(name) for name in words], n=1, cutoff=0.6)
+    return f"did you mean '{found[0]}'?" if found else ""
+
+
+def text_of(value: Any, example: str) -> str:
+    """The scalar as text for a quantity parser; ValueError when it is none.
+
+    >>> text_of(10, "10 ms")
+    '10'
+    """
+    if isinstance(value, (dict, list, tuple)) or value is None or isinstance(value, bool):
+        raise ValueError(f"{shown(value)} is no quantity; write e.g. '{example}'")
+    if len(str(value)) > 200:
+        raise ValueError(f"'{shown(value)}' is no quantity; write e.g. '{example}'")
+    if re.search(r"[eE][+-]?\d{4,}", str(value)):
+        raise ValueError(f"'{shown(value)}' is beyond any quantity; write e.g. '{example}'")
+    return str(value)
+
+
+def _bounded(number: int, value: Any, least: int, most: int, cure: str) -> int:
+    if not least <= number <= most:
+        side = "less" if number < least else "more"
+        raise ValueError(f"'{shown(value)}' is {side} than what is possible; {cure}")
+    return number
+
+
+def _rate(value: Any) -> int:
+    text = text_of(value, Bitrate.example)
+    if re.match(r"\s*[+-]?0*(\.0*)?\s*[A-Za-z]+/s\s*\Z", text) and re.search("0", text):
+        raise ValueError(f"a rate of '{shown(value)}' carries nothing; write a rate above zero, e.g. '{Bitrate.example}'")
+    return _bounded(
+        Bitrate.parse(text).bit_per_s, value, 1, RATE_MAX_BIT_PER_S, "write a rate between '1 bit/s' and '400 Gbit/s'"
+    )
+
+
+def _duration(value: Any) -> int:
+    number = Duration.parse(text_of(value, Duration.example)).ns
+    return _bounded(number, value, 0, DURATION_MAX_NS, "write a time of at most 30 days, e.g. '10 ms'")
+
+
+def _positive_duration(value: Any) -> int:
+    number = _duration(value)
+    if number == 0:
+        raise ValueError(f"'{shown(value)}' must be more than zero; write e.g. '{Duration.example}'")
+    return number
+
+
+def _size(value: Any) -> int:
+    number = Size.parse(text_of(value, Size.example)).size_bytes
+    return _bounded(number, value, 0, SIZE_MAX_BYTES, "write a size of at most 1024 TiB")
+
+
+def _positive_size(value: Any) -> int:
+    number = _size(value)
+    if number == 0:
+        raise ValueError(f"'{shown(value)}' must be more than zero; write e.g. '{Size.example}'")
+    return number
+
+
+def _packet_size(value: Any) -> PacketSize:
+    size = PacketSize.parse(text_of(value, PacketSize.example))
+    _bounded(size.size_bytes, value, 1, 2**20, "write a size between '1 B' and '1 MiB', e.g. '1500 B ip_packet'")
+    return size
+
+
+def _frame_size(value: Any) -> PacketSize:
+    size = _packet_size(value)
+    if size.layer != "frame":
+        raise ValueError(f"'{shown(value)}' is no frame size; write e.g. '64 B frame' (header to checksum)")
+    return size
+
+
+def _ratio(value: Any) -> float:
+    ratio = Ratio.parse(text_of(value, Ratio.example)).ratio
+    if not 0 < ratio <= 1024:
+        raise ValueError(f"'{shown(value)}' is no share that can be given; write e.g. '50 %'")
+    return ratio
+
+
+def _proper_ratio(value: Any) -> float:
+    ratio = Ratio.parse(text_of(value, Ratio.example)).ratio
+    if not 0 < ratio < 1:
+        raise ValueError(f"'{shown(value)}' must lie between 0 % and 100 %; write e.g. '5 %'")
+    return ratio
+
+
+_PACKET_RATE = re.compile(r"\s*(\d[\d_]*(?:\.\d+)?)\s*(?:([kM]?)packet/s)\s*\Z")
+
+
+def _packet_rate(value: Any) -> int:
+    text = text_of(value, "10 kpacket/s")
+    match = _PACKET_RATE.match(text)
+    if not match:
+        what = "has no unit" if re.fullmatch(r"\s*[\d_.]+\s*", text) else "is no rate of packets"
+        raise ValueError(f"'{shown(value)}' {what}; write 'packet/s', 'kpacket/s' or 'Mpacket/s', e.g. '10 kpacket/s'")
+    number = round(float(match[1].replace("_", "")) * {"": 1, "k": 10**3, "M": 10**6}[match[2]])
+    return _bounded(number, value, 1, 600 * 10**6, "write a rate between '1 packet/s' and '600 Mpacket/s'")
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"'{shown(value)}' is no whole number; write e.g. 100, without a unit")
+    return _bounded(value, value, 1, COUNT_MAX, f"write a number between 1 and {COUNT_MAX}")
+
+
+def _flag(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in {"yes", "no", "on", "off", "y", "n"}:
+        truth = "true" if value.lower() in {"yes", "on", "y"} else "false"
+        raise ValueError(f"'{value}' is text in YAML 1.2 and no truth value; write {truth}")
+    raise ValueError(f"'{shown(value)}' is no truth value; write true or false")
+
+
+def _limit(value: Any) -> tuple[str, int]:
+    text = text_of(value, "100 packets")
+    match = re.match(r"\s*(\d[\d_]*)\s*(packets?|frames?)\s*\Z", text)
+    if match:
+        number = int(match[1].replace("_", ""))
+        return "limit_packets", _bounded(number, value, 1, 10**7, "write between '1 packets' and '10000000 packets'")
+    try:
+        return "limit_bytes", _positive_size(value)
+    except ValueError as error:
+        what = str(error).partition(";")[0]
+        raise ValueError(f"{what}; write a number of packets or bytes, e.g. '100 packets' or '150 kB'") from None
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"'{shown(value)}' is no text; put it in quotes")
+    return value
+
+
+def quantity_schema(units: Any, example: str, *, tail: str = "") -> dict[str, Any]:
+    """The JSON Schema of text made of a number and one of several units."""
+    names = "|".join(re.escape(unit) for unit in units)
+    return {"type": "string", "pattern": rf"^\s*\+?{NUMBER}\s*({names}){tail}\s*$", "examples": [example]}
+
+
+def choice(*options: str) -> Kind:
+    """The kind of a word out of several.
+
+    >>> choice("udp", "icmp").parse("ucp")
+    Traceback (most recent call last):
+    ValueError: 'ucp' is none of udp, icmp; did you mean 'udp'?
+    """
+
+    def parse(value: Any) -> str:
+        if isinstance(value, str) and value in options:
+            return value
+        cure = nearest(str(value), options) or f"write one of {', '.join(options)}"
+        raise ValueError(f"'{shown(value)}' is none of {', '.join(options)}; {cure}")
+
+    return Kind("choice", parse, {"enum": list(options)}, options[0])
+
+
+RATE = Kind("rate", _rate, quantity_schema(Bitrate.units, Bitrate.example), Bitrate.example)
+PACKET_RATE = Kind(
+    "packet rate", _packet_rate, quantity_schema(["packet/s", "kpacket/s", "Mpacket/s"], "10 kpacket/s"), "10 kpacket/s"
+)
+DURATION = Kind("time", _duration, quantity_schema([*Duration.units, "µs"], Duration.example), Duration.example)
+POSITIVE_DURATION = Kind("time above zero", _positive_duration, DURATION.schema, "10 ms")
+SIZE = Kind("size", _size, quantity_schema(Size.units, Size.example), Size.example)
+POSITIVE_SIZE = Kind("size above zero", _positive_size, SIZE.schema, Size.example)
+PACKET_SIZE = Kind(
+    "packet size with layer",
+    _packet_size,
+    quantity_schema(Size.units, PacketSize.example, tail=r"\s+(frame|ip_packet|payload)"),
+    PacketSize.example,
+)
+FRAME_SIZE = Kind("frame size", _frame_size, quantity_schema(Size.units, "64 B frame", tail=r"\s+frame"), "64 B frame")
+RATIO = Kind("share", _ratio, quantity_schema(["%", "ratio"], "50 %"), "50 %")
+PROPER_RATIO = Kind("share between 0 and 1", _proper_ratio, quantity_schema(["%", "ratio"], "5 %"), "5 %")
+COUNT = Kind("count", _count, {"type": "integer", "minimum": 1, "maximum": COUNT_MAX}, "100")
+FLAG = Kind("truth value", _flag, {"type": "boolean"}, "true")
+LIMIT = Kind(
+    "queue limit", _limit, quantity_schema(["packets", "packet", "frames", "frame", *Size.units], "100 packets"), "100 packets"
+)
+TEXT = Kind("text", _text, {"type": "string", "minLength": 1}, "text")

@@ -1,0 +1,9 @@
+"""Platforms: how a guest exists. One file each; the names here are what `platform:` may say."""
+
+from virtlab.catalogue.declaration import Platform
+from virtlab.catalogue.platforms.namespace import NAMESPACE
+from virtlab.catalogue.platforms.native import NATIVE
+
+PLATFORMS: dict[str, Platform] = {entry.name: entry for entry in (NAMESPACE, NATIVE)}
+
+__all__ = ["PLATFORMS"]

@@ -1,0 +1,11 @@
+"""`native`: no guest and no virtual switch; workloads stand on the host's own port. The reference of every study."""
+
+from virtlab.catalogue.declaration import Platform
+
+NATIVE = Platform(
+    name="native",
+    meaning="the host itself: one network stack on its own port, without guest or virtual switch",
+    guests_max=1,
+    vswitch=False,
+    limits=("cpu", "memory"),
+)

@@ -1,0 +1,14 @@
+"""Queue disciplines. One file each; the names here are what `queue: {kind: ...}` may say."""
+
+from virtlab.catalogue.declaration import QueueDiscipline
+from virtlab.catalogue.qdiscs.codel import CODEL
+from virtlab.catalogue.qdiscs.fifo import FIFO
+from virtlab.catalogue.qdiscs.fq_codel import FQ_CODEL
+from virtlab.catalogue.qdiscs.hfsc import HFSC
+from virtlab.catalogue.qdiscs.htb import HTB
+from virtlab.catalogue.qdiscs.sfq import SFQ
+from virtlab.catalogue.qdiscs.tbf import TBF
+
+QDISCS: dict[str, QueueDiscipline] = {entry.name: entry for entry in (FIFO, SFQ, CODEL, FQ_CODEL, TBF, HTB, HFSC)}
+
+__all__ = ["QDISCS"]

@@ -1,0 +1,16 @@
+"""`htb`: hierarchical token bucket with one class. Parameters by their tc-htb(8) names."""
+
+from virtlab.catalogue.declaration import Parameter, QueueDiscipline
+from virtlab.catalogue.kinds import POSITIVE_SIZE, RATE
+
+HTB = QueueDiscipline(
+    name="htb",
+    meaning="a class with a guaranteed and a ceiling rate",
+    limit=("packets",),
+    parameters=(
+        Parameter("rate", RATE, "rate_bit_per_s", "guaranteed rate", required=True),
+        Parameter("ceil", RATE, "ceil_bit_per_s", "ceiling; absent: the rate"),
+        Parameter("burst", POSITIVE_SIZE, "burst_bytes", "bytes sent at ceiling speed in excess of the rate"),
+        Parameter("quantum", POSITIVE_SIZE, "quantum_bytes", "bytes a class may send per turn"),
+    ),
+)

@@ -1,0 +1,71 @@
+"""`burst_load`: L bytes every T, shared over S streams; the load of a network, with what was achieved recorded.
+
+A stream sends its share L/S as one datagram, in fragments when it exceeds the MTU, so a stream carries at most the
+payload of one IPv4 datagram: 65,535 B less 20 B of IP header and 8 B of UDP or ICMP header. `burst: 0 B` asks for
+no load: the role then makes no traffic at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from virtlab.catalogue.declaration import Parameter, Values, Workload
+from virtlab.catalogue.kinds import COUNT, DURATION, POSITIVE_DURATION, SIZE, choice
+from virtlab.units import Size
+
+STREAM_MAX_BYTES = 65_535 - 20 - 8
+
+
+def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
+    sides = 2 if values["origin"] == "both" else 1
+    return {"burst/1": sides * int(values["streams"]) * (traffic_ns // int(values["period_ns"]) + 1)}
+
+
+def _check(values: Values) -> list[tuple[str, str]]:
+    burst_bytes, streams = int(values["burst_bytes"]), int(values["streams"])
+    mistakes = []
+    if streams > 1024:
+        mistakes.append(("streams", f"{streams} streams are more than one role can carry; write at most 1024"))
+    elif -(-burst_bytes // streams) > STREAM_MAX_BYTES:
+        most = Size(STREAM_MAX_BYTES * streams)
+        need = -(-burst_bytes // STREAM_MAX_BYTES)
+        mistakes.append((
+            "burst",
+            f"{Size(burst_bytes)} in {streams} stream{'s' if streams > 1 else ''} is more than one datagram per stream "
+            f"carries; write at most '{most}', or at least {need} streams",
+        ))
+    elif 0 < burst_bytes < streams:
+        mistakes.append(("burst", f"{burst_bytes} B cannot be shared by {streams} streams; write at least '{streams} B'"))
+    if int(values["phase_ns"]) >= int(values["period_ns"]):
+        mistakes.append(("phase_offset", "the offset is not shorter than the period; write a time below the period"))
+    return mistakes
+
+
+BURST_LOAD = Workload(
+    name="burst_load",
+    meaning="bursts of bytes at a fixed period, in several streams",
+    part="load",
+    parameters=(
+        Parameter(
+            "burst", SIZE, "burst_bytes", "payload bytes per period over all streams; 0 B: no load", required=True, tunable=True
+        ),
+        Parameter("period", POSITIVE_DURATION, "period_ns", "time between bursts", "10 ms"),
+        Parameter("streams", COUNT, "streams", "number of streams that share a burst", 1),
+        Parameter("protocol", choice("udp", "icmp"), "protocol", "what carries the bursts", "udp"),
+        Parameter(
+            "direction", choice("one_way", "request_reply"), "direction", "does the far end send each burst back?", "one_way"
+        ),
+        Parameter("origin", choice("from", "to", "both"), "origin", "which end originates bursts", "from"),
+        Parameter(
+            "phase", choice("fixed", "spread", "random"), "phase",
+            "of the streams: all at once, spread over the period, or random per run", "fixed",
+        ),
+        Parameter("phase_offset", DURATION, "phase_ns", "the first burst after the start", "0 ns"),
+    ),
+    streams={"burst/1": "from"},
+    metrics=("offered_load", "achieved_load", "loss", "burst_time"),
+    duration_ns=lambda values: None,
+    rows=_rows,
+    check=_check,
+    idle=lambda values: values.get("burst_bytes") == 0,
+)  # fmt: skip

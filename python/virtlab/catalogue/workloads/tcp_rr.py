@@ -1,0 +1,35 @@
+"""`tcp_rr`: one request, one response, one at a time, over one TCP connection; netperf's TCP_RR.
+
+Transactions per second is its rate; every transaction's time is kept, since 1/rate is only a mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from virtlab.catalogue.declaration import Parameter, Values, Workload
+from virtlab.catalogue.kinds import POSITIVE_DURATION, POSITIVE_SIZE
+
+TRANSACTION_GUESS_NS = 50_000  # of an estimate
+
+
+def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
+    return {"transaction/1": traffic_ns // TRANSACTION_GUESS_NS}
+
+
+TCP_RR = Workload(
+    name="tcp_rr",
+    meaning="request and response over TCP, one at a time",
+    part="measure",
+    parameters=(
+        Parameter("duration", POSITIVE_DURATION, "duration_ns", "how long it goes on", "10 s"),
+        Parameter("request", POSITIVE_SIZE, "request_bytes", "bytes of a request", "1 B"),
+        Parameter("response", POSITIVE_SIZE, "response_bytes", "bytes of a response", "1 B"),
+        Parameter("send_buffer", POSITIVE_SIZE, "send_buffer_bytes", "socket send buffers; absent: the system's"),
+        Parameter("receive_buffer", POSITIVE_SIZE, "receive_buffer_bytes", "socket receive buffers; absent: the system's"),
+    ),
+    streams={"transaction/1": "from"},
+    metrics=("transaction_rate", "transaction_time"),
+    duration_ns=lambda values: int(values["duration_ns"]),
+    rows=_rows,
+)

@@ -1,0 +1,37 @@
+"""`tcp_stream`: bytes over TCP as fast as it goes, with netperf's meaning of buffers and message (TCP_STREAM).
+
+Goodput is what the receiver read; retransmits and smoothed RTT come from the sender's TCP_INFO.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from virtlab.catalogue.declaration import Parameter, Values, Workload
+from virtlab.catalogue.kinds import COUNT, FLAG, POSITIVE_DURATION, POSITIVE_SIZE
+
+INTERVAL_NS = 100_000_000  # of progress rows
+
+
+def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
+    return {"interval/1": int(values["streams"]) * (traffic_ns // INTERVAL_NS + 1)}
+
+
+TCP_STREAM = Workload(
+    name="tcp_stream",
+    meaning="bytes over TCP as fast as possible, one way",
+    part="measure",
+    parameters=(
+        Parameter("duration", POSITIVE_DURATION, "duration_ns", "how long it sends", "10 s"),
+        Parameter("message", POSITIVE_SIZE, "message_bytes", "bytes per send call", "16 KiB"),
+        Parameter("send_buffer", POSITIVE_SIZE, "send_buffer_bytes", "socket buffer of the sender; absent: the system's"),
+        Parameter("receive_buffer", POSITIVE_SIZE, "receive_buffer_bytes", "of the receiver; absent: the system's"),
+        Parameter("streams", COUNT, "streams", "number of connections", 1),
+        Parameter("no_delay", FLAG, "no_delay", "switches Nagle's algorithm off", default=False),
+    ),
+    streams={"interval/1": "to"},
+    metrics=("goodput", "retransmits", "srtt"),
+    duration_ns=lambda values: int(values["duration_ns"]),
+    rows=_rows,
+    meters=("virtlab", "iperf3"),
+)

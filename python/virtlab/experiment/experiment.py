@@ -1,0 +1,120 @@
+"""A checked experiment: what the file says as a whole, its design points, and each point resolved on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from virtlab.analysis.claims import Claim as ParsedClaim
+    from virtlab.experiment.addressing import Addresses
+    from virtlab.experiment.factors import Design
+    from virtlab.experiment.model import CollectSpec, LimitsSpec, NetworkSpec, TimingSpec
+    from virtlab.experiment.queues import QueueSpec
+    from virtlab.experiment.resolver import Resolver
+    from virtlab.experiment.roles import RoleSpec
+    from virtlab.experiment.timeline import ActionSpec
+    from virtlab.experiment.topology import Wiring
+
+RUNS_MAX = 10_000  # of one experiment, unless its author says that more are meant
+MAXIMUM_WITH_UNTIL = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """When a point has been repeated enough: half the interval's width, relative to the value."""
+
+    metric: str
+    relative_interval: float
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """How often each point is run. `time_ns`: no further run begins after it; None: no such bound."""
+
+    minimum: int = 3
+    maximum: int = 3
+    until: Until | None = None
+    time_ns: int | None = None
+    confidence: float = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim as the file holds it: its id, text, where the text stands, and the published rows beside it."""
+
+    id: str
+    text: str
+    line: int
+    column: int
+    published: Mapping[str, Any] | None = None
+
+    def parsed(self) -> ParsedClaim:
+        """The claim as analysis judges it."""
+        from virtlab.analysis.claims import PublishedReference, parse_claim
+
+        reference = PublishedReference.parse(self.published) if self.published is not None else None
+        return parse_claim(self.text, line=self.line, column=self.column, published=reference, name=self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """One design point with all references replaced and everything typed, wired and addressed."""
+
+    wiring: Wiring
+    addresses: Addresses
+    network: NetworkSpec
+    queues: Mapping[str, tuple[QueueSpec, QueueSpec]]  # by cable: first -> second end, and back
+    roles: Mapping[str, RoleSpec]
+    timing: TimingSpec
+    timeline: tuple[ActionSpec, ...] | None
+    windows: Mapping[str, tuple[str, str]] | None
+    collect: CollectSpec
+    limits: LimitsSpec
+
+
+@dataclass(frozen=True, slots=True)
+class DesignPoint:
+    """One combination of levels: factor -> level as the file writes it. `index` counts them in the file's order."""
+
+    index: int
+    levels: Mapping[str, str] = field(hash=False)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{factor} {level}" for factor, level in self.levels.items()) or "the only point"
+
+
+class Experiment:
+    """What a file asks for. Everything in it was checked, for every design point, when it was loaded."""
+
+    def __init__(
+        self, *, name: str, title: str, text: str, seed: int, design: Design, repeat: Repeat,
+        claims: tuple[Claim, ...], resolver: Resolver,
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.title = title
+        self.text = text
+        self.seed = seed
+        self.repeat = repeat
+        self.claims = claims
+        self.factors: dict[str, tuple[str, ...]] = {
+            factor.name: tuple(factor.levels) for factor in design.factors.values()
+        }
+        self._design = design
+        self._resolver = resolver
+        self._points: list[DesignPoint] | None = None
+
+    def points(self) -> list[DesignPoint]:
+        """Every design point that the exclusions leave, first factor slowest."""
+        if self._points is None:
+            self._points = [DesignPoint(index, levels) for index, levels in enumerate(self._design.combinations())]
+        return self._points
+
+    def study(self, point: DesignPoint) -> Study:
+        """What is built and run at one point."""
+        return self._resolver.study(point.levels)
+
+    def role_workloads(self) -> dict[str, str]:
+        """Role -> workload, over all points."""
+        return {name: role.workload for point in self.points()[:1] for name, role in self.study(point).roles.items()}

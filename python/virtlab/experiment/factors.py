@@ -1,0 +1,343 @@
+"""Factors: what varies, its levels, the design points they span, and references to them.
+
+A factor's levels are a list of scalars, a range `{from, to, step}`, or a mapping of names to values (each value of
+any shape, for levels that change several things at once). `${name}` anywhere below stands for the level's value,
+`${name.key}` for a key of it; as a whole value it keeps its type, inside text it is inserted. `$${` is a plain `${`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from virtlab.catalogue.kinds import nearest, shown
+from virtlab.experiment.mistakes import Mistake, Mistakes
+from virtlab.experiment.tree import Node
+from virtlab.units import Bitrate, Duration, Size
+
+LEVELS_MAX = 10_000
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,40}\Z")
+REFERENCE = re.compile(r"\$\$\{|\$\{([^{}$]*)\}")
+_NUMBER_UNIT = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*(.*?)\s*\Z")
+
+Levels = Mapping[str, str]  # factor -> level as the file writes it
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A factor with its levels: text as the file writes it -> the value it stands for."""
+
+    name: str
+    levels: Mapping[str, Node]
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """Combinations that are left out: every named factor at one of its named levels."""
+
+    levels: Mapping[str, frozenset[str]]
+
+    def covers(self, point: Levels) -> bool:
+        """Whether a combination is left out."""
+        return all(point[factor] in levels for factor, levels in self.levels.items())
+
+
+class Design:
+    """The factors of a file and the combinations that remain after the exclusions, first factor slowest."""
+
+    def __init__(self, factors: Mapping[str, Factor], exclusions: tuple[Exclusion, ...]) -> None:
+        self.factors = factors
+        self.exclusions = exclusions
+
+    def combinations(self) -> Iterator[dict[str, str]]:
+        """Every design point, in order."""
+        names = list(self.factors)
+        for chosen in itertools.product(*(self.factors[name].levels for name in names)):
+            point = dict(zip(names, chosen, strict=True))
+            if not any(exclusion.covers(point) for exclusion in self.exclusions):
+                yield point
+
+    def size_before_exclusions(self) -> int:
+        """The product of the numbers of levels."""
+        size = 1
+        for factor in self.factors.values():
+            size *= len(factor.levels)
+        return size
+
+
+def read_factors(node: Node | None, mistakes: Mistakes) -> dict[str, Factor]:
+    """The section `factors`."""
+    if node is None:
+        return {}
+    if not isinstance(node.value, dict):
+        mistakes.add(Mistake(node.line, node.column, "factors", "must map names to levels", "write e.g. 'load: [0 B, 30 kB]'"))
+        return {}
+    factors = {}
+    for name, child in node.value.items():
+        line, column = node.keys[name]
+        path = f"factors.{name}"
+        if not NAME.match(name):
+            cure = "begin with a letter; use letters, digits, _ and -"
+            mistakes.add(Mistake(line, column, path, f"'{shown(name)}' is no name of a factor", cure))
+            continue
+        levels = _levels(child, path, mistakes)
+        if levels is not None:
+            factors[name] = Factor(name, levels, line, column)
+    return factors
+
+
+def _levels(node: Node, path: str, mistakes: Mistakes) -> dict[str, Node] | None:
+    if isinstance(node.value, list):
+        return _listed(node, path, mistakes)
+    if isinstance(node.value, dict):
+        if {"from", "to", "step"} & set(node.value):
+            return _range(node, path, mistakes)
+        levels = {" ".join(name.split()): child for name, child in node.value.items()}
+        for child in levels.values():
+            _no_references(child, path, mistakes)
+        if levels:
+            return levels
+    cure = "write a list, a range '{from: 0 kB, to: 85 kB, step: 5 kB}', or names with values"
+    what = "has no levels" if isinstance(node.value, dict) or node.value is None else f"'{shown(node.plain())}' is no list of levels"
+    mistakes.add(Mistake(node.line, node.column, path, what, cure))
+    return None
+
+
+def _no_references(node: Node, path: str, mistakes: Mistakes) -> None:
+    for _, leaf in node.walk():
+        if isinstance(leaf.value, str) and REFERENCE.search(leaf.value):
+            what, cure = "a level cannot refer to a factor", "write the value, or use several keys in named levels"
+            mistakes.add(Mistake(leaf.line, leaf.column, path, what, cure))
+
+
+def _listed(node: Node, path: str, mistakes: Mistakes) -> dict[str, Node] | None:
+    levels: dict[str, Node] = {}
+    assert isinstance(node.value, list)
+    if not node.value:
+        mistakes.add(Mistake(node.line, node.column, path, "has no levels", "write at least one"))
+        return None
+    for position, child in enumerate(node.value):
+        where = f"{path}[{position}]"
+        if isinstance(child.value, (dict, list)):
+            cure = "write the factor as a mapping: 'factor: {name: {...}, other: {...}}'"
+            mistakes.add(Mistake(child.line, child.column, where, "a level of several values needs a name", cure))
+            continue
+        text = " ".join(child.text.split())
+        if child.value is None or not text:
+            mistakes.add(Mistake(child.line, child.column, where, "is an empty level", "write a value or remove it"))
+        elif text in levels:
+            mistakes.add(Mistake(child.line, child.column, where, f"'{shown(text)}' was already given", "remove it"))
+        else:
+            _no_references(child, where, mistakes)
+            levels[text] = child
+    return levels or None
+
+
+def _range(node: Node, path: str, mistakes: Mistakes) -> dict[str, Node] | None:
+    assert isinstance(node.value, dict)
+    example = "write '{from: 0 kB, to: 85 kB, step: 5 kB}'"
+    for key in node.value:
+        if key not in {"from", "to", "step"}:
+            line, column = node.keys[key]
+            mistakes.add(Mistake(line, column, f"{path}.{key}", f"unknown key '{shown(key)}' of a range", example))
+            return None
+    missing = [key for key in ("from", "to", "step") if key not in node.value]
+    if missing:
+        mistakes.add(Mistake(node.line, node.column, path, f"a range without {' and '.join(missing)}", example))
+        return None
+    try:
+        texts = _range_texts(*(node.value[key] for key in ("from", "to", "step")))
+    except ValueError as error:
+        what, _, cure = str(error).partition("; ")
+        mistakes.add(Mistake(node.line, node.column, path, what, cure or example))
+        return None
+    bare = all(re.fullmatch(r"-?\d+", text) for text in texts)
+    return {text: Node(int(text) if bare else text, node.line, node.column, text) for text in texts}
+
+
+def _range_texts(first: Node, last: Node, step: Node) -> list[str]:
+    """The levels of a range as text, in the step's unit.
+
+    >>> [node(t) for t in ()] or _range_texts(*(Node(t, 1, 1, t) for t in ("0 B", "1 kB", "500 B")))
+    ['0 B', '500 B', '1000 B']
+    """
+    numbers = []
+    unit = _split(step)[1]
+    for part in (first, last, step):
+        number, own = _split(part)
+        numbers.append(number if own == unit else number * _scale(own, unit))
+    begin, end, width = numbers
+    if width <= 0:
+        raise ValueError("the step of a range must be more than zero")
+    if end < begin:
+        raise ValueError("a range that ends before it begins; exchange 'from' and 'to'")
+    count = int((end - begin) / width) + 1
+    if count > LEVELS_MAX:
+        raise ValueError(f"a range of {count} levels; take a wider step, at most {LEVELS_MAX} levels")
+    return [f"{_digits(begin + position * width)} {unit}".strip() for position in range(count)]
+
+
+def _digits(number: Decimal) -> str:
+    text = f"{number:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _split(node: Node) -> tuple[Decimal, str]:
+    if isinstance(node.value, (dict, list, bool)) or node.value is None:
+        raise ValueError("a range is made of three numbers with their units")
+    match = _NUMBER_UNIT.match(node.text)
+    try:
+        if match is None or len(match[1]) > 30:
+            raise InvalidOperation
+        return Decimal(match[1]), match[2]
+    except InvalidOperation:
+        raise ValueError(f"'{shown(node.text)}' is no number with a unit") from None
+
+
+def _scale(unit: str, target: str) -> Decimal:
+    """How many of `target` one `unit` is; both may be followed by the same layer of a packet size."""
+    own, _, own_tail = unit.partition(" ")
+    aim, _, aim_tail = target.partition(" ")
+    for table in (Size.units, Bitrate.units, Duration.units):
+        if own in table and aim in table and own_tail == aim_tail:
+            return Decimal(table[own]) / Decimal(table[aim])
+    raise ValueError(f"'{shown(unit) or 'no unit'}' and '{shown(target) or 'no unit'}' do not go together in a range")
+
+
+def read_exclusions(node: Node | None, factors: Mapping[str, Factor], mistakes: Mistakes) -> tuple[Exclusion, ...]:
+    """The section `exclude`: a list of mappings factor -> level or list of levels."""
+    if node is None:
+        return ()
+    if not isinstance(node.value, list):
+        cure = "write e.g. 'exclude: [{streams: 1, load: 85 kB}]'"
+        mistakes.add(Mistake(node.line, node.column, "exclude", "must be a list of combinations", cure))
+        return ()
+    exclusions = []
+    for position, entry in enumerate(node.value):
+        path = f"exclude[{position}]"
+        if not isinstance(entry.value, dict) or not entry.value:
+            mistakes.add(Mistake(entry.line, entry.column, path, "is no combination", "write e.g. '{streams: 1, load: 85 kB}'"))
+            continue
+        chosen: dict[str, frozenset[str]] = {}
+        for name, child in entry.value.items():
+            line, column = entry.keys[name]
+            factor = factors.get(name)
+            if factor is None:
+                cure = nearest(name, factors) or f"factors are: {', '.join(factors) or 'none'}"
+                mistakes.add(Mistake(line, column, f"{path}.{name}", f"there is no factor '{shown(name)}'", cure))
+                continue
+            chosen[name] = frozenset(_excluded_levels(factor, child, f"{path}.{name}", mistakes))
+        if len(chosen) == len(entry.value):
+            exclusions.append(Exclusion(chosen))
+    return tuple(exclusions)
+
+
+def _excluded_levels(factor: Factor, node: Node, path: str, mistakes: Mistakes) -> Iterator[str]:
+    for child in node.value if isinstance(node.value, list) else [node]:
+        text = " ".join(child.text.split())
+        if text in factor.levels:
+            yield text
+        else:
+            levels = list(factor.levels)
+            cure = f"levels are: {', '.join(levels[:12])}{', ...' if len(levels) > 12 else ''}"
+            mistakes.add(Mistake(child.line, child.column, path, f"'{shown(text)}' is no level of '{factor.name}'", cure))
+
+
+def references(node: Node) -> set[str]:
+    """Names of the factors that a node refers to."""
+    found = set()
+    for _, leaf in node.walk():
+        if isinstance(leaf.value, str) and "${" in leaf.value:
+            found |= {match[1].partition(".")[0].strip() for match in REFERENCE.finditer(leaf.value) if match[1] is not None}
+    return found
+
+
+def check_references(node: Node, path: str, factors: Mapping[str, Factor], mistakes: Mistakes) -> None:
+    """Every reference below names a factor, and a key that all its levels have."""
+    for where, leaf in node.walk(path):
+        if not isinstance(leaf.value, str) or "${" not in leaf.value:
+            continue
+        for match in REFERENCE.finditer(leaf.value):
+            if match[1] is None:
+                continue
+            name, _, key = (part.strip() for part in match[1].partition("."))
+            factor = factors.get(name)
+            if factor is None:
+                cure = nearest(name, factors) or f"write it under 'factors:' ({', '.join(factors) or 'there is none'})"
+                mistakes.add(Mistake(leaf.line, leaf.column, where, f"there is no factor '{shown(name)}'", cure))
+                continue
+            whole = match[0] == leaf.value.strip()
+            _check_levels(factor, key, leaf, where, mistakes, whole=whole)
+
+
+def _check_levels(factor: Factor, key: str, leaf: Node, where: str, mistakes: Mistakes, *, whole: bool) -> None:
+    for text, level in factor.levels.items():
+        value = _value_of(level, key)
+        if value is None:
+            known = ", ".join(level.value) if isinstance(level.value, dict) else "it has none"
+            what = f"level '{shown(text)}' of '{factor.name}' has no key '{shown(key)}'"
+            mistakes.add(Mistake(leaf.line, leaf.column, where, what, f"give it that key; its keys: {known}"))
+        elif not whole and isinstance(value.value, (dict, list)):
+            what = f"level '{shown(text)}' of '{factor.name}' has several values and cannot stand inside text"
+            mistakes.add(Mistake(leaf.line, leaf.column, where, what, f"refer to one of them: '${{{factor.name}.KEY}}'"))
+
+
+def _value_of(level: Node, key: str) -> Node | None:
+    node: Node | None = level
+    for step in key.split(".") if key else ():
+        node = node.get(step) if node is not None else None
+    return node
+
+
+def substitute(node: Node, factors: Mapping[str, Factor], point: Levels) -> Node:
+    """The node with its references replaced by the point's levels; references must have been checked."""
+    value = node.value
+    if isinstance(value, dict):
+        children = {key: substitute(child, factors, point) for key, child in value.items()}
+        if all(children[key] is child for key, child in value.items()):
+            return node
+        return Node(children, node.line, node.column, node.text, node.quoted, node.origin, node.keys)
+    if isinstance(value, list):
+        items = [substitute(child, factors, point) for child in value]
+        if all(new is old for new, old in zip(items, value, strict=True)):
+            return node
+        return Node(items, node.line, node.column, node.text, node.quoted, node.origin, node.keys)
+    if not isinstance(value, str) or "${" not in value:
+        return node
+    match = REFERENCE.fullmatch(value.strip())
+    if match is not None and match[1] is not None:
+        return _inserted(match[1], factors, point) or node
+
+    def inserted(found: re.Match[str]) -> str:
+        level = _inserted(found[1], factors, point) if found[1] is not None else None
+        return "${" if level is None else level.text
+
+    text = REFERENCE.sub(inserted, value)
+    return Node(text, node.line, node.column, text, quoted=True, origin=_origin(references(node), point))
+
+
+def _inserted(reference: str, factors: Mapping[str, Factor], point: Levels) -> Node | None:
+    name, _, key = (part.strip() for part in reference.partition("."))
+    if name not in factors:
+        return None
+    level = _value_of(factors[name].levels[point[name]], key)
+    if level is None:
+        return None
+    return Node(level.value, level.line, level.column, level.text, level.quoted, _origin({name}, point), level.keys)
+
+
+def _origin(names: set[str], point: Levels) -> str:
+    return ", ".join(f"{name} = {point[name]}" for name in sorted(names) if name in point)
+
+
+def unused(factors: Mapping[str, Factor], used: set[str]) -> Iterator[tuple[Factor, Any]]:
+    """Factors that nothing refers to."""
+    for name, factor in factors.items():
+        if name not in used:
+            yield factor, name

@@ -1,0 +1,40 @@
+"""Where a check puts what it finds: a path in the file, resolved to line and column of the node that stands there."""
+
+from __future__ import annotations
+
+from virtlab.experiment.mistakes import Mistake, Mistakes, split_cure
+from virtlab.experiment.tree import Node
+
+Steps = tuple[str | int, ...]
+
+
+class Findings:
+    """Adds mistakes about nodes of one tree (a file whose references are replaced by a point's levels)."""
+
+    def __init__(self, root: Node, mistakes: Mistakes) -> None:
+        self.root = root
+        self.mistakes = mistakes
+
+    def add(self, steps: Steps, what: str, cure: str = "", *, key: bool = False) -> None:
+        """A mistake at the node reached by `steps`, or at the key itself; what is absent is reported at its parent."""
+        parent, _ = self.root.find(steps[:-1])
+        node, path = self.root.find(steps)
+        line, column = node.line, node.column
+        if key and steps and str(steps[-1]) in parent.keys:
+            line, column = parent.keys[str(steps[-1])]
+        if key:
+            path = _shown(steps)
+        if node.origin:
+            path = f"{path} ({node.origin})"
+        self.mistakes.add(Mistake(line, column, path, what, cure))
+
+    def add_text(self, steps: Steps, text: str) -> None:
+        """The same from one text 'WHAT; CURE'."""
+        self.add(steps, *split_cure(text))
+
+
+def _shown(steps: Steps) -> str:
+    text = ""
+    for step in steps:
+        text += f"[{step}]" if isinstance(step, int) else f"{'.' if text else ''}{step}"
+    return text

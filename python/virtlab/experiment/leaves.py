@@ -1,0 +1,163 @@
+"""The kinds of the catalogue as types of the file's model: text in the file, an SI integer in the model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import PlainValidator, WithJsonSchema
+
+from virtlab.catalogue.kinds import (
+    COUNT,
+    DURATION,
+    FLAG,
+    LIMIT,
+    POSITIVE_DURATION,
+    POSITIVE_SIZE,
+    PROPER_RATIO,
+    RATE,
+    RATIO,
+    SIZE,
+    TEXT,
+    Kind,
+    choice,
+    nearest,
+    shown,
+)
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}\Z")
+NAME_SCHEMA = {"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_-]{0,30}$"}
+
+
+def _types(kind: Kind) -> tuple[PlainValidator, WithJsonSchema]:
+    return PlainValidator(kind.parse), WithJsonSchema(kind.schema)
+
+
+def object_name(value: Any) -> str:
+    """A name that the file gives to a host, guest, switch, link, role or action.
+
+    >>> object_name("2nd")
+    Traceback (most recent call last):
+    ValueError: '2nd' is no name; begin with a letter; use letters, digits, _ and -
+    """
+    if isinstance(value, str) and NAME.match(value):
+        return value
+    raise ValueError(f"'{shown(value)}' is no name; begin with a letter; use letters, digits, _ and -")
+
+
+def network(version: int) -> Callable[[Any], str]:
+    """A parser of an address pool of one IP version, or `none`."""
+
+    def parse(value: Any) -> str:
+        import ipaddress
+
+        example = "10.0.0.0/16" if version == 4 else "fd00::/48"
+        if value == "none":
+            return "none"
+        try:
+            pool = ipaddress.ip_network(str(value))
+            if not isinstance(value, str) or pool.version != version:
+                raise ValueError
+        except ValueError:
+            raise ValueError(f"'{shown(value)}' is no IPv{version} network; write e.g. '{example}', or none") from None
+        return str(pool)
+
+    return parse
+
+
+def interface(version: int) -> Callable[[Any], str]:
+    """A parser of an interface address with prefix length of one IP version."""
+
+    def parse(value: Any) -> str:
+        import ipaddress
+
+        example = "10.0.0.7/24" if version == 4 else "fd00::7/64"
+        try:
+            address = ipaddress.ip_interface(value if isinstance(value, str) and "/" in value else "")
+            if address.version != version:
+                raise ValueError
+        except ValueError:
+            cure = f"write address and prefix length, e.g. '{example}'"
+            raise ValueError(f"'{shown(value)}' is no IPv{version} interface address; {cure}") from None
+        usable = address.network.num_addresses > 2 and version == 4
+        if usable and address.ip in {address.network.network_address, address.network.broadcast_address}:
+            raise ValueError(f"'{value}' is the network's own address; take one inside, e.g. '{example}'")
+        return str(address)
+
+    return parse
+
+
+def _word(names: Callable[[], list[str]], what: str) -> PlainValidator:
+    def parse(value: Any) -> str:
+        known = names()
+        if isinstance(value, str) and value in known:
+            return value
+        cure = nearest(str(value), known) or f"write one of {', '.join(known)}"
+        raise ValueError(f"there is no {what} '{shown(value)}'; {cure}")
+
+    return PlainValidator(parse)
+
+
+def _platforms() -> list[str]:
+    from virtlab.catalogue import PLATFORMS
+
+    return list(PLATFORMS)
+
+
+def _vswitches() -> list[str]:
+    from virtlab.catalogue import VSWITCHES
+
+    return [*VSWITCHES, "none"]
+
+
+def _mtu(value: Any) -> int:
+    size_bytes: int = POSITIVE_SIZE.parse(value)
+    if not 576 <= size_bytes <= 9000:
+        raise ValueError(f"an MTU of '{shown(value)}' is no Ethernet MTU; write between '576 B' and '9000 B'")
+    return size_bytes
+
+
+_MAC = re.compile(r"02(:[0-9a-f]{2}){5}\Z")
+
+
+def _mac(value: Any) -> str:
+    if isinstance(value, str) and _MAC.match(value):
+        return value
+    raise ValueError(f"'{shown(value)}' is no MAC address of a guest; write e.g. '02:00:00:00:00:01' (lower case, 02 first)")
+
+
+def _switches(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 64:
+        raise ValueError(f"'{shown(value)}' is no number of switches; write between 0 and 64")
+    return value
+
+
+Rate = Annotated[int, *_types(RATE)]
+Time = Annotated[int, *_types(DURATION)]
+PositiveTime = Annotated[int, *_types(POSITIVE_DURATION)]
+Bytes = Annotated[int, *_types(SIZE)]
+PositiveBytes = Annotated[int, *_types(POSITIVE_SIZE)]
+Share = Annotated[float, *_types(RATIO)]
+ProperShare = Annotated[float, *_types(PROPER_RATIO)]
+Count = Annotated[int, *_types(COUNT)]
+Flag = Annotated[bool, *_types(FLAG)]
+Text = Annotated[str, *_types(TEXT)]
+Limit = Annotated[tuple[str, int], *_types(LIMIT)]
+Switches = Annotated[int, PlainValidator(_switches), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 64})]
+Mtu = Annotated[int, PlainValidator(_mtu), WithJsonSchema(SIZE.schema)]
+Mac = Annotated[str, PlainValidator(_mac), WithJsonSchema({"type": "string", "pattern": "^02(:[0-9a-f]{2}){5}$"})]
+ObjectName = Annotated[str, PlainValidator(object_name), WithJsonSchema(NAME_SCHEMA)]
+Platform = Annotated[str, _word(_platforms, "platform"), WithJsonSchema({"type": "string", "x-names": "platforms"})]
+VswitchKind = Annotated[str, _word(_vswitches, "virtual switch"), WithJsonSchema({"type": "string", "x-names": "vswitches"})]
+Pool4 = Annotated[str, PlainValidator(network(4)), WithJsonSchema({"type": "string", "examples": ["10.0.0.0/16", "none"]})]
+Pool6 = Annotated[str, PlainValidator(network(6)), WithJsonSchema({"type": "string", "examples": ["fd00::/48", "none"]})]
+Address4 = Annotated[str, PlainValidator(interface(4)), WithJsonSchema({"type": "string", "examples": ["10.0.0.7/24"]})]
+Address6 = Annotated[str, PlainValidator(interface(6)), WithJsonSchema({"type": "string", "examples": ["fd00::7/64"]})]
+Idle = Annotated[str, *_types(choice("sleep", "poll"))]
+Offloads = Annotated[str, *_types(choice("off", "default"))]
+Arp = Annotated[str, *_types(choice("static", "live"))]
+Spin = Annotated[str, *_types(choice("auto", "always", "never"))]
+Realise = Annotated[str, *_types(choice("auto", "netem", "soft_switch", "shaping"))]
+Shape = Annotated[str, *_types(choice("line", "star", "tree", "direct", "none"))]
+Device = Annotated[str, *_types(choice("switch", "router"))]

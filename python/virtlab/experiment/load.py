@@ -1,0 +1,306 @@
+"""From a file to an `Experiment`: every mistake of the file is found, then all are raised at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from virtlab.catalogue.kinds import COUNT, nearest, shown
+from virtlab.errors import ExperimentError
+from virtlab.experiment.experiment import MAXIMUM_WITH_UNTIL, RUNS_MAX, Claim, Experiment, Repeat, Until
+from virtlab.experiment.factors import Design, Factor, check_references, read_exclusions, read_factors, references
+from virtlab.experiment.findings import Findings
+from virtlab.experiment.mistakes import FileMistakesError, Mistake, Mistakes
+from virtlab.experiment.tree import Node, read_tree
+
+VERSION = 1
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}\Z")
+PLAIN = ("version", "name", "title", "seed", "repeat", "claims", "factors", "exclude")  # cannot vary
+SEED_MAX = 2**53
+
+
+def load(path: Path | str, *, runs_max: int | None = RUNS_MAX) -> Experiment:
+    """The experiment of a file. FileMistakesError with every mistake; ExperimentError when it cannot be read.
+
+    `runs_max` bounds the number of runs (None: no bound).
+    """
+    path = Path(path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        cure = "write one with 'virtlab init'" if isinstance(error, FileNotFoundError) else "name a readable file"
+        raise ExperimentError(str(path), f"cannot be read ({error.strerror})", cure) from None
+    return load_bytes(content, name=str(path), runs_max=runs_max)
+
+
+def load_bytes(content: bytes, *, name: str = "experiment.yaml", runs_max: int | None = RUNS_MAX) -> Experiment:
+    """The experiment of a file's bytes; they must be UTF-8."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        column = error.start - (content.rfind(b"\n", 0, error.start) + 1) + 1
+        mistake = Mistake(line, column, "", "the file is no UTF-8 text", "save it as UTF-8")
+        raise FileMistakesError(name, [mistake]) from None
+    return load_text(text, name=name, runs_max=runs_max)
+
+
+def load_text(text: str, *, name: str = "experiment.yaml", runs_max: int | None = RUNS_MAX) -> Experiment:
+    """The experiment of a file's text; `name` is what mistakes call the file."""
+    mistakes = Mistakes()
+    root = read_tree(text, mistakes)
+    experiment = _experiment(root, text, mistakes, runs_max) if root is not None else None
+    if len(mistakes) or experiment is None:
+        raise FileMistakesError(name, mistakes)
+    return experiment
+
+
+def _experiment(root: Node, text: str, mistakes: Mistakes, runs_max: int | None) -> Experiment | None:
+    if not isinstance(root.value, dict):
+        what = f"'{shown(root.plain())}' is no experiment"
+        mistakes.add(Mistake(root.line, root.column, "", what, "begin with 'version: 1'; see 'virtlab init'"))
+        return None
+    from virtlab.experiment.resolver import RESOLVED, Resolver
+
+    findings = Findings(root, mistakes)
+    _check_keys(root, (*PLAIN, *RESOLVED), findings)
+    name, title, seed = _heading(root, findings)
+    factors = read_factors(root.get("factors"), mistakes)
+    exclusions = read_exclusions(root.get("exclude"), factors, mistakes)
+    _check_plain(root, findings)
+    before = len(mistakes)
+    declared = root.get("factors")
+    wrong = set(declared.value) - set(factors) if declared is not None and isinstance(declared.value, dict) else set()
+    shadow = {**factors, **{word: Factor(word, {}, 1, 1) for word in wrong}}  # reported once, at their declaration
+    for section in RESOLVED:
+        node = root.get(section)
+        if node is not None:
+            check_references(node, section, shadow, mistakes)
+    resolver = Resolver(root, factors, mistakes)
+    _check_unused(root, factors, findings)
+    repeat = _repeat(findings)
+    design = Design(factors, exclusions)
+    resolvable = len(mistakes) == before and not wrong
+    if _too_many(design, repeat, runs_max, root, findings):
+        return None
+    roles = _resolve_all(resolver, design, root, findings) if resolvable else {}
+    claims = _claims(findings, factors, roles if resolvable and not len(mistakes) else None)
+    _check_until(repeat, roles, findings)
+    return Experiment(
+        name=name, title=title or name, text=text, seed=seed, design=design, repeat=repeat, claims=claims, resolver=resolver
+    )
+
+
+def _check_keys(root: Node, known: tuple[str, ...], findings: Findings) -> None:
+    assert isinstance(root.value, dict)
+    for key in root.value:
+        if key not in known:
+            cure = nearest(key, known) or f"known here: {', '.join(known)}"
+            findings.add((key,), f"unknown key '{shown(key)}'", cure, key=True)
+
+
+def _heading(root: Node, findings: Findings) -> tuple[str, str, int]:
+    version = root.get("version")
+    if version is None:
+        findings.add((), "'version' is missing", "begin the file with 'version: 1'")
+    elif version.value != VERSION or isinstance(version.value, bool):
+        what = f"version '{shown(version.plain())}' is not known to this program"
+        findings.add(("version",), what, "write 'version: 1', or take a newer virtlab")
+    name = root.get("name")
+    if name is None:
+        findings.add((), "'name' is missing", "write e.g. 'name: my-study'; it names the folder of results")
+    elif not isinstance(name.value, str) or not NAME.match(name.value):
+        findings.add(("name",), f"'{shown(name.plain())}' is no name", "use lower-case letters, digits and '-'")
+    title = root.get("title")
+    if title is not None and (not isinstance(title.value, str) or not title.value.strip()):
+        findings.add(("title",), f"'{shown(title.plain())}' is no title", "write a line of text")
+    seed = root.get("seed")
+    if seed is not None and (isinstance(seed.value, bool) or not isinstance(seed.value, int) or not 0 <= seed.value < SEED_MAX):
+        findings.add(("seed",), f"'{shown(seed.plain())}' is no seed", f"write a whole number from 0 to {SEED_MAX - 1}")
+    return (
+        str(name.value) if name is not None else "",
+        " ".join(str(title.value).split()) if title is not None else "",
+        seed.value if seed is not None and isinstance(seed.value, int) else 1,
+    )
+
+
+def _check_plain(root: Node, findings: Findings) -> None:
+    """Sections that cannot vary hold no reference."""
+    for section in ("version", "name", "title", "seed", "repeat", "exclude"):
+        node = root.get(section)
+        if node is not None and references(node):
+            findings.add((section,), "cannot vary with a factor", "write the value")
+
+
+def _check_unused(root: Node, factors: Mapping[str, Factor], findings: Findings) -> None:
+    assert isinstance(root.value, dict)
+    used = {name for section, node in root.value.items() if section not in PLAIN for name in references(node)}
+    for name in factors:
+        if name not in used:
+            findings.add(("factors", name), f"nothing uses the factor '{name}'", f'write "${{{name}}}" where it matters, or remove it', key=True)
+
+
+def _repeat(findings: Findings) -> Repeat:
+    node = findings.root.get("repeat")
+    if node is None or node.value is None:
+        return Repeat()
+    if not isinstance(node.value, dict):
+        try:
+            times = COUNT.parse(node.plain())
+        except ValueError:
+            findings.add(("repeat",), f"'{shown(node.plain())}' is no repetition", "write e.g. 3, or '{minimum: 3, maximum: 10}'")
+            return Repeat()
+        return Repeat(times, times)
+    from virtlab.experiment.model import RepeatSpec
+    from virtlab.experiment.sections import validated
+
+    spec: RepeatSpec | None = validated(("repeat",), node.plain(), RepeatSpec, findings, adapter="repeat")
+    if spec is None:
+        return Repeat()
+    maximum = spec.maximum or (max(MAXIMUM_WITH_UNTIL, spec.minimum) if spec.until else spec.minimum)
+    if maximum < spec.minimum:
+        findings.add(("repeat", "maximum"), f"{maximum} is less than the minimum {spec.minimum}", "exchange them")
+    if spec.until is None and maximum > spec.minimum:
+        cure = "add 'until: {metric: probe.rtt.mean, relative_interval: 5 %}', or remove 'maximum'"
+        findings.add(("repeat", "maximum"), "nothing says when to stop between minimum and maximum", cure, key=True)
+    until = Until(spec.until.metric, spec.until.relative_interval) if spec.until else None
+    return Repeat(spec.minimum, maximum, until, spec.time, spec.confidence)
+
+
+def _too_many(design: Design, repeat: Repeat, runs_max: int | None, root: Node, findings: Findings) -> bool:
+    """Whether the matrix is beyond the bound; its size is counted with exclusions only when it is not far beyond."""
+    if runs_max is None:
+        return False
+    size = design.size_before_exclusions()
+    if design.exclusions and size <= 20 * runs_max:
+        size = sum(1 for _ in design.combinations())
+    runs = size * repeat.minimum
+    if runs <= runs_max:
+        return False
+    what = f"{size:,} design points make {runs:,} runs, more than {runs_max:,}"
+    findings.add(("factors",), what, "take fewer levels, exclude combinations, or say --yes when it is meant", key=True)
+    return True
+
+
+def _resolve_all(resolver: Any, design: Design, root: Node, findings: Findings) -> dict[str, str]:
+    """Resolves every point; its roles with their workloads, over all points."""
+    roles: dict[str, str] = {}
+    seen: set[str] = set()
+    reached = False
+    active: set[str] = set()
+    for point in design.combinations():
+        reached = True
+        study = resolver.resolve(point)
+        if study is None:
+            continue
+        seen |= set(study.wiring.cables) | set(study.wiring.switches) | set(study.wiring.routers)
+        for name, role in study.roles.items():
+            roles.setdefault(name, role.workload)
+            if role.active:
+                active.add(name)
+    if not reached:
+        findings.add(("exclude",), "the exclusions leave no design point", "exclude less", key=True)
+    elif not len(findings.mistakes):
+        _check_described(root, seen, findings)
+        if not roles:
+            findings.add((), "no role measures anything", "add e.g. 'roles: {probe: {workload: rtt, from: h1.g1, to: h2.g1}}'")
+        elif not active:
+            findings.add(("roles",), "every role is switched off at every point", "enable one", key=True)
+    return roles
+
+
+def _check_described(root: Node, seen: set[str], findings: Findings) -> None:
+    """An entry of `links` without ends, or of switches under a topology, describes something that some point has."""
+    node = root.get("links")
+    if node is not None and isinstance(node.value, dict):
+        for name in node.value:
+            if name not in seen:
+                cables = sorted(name for name in seen if "-" in name)
+                cure = nearest(name, cables) or f"links are {', '.join(cables[:8])}"
+                findings.add(("links", name), f"no design point has a link '{shown(name)}'", cure, key=True)
+
+
+def _claims(findings: Findings, factors: Mapping[str, Factor], roles: dict[str, str] | None) -> tuple[Claim, ...]:
+    node = findings.root.get("claims")
+    if node is None or node.value is None:
+        return ()
+    if not isinstance(node.value, list):
+        findings.add(("claims",), "is no list of claims", "write e.g. '- {id: linear, text: probe.rtt.mean grows with load}'")
+        return ()
+    claims = []
+    for position, entry in enumerate(node.value):
+        claim = _claim(position, entry, findings, {claim.id for claim in claims})
+        if claim is not None:
+            claims.append(claim)
+            _check_claim(position, claim, factors, roles, findings)
+    return tuple(claims)
+
+
+def _claim(position: int, node: Node, findings: Findings, taken: set[str]) -> Claim | None:
+    at = ("claims", position)
+    if isinstance(node.value, str):
+        return Claim(f"claim-{position + 1}", node.value, node.line, node.column)
+    if not isinstance(node.value, dict):
+        findings.add(at, "is no claim", "write e.g. '{id: linear, text: probe.rtt.mean grows with load}'")
+        return None
+    for key in node.value:
+        if key not in {"id", "text", "published"}:
+            cure = nearest(key, ["id", "text", "published"]) or "it has id, text, published"
+            findings.add((*at, key), f"unknown key '{shown(key)}' of a claim", cure, key=True)
+    name, text, published = node.get("id"), node.get("text"), node.get("published")
+    if text is None or not isinstance(text.value, str) or not text.value.strip():
+        findings.add(at, "'text' is missing", "write e.g. 'text: probe.rtt.mean grows with load'")
+        return None
+    identity = str(name.value) if name is not None else f"claim-{position + 1}"
+    if not NAME.match(identity):
+        findings.add((*at, "id"), f"'{shown(identity)}' is no id", "use lower-case letters, digits and '-'")
+    if identity in taken:
+        findings.add((*at, "id"), f"'{identity}' is already a claim", "give each its own id")
+    if published is not None and not isinstance(published.value, dict):
+        findings.add((*at, "published"), "is no mapping", "write '{file: study.csv, metric: rtt_mean}'")
+        return None
+    return Claim(identity, text.value, text.line, text.column, published.plain() if published is not None else None)
+
+
+def _check_claim(
+    position: int, claim: Claim, factors: Mapping[str, Factor], roles: dict[str, str] | None, findings: Findings
+) -> None:
+    """The claim's own grammar; its roles, factors and levels once these are known."""
+    from virtlab.analysis.claims import ClaimError
+
+    at = ("claims", position, "text")
+    try:
+        parsed = claim.parsed()
+    except ClaimError as error:
+        offset = error.column - claim.column
+        findings.mistakes.add(Mistake(claim.line, claim.column + offset, f"claims[{position}].text", error.what, error.cure))
+        return
+    except ValueError as error:
+        findings.add_text(("claims", position, "published"), str(error))
+        return
+    if roles is None:
+        return
+    levels = {name: list(factor.levels) for name, factor in factors.items()}
+    for found in parsed.check(levels, roles):
+        findings.add(at, f"{found.what} (column {found.column} of the claim)", found.cure)
+
+
+def _check_until(repeat: Repeat, roles: Mapping[str, str], findings: Findings) -> None:
+    if repeat.until is None:
+        return
+    from virtlab.metrics import METRICS, MetricPath
+
+    at = ("repeat", "until", "metric")
+    try:
+        path = MetricPath.parse(repeat.until.metric)
+    except ValueError as error:
+        findings.add_text(at, str(error))
+        return
+    if roles and METRICS[path.metric].workloads:
+        if path.role not in roles:
+            findings.add(at, f"there is no role '{path.role}'", nearest(path.role, roles) or f"there are {', '.join(roles)}")
+        elif roles[path.role] not in METRICS[path.metric].workloads:
+            what = f"{path.metric} is not measured by {roles[path.role]}, the workload of '{path.role}'"
+            findings.add(at, what, "name a metric of that workload")

@@ -1,0 +1,77 @@
+"""Mistakes of an experiment file: each says where (line, column, path), what is wrong, and the cure.
+
+All mistakes of a file are collected and raised at once; whoever mends a file sees the whole list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from virtlab.errors import ExperimentError
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Mistake:
+    """One mistake; line and column count from 1, `path` is as `roles.probe.size`.
+
+    >>> print(Mistake(4, 9, "link.rate", "'100' has no unit", "write e.g. '10 Mbit/s'"))
+    line 4, column 9: link.rate: '100' has no unit; write e.g. '10 Mbit/s'
+    """
+
+    line: int
+    column: int
+    path: str
+    what: str
+    cure: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.path}: " if self.path else ""
+        tail = f"; {self.cure}" if self.cure else ""
+        return f"line {self.line}, column {self.column}: {where}{self.what}{tail}"
+
+
+class FileMistakesError(ExperimentError):
+    """Every mistake of one experiment file, in the order of its lines."""
+
+    def __init__(self, name: str, mistakes: Iterable[Mistake]) -> None:
+        self.name = name
+        self.mistakes: tuple[Mistake, ...] = tuple(sorted(set(mistakes)))
+        first = self.mistakes[0]
+        super().__init__(f"{name}:{first.line}:{first.column}", first.what, first.cure)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.name, self.mistakes)
+
+    def __str__(self) -> str:
+        count = len(self.mistakes)
+        head = f"{self.name}: {count} mistake{'s' if count > 1 else ''}"
+        return "\n".join([head, *(f"  {mistake}" for mistake in self.mistakes)])
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """The mistakes as plain values."""
+        return [asdict(mistake) for mistake in self.mistakes]
+
+
+class Mistakes:
+    """A collection that grows while a file is checked; the same mistake is kept once."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Mistake, None] = {}
+
+    def add(self, mistake: Mistake) -> None:
+        """Keeps one mistake."""
+        self._kept[mistake] = None
+
+    def __iter__(self) -> Iterator[Mistake]:
+        return iter(self._kept)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+def split_cure(text: str) -> tuple[str, str]:
+    """WHAT and CURE of a message 'WHAT; CURE'."""
+    what, _, cure = text.partition("; ")
+    return what, cure

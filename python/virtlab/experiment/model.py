@@ -1,0 +1,210 @@
+"""The sections of an experiment file, typed: what each key holds after its unit is read.
+
+A section in the singular (`host`, `switch`, `router`, `link`) gives the defaults of all objects of its kind; the same
+word in the plural names the objects. Every description here is shown by editors that read the published JSON Schema.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from virtlab.catalogue.kinds import shown
+from virtlab.experiment import leaves
+from virtlab.experiment.leaves import object_name
+
+GUESTS_MAX = 4096
+
+
+class Part(BaseModel):
+    """Frozen; an unknown key is a mistake."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, populate_by_name=True)
+
+
+class GuestSpec(Part):
+    """A guest. What it does not say, its host says."""
+
+    cpu: leaves.Share | None = Field(None, description="share of one CPU that it may use, e.g. '50 %'")
+    memory: leaves.PositiveBytes | None = Field(None, description="memory that it may use, e.g. '512 MiB'")
+    idle: leaves.Idle | None = Field(None, description="receivers sleep until a packet comes, or poll for it")
+    offloads: leaves.Offloads | None = Field(None, description="segmentation and checksum offloads of its vNIC")
+    mtu: leaves.Mtu | None = Field(None, description="MTU of its vNIC; the network's when absent")
+    ipv4: leaves.Address4 | None = Field(None, description="address with prefix length instead of an automatic one")
+    ipv6: leaves.Address6 | None = Field(None, description="address with prefix length instead of an automatic one")
+    mac: leaves.Mac | None = Field(None, description="MAC address 02:... instead of an automatic one")
+
+
+def _guests(value: Any) -> Any:
+    """Guests as a mapping of names; a count gives g1, g2, ..."""
+    if isinstance(value, bool):
+        raise ValueError(f"'{shown(value)}' is no number of guests; write e.g. 2, or [web, database]")
+    if isinstance(value, int):
+        if not 1 <= value <= GUESTS_MAX:
+            raise ValueError(f"{value} guests on a host are not possible; write between 1 and {GUESTS_MAX}")
+        return {f"g{number}": {} for number in range(1, value + 1)}
+    if isinstance(value, list):
+        return _named_once(value, "guest")
+    if isinstance(value, dict):
+        if not value:
+            raise ValueError("a host without guests takes part in nothing; write e.g. 1")
+        return {object_name(name): {} if guest is None else guest for name, guest in value.items()}
+    raise ValueError(f"'{shown(value)}' is no guests; write their number, names [web, database], or a mapping")
+
+
+def _named_once(names: list[Any], what: str) -> dict[str, Any]:
+    if not names:
+        raise ValueError(f"an empty list names no {what}; write at least one name")
+    for name in names:
+        object_name(name)
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"'{twice}' is named twice; give every {what} its own name")
+    return {name: {} for name in names}
+
+
+def _numbered(letter: str, what: str, most: int) -> BeforeValidator:
+    """Objects as a mapping of names; a count gives LETTER1, LETTER2, ..."""
+
+    def normal(value: Any) -> Any:
+        if isinstance(value, int) and not isinstance(value, bool):
+            if not 1 <= value <= most:
+                raise ValueError(f"{value} {what} are not possible; write between 1 and {most}")
+            return {f"{letter}{number}": {} for number in range(1, value + 1)}
+        if isinstance(value, list):
+            return _named_once(value, what.rstrip("s"))
+        if not isinstance(value, dict) or not value:
+            raise ValueError(f"'{shown(value)}' names no {what}; write their number, a list of names, or a mapping")
+        return {object_name(name): {} if entry is None else entry for name, entry in value.items()}
+
+    return BeforeValidator(normal)
+
+
+class HostSpec(GuestSpec):
+    """A machine that runs guests, with one virtual switch for them."""
+
+    guests: Annotated[dict[str, GuestSpec], BeforeValidator(_guests)] = Field(
+        default={"g1": GuestSpec.model_construct()}, description="how many guests, their names, or names with properties"
+    )
+    platform: leaves.Platform = Field("namespace", description="how its guests exist")
+    vswitch: leaves.VswitchKind = Field("linux_bridge", description="the virtual switch inside, or none")
+    joins: leaves.ObjectName | None = Field(None, description="the switch or router that a topology wires it to")
+
+
+class TopologySpec(Part):
+    """A shape made of switches (or routers) that wires all hosts."""
+
+    shape: leaves.Shape = Field("line", description="line, star or tree of switches; none: a cable between two hosts")
+    switches: leaves.Switches = Field(1, description="number of switches")
+    branching: leaves.Count = Field(2, description="children of each switch of a tree")
+    device: leaves.Device = Field("switch", description="what stands at each place: a switch, or a router")
+
+
+def _topology(value: Any) -> Any:
+    return {"shape": value} if isinstance(value, str) or value is None else value
+
+
+class SwitchSpec(Part):
+    """A physical store-and-forward switch."""
+
+    processing: leaves.Time = Field(0, description="time it takes for a frame besides receiving and sending it")
+
+
+class RouterSpec(Part):
+    """A machine that forwards between its ports, each port in a subnet of its own."""
+
+    platform: leaves.Platform = Field("native", description="native: the machine itself forwards; else a guest on it")
+    vswitch: leaves.VswitchKind = Field("linux_bridge", description="between a guest router's ports and its machine's")
+    cpu: leaves.Share | None = Field(None, description="share of one CPU that it may use")
+    memory: leaves.PositiveBytes | None = Field(None, description="memory that it may use")
+
+
+class LinkSpec(Part):
+    """A full-duplex cable between two ports."""
+
+    ends: tuple[leaves.ObjectName, leaves.ObjectName] | None = Field(
+        None, description="the two hosts, switches or routers that it connects; absent: a link of the topology"
+    )
+    rate: leaves.Rate = Field(10**9, description="rate in each direction, e.g. '100 Mbit/s'")
+    propagation: leaves.Time = Field(0, description="time a bit takes from end to end")
+    realise: leaves.Realise = Field("auto", description="how the testbed makes it real")
+    queue: Any = Field(None, description="the queue in front of each direction")
+    queue_back: Any = Field(None, description="the queue in front of the second end's direction, when it differs")
+
+
+class NetworkSpec(Part):
+    """What holds for the whole network."""
+
+    ipv4: leaves.Pool4 = Field("10.0.0.0/16", description="pool of IPv4 addresses, or none")
+    ipv6: leaves.Pool6 = Field("none", description="pool of IPv6 addresses, or none")
+    mtu: leaves.Mtu = Field(1500, description="MTU of every vNIC")
+    arp: leaves.Arp = Field("static", description="static: permanent neighbours; live: the kernel's own resolution")
+    offloads: leaves.Offloads = Field("off", description="segmentation and checksum offloads of every vNIC")
+    ipv6_noise: leaves.Flag = Field(default=False, description="let the kernel send its own IPv6 packets")
+    spin: leaves.Spin = Field("auto", description="may the soft switch spin before a departure?")
+
+
+class TimingSpec(Part):
+    """When things happen, where no timeline says it."""
+
+    warmup: leaves.Time = Field(500_000_000, description="from the start of the loads to the first measurement")
+    pause: leaves.Time = Field(100_000_000, description="between one measurement and the next")
+    drain: leaves.Time = Field(200_000_000, description="from the end of the loads to the end of the run")
+    together: leaves.Flag = Field(default=False, description="run all measuring roles at once, not one after another")
+
+
+class CollectSpec(Part):
+    """What is kept of a run."""
+
+    packets: list[leaves.ObjectName] | None = Field(None, description="roles whose samples are kept; absent: all")
+    series: dict[str, leaves.PositiveTime] = Field({"host.cpu": 100_000_000}, description="series, and how often")
+    counters: list[leaves.Text] = Field(["vnics", "links", "softnet"], description="counters read at both ends")
+    artefacts: list[leaves.Text] = Field([], description="files kept beside the samples")
+
+
+class LimitsSpec(Part):
+    """Bounds of one run."""
+
+    run: leaves.PositiveTime | None = Field(None, description="longest time of a run; absent: from the timeline")
+    disk: leaves.PositiveBytes | None = Field(None, description="most bytes that a run may keep")
+    memory: leaves.PositiveBytes | None = Field(None, description="most memory that a run may take")
+
+
+class UntilSpec(Part):
+    """When repetition has been enough."""
+
+    metric: leaves.Text = Field(description="'ROLE.METRIC.STATISTIC', e.g. 'probe.rtt.mean'")
+    relative_interval: leaves.ProperShare = Field(description="half the width of the interval, relative to the value")
+
+
+class RepeatSpec(Part):
+    """How often each design point is run."""
+
+    minimum: leaves.Count = Field(3, description="runs of every point")
+    maximum: leaves.Count | None = Field(None, description="most runs of a point; absent: the minimum, or 30 with 'until'")
+    until: UntilSpec | None = Field(None, description="repeat until the interval is as narrow as this")
+    time: leaves.PositiveTime | None = Field(None, description="begin no further run after this time")
+    confidence: leaves.ProperShare = Field(0.95, description="confidence level of intervals and verdicts")
+
+
+Hosts = Annotated[dict[str, HostSpec], _numbered("h", "hosts", 4096)]
+Switches = Annotated[dict[str, SwitchSpec], _numbered("s", "switches", 1024)]
+Routers = Annotated[dict[str, RouterSpec], _numbered("r", "routers", 1024)]
+Links = dict[leaves.ObjectName, LinkSpec]
+Topology = Annotated[TopologySpec, BeforeValidator(_topology)]
+SECTIONS: dict[str, Any] = {
+    "hosts": Hosts,
+    "host": HostSpec,
+    "topology": Topology,
+    "switches": Switches,
+    "switch": SwitchSpec,
+    "routers": Routers,
+    "router": RouterSpec,
+    "links": Links,
+    "link": LinkSpec,
+    "network": NetworkSpec,
+    "timing": TimingSpec,
+    "collect": CollectSpec,
+    "limits": LimitsSpec,
+}

@@ -1,0 +1,71 @@
+"""Queues in front of link directions, checked against the catalogue's queue disciplines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from virtlab.catalogue import QDISCS
+from virtlab.catalogue.kinds import LIMIT, choice, nearest, shown
+from virtlab.experiment.findings import Findings, Steps
+
+LIMIT_PACKETS = 100  # of a queue that says nothing: a common switch port
+COMMON = ("kind", "by", "limit")
+_BY = choice("auto", "kernel", "virtlab")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSpec:
+    """A queue; `parameters` carry tc's names with a unit suffix, in SI units."""
+
+    kind: str = "fifo"
+    by: str = "auto"
+    limit_packets: int | None = LIMIT_PACKETS
+    limit_bytes: int | None = None
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+
+def read_queue(at: Steps, written: Any, findings: Findings) -> QueueSpec:
+    """What the file says of a queue: a kind, or a mapping with kind, by, limit and the kind's parameters."""
+    if written is None:
+        return QueueSpec()
+    if isinstance(written, str):
+        written = {"kind": written}
+    if not isinstance(written, dict):
+        findings.add(at, f"'{shown(written)}' is no queue", "write e.g. '{kind: fifo, limit: 100 packets}'")
+        return QueueSpec()
+    kind = written.get("kind", "fifo")
+    if not isinstance(kind, str) or kind not in QDISCS:
+        cure = nearest(str(kind), QDISCS) or f"write one of {', '.join(QDISCS)}"
+        findings.add((*at, "kind"), f"there is no queue discipline '{shown(kind)}'", cure)
+        return QueueSpec()
+    discipline = QDISCS[kind]
+    by = "auto"
+    limits: dict[str, int] = {}
+    parameters: dict[str, Any] = {}
+    known = [parameter.name for parameter in discipline.parameters]
+    for key, value in written.items():
+        try:
+            parameter = discipline.parameter(key)
+            if key == "by":
+                by = _BY.parse(value)
+            elif key == "limit":
+                name, number = LIMIT.parse(value)
+                if name.removeprefix("limit_") not in discipline.limit:
+                    units = " or ".join(discipline.limit)
+                    raise ValueError(f"the limit of {kind} is a number of {units}; write it in {units}")
+                limits[name] = number
+            elif parameter is not None:
+                parameters |= parameter.plan_values(value)
+            elif key != "kind":
+                cure = nearest(key, [*COMMON, *known]) or f"it has {', '.join([*COMMON, *known])}"
+                findings.add((*at, key), f"'{shown(key)}' is no parameter of {kind}", cure, key=True)
+        except ValueError as error:
+            findings.add_text((*at, key), str(error))
+    for parameter in discipline.parameters:
+        if parameter.required and parameter.name not in written:
+            cure = f"write e.g. '{parameter.name}: {parameter.kind.example}' ({parameter.meaning})"
+            findings.add(at, f"'{parameter.name}' of {kind} is missing", cure)
+    if not limits and "packets" in discipline.limit:
+        limits = {"limit_packets": LIMIT_PACKETS}
+    return QueueSpec(kind, by, limits.get("limit_packets"), limits.get("limit_bytes"), parameters)

@@ -1,0 +1,67 @@
+"""Roles against the network: do their guests exist, can they reach each other, do their packets fit?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from virtlab.catalogue.kinds import nearest
+from virtlab.experiment.findings import Findings
+from virtlab.experiment.model import NetworkSpec
+from virtlab.experiment.roles import RoleSpec
+from virtlab.experiment.topology import Wiring, root
+
+ETHERNET_BYTES = 18  # header and checksum
+
+
+def check_roles(wiring: Wiring, network: NetworkSpec, roles: Mapping[str, RoleSpec], findings: Findings) -> None:
+    """Adds every mistake of roles that the network decides."""
+    joined = _joined(wiring)
+    for name, role in roles.items():
+        known = True
+        for key, guest in (("from", role.source), ("to", role.target)):
+            if guest not in wiring.stations:
+                known = False
+                stations = list(wiring.stations)
+                listed = f"there are {', '.join(stations[:8])}{', ...' if len(stations) > 8 else ''}"
+                cure = nearest(guest, stations) or listed
+                findings.add(("roles", name, key), f"there is no guest '{guest}'", cure)
+        if not known:
+            continue
+        if role.source == role.target:
+            findings.add(("roles", name, "to"), f"'{role.target}' would talk to itself", "name another guest")
+            continue
+        ends = [wiring.stations[guest] for guest in (role.source, role.target)]
+        domains = [{attachment.domain for attachment in end.vnics.values()} for end in ends]
+        if not {root(joined, domain) for domain in domains[0]} & {root(joined, domain) for domain in domains[1]}:
+            what = f"there is no way from {role.source} to {role.target}"
+            findings.add(("roles", name, "to"), what, "write a topology ('topology: line') or links between their hosts")
+        elif role.workload == "raw_stream" and not domains[0] & domains[1]:
+            what = f"layer-2 frames do not pass the router between {role.source} and {role.target}"
+            findings.add(("roles", name, "workload"), what, "take udp_stream, or guests in one subnet")
+        _check_family(name, role, network, findings)
+        _check_frame(name, role, network, findings)
+
+
+def _joined(wiring: Wiring) -> dict[str, str]:
+    """Broadcast domains that routers join."""
+    above: dict[str, str] = {}
+    for station in wiring.stations.values():
+        if station.forwards:
+            domains = [attachment.domain for attachment in station.vnics.values()]
+            for domain in domains[1:]:
+                above[root(above, domain)] = root(above, domains[0])
+    return above
+
+
+def _check_family(name: str, role: RoleSpec, network: NetworkSpec, findings: Findings) -> None:
+    if role.family is not None and getattr(network, role.family) == "none":
+        cure = f"write e.g. 'network: {{{role.family}: {'10.0.0.0/16' if role.family == 'ipv4' else 'fd00::/48'}}}'"
+        findings.add(("roles", name, "family"), f"the network has no {role.family} addresses", cure)
+
+
+def _check_frame(name: str, role: RoleSpec, network: NetworkSpec, findings: Findings) -> None:
+    size_bytes = role.parameters.get("frame_bytes", 0)
+    most = network.mtu + ETHERNET_BYTES
+    if role.workload == "raw_stream" and size_bytes > most:
+        what = f"a frame of {size_bytes} B exceeds the MTU of {network.mtu} B"
+        findings.add(("roles", name, "size"), what, f"write at most '{most} B frame', or a larger 'network: {{mtu: ...}}'")

@@ -1,0 +1,167 @@
+"""Design points resolved: references replaced, sections typed, the network wired and addressed, and all of it checked.
+
+A section is resolved once per combination of the factors that it refers to, not once per design point, so a large
+matrix costs little more than its distinct parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from virtlab.experiment.addressing import Addresses, assign
+from virtlab.experiment.experiment import Study
+from virtlab.experiment.factors import Factor, Levels, references, substitute
+from virtlab.experiment.findings import Findings
+from virtlab.experiment.mistakes import Mistakes
+from virtlab.experiment.model import (
+    CollectSpec,
+    HostSpec,
+    LimitsSpec,
+    LinkSpec,
+    NetworkSpec,
+    RouterSpec,
+    SwitchSpec,
+    TimingSpec,
+    TopologySpec,
+)
+from virtlab.experiment.queues import QueueSpec, read_queue
+from virtlab.experiment.reach import check_roles
+from virtlab.experiment.roles import RoleSpec, read_roles
+from virtlab.experiment.sections import merged, validate_section
+from virtlab.experiment.timeline import ActionSpec, read_timeline, read_windows
+from virtlab.experiment.topology import Wiring, check_ends, wire
+from virtlab.experiment.tree import Node
+
+NETWORK = ("hosts", "host", "topology", "switches", "switch", "routers", "router", "links", "link", "network")
+RUN = ("timing", "timeline", "windows", "collect", "limits")
+RESOLVED = (*NETWORK, "roles", *RUN)
+T = TypeVar("T")
+
+
+class Resolver:
+    """Resolves points of one file. Mistakes are collected; a point that has some resolves to nothing."""
+
+    def __init__(self, root: Node, factors: Mapping[str, Factor], mistakes: Mistakes) -> None:
+        self._root = root
+        self._factors = factors
+        self.mistakes = mistakes
+        present = {name: node for name in RESOLVED if (node := root.get(name)) is not None}
+        self._uses = {name: tuple(sorted(references(node) & set(factors))) for name, node in present.items()}
+        self._kept: dict[tuple[Any, ...], Any] = {}
+
+    def used_factors(self) -> set[str]:
+        """Factors that some section refers to."""
+        return {name for names in self._uses.values() for name in names}
+
+    def study(self, point: Levels) -> Study:
+        """The study of a point without mistakes."""
+        study = self.resolve(point)
+        assert study is not None, f"{dict(point)} was checked when the file was loaded"
+        return study
+
+    def resolve(self, point: Levels) -> Study | None:
+        """The study of a point, or None when it has mistakes (which are added)."""
+        return self._once("study", RESOLVED, point, self._study)
+
+    def _once(self, what: str, sections: tuple[str, ...], point: Levels, make: Callable[[Findings, Levels], T]) -> T:
+        """Makes it once per combination of the factors that the sections refer to."""
+        factors = sorted({name for section in sections for name in self._uses.get(section, ())})
+        key = (what, *(point[name] for name in factors))
+        if key not in self._kept:
+            self._kept[key] = make(self._findings(sections, point), point)
+        return self._kept[key]  # type: ignore[no-any-return]
+
+    def _findings(self, sections: tuple[str, ...], point: Levels) -> Findings:
+        """A tree with the sections' references replaced."""
+        chosen = {name: self._root.get(name) for name in sections}
+        resolved = {name: self._resolved(name, node, point) for name, node in chosen.items() if node is not None}
+        root = Node(dict(resolved), self._root.line, self._root.column, keys=self._root.keys)
+        return Findings(root, self.mistakes)
+
+    def _resolved(self, name: str, node: Node, point: Levels) -> Node:
+        key = ("section", name, *(point[factor] for factor in self._uses[name]))
+        if key not in self._kept:
+            self._kept[key] = substitute(node, self._factors, point)
+        return self._kept[key]  # type: ignore[no-any-return]
+
+    def _section(self, name: str, point: Levels) -> Any:
+        return self._once(f"typed {name}", (name,), point, lambda findings, _: validate_section(name, findings))
+
+    def _study(self, findings: Findings, point: Levels) -> Study | None:
+        network = self._once("network", NETWORK, point, self._network)
+        roles = self._once("roles", ("roles",), point, lambda own, _: read_roles(own))
+        typed = {name: self._section(name, point) for name in ("timing", "collect", "limits")}
+        guests = list(network[0].stations) if network else None
+        if network is not None:
+            self._once("reach", (*NETWORK, "roles"), point, lambda own, _: check_roles(network[0], network[2], roles, own))
+        timeline, windows = self._once(
+            "timeline", (*NETWORK, "roles", "timeline", "windows"), point,
+            lambda own, _: _timeline(own, roles, guests or []),
+        )  # fmt: skip
+        if network is None or len(self.mistakes):
+            return None  # the file is refused as a whole, so what the other points become matters no more
+        wiring, addresses, spec, queues = network
+        return Study(
+            wiring, addresses, spec, queues, roles, typed["timing"] or TimingSpec(), timeline, windows,
+            typed["collect"] or CollectSpec(), typed["limits"] or LimitsSpec(),
+        )  # fmt: skip
+
+    def _network(
+        self, findings: Findings, point: Levels
+    ) -> tuple[Wiring, Addresses, NetworkSpec, dict[str, tuple[QueueSpec, QueueSpec]]] | None:
+        typed = {name: self._section(name, point) for name in NETWORK}
+        said = {name for name in NETWORK if (node := findings.root.get(name)) is not None and node.value is not None}
+        if "hosts" not in said:
+            findings.add((), "'hosts' is missing", "write e.g. 'hosts: 2'")
+        if typed["hosts"] is None or any(typed[name] is None for name in said):
+            return None
+        before = len(self.mistakes)
+        hosts: dict[str, HostSpec] = {
+            name: merged(typed["host"], host) for name, host in typed["hosts"].items()
+        }
+        switch, router, link = typed["switch"] or SwitchSpec(), typed["router"] or RouterSpec(), typed["link"] or LinkSpec()
+        switches = {name: merged(switch, own) for name, own in (typed["switches"] or {}).items()}
+        routers = {name: merged(router, own) for name, own in (typed["routers"] or {}).items()}
+        links = {name: merged(link, own) for name, own in (typed["links"] or {}).items()}
+        topology: TopologySpec | None = typed["topology"]
+        shaped = set() if topology is None else _shaped_names(topology)
+        check_ends(hosts, switches, routers, links, shaped, findings)
+        if len(self.mistakes) != before:
+            return None
+        wiring = wire(hosts, topology, switches, routers, links, (switch, router, link), findings)
+        if wiring is None:
+            return None
+        network: NetworkSpec = typed["network"] or NetworkSpec()
+        addresses = assign(wiring, network, findings)
+        queues = _queues(wiring, findings)
+        return (wiring, addresses, network, queues) if len(self.mistakes) == before else None
+
+
+def _shaped_names(topology: TopologySpec) -> set[str]:
+    letter = "s" if topology.device == "switch" else "r"
+    return {f"{letter}{number}" for number in range(1, topology.switches + 1)}
+
+
+def _timeline(
+    findings: Findings, roles: Mapping[str, RoleSpec], guests: list[str]
+) -> tuple[tuple[ActionSpec, ...] | None, dict[str, tuple[str, str]] | None]:
+    timeline = read_timeline(findings, roles, guests)
+    actions = [action.id for action in timeline] if timeline is not None else [*roles, "settle", "drain"]
+    return timeline, read_windows(findings, actions)
+
+
+def _queues(wiring: Wiring, findings: Findings) -> dict[str, tuple[QueueSpec, QueueSpec]]:
+    """Queues of every cable, both directions; a wrong one is reported where it is written."""
+    queues = {}
+    for name, cable in wiring.cables.items():
+        own = findings.root.find(("links", name))[0].value
+        said = own if isinstance(own, dict) and cable.spec.model_fields_set else {}
+        at = ("links", name) if "queue" in said else ("link",)
+        ahead = read_queue((*at, "queue"), cable.spec.queue, findings)
+        back = ahead
+        if cable.spec.queue_back is not None:
+            at = ("links", name) if "queue_back" in said else ("link",)
+            back = read_queue((*at, "queue_back"), cable.spec.queue_back, findings)
+        queues[name] = (ahead, back)
+    return queues

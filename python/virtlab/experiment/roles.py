@@ -1,0 +1,161 @@
+"""Roles: named workload instances, checked against the catalogue's declaration of their workload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from virtlab.catalogue import WORKLOADS
+from virtlab.catalogue.declaration import Workload
+from virtlab.catalogue.kinds import FLAG, choice, nearest, shown
+from virtlab.experiment.findings import Findings, Steps
+from virtlab.experiment.leaves import NAME
+from virtlab.experiment.tree import Node
+
+RESERVED = ("settle", "drain")  # actions of a derived timeline, beside one per role and its 'stop-ROLE'
+COMMON = ("workload", "from", "to", "as", "meter", "family", "enabled")
+
+
+@dataclass(frozen=True, slots=True)
+class RoleSpec:
+    """A role of one design point; `parameters` carry their Plan names and SI values."""
+
+    name: str
+    workload: str
+    source: str
+    target: str
+    part: Literal["measure", "load"]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    given: frozenset[str] = frozenset()  # parameters that the file states, by file name
+    meter: str = "virtlab"
+    family: str | None = None
+    active: bool = True
+
+    @property
+    def declaration(self) -> Workload:
+        """The catalogue's entry."""
+        return WORKLOADS[self.workload]
+
+
+def read_roles(findings: Findings) -> dict[str, RoleSpec]:
+    """The section `roles` of a resolved tree. Roles with mistakes are left out; their mistakes are added."""
+    node = findings.root.get("roles")
+    if node is None or node.value is None:
+        return {}
+    if not isinstance(node.value, dict):
+        findings.add(("roles",), "must map names to workloads", "write e.g. 'probe: {workload: rtt, from: h1.g1, to: h2.g1}'")
+        return {}
+    roles = {}
+    for name, entry in node.value.items():
+        role = _read_role(name, entry, findings)
+        if role is not None:
+            roles[name] = role
+    return roles
+
+
+def _read_role(name: str, node: Node, findings: Findings) -> RoleSpec | None:
+    at: Steps = ("roles", name)
+    if not NAME.match(name):
+        cure = "begin with a letter; use letters, digits, _ and -"
+        findings.add(at, f"'{shown(name)}' is no name of a role", cure, key=True)
+        return None
+    if name in RESERVED or name.startswith("stop-"):
+        findings.add(at, f"'{name}' is a word of the timeline", "give the role another name", key=True)
+        return None
+    if not isinstance(node.value, dict):
+        findings.add(at, f"'{shown(node.plain())}' is no mapping", "write '{workload: rtt, from: h1.g1, to: h2.g1}'")
+        return None
+    workload = _workload(at, node, findings)
+    if workload is None:
+        return None
+    before = len(findings.mistakes)
+    common = _common(at, node, workload, findings)
+    parameters = _parameters(at, node, workload, common, findings)
+    if parameters is None or len(findings.mistakes) != before:
+        return None
+    _across(at, parameters, workload, findings)
+    given = frozenset(key for key in node.value if key not in COMMON)
+    active = common["enabled"] and not workload.idle(parameters)
+    return RoleSpec(
+        name, workload.name, common["from"], common["to"], common["as"], parameters, given,
+        common["meter"], common["family"], active,
+    )  # fmt: skip
+
+
+def _workload(at: Steps, node: Node, findings: Findings) -> Workload | None:
+    entry = node.get("workload")
+    if entry is None:
+        findings.add(at, "'workload' is missing", f"write one of {', '.join(WORKLOADS)}", key=True)
+        return None
+    if isinstance(entry.value, str) and entry.value in WORKLOADS:
+        return WORKLOADS[entry.value]
+    cure = nearest(str(entry.plain()), WORKLOADS) or f"write one of {', '.join(WORKLOADS)}"
+    findings.add((*at, "workload"), f"there is no workload '{shown(entry.plain())}'", cure)
+    return None
+
+
+def _common(at: Steps, node: Node, workload: Workload, findings: Findings) -> dict[str, Any]:
+    values: dict[str, Any] = {"as": workload.part, "meter": "virtlab", "family": None, "enabled": True, "from": "", "to": ""}
+    kinds = {
+        "as": choice("measure", "load"), "meter": choice(*workload.meters), "family": choice("ipv4", "ipv6"), "enabled": FLAG,
+    }  # fmt: skip
+    for key, kind in kinds.items():
+        entry = node.get(key)
+        if entry is None:
+            continue
+        try:
+            values[key] = kind.parse(entry.plain())
+        except ValueError as error:
+            findings.add_text((*at, key), str(error))
+    for key in ("from", "to"):
+        entry = node.get(key)
+        if entry is None:
+            findings.add(at, f"'{key}' is missing", "name a guest, e.g. h1.g1", key=True)
+        elif not isinstance(entry.value, str):
+            findings.add((*at, key), f"'{shown(entry.plain())}' is no guest", "name one guest, e.g. h1.g1")
+        else:
+            values[key] = entry.value
+    if values["as"] == "load" and workload.part == "measure" and workload.parameter("duration") is None:
+        findings.add((*at, "as"), f"{workload.name} cannot be a load", "take a workload with a duration, or burst_load")
+    if values["as"] == "measure" and workload.part == "load":
+        findings.add((*at, "as"), f"{workload.name} does not end by itself and cannot be measured alone", "remove 'as'")
+    return values
+
+
+def _parameters(
+    at: Steps, node: Node, workload: Workload, common: Mapping[str, Any], findings: Findings
+) -> dict[str, Any] | None:
+    assert isinstance(node.value, dict)
+    known = [parameter.name for parameter in workload.parameters]
+    wrong = False
+    for key in node.value:
+        if key not in known and key not in COMMON:
+            cure = nearest(key, [*known, *COMMON]) or f"it has {', '.join(known)}"
+            findings.add((*at, key), f"'{shown(key)}' is no parameter of {workload.name}", cure, key=True)
+            wrong = True
+    values: dict[str, Any] = {}
+    for parameter in workload.parameters:
+        entry = node.get(parameter.name)
+        written = entry.plain() if entry is not None else parameter.default
+        if parameter.name == "duration" and common["as"] == "load":
+            if entry is not None:
+                findings.add((*at, "duration"), "a load ends when the measurement does", "remove 'duration'", key=True)
+            written = parameter.default
+        if entry is None and written is None:
+            if parameter.required:
+                cure = f"write e.g. '{parameter.name}: {parameter.kind.example}' ({parameter.meaning})"
+                findings.add(at, f"'{parameter.name}' of {workload.name} is missing", cure, key=True)
+                wrong = True
+            continue
+        try:
+            values |= parameter.plan_values(written)
+        except ValueError as error:
+            findings.add_text((*at, parameter.name), str(error))
+            wrong = True
+    return None if wrong else values
+
+
+def _across(at: Steps, values: Mapping[str, Any], workload: Workload, findings: Findings) -> None:
+    for parameter, text in workload.check(values):
+        findings.add_text((*at, parameter), text)

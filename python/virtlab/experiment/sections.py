@@ -1,0 +1,87 @@
+"""A section of the file against its type: every error of pydantic as a mistake with its cure."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from virtlab.catalogue.kinds import nearest, shown
+from virtlab.experiment.findings import Findings, Steps
+from virtlab.experiment.model import SECTIONS, Part
+
+P = TypeVar("P", bound=Part)
+_ADAPTERS: dict[str, TypeAdapter[Any]] = {}
+
+
+def validate_section(name: str, findings: Findings) -> Any:
+    """The typed section of the findings' tree, or None when it is absent or wrong (its mistakes are added)."""
+    node = findings.root.get(name)
+    if node is None or node.value is None:
+        return None
+    return validated((name,), node.plain(), SECTIONS[name], findings, adapter=name)
+
+
+def validated(at: Steps, value: Any, kind: Any, findings: Findings, *, adapter: str) -> Any:
+    """A value at `at` against a type; None when it is wrong."""
+    if adapter not in _ADAPTERS:
+        _ADAPTERS[adapter] = TypeAdapter(kind)
+    try:
+        return _ADAPTERS[adapter].validate_python(value)
+    except ValidationError as error:
+        for problem in error.errors(include_url=False):
+            _translate(at, problem, kind, findings)
+        return None
+
+
+def _translate(at: Steps, problem: Any, kind: Any, findings: Findings) -> None:
+    steps: Steps = (*at, *(step for step in problem["loc"] if step != "[key]"))
+    match problem["type"]:
+        case "value_error":
+            findings.add_text(steps, str(problem["ctx"]["error"]))
+        case "extra_forbidden":
+            known = _keys_at(kind, problem["loc"][:-1])
+            cure = nearest(str(steps[-1]), known) or f"known here: {', '.join(known)}"
+            findings.add(steps, f"unknown key '{shown(steps[-1])}'", cure, key=True)
+        case "missing":
+            findings.add(steps, f"'{steps[-1]}' is missing", "add it", key=True)
+        case "model_type" | "dict_type" | "model_attributes_type":
+            known = _keys_at(kind, problem["loc"])
+            cure = f"write keys: {', '.join(known)}" if known else "write 'NAME: {...}'"
+            findings.add(steps, f"'{shown(problem['input'])}' is no mapping", cure)
+        case "list_type" | "tuple_type":
+            findings.add(steps, f"'{shown(problem['input'])}' is no list", "write [first, second]")
+        case "too_short" | "too_long":
+            findings.add(steps, "a list of the wrong length", "write exactly two, e.g. [h1, s1]")
+        case _:
+            what = str(problem["msg"])
+            findings.add(steps, f"'{shown(problem['input'])}': {what[:1].lower()}{what[1:]}", "see 'virtlab schema'")
+
+
+def _keys_at(kind: Any, loc: tuple[Any, ...]) -> list[str]:
+    """Keys of the model that stands at a location below a type."""
+    for model in _models(kind):
+        if not loc:
+            return list(model.model_fields)
+        field = model.model_fields.get(str(loc[0]))
+        if field is not None:
+            return _keys_at(field.annotation, loc[1:])
+    arguments = [part for part in get_args(kind) if part is not type(None)]
+    for argument in arguments:
+        rest = loc[1:] if loc and getattr(kind, "__origin__", None) is dict else loc
+        keys = _keys_at(argument, rest)
+        if keys:
+            return keys
+    return []
+
+
+def _models(kind: Any) -> list[type[BaseModel]]:
+    return [kind] if isinstance(kind, type) and issubclass(kind, BaseModel) else []
+
+
+def merged(default: P | None, own: P) -> P:
+    """`own`, with what it does not say taken from `default`."""
+    if default is None:
+        return own
+    said = {name: getattr(own, name) for name in own.model_fields_set}
+    return default.model_copy(update=said)

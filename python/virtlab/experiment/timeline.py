@@ -1,0 +1,255 @@
+"""The section `timeline`: what happens during a run, as the file says it. Without it the planner derives one.
+
+`after: EVENT`, `after: EVENT + TIME`, `after: {any: [...]}` or `{all: [...]}`; an event is `ACTION.started`, `.done`,
+`.finished`, `.failed`, `.timeout` of an action above or below. The actions form a directed graph without cycles.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from virtlab.catalogue.kinds import DURATION, POSITIVE_DURATION, TEXT, choice, nearest, shown
+from virtlab.experiment.findings import Findings, Steps
+from virtlab.experiment.leaves import NAME, object_name
+from virtlab.experiment.roles import RoleSpec
+from virtlab.experiment.tree import Node
+
+EVENTS = ("started", "done", "finished", "failed", "timeout", "cancelled")
+KEYS = {
+    "start": ("role",), "stop": ("role",), "run": ("role",), "set": ("role", "parameter", "value"),
+    "wait": ("for", "until"), "exec": ("guest", "argv"),
+}  # fmt: skip
+_EVENT = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)\.([a-z]+)\Z")
+_ON_TIMEOUT = choice("fail", "cancel", "censor")
+_OPERATOR = choice("<", "<=", ">=", ">", "==")
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerSpec:
+    """When an action begins."""
+
+    event: str | None = None
+    plus_ns: int = 0
+    any: tuple[str, ...] = ()
+    all: tuple[str, ...] = ()
+
+    def events(self) -> tuple[str, ...]:
+        """Every event that it names."""
+        return ((self.event,) if self.event else ()) + self.any + self.all
+
+
+@dataclass(frozen=True, slots=True)
+class ActionSpec:
+    """One action of the timeline; fields as in the Plan."""
+
+    id: str
+    do: str
+    after: TriggerSpec | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_timeline(findings: Findings, roles: Mapping[str, RoleSpec], guests: Iterable[str]) -> tuple[ActionSpec, ...] | None:
+    """The actions; None when the file has no timeline."""
+    node = findings.root.get("timeline")
+    if node is None or node.value is None:
+        return None
+    if not isinstance(node.value, list) or not node.value:
+        findings.add(("timeline",), "is no list of actions", "write e.g. '- {id: load, do: start, role: load}'")
+        return ()
+    actions = []
+    seen: set[str] = set()
+    known = list(guests)
+    for position, entry in enumerate(node.value):
+        action = _action(("timeline", position), entry, findings, roles, known)
+        if action is None:
+            continue
+        if action.id in seen:
+            findings.add(("timeline", position, "id"), f"'{action.id}' is already an action", "give each its own id")
+        seen.add(action.id)
+        actions.append(action)
+    if len(actions) == len(node.value):
+        _check_triggers(actions, findings)
+    return tuple(actions)
+
+
+def read_windows(findings: Findings, actions: Iterable[str] | None) -> dict[str, tuple[str, str]] | None:
+    """Windows by name as (from, to) events; None when the file has none. `actions` are the ids that exist."""
+    node = findings.root.get("windows")
+    if node is None or node.value is None:
+        return None
+    if not isinstance(node.value, dict):
+        findings.add(("windows",), "is no mapping", "write e.g. 'measured: {from: probe.started, to: probe.finished}'")
+        return {}
+    windows = {}
+    for name, entry in node.value.items():
+        at: Steps = ("windows", name)
+        ends = entry.plain()
+        if not NAME.match(name) or not isinstance(ends, dict) or set(ends) != {"from", "to"}:
+            findings.add(at, "a window is made of two events", "write '{from: probe.started, to: probe.finished}'", key=True)
+            continue
+        for key in ("from", "to"):
+            _check_event((*at, key), str(ends[key]), None if actions is None else list(actions), findings)
+        windows[name] = (str(ends["from"]), str(ends["to"]))
+    return windows
+
+
+def _action(
+    at: Steps, node: Node, findings: Findings, roles: Mapping[str, RoleSpec], guests: list[str]
+) -> ActionSpec | None:
+    if not isinstance(node.value, dict):
+        findings.add(at, "is no action", "write e.g. '{id: load, do: start, role: load}'")
+        return None
+    before = len(findings.mistakes)
+    values = node.plain()
+    do = values.get("do")
+    if do not in KEYS:
+        cure = nearest(str(do), KEYS) or f"write one of {', '.join(KEYS)}"
+        findings.add((*at, "do"), f"there is no action '{shown(do)}'", cure)
+        return None
+    allowed = ["id", "do", "after", "timeout", "on_timeout", *KEYS[do]]
+    for key in values:
+        if key not in allowed:
+            findings.add((*at, key), f"unknown key '{shown(key)}' of '{do}'", nearest(key, allowed) or f"it has {', '.join(allowed)}", key=True)
+    name = _parsed(at, values, "id", object_name, findings, missing="give it an id")
+    fields: dict[str, Any] = {}
+    for key in KEYS[do]:
+        _fill(at, do, key, values, fields, findings, roles, guests)
+    if "timeout" in values:
+        fields["timeout_ns"] = _parsed(at, values, "timeout", POSITIVE_DURATION.parse, findings)
+    if "on_timeout" in values:
+        fields["on_timeout"] = _parsed(at, values, "on_timeout", _ON_TIMEOUT.parse, findings)
+    if "until" in values and not {"timeout", "on_timeout"} <= set(values):
+        findings.add(at, "waits without an end", "add 'timeout: 30 s' and 'on_timeout: fail | cancel | censor'")
+    if do == "wait" and ("for" in values) == ("until" in values):
+        findings.add(at, "a wait has either 'for' or 'until'", "write e.g. 'for: 200 ms'")
+    after = _trigger((*at, "after"), values["after"], findings) if values.get("after") is not None else None
+    if len(findings.mistakes) != before:
+        return None
+    return ActionSpec(name, do, after, fields)
+
+
+def _parsed(at: Steps, values: dict[str, Any], key: str, parse: Any, findings: Findings, *, missing: str = "") -> Any:
+    if key not in values:
+        if missing:
+            findings.add(at, f"'{key}' is missing", missing)
+        return None
+    try:
+        return parse(values[key])
+    except ValueError as error:
+        findings.add_text((*at, key), str(error))
+        return None
+
+
+def _fill(
+    at: Steps, do: str, key: str, values: dict[str, Any], fields: dict[str, Any], findings: Findings,
+    roles: Mapping[str, RoleSpec], guests: list[str],
+) -> None:  # fmt: skip
+    value = values.get(key)
+    match key:
+        case "role" | "guest":
+            names = list(roles) if key == "role" else guests
+            if value in names:
+                fields[key] = value
+            else:
+                what = f"'{key}' is missing" if value is None else f"there is no {key} '{shown(value)}'"
+                findings.add((*at, key), what, nearest(str(value), names) or f"there are {', '.join(names[:8])}")
+        case "for" if value is not None:
+            fields["for_ns"] = _parsed(at, values, key, DURATION.parse, findings)
+        case "until" if value is not None:
+            fields["until"] = _until((*at, key), value, findings)
+        case "argv":
+            if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
+                fields["argv"] = tuple(value)
+            else:
+                findings.add((*at, key), "'argv' is a list of words", "write e.g. [ping, -c, '1', 10.0.0.2]")
+        case "parameter" | "value":
+            _tuned(at, values, fields, findings, roles)
+
+
+def _tuned(
+    at: Steps, values: dict[str, Any], fields: dict[str, Any], findings: Findings, roles: Mapping[str, RoleSpec]
+) -> None:
+    """`set`: a tunable parameter of a role, as the Plan's args."""
+    role = roles.get(str(values.get("role")))
+    if role is None or "args" in fields:
+        return
+    tunable = {parameter.name: parameter for parameter in role.declaration.parameters if parameter.tunable}
+    parameter = tunable.get(str(values.get("parameter")))
+    if parameter is None:
+        what = f"'{shown(values.get('parameter'))}' cannot be set while {role.workload} runs"
+        findings.add((*at, "parameter"), what, f"it has {', '.join(tunable) or 'no such parameter'}")
+        return
+    try:
+        fields["args"] = parameter.plan_values(values.get("value"))
+    except ValueError as error:
+        findings.add_text((*at, "value"), str(error))
+
+
+def _until(at: Steps, value: Any, findings: Findings) -> dict[str, Any] | None:
+    if not isinstance(value, dict) or not set(value) <= {"series", "op", "value", "every"} or "series" not in value:
+        findings.add(at, "is no condition", "write e.g. '{series: host.cpu, op: <=, value: 0.1, every: 200 ms}'")
+        return None
+    number = value.get("value")
+    if isinstance(number, bool) or not isinstance(number, (int, float)):
+        findings.add(at, f"'{shown(number)}' is no number", "write e.g. 'value: 0.1', in the unit of the series")
+        return None
+    every = _parsed(at, value, "every", POSITIVE_DURATION.parse, findings)
+    condition = {
+        "series": _parsed(at, value, "series", TEXT.parse, findings),
+        "op": _parsed(at, value, "op", _OPERATOR.parse, findings, missing="write one of <, <=, >=, >, =="),
+        "value": float(number),
+    }
+    return condition | ({"every_ns": every} if every else {})
+
+
+def _trigger(at: Steps, value: Any, findings: Findings) -> TriggerSpec | None:
+    if isinstance(value, str):
+        event, plus, time = (part.strip() for part in value.partition("+"))
+        plus_ns = 0
+        if plus:
+            try:
+                plus_ns = DURATION.parse(time)
+            except ValueError as error:
+                findings.add_text(at, str(error))
+        return TriggerSpec(event=event, plus_ns=plus_ns)
+    if isinstance(value, dict) and len(value) == 1 and next(iter(value)) in {"any", "all"}:
+        key, events = next(iter(value.items()))
+        if isinstance(events, list) and events and all(isinstance(event, str) for event in events):
+            return TriggerSpec(any=tuple(events)) if key == "any" else TriggerSpec(all=tuple(events))
+    findings.add(at, "is no trigger", "write 'EVENT', 'EVENT + 500 ms', '{any: [...]}' or '{all: [...]}'")
+    return None
+
+
+def _check_event(at: Steps, event: str, actions: list[str] | None, findings: Findings) -> None:
+    match = _EVENT.match(event)
+    if match is None or match[2] not in EVENTS:
+        findings.add(at, f"'{shown(event)}' is no event", f"write ACTION.EVENT with one of {', '.join(EVENTS)}")
+    elif actions is not None and match[1] not in actions:
+        cure = nearest(match[1], actions) or f"there are {', '.join(actions)}"
+        findings.add(at, f"there is no action '{match[1]}'", cure)
+
+
+def _check_triggers(actions: list[ActionSpec], findings: Findings) -> None:
+    ids = [action.id for action in actions]
+    before = len(findings.mistakes)
+    for position, action in enumerate(actions):
+        for event in action.after.events() if action.after else ():
+            _check_event(("timeline", position, "after"), event, ids, findings)
+    if len(findings.mistakes) != before:
+        return
+    needs = {
+        action.id: {event.partition(".")[0] for event in action.after.events()} if action.after else set()
+        for action in actions
+    }
+    ready: set[str] = set()
+    while len(ready) < len(needs):
+        now = {name for name, others in needs.items() if name not in ready and others <= ready}
+        if not now:
+            stuck = next(position for position, name in enumerate(ids) if name not in ready)
+            what = f"'{ids[stuck]}' waits for itself, through {', '.join(sorted(needs[ids[stuck]] - ready))}"
+            findings.add(("timeline", stuck, "after"), what, "break the cycle")
+            return
+        ready |= now

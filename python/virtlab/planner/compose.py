@@ -1,0 +1,185 @@
+"""One design point and repetition as a Plan: pure, the same on every machine.
+
+Every object says in `because` which place of the file asked for it. Seeds and MAC addresses come from names by hash,
+so one more guest or level changes those of no other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from virtlab.experiment import DesignPoint, Experiment, Study
+from virtlab.experiment.queues import QueueSpec
+from virtlab.experiment.roles import RoleSpec
+from virtlab.experiment.topology import Station
+from virtlab.plan import (
+    Action,
+    Collect,
+    Guest,
+    Host,
+    Limits,
+    Link,
+    LinkQueues,
+    Plan,
+    Queue,
+    Role,
+    SeriesRequest,
+    Switch,
+    Vnic,
+    Vswitch,
+    World,
+)
+from virtlab.planner.order import run_seed
+from virtlab.planner.routes import routes_of
+from virtlab.planner.timeline import length_ns, timeline_of, traffic_ns, windows_of
+
+RUN_SLACK_NS = 60 * 10**9  # of a run's limit beyond twice its timeline: building, and a slow machine
+
+
+def plan_run(experiment: Experiment, point: DesignPoint, repetition: int) -> Plan:
+    """The Plan of one run. `repetition` counts from 0."""
+    study = experiment.study(point)
+    actions = timeline_of(study)
+    roles = {name: _role(study, role) for name, role in study.roles.items() if role.active}
+    return Plan(
+        point=dict(point.levels),
+        repetition=repetition,
+        seed=run_seed(experiment.seed, point.levels, repetition),
+        world=_world(study),
+        roles=roles,
+        timeline=actions,
+        windows=windows_of(study, actions),
+        collect=_collect(study),
+        limits=_limits(study, actions),
+        because=_because(study, actions),
+    )
+
+
+def _world(study: Study) -> World:
+    wiring, network = study.wiring, study.network
+    return World(
+        hosts={name: Host() for name in [*wiring.hosts, *wiring.routers]},
+        guests={name: _guest(study, station) for name, station in wiring.stations.items()},
+        vswitches={
+            name: Vswitch(kind=bridge.kind, host=bridge.host, uplinks=bridge.uplinks)
+            for name, bridge in wiring.bridges.items()
+        },
+        switches={name: Switch(processing_ns=spec.processing) for name, spec in wiring.switches.items()},
+        links={
+            name: Link(
+                ends=cable.ports,
+                rate_bit_per_s=cable.spec.rate,
+                propagation_ns=cable.spec.propagation,
+                realise=cable.spec.realise,  # type: ignore[arg-type]
+                queue=LinkQueues(ab=_queue(study.queues[name][0]), ba=_queue(study.queues[name][1])),
+            )
+            for name, cable in wiring.cables.items()
+        },
+        routes=routes_of(wiring, study.addresses),
+        arp=network.arp,  # type: ignore[arg-type]
+        ipv6_noise=network.ipv6_noise,
+        spin=network.spin,  # type: ignore[arg-type]
+    )
+
+
+def _guest(study: Study, station: Station) -> Guest:
+    spec = station.spec
+    host = study.wiring.hosts.get(station.host)
+    vnics = {}
+    for name, attachment in station.vnics.items():
+        member = (station.name, name)
+        vnics[name] = Vnic(
+            vswitch=attachment.vswitch,
+            uplink=attachment.uplink,
+            mac=study.addresses.macs[member],
+            ip=tuple(study.addresses.of.get(member, ())),
+            mtu_bytes=_said(spec.mtu, host and host.mtu, study.network.mtu),
+            offloads=_said(spec.offloads, host and host.offloads, study.network.offloads),
+            pushback_bit_per_s=None if station.forwards else attachment.rate_bit_per_s,
+        )
+    return Guest(
+        platform=station.platform,
+        host=station.host,
+        vnics=vnics,
+        forwards=station.forwards,
+        cpu_quota_ratio=_said(spec.cpu, host and host.cpu, None),
+        memory_bytes=_said(spec.memory, host and host.memory, None),
+        idle=_said(spec.idle, host and host.idle, "sleep"),
+    )
+
+
+def _said(own: Any, hosts: Any, default: Any) -> Any:
+    """What the guest says, else its host, else the default."""
+    if own is not None:
+        return own
+    return hosts if hosts is not None else default
+
+
+def _queue(spec: QueueSpec) -> Queue:
+    return Queue(
+        kind=spec.kind,
+        by=spec.by,  # type: ignore[arg-type]
+        limit_packets=spec.limit_packets,
+        limit_bytes=spec.limit_bytes,
+        parameters=spec.parameters,
+    )
+
+
+def _role(study: Study, role: RoleSpec) -> Role:
+    parameters = dict(role.parameters)
+    if role.part == "load" and "duration_ns" in parameters:
+        parameters["duration_ns"] = length_ns(study, timeline_of(study)) * 2 + RUN_SLACK_NS  # until it is stopped
+    if role.meter != "virtlab":
+        parameters["meter"] = role.meter
+    if role.family is not None:
+        parameters["family"] = role.family
+    tunable = tuple(
+        parameter.plan for parameter in role.declaration.parameters if parameter.tunable and parameter.plan in parameters
+    )
+    return Role.model_validate(
+        {"workload": role.workload, "from": role.source, "to": role.target, "tunable": tunable, **parameters}
+    )
+
+
+def _collect(study: Study) -> Collect:
+    active = [name for name, role in study.roles.items() if role.active]
+    wanted = study.collect.packets
+    return Collect(
+        packets=tuple(name for name in active if wanted is None or name in wanted),
+        series=tuple(SeriesRequest(source=source, every_ns=every) for source, every in study.collect.series.items()),
+        counters=tuple(study.collect.counters),
+        artefacts=tuple(study.collect.artefacts),
+    )
+
+
+def _limits(study: Study, actions: tuple[Action, ...]) -> Limits:
+    limits = study.limits
+    run_ns = limits.run if limits.run is not None else 2 * length_ns(study, actions) + RUN_SLACK_NS
+    return Limits(run_ns=run_ns, disk_bytes=limits.disk, memory_bytes=limits.memory)
+
+
+def _because(study: Study, actions: tuple[Action, ...]) -> dict[str, str]:
+    wiring = study.wiring
+    because = {f"hosts.{name}": f"hosts.{name}" for name in wiring.hosts}
+    because |= {f"hosts.{name}": f"routers.{name}" for name in wiring.routers}
+    for name, station in wiring.stations.items():
+        because[f"guests.{name}"] = station.because
+        because |= {f"guests.{name}.vnics.{vnic}": station.because for vnic in station.vnics}
+    because |= {f"vswitches.{name}": bridge.because for name, bridge in wiring.bridges.items()}
+    because |= {f"switches.{name}": _switch_because(study, name) for name in wiring.switches}
+    because |= {f"links.{name}": cable.because for name, cable in wiring.cables.items()}
+    because |= {f"routes.{name}": "routers" for name in routes_of(wiring, study.addresses)}
+    because |= {f"roles.{name}": f"roles.{name}" for name, role in study.roles.items() if role.active}
+    derived = study.timeline is None
+    for position, action in enumerate(actions):
+        source = f"roles.{action.role}" if action.role is not None else f"timing.{'warmup' if action.id == 'settle' else 'drain'}"
+        because[f"timeline.{action.id}"] = source if derived else f"timeline[{position}]"
+    return because
+
+
+def _switch_because(study: Study, name: str) -> str:
+    shaped = any(cable.because.startswith("topology") for cable in study.wiring.cables.values() if name in cable.boxes)
+    return "topology.switches" if shaped else f"switches.{name}"
+
+
+__all__ = ["plan_run", "traffic_ns"]

@@ -28,6 +28,12 @@ impl Fifo {
         }
     }
 
+    /// The packet that leaves next.
+    #[must_use]
+    pub fn head(&self) -> Option<&Packet> {
+        self.waiting.front()
+    }
+
     /// Whether a packet of `bytes` fits behind `held`, and which limit forbids it when not.
     #[must_use]
     pub fn refusal(

@@ -10,8 +10,10 @@ mod codel;
 mod drr;
 mod fifo;
 mod fq_codel;
+mod hfsc;
 mod htb;
 mod prio;
+mod service_curve;
 mod sfq;
 mod tbf;
 #[cfg(test)]
@@ -21,8 +23,10 @@ pub use codel::{Codel, CodelOptions, ControlLaw};
 pub use drr::{Drr, DrrClass};
 pub use fifo::Fifo;
 pub use fq_codel::{FqCodel, FqCodelOptions};
+pub use hfsc::{Hfsc, HfscClass, HfscError};
 pub use htb::{Htb, HtbClass, HtbError};
 pub use prio::{DEFAULT_PRIOMAP, Prio};
+pub use service_curve::Curve;
 pub use sfq::{Sfq, SfqOptions};
 pub use tbf::{Tbf, TbfOptions};
 use virtlab_wire::Nanos;
@@ -51,6 +55,8 @@ pub enum DropReason {
     Congestion,
     /// The packet can never pass, for instance longer than a token bucket is deep.
     Oversize,
+    /// No class takes the packet.
+    Unclassified,
 }
 
 impl DropReason {
@@ -62,6 +68,7 @@ impl DropReason {
             Self::ByteLimit => "byte_limit",
             Self::Congestion => "congestion",
             Self::Oversize => "oversize",
+            Self::Unclassified => "unclassified",
         }
     }
 }

@@ -1,4 +1,26 @@
-//! The probe role.
+//! The probe role: makes and measures traffic inside one guest.
+//!
+//! One thread serves the control stream and does nothing that can wait long; each armed role has a thread of its own that
+//! runs its workload (`workload/`) and may start more. What a role measures goes into bounded spools and is sent, after
+//! the traffic, by a thread of its own, one block per frame, so a control message waits for one block at most.
+//!
+//! The probe lives as long as its control stream: at its end, traffic stops and the process exits.
+
+mod control;
+mod endpoint;
+mod icmp;
+mod pacing;
+mod parameters;
+mod report;
+mod run;
+mod socket;
+mod spool;
+mod stamps;
+mod workload;
+
+use crate::transport::{Reader, Writer};
+use anyhow::Context;
+use std::os::fd::{FromRawFd, OwnedFd};
 
 /// Command-line options.
 #[derive(clap::Args)]
@@ -9,6 +31,28 @@ pub struct Options {
 }
 
 /// Serves the control stream until it ends.
-pub fn main(_options: Options) -> anyhow::Result<()> {
-    Ok(())
+///
+/// # Errors
+/// When the descriptor is not open, or cannot be read.
+pub fn main(options: Options) -> anyhow::Result<()> {
+    // SAFETY: fcntl only inspects the number; a closed one gives an error.
+    let open = unsafe { libc::fcntl(options.control_fd, libc::F_GETFD) } >= 0;
+    anyhow::ensure!(open, "--control-fd {}: no such open descriptor", options.control_fd);
+    // SAFETY: the descriptor is open, and it was handed to this process for this purpose alone.
+    let fd = unsafe { OwnedFd::from_raw_fd(options.control_fd) };
+    nix::fcntl::fcntl(&fd, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC))
+        .context("cannot mark the control stream close-on-exec")?;
+    prepare_process();
+    let writer = Writer::new(fd.try_clone().context("cannot duplicate the control stream")?);
+    control::Control::new(writer).serve(Reader::new(fd))
+}
+
+/// Sleeps end within microseconds instead of the default 50 us of slack, and many sockets can be open. Threads inherit
+/// the timer slack of the thread that starts them.
+fn prepare_process() {
+    // SAFETY: PR_SET_TIMERSLACK takes a number and touches no memory.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
+    if let Ok((_, hard)) = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE) {
+        let _ = nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE, hard, hard);
+    }
 }

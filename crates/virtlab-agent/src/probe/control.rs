@@ -1,0 +1,343 @@
+//! The control thread: requests in, replies and events out, roles armed, started, stopped, collected.
+//!
+//! Nothing here waits for traffic: a role runs on its own threads, and its samples are sent by a thread of their own. A
+//! request is understood wholly or refused: an unknown kind or field is an error reply.
+
+use super::endpoint::Endpoint;
+use super::parameters;
+use super::report::Report;
+use super::run::{Phase, Run};
+use super::spool::Budget;
+use super::workload::{self, Arming, Prepared, Side, ValueCheck};
+use crate::clock;
+use crate::transport::{Reader, Writer};
+use anyhow::{Context, bail};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use virtlab_wire::frame::{Frame, Kind};
+use virtlab_wire::{Nanos, PROTOCOL};
+
+/// A stopped role has to be over within this.
+const STOP_PATIENCE: Duration = Duration::from_secs(3);
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
+enum Request {
+    Hello {
+        protocol: (u16, u16),
+        #[serde(default)]
+        heartbeat_ns: Option<u64>,
+    },
+    Clock {},
+    Ack {
+        #[serde(rename = "stream")]
+        _stream: String,
+        #[serde(rename = "schema")]
+        _schema: String,
+        #[serde(rename = "number")]
+        _number: u64,
+    },
+    Bye {},
+    Arm(Box<Arm>),
+    Start {
+        role: String,
+        #[serde(default)]
+        at_ns: Option<u64>,
+    },
+    Set {
+        role: String,
+        parameter: String,
+        value: Value,
+    },
+    Stop {
+        role: String,
+    },
+    Collect {
+        role: String,
+    },
+    Disarm {
+        role: String,
+    },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arm {
+    role: String,
+    side: Side,
+    workload: String,
+    #[serde(default)]
+    parameters: Map<String, Value>,
+    local: Endpoint,
+    peer: Endpoint,
+    #[serde(default)]
+    seed: u64,
+}
+
+/// How a request is answered.
+enum Answer {
+    /// At once.
+    Reply(Value),
+    /// At once, and then something begins.
+    ReplyThen(Value, Box<dyn FnOnce()>),
+    /// By a thread of its own.
+    Later,
+    /// Not at all.
+    Silence,
+}
+
+struct Armed {
+    run: Arc<Run>,
+    check: ValueCheck,
+}
+
+/// The state of the control thread.
+pub struct Control {
+    writer: Writer,
+    roles: BTreeMap<String, Armed>,
+    budget: Arc<Budget>,
+    heartbeat: Option<Nanos>,
+    leaving: bool,
+}
+
+impl Control {
+    /// Serves on this writer.
+    pub fn new(writer: Writer) -> Self {
+        Self {
+            writer,
+            roles: BTreeMap::new(),
+            budget: Budget::of_this_guest(),
+            heartbeat: None,
+            leaving: false,
+        }
+    }
+
+    /// Serves requests until the stream ends or says `bye`.
+    ///
+    /// # Errors
+    /// When the stream breaks.
+    pub fn serve(mut self, mut reader: Reader) -> anyhow::Result<()> {
+        let mut heard = clock::monotonic();
+        while !self.leaving {
+            if let Some(frame) = reader.buffered() {
+                self.take(&frame)?;
+                continue;
+            }
+            let timeout = self.heartbeat.map_or(PollTimeout::NONE, |heartbeat| {
+                let left = (heard + heartbeat).since(clock::monotonic()).0 / 1_000_000 + 1;
+                PollTimeout::try_from(left.min(60_000) as i32).unwrap_or(PollTimeout::NONE)
+            });
+            let mut waiting = [PollFd::new(reader.fd(), PollFlags::POLLIN)];
+            match poll(&mut waiting, timeout) {
+                Ok(0) => {
+                    if self.heartbeat.is_some_and(|heartbeat| clock::monotonic().since(heard) >= heartbeat) {
+                        self.stop_all("no request came within the heartbeat");
+                        heard = clock::monotonic();
+                    }
+                }
+                Ok(_) => {
+                    if !reader.fill()? {
+                        break;
+                    }
+                    heard = clock::monotonic();
+                }
+                Err(nix::errno::Errno::EINTR) => {}
+                Err(error) => return Err(error).context("cannot wait for the control stream"),
+            }
+        }
+        self.roles.values().for_each(|armed| armed.run.request_stop());
+        Ok(())
+    }
+
+    fn take(&mut self, frame: &Frame) -> anyhow::Result<()> {
+        if frame.kind != Kind::Control || frame.channel != 0 {
+            let text = format!("passed over a {:?} frame on channel {}", frame.kind, frame.channel);
+            return self.writer.message(&json!({"log": "warning", "text": text}));
+        }
+        let mut request: Map<String, Value> = match serde_json::from_slice(&frame.body) {
+            Ok(request) => request,
+            Err(error) => {
+                let text = format!("passed over a control message that is no JSON object: {error}");
+                return self.writer.message(&json!({"log": "warning", "text": text}));
+            }
+        };
+        let id = request.remove("id").unwrap_or(Value::Null);
+        match self.answer(&id, request) {
+            Ok(Answer::Reply(reply)) => self.writer.message(&json!({"re": id, "ok": reply})),
+            Ok(Answer::ReplyThen(reply, then)) => {
+                self.writer.message(&json!({"re": id, "ok": reply}))?;
+                then();
+                Ok(())
+            }
+            Ok(Answer::Later | Answer::Silence) => Ok(()),
+            Err(error) => self.writer.message(&json!({"re": id, "error": {"what": format!("{error:#}")}})),
+        }
+    }
+
+    fn answer(&mut self, id: &Value, request: Map<String, Value>) -> anyhow::Result<Answer> {
+        let request =
+            serde_json::from_value(Value::Object(request)).context("the request is not understood")?;
+        Ok(match request {
+            Request::Hello { protocol, heartbeat_ns } => {
+                if protocol.0 != PROTOCOL.0 {
+                    bail!(
+                        "protocol {}.{} is not spoken here, this agent speaks {}.{}; install the same version of virtlab \
+                         on both sides",
+                        protocol.0,
+                        protocol.1,
+                        PROTOCOL.0,
+                        PROTOCOL.1
+                    );
+                }
+                self.heartbeat = heartbeat_ns.map(Nanos);
+                Answer::Reply(hello())
+            }
+            Request::Clock {} => Answer::Reply(clocks()),
+            Request::Ack { .. } => Answer::Silence,
+            Request::Bye {} => {
+                self.leaving = true;
+                Answer::Reply(json!({}))
+            }
+            Request::Arm(arm) => self.arm(*arm)?,
+            Request::Start { role, at_ns } => {
+                let run = self.role(&role)?.run.clone();
+                if !matches!(run.phase(), Phase::Armed) {
+                    bail!("role '{role}' was started before; disarm it and arm it again");
+                }
+                let at = at_ns.map_or_else(clock::raw, Nanos);
+                Answer::ReplyThen(json!({"t_ns": at.0}), Box::new(move || run.start(at)))
+            }
+            Request::Set { role, parameter, value } => {
+                let armed = self.role(&role)?;
+                (armed.check)(&parameter, &value)?;
+                armed.run.tune(&parameter, value);
+                Answer::Reply(json!({"t_ns": clock::raw().0}))
+            }
+            Request::Stop { role } => self.stop(id, &self.role(&role)?.run.clone()),
+            Request::Collect { role } => self.collect(id, &self.role(&role)?.run.clone())?,
+            Request::Disarm { role } => {
+                let armed =
+                    self.roles.remove(&role).with_context(|| format!("no role '{role}' is armed here"))?;
+                self.disarm(id, &armed.run)
+            }
+        })
+    }
+
+    fn role(&self, name: &str) -> anyhow::Result<&Armed> {
+        self.roles.get(name).with_context(|| format!("no role '{name}' is armed here"))
+    }
+
+    fn arm(&mut self, arm: Arm) -> anyhow::Result<Answer> {
+        let Arm { role, side, workload, parameters, local, peer, seed } = arm;
+        if self.roles.contains_key(&role) {
+            bail!("role '{role}' is armed already; disarm it first");
+        }
+        let (common, own) = parameters::split(&parameters)?;
+        let budget = common.spool_bytes.map_or_else(|| self.budget.clone(), Budget::new);
+        let run = Run::new(&role, self.writer.clone(), budget);
+        let arming = Arming { run: &run, side, common, own, local, peer, seed };
+        let Prepared { workload: prepared, check } = workload::prepare(&workload, arming)
+            .with_context(|| format!("cannot arm role '{role}' ({workload})"))?;
+        let port = prepared.port();
+        let here = run.clone();
+        std::thread::Builder::new()
+            .name(role.chars().take(15).collect())
+            .spawn(move || {
+                let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| prepared.run(&here)));
+                here.finish(outcome.unwrap_or_else(|_| Report {
+                    failure: Some("the probe's own thread panicked".to_owned()),
+                    ..Report::default()
+                }));
+            })
+            .context("cannot start a thread")?;
+        self.roles.insert(role, Armed { run, check });
+        Ok(Answer::Reply(port.map_or_else(|| json!({}), |port| json!({"port": port}))))
+    }
+
+    fn stop(&self, id: &Value, run: &Arc<Run>) -> Answer {
+        run.request_stop();
+        self.later(id, run, |run, _| {
+            run.wait_for_finish(STOP_PATIENCE)
+                .with_context(|| format!("role '{}' did not stop", run.role))?;
+            Ok(json!({"t_ns": clock::raw().0}))
+        })
+    }
+
+    fn disarm(&self, id: &Value, run: &Arc<Run>) -> Answer {
+        run.request_stop();
+        self.later(id, run, |run, _| {
+            run.wait_for_finish(STOP_PATIENCE)
+                .with_context(|| format!("role '{}' did not stop", run.role))?;
+            Ok(json!({}))
+        })
+    }
+
+    fn collect(&self, id: &Value, run: &Arc<Run>) -> anyhow::Result<Answer> {
+        let Phase::Finished(report) = run.phase() else {
+            bail!("role '{}' still runs; stop it before its samples are collected", run.role);
+        };
+        Ok(self.later(id, run, move |run, writer| send_samples(writer, run, &report)))
+    }
+
+    /// Answers from a thread of its own, so that nothing waits behind it.
+    fn later(
+        &self,
+        id: &Value,
+        run: &Arc<Run>,
+        work: impl FnOnce(&Run, &Writer) -> anyhow::Result<Value> + Send + 'static,
+    ) -> Answer {
+        let (id, run, writer) = (id.clone(), run.clone(), self.writer.clone());
+        std::thread::spawn(move || {
+            let message = match work(&run, &writer) {
+                Ok(reply) => json!({"re": id, "ok": reply}),
+                Err(error) => json!({"re": id, "error": {"what": format!("{error:#}")}}),
+            };
+            // A stream that is gone ends the process from the control thread.
+            let _ = writer.message(&message);
+        });
+        Answer::Later
+    }
+
+    fn stop_all(&self, why: &str) {
+        let running = self.roles.values().filter(|armed| !matches!(armed.run.phase(), Phase::Finished(_)));
+        for armed in running {
+            armed.run.request_stop();
+            let _ = self
+                .writer
+                .message(&json!({"log": "warning", "text": format!("stopped '{}': {why}", armed.run.role)}));
+        }
+    }
+}
+
+/// Sends the blocks of a role, then says what was sent.
+fn send_samples(writer: &Writer, run: &Run, report: &Report) -> anyhow::Result<Value> {
+    let mut numbers: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut rows: BTreeMap<&str, usize> = BTreeMap::new();
+    for table in &report.tables {
+        let number = numbers.entry(table.schema()).or_default();
+        *number = table.blocks(&run.role, *number, &mut |body| writer.block(body))?;
+        *rows.entry(table.schema()).or_default() += table.rows();
+    }
+    Ok(json!({"rows": rows, "counters": report.counters, "taints": report.taints}))
+}
+
+fn clocks() -> Value {
+    let pair = clock::pair();
+    json!({"raw_ns": pair.raw.0, "realtime_ns": pair.realtime.0, "bound_ns": pair.bound.0})
+}
+
+fn hello() -> Value {
+    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    json!({
+        "protocol": [PROTOCOL.0, PROTOCOL.1],
+        "build": env!("CARGO_PKG_VERSION"),
+        "role": "probe",
+        "capabilities": workload::NAMES,
+        "boot_id": boot_id.trim(),
+        "clocks": clocks(),
+    })
+}

@@ -1,0 +1,117 @@
+//! Parameters of a workload, strictly: an unknown one is an error, and each error says which.
+
+use super::pacing::Pacing;
+use anyhow::{Context, bail};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+/// What a receiver does while nothing comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Idle {
+    /// Sleeps in the kernel.
+    #[default]
+    Sleep,
+    /// Asks again and again; takes a CPU.
+    Poll,
+}
+
+/// Who measures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Meter {
+    /// This probe.
+    #[default]
+    Virtlab,
+    /// `ping` of iputils.
+    Ping,
+    /// `iperf3`.
+    Iperf3,
+}
+
+/// What every workload may be given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Common {
+    /// Who measures.
+    #[serde(default)]
+    pub meter: Meter,
+    /// What receivers do while nothing comes.
+    #[serde(default)]
+    pub idle: Idle,
+    /// How senders wait; absent: the workload's own default.
+    #[serde(default)]
+    pub pacing: Option<Pacing>,
+    /// Whether the sender of a stream keeps a row per packet, too.
+    #[serde(default)]
+    pub keep_sent: bool,
+    /// Bytes of samples that this role may keep; absent: shared with the other roles of the guest.
+    #[serde(default)]
+    pub spool_bytes: Option<u64>,
+}
+
+const COMMON: [&str; 5] = ["meter", "idle", "pacing", "keep_sent", "spool_bytes"];
+
+/// Splits the parameters into common ones and the workload's own.
+///
+/// # Errors
+/// When a common parameter has no sensible value.
+pub fn split(parameters: &Map<String, Value>) -> anyhow::Result<(Common, Map<String, Value>)> {
+    let (common, own): (Map<_, _>, Map<_, _>) = parameters
+        .iter()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .partition(|(name, _)| COMMON.contains(&name.as_str()));
+    Ok((serde_json::from_value(Value::Object(common)).context("parameters")?, own))
+}
+
+/// The workload's own parameters.
+///
+/// # Errors
+/// When one is unknown, missing or of the wrong kind; the message names it.
+pub fn parse<T: DeserializeOwned>(own: Map<String, Value>) -> anyhow::Result<T> {
+    serde_json::from_value(Value::Object(own)).context("parameters")
+}
+
+/// Refuses zero where a workload divides by it or would never end.
+///
+/// # Errors
+/// When `value` is 0.
+pub fn positive(name: &str, value: u64) -> anyhow::Result<u64> {
+    if value == 0 {
+        bail!("parameters.{name} must be above 0");
+    }
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Own {
+        #[serde(rename = "count")]
+        _count: u64,
+    }
+
+    fn object(text: &str) -> Map<String, Value> {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn common_parameters_are_told_from_the_workloads_own() {
+        let (common, own) = split(&object(r#"{"idle": "poll", "count": 3, "rate_pps": null}"#)).unwrap();
+        assert_eq!(common.idle, Idle::Poll);
+        assert_eq!(own.len(), 1);
+    }
+
+    #[test]
+    fn an_unknown_parameter_is_named() {
+        let error = parse::<Own>(object(r#"{"count": 3, "conut": 4}"#)).unwrap_err();
+        assert!(format!("{error:#}").contains("conut"), "{error:#}");
+        assert!(split(&object(r#"{"idle": "doze"}"#)).is_err());
+        assert!(positive("interval_ns", 0).is_err());
+    }
+}

@@ -1,0 +1,176 @@
+//! What the control thread and a role's threads share: start gate, stop flag, wake-ups, tunable values.
+
+use super::pacing::Pacer;
+use super::report::Report;
+use super::spool::Budget;
+use crate::clock;
+use crate::transport::Writer;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use virtlab_wire::Nanos;
+
+/// Where a role stands.
+#[derive(Clone, Debug)]
+pub enum Phase {
+    /// Prepared; a server answers already.
+    Armed,
+    /// To begin, or begun, at the instant.
+    Started(Nanos),
+    /// Over.
+    Finished(Arc<Report>),
+}
+
+/// Shared state of one armed role.
+#[derive(Debug)]
+pub struct Run {
+    /// The role's name.
+    pub role: String,
+    /// Memory for samples.
+    pub budget: Arc<Budget>,
+    /// Set once traffic must end.
+    pub stop: AtomicBool,
+    writer: Writer,
+    phase: Mutex<Phase>,
+    changed: Condvar,
+    /// Sockets that threads may sleep in; shut down to wake them.
+    sleepers: Mutex<Vec<OwnedFd>>,
+    tuned: Mutex<BTreeMap<String, Value>>,
+    /// Raised with every tuned value.
+    pub tuned_count: std::sync::atomic::AtomicU64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Run {
+    /// A role that is about to be armed.
+    pub fn new(role: &str, writer: Writer, budget: Arc<Budget>) -> Arc<Self> {
+        Arc::new(Self {
+            role: role.to_owned(),
+            budget,
+            stop: AtomicBool::new(false),
+            writer,
+            phase: Mutex::new(Phase::Armed),
+            changed: Condvar::new(),
+            sleepers: Mutex::new(Vec::new()),
+            tuned: Mutex::new(BTreeMap::new()),
+            tuned_count: std::sync::atomic::AtomicU64::new(0),
+        })
+    }
+
+    /// Where the role stands.
+    pub fn phase(&self) -> Phase {
+        lock(&self.phase).clone()
+    }
+
+    /// Whether traffic must end.
+    #[inline]
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Opens the start gate for `at`.
+    pub fn start(&self, at: Nanos) {
+        *lock(&self.phase) = Phase::Started(at);
+        self.changed.notify_all();
+    }
+
+    /// Waits for the start gate and the instant it names, then says `started`. `None` when the role is stopped before.
+    pub fn wait_for_start(&self, pacer: Pacer) -> Option<Nanos> {
+        let mut phase = lock(&self.phase);
+        let at = loop {
+            match *phase {
+                Phase::Started(at) => break at,
+                _ if self.stopped() => return None,
+                _ => phase = self.changed.wait(phase).unwrap_or_else(PoisonError::into_inner),
+            }
+        };
+        drop(phase);
+        pacer.wait_until(at, &self.stop).then(|| {
+            self.event("started", &json!({"t_ns": at.0}));
+            at
+        })
+    }
+
+    /// Waits until the role is stopped.
+    pub fn wait_for_stop(&self) {
+        let mut phase = lock(&self.phase);
+        while !self.stopped() {
+            phase = self.changed.wait(phase).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Asks every thread of the role to end, and wakes those that sleep in a socket.
+    pub fn request_stop(&self) {
+        {
+            let _phase = lock(&self.phase);
+            self.stop.store(true, Ordering::Relaxed);
+        }
+        self.changed.notify_all();
+        for socket in lock(&self.sleepers).iter() {
+            // SAFETY: the descriptor is open, owned by this list.
+            unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_RDWR) };
+        }
+    }
+
+    /// Has `socket` shut down when the role is stopped, so that a blocking receive ends.
+    ///
+    /// # Errors
+    /// When no more descriptor can be opened.
+    pub fn wakes(&self, socket: &impl AsFd) -> std::io::Result<()> {
+        lock(&self.sleepers).push(socket.as_fd().try_clone_to_owned()?);
+        Ok(())
+    }
+
+    /// Keeps the report and says `finished`.
+    pub fn finish(&self, mut report: Report) {
+        report.close();
+        let reason = match &report.failure {
+            Some(failure) => format!("failed: {failure}"),
+            None if report.complete => "complete".to_owned(),
+            None => "stopped".to_owned(),
+        };
+        lock(&self.sleepers).clear();
+        self.event("finished", &json!({"t_ns": clock::raw().0, "reason": reason}));
+        *lock(&self.phase) = Phase::Finished(Arc::new(report));
+        self.changed.notify_all();
+    }
+
+    /// Waits at most `patience` until the role is over.
+    pub fn wait_for_finish(&self, patience: Duration) -> Option<Arc<Report>> {
+        let phase = lock(&self.phase);
+        let (phase, _) = self
+            .changed
+            .wait_timeout_while(phase, patience, |phase| !matches!(phase, Phase::Finished(_)))
+            .unwrap_or_else(PoisonError::into_inner);
+        match &*phase {
+            Phase::Finished(report) => Some(report.clone()),
+            _ => None,
+        }
+    }
+
+    /// Changes a tunable value.
+    pub fn tune(&self, parameter: &str, value: Value) {
+        lock(&self.tuned).insert(parameter.to_owned(), value);
+        self.tuned_count.fetch_add(1, Ordering::Release);
+    }
+
+    /// The value of a tunable parameter, if it was changed.
+    pub fn tuned(&self, parameter: &str) -> Option<Value> {
+        lock(&self.tuned).get(parameter).cloned()
+    }
+
+    /// Sends an event of this role; a control stream that is gone ends the process elsewhere.
+    pub fn event(&self, name: &str, details: &Value) {
+        let mut message = json!({"event": name, "role": self.role});
+        if let (Some(message), Some(details)) = (message.as_object_mut(), details.as_object()) {
+            message.extend(details.clone());
+        }
+        let _ = self.writer.message(&message);
+    }
+}

@@ -1,0 +1,115 @@
+//! Workloads: one file each, all with the same life. `prepare` opens sockets and checks every parameter; `run` is called
+//! at once on a thread of the role, answers what it must answer, waits for the start gate where it originates traffic,
+//! and returns a report when it is done or stopped.
+
+mod burst_answer;
+mod burst_load;
+mod burst_origin;
+mod echo;
+mod rtt;
+mod udp_stream;
+
+use super::endpoint::Endpoint;
+use super::parameters::{self, Common, Meter};
+use super::report::Report;
+use super::run::Run;
+use anyhow::bail;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// Which end of a role this guest is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// The role's `from`.
+    Client,
+    /// The role's `to`.
+    Server,
+}
+
+/// Everything that a workload is prepared from.
+#[derive(Debug)]
+pub struct Arming<'a> {
+    /// The role that is armed.
+    pub run: &'a Run,
+    /// Which end.
+    pub side: Side,
+    /// What all workloads may be given.
+    pub common: Common,
+    /// The workload's own parameters.
+    pub own: Map<String, Value>,
+    /// This end.
+    pub local: Endpoint,
+    /// The other end.
+    pub peer: Endpoint,
+    /// For everything drawn at random.
+    pub seed: u64,
+}
+
+/// A prepared workload.
+pub trait Workload: Send {
+    /// Where the server listens.
+    fn port(&self) -> Option<u16> {
+        None
+    }
+
+    /// Makes and answers traffic until done or stopped.
+    fn run(self: Box<Self>, run: &Run) -> Report;
+}
+
+/// Checks tunable values of a role whose workload has moved to its thread.
+pub type ValueCheck = Box<dyn Fn(&str, &Value) -> anyhow::Result<()> + Send>;
+
+/// A workload and what the control thread keeps of it.
+pub struct Prepared {
+    /// To be run.
+    pub workload: Box<dyn Workload>,
+    /// Refuses impossible values of `set`.
+    pub check: ValueCheck,
+}
+
+impl Prepared {
+    /// A workload without tunable parameters.
+    pub fn fixed(workload: impl Workload + 'static) -> Self {
+        let check = |parameter: &str, value: &Value| {
+            bail!(
+                "parameter '{parameter}' cannot be changed to {value}: this workload has no tunable parameter"
+            )
+        };
+        Self { workload: Box::new(workload), check: Box::new(check) }
+    }
+}
+
+/// Prepares the named workload.
+///
+/// # Errors
+/// When it is unknown, a parameter is wrong, or the guest does not allow what it needs.
+pub fn prepare(name: &str, arming: Arming<'_>) -> anyhow::Result<Prepared> {
+    if arming.common.meter != Meter::Virtlab {
+        bail!("meter {:?} cannot measure workload '{name}'", arming.common.meter);
+    }
+    match name {
+        "rtt" => rtt::prepare(arming),
+        "burst_load" => burst_load::prepare(arming),
+        "udp_stream" => udp_stream::prepare(arming),
+        other => bail!("no workload '{other}'; this probe knows {}", NAMES.join(", ")),
+    }
+}
+
+/// The workloads of this probe.
+pub const NAMES: [&str; 3] = ["rtt", "burst_load", "udp_stream"];
+
+/// An end that only stands by: the kernel answers for it.
+pub struct StandBy;
+
+impl Workload for StandBy {
+    fn run(self: Box<Self>, run: &Run) -> Report {
+        run.wait_for_stop();
+        Report { complete: false, ..Report::default() }
+    }
+}
+
+/// Reads the parameters of a workload; see [`parameters::parse`].
+fn parse<T: serde::de::DeserializeOwned>(own: Map<String, Value>) -> anyhow::Result<T> {
+    parameters::parse(own)
+}

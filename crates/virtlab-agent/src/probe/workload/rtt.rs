@@ -1,0 +1,548 @@
+//! `rtt`: round trips of ICMP or UDP echoes, open loop.
+//!
+//! Request k is meant for `start + k interval`, whatever became of the ones before. Two delays are kept for each reply:
+//! the user's, from just before the send call to just after the receive call, and the path's, from the kernel's transmit
+//! stamp to its receive stamp, which no wake-up of this process lengthens. The sender and the receiver are two threads,
+//! so a late reply never delays a request and a request never delays a reply; a receiver that polls shares one thread
+//! with the sender instead, and an interval of 0 sends each request when the reply before it has come (closed loop, as
+//! a ping-pong benchmark does).
+
+use super::echo::{self, Format, Packet};
+use super::{Arming, Prepared, Side, StandBy, Workload, parse};
+use crate::clock;
+use crate::probe::endpoint::version_of;
+use crate::probe::icmp;
+use crate::probe::pacing::{Pacer, Pacing, sleep};
+use crate::probe::parameters::{Idle, positive};
+use crate::probe::report::{Report, STALL};
+use crate::probe::run::Run;
+use crate::probe::socket::{self, Inbox, Message, RawAddress, Trouble, trouble};
+use crate::probe::spool::{RttRow, SentRow, Spool};
+use crate::probe::stamps::StampClock;
+use anyhow::Context;
+use serde::Deserialize;
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use virtlab_load::meters::{Arrival, Sequence};
+use virtlab_load::{SizeRequest, Transport};
+use virtlab_wire::Nanos;
+use virtlab_wire::probe_header::{COMPACT_BYTES, ProbeHeader, Purpose};
+
+/// Replies still on their way when the role is stopped are awaited this long.
+const GRACE: Nanos = Nanos(30_000_000);
+/// Send calls whose stamp has not come yet, at most.
+const PENDING_STAMPS: usize = 1024;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parameters {
+    #[serde(default)]
+    protocol: Protocol,
+    frame_bytes: Option<u32>,
+    ip_packet_bytes: Option<u32>,
+    payload_bytes: Option<u32>,
+    interval_ns: u64,
+    /// Absent: until stopped.
+    count: Option<u64>,
+    #[serde(default = "one_second")]
+    timeout_ns: u64,
+}
+
+const fn one_second() -> u64 {
+    1_000_000_000
+}
+
+/// What carries the echo.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// ICMP or ICMPv6 echo; the far kernel answers.
+    #[default]
+    Icmp,
+    /// UDP; the far probe answers.
+    Udp,
+}
+
+/// Prepares either end.
+pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
+    let parameters: Parameters = parse(arming.own.clone())?;
+    positive("timeout_ns", parameters.timeout_ns)?;
+    match (arming.side, parameters.protocol) {
+        (Side::Client, _) => Ok(Prepared::fixed(Client::prepare(&arming, parameters)?)),
+        (Side::Server, Protocol::Icmp) => Ok(Prepared::fixed(StandBy)),
+        (Side::Server, Protocol::Udp) => Ok(Prepared::fixed(Reflector::prepare(&arming)?)),
+    }
+}
+
+/// An echo identifier that no other role of this process has.
+pub fn fresh_identifier() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    (std::process::id() << 4).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) as u16
+}
+
+struct Client {
+    packet: Packet,
+    format: Format,
+    payload_bytes: usize,
+    sender: OwnedFd,
+    receiver: OwnedFd,
+    to: RawAddress,
+    interval: Nanos,
+    count: u64,
+    timeout: Nanos,
+    idle: Idle,
+    pacer: Pacer,
+}
+
+impl Client {
+    fn prepare(arming: &Arming<'_>, parameters: Parameters) -> anyhow::Result<Self> {
+        let (local, peer) = (arming.local.ip("local")?, arming.peer.ip("peer")?);
+        let size = SizeRequest {
+            frame_bytes: parameters.frame_bytes,
+            ip_packet_bytes: parameters.ip_packet_bytes,
+            payload_bytes: parameters.payload_bytes,
+        };
+        let transport = match parameters.protocol {
+            Protocol::Icmp => Transport::Icmp,
+            Protocol::Udp => Transport::Udp,
+        };
+        let size = size.resolve(transport, version_of(peer), arming.local.mtu_bytes).context("parameters")?;
+        let payload_bytes = size.payload_bytes as usize;
+        let (sender, receiver, format, to) = match parameters.protocol {
+            Protocol::Icmp => {
+                let sockets =
+                    icmp::open(local, peer, fresh_identifier()).context("cannot open ICMP sockets")?;
+                let format = Format::of(&sockets, peer.is_ipv6());
+                (sockets.sender, sockets.receiver, format, SocketAddr::new(peer, 0))
+            }
+            Protocol::Udp => {
+                anyhow::ensure!(
+                    payload_bytes >= COMPACT_BYTES,
+                    "parameters: a UDP echo of {payload_bytes} B payload cannot hold its number and instant; \
+                     at least {COMPACT_BYTES} B"
+                );
+                let port = arming.peer.port.context("peer.port is missing; arm the server first")?;
+                let (sender, receiver) = udp_pair(SocketAddr::new(local, 0), SocketAddr::new(peer, port))?;
+                (sender, receiver, Format::Udp, SocketAddr::new(peer, port))
+            }
+        };
+        Ok(Self {
+            packet: Packet::new(format, payload_bytes),
+            format,
+            payload_bytes,
+            sender,
+            receiver,
+            to: to.into(),
+            interval: Nanos(parameters.interval_ns),
+            count: parameters.count.unwrap_or(u64::MAX),
+            timeout: Nanos(parameters.timeout_ns),
+            idle: arming.common.idle,
+            pacer: Pacer::new(arming.common.pacing.unwrap_or(Pacing::Spin)),
+        })
+    }
+}
+
+/// A socket that sends with transmit stamps, and one on the same port that is connected, so that replies reach it and
+/// transmit stamps do not wake whoever sleeps there.
+fn udp_pair(local: SocketAddr, peer: SocketAddr) -> anyhow::Result<(OwnedFd, OwnedFd)> {
+    let receiver = socket::udp(local, true).with_context(|| format!("cannot bind UDP {local}"))?;
+    let bound = socket::local_address(&receiver)?;
+    socket::connect(&receiver, peer).with_context(|| format!("cannot reach {peer}"))?;
+    let sender = socket::udp(bound, true).with_context(|| format!("cannot bind UDP {bound} again"))?;
+    socket::stamp_receives(&receiver)?;
+    socket::stamp_transmits(&sender, false)?;
+    socket::set_buffer(&receiver, true, 8 << 20)?;
+    socket::set_buffer(&sender, false, 4 << 20)?;
+    Ok((sender, receiver))
+}
+
+/// What the sender keeps of each request, beside its row.
+struct Sending {
+    rows: Spool<SentRow>,
+    /// Transmit stamp of each kept row, 0 where none came.
+    stamps: Vec<u64>,
+    /// Send calls whose stamp is still to come: number of the call, row.
+    pending: VecDeque<(u32, usize)>,
+    next_call: u32,
+    inbox: Inbox,
+    report: Report,
+    last_sent: Nanos,
+}
+
+/// A reply as received.
+#[derive(Clone, Copy, Debug)]
+struct Reply {
+    seq: u64,
+    user: Nanos,
+    stamp: Option<Nanos>,
+}
+
+/// What the receiver keeps.
+struct Receiving {
+    replies: Spool<Reply>,
+    sequence: Sequence,
+    drops: u32,
+    strangers: u64,
+    stalls: u64,
+    stamps: StampClock,
+    failure: Option<String>,
+}
+
+/// What both threads read.
+struct Shared {
+    sent: AtomicU64,
+    received: AtomicU64,
+    over: AtomicBool,
+}
+
+impl Workload for Client {
+    fn run(mut self: Box<Self>, run: &Run) -> Report {
+        let mut sending = Sending {
+            rows: Spool::new(&run.budget),
+            stamps: Vec::new(),
+            pending: VecDeque::new(),
+            next_call: 0,
+            inbox: Inbox::new(),
+            report: Report::default(),
+            last_sent: Nanos::ZERO,
+        };
+        let mut receiving = Receiving {
+            replies: Spool::new(&run.budget),
+            sequence: Sequence::default(),
+            drops: 0,
+            strangers: 0,
+            stalls: 0,
+            stamps: StampClock::new(),
+            failure: None,
+        };
+        let shared =
+            Shared { sent: AtomicU64::new(0), received: AtomicU64::new(0), over: AtomicBool::new(false) };
+        let Some(start) = run.wait_for_start(self.pacer) else {
+            return Report::default();
+        };
+        if self.idle == Idle::Poll || self.interval == Nanos::ZERO {
+            self.alternate(run, start, &shared, &mut sending, &mut receiving);
+        } else {
+            let (format, receiver) = (self.format, self.receiver.as_fd().try_clone_to_owned());
+            match receiver {
+                Ok(receiver) => std::thread::scope(|scope| {
+                    let (shared, receiving) = (&shared, &mut receiving);
+                    scope.spawn(move || receive_until_over(format, &receiver, shared, receiving));
+                    self.send_all(run, start, shared, &mut sending);
+                    shared.over.store(true, Ordering::Relaxed);
+                    // SAFETY: shutting down an open descriptor; this wakes the receiver.
+                    unsafe { libc::shutdown(self.receiver.as_raw_fd(), libc::SHUT_RDWR) };
+                }),
+                Err(error) => sending.report.failure = Some(error.to_string()),
+            }
+        }
+        self.join(run, sending, receiving)
+    }
+}
+
+impl Client {
+    /// Sends every request at its instant, then waits for the last replies.
+    fn send_all(&mut self, run: &Run, start: Nanos, shared: &Shared, sending: &mut Sending) {
+        for k in 0..self.count {
+            let intended = start + Nanos(k.saturating_mul(self.interval.0));
+            if !self.pacer.wait_until(intended, &run.stop) || !self.send_one(k, intended, sending) {
+                break;
+            }
+            shared.sent.store(k + 1, Ordering::Release);
+        }
+        sending.report.complete = !run.stopped() && sending.report.failure.is_none();
+        let mut until = sending.last_sent + self.timeout;
+        let mut awaited = |now: Nanos| {
+            if run.stopped() {
+                until = until.min(now + GRACE);
+            }
+            now < until && shared.received.load(Ordering::Acquire) < shared.sent.load(Ordering::Relaxed)
+        };
+        while sending.report.failure.is_none() && awaited(clock::raw()) {
+            sleep(Nanos(500_000));
+        }
+    }
+
+    /// Sends request `k`; false when the role cannot go on.
+    fn send_one(&mut self, k: u64, intended: Nanos, sending: &mut Sending) -> bool {
+        let mut sent;
+        loop {
+            sent = clock::raw();
+            let header =
+                ProbeHeader { purpose: Purpose::Data, flow: 0, seq: k, sent, intended: Some(intended) };
+            match socket::send(self.sender.as_fd(), self.packet.fill(&header, k as u16), Some(&self.to)) {
+                Ok(()) => break,
+                Err(error) => match trouble(&error) {
+                    Trouble::Again | Trouble::NoRoom => sending.report.add("blocked_sends", 1),
+                    Trouble::Refused => sending.report.add("refused", 1),
+                    Trouble::Fatal => {
+                        sending.report.add("send_errors", 1);
+                        sending.report.failure = Some(format!("cannot send: {error}"));
+                        return false;
+                    }
+                },
+            }
+            if clock::raw().since(intended) > self.timeout {
+                sending.report.add("send_errors", 1);
+                sending.next_call = u32::MAX;
+                return true;
+            }
+        }
+        sending.last_sent = sent;
+        if self.interval > Nanos::ZERO {
+            sending.report.pacing.record(sent.since(intended));
+        }
+        sending.keep(k, intended, sent, self.payload_bytes, &self.sender);
+        true
+    }
+
+    /// Sends and receives on one thread: polls, or waits for each reply before the next request.
+    fn alternate(
+        &mut self,
+        run: &Run,
+        start: Nanos,
+        shared: &Shared,
+        sending: &mut Sending,
+        receiving: &mut Receiving,
+    ) {
+        let closed = self.interval == Nanos::ZERO;
+        let flags = if self.idle == Idle::Poll { libc::MSG_DONTWAIT } else { 0 };
+        if flags == 0 {
+            let wait = self.timeout.0.min(GRACE.0) as i64 / 1000;
+            if let Err(error) = socket::set_timeout(&self.receiver, libc::SO_RCVTIMEO, wait.max(1)) {
+                sending.report.failure = Some(error.to_string());
+                return;
+            }
+        }
+        let mut inbox = Inbox::new();
+        let mut k = 0;
+        loop {
+            let now = clock::raw();
+            let expired = now.since(sending.last_sent) >= self.timeout;
+            let newest_answered = receiving.sequence.next_expected() >= k;
+            let answered = expired || if closed { newest_answered } else { receiving.sequence.received >= k };
+            if run.stopped() || (k == self.count && answered) {
+                break;
+            }
+            let intended = if closed { now } else { start + Nanos(k.saturating_mul(self.interval.0)) };
+            let due = if closed { answered } else { now >= intended };
+            if k < self.count && due {
+                if !self.send_one(k, intended, sending) {
+                    break;
+                }
+                k += 1;
+                shared.sent.store(k, Ordering::Relaxed);
+            }
+            receiving.take(inbox.receive(self.receiver.as_fd(), flags), self.format, shared);
+            if receiving.failure.is_some() {
+                break;
+            }
+        }
+        sending.report.complete = k == self.count && !run.stopped();
+    }
+
+    /// Joins replies with their requests.
+    fn join(&self, run: &Run, mut sending: Sending, receiving: Receiving) -> Report {
+        sending.collect_stamps(&self.sender);
+        let mut report = std::mem::take(&mut sending.report);
+        let mut rows = Spool::new(&run.budget);
+        let (mut late, mut unstamped) = (0, 0);
+        for reply in receiving.replies.iter() {
+            let Some(request) =
+                sending.rows.get(reply.seq as usize).filter(|row| row.seq as u64 == reply.seq)
+            else {
+                continue;
+            };
+            let rtt_ns = reply.user.0 as i64 - request.sent_ns;
+            if rtt_ns > self.timeout.0 as i64 {
+                late += 1;
+                continue;
+            }
+            let transmitted = sending.stamps.get(reply.seq as usize).copied().unwrap_or(0);
+            let path_rtt_ns = match reply.stamp {
+                Some(stamp) if transmitted > 0 => stamp.0 as i64 - transmitted as i64,
+                _ => {
+                    unstamped += 1;
+                    -1
+                }
+            };
+            rows.push(RttRow {
+                seq: request.seq,
+                flow: 0,
+                intended_ns: request.intended_ns,
+                sent_ns: request.sent_ns,
+                received_ns: reply.user.0 as i64,
+                rtt_ns,
+                path_rtt_ns,
+            });
+        }
+        let sent = sending.rows.len() as u64 + sending.rows.overflowed;
+        let received = rows.len() as u64;
+        report.add("sent_packets", sent);
+        report.add("sent_bytes", sent * self.payload_bytes as u64);
+        report.add("received_packets", received);
+        report.add("received_bytes", received * self.payload_bytes as u64);
+        report.add("lost_packets", sent.saturating_sub(received));
+        report.add("late_packets", late);
+        report.add("duplicate_packets", receiving.sequence.duplicates);
+        report.add("reordered_packets", receiving.sequence.reordered);
+        report.add("unstamped_packets", unstamped);
+        report.add("stranger_packets", receiving.strangers);
+        report.add("receive_stalls", receiving.stalls);
+        report.add("socket_drops", u64::from(receiving.drops));
+        report.add("send_errors", 0);
+        if receiving.stamps.steps > 0 {
+            report
+                .taints
+                .push("clock_step: the wall clock was set while packets were stamped with it".to_owned());
+        }
+        report.failure = report.failure.take().or(receiving.failure);
+        report.table(sending.rows);
+        report.table(rows);
+        report
+    }
+}
+
+impl Sending {
+    fn keep(&mut self, k: u64, intended: Nanos, sent: Nanos, payload_bytes: usize, sender: &OwnedFd) {
+        let kept = self.rows.len();
+        self.rows.push(SentRow {
+            seq: k as i64,
+            flow: 0,
+            intended_ns: intended.0 as i64,
+            sent_ns: sent.0 as i64,
+            payload_bytes: payload_bytes as i32,
+        });
+        if self.rows.len() > kept {
+            self.stamps.push(0);
+            self.pending.push_back((self.next_call, kept));
+            if self.pending.len() > PENDING_STAMPS {
+                self.pending.pop_front();
+            }
+        }
+        self.next_call = self.next_call.wrapping_add(1);
+        self.collect_stamps(sender);
+    }
+
+    /// Takes the transmit stamps that are there. After a send that failed, the kernel's count of calls is not known:
+    /// the next stamp, which belongs to the newest call, sets it again.
+    fn collect_stamps(&mut self, sender: &OwnedFd) {
+        while let Some((call, stamp)) = self.inbox.transmit_stamp(sender.as_fd()) {
+            let place = self.pending.iter().position(|(number, _)| *number == call);
+            if let Some((_, row)) = place.and_then(|place| self.pending.remove(place)) {
+                self.stamps[row] = stamp.0;
+            } else if let Some((_, row)) = self.pending.pop_back() {
+                self.stamps[row] = stamp.0;
+                self.next_call = call.wrapping_add(1);
+                self.pending.clear();
+            }
+        }
+    }
+}
+
+impl Receiving {
+    /// Takes what a receive call gave; false when the socket is at its end.
+    fn take(&mut self, received: io::Result<Message<'_>>, format: Format, shared: &Shared) {
+        let message = match received {
+            Ok(message) => message,
+            Err(error) => {
+                if trouble(&error) == Trouble::Fatal {
+                    self.failure = Some(format!("cannot receive: {error}"));
+                }
+                return;
+            }
+        };
+        let user = clock::raw();
+        if let Some(drops) = message.drops {
+            self.drops = drops;
+        }
+        let newest = shared.sent.load(Ordering::Acquire);
+        let seq =
+            format.reply(message.bytes).and_then(|(low, payload)| match (ProbeHeader::read(payload), low) {
+                (Some(header), _) => Some(header.seq),
+                (None, Some(low)) => echo::widen(low, newest),
+                (None, None) => None,
+            });
+        // The newest request may be answered before its sender has said that it is sent.
+        let Some(seq) = seq.filter(|seq| *seq <= newest) else {
+            self.strangers += u64::from(!message.bytes.is_empty());
+            return;
+        };
+        if self.sequence.record(seq) == Arrival::Duplicate {
+            return;
+        }
+        self.stamps.refresh(user);
+        if let Some(stamp) = message.stamp {
+            self.stalls += u64::from(user.0 as i64 - self.stamps.raw_ns(stamp) > STALL.0 as i64);
+        }
+        self.replies.push(Reply { seq, user, stamp: message.stamp });
+        shared.received.store(self.sequence.received, Ordering::Release);
+    }
+}
+
+fn receive_until_over(format: Format, receiver: &OwnedFd, shared: &Shared, receiving: &mut Receiving) {
+    let mut inbox = Inbox::new();
+    while !shared.over.load(Ordering::Relaxed) && receiving.failure.is_none() {
+        receiving.take(inbox.receive(receiver.as_fd(), 0), format, shared);
+    }
+}
+
+/// The UDP server: sends each datagram back.
+struct Reflector {
+    socket: OwnedFd,
+    port: u16,
+    idle: Idle,
+}
+
+impl Reflector {
+    fn prepare(arming: &Arming<'_>) -> anyhow::Result<Self> {
+        let address = arming.local.socket_address("local")?;
+        let socket = socket::udp(address, false).with_context(|| format!("cannot bind UDP {address}"))?;
+        socket::set_buffer(&socket, true, 8 << 20)?;
+        socket::set_buffer(&socket, false, 4 << 20)?;
+        socket::set_option(&socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1i32)?;
+        arming.run.wakes(&socket)?;
+        let port = socket::local_address(&socket)?.port();
+        Ok(Self { socket, port, idle: arming.common.idle })
+    }
+}
+
+impl Workload for Reflector {
+    fn port(&self) -> Option<u16> {
+        Some(self.port)
+    }
+
+    fn run(self: Box<Self>, run: &Run) -> Report {
+        let mut report = Report::default();
+        let mut inbox = Inbox::new();
+        let flags = if self.idle == Idle::Poll { libc::MSG_DONTWAIT } else { 0 };
+        let (mut packets, mut bytes, mut errors, mut drops) = (0u64, 0u64, 0u64, 0);
+        while !run.stopped() {
+            match inbox.receive(self.socket.as_fd(), flags) {
+                Ok(message) if ProbeHeader::read(message.bytes).is_some() => {
+                    packets += 1;
+                    bytes += message.bytes.len() as u64;
+                    drops = message.drops.unwrap_or(drops);
+                    let to = message.from().map(RawAddress::from);
+                    errors +=
+                        u64::from(socket::send(self.socket.as_fd(), message.bytes, to.as_ref()).is_err());
+                }
+                Ok(_) => {}
+                Err(error) if trouble(&error) == Trouble::Fatal => {
+                    report.failure = Some(format!("cannot receive: {error}"));
+                    break;
+                }
+                Err(_) => {}
+            }
+        }
+        report.add("received_packets", packets);
+        report.add("received_bytes", bytes);
+        report.add("sent_packets", packets - errors);
+        report.add("send_errors", errors);
+        report.add("socket_drops", u64::from(drops));
+        report
+    }
+}

@@ -68,12 +68,13 @@ pub fn apply(world: &mut World, batch: &[Operation]) -> Result<(), Failure> {
 }
 
 fn failure(index: usize, error: &anyhow::Error) -> Failure {
-    let kernel = error.downcast_ref::<nix::errno::Errno>().map(|errno| errno.desc().to_owned()).or_else(|| {
-        error
-            .chain()
-            .find_map(|cause| cause.downcast_ref::<std::io::Error>())
-            .map(std::string::ToString::to_string)
-    });
+    let kernel =
+        error.downcast_ref::<nix::errno::Errno>().map(|errno| errno.desc().to_owned()).or_else(|| {
+            error
+                .chain()
+                .find_map(|cause| cause.downcast_ref::<std::io::Error>())
+                .map(std::string::ToString::to_string)
+        });
     Failure { index, what: format!("{error:#}"), kernel }
 }
 
@@ -154,9 +155,7 @@ fn take_back(world: &mut World, undo: Undo) {
             world.namespace(&namespace).and_then(|space| space.netlink.execute_one(request)).map(drop)
         }
         Undo::Namespace(name) => world.forget(&name),
-        Undo::Sysctl { namespace, path, value } => {
-            write_sysctl(world, &namespace, &path, &value).map(drop)
-        }
+        Undo::Sysctl { namespace, path, value } => write_sysctl(world, &namespace, &path, &value).map(drop),
         Undo::Offload { namespace, link, feature, on } => world
             .namespace(&namespace)
             .map(|space| space.netlink.raw_fd())
@@ -288,11 +287,7 @@ fn encode_one(world: &mut World, operation: &Operation) -> anyhow::Result<(Strin
                 overhead_bytes: *overhead_bytes,
                 minimum_bytes: *minimum_bytes,
             };
-            by(
-                namespace,
-                encode::class(index, handle, parent, shape),
-                encode::delete_class(index, handle),
-            )
+            by(namespace, encode::class(index, handle, parent, shape), encode::delete_class(index, handle))
         }
         Operation::Namespace { .. } | Operation::Sysctl { .. } | Operation::Offload { .. } => {
             let request = Request::new(libc::NLMSG_NOOP as u16, 0);
@@ -302,13 +297,7 @@ fn encode_one(world: &mut World, operation: &Operation) -> anyhow::Result<(Strin
 }
 
 fn plain_end(namespace: &str, name: &str, mac: Option<&String>, mtu_bytes: Option<u32>) -> End {
-    End {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        mac: mac.cloned(),
-        mtu_bytes,
-        master: None,
-    }
+    End { namespace: namespace.to_owned(), name: name.to_owned(), mac: mac.cloned(), mtu_bytes, master: None }
 }
 
 /// Enters an interface that is about to be made into the books.
@@ -330,8 +319,7 @@ fn new_interface(world: &mut World, end: &End) -> anyhow::Result<Interface> {
         end.name,
         end.namespace
     );
-    let made =
-        Interface { index: namespace.take_index(), up: false, mtu_bytes: end.mtu_bytes, mac, master };
+    let made = Interface { index: namespace.take_index(), up: false, mtu_bytes: end.mtu_bytes, mac, master };
     namespace.links.insert(end.name.clone(), made.clone());
     Ok(made)
 }

@@ -43,7 +43,13 @@ pub enum Streams {
     /// An agent: frames.
     Agent(Peer),
     /// A command: raw input and output. A terminal is both.
-    Command { input: Option<OwnedFd>, output: Option<OwnedFd>, waiting: VecDeque<u8>, input_ends: bool, terminal: bool },
+    Command {
+        input: Option<OwnedFd>,
+        output: Option<OwnedFd>,
+        waiting: VecDeque<u8>,
+        input_ends: bool,
+        terminal: bool,
+    },
 }
 
 /// One child of the leader.
@@ -64,12 +70,18 @@ impl Child {
     ///
     /// # Errors
     /// When the namespace is unknown or a process cannot be made.
-    pub fn agent(world: &mut World, executable: &OwnedFd, role: &str, placement: &Placement) -> anyhow::Result<Self> {
-        let (ours, theirs) =
-            socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC).context("no socket pair")?;
+    pub fn agent(
+        world: &mut World,
+        executable: &OwnedFd,
+        role: &str,
+        placement: &Placement,
+    ) -> anyhow::Result<Self> {
+        let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)
+            .context("no socket pair")?;
         let (errors, their_errors) = unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).context("no pipe")?;
         let argv = ["virtlab-agent", role].map(|word| CString::new(word).expect("no NUL inside")).to_vec();
-        let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").context("no /dev/null")?;
+        let null =
+            std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").context("no /dev/null")?;
         let null: OwnedFd = null.into();
         let plan = Start {
             descriptors: vec![
@@ -120,7 +132,13 @@ impl Child {
             let descriptors = (0..3).map(|to| (pair.slave.as_raw_fd(), to)).collect();
             close_on_exec(pair.master.as_fd())?;
             close_on_exec(pair.slave.as_fd())?;
-            let plan = Start { descriptors, executable: Executable::Search, argv: words, environment, terminal: true };
+            let plan = Start {
+                descriptors,
+                executable: Executable::Search,
+                argv: words,
+                environment,
+                terminal: true,
+            };
             let pid = start(world, placement, &plan)?;
             set_nonblocking(pair.master.as_fd())?;
             let input = pair.master.try_clone().context("cannot duplicate a descriptor")?;
@@ -132,7 +150,8 @@ impl Child {
         let (errors, their_errors) = pipe()?;
         let descriptors =
             vec![(their_input.as_raw_fd(), 0), (their_output.as_raw_fd(), 1), (their_errors.as_raw_fd(), 2)];
-        let plan = Start { descriptors, executable: Executable::Search, argv: words, environment, terminal: false };
+        let plan =
+            Start { descriptors, executable: Executable::Search, argv: words, environment, terminal: false };
         let pid = start(world, placement, &plan)?;
         for fd in [&input, &output, &errors] {
             set_nonblocking(fd.as_fd())?;
@@ -148,7 +167,8 @@ impl Child {
         errors: Option<OwnedFd>,
         terminal: bool,
     ) -> Self {
-        let streams = Streams::Command { input, output, waiting: VecDeque::new(), input_ends: false, terminal };
+        let streams =
+            Streams::Command { input, output, waiting: VecDeque::new(), input_ends: false, terminal };
         let namespace = placement.namespace.clone();
         Self { pid, namespace, streams, errors, tail: VecDeque::new(), ended: None }
     }
@@ -256,8 +276,9 @@ fn close_on_exec(fd: BorrowedFd<'_>) -> anyhow::Result<()> {
 }
 
 fn own_environment(extra: &BTreeMap<String, String>) -> Vec<CString> {
-    let mut all: BTreeMap<String, String> =
-        std::env::vars_os().filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?))).collect();
+    let mut all: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
     all.extend(extra.clone());
     all.into_iter().filter_map(|(key, value)| CString::new(format!("{key}={value}")).ok()).collect()
 }
@@ -333,7 +354,8 @@ fn become_child(
         };
         Errno::result(code).context("cannot take a real-time priority")?;
     }
-    sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None).context("cannot clear the signal mask")?;
+    sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)
+        .context("cannot clear the signal mask")?;
     // SAFETY: restoring the default action installs no handler.
     unsafe { nix::sys::signal::signal(Signal::SIGPIPE, nix::sys::signal::SigHandler::SigDfl) }
         .context("cannot restore SIGPIPE")?;
@@ -374,4 +396,3 @@ fn duplicate_above(fd: RawFd, least: RawFd) -> anyhow::Result<OwnedFd> {
     // SAFETY: fcntl just made this descriptor for us.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
-

@@ -324,8 +324,9 @@ fn octets(address: IpAddr) -> Vec<u8> {
 
 /// `10.0.0.1/24` as address and prefix length.
 pub fn parse_network(text: &str) -> anyhow::Result<(IpAddr, u8)> {
-    let (address, prefix) =
-        text.split_once('/').with_context(|| format!("'{text}' has no prefix length; write e.g. 10.0.0.1/24"))?;
+    let (address, prefix) = text
+        .split_once('/')
+        .with_context(|| format!("'{text}' has no prefix length; write e.g. 10.0.0.1/24"))?;
     let address: IpAddr = address.parse().with_context(|| format!("'{address}' is no IP address"))?;
     let most = if address.is_ipv4() { 32 } else { 128 };
     match prefix.parse::<u8>() {
@@ -357,7 +358,8 @@ pub fn parse_handle(text: &str) -> anyhow::Result<u32> {
         "ingress" => return Ok(0xffff_fff1),
         _ => {}
     }
-    let (major, minor) = text.split_once(':').with_context(|| format!("'{text}' is no handle; write e.g. 1:2"))?;
+    let (major, minor) =
+        text.split_once(':').with_context(|| format!("'{text}' is no handle; write e.g. 1:2"))?;
     let parse = |part: &str| if part.is_empty() { Ok(0) } else { u16::from_str_radix(part, 16) };
     let major = parse(major).with_context(|| format!("'{text}' is no handle"))?;
     let minor = parse(minor).with_context(|| format!("'{text}' is no handle"))?;

@@ -110,7 +110,10 @@ impl KernelError {
     /// From an error number and the kernel's sentence.
     pub fn new(errno: i32, sentence: Option<String>) -> Self {
         let name = nix::errno::Errno::from_raw(errno).desc();
-        Self { errno, text: sentence.map_or_else(|| name.to_owned(), |sentence| format!("{sentence} ({name})")) }
+        Self {
+            errno,
+            text: sentence.map_or_else(|| name.to_owned(), |sentence| format!("{sentence} ({name})")),
+        }
     }
 }
 
@@ -138,8 +141,10 @@ pub fn number64(value: &[u8]) -> u64 {
 
 /// The text in an attribute, without its NUL.
 pub fn text(value: &[u8]) -> String {
-    CStr::from_bytes_until_nul(value)
-        .map_or_else(|_| String::from_utf8_lossy(value).into_owned(), |text| text.to_string_lossy().into_owned())
+    CStr::from_bytes_until_nul(value).map_or_else(
+        |_| String::from_utf8_lossy(value).into_owned(),
+        |text| text.to_string_lossy().into_owned(),
+    )
 }
 
 /// A route netlink socket of the network namespace that it was opened in.

@@ -349,7 +349,9 @@ fn observe_one(world: &mut World, namespace: &str) -> anyhow::Result<Value> {
     let mut described = Map::new();
     for link in &links {
         let offloads: Map<String, Value> = offload::names()
-            .filter_map(|feature| Some((feature.to_owned(), json!(offload::read(fd, &link.name, feature).ok()?))))
+            .filter_map(|feature| {
+                Some((feature.to_owned(), json!(offload::read(fd, &link.name, feature).ok()?)))
+            })
             .collect();
         let traffic = link.traffic;
         described.insert(

@@ -66,6 +66,7 @@ pub fn read(fd: RawFd, link: &str, feature: &str) -> anyhow::Result<bool> {
 /// When the interface refuses.
 pub fn set(fd: RawFd, link: &str, feature: &str, on: bool) -> anyhow::Result<()> {
     let mut value = Value { command: commands(feature)?.1, data: u32::from(on) };
-    ioctl(fd, link, &mut value)
-        .with_context(|| format!("cannot turn offload '{feature}' of '{link}' {}", if on { "on" } else { "off" }))
+    ioctl(fd, link, &mut value).with_context(|| {
+        format!("cannot turn offload '{feature}' of '{link}' {}", if on { "on" } else { "off" })
+    })
 }

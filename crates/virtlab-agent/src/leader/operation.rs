@@ -185,7 +185,9 @@ mod tests {
     fn a_qdisc_carries_its_own_options() {
         let text = r#"{"op": "qdisc", "namespace": "a", "link": "eth0", "handle": "1:",
             "discipline": {"kind": "htb", "default_class": 1}}"#;
-        let Operation::Qdisc { discipline, parent, .. } = serde_json::from_str(text).unwrap() else { panic!() };
+        let Operation::Qdisc { discipline, parent, .. } = serde_json::from_str(text).unwrap() else {
+            panic!()
+        };
         assert_eq!((discipline.kind(), parent.as_str()), ("htb", "root"));
     }
 }

@@ -22,7 +22,8 @@ pub struct Peer {
 
 /// Makes reads and writes return at once.
 pub fn set_nonblocking(fd: BorrowedFd<'_>) -> anyhow::Result<()> {
-    let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL).context("cannot read descriptor flags")?);
+    let flags =
+        OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL).context("cannot read descriptor flags")?);
     fcntl(fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).context("cannot set descriptor flags")?;
     Ok(())
 }

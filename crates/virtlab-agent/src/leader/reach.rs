@@ -125,7 +125,8 @@ fn open(v6: bool, from: Option<IpAddr>) -> anyhow::Result<OwnedFd> {
     let (family, protocol) =
         if v6 { (libc::AF_INET6, libc::IPPROTO_ICMPV6) } else { (libc::AF_INET, libc::IPPROTO_ICMP) };
     // SAFETY: socket takes numbers and returns a new descriptor or an error.
-    let fd = unsafe { libc::socket(family, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, protocol) };
+    let fd =
+        unsafe { libc::socket(family, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, protocol) };
     Errno::result(fd).context("cannot make an ICMP socket")?;
     // SAFETY: the descriptor is new and ours.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
@@ -134,9 +135,8 @@ fn open(v6: bool, from: Option<IpAddr>) -> anyhow::Result<OwnedFd> {
         let mut filter = [u32::MAX; 8];
         filter[129 / 32] &= !(1 << (129 % 32));
         // SAFETY: the filter is eight words that live during the call.
-        let code = unsafe {
-            libc::setsockopt(fd.as_raw_fd(), libc::IPPROTO_ICMPV6, 1, filter.as_ptr().cast(), 32)
-        };
+        let code =
+            unsafe { libc::setsockopt(fd.as_raw_fd(), libc::IPPROTO_ICMPV6, 1, filter.as_ptr().cast(), 32) };
         Errno::result(code).context("cannot filter ICMPv6")?;
     } else {
         crate::leader::netlink::set_option(fd.as_raw_fd(), libc::SOL_RAW, 1, !1)?;

@@ -185,7 +185,8 @@ impl Leader {
     fn timeout(&self) -> PollTimeout {
         let now = clock::monotonic();
         let ends = self.children.values().filter_map(|entry| entry.since.map(|since| since + DRAIN));
-        let idle = self.door.as_ref().filter(|_| self.clients.is_empty()).map(|door| door.empty_since + door.idle);
+        let idle =
+            self.door.as_ref().filter(|_| self.clients.is_empty()).map(|door| door.empty_since + door.idle);
         ends.chain(self.sampler.due()).chain(idle).min().map_or(PollTimeout::NONE, |due| {
             let milliseconds = due.since(now).0.div_ceil(1_000_000);
             PollTimeout::from(u16::try_from(milliseconds).unwrap_or(u16::MAX))
@@ -328,9 +329,9 @@ impl Leader {
             .iter()
             .filter(|(_, entry)| {
                 let agent_done = !matches!(entry.child.streams, Streams::Agent(_)) || !entry.agent_open;
-                entry.since.is_some_and(|since| {
-                    (entry.child.drained() && agent_done) || now.since(since) >= DRAIN
-                })
+                entry
+                    .since
+                    .is_some_and(|since| (entry.child.drained() && agent_done) || now.since(since) >= DRAIN)
             })
             .map(|(key, _)| *key)
             .collect();
@@ -402,7 +403,8 @@ impl Leader {
         if let Some(client) = self.clients.get_mut(&id) {
             let text = message.to_string();
             if text.len() > virtlab_wire::frame::MAXIMUM_BODY_BYTES {
-                let what = format!("the answer has {} bytes, more than a frame holds; ask for less", text.len());
+                let what =
+                    format!("the answer has {} bytes, more than a frame holds; ask for less", text.len());
                 client.message(&json!({"re": number, "error": {"what": what}}));
             } else {
                 client.send(0, Kind::Control, text.as_bytes());
@@ -486,7 +488,8 @@ impl Leader {
             );
         }
         let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        let mut capabilities = vec!["apply", "observe", "ping", "spawn", "exec", "sample", "counters", "keep"];
+        let mut capabilities =
+            vec!["apply", "observe", "ping", "spawn", "exec", "sample", "counters", "keep"];
         if !self.born.rootless {
             capabilities.push("root");
         }

@@ -1,6 +1,7 @@
 //! Series and counters of the world and of the machine under it.
 //!
-//! A series row is (instant, entity, metric, value). Shares (`*_ratio`) are over the time since the sample before.
+//! A series row is (instant, entity, metric, value); shares are over the time since the sample before. `run_queue_delay`
+//! is the time that threads waited for a processor, in ns per second.
 //! Entities are `cpuN` and `cpu`, `NAMESPACE` (all its processes) and `NAMESPACE/INTERFACE`.
 
 use crate::clock;
@@ -133,9 +134,9 @@ impl Sampler {
             if total > 0.0 {
                 // user nice system idle iowait irq softirq steal
                 let idle = change[3] + change[4];
-                rows.push((now, cpu.clone(), "host.cpu.busy_ratio", (total - idle - change[7]) / total));
-                rows.push((now, cpu.clone(), "host.cpu.softirq_ratio", change[6] / total));
-                rows.push((now, cpu, "host.cpu.steal_ratio", change[7] / total));
+                rows.push((now, cpu.clone(), "cpu", (total - idle - change[7]) / total));
+                rows.push((now, cpu.clone(), "softirq", change[6] / total));
+                rows.push((now, cpu, "steal", change[7] / total));
             }
         }
     }
@@ -151,8 +152,8 @@ impl Sampler {
         let now = clock::raw();
         for (namespace, values) in usage {
             if let Some((elapsed, change)) = self.change(&format!("guest.{namespace}"), now, values) {
-                rows.push((now, namespace.to_owned(), "guest.cpu.busy_ratio", change[0].max(0.0) / elapsed));
-                rows.push((now, namespace.to_owned(), "guest.cpu.run_delay_ratio", change[1].max(0.0) / elapsed));
+                rows.push((now, namespace.to_owned(), "cpu", change[0].max(0.0) / elapsed));
+                rows.push((now, namespace.to_owned(), "run_queue_delay", change[1].max(0.0) / elapsed * 1e9));
             }
         }
     }
@@ -171,10 +172,10 @@ impl Sampler {
                         for (counter, value) in [
                             ("received_packets", traffic.received_packets),
                             ("received_bytes", traffic.received_bytes),
-                            ("received_drops", traffic.received_drops + traffic.received_errors),
+                            ("rx_dropped", traffic.received_drops + traffic.received_errors),
                             ("sent_packets", traffic.sent_packets),
                             ("sent_bytes", traffic.sent_bytes),
-                            ("sent_drops", traffic.sent_drops + traffic.sent_errors),
+                            ("tx_dropped", traffic.sent_drops + traffic.sent_errors),
                         ] {
                             rows.push(json!([entity, counter, value]));
                         }
@@ -185,7 +186,7 @@ impl Sampler {
                         for (counter, value) in [
                             ("qdisc_sent_packets", found.packets),
                             ("qdisc_sent_bytes", found.bytes),
-                            ("qdisc_drops", found.drops),
+                            ("drops", found.drops),
                             ("qdisc_backlog_packets", found.backlog_packets),
                         ] {
                             rows.push(json!([entity, counter, value]));
@@ -207,7 +208,9 @@ impl Sampler {
                         }
                     }
                 }
-                other => bail!("there is no counter group '{other}'; there are vnics, qdiscs, softnet, host.cpu"),
+                other => {
+                    bail!("there is no counter group '{other}'; there are vnics, qdiscs, softnet, host.cpu")
+                }
             }
         }
         Ok(rows)
@@ -269,13 +272,16 @@ fn softnet_counts() -> Vec<(String, u64, u64, u64)> {
 fn softnet(rows: &mut Rows) {
     let now = clock::raw();
     for (cpu, processed, dropped, squeezed) in softnet_counts() {
-        rows.push((now, cpu.clone(), "softnet.processed_packets", processed as f64));
-        rows.push((now, cpu.clone(), "softnet.dropped_packets", dropped as f64));
-        rows.push((now, cpu, "softnet.squeezed", squeezed as f64));
+        rows.push((now, cpu.clone(), "softnet_processed", processed as f64));
+        rows.push((now, cpu.clone(), "softnet_dropped", dropped as f64));
+        rows.push((now, cpu, "softnet_squeezed", squeezed as f64));
     }
 }
 
-fn for_interfaces(world: &mut World, mut each: impl FnMut(String, &observe::LinkState)) -> anyhow::Result<()> {
+fn for_interfaces(
+    world: &mut World,
+    mut each: impl FnMut(String, &observe::LinkState),
+) -> anyhow::Result<()> {
     let names: Vec<String> = world.names().map(str::to_owned).collect();
     for namespace in names {
         for link in observe::links(world, &namespace)? {
@@ -290,8 +296,12 @@ fn for_interfaces(world: &mut World, mut each: impl FnMut(String, &observe::Link
 fn for_qdiscs(world: &mut World, mut each: impl FnMut(String, &observe::Queueing)) -> anyhow::Result<()> {
     let names: Vec<String> = world.names().map(str::to_owned).collect();
     for namespace in names {
-        let interfaces: BTreeMap<i32, String> =
-            world.namespace(&namespace)?.links.iter().map(|(name, link)| (link.index, name.clone())).collect();
+        let interfaces: BTreeMap<i32, String> = world
+            .namespace(&namespace)?
+            .links
+            .iter()
+            .map(|(name, link)| (link.index, name.clone()))
+            .collect();
         for found in observe::qdiscs(world, &namespace)? {
             // The discipline at the root counts for all below it.
             if found.kind != "noqueue"
@@ -308,16 +318,16 @@ fn for_qdiscs(world: &mut World, mut each: impl FnMut(String, &observe::Queueing
 fn qdisc(world: &mut World, rows: &mut Rows) -> anyhow::Result<()> {
     let now = clock::raw();
     for_qdiscs(world, |entity, found| {
-        rows.push((now, entity.clone(), "qdisc.backlog_packets", found.backlog_packets as f64));
-        rows.push((now, entity.clone(), "qdisc.backlog_bytes", found.backlog_bytes as f64));
-        rows.push((now, entity, "qdisc.drops", found.drops as f64));
+        rows.push((now, entity.clone(), "backlog_packets", found.backlog_packets as f64));
+        rows.push((now, entity.clone(), "backlog", found.backlog_bytes as f64));
+        rows.push((now, entity, "qdisc_drops", found.drops as f64));
     })
 }
 
 fn vnics(world: &mut World, rows: &mut Rows) -> anyhow::Result<()> {
     let now = clock::raw();
     for_interfaces(world, |entity, link| {
-        rows.push((now, entity.clone(), "vnics.received_bytes", link.traffic.received_bytes as f64));
-        rows.push((now, entity, "vnics.sent_bytes", link.traffic.sent_bytes as f64));
+        rows.push((now, entity.clone(), "received_bytes", link.traffic.received_bytes as f64));
+        rows.push((now, entity, "sent_bytes", link.traffic.sent_bytes as f64));
     })
 }

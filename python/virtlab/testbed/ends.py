@@ -1,0 +1,83 @@
+"""The two ends of a role: guest, vNIC and address on either side, and the next hop's MAC."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import IPv4Interface, IPv6Interface, ip_address, ip_interface, ip_network
+
+from virtlab.plan import Guest, Plan, Role, Vnic
+
+Interface = IPv4Interface | IPv6Interface
+VERSIONS = {"ipv4": 4, "ipv6": 6}
+
+
+@dataclass(frozen=True, slots=True)
+class RoleEnd:
+    """One end. `address` is None where the vNIC has none (a workload below IP)."""
+
+    guest: str
+    vnic: str
+    mac: str
+    mtu_bytes: int
+    address: Interface | None
+
+
+def interfaces(guest: Guest) -> Iterator[tuple[str, Vnic, Interface]]:
+    """Every address of a guest with its vNIC."""
+    for name, vnic in guest.vnics.items():
+        for text in vnic.ip:
+            yield name, vnic, ip_interface(text)
+
+
+def role_ends(plan: Plan, role: Role) -> tuple[RoleEnd, RoleEnd] | None:
+    """(from, to) of a role; None when it has no two ends or they share no IP version that it may use."""
+    if role.from_ is None or role.to is None:
+        return None
+    guests = plan.world.guests
+    if role.from_ not in guests or role.to not in guests:
+        return None
+    source, target = guests[role.from_], guests[role.to]
+    wanted = VERSIONS.get(str(role.parameters.get("family")))
+    best: tuple[int, RoleEnd, RoleEnd] | None = None
+    for name, vnic, own in interfaces(source):
+        for far_name, far_vnic, far in interfaces(target):
+            if own.version != far.version or (wanted is not None and own.version != wanted):
+                continue
+            # Same network before routed, v4 before v6, then in the Plan's order.
+            rank = (0 if far.ip in own.network else 2) + (own.version == 6)
+            if best is None or rank < best[0]:
+                best = (
+                    rank,
+                    RoleEnd(role.from_, name, vnic.mac, vnic.mtu_bytes, own),
+                    RoleEnd(role.to, far_name, far_vnic.mac, far_vnic.mtu_bytes, far),
+                )
+    if best is not None:
+        return best[1], best[2]
+    if wanted is None and source.vnics and target.vnics and role.workload == "raw_stream":
+        (name, vnic), (far_name, far_vnic) = next(iter(source.vnics.items())), next(iter(target.vnics.items()))
+        return (
+            RoleEnd(role.from_, name, vnic.mac, vnic.mtu_bytes, None),
+            RoleEnd(role.to, far_name, far_vnic.mac, far_vnic.mtu_bytes, None),
+        )
+    return None
+
+
+def next_hop_mac(plan: Plan, here: RoleEnd, there: RoleEnd) -> str:
+    """The MAC that a frame from `here` to `there` carries: the peer's own, or the router's on the way."""
+    if here.address is None or there.address is None or there.address.ip in here.address.network:
+        return there.mac
+    best: tuple[int, str] | None = None
+    for route in plan.world.routes.get(here.guest, ()):
+        network = ip_network(route.to, strict=False)
+        if network.version == there.address.version and there.address.ip in network:
+            if best is None or network.prefixlen > best[0]:
+                best = (network.prefixlen, route.via)
+    if best is None:
+        return there.mac
+    via = ip_address(best[1])
+    for guest in plan.world.guests.values():
+        for _, vnic, own in interfaces(guest):
+            if own.ip == via:
+                return vnic.mac
+    return there.mac

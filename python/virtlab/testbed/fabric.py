@@ -1,0 +1,170 @@
+"""Links and physical switches: played by the soft switch, or built in the kernel with netem or HTB at the ports.
+
+A link holds every frame for its serialisation time, idle or not. netem's rate mode and the soft switch do that; a token
+bucket lets a burst through at once, so HTB alone (`shaping`) shapes throughput and nothing else, and is only used when
+the file asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from virtlab.plan import Plan, Queue
+from virtlab.testbed.graph import Wiring, vnic_box
+from virtlab.testbed.names import FABRIC, interface
+from virtlab.testbed.operations import (
+    Bfifo,
+    BridgeAdd,
+    ClassAdd,
+    End,
+    Htb,
+    LinkSet,
+    Netem,
+    Operation,
+    Pfifo,
+    QdiscAdd,
+    VethAdd,
+)
+
+if TYPE_CHECKING:
+    from virtlab.testbed.lower import Lowered
+
+SHAPING_BURST_FRAMES = 2
+FRAME_OCTETS_BEYOND_IP = 38
+
+
+def realisations(plan: Plan, automatic: str) -> dict[str, str]:
+    """Link -> who realises it. `automatic` is what this machine has for `realise: auto`.
+
+    One shaping or netem link takes its neighbours along: `auto` beside it becomes the same, as a fabric is one thing.
+    """
+    asked = {link.realise for link in plan.world.links.values()} - {"auto"}
+    default = next(iter(asked)) if len(asked) == 1 else automatic
+    return {
+        name: (default if link.realise == "auto" else link.realise) for name, link in plan.world.links.items()
+    }
+
+
+def soft_switch_request(plan: Plan, wiring: Wiring, ports: Mapping[str, str]) -> dict[str, Any]:
+    """The soft switch's `configure`: real ports, switches, links, static forwarding, largest IP packet."""
+    world = plan.world
+    request: dict[str, Any] = {
+        "ports": {end: {"ifname": name} for end, name in ports.items()},
+        "switches": {name: {"processing_ns": switch.processing_ns} for name, switch in world.switches.items()},
+        "links": {
+            name: {
+                "ends": list(link.ends),
+                "rate_bit_per_s": link.rate_bit_per_s,
+                "propagation_ns": link.propagation_ns,
+                "queue": {"ab": _queue(link.queue.ab), "ba": _queue(link.queue.ba)},
+            }
+            for name, link in world.links.items()
+        },
+        "mtu_bytes": max(
+            (vnic.mtu_bytes for guest in world.guests.values() for vnic in guest.vnics.values()), default=1500
+        ),
+        "spin": world.spin,
+    }
+    if world.arp == "static":
+        forwarding: dict[str, dict[str, str]] = {}
+        for guest, entry in world.guests.items():
+            for name, vnic in entry.vnics.items():
+                for box, port in wiring.ports_towards(vnic_box(guest, name)).items():
+                    if box.startswith("switch:"):
+                        forwarding.setdefault(box.removeprefix("switch:"), {})[vnic.mac] = port
+        request["fdb"] = forwarding
+    return request
+
+
+def _queue(queue: Queue) -> dict[str, Any]:
+    out: dict[str, Any] = {"kind": queue.kind}
+    if queue.limit_packets is not None:
+        out["limit_packets"] = queue.limit_packets
+    if queue.limit_bytes is not None:
+        out["limit_bytes"] = queue.limit_bytes
+    if queue.parameters:
+        out["parameters"] = queue.parameters
+    return out
+
+
+def build(plan: Plan, realised: Mapping[str, str], mtus: Mapping[str, int], out: Lowered) -> None:
+    """Switches as bridges in `fabric`, links as veths, with the link's qdisc at the sending end of each direction."""
+    bridges: dict[str, str] = {}
+    taken = set(out.fabric_ports.values())
+    for name in plan.world.switches:
+        bridges[name] = interface(name, taken)
+        path = f"switches.{name}"
+        out.add(path, BridgeAdd(FABRIC, bridges[name], mtu_bytes=mtus[f"switch:{name}"]))
+        out.add(path, LinkSet(FABRIC, bridges[name], up=True))
+    for name, link in plan.world.links.items():
+        path = f"links.{name}"
+        if all(end in out.uplinks for end in link.ends):
+            _patch(path, link.ends, taken, out)
+        elif not any(end in out.uplinks for end in link.ends):
+            _inner(path, link.ends, bridges, mtus, taken, out)
+        else:
+            for end in link.ends:
+                if end in out.uplinks:
+                    continue
+                uplink = next(other for other in link.ends if other != end)
+                bridge = bridges[end.rpartition(".")[0]]
+                out.add(path, LinkSet(FABRIC, out.fabric_ports[uplink], master=bridge))
+        _disciplines(plan, name, realised[name], out)
+
+
+def _patch(path: str, ends: tuple[str, str], taken: set[str], out: Lowered) -> None:
+    """A cable between two hosts: their fabric ends joined by a bridge of two ports."""
+    bridge = interface("cable-" + out.fabric_ports[ends[0]], taken)
+    out.add(path, BridgeAdd(FABRIC, bridge), *(LinkSet(FABRIC, out.fabric_ports[end], master=bridge) for end in ends))
+    out.add(path, LinkSet(FABRIC, bridge, up=True))
+
+
+def _inner(
+    path: str,
+    ends: tuple[str, str],
+    bridges: Mapping[str, str],
+    mtus: Mapping[str, int],
+    taken: set[str],
+    out: Lowered,
+) -> None:
+    from virtlab.testbed.lower import Place
+
+    names = [interface(end, taken) for end in ends]
+    switches = [end.rpartition(".")[0] for end in ends]
+    mtu = mtus[f"switch:{switches[0]}"]
+    first = End(FABRIC, names[0], mtu_bytes=mtu, master=bridges[switches[0]])
+    out.add(path, VethAdd((first, End(FABRIC, names[1], mtu_bytes=mtu))))
+    out.add(path, LinkSet(FABRIC, names[1], master=bridges[switches[1]]))
+    for end, name in zip(ends, names, strict=True):
+        out.add(path, LinkSet(FABRIC, name, up=True))
+        out.ports[end] = Place(FABRIC, name)
+
+
+def _disciplines(plan: Plan, name: str, by: str, out: Lowered) -> None:
+    link = plan.world.links[name]
+    for end, far, queue in ((*link.ends, link.queue.ab), (*reversed(link.ends), link.queue.ba)):
+        if end in out.uplinks:
+            place = out.uplinks[end]
+            namespace, port = place.namespace, place.link
+        elif far in out.uplinks:
+            namespace, port = FABRIC, out.fabric_ports[far]
+        else:
+            place = out.ports[end]
+            namespace, port = place.namespace, place.link
+        switch = plan.world.switches.get(end.rpartition(".")[0])
+        delay_ns = link.propagation_ns + (switch.processing_ns if switch is not None else 0)
+        out.add(f"links.{name}", *_at_port(namespace, port, by, link.rate_bit_per_s, delay_ns, queue))
+
+
+def _at_port(namespace: str, port: str, by: str, rate: int, delay_ns: int, queue: Queue) -> list[Operation]:
+    packets = queue.limit_packets if queue.limit_packets is not None else 1000
+    if by == "netem":
+        return [QdiscAdd(namespace, port, Netem(rate, delay_ns, packets), handle="1:")]
+    burst = SHAPING_BURST_FRAMES * (1500 + FRAME_OCTETS_BEYOND_IP)
+    inner: Pfifo | Bfifo = Bfifo(queue.limit_bytes) if queue.limit_bytes is not None else Pfifo(packets)
+    return [
+        QdiscAdd(namespace, port, Htb(default_class=1), handle="1:"),
+        ClassAdd(namespace, port, parent="1:", handle="1:1", rate_bit_per_s=rate, ceil_bit_per_s=rate, burst_bytes=burst),
+        QdiscAdd(namespace, port, inner, parent="1:1", handle="10:"),
+    ]

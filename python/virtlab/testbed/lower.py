@@ -1,0 +1,291 @@
+"""A Plan as Steps: the typed kernel operations that build it, in ordered batches, each with its reason.
+
+Hosts are namespaces that hold their virtual switch. A guest is a namespace with a veth into its host's bridge; a native
+guest is the host's own namespace and its vNIC the uplink. The other end of every uplink lies in the namespace `fabric`,
+where links and physical switches are: played by the soft switch, or built from bridges with netem or HTB at the ports.
+
+Pure: no kernel is asked here; what depends on the machine comes in as `Machine`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from virtlab.plan import Plan, Vnic
+from virtlab.testbed import fabric
+from virtlab.testbed.graph import Wiring, vnic_box
+from virtlab.testbed.names import FABRIC, guest_namespace, host_namespace, interface
+from virtlab.testbed.neighbours import neighbours
+from virtlab.testbed.operations import (
+    AddressAdd,
+    BridgeAdd,
+    ClassAdd,
+    End,
+    ForwardingAdd,
+    Htb,
+    LinkSet,
+    NamespaceAdd,
+    NeighbourAdd,
+    OffloadSet,
+    Operation,
+    QdiscAdd,
+    RouteAdd,
+    Step,
+    SysctlSet,
+    VethAdd,
+)
+
+OFFLOADS_OFF = {"tx": False, "sg": False, "tso": False, "gso": False}
+ETHERNET_OCTETS = 38  # preamble, header, FCS and gap around an IP packet
+BURST_FRAMES = 10
+QUIET_IPV6 = {"accept_ra": "0", "autoconf": "0", "router_solicitations": "0", "accept_dad": "0", "addr_gen_mode": "1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What lowering has to know of a machine: `link` is the realisation chosen for `realise: auto`."""
+
+    link: str = "soft_switch"
+    has_ipv6: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a vNIC stands in the built world."""
+
+    namespace: str
+    link: str
+
+
+@dataclass(slots=True)
+class Lowered:
+    """Steps, and where the Plan's objects are found once they are applied."""
+
+    steps: list[Step] = field(default_factory=list)
+    guests: dict[str, str] = field(default_factory=dict)  # guest -> namespace
+    vnics: dict[tuple[str, str], Place] = field(default_factory=dict)
+    uplinks: dict[str, Place] = field(default_factory=dict)  # port -> interface on the host's side
+    fabric_ports: dict[str, str] = field(default_factory=dict)  # port -> interface in `fabric`
+    bridges: dict[str, Place] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)  # link -> realisation
+    soft_switch: dict[str, Any] | None = None  # the configure request
+    ports: dict[str, Place] = field(default_factory=dict)  # ports of links that are interfaces: kernel realisations
+
+    def add(self, because: str, *operations: Operation) -> None:
+        """Adds operations with one reason."""
+        self.steps.extend(Step(op, because) for op in operations)
+
+
+def lower(plan: Plan, machine: Machine = Machine()) -> Lowered:  # noqa: B008 - frozen
+    """The Plan's Steps. The Plan was checked before: dangling names are a programming error here."""
+    wiring = Wiring(plan)
+    out = Lowered()
+    realised = fabric.realisations(plan, machine.link)
+    out.links = realised
+    mtus = _segment_mtus(plan, wiring)
+    _namespaces(plan, machine, out)
+    taken: dict[str, set[str]] = {}
+    _bridges(plan, mtus, taken, out)
+    _guest_ports(plan, taken, out)
+    _uplinks(plan, wiring, mtus, taken, out)
+    if realised:
+        kernel = {name for name, by in realised.items() if by in {"netem", "shaping"}}
+        if kernel:
+            fabric.build(plan, realised, mtus, out)
+        else:
+            out.soft_switch = fabric.soft_switch_request(plan, wiring, out.fabric_ports)
+        for port in sorted(out.fabric_ports.values()):
+            out.add(f"links.{_link_of(plan, port, out)}", LinkSet(FABRIC, port, up=True))
+    _guests(plan, machine, out)
+    if plan.world.arp == "static":
+        _forwarding(plan, wiring, out)
+    return out
+
+
+def _link_of(plan: Plan, port: str, out: Lowered) -> str:
+    end = next(end for end, name in out.fabric_ports.items() if name == port)
+    return next(name for name, link in plan.world.links.items() if end in link.ends)
+
+
+def _segment_mtus(plan: Plan, wiring: Wiring) -> dict[str, int]:
+    """Largest vNIC MTU that each switching box has to carry; 1500 where no vNIC is near."""
+    largest: dict[str, int] = {}
+    for guest, entry in plan.world.guests.items():
+        for name, vnic in entry.vnics.items():
+            for box in wiring.ports_towards(vnic_box(guest, name)):
+                largest[box] = max(largest.get(box, 0), vnic.mtu_bytes)
+    return {box: largest.get(box, 1500) for box in wiring.edges}
+
+
+def _has_ipv6(plan: Plan, guests: list[str]) -> bool:
+    return any(":" in text for name in guests for vnic in plan.world.guests[name].vnics.values() for text in vnic.ip)
+
+
+def _ipv6(namespace: str, wanted: bool, plan: Plan, machine: Machine) -> Iterator[Operation]:
+    """What a namespace does with IPv6, said before it has interfaces, so that every one of them inherits it."""
+    if not machine.has_ipv6 or plan.world.ipv6_noise:
+        return
+    if wanted:
+        for key, value in QUIET_IPV6.items():
+            yield SysctlSet(namespace, f"net/ipv6/conf/default/{key}", value)
+    else:
+        yield SysctlSet(namespace, "net/ipv6/conf/default/disable_ipv6", "1")
+
+
+def _namespaces(plan: Plan, machine: Machine, out: Lowered) -> None:
+    natives: dict[str, list[str]] = {}
+    for name, guest in plan.world.guests.items():
+        if guest.platform == "native":
+            natives.setdefault(guest.host, []).append(name)
+            out.guests[name] = host_namespace(guest.host)
+    for host in plan.world.hosts:
+        namespace = host_namespace(host)
+        wanted = _has_ipv6(plan, natives.get(host, []))
+        out.add(f"hosts.{host}", NamespaceAdd(namespace), *_ipv6(namespace, wanted, plan, machine))
+    for name, guest in plan.world.guests.items():
+        if guest.platform != "native":
+            namespace = guest_namespace(name)
+            out.guests[name] = namespace
+            wanted = _has_ipv6(plan, [name])
+            out.add(f"guests.{name}", NamespaceAdd(namespace), *_ipv6(namespace, wanted, plan, machine))
+    if plan.world.links:
+        first = f"links.{next(iter(plan.world.links))}"
+        out.add(first, NamespaceAdd(FABRIC), *_ipv6(FABRIC, False, plan, machine))
+
+
+def _bridges(plan: Plan, mtus: Mapping[str, int], taken: dict[str, set[str]], out: Lowered) -> None:
+    for name, vswitch in plan.world.vswitches.items():
+        namespace = host_namespace(vswitch.host)
+        names = taken.setdefault(namespace, set())
+        link = interface(name.removeprefix(f"{vswitch.host}."), names)
+        out.bridges[name] = Place(namespace, link)
+        out.add(f"vswitches.{name}", BridgeAdd(namespace, link, mtu_bytes=mtus[f"vswitch:{name}"]))
+
+
+def _guest_ports(plan: Plan, taken: dict[str, set[str]], out: Lowered) -> None:
+    """A veth per vNIC, born as a port of its bridge: by host, so that one socket takes many in one call."""
+    by_host: dict[str, list[tuple[str, str, Vnic]]] = {}
+    for guest, entry in plan.world.guests.items():
+        for name, vnic in entry.vnics.items():
+            if vnic.vswitch is not None:
+                by_host.setdefault(entry.host, []).append((guest, name, vnic))
+    for host, vnics in by_host.items():
+        namespace = host_namespace(host)
+        ups: list[tuple[str, Operation]] = []
+        for guest, name, vnic in vnics:
+            bridge = out.bridges[str(vnic.vswitch)]
+            inside = out.guests[guest]
+            link = interface(name, taken.setdefault(inside, set()))
+            port = interface(f"{guest}.{name}", taken.setdefault(namespace, set()))
+            path = f"guests.{guest}.vnics.{name}"
+            near = End(namespace, port, mtu_bytes=vnic.mtu_bytes, master=bridge.link)
+            out.add(path, VethAdd((near, End(inside, link, mac=vnic.mac, mtu_bytes=vnic.mtu_bytes))))
+            out.vnics[guest, name] = Place(inside, link)
+            out.ports[f"{guest}/{name}"] = Place(namespace, port)
+            ups.append((path, LinkSet(namespace, port, up=True)))
+        for path, up in ups:
+            out.add(path, up)
+
+
+def _uplinks(
+    plan: Plan, wiring: Wiring, mtus: Mapping[str, int], taken: dict[str, set[str]], out: Lowered
+) -> None:
+    """A veth per physical port of a host: this side in the host, that side in the fabric."""
+    natives = {
+        vnic.uplink: (guest, name, vnic)
+        for guest, entry in plan.world.guests.items()
+        for name, vnic in entry.vnics.items()
+        if vnic.uplink is not None
+    }
+    ends = [(end, name) for name, link in plan.world.links.items() for end in link.ends]
+    number = 0
+    for end, link_name in ends:
+        box = wiring.owner.get(end)
+        if box is None:
+            continue  # a port of a physical switch
+        far = interface(f"p{number}", taken.setdefault(FABRIC, set()))
+        number += 1
+        out.fabric_ports[end] = far
+        if box.startswith("vswitch:"):
+            bridge = out.bridges[box.removeprefix("vswitch:")]
+            namespace, mtu = bridge.namespace, mtus[box]
+            link = interface(end.rpartition(".")[2], taken.setdefault(namespace, set()))
+            near = End(namespace, link, mtu_bytes=mtu, master=bridge.link)
+            path = f"links.{link_name}"
+        else:
+            guest, name, vnic = natives[end]
+            namespace, mtu = out.guests[guest], vnic.mtu_bytes
+            link = interface(name, taken.setdefault(namespace, set()))
+            near = End(namespace, link, mac=vnic.mac, mtu_bytes=mtu)
+            path = f"guests.{guest}.vnics.{name}"
+            out.vnics[guest, name] = Place(namespace, link)
+        out.uplinks[end] = Place(namespace, link)
+        out.add(path, VethAdd((near, End(FABRIC, far, mtu_bytes=mtu))))
+    for end, place in out.uplinks.items():
+        if wiring.owner[end].startswith("vswitch:"):
+            out.add(f"vswitches.{wiring.owner[end].removeprefix('vswitch:')}", LinkSet(place.namespace, place.link, up=True))
+    for name, place in out.bridges.items():
+        out.add(f"vswitches.{name}", LinkSet(place.namespace, place.link, up=True))
+
+
+def _guests(plan: Plan, machine: Machine, out: Lowered) -> None:
+    known = neighbours(plan) if plan.world.arp == "static" else {}
+    for guest, entry in plan.world.guests.items():
+        namespace = out.guests[guest]
+        if entry.forwards:
+            out.add(f"guests.{guest}", *_forwards(namespace, _has_ipv6(plan, [guest]), machine))
+        out.add(f"guests.{guest}", LinkSet(namespace, "lo", up=True))
+        for name, vnic in entry.vnics.items():
+            place = out.vnics[guest, name]
+            path = f"guests.{guest}.vnics.{name}"
+            if vnic.offloads == "off":
+                out.add(path, OffloadSet(namespace, place.link, OFFLOADS_OFF))
+            out.add(path, LinkSet(namespace, place.link, up=True))
+            out.add(path, *(AddressAdd(namespace, place.link, address) for address in vnic.ip))
+            out.add(path, *pushback(namespace, place.link, vnic))
+            for address, mac in known.get((guest, name), {}).items():
+                out.add(path, NeighbourAdd(namespace, place.link, address, mac))
+        for route in plan.world.routes.get(guest, ()):
+            link = out.vnics[guest, route.vnic].link
+            out.add(f"routes.{guest}", RouteAdd(namespace, link, route.to, route.via))
+
+
+def _forwards(namespace: str, ipv6: bool, machine: Machine) -> Iterator[Operation]:
+    yield SysctlSet(namespace, "net/ipv4/ip_forward", "1")
+    for scope in ("all", "default"):
+        # A router between two of its own networks would otherwise tell senders of better ways, and distrust sources.
+        yield SysctlSet(namespace, f"net/ipv4/conf/{scope}/send_redirects", "0")
+        yield SysctlSet(namespace, f"net/ipv4/conf/{scope}/rp_filter", "0")
+    if machine.has_ipv6 and ipv6:
+        yield SysctlSet(namespace, "net/ipv6/conf/all/forwarding", "1")
+
+
+def pushback(namespace: str, link: str, vnic: Vnic) -> Iterator[Operation]:
+    """HTB at the link's rate on the vNIC itself: it holds its sender back, as a real port's full ring would.
+
+    24 octets (FCS, preamble, gap) are added to what the kernel counts, and a frame counts for at least 84: the octet
+    times of Ethernet. The burst is ten frames.
+    """
+    rate = vnic.pushback_bit_per_s
+    if rate is None:
+        return
+    burst = BURST_FRAMES * (vnic.mtu_bytes + ETHERNET_OCTETS)
+    yield QdiscAdd(namespace, link, Htb(default_class=1), handle="1:")
+    yield ClassAdd(namespace, link, parent="1:", handle="1:1", rate_bit_per_s=rate, ceil_bit_per_s=rate, burst_bytes=burst)
+
+
+def _forwarding(plan: Plan, wiring: Wiring, out: Lowered) -> None:
+    """Every bridge knows from the start behind which of its ports each vNIC is."""
+    entries: dict[str, list[Step]] = {name: [] for name in plan.world.vswitches}
+    for guest, entry in plan.world.guests.items():
+        for name, vnic in entry.vnics.items():
+            for box, port in wiring.ports_towards(vnic_box(guest, name)).items():
+                if not box.startswith("vswitch:"):
+                    continue
+                place = out.ports.get(port) or out.uplinks[port]
+                step = Step(ForwardingAdd(place.namespace, place.link, vnic.mac), f"guests.{guest}.vnics.{name}")
+                entries[box.removeprefix("vswitch:")].append(step)
+    for steps in entries.values():
+        out.steps.extend(steps)

@@ -1,0 +1,268 @@
+"""Typed kernel operations, and Steps: an operation with the object of the Plan that it is for.
+
+No shell text, no undo: a batch that fails is undone by the leader, and the world dies with its leader. The JSON form is
+the agent's `apply` (crates/virtlab-agent/src/leader/operation.rs).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """The root; `op` is the word of the agent protocol."""
+
+    op: ClassVar[str] = ""
+
+    def json(self) -> dict[str, Any]:
+        """As the agent takes it; what is None is left out."""
+        return {"op": self.op, **_fields(self)}
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for entry in fields(value):
+        held = getattr(value, entry.name)
+        if held is None:
+            continue
+        if is_dataclass(held):
+            held = {"kind": held.kind, **_fields(held)} if isinstance(held, Discipline) else _fields(held)
+        elif isinstance(held, tuple):
+            held = [_fields(each) if is_dataclass(each) else each for each in held]
+        elif isinstance(held, dict):
+            held = dict(held)
+        out[entry.name] = held
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceAdd(Operation):
+    """A new network namespace."""
+
+    op: ClassVar[str] = "namespace"
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """One end of a veth pair."""
+
+    namespace: str
+    name: str
+    mac: str | None = None
+    mtu_bytes: int | None = None
+    master: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VethAdd(Operation):
+    """Two virtual Ethernet ports and the cable between them; only the first can be born as a bridge port."""
+
+    op: ClassVar[str] = "veth"
+    ends: tuple[End, End]
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeAdd(Operation):
+    """A Linux bridge without spanning tree."""
+
+    op: ClassVar[str] = "bridge"
+    namespace: str
+    name: str
+    mtu_bytes: int | None = None
+    multicast_snooping: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSet(Operation):
+    """Changes an interface."""
+
+    op: ClassVar[str] = "link"
+    namespace: str
+    link: str
+    up: bool | None = None
+    mtu_bytes: int | None = None
+    mac: str | None = None
+    master: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AddressAdd(Operation):
+    """An interface address."""
+
+    op: ClassVar[str] = "address"
+    namespace: str
+    link: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class RouteAdd(Operation):
+    """A static route."""
+
+    op: ClassVar[str] = "route"
+    namespace: str
+    link: str
+    to: str
+    via: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NeighbourAdd(Operation):
+    """A permanent neighbour entry."""
+
+    op: ClassVar[str] = "neighbour"
+    namespace: str
+    link: str
+    address: str
+    mac: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardingAdd(Operation):
+    """A static forwarding entry of the bridge that the interface is a port of."""
+
+    op: ClassVar[str] = "forwarding"
+    namespace: str
+    link: str
+    mac: str
+
+
+@dataclass(frozen=True, slots=True)
+class Discipline:
+    """A queue discipline's own options; `kind` is the kernel's name."""
+
+    kind: ClassVar[str] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Htb(Discipline):
+    """Hierarchical token bucket."""
+
+    kind: ClassVar[str] = "htb"
+    default_class: int
+    direct_limit_packets: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Pfifo(Discipline):
+    """First in, first out, limited in packets."""
+
+    kind: ClassVar[str] = "pfifo"
+    limit_packets: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bfifo(Discipline):
+    """First in, first out, limited in bytes."""
+
+    kind: ClassVar[str] = "bfifo"
+    limit_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tbf(Discipline):
+    """Token bucket."""
+
+    kind: ClassVar[str] = "tbf"
+    rate_bit_per_s: int
+    burst_bytes: int
+    limit_bytes: int
+    overhead_bytes: int = 24
+    minimum_bytes: int = 84
+
+
+@dataclass(frozen=True, slots=True)
+class Netem(Discipline):
+    """A link: each frame holds the port for its time at the rate, and arrives `delay_ns` later."""
+
+    kind: ClassVar[str] = "netem"
+    rate_bit_per_s: int
+    delay_ns: int
+    limit_packets: int
+    overhead_bytes: int = 24
+
+
+@dataclass(frozen=True, slots=True)
+class QdiscAdd(Operation):
+    """A queue discipline at an interface."""
+
+    op: ClassVar[str] = "qdisc"
+    namespace: str
+    link: str
+    discipline: Discipline
+    parent: str = "root"
+    handle: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClassAdd(Operation):
+    """A class of HTB. `overhead_bytes`: octets per frame beyond what the kernel counts; `minimum_bytes`: least octets."""
+
+    op: ClassVar[str] = "class"
+    namespace: str
+    link: str
+    parent: str
+    handle: str
+    rate_bit_per_s: int
+    ceil_bit_per_s: int
+    burst_bytes: int
+    overhead_bytes: int = 24
+    minimum_bytes: int = 84
+
+
+@dataclass(frozen=True, slots=True)
+class SysctlSet(Operation):
+    """A value under /proc/sys of the namespace."""
+
+    op: ClassVar[str] = "sysctl"
+    namespace: str
+    path: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class OffloadSet(Operation):
+    """Offloads of an interface: rx, tx, sg, tso, gso, gro."""
+
+    op: ClassVar[str] = "offload"
+    namespace: str
+    link: str
+    features: dict[str, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation and the object of the Plan that asks for it."""
+
+    op: Operation
+    because: str
+
+    def __str__(self) -> str:
+        """As `virtlab plan --point` prints it."""
+        values = self.op.json()
+        kind = values.pop("op")
+        return f"{kind:<11} {_line(values)}   <- {self.because}"
+
+
+def _line(values: Any) -> str:
+    if isinstance(values, dict):
+        return " ".join(f"{_short(key)}={_value(value)}" for key, value in values.items())
+    return str(values)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + _line(value) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_value(each) for each in value) + "]"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
+
+
+def _short(key: str) -> str:
+    return re.sub(r"_bytes$", "", key)

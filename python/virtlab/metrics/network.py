@@ -25,15 +25,15 @@ NETWORK = by_key(
     ),
     Metric(
         "owd", "ns", "lower",
-        "One-way delay, sender's stamp to receiver's kernel stamp; statistic `bound` is the clock's "
-        "error bound, by which every other statistic may be shifted.", "RFC 7679", (*DISTRIBUTION, "bound"),
-        _STREAMS, "one-way delay",
+        "One-way delay as the application sees it: sender's stamp to the return of the receive call. "
+        "Statistic `bound` is the clock's error bound, by which every other statistic may be shifted.",
+        "RFC 7679 with user stamps", (*DISTRIBUTION, "bound"), _STREAMS, "one-way delay",
     ),
     Metric(
-        "application_owd", "ns", "lower",
-        "One-way delay up to the receiver's user space: sender's stamp to the return of the receive "
-        "call.", "RFC 7679 with user stamps", (*DISTRIBUTION, "bound"), _STREAMS,
-        "application one-way delay",
+        "path_owd", "ns", "lower",
+        "One-way delay up to the kernel's receive stamp: what the network did, without the receiver's wake-up. "
+        "Statistic `bound` as for `owd`.",
+        "RFC 7679; Linux SO_TIMESTAMPING", (*DISTRIBUTION, "bound"), _STREAMS, "path one-way delay",
     ),
     Metric(
         "ipdv", "ns", "lower",
@@ -69,7 +69,7 @@ NETWORK = by_key(
         ("ratio", "count"), ("rtt", *_STREAMS),
     ),
     Metric(
-        "reordered", "ratio", "lower",
+        "reordering", "ratio", "lower",
         "Packets that arrive after one with a larger sequence number of their flow, per distinct packet "
         "received.", "RFC 4737, Type-P-Reordered", ("ratio", "count"), ("rtt", *_STREAMS),
     ),
@@ -78,11 +78,11 @@ NETWORK = by_key(
         "first to last byte of a burst", DISTRIBUTION, ("burst_load",), "burst response time",
     ),
     Metric(
-        "response_time", "ns", "lower", "Time from a TCP request to the whole response.",
-        "netperf TCP_RR, per transaction", DISTRIBUTION, ("tcp_rr",), "response time",
+        "transaction_time", "ns", "lower", "Time from a TCP request to the whole response.",
+        "netperf TCP_RR, per transaction", DISTRIBUTION, ("tcp_rr",), "transaction time",
     ),
     Metric(
-        "smoothed_rtt", "ns", "lower",
+        "srtt", "ns", "lower",
         "The sender's smoothed round-trip time from TCP_INFO, once per interval.",
         "RFC 6298; Linux TCP_INFO tcpi_rtt", ("mean", "median", "min", "max"), ("tcp_stream",),
         "smoothed RTT of TCP",

@@ -56,9 +56,9 @@ RATES = by_key(
         ("jain",), ("tcp_stream", *_STREAMS),
     ),
     Metric(
-        "transactions", "1/s", "higher",
+        "transaction_rate", "1/s", "higher",
         "Completed request-response pairs per second; its inverse is a mean response time.",
-        "netperf TCP_RR", ("rate",), ("tcp_rr",), "transactions per second",
+        "netperf TCP_RR", ("mean",), ("tcp_rr",), "transactions per second",
     ),
     Metric(
         "retransmits", "count", "lower", "Segments that TCP sent again.",

@@ -1,0 +1,76 @@
+"""What a workload's file is given: the run, the role, its window, its samples and its counters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from virtlab.analysis.values import Collector
+from virtlab.analysis.window import RoleWindow
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from virtlab.plan.model import Role
+    from virtlab.results.record import RunRecord
+
+SUMMED = frozenset({"send_errors", "socket_drops", "ring_drops", "stalls", "spool_overflow"})
+
+
+@dataclass(frozen=True, slots=True)
+class RoleContext:
+    """One role of one run."""
+
+    record: RunRecord
+    name: str
+    role: Role
+    window: RoleWindow
+    counters: Mapping[str, int]
+    out: Collector
+
+    def has(self, schema: str) -> bool:
+        """Whether samples of the schema were kept for the role."""
+        return self.record.has(self.name, schema)
+
+    def samples(self, schema: str, instant: str) -> dict[str, NDArray[Any]]:
+        """Columns of the role's samples whose `instant` lies in the window, in the order they were
+        measured."""
+        columns = self.record.samples(self.name, schema)
+        if self.window.whole or not columns[instant].size:
+            return columns
+        inside = (columns[instant] >= self.window.begin_ns) & (columns[instant] < self.window.end_ns)
+        return columns if bool(inside.all()) else {name: column[inside] for name, column in columns.items()}
+
+    def parameter(self, name: str) -> Any:
+        """A parameter of the role as planned; None when it has none."""
+        return self.role.parameters.get(name)
+
+
+def role_counters(record: RunRecord, role: str) -> dict[str, int]:
+    """Counters of a role over the run. Both ends may report one: health counters add up, of traffic the
+    larger counts
+    (of the sender's and the receiver's `sent_packets`, the sender's)."""
+    found: dict[str, dict[str, int]] = {}
+    for stream in record.streams():
+        if stream.schema != "counter/1":
+            continue
+        columns = record.samples(stream.stream, stream.schema)
+        for mark, entity, counter, value in zip(
+            columns["mark"], columns["entity"], columns["counter"], columns["value"], strict=True
+        ):
+            if entity == role or str(entity).startswith((f"{role}.", f"{role}/")):
+                of = found.setdefault(str(counter), {})
+                key = f"{stream.stream}|{entity}"
+                if mark in {"arm", "start"}:
+                    of[key] = of.get(key, 0) - int(value)
+                else:
+                    of[key] = (
+                        max(of.get(key, 0), int(value))
+                        if counter not in SUMMED
+                        else of.get(key, 0) + int(value)
+                    )
+    return {
+        counter: sum(of.values()) if counter in SUMMED else max(of.values(), default=0)
+        for counter, of in found.items()
+    }

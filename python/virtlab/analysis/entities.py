@@ -1,0 +1,66 @@
+"""Series and counters of hosts, guests, links and switches to values of a run.
+
+A series is summed up over the window; a counter by how much it rose from the window's first mark to its last.
+Only
+metrics of the registry become values; what a backend adds beyond it stays in the samples.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from virtlab.analysis.window import MEASURED
+from virtlab.metrics import METRICS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from virtlab.analysis.values import Collector
+    from virtlab.results.record import RunRecord
+
+COUNTERS = {
+    "softnet_drops": ("dropped", "softnet_drops", "softnet_dropped"),
+    "drops": ("drops", "rx_dropped", "tx_dropped", "dropped_packets"),
+}
+
+
+def values(record: RunRecord, out: Collector) -> None:
+    """Adds the values of every entity."""
+    low, high = record.windows.get(MEASURED, (-(2**62), 2**62))
+    for stream in record.streams():
+        if stream.schema == "series/1":
+            _series(record.samples(stream.stream, stream.schema), low, high, out)
+        elif stream.schema == "counter/1":
+            _counters(record.samples(stream.stream, stream.schema), set(record.plan.roles), out)
+
+
+def _series(rows: dict[str, NDArray[Any]], low: int, high: int, out: Collector) -> None:
+    import numpy as np
+
+    inside = (rows["t_ns"] >= low) & (rows["t_ns"] <= high)
+    names = np.array(
+        [f"{entity}\0{metric}" for entity, metric in zip(rows["entity"], rows["metric"], strict=True)],
+        dtype=object,
+    )
+    for name in dict.fromkeys(names[inside].tolist()):
+        entity, metric = name.split("\0")
+        if metric in METRICS and not METRICS[metric].workloads:
+            out.role = entity
+            out.distribution(metric, rows["value"][inside & (names == name)])
+
+
+def _counters(rows: dict[str, NDArray[Any]], roles: set[str], out: Collector) -> None:
+    first: dict[tuple[str, str], int] = {}
+    last: dict[tuple[str, str], int] = {}
+    for entity, counter, value in zip(rows["entity"], rows["counter"], rows["value"], strict=True):
+        if str(entity).split("/")[0] not in roles:
+            first.setdefault((str(entity), str(counter)), int(value))
+            last[str(entity), str(counter)] = int(value)
+    for metric, names in COUNTERS.items():
+        totals: dict[str, int] = {}
+        for (entity, counter), value in last.items():
+            if counter in names and not (metric == "drops" and entity.startswith("softnet")):
+                totals[entity] = totals.get(entity, 0) + value - first[entity, counter]
+        for entity, total in totals.items():
+            out.role = entity
+            out.add(metric, "total", total, 1)

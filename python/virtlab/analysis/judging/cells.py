@@ -1,0 +1,109 @@
+"""The values a claim speaks about: its expression per run, gathered by design point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from virtlab.analysis.claims.levels import matches, ordered
+from virtlab.analysis.table import Levels, RunTable, point_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from virtlab.analysis.claims.nouns import Claim, Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Values by design point (arrays, one value per run), the link realisations of each point, and all levels
+    by factor.
+
+    `missing` are reasons why runs have no value, with how many runs each.
+    """
+
+    of: Mapping[Levels, NDArray[Any]]
+    realisations: Mapping[Levels, str]
+    factors: Mapping[str, list[str]]
+    missing: Mapping[str, int]
+
+    def groups(self, *factors: str) -> dict[Levels, dict[tuple[str, ...], NDArray[Any]]]:
+        """Cells that differ in the given factors only: the rest of the point -> their levels -> values."""
+        found: dict[Levels, dict[tuple[str, ...], NDArray[Any]]] = {}
+        for point, values in self.of.items():
+            levels = dict(point)
+            if all(factor in levels for factor in factors):
+                rest = tuple(pair for pair in point if pair[0] not in factors)
+                found.setdefault(rest, {})[tuple(levels[factor] for factor in factors)] = values
+        return found
+
+    def levels(self, factor: str) -> list[str]:
+        """Levels of a factor among these cells, in order."""
+        present = {dict(point).get(factor) for point in self.of}
+        return [level for level in self.factors.get(factor, []) if level in present]
+
+    def varying(self) -> set[str]:
+        """Factors with more than one level among these cells: what a label has to name."""
+        return {factor for factor in self.factors if len({dict(point).get(factor) for point in self.of}) > 1}
+
+    def ends(self, factor: str) -> tuple[str, str] | None:
+        """Lowest and highest level of a factor of numbers; None when there are not two."""
+        levels = ordered(self.levels(factor))
+        return (levels[0], levels[-1]) if levels is not None and len(levels) > 1 else None
+
+
+def evaluate(expression: Expression, table: RunTable) -> tuple[dict[str, float], dict[str, int]]:
+    """Run -> value of the expression; and reasons of runs without one -> how many."""
+    rows = {path: table.of(path) for path in expression.paths()}
+    found: dict[str, float] = {}
+    missing: dict[str, int] = {}
+    for run in table.runs:
+        total = 0.0
+        for term in expression.terms:
+            value, reason = _value(rows[term.path].get(run))
+            if value is not None and term.over_path is not None:
+                below, reason = _value(rows[term.over_path].get(run))
+                value = value / below if below else None
+                reason = reason or f"{term.over_path} is zero"
+            if value is not None and term.over_value is not None:
+                value /= term.over_value
+            if value is None:
+                missing[reason] = missing.get(reason, 0) + 1
+                break
+            total += term.sign * value
+        else:
+            found[run] = total
+    return found, missing
+
+
+def _value(row: Any) -> tuple[float | None, str]:
+    if row is None:
+        return None, "not measured in the run"
+    return row.value, row.reason
+
+
+def gather(claim: Claim, table: RunTable) -> Cells:
+    """The cells of a claim's design points. The table must not mix link realisations at a point."""
+    import numpy as np
+
+    found, missing = evaluate(claim.expression, table)
+    lists: dict[Levels, list[float]] = {}
+    realisations: dict[Levels, str] = {}
+    for run, value in found.items():
+        row = table.runs[run]
+        if all(matches(condition, row.levels) for condition in claim.where):
+            point = point_of(row.levels)
+            lists.setdefault(point, []).append(value)
+            realisations[point] = row.realisation
+    cells = {point: np.array(values, dtype=np.float64) for point, values in lists.items()}
+    return Cells(cells, realisations, table.factors, missing)
+
+
+def describe(levels: Levels | Iterable[tuple[str, str]], varying: set[str]) -> str:
+    """A design point in words, naming only what varies.
+
+    >>> describe((("load", "30 kB"), ("switches", "2")), {"load"})
+    'load 30 kB'
+    """
+    return ", ".join(f"{factor} {level}" for factor, level in levels if factor in varying)

@@ -1,0 +1,134 @@
+"""Claims and run-level values to verdicts.
+
+All tests of a claim are corrected with Holm, for holding and for being refuted apart. A claim holds when each
+test that
+decides holds and none is refuted; it is refuted when one is; else it is undecided, and the test that needs
+most runs says
+about how many. Where a campaign stopped sequentially, its correction for looking is used here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from virtlab.analysis.judging.cells import gather
+from virtlab.analysis.judging.relations import Case, tests_of
+from virtlab.analysis.judging.tests import Test
+from virtlab.analysis.judging.text import sentence
+from virtlab.analysis.judging.verdict import Comparison, Ruling, Verdict
+from virtlab.analysis.published import PublishedValue, published_values
+from virtlab.errors import VirtlabError
+from virtlab.stats.holm import holm
+from virtlab.stats.stopping import look_level
+
+if TYPE_CHECKING:
+    from virtlab.analysis.claims import Claim
+    from virtlab.analysis.table import RunTable
+
+
+def judge(
+    claims: Iterable[Claim], table: RunTable, level: float = 0.95, *, published: Path | None = None
+) -> list[Verdict]:
+    """One verdict per claim, in order. `published` is the folder of published tables that claims refer to."""
+    return [judge_one(claim, table, level, published=published) for claim in claims]
+
+
+def judge_one(
+    claim: Claim, table: RunTable, level: float = 0.95, *, published: Path | None = None
+) -> Verdict:
+    """The verdict on one claim."""
+    beside: tuple[PublishedValue, ...] = ()
+    notes: list[str] = []
+    if claim.published is not None:
+        try:
+            beside = tuple(published_values(claim.published, published))
+        except VirtlabError as error:
+            notes.append(str(error))
+    effective = look_level(table.planned_looks, level) if table.planned_looks else level
+    parts = [table]
+    mixed = table.mixed_points()
+    if mixed:
+        parts = [table.only(realisation=name) for name in table.realisations]
+        notes.append(
+            f"{len(mixed)} design points were measured over several link realisations; each is judged by itself"
+        )
+    tests: list[Test] = []
+    missing: dict[str, int] = {}
+    trouble: list[str] = []
+    for part in parts:
+        cells = gather(claim, part)
+        for reason, count in cells.missing.items():
+            missing[reason] = missing.get(reason, 0) + count
+        if not cells.of:
+            continue
+        try:
+            found = tests_of(Case(claim, cells, effective, beside))
+        except ValueError as error:
+            trouble.append(str(error))
+            continue
+        if mixed:
+            found = [
+                replace(test, label=f"{test.label} ({part.realisations[0]} links)".strip()) for test in found
+            ]
+        tests += found
+    if missing:
+        notes += [f"{count} runs have no value: {reason}" for reason, count in missing.items()]
+    comparisons = _correct(tests, 1.0 - effective)
+    ruling, deciding = _rule(comparisons)
+    notes += sorted({comparison.note for comparison in comparisons if comparison.note})
+    more = deciding.more_runs if ruling == "undecided" and deciding is not None else None
+    text = sentence(claim, ruling, comparisons, deciding, beside, trouble or [_nothing(missing)])
+    return Verdict(claim, ruling, text, tuple(comparisons), deciding, more, beside, tuple(notes))
+
+
+def _nothing(missing: dict[str, int]) -> str:
+    reasons = ", ".join(missing)
+    return f"no run has values to compare ({reasons})" if reasons else "no run has values to compare"
+
+
+def _correct(tests: list[Test], alpha: float) -> list[Comparison]:
+    p_holds = holm([test.p_holds for test in tests])
+    p_refuted = holm([test.p_refuted for test in tests])
+    found = []
+    for test, holding, refuting in zip(tests, p_holds, p_refuted, strict=True):
+        ruling: Ruling = "undecided"
+        finding, p = "undecided", min(holding, refuting)
+        if holding <= alpha:
+            ruling, finding, p = "holds", test.words[0], holding
+        elif refuting <= alpha:
+            ruling, finding, p = "refuted", test.words[1], refuting
+        more = None
+        if ruling == "undecided":
+            share = alpha * test.one_sided_share / len(tests)
+            more = (
+                2 - min(test.runs)
+                if test.deciding.se is None
+                else test.deciding.runs_to_decide(test.distance, alpha=share)
+            )
+        found.append(
+            Comparison(
+                test.label, test.estimate, test.required, ruling, finding, p, test.runs, test.effect, test.effect_name,
+                more, test.decides, test.note,
+            )
+        )  # fmt: skip
+    return found
+
+
+def _rule(comparisons: list[Comparison]) -> tuple[Ruling, Comparison | None]:
+    """The ruling, and the comparison that decided it."""
+    refuted = [comparison for comparison in comparisons if comparison.ruling == "refuted"]
+    if refuted:
+        return "refuted", min(refuted, key=lambda comparison: comparison.p)
+    deciding = [comparison for comparison in comparisons if comparison.decides]
+    open_ = [comparison for comparison in deciding if comparison.ruling == "undecided"]
+    if open_:
+        hopeless = [comparison for comparison in open_ if comparison.more_runs is None]
+        return "undecided", (hopeless or sorted(open_, key=lambda comparison: -(comparison.more_runs or 0)))[
+            0
+        ]
+    if deciding:
+        return "holds", max(deciding, key=lambda comparison: comparison.p)
+    return "undecided", None

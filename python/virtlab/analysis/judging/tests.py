@@ -1,0 +1,145 @@
+"""The two kinds of test that every claim comes down to, both on weighted sums of cell means.
+
+*Sided*: the sum lies on one side of a limit. Two-sided p (twice the smaller tail), read with its sign: below
+alpha on the
+claimed side it holds, on the other side it is refuted. *Inside*: the sum lies between two limits: two
+one-sided tests
+for holding, and a two-sided p for lying clearly outside.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from virtlab.stats.comparison import ONE_RUN, cliffs_delta, hedges_g
+from virtlab.stats.contrasts import Contrast, contrast
+from virtlab.stats.estimate import Estimate
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A test before correction. `distance` from the nearest limit, in the unit of `deciding`, says how many
+    more runs."""
+
+    label: str
+    estimate: Estimate
+    required: tuple[float | None, float | None]
+    p_holds: float
+    p_refuted: float
+    runs: tuple[int, ...]
+    words: tuple[str, str]  # finding when it holds, when it is refuted
+    deciding: Contrast
+    distance: float
+    one_sided_share: float  # of alpha that a deciding one-sided test may use
+    effect: float | None = None
+    effect_name: str = ""
+    decides: bool = True
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a test is about: its label, and how its estimate is named."""
+
+    label: str
+    metric: str
+    unit: str
+    level: float
+    decides: bool = True
+    note: str = ""
+
+    def estimate(self, found: Contrast) -> Estimate:
+        """The weighted sum with its interval."""
+        low, high = found.interval(self.level)
+        why = "" if low is not None else ONE_RUN
+        return Estimate(
+            self.metric, self.unit, found.value, low, high, self.level, sum(found.runs), "Welch t", why
+        )
+
+
+def effect_of(cells: Sequence[NDArray[Any]]) -> tuple[float | None, str]:
+    """Hedges' g of two cells; Cliff's delta where no run varies; nothing for other numbers of cells."""
+    if len(cells) != 2:
+        return None, ""
+    size = hedges_g(cells[0], cells[1])
+    if size is not None and math.isfinite(size):
+        return size, "Hedges g"
+    return cliffs_delta(cells[0], cells[1]), "Cliff's delta"
+
+
+def sided(
+    subject: Subject,
+    cells: Sequence[NDArray[Any]],
+    weights: Sequence[float],
+    comparator: str,
+    limit: float,
+    shown: Estimate | None = None,
+    required: tuple[float | None, float | None] | None = None,
+) -> Test:
+    """The weighted sum is `<`, `<=`, `>` or `>=` the limit. `shown` and `required` replace what is
+    reported."""
+    found = contrast(cells, weights)
+    down = comparator[0] == "<"
+    towards, away = (
+        (found.p_below(limit), found.p_above(limit)) if down else (found.p_above(limit), found.p_below(limit))
+    )
+    if found.se == 0 and found.value == limit:
+        towards, away = (0.0, 1.0) if comparator.endswith("=") else (1.0, 0.0)
+    effect, name = effect_of(cells)
+    two = len(cells) > 1
+    return Test(
+        subject.label,
+        shown or subject.estimate(found),
+        required or ((None, limit) if down else (limit, None)),
+        min(1.0, 2 * towards),
+        min(1.0, 2 * away),
+        found.runs,
+        ("different", "different, the other way") if two else ("within", "beyond"),
+        found,
+        abs(found.value - limit),
+        0.5,
+        effect,
+        name,
+        subject.decides,
+        subject.note,
+    )
+
+
+def inside(
+    subject: Subject,
+    cells: Sequence[NDArray[Any]],
+    weights_above: Sequence[float],
+    weights_below: Sequence[float],
+    limits: tuple[float, float],
+    shown: Estimate,
+    required: tuple[float, float],
+) -> Test:
+    """The first sum is above limits[0] and the second below limits[1]."""
+    above, below = contrast(cells, weights_above), contrast(cells, weights_below)
+    p_holds = max(above.p_above(limits[0]), below.p_below(limits[1]))
+    p_refuted = min(1.0, 2 * min(above.p_below(limits[0]), below.p_above(limits[1])))
+    room_below, room_above = above.value - limits[0], limits[1] - below.value
+    deciding, room = (above, room_below) if room_below < room_above else (below, room_above)
+    effect, name = effect_of(cells)
+    return Test(
+        subject.label,
+        shown,
+        required,
+        p_holds,
+        p_refuted,
+        above.runs,
+        ("equivalent", "different") if len(cells) > 1 else ("within", "beyond"),
+        deciding,
+        abs(room),
+        1.0 if room > 0 else 0.5,
+        effect,
+        name,
+        subject.decides,
+        subject.note,
+    )

@@ -1,0 +1,89 @@
+"""A verdict in one sentence: the ruling, what was seen with its interval, what was required, published values
+beside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from virtlab.metrics import show_interval, show_number, show_quantity
+
+if TYPE_CHECKING:
+    from virtlab.analysis.claims import Claim
+    from virtlab.analysis.judging.verdict import Comparison, Ruling
+    from virtlab.analysis.published import PublishedValue
+
+
+def sentence(
+    claim: Claim,
+    ruling: Ruling,
+    comparisons: Sequence[Comparison],
+    deciding: Comparison | None,
+    published: Sequence[PublishedValue],
+    trouble: Sequence[str],
+) -> str:
+    """The one sentence of a verdict."""
+    if deciding is None:
+        return f"Undecided: {'; '.join(trouble)}.{_beside(published)}"
+    total = len(comparisons)
+    alike = sum(comparison.ruling == ruling for comparison in comparisons)
+    head = {"holds": "Holds", "refuted": "Refuted", "undecided": "Undecided"}[ruling]
+    if total > 1:
+        counted = [comparison for comparison in comparisons if comparison.decides]
+        if ruling == "holds":
+            head += f" in all {len(counted)} comparisons, the least clear" if len(counted) > 1 else ""
+        else:
+            head += (
+                f" in {alike} of {total} comparisons, the clearest"
+                if ruling == "refuted"
+                else f" in {alike} of {total}"
+            )
+    place = f" ({deciding.label})" if deciding.label else ""
+    body = f"{head}{place}: {seen(claim, deciding)}"
+    if ruling == "undecided":
+        body += f"; {more_runs(deciding.more_runs, deciding)}"
+    return f"{body}.{_beside(published)}"
+
+
+def seen(claim: Claim, comparison: Comparison) -> str:
+    """What a comparison saw and what was required of it."""
+    estimate = comparison.estimate
+    interval = (
+        f"{show_interval(estimate.low, estimate.high, estimate.unit)}, {estimate.level * 100:.4g} %"
+        if estimate.low is not None or estimate.high is not None
+        else f"interval not estimable: {estimate.why}"
+    )
+    effect = (
+        f", {comparison.effect_name} {show_number(comparison.effect, 3)}"
+        if comparison.effect is not None
+        else ""
+    )
+    runs = " + ".join(str(count) for count in comparison.runs)
+    what = (
+        f"{claim.expression} {show_quantity(estimate.point, estimate.unit)} ({interval}; {runs} runs{effect})"
+    )
+    return f"{what}, required {required(comparison)}"
+
+
+def required(comparison: Comparison) -> str:
+    """The range that a comparison's estimate has to lie in."""
+    low, high = comparison.required
+    unit = comparison.estimate.unit
+    if low is None and high is not None:
+        return "below zero" if high == 0 else f"at most {show_quantity(high, unit)}"
+    if high is None and low is not None:
+        return "above zero" if low == 0 else f"at least {show_quantity(low, unit)}"
+    return show_interval(low, high, unit)
+
+
+def more_runs(count: int | None, comparison: Comparison) -> str:
+    """How many more runs would decide, in words."""
+    if min(comparison.runs, default=0) < 2:
+        return "every design point needs at least 2 runs"
+    if count is None:
+        return "no sensible number of runs would decide: what was seen lies too close to the limit"
+    return f"about {count} more {'run' if count == 1 else 'runs'} per design point would decide"
+
+
+def _beside(published: Sequence[PublishedValue]) -> str:
+    return f" Published: {', '.join(str(value) for value in published)}." if published else ""

@@ -1,0 +1,122 @@
+"""Numbers from the literature, from tables that lie beside a study; they stand beside what was measured,
+never in it.
+
+A table is a CSV with columns `metric`, `unit`, `value`, `qualifier` and columns of conditions; an empty
+condition means
+that the source does not restrict it.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from virtlab.errors import ExperimentError
+from virtlab.metrics import did_you_mean
+from virtlab.metrics.quantity import SCALES
+
+if TYPE_CHECKING:
+    from virtlab.analysis.claims import PublishedReference
+
+_SPELLINGS = {
+    "KB": "kB",
+    "bytes": "B",
+    "KB/s": "kB/s",
+    "Mb/s": "Mbit/s",
+    "Gb/s": "Gbit/s",
+    "percent": "%",
+    "tps": "1/s",
+}
+_PLAIN = {"exact": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedValue:
+    """One published number as printed, with where it stands."""
+
+    study: str
+    location: str
+    metric: str
+    value: float
+    unit: str
+    qualifier: str
+    level: str | None = None
+    note: str = ""
+
+    def in_unit(self, unit: str) -> float:
+        """The value in a metric's unit. ValueError when the published unit is of another kind."""
+        name = _SPELLINGS.get(self.unit, self.unit)
+        if name not in SCALES.get(unit, {}):
+            raise ValueError(
+                f"the published {self.metric} is in {self.unit}, not in {unit}; name another metric"
+            )
+        return self.value * SCALES[unit][name]
+
+    def __str__(self) -> str:
+        qualifier = _PLAIN.get(self.qualifier, self.qualifier)
+        return f"{qualifier} {self.value:g} {self.unit} ({self.study}, {self.location})".strip()
+
+
+@functools.lru_cache(maxsize=32)
+def read_table(path: Path) -> tuple[dict[str, str], ...]:
+    """Rows of a published table, every cell as text. ExperimentError when the file is not there or is no such
+    table."""
+    try:
+        with path.open(encoding="utf-8", newline="") as lines:
+            rows = tuple(dict(row) for row in csv.DictReader(lines))
+    except OSError as error:
+        known = sorted(entry.name for entry in path.parent.glob("*.csv"))
+        cure = did_you_mean(path.name, known) if known else f"put the table into {path.parent}"
+        raise ExperimentError(str(path), f"no such published table ({error.strerror})", cure) from error
+    if not rows or not {"metric", "value", "unit"} <= set(rows[0]):
+        raise ExperimentError(str(path), "is no published table", "it needs columns metric, value and unit")
+    return rows
+
+
+def published_values(reference: PublishedReference, folder: Path | None) -> list[PublishedValue]:
+    """The rows that a claim names, in the order of the table.
+
+    ExperimentError when the table, metric, a column, or any such row is not there.
+    """
+    where = f"published.{reference.file}"
+    if folder is None:
+        raise ExperimentError(
+            where, "no folder of published tables is known", "keep the study's published/ beside it"
+        )
+    rows = read_table(folder / reference.file)
+    for column in (*reference.where, *([reference.level_column] if reference.level_column else [])):
+        if column not in rows[0]:
+            raise ExperimentError(where, f"'{column}' is no column", did_you_mean(column, rows[0]))
+    metrics = {row["metric"]: None for row in rows}
+    if reference.metric not in metrics:
+        raise ExperimentError(
+            where, f"'{reference.metric}' is no metric of it", did_you_mean(reference.metric, metrics)
+        )
+    found = [
+        row
+        for row in rows
+        if row["metric"] == reference.metric
+        and all(row[column] == cell for column, cell in reference.where.items())
+    ]
+    if not found:
+        raise ExperimentError(
+            where, f"no row of {reference.metric} fulfils 'where'", "correct the cells under 'where'"
+        )
+    return [_value(row, reference, where) for row in found]
+
+
+def _value(row: dict[str, str], reference: PublishedReference, where: str) -> PublishedValue:
+    try:
+        number = float(row["value"])
+    except ValueError:
+        raise ExperimentError(
+            where, f"the value '{row['value']}' is no number", "name rows with numbers"
+        ) from None
+    level = row[reference.level_column] if reference.level_column else None
+    return PublishedValue(
+        row.get("study", ""), row.get("location", ""), row["metric"], number, row["unit"], row.get("qualifier", ""),
+        level, row.get("note", ""),
+    )  # fmt: skip

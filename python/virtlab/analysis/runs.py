@@ -1,0 +1,29 @@
+"""One run's samples to its values: each role by its workload's file, then series and counters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from virtlab.analysis import entities
+from virtlab.analysis.context import RoleContext, role_counters
+from virtlab.analysis.values import Collector, RunValue
+from virtlab.analysis.window import role_window
+from virtlab.analysis.workloads import WORKLOADS
+
+if TYPE_CHECKING:
+    from virtlab.results.record import RunRecord
+
+
+def values_of_run(record: RunRecord) -> list[RunValue]:
+    """Every value of a run: what was measured, and what could not be with the reason."""
+    out = Collector(
+        record.name, record.point, dict(record.levels), record.repetition, record.link_realisation
+    )
+    for name, role in record.plan.roles.items():
+        if role.workload not in WORKLOADS:
+            continue  # a workload of a newer version or a plug-in: its samples stay in the dataset
+        out.role = name
+        context = RoleContext(record, name, role, role_window(record, name), role_counters(record, name), out)
+        WORKLOADS[role.workload](context)
+    entities.values(record, out)
+    return out.values

@@ -1,0 +1,132 @@
+"""Run-level values: one number per run, role, metric and statistic. The run is the unit of replication.
+
+A metric that could not be had is present as a value of None with its reason, never as zero. `Collector` is
+what the
+files under `workloads/` fill; it looks units and statistics up in the registry, so none can be invented
+there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from virtlab.metrics import METRICS, STATISTICS, MetricPath, unit_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class RunValue:
+    """A statistic of one metric of one role in one run, in the SI unit `unit`; `samples` is how many it rests
+    on.
+
+    `value` is None where there is none, and `reason` says why. `levels` is the design point as the file
+    writes it.
+    """
+
+    run: str
+    point: int
+    levels: Mapping[str, str]
+    repetition: int
+    realisation: str
+    role: str
+    metric: str
+    statistic: str
+    value: float | None
+    unit: str
+    samples: int = 0
+    reason: str = ""
+
+    @property
+    def path(self) -> MetricPath:
+        """`role.metric.statistic`."""
+        return MetricPath(self.role, self.metric, self.statistic)
+
+
+@dataclass(slots=True)
+class Collector:
+    """Takes values of one run; `role` (or entity) changes as the caller goes along."""
+
+    run: str
+    point: int
+    levels: Mapping[str, str]
+    repetition: int
+    realisation: str
+    role: str = ""
+    values: list[RunValue] = field(default_factory=list)
+
+    def add(self, metric: str, statistic: str, value: float | None, samples: int, reason: str = "") -> None:
+        """One value. An undefined number (no samples, a division by zero) is kept as None."""
+        unit = unit_of(METRICS[metric], STATISTICS[statistic])
+        assert statistic in METRICS[metric].statistics, f"{metric} does not declare {statistic}"
+        number = None if value is None or not math.isfinite(value) else float(value)
+        why = reason if number is None else ""
+        self.values.append(
+            RunValue(
+                self.run, self.point, self.levels, self.repetition, self.realisation, self.role, metric, statistic,
+                number, unit, samples, why or ("" if number is not None else "undefined"),
+            )
+        )  # fmt: skip
+
+    def absent(self, metric: str, reason: str) -> None:
+        """All statistics of the metric are missing, for one reason."""
+        for statistic in METRICS[metric].statistics:
+            self.add(metric, statistic, None, 0, reason)
+
+    def distribution(
+        self, metric: str, samples: NDArray[Any], *, shift: float = 0.0, skip: Iterable[str] = ()
+    ) -> None:
+        """Every statistic that the metric declares, of `samples - shift` (one dimension, in the metric's
+        unit).
+
+        Quantiles interpolate linearly (numpy's default); mdev is the population standard deviation as ping
+        prints it.
+        """
+        wanted = [key for key in METRICS[metric].statistics if key not in set(skip)]
+        for key, value in statistics_of(samples, wanted, shift).items():
+            least = STATISTICS[key].least_samples
+            reason = f"{samples.size} samples, {key} needs {least}" if samples.size else "no samples"
+            self.add(metric, key, value, int(samples.size), reason)
+
+
+def statistics_of(
+    samples: NDArray[Any], wanted: Iterable[str], shift: float = 0.0
+) -> dict[str, float | None]:
+    """Statistics of an array by key; None where it holds too few samples for one.
+
+    >>> import numpy as np
+    >>> statistics_of(np.array([1, 2, 3, 6]), ["mean", "median", "range", "mdev", "p99"])
+    {'mean': 3.0, 'median': 2.5, 'range': 5.0, 'mdev': 1.8708286933869707, 'p99': None}
+    """
+    import numpy as np
+
+    keys = list(wanted)
+    size = int(samples.size)
+    found: dict[str, float | None] = dict.fromkeys(keys)
+    usable = [key for key in keys if size >= STATISTICS[key].least_samples]
+    quantiles = [(key, q) for key in usable if (q := STATISTICS[key].quantile) is not None]
+    if quantiles:
+        values = np.quantile(samples, [q for _, q in quantiles])
+        found.update({key: float(value) - shift for (key, _), value in zip(quantiles, values, strict=True)})
+    if not {"min", "max", "range", "mean", "sd", "mdev"}.isdisjoint(usable):
+        low, high = float(samples.min()), float(samples.max())
+        # Deviations from a sample keep precision: instants and delays in ns are far from zero against their
+        # spread.
+        origin = float(samples[0])
+        deviations = samples.astype(np.float64)
+        deviations -= origin
+        mean = float(deviations.mean())
+        simple = {"min": low - shift, "max": high - shift, "range": high - low, "mean": mean + origin - shift}
+        found.update({key: simple[key] for key in usable if key in simple})
+        if not {"sd", "mdev"}.isdisjoint(usable):
+            deviations -= mean
+            square_sum = float(np.dot(deviations, deviations))
+            if "mdev" in usable:
+                found["mdev"] = math.sqrt(square_sum / size)
+            if "sd" in usable:
+                found["sd"] = math.sqrt(square_sum / (size - 1))
+    return found

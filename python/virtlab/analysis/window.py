@@ -1,0 +1,67 @@
+"""When a role's samples count.
+
+Metrics are of the window `measured` when the Plan names one. A role that is itself what the window spans (its
+first to
+last event) counts whole, so that no packet at the edge is cut by the time an event takes to be told. Where
+there is no
+such window, or the role was not active in it, its own time from started to finished counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from virtlab.results.record import RunRecord
+
+MEASURED = "measured"
+FOREVER = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class RoleWindow:
+    """`begin_ns` and `end_ns` on the run's clock; `whole` when every sample of the role counts."""
+
+    begin_ns: int
+    end_ns: int
+    name: str
+    whole: bool = True
+
+    @property
+    def length_ns(self) -> int | None:
+        """Its length; None when it is not known."""
+        return None if self.begin_ns <= -FOREVER or self.end_ns >= FOREVER else self.end_ns - self.begin_ns
+
+
+def role_window(record: RunRecord, role: str) -> RoleWindow:
+    """The window in which a role's samples count in a run."""
+    actions = [
+        action.id for action in record.plan.timeline if action.role == role and action.do in {"start", "run"}
+    ]
+    stops = [action.id for action in record.plan.timeline if action.role == role and action.do == "stop"]
+    begin = _mark(record, [f"{action}.started" for action in actions])
+    end = _mark(record, [f"{action}.{event}" for action in actions for event in ("finished", "done")])
+    end = (
+        end
+        if end is not None
+        else _mark(record, [f"{action}.{event}" for action in stops for event in ("started", "done")])
+    )
+    own = RoleWindow(begin if begin is not None else -FOREVER, end if end is not None else FOREVER, "own")
+    measured = record.windows.get(MEASURED)
+    if measured is None:
+        return own
+    asked = record.plan.windows.get(MEASURED)
+    if (
+        asked is not None
+        and asked.from_.rpartition(".")[0] in actions
+        and asked.to.rpartition(".")[0] in actions
+    ):
+        return RoleWindow(*measured, MEASURED)
+    low, high = max(measured[0], own.begin_ns), min(measured[1], own.end_ns)
+    return RoleWindow(low, high, MEASURED, whole=False) if low < high else own
+
+
+def _mark(record: RunRecord, names: list[str]) -> int | None:
+    """The instant of the first of these events that happened."""
+    return next((record.marks[name].t_ns for name in names if name in record.marks), None)

@@ -1,0 +1,120 @@
+"""`burst_load`: L bytes every T in S streams; did the load that was asked for really flow?
+
+Achieved load is bytes sent per time, stream by stream, from the first burst to the last (the first opens the
+interval).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from virtlab.analysis.rates import rate_per_s
+from virtlab.analysis.workloads import health
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from virtlab.analysis.context import RoleContext
+
+LATE_SHARE = 0.1  # of a period
+IDLE = "the role was asked for no load"
+
+
+def values(context: RoleContext) -> None:
+    """Offered and achieved load, bursts late, replies lost, response time of a burst."""
+    out = context.out
+    burst_bytes, period_ns = context.parameter("burst_bytes"), context.parameter("period_ns")
+    bursts = context.samples("burst/1", "intended_ns")
+    sides = 2 if context.parameter("origin") == "both" else 1
+    offered = 8e9 * burst_bytes * sides / period_ns if burst_bytes is not None and period_ns else None
+    if offered is not None:
+        out.add("offered_load", "mean", offered, 1)
+    else:
+        out.absent("offered_load", "the role names no load")
+    if not bursts["burst"].size:
+        reason = IDLE if burst_bytes == 0 else "no burst was sent in the window"
+        for metric in ("achieved_load", "achieved_burst", "achieved_share", "loss", "burst_time", "pacing_error",
+                       "late_bursts", "goodput"):  # fmt: skip
+            out.absent(metric, reason)
+        if burst_bytes == 0:
+            out.values = [
+                value for value in out.values if (value.role, value.metric) != (out.role, "achieved_load")
+            ]
+            out.add("achieved_load", "mean", 0.0, 1)
+        health.values(context)
+        return
+    _load(context, bursts, offered)
+    _punctuality(context, bursts, period_ns)
+    _replies(context, bursts)
+    health.values(context)
+
+
+def _load(context: RoleContext, bursts: dict[str, NDArray[Any]], offered: float | None) -> None:
+    import numpy as np
+
+    out, count = context.out, int(bursts["burst"].size)
+    achieved = 0.0
+    for stream in np.unique(bursts["stream"]):
+        mine = bursts["stream"] == stream
+        rate = rate_per_s(bursts["sent_ns"][mine], bursts["sent_bytes"][mine])
+        if rate is None:
+            achieved = float("nan")
+            break
+        achieved += 8.0 * rate
+    out.add("achieved_load", "mean", achieved, count, "a stream sent fewer than two bursts")
+    share = achieved / offered if offered else None
+    out.add("achieved_share", "ratio", share, count, "a stream sent fewer than two bursts")
+    _, period = np.unique(bursts["burst"], return_inverse=True)
+    per_period = np.bincount(period, weights=bursts["sent_bytes"])
+    for statistic, value in (
+        ("mean", per_period.mean()),
+        ("min", per_period.min()),
+        ("max", per_period.max()),
+    ):
+        out.add("achieved_burst", statistic, float(value), int(per_period.size))
+
+
+def _punctuality(context: RoleContext, bursts: dict[str, NDArray[Any]], period_ns: int | None) -> None:
+    out, count = context.out, int(bursts["burst"].size)
+    late_ns = bursts["sent_ns"] - bursts["intended_ns"]
+    out.distribution("pacing_error", late_ns)
+    if period_ns:
+        late = int((late_ns > LATE_SHARE * period_ns).sum())
+        out.add("late_bursts", "ratio", late / count, count)
+        out.add("late_bursts", "count", late, count)
+    else:
+        out.absent("late_bursts", "the role names no period")
+
+
+def _replies(context: RoleContext, bursts: dict[str, NDArray[Any]]) -> None:
+    out, count = context.out, int(bursts["burst"].size)
+    sent = int(bursts["sent_bytes"].sum())
+    if context.parameter("direction") != "one_way":
+        replied = int(bursts["replied_bytes"].sum())
+        out.add("loss", "ratio", max(0.0, 1.0 - replied / sent) if sent else None, count, "nothing was sent")
+        whole = bursts["finished_ns"] >= 0
+        duration = (bursts["finished_ns"] - bursts["sent_ns"])[whole]
+        if duration.size:
+            out.distribution("burst_time", duration)
+        else:
+            out.absent("burst_time", "no burst was answered whole")
+        arrived = 0.0
+        import numpy as np
+
+        for stream in np.unique(bursts["stream"]):
+            mine = bursts["stream"] == stream
+            arrived += 8.0 * (
+                rate_per_s(bursts["sent_ns"][mine], bursts["replied_bytes"][mine]) or float("nan")
+            )
+        out.add("goodput", "mean", arrived, count, "a stream sent fewer than two bursts")
+        for statistic in ("min", "max"):
+            out.add("goodput", statistic, None, 0, "replies are not counted per interval")
+        return
+    out.absent("burst_time", "no reply was asked for")
+    out.absent("goodput", "no reply was asked for")
+    counters = context.counters
+    if counters.get("sent_packets", 0) > 0 and "received_packets" in counters:
+        lost = 1.0 - counters["received_packets"] / counters["sent_packets"]
+        out.add("loss", "ratio", max(0.0, lost), counters["sent_packets"])
+    else:
+        out.absent("loss", "no reply was asked for, and the far end counted nothing")

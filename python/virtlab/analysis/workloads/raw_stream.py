@@ -1,0 +1,30 @@
+"""`raw_stream`: layer-2 frames of exact size, numbered per flow; loss is per flow and over all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from virtlab.analysis.workloads import stream
+
+if TYPE_CHECKING:
+    from virtlab.analysis.context import RoleContext
+
+FCS_AND_HEADER_BYTES = 18
+
+
+def values(context: RoleContext) -> None:
+    """All metrics of the stream; its loads and throughput are of frames, header to FCS."""
+    packets = context.samples("packet/1", "sent_ns")
+    frame_bytes = context.parameter("frame_bytes")
+    if frame_bytes is None:
+        planned = context.parameter("ip_packet_bytes")
+        frame_bytes = planned + FCS_AND_HEADER_BYTES if planned is not None else None
+    frames = int(frame_bytes) if frame_bytes is not None else packets["payload_bytes"] + FCS_AND_HEADER_BYTES
+    rate_pps = context.parameter("rate_pps")
+    if rate_pps is not None and frame_bytes is not None:
+        context.out.add("offered_load", "mean", 8.0 * rate_pps * frame_bytes, 1)
+    else:
+        context.out.absent(
+            "offered_load", "as fast as possible" if rate_pps is None else "the role names no size"
+        )
+    stream.values(context, frames, packets, whole_frames=True)

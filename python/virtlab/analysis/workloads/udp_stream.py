@@ -1,0 +1,88 @@
+"""`udp_stream`: datagrams one way. Goodput is iperf's figure (UDP payload), throughput counts whole frames.
+
+A datagram larger than the MTU travels as fragments, each a frame of its own: payload cut at multiples of 8 B
+(RFC 791; RFC 8200 adds an 8 B fragment header), 18 B of Ethernet header and FCS, 64 B at least.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from virtlab.analysis.workloads import stream
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from virtlab.analysis.context import RoleContext
+
+ETHERNET_BYTES = 18
+FRAME_MIN_BYTES = 64
+UDP_BYTES = 8
+
+
+def values(context: RoleContext) -> None:
+    """All metrics of the stream."""
+    import numpy as np
+
+    packets = context.samples("packet/1", "sent_ns")
+    mtu_bytes, version = path_of(context)
+    sizes, which = np.unique(packets["payload_bytes"], return_inverse=True)
+    if sizes.size == 1:
+        frames: NDArray[Any] | int = frames_bytes(int(sizes[0]), mtu_bytes, version)
+    else:
+        frames = np.array([frames_bytes(int(size), mtu_bytes, version) for size in sizes], dtype=np.int64)[
+            which
+        ]
+    _offered(context, version)
+    stream.values(context, frames, packets, whole_frames=False)
+
+
+def frames_bytes(payload_bytes: int, mtu_bytes: int, version: int) -> int:
+    """Bytes of all frames (header to FCS) that carry one datagram.
+
+    >>> frames_bytes(1472, 1500, 4), frames_bytes(1473, 1500, 4), frames_bytes(18, 1500, 4)
+    (1518, 1582, 64)
+    """
+    header_bytes = 20 if version == 4 else 40
+    rest = payload_bytes + UDP_BYTES
+    if rest + header_bytes <= mtu_bytes:
+        return max(FRAME_MIN_BYTES, rest + header_bytes + ETHERNET_BYTES)
+    if version == 6:
+        header_bytes += 8
+    room = (mtu_bytes - header_bytes) // 8 * 8
+    total = 0
+    while rest > 0:
+        part = min(room, rest) if rest > mtu_bytes - header_bytes else rest
+        total += max(FRAME_MIN_BYTES, part + header_bytes + ETHERNET_BYTES)
+        rest -= part
+    return total
+
+
+def path_of(context: RoleContext) -> tuple[int, int]:
+    """(smallest MTU of the two ends in bytes, IP version) of a role."""
+    guests = context.record.plan.world.guests
+    ends = [guests[end] for end in (context.role.from_, context.role.to) if end in guests]
+    vnics = [vnic for guest in ends for vnic in guest.vnics.values()]
+    mtu_bytes = min((vnic.mtu_bytes for vnic in vnics), default=1500)
+    addresses = [address for vnic in vnics for address in vnic.ip]
+    version = 6 if addresses and all(":" in address for address in addresses) else 4
+    return mtu_bytes, version
+
+
+def _offered(context: RoleContext, version: int) -> None:
+    """The rate asked for is of IP packets; as payload it is smaller by the headers' share."""
+    rate = context.parameter("rate_bit_per_s")
+    if rate is None:
+        context.out.absent("offered_load", "as fast as possible")
+        return
+    headers = (20 if version == 4 else 40) + UDP_BYTES
+    for name, less in (
+        ("payload_bytes", 0),
+        ("ip_packet_bytes", headers),
+        ("frame_bytes", headers + ETHERNET_BYTES),
+    ):
+        if (size := context.parameter(name)) is not None:
+            payload = size - less
+            context.out.add("offered_load", "mean", rate * payload / (payload + headers), 1)
+            return
+    context.out.absent("offered_load", "the role names no size")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -10,6 +11,8 @@ from virtlab.catalogue.kinds import nearest, shown
 from virtlab.experiment.findings import Findings, Steps
 from virtlab.experiment.model import SECTIONS, Part
 
+# A file is data: no plug-in of another package looks at it. It also saves looking for plug-ins at every start.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 P = TypeVar("P", bound=Part)
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {}
 

@@ -11,6 +11,7 @@ from typing import Any
 from virtlab.experiment import DesignPoint, Experiment, Study
 from virtlab.experiment.queues import QueueSpec
 from virtlab.experiment.roles import RoleSpec
+from virtlab.experiment.timeline import ActionSpec
 from virtlab.experiment.topology import Station
 from virtlab.plan import (
     Action,
@@ -25,13 +26,16 @@ from virtlab.plan import (
     Role,
     SeriesRequest,
     Switch,
+    Trigger,
     Vnic,
     Vswitch,
+    Wait,
+    Window,
     World,
 )
 from virtlab.planner.order import run_seed
 from virtlab.planner.routes import routes_of
-from virtlab.planner.timeline import length_ns, timeline_of, traffic_ns, windows_of
+from virtlab.planner.timeline import Actions, length_ns, timeline_of, windows_of
 
 RUN_SLACK_NS = 60 * 10**9  # of a run's limit beyond twice its timeline: building, and a slow machine
 
@@ -47,8 +51,8 @@ def plan_run(experiment: Experiment, point: DesignPoint, repetition: int) -> Pla
         seed=run_seed(experiment.seed, point.levels, repetition),
         world=_world(study),
         roles=roles,
-        timeline=actions,
-        windows=windows_of(study, actions),
+        timeline=tuple(_action(action) for action in actions),
+        windows={name: Window(from_=begin, to=end) for name, (begin, end) in windows_of(study, actions).items()},
         collect=_collect(study),
         limits=_limits(study, actions),
         because=_because(study, actions),
@@ -125,6 +129,15 @@ def _queue(spec: QueueSpec) -> Queue:
     )
 
 
+def _action(action: ActionSpec) -> Action:
+    after = action.after
+    fields = dict(action.fields)
+    if fields.get("until") is not None:
+        fields["until"] = Wait(**fields["until"])
+    trigger = Trigger(event=after.event, plus_ns=after.plus_ns, any=after.any, all=after.all) if after is not None else None
+    return Action.model_validate({"id": action.id, "do": action.do, "after": trigger, **fields})
+
+
 def _role(study: Study, role: RoleSpec) -> Role:
     parameters = dict(role.parameters)
     if role.part == "load" and "duration_ns" in parameters:
@@ -152,13 +165,13 @@ def _collect(study: Study) -> Collect:
     )
 
 
-def _limits(study: Study, actions: tuple[Action, ...]) -> Limits:
+def _limits(study: Study, actions: Actions) -> Limits:
     limits = study.limits
     run_ns = limits.run if limits.run is not None else 2 * length_ns(study, actions) + RUN_SLACK_NS
     return Limits(run_ns=run_ns, disk_bytes=limits.disk, memory_bytes=limits.memory)
 
 
-def _because(study: Study, actions: tuple[Action, ...]) -> dict[str, str]:
+def _because(study: Study, actions: Actions) -> dict[str, str]:
     wiring = study.wiring
     because = {f"hosts.{name}": f"hosts.{name}" for name in wiring.hosts}
     because |= {f"hosts.{name}": f"routers.{name}" for name in wiring.routers}
@@ -172,7 +185,8 @@ def _because(study: Study, actions: tuple[Action, ...]) -> dict[str, str]:
     because |= {f"roles.{name}": f"roles.{name}" for name, role in study.roles.items() if role.active}
     derived = study.timeline is None
     for position, action in enumerate(actions):
-        source = f"roles.{action.role}" if action.role is not None else f"timing.{'warmup' if action.id == 'settle' else 'drain'}"
+        role = action.fields.get("role")
+        source = f"roles.{role}" if role is not None else f"timing.{'warmup' if action.id == 'settle' else 'drain'}"
         because[f"timeline.{action.id}"] = source if derived else f"timeline[{position}]"
     return because
 
@@ -180,6 +194,3 @@ def _because(study: Study, actions: tuple[Action, ...]) -> dict[str, str]:
 def _switch_because(study: Study, name: str) -> str:
     shaped = any(cable.because.startswith("topology") for cable in study.wiring.cables.values() if name in cable.boxes)
     return "topology.switches" if shaped else f"switches.{name}"
-
-
-__all__ = ["plan_run", "traffic_ns"]

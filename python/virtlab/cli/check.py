@@ -1,0 +1,109 @@
+"""`virtlab check`: every mistake of an experiment file, or what it amounts to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from virtlab.experiment import Experiment, FileMistakesError
+
+app = typer.Typer()
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(help="an experiment file", show_default=False)],
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="more than 10,000 runs are meant")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON for programs")] = False,
+) -> None:
+    """Finds every mistake of an experiment file at once; nothing is built.
+
+    Each mistake says line, column and path, what is wrong, and the cure. The exit code is 2 when there is one, else 0,
+    and then a summary says what the file amounts to: guests, design points, runs, about how long and how many bytes.
+
+    Example: virtlab check experiments/switched-network/quick.yaml
+    """
+    from virtlab.experiment import FileMistakesError, load
+    from virtlab.experiment.experiment import RUNS_MAX
+
+    try:
+        experiment = load(file, runs_max=None if yes else RUNS_MAX)
+    except FileMistakesError as error:
+        if not as_json:
+            raise
+        typer.echo(_json(_refused(file, error)))
+        raise typer.Exit(error.exit_code) from None
+    summary = _summary(file, experiment)
+    typer.echo(_json(summary) if as_json else _text(summary))
+
+
+def _json(values: dict[str, Any]) -> str:
+    import json
+
+    return json.dumps(values, indent=2, ensure_ascii=False)
+
+
+def _refused(file: Path, error: FileMistakesError) -> dict[str, Any]:
+    return {"file": str(file), "ok": False, "mistakes": error.as_json()}
+
+
+def _summary(file: Path, experiment: Experiment) -> dict[str, Any]:
+    """What the file amounts to; ranges over its design points."""
+    from virtlab.planner.estimate import Cost, estimate_points
+
+    points = experiment.points()
+    shapes = {
+        tuple(len(part) for part in (w.hosts, w.stations, w.switches, w.routers, w.cables))
+        for w in (experiment.study(point).wiring for point in points)
+    }
+    counts = [sorted({shape[position] for shape in shapes}) for position in range(5)]
+    cost = sum(estimate_points(experiment), Cost(0, 0))
+    repeat = experiment.repeat
+    return {
+        "file": str(file), "ok": True, "name": experiment.name, "title": experiment.title,
+        "hosts": counts[0], "guests": counts[1], "switches": counts[2], "routers": counts[3], "links": counts[4],
+        "roles": experiment.role_workloads(),
+        "factors": {name: list(levels) for name, levels in experiment.factors.items()},
+        "points": len(points), "repetitions": [repeat.minimum, repeat.maximum],
+        "runs": [len(points) * repeat.minimum, len(points) * repeat.maximum],
+        "time_ns": cost.time_ns * repeat.minimum, "disk_bytes": cost.disk_bytes * repeat.minimum,
+        "claims": [{"id": claim.id, "text": claim.text} for claim in experiment.claims],
+    }  # fmt: skip
+
+
+def _text(summary: dict[str, Any]) -> str:
+    from virtlab.planner.estimate import about_bytes, about_time
+
+    low, high = summary["runs"]
+    runs = f"{low}" if low == high else f"{low} to {high}, until the interval is narrow enough"
+    repetitions = " to ".join(dict.fromkeys(str(number) for number in summary["repetitions"]))
+    lines = [
+        f"{summary['file']}: no mistakes",
+        f"  {summary['title']}",
+        "  world     "
+        + ", ".join(
+            f"{_range(summary[what])} {what if summary[what] != [1] else what.removesuffix('es' if what == 'switches' else 's')}"
+            for what in ("hosts", "guests", "switches", "routers", "links")
+            if summary[what] != [0]
+        ),
+        "  roles     " + ", ".join(f"{name} ({workload})" for name, workload in summary["roles"].items()),
+    ]
+    lines += [f"  {'factors' if not n else '':10}{name}: {_levels(levels)}" for n, (name, levels) in enumerate(summary["factors"].items())]
+    lines += [
+        f"  runs      {summary['points']} design points x {repetitions} = {runs}",
+        f"  needs     about {about_time(summary['time_ns'])} and {about_bytes(summary['disk_bytes'])}",
+        f"  claims    {len(summary['claims']) or 'none'}",
+    ]
+    return "\n".join(lines)
+
+
+def _range(numbers: list[int]) -> str:
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+
+
+def _levels(levels: list[str]) -> str:
+    return ", ".join(levels) if len(levels) <= 8 else f"{', '.join(levels[:3])}, ... {levels[-1]} ({len(levels)} levels)"

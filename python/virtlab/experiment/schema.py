@@ -1,0 +1,270 @@
+"""The JSON Schema (2020-12) of experiment files, for completion and checks in editors.
+
+It is made of the types of the sections and the declarations of the catalogue, so it cannot differ from what is
+accepted in keys, words and units. `${factor}` is allowed wherever a value may vary. What needs the whole file at once
+(dangling names, loops, address pools) only `virtlab check` finds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from virtlab.catalogue import PLATFORMS, QDISCS, VSWITCHES, WORKLOADS
+from virtlab.catalogue.declaration import Parameter
+from virtlab.catalogue.kinds import DURATION, FLAG, LIMIT, POSITIVE_DURATION
+from virtlab.experiment.leaves import NAME_SCHEMA
+from virtlab.experiment.load import SEED_MAX
+from virtlab.experiment.model import SECTIONS, RepeatSpec
+from virtlab.experiment.timeline import EVENTS, KEYS
+
+IDENTITY = "https://json-schema.org/draft/2020-12/schema"
+REFERENCE: dict[str, Any] = {
+    "type": "string",
+    "pattern": r"\$\{[^{}]+\}",
+    "description": "the level of a factor; in quotes inside { } or [ ]",
+}
+Schema = dict[str, Any]
+
+DESCRIPTIONS = {
+    "hosts": "machines that run guests: how many, their names, or names with properties",
+    "host": "what all hosts have in common",
+    "topology": "a shape that wires all hosts: line, star, tree, none (a cable between two hosts)",
+    "switches": "physical switches of an explicit graph, or properties of a topology's",
+    "switch": "what all switches have in common",
+    "routers": "machines that forward between their ports",
+    "router": "what all routers have in common",
+    "links": "cables: those of an explicit graph with their ends, or what differs on a topology's",
+    "link": "what all links have in common",
+    "network": "addresses, MTU and what else holds for the whole network",
+    "timing": "warm-up, pause and drain where no timeline says it",
+    "collect": "what is kept of a run",
+    "limits": "bounds of one run",
+}
+
+
+def json_schema() -> Schema:
+    """The schema as plain values; the same for the same version of virtlab."""
+    definitions: Schema = {"reference": REFERENCE, "queue": _queue()}
+    properties: Schema = {
+        "version": {"const": 1, "description": "version of the file format"},
+        "name": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,62}$", "description": "names the folder of results"},
+        "title": {"type": "string", "description": "one line for people"},
+        "seed": {"type": "integer", "minimum": 0, "maximum": SEED_MAX - 1, "description": "of all that is random", "default": 1},
+        "factors": _factors(),
+        "exclude": {
+            "type": "array", "items": {"type": "object", "minProperties": 1},
+            "description": "combinations to leave out: factor -> level or list of levels",
+        },
+    }  # fmt: skip
+    for name, kind in SECTIONS.items():
+        properties[name] = _or_reference(_section(name, kind, definitions)) | {"description": DESCRIPTIONS[name]}
+    properties["roles"] = {
+        "type": "object", "patternProperties": {NAME_SCHEMA["pattern"]: _role()}, "additionalProperties": False,
+        "minProperties": 1, "description": "named workloads: what measures, and what loads",
+    }  # fmt: skip
+    properties["timeline"] = {
+        "type": "array", "items": _action(), "minItems": 1, "description": "what happens during a run; absent: the usual",
+    }  # fmt: skip
+    properties["windows"] = {
+        "type": "object",
+        "additionalProperties": {"type": "object", "properties": {"from": _event(), "to": _event()}, "required": ["from", "to"]},
+        "description": "named intervals between two events, over which metrics are computed",
+    }
+    properties["repeat"] = {
+        "anyOf": [{"type": "integer", "minimum": 1}, _section("repeat", RepeatSpec, definitions)],
+        "description": "how often each design point is run",
+    }
+    properties["claims"] = {"type": "array", "items": _claim(), "description": "what is expected; each is judged"}
+    return {
+        "$schema": IDENTITY,
+        "title": "virtlab experiment",
+        "type": "object",
+        "properties": properties,
+        "required": ["version", "name", "hosts", "roles"],
+        "additionalProperties": False,
+        "$defs": dict(sorted(definitions.items())),
+    }
+
+
+def _or_reference(schema: Schema) -> Schema:
+    """The schema, or a reference; a description stays outside, where editors look for it."""
+    description = {"description": schema.pop("description")} if "description" in schema else {}
+    choices = schema.pop("anyOf") if set(schema) == {"anyOf"} else [schema]
+    return {"anyOf": [*choices, {"$ref": "#/$defs/reference"}], **description}
+
+
+def _section(name: str, kind: Any, definitions: Schema) -> Schema:
+    """The schema of a typed section: references allowed, defaults in SI units left out, shorthands added."""
+    from pydantic import TypeAdapter
+
+    made = TypeAdapter(kind).json_schema()
+    for title, definition in made.pop("$defs", {}).items():
+        definitions.setdefault(title, _cleaned(definition))
+    if made.get("type") == "object" and "properties" in made:
+        return _cleaned(made)
+    schema = _cleaned(made)
+    if name == "topology":
+        shapes = {"enum": ["line", "star", "tree", "none", "direct"]}
+        return {"anyOf": [shapes, schema]}
+    if name in {"hosts", "switches", "routers"}:
+        return _counted(schema)
+    return schema
+
+
+def _counted(schema: Schema) -> Schema:
+    return {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "array", "items": NAME_SCHEMA, "minItems": 1}, schema]}
+
+
+def _cleaned(schema: Schema) -> Schema:
+    """pydantic's schema of a model as the file has it."""
+    if "properties" in schema:
+        properties = {key: _property(key, value) for key, value in schema["properties"].items()}
+        kept = {key: schema[key] for key in ("type", "description", "required", "additionalProperties") if key in schema}
+        return {**kept, "properties": properties}
+    cleaned: Schema = {key: value for key, value in schema.items() if key not in {"title", "default"}}
+    for key in ("additionalProperties", "items"):
+        if isinstance(cleaned.get(key), dict):
+            cleaned[key] = _or_reference(_cleaned(cleaned[key]))
+    if "patternProperties" in cleaned:
+        cleaned["patternProperties"] = {
+            pattern: _or_reference(_cleaned(value)) for pattern, value in cleaned["patternProperties"].items()
+        }
+        cleaned["additionalProperties"] = False
+    if "anyOf" in cleaned:
+        choices = [_cleaned(choice) for choice in cleaned["anyOf"] if choice != {"type": "null"}]
+        rest = {key: value for key, value in cleaned.items() if key != "anyOf"}
+        cleaned = {**choices[0], **rest} if len(choices) == 1 else {"anyOf": choices, **rest}
+    match cleaned.pop("x-names", None):
+        case "platforms":
+            cleaned = {"enum": list(PLATFORMS), "description": cleaned.get("description", "")}
+        case "vswitches":
+            cleaned = {"enum": [*VSWITCHES, "none"], "description": cleaned.get("description", "")}
+    return cleaned
+
+
+def _property(key: str, value: Schema) -> Schema:
+    cleaned = _cleaned(value)
+    if key in {"queue", "queue_back"}:
+        cleaned = {"$ref": "#/$defs/queue", "description": value.get("description", "")}
+    if key == "guests":
+        description = {"description": cleaned.pop("description", "")}
+        return _or_reference(_counted(cleaned)) | description
+    return _or_reference(cleaned)
+
+
+def _parameters(parameters: tuple[Parameter, ...]) -> Schema:
+    properties = {}
+    for parameter in parameters:
+        schema = {**parameter.kind.schema, "description": parameter.meaning}
+        if parameter.default is not None:
+            schema["default"] = parameter.default
+        properties[parameter.name] = _or_reference(schema)
+    return properties
+
+
+def _queue() -> Schema:
+    limit = _or_reference({**LIMIT.schema, "description": "how much it holds, in packets or bytes"})
+    by = _or_reference({"enum": ["auto", "kernel", "virtlab"], "description": "whose implementation"})
+    choices: list[Schema] = [{"enum": list(QDISCS)}]
+    for name, discipline in QDISCS.items():
+        properties: Schema = {"kind": {"const": name, "description": discipline.meaning}, "by": by, "limit": limit}
+        required = [parameter.name for parameter in discipline.parameters if parameter.required]
+        if name != "fifo":
+            required.insert(0, "kind")
+        choices.append({
+            "type": "object", "properties": properties | _parameters(discipline.parameters), "required": required,
+            "additionalProperties": False,
+        })  # fmt: skip
+    open_kind = {"type": "object", "properties": {"kind": {"$ref": "#/$defs/reference"}}, "required": ["kind"]}
+    return {"anyOf": [*choices, open_kind, {"$ref": "#/$defs/reference"}]}
+
+
+def _role() -> Schema:
+    choices: list[Schema] = []
+    guest = {"type": "string", "description": "a guest, e.g. h1.g1"}
+    for name, workload in WORKLOADS.items():
+        common: Schema = {
+            "workload": {"const": name, "description": workload.meaning},
+            "from": guest,
+            "to": guest,
+            "as": _or_reference({"enum": ["measure", "load"], "description": f"its part; default {workload.part}"}),
+            "meter": _or_reference({"enum": list(workload.meters), "description": "what makes and measures the traffic"}),
+            "family": _or_reference({"enum": ["ipv4", "ipv6"], "description": "which addresses; default: the first"}),
+            "enabled": _or_reference({**FLAG.schema, "description": "false: this role makes no traffic"}),
+        }
+        required = [parameter.name for parameter in workload.parameters if parameter.required]
+        choices.append({
+            "type": "object", "properties": common | _parameters(workload.parameters),
+            "required": ["workload", "from", "to", *required], "additionalProperties": False,
+            "description": workload.meaning,
+        })  # fmt: skip
+    open_workload = {"type": "object", "properties": {"workload": {"$ref": "#/$defs/reference"}}, "required": ["workload"]}
+    return {"anyOf": [*choices, open_workload, {"$ref": "#/$defs/reference"}]}
+
+
+def _factors() -> Schema:
+    scalar = {"type": ["string", "number", "boolean"]}
+    bound = {"type": ["string", "integer", "number"]}
+    span = {
+        "type": "object", "properties": {"from": bound, "to": bound, "step": bound}, "required": ["from", "to", "step"],
+        "additionalProperties": False,
+    }  # fmt: skip
+    named = {"type": "object", "minProperties": 1, "not": {"anyOf": [{"required": [key]} for key in ("from", "to", "step")]}}
+    return {
+        "type": "object",
+        "additionalProperties": {"anyOf": [{"type": "array", "items": scalar, "minItems": 1}, span, named]},
+        "description": "what varies: a list of levels, a range, or named levels of several values",
+    }
+
+
+def _event() -> Schema:
+    return {"type": "string", "pattern": rf"^[A-Za-z][A-Za-z0-9_-]*\.({'|'.join(EVENTS)})$", "examples": ["probe.finished"]}
+
+
+def _action() -> Schema:
+    events = {"type": "array", "items": _event(), "minItems": 1}
+    after = {
+        "anyOf": [
+            {"type": "string", "description": "EVENT, or EVENT + TIME"},
+            {"type": "object", "properties": {"any": events}, "required": ["any"], "additionalProperties": False},
+            {"type": "object", "properties": {"all": events}, "required": ["all"], "additionalProperties": False},
+        ]
+    }
+    own: Schema = {
+        "role": {"type": "string"}, "guest": {"type": "string"}, "parameter": {"type": "string"}, "value": {},
+        "for": _or_reference(dict(DURATION.schema)), "until": {"type": "object"},
+        "argv": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+    }  # fmt: skip
+    common: Schema = {
+        "id": NAME_SCHEMA, "after": after, "timeout": _or_reference(dict(POSITIVE_DURATION.schema)),
+        "on_timeout": {"enum": ["fail", "cancel", "censor"]},
+    }  # fmt: skip
+    return {
+        "anyOf": [
+            {
+                "type": "object", "properties": {"do": {"const": do}, **common, **{key: own[key] for key in keys}},
+                "required": ["id", "do"], "additionalProperties": False,
+            }
+            for do, keys in KEYS.items()
+        ]
+    }  # fmt: skip
+
+
+def _claim() -> Schema:
+    published = {
+        "type": "object",
+        "properties": {
+            "file": {"type": "string"}, "metric": {"type": "string"}, "where": {"type": "object"},
+            "level_column": {"type": "string"},
+        },
+        "required": ["file", "metric"], "additionalProperties": False,
+        "description": "rows of a published table that stand beside the claim",
+    }  # fmt: skip
+    text = {"type": "string", "examples": ["probe.rtt.mean grows with load", "load.loss.ratio <= 0.1 %"]}
+    full = {
+        "type": "object",
+        "properties": {"id": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,62}$"}, "text": text, "published": published},
+        "required": ["text"],
+        "additionalProperties": False,
+    }
+    return {"anyOf": [text, full]}

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _LATER = {
     "Comparison": "judging", "Verdict": "judging", "exit_code": "judging", "judge": "judging",
-    "values_of_run": "runs", "RunTable": "table", "run_values": "table", "table_of": "table", "RunValue": "values",
+    "values_of_run": "runs", "RunTable": "table", "run_values": "table", "table_of": "table",
+    "RunValue": "values",
 }  # fmt: skip
 
 __all__ = [

@@ -117,6 +117,6 @@ def _value(row: dict[str, str], reference: PublishedReference, where: str) -> Pu
         ) from None
     level = row[reference.level_column] if reference.level_column else None
     return PublishedValue(
-        row.get("study", ""), row.get("location", ""), row["metric"], number, row["unit"], row.get("qualifier", ""),
-        level, row.get("note", ""),
+        row.get("study", ""), row.get("location", ""), row["metric"], number, row["unit"],
+        row.get("qualifier", ""), level, row.get("note", ""),
     )  # fmt: skip

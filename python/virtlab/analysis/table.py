@@ -52,11 +52,8 @@ class RunTable:
                 if level not in levels:
                     levels.append(level)
         for factor, levels in met.items():
-            written = [str(level) for level in self.declared.get(factor, ())]
-            levels.sort(
-                key=lambda level, written=written: written.index(level) if level in written else len(written)
-            )  # type: ignore[misc]
-            met[factor] = ordered(levels) or levels
+            declared = [str(level) for level in self.declared.get(factor, ()) if str(level) in levels]
+            met[factor] = ordered(levels) or [*declared, *(x for x in levels if x not in declared)]
         return met
 
     @cached_property

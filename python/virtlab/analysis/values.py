@@ -67,8 +67,8 @@ class Collector:
         why = reason if number is None else ""
         self.values.append(
             RunValue(
-                self.run, self.point, self.levels, self.repetition, self.realisation, self.role, metric, statistic,
-                number, unit, samples, why or ("" if number is not None else "undefined"),
+                self.run, self.point, self.levels, self.repetition, self.realisation, self.role, metric,
+                statistic, number, unit, samples, why or ("" if number is not None else "undefined"),
             )
         )  # fmt: skip
 

@@ -31,7 +31,8 @@ NETWORK = by_key(
     ),
     Metric(
         "path_owd", "ns", "lower",
-        "One-way delay up to the kernel's receive stamp: what the network did, without the receiver's wake-up. "
+        "One-way delay up to the kernel's receive stamp: what the network did, without the receiver's "
+        "wake-up. "
         "Statistic `bound` as for `owd`.",
         "RFC 7679; Linux SO_TIMESTAMPING", (*DISTRIBUTION, "bound"), _STREAMS, "path one-way delay",
     ),

@@ -39,8 +39,8 @@ from virtlab.metrics import MetricPath, parse_quantity
 
 COMPARATORS = ("<", "<=", ">", ">=")
 KEYWORDS = frozenset(
-    {"where", "within", "between", "by", "at", "and", "grows", "falls", "steadily", "with", "is", "linear", "in",
-     "over", "constant", "exceeds", "from", "to", "equivalent", "ordered", "as", "published", "growth"}
+    {"where", "within", "between", "by", "at", "and", "grows", "falls", "steadily", "with", "is", "linear",
+     "in", "over", "constant", "exceeds", "from", "to", "equivalent", "ordered", "as", "published", "growth"}
 )  # fmt: skip
 EXAMPLES = (
     "'probe.rtt.median: ovs < linux_bridge', 'load.loss.ratio <= 0.1 %', 'probe.rtt.mean grows with load' or "

@@ -7,7 +7,7 @@ reference's own uncertainty counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -86,8 +86,9 @@ class Case:
 def tests_of(case: Case) -> list[Test]:
     """All tests of a claim. ValueError (WHAT; CURE) when the data lack a level that the claim names."""
     handlers: dict[type, Callable[[Case, Any], list[Test]]] = {
-        Threshold: _threshold, Near: _near, Ordering: _ordering, Equivalent: _equivalent, Difference: _difference,
-        Trend: _trend, Linear: _linear, Constant: _constant, Onset: _onset, PublishedOrder: _published_order,
+        Threshold: _threshold, Near: _near, Ordering: _ordering, Equivalent: _equivalent,
+        Difference: _difference, Trend: _trend, Linear: _linear, Constant: _constant, Onset: _onset,
+        PublishedOrder: _published_order,
     }  # fmt: skip
     return handlers[type(case.claim.relation)](case, case.claim.relation)
 
@@ -128,7 +129,7 @@ def _near(case: Case, relation: Near) -> list[Test]:
     for point, values in sorted(case.cells.of.items()):
         subject = case.subject(case.label(point))
         shown = subject.estimate(contrast([values], [1.0]))
-        found.append(inside(subject, [values], [1.0], [1.0], limits, shown, limits))
+        found.append(inside(subject, [values], [1.0], [1.0], limits=limits, shown=shown, required=limits))
     return found
 
 
@@ -152,9 +153,17 @@ def _onset(case: Case, relation: Onset) -> list[Test]:
 
 
 def _pair(
-    case: Case, rest: Levels, factor: str, pair: tuple[str, str], cells: dict[Any, Any], comparator: str, by: Margin | None,
-    *, decides: bool = True,
-) -> Test:  # fmt: skip
+    case: Case,
+    rest: Levels,
+    factor: str,
+    pair: tuple[str, str],
+    cells: Mapping[tuple[str, ...], NDArray[Any]],
+    *,
+    comparator: str,
+    by: Margin | None = None,
+    decides: bool = True,
+) -> Test:
+    """Sided test of a pair of levels."""
     left, right = cells[pair[0],], cells[pair[1],]
     label = case.label(rest, f"{factor} {pair[0]} - {pair[1]}")
     subject = case.subject(label, decides=decides, note=case.note(rest, factor, pair))
@@ -164,10 +173,16 @@ def _pair(
         limit = sign * by.relative * float(right.mean())
         required = (None, limit) if sign < 0 else (limit, None)
         return sided(
-            subject, [left, right], [1.0, -(1.0 + sign * by.relative)], comparator, 0.0, shown, required
+            subject,
+            [left, right],
+            [1.0, -(1.0 + sign * by.relative)],
+            comparator,
+            0.0,
+            shown=shown,
+            required=required,
         )
     limit = sign * (by.absolute or 0.0) if by is not None else 0.0
-    return sided(subject, [left, right], [1.0, -1.0], comparator, limit, shown)
+    return sided(subject, [left, right], [1.0, -1.0], comparator, limit, shown=shown)
 
 
 def _ordering(case: Case, relation: Ordering) -> list[Test]:
@@ -185,7 +200,9 @@ def _ordering(case: Case, relation: Ordering) -> list[Test]:
                 continue
             for left, right, comparator in zip(levels, levels[1:], comparators, strict=False):
                 if (left,) in cells and (right,) in cells:
-                    found.append(_pair(case, rest, factor, (left, right), cells, comparator, relation.by))
+                    found.append(
+                        _pair(case, rest, factor, (left, right), cells, comparator=comparator, by=relation.by)
+                    )
     return found
 
 
@@ -250,11 +267,19 @@ def _within_margin(subject: Subject, left: NDArray[Any], right: NDArray[Any], ma
     pair = [left, right]
     if margin.absolute is not None:
         limits = (-margin.absolute, margin.absolute)
-        return inside(subject, pair, [1.0, -1.0], [1.0, -1.0], limits, shown, limits)
+        return inside(subject, pair, [1.0, -1.0], [1.0, -1.0], limits=limits, shown=shown, required=limits)
     reference = float(right.mean())
     reach = (margin.relative or 0.0) * (1.0 if reference >= 0 else -1.0)
     required = (-abs(reach * reference), abs(reach * reference))
-    return inside(subject, pair, [1.0, -(1.0 - reach)], [1.0, -(1.0 + reach)], (0.0, 0.0), shown, required)
+    return inside(
+        subject,
+        pair,
+        [1.0, -(1.0 - reach)],
+        [1.0, -(1.0 + reach)],
+        limits=(0.0, 0.0),
+        shown=shown,
+        required=required,
+    )
 
 
 def _difference(case: Case, relation: Difference) -> list[Test]:
@@ -281,7 +306,17 @@ def _difference(case: Case, relation: Difference) -> list[Test]:
             if isinstance(against, Threshold):
                 found.append(sided(subject, pair, [1.0, -1.0], against.comparator, against.limit))
             else:
-                found.append(inside(subject, pair, [1.0, -1.0], [1.0, -1.0], (low, high), shown, (low, high)))
+                found.append(
+                    inside(
+                        subject,
+                        pair,
+                        [1.0, -1.0],
+                        [1.0, -1.0],
+                        limits=(low, high),
+                        shown=shown,
+                        required=(low, high),
+                    )
+                )
             continue
         ratio = ratio_interval(pair[0], pair[1], level=case.level, metric=subject.metric)
         if ratio is None:
@@ -291,10 +326,22 @@ def _difference(case: Case, relation: Difference) -> list[Test]:
             down = against.comparator[0] == "<"
             required = (None, high) if down else (low, None)
             weights = [flip, -flip * against.limit]
-            found.append(sided(subject, pair, weights, against.comparator, 0.0, ratio, required))
+            found.append(
+                sided(subject, pair, weights, against.comparator, 0.0, shown=ratio, required=required)
+            )
         else:
             weights_above, weights_below = [flip, -flip * low], [flip, -flip * high]
-            found.append(inside(subject, pair, weights_above, weights_below, (0.0, 0.0), ratio, (low, high)))
+            found.append(
+                inside(
+                    subject,
+                    pair,
+                    weights_above,
+                    weights_below,
+                    limits=(0.0, 0.0),
+                    shown=ratio,
+                    required=(low, high),
+                )
+            )
     return found
 
 
@@ -326,7 +373,17 @@ def _constant_difference(case: Case, relation: Difference, factor: str, left: st
                 limits = (float(np.log1p(-share)), float(np.log1p(share)))
                 weights = [1.0, -1.0, -1.0, 1.0]
                 shown = _exponential(case.subject(label, "ratio").estimate(contrast(four, weights)))
-                found.append(inside(subject, four, weights, weights, limits, shown, (1 - share, 1 + share)))
+                found.append(
+                    inside(
+                        subject,
+                        four,
+                        weights,
+                        weights,
+                        limits=limits,
+                        shown=shown,
+                        required=(1 - share, 1 + share),
+                    )
+                )
                 continue
             reference = contrast(four[2:], [1.0, -1.0]).value
             found.append(_against_reference(subject, four, [1.0, -1.0], reference, margin))
@@ -341,12 +398,12 @@ def _against_reference(
     shown = subject.estimate(contrast(cells, plain))
     if margin.absolute is not None:
         limits = (-margin.absolute, margin.absolute)
-        return inside(subject, cells, plain, plain, limits, shown, limits)
+        return inside(subject, cells, plain, plain, limits=limits, shown=shown, required=limits)
     reach = (margin.relative or 0.0) * (1.0 if reference >= 0 else -1.0)
     above = [*weights, *(-(1.0 - reach) * w for w in weights)]
     below = [*weights, *(-(1.0 + reach) * w for w in weights)]
     required = (-abs(reach * reference), abs(reach * reference))
-    return inside(subject, cells, above, below, (0.0, 0.0), shown, required)
+    return inside(subject, cells, above, below, limits=(0.0, 0.0), shown=shown, required=required)
 
 
 def _exponential(estimate: Estimate) -> Estimate:
@@ -380,11 +437,15 @@ def _trend(case: Case, relation: Trend) -> list[Test]:
             continue
         steps = list(zip(levels[1:], levels, strict=False))
         if not relation.steadily:
-            found.append(_pair(case, rest, relation.factor, (levels[-1], levels[0]), cells, comparator, None))
+            found.append(
+                _pair(case, rest, relation.factor, (levels[-1], levels[0]), cells, comparator=comparator)
+            )
             steps = steps if len(levels) > 2 else []
         for step in steps:
             found.append(
-                _pair(case, rest, relation.factor, step, cells, comparator, None, decides=relation.steadily)
+                _pair(
+                    case, rest, relation.factor, step, cells, comparator=comparator, decides=relation.steadily
+                )
             )
     return found
 
@@ -416,7 +477,9 @@ def _linear(case: Case, relation: Linear) -> list[Test]:
             shown = subject.estimate(contrast(values, deviation.tolist()))
             room = relation.margin_ratio * abs(contrast(values, rise.tolist()).value)
             above, below = (deviation + reach).tolist(), (deviation - reach).tolist()
-            found.append(inside(subject, values, above, below, (0.0, 0.0), shown, (-room, room)))
+            found.append(
+                inside(subject, values, above, below, limits=(0.0, 0.0), shown=shown, required=(-room, room))
+            )
     return found
 
 
@@ -451,6 +514,8 @@ def _published_order(case: Case, relation: PublishedOrder) -> list[Test]:
                 if ranked[low] < ranked[high] and (low,) in cells and (high,) in cells:
                     decides = j == i + 1
                     found.append(
-                        _pair(case, rest, relation.factor, (low, high), cells, "<", None, decides=decides)
+                        _pair(
+                            case, rest, relation.factor, (low, high), cells, comparator="<", decides=decides
+                        )
                     )
     return found

@@ -79,6 +79,7 @@ def sided(
     weights: Sequence[float],
     comparator: str,
     limit: float,
+    *,
     shown: Estimate | None = None,
     required: tuple[float | None, float | None] | None = None,
 ) -> Test:
@@ -116,6 +117,7 @@ def inside(
     cells: Sequence[NDArray[Any]],
     weights_above: Sequence[float],
     weights_below: Sequence[float],
+    *,
     limits: tuple[float, float],
     shown: Estimate,
     required: tuple[float, float],

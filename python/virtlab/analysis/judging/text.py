@@ -19,6 +19,7 @@ def sentence(
     ruling: Ruling,
     comparisons: Sequence[Comparison],
     deciding: Comparison | None,
+    *,
     published: Sequence[PublishedValue],
     trouble: Sequence[str],
 ) -> str:

@@ -33,8 +33,8 @@ def values(context: RoleContext) -> None:
         out.absent("offered_load", "the role names no load")
     if not bursts["burst"].size:
         reason = IDLE if burst_bytes == 0 else "no burst was sent in the window"
-        for metric in ("achieved_load", "achieved_burst", "achieved_share", "loss", "burst_time", "pacing_error",
-                       "late_bursts", "goodput"):  # fmt: skip
+        for metric in ("achieved_load", "achieved_burst", "achieved_share", "loss", "burst_time",
+                       "pacing_error", "late_bursts", "goodput"):  # fmt: skip
             out.absent(metric, reason)
         if burst_bytes == 0:
             out.values = [

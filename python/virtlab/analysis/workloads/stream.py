@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from virtlab.analysis.context import RoleContext
 
 NOTHING = "nothing arrived in the window"
-ALL = ("owd", "path_owd", "ipdv", "pdv", "jitter_rfc3550", "loss", "flow_loss", "duplicates", "reordering", "achieved_load",
-       "achieved_share", "throughput", "goodput", "lost_rate", "packet_rate", "fairness")  # fmt: skip
+ALL = ("owd", "path_owd", "ipdv", "pdv", "jitter_rfc3550", "loss", "flow_loss", "duplicates", "reordering",
+       "achieved_load", "achieved_share", "throughput", "goodput", "lost_rate", "packet_rate", "fairness")  # fmt: skip
 
 
 def values(

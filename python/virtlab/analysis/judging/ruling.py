@@ -53,7 +53,8 @@ def judge_one(
     if mixed:
         parts = [table.only(realisation=name) for name in table.realisations]
         notes.append(
-            f"{len(mixed)} design points were measured over several link realisations; each is judged by itself"
+            f"{len(mixed)} design points were measured over several link realisations; "
+            "each is judged by itself"
         )
     tests: list[Test] = []
     missing: dict[str, int] = {}
@@ -80,7 +81,9 @@ def judge_one(
     ruling, deciding = _rule(comparisons)
     notes += sorted({comparison.note for comparison in comparisons if comparison.note})
     more = deciding.more_runs if ruling == "undecided" and deciding is not None else None
-    text = sentence(claim, ruling, comparisons, deciding, beside, trouble or [_nothing(missing)])
+    text = sentence(
+        claim, ruling, comparisons, deciding, published=beside, trouble=trouble or [_nothing(missing)]
+    )
     return Verdict(claim, ruling, text, tuple(comparisons), deciding, more, beside, tuple(notes))
 
 
@@ -110,8 +113,8 @@ def _correct(tests: list[Test], alpha: float) -> list[Comparison]:
             )
         found.append(
             Comparison(
-                test.label, test.estimate, test.required, ruling, finding, p, test.runs, test.effect, test.effect_name,
-                more, test.decides, test.note,
+                test.label, test.estimate, test.required, ruling, finding, p, test.runs, test.effect,
+                test.effect_name, more, test.decides, test.note,
             )
         )  # fmt: skip
     return found

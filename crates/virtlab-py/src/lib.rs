@@ -2,9 +2,11 @@
 
 use pyo3::prelude::*;
 
+mod rt;
 mod wire;
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    rt::register(module)?;
     wire::register(module)
 }

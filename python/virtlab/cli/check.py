@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from virtlab.experiment import Experiment, FileMistakesError
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()

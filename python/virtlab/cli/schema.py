@@ -9,7 +9,7 @@ import typer
 
 from virtlab.errors import ExperimentError
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()

@@ -40,7 +40,7 @@ class Cost:
 
 def estimate(study: Study) -> Cost:
     """The cost of one run of a design point."""
-    traffic_ns = length_ns(study, timeline_of(study))
+    traffic_ns = length_ns(study, timeline_of(study), at_most=False)
     time_ns = traffic_ns + BUILD_NS + BUILD_PER_GUEST_NS * len(study.wiring.stations)
     disk_bytes = RUN_BYTES
     wanted = study.collect.packets

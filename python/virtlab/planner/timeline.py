@@ -114,8 +114,8 @@ def traffic_ns(role: RoleSpec) -> int:
     return duration_ns or 0
 
 
-def length_ns(study: Study, actions: Actions) -> int:
-    """How long the timeline takes at most: its longest chain of actions."""
+def length_ns(study: Study, actions: Actions, *, at_most: bool = True) -> int:
+    """How long the timeline takes: its longest chain of actions; at most, or when no packet is waited for in vain."""
     by_id = {action.id: action for action in actions}
     ends: dict[str, int] = {}
     for action in _in_order(actions):
@@ -123,7 +123,7 @@ def length_ns(study: Study, actions: Actions) -> int:
         if action.after is not None:
             names = [event.partition(".")[0] for event in action.after.events()]
             begin_ns = action.after.plus_ns + max((ends[name] for name in names if name in by_id), default=0)
-        ends[action.id] = begin_ns + _own_ns(study.roles, action)
+        ends[action.id] = begin_ns + _own_ns(study.roles, action, at_most=at_most)
     return max(ends.values(), default=0)
 
 
@@ -140,9 +140,10 @@ def _in_order(actions: Actions) -> list[ActionSpec]:
     return ordered
 
 
-def _own_ns(roles: Mapping[str, RoleSpec], action: ActionSpec) -> int:
+def _own_ns(roles: Mapping[str, RoleSpec], action: ActionSpec, *, at_most: bool) -> int:
     if action.do == "run":
-        return traffic_ns(roles[action.fields["role"]])
+        role = roles[action.fields["role"]]
+        return traffic_ns(role) - (0 if at_most else int(role.parameters.get("timeout_ns", 0)))
     if action.fields.get("until") is not None:
         return int(action.fields.get("timeout_ns") or 0)
     return int(action.fields.get("for_ns") or 0)

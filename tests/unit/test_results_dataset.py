@@ -316,7 +316,7 @@ def test_an_anonymous_dataset_names_no_machine(tmp_path: Path) -> None:
 def test_every_file_is_flushed_before_the_run_gets_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Follows the order of system calls: fsyncs of the run's files, then the rename, then the fsync of `runs`."""
+    """Follows the order of system calls: fsyncs of the run's files, the rename, the fsync of `runs`."""
     steps: list[tuple[str, str]] = []
     fsync, rename = os.fsync, Path.rename
 

@@ -1,0 +1,122 @@
+"""`virtlab export`: a dataset's values, samples or list of runs as CSV, JSON or Parquet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from virtlab.errors import ExperimentError
+
+if TYPE_CHECKING:
+    from virtlab.results import Dataset
+    from virtlab.results.export import Format
+
+app = typer.Typer()
+STANDARD_OUTPUT = "/dev/stdout"
+SUFFIXES = {".csv": "csv", ".json": "json", ".parquet": "parquet"}
+
+
+@app.command()
+def export(
+    dataset: Annotated[Path, typer.Argument(help="folder of a dataset", show_default=False)],
+    *,
+    what: Annotated[
+        Literal["values", "samples", "runs"],
+        typer.Option(
+            help="values: one number per run and metric; samples: every packet; runs: the list of runs"
+        ),
+    ] = "values",
+    form: Annotated[
+        Literal["csv", "json", "parquet"] | None,
+        typer.Option(
+            "--format", help="csv, json or parquet; by default what the output's name says, else csv"
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="file, or folder for several kinds; default: standard output"),
+    ] = None,
+    kind: Annotated[str | None, typer.Option(help="kind of samples: rtt, packet, sent, series, ...")] = None,
+    stream: Annotated[str | None, typer.Option(help="only this role's or source's samples")] = None,
+    all_runs: Annotated[
+        bool, typer.Option("--all-runs", help="samples of tainted and failed runs too")
+    ] = False,
+) -> None:
+    """Writes values, samples or the list of runs of a dataset as CSV, JSON or Parquet."""
+    from virtlab.results import Dataset
+
+    chosen: Format = form or SUFFIXES.get(output.suffix if output else "", "csv")  # type: ignore[assignment]
+    if chosen == "parquet" and output is None:
+        raise ExperimentError(
+            "--format", "Parquet is not written to a terminal", "name a file: --output FILE.parquet"
+        )
+    opened = Dataset.open(dataset)
+    if what == "samples":
+        _samples(opened, chosen, output, kind, stream, all_runs=all_runs)
+    elif what == "runs":
+        from virtlab.results.export import write_runs
+
+        write_runs(opened, output or STANDARD_OUTPUT, chosen)
+    else:
+        _values(opened, chosen, output)
+
+
+def _samples(
+    dataset: Dataset,
+    form: Format,
+    output: Path | None,
+    kind: str | None,
+    stream: str | None,
+    *,
+    all_runs: bool,
+) -> None:
+    from virtlab.results.export import kinds, write_samples
+
+    status = None if all_runs else "ok"
+    there = kinds(dataset, stream)
+    if stream is not None and not there:
+        raise ExperimentError(
+            "--stream", f"the dataset has no samples of '{stream}'", "use the name of a role"
+        )
+    wanted = [kind] if kind else there
+    if len(wanted) == 1:
+        write_samples(dataset, wanted[0], output or STANDARD_OUTPUT, form, stream=stream, status=status)
+        return
+    if output is None or output.suffix in SUFFIXES:
+        raise ExperimentError(
+            "--kind",
+            f"the dataset holds {', '.join(wanted) or 'no samples'}",
+            "name one kind, or a folder: --output FOLDER",
+        )
+    output.mkdir(parents=True, exist_ok=True)
+    for each in wanted:
+        write_samples(dataset, each, output / f"{each}.{form}", form, stream=stream, status=status)
+
+
+def _values(dataset: Dataset, form: Format, output: Path | None) -> None:
+    from virtlab.analysis import run_values
+    from virtlab.results.export import write_rows
+
+    table = list(run_values(dataset))
+    factors = sorted({factor for row in table for factor in row.levels})
+    columns: dict[str, str] = {
+        "run": "VARCHAR", "point": "INTEGER", "repetition": "INTEGER", "link_realisation": "VARCHAR",
+        **{f"factor_{factor}" if factor in FIXED else factor: "VARCHAR" for factor in factors},
+        "role": "VARCHAR", "metric": "VARCHAR", "statistic": "VARCHAR", "value": "DOUBLE", "unit": "VARCHAR",
+        "samples": "BIGINT", "reason": "VARCHAR",
+    }  # fmt: skip
+    rows: list[list[Any]] = [
+        [
+            row.run, row.point, row.repetition, row.realisation, *(row.levels.get(factor) for factor in factors),
+            row.role, row.metric, row.statistic, row.value, row.unit, row.samples, row.reason or None,
+        ]
+        for row in table
+    ]  # fmt: skip
+    write_rows(columns, rows, output or STANDARD_OUTPUT, form)
+
+
+FIXED = frozenset(
+    ["run", "point", "repetition", "link_realisation", "role", "metric", "statistic", "value", "unit", "samples", "reason"]
+)

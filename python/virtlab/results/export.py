@@ -1,0 +1,105 @@
+"""Out of a dataset, into files that every other program reads: CSV with a header, a JSON array, or Parquet.
+
+DuckDB streams rows from Parquet to the file, so an export of any size needs little memory. A value that is
+missing is an empty field in CSV and null in JSON and Parquet, never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from virtlab.errors import ExperimentError
+from virtlab.plan.blocks import BLOCKS
+from virtlab.results.parquet import quoted, text
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from virtlab.results.dataset import Dataset
+
+Format = Literal["csv", "json", "parquet"]
+FORMATS: Mapping[str, str] = {
+    "csv": "FORMAT csv, HEADER true",
+    "json": "FORMAT json, ARRAY true",
+    "parquet": "FORMAT parquet, COMPRESSION zstd",
+}
+# ruff: noqa: S608 - the SQL is built of quoted names and strings
+
+
+def kinds(dataset: Dataset, stream: str | None = None) -> list[str]:
+    """Kinds of samples (`rtt`, `packet`, ...) that a dataset holds, of one stream or of all."""
+    found = {
+        entry.schema.partition("/")[0]
+        for record in dataset.runs()
+        for entry in record.streams()
+        if entry.schema in BLOCKS and stream in {None, entry.stream}
+    }
+    return sorted(found)
+
+
+def write_samples(
+    dataset: Dataset,
+    kind: str,
+    path: Path | str,
+    form: Format,
+    *,
+    stream: str | None = None,
+    status: str | None = "ok",
+) -> None:
+    """All samples of a kind with run, point and factor levels; `status` None: of every run."""
+    known = [schema.partition("/")[0] for schema in BLOCKS]
+    if kind not in known:
+        raise ExperimentError("--kind", f"'{kind}' is no kind of sample", f"use one of {', '.join(known)}")
+    conditions = [
+        f"{column} = {text(value)}"
+        for column, value in (("stream", stream), ("status", status))
+        if value is not None
+    ]
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    with dataset.connect() as db:
+        _copy(db, f"SELECT * FROM {quoted(kind)}{where}", path, form)
+
+
+def write_runs(dataset: Dataset, path: Path | str, form: Format) -> None:
+    """One row per run and attempt: point, levels, status, seed, realisation, time."""
+    with dataset.connect() as db:
+        _copy(db, "SELECT * FROM runs ORDER BY run", path, form)
+
+
+def write_rows(
+    columns: Mapping[str, str], rows: Sequence[Sequence[Any]], path: Path | str, form: Format
+) -> None:
+    """Rows that were computed; `columns` maps name to SQL type."""
+    from virtlab.results.parquet import connect
+
+    with connect() as db:
+        db.execute(
+            f"CREATE TABLE t ({', '.join(f'{quoted(name)} {kind}' for name, kind in columns.items())})"
+        )
+        if rows:
+            import numpy as np
+
+            arrays = {
+                f"c{index}": np.array([row[index] for row in rows], dtype=object)
+                for index in range(len(columns))
+            }
+            masked = {
+                name: np.ma.array(values, mask=[value is None for value in values])
+                for name, values in arrays.items()
+            }
+            db.register("given", masked)
+            db.execute(f"INSERT INTO t SELECT {', '.join(masked)} FROM given")
+        _copy(db, "SELECT * FROM t", path, form)
+
+
+def _copy(db: duckdb.DuckDBPyConnection, select: str, path: Path | str, form: Format) -> None:
+    import duckdb
+
+    try:
+        db.execute(f"COPY ({select}) TO {text(path)} ({FORMATS[form]})")
+    except duckdb.IOException as error:
+        raise ExperimentError(
+            str(path), f"cannot be written ({str(error).splitlines()[0]})", "name another file"
+        ) from error

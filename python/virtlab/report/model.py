@@ -118,6 +118,8 @@ class Verdict:
     because: str = ""  # why somebody expects it, as the file says
     unit: str = ""
     estimate: Estimate | None = None
+    required: tuple[float | None, float | None] = (None, None)  # where the estimate has to lie; None: open
+    place: str = ""  # which comparison decided
     effect: str = ""
     n: str = ""
     published: str = ""
@@ -134,7 +136,7 @@ class RunRow:
     attempt: int
     status: str
     reasons: tuple[str, ...]
-    order: int | None = None
+    started: str = ""
     realisation: str = "none"
     used: bool = True  # its values are in the estimates
 
@@ -152,16 +154,15 @@ class Realisation:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceFigure:
-    """A figure or table of the source, the plots of this report that reproduce it, or why none does."""
+class Entry:
+    """One figure or table of the source: names here that reproduce it, from which experiments, or why none does."""
 
     figure: str
     shows: str
-    plots: tuple[str, ...]
-    missing: tuple[str, ...]
+    experiments: tuple[str, ...] = ()
+    plots: tuple[str, ...] = ()
     why_not: str = ""
     note: str = ""
-    elsewhere: str = ""  # the experiment file whose report holds it, when it is not this one
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +188,9 @@ class Gathered:
     experiment_text: str
     plan: Mapping[str, Any] | None
     glossary: tuple[Mapping[str, str], ...]
-    source_figures: tuple[SourceFigure, ...] = ()
+    entries: tuple[Entry, ...] = ()  # of the study's figures.yaml
     source: str = ""
+    claimed: frozenset[str] = frozenset()  # paths that claims speak about
     notes: tuple[str, ...] = field(default=())
 
     @property

@@ -92,7 +92,8 @@ def expected_names(measured: Iterable[Measured], factors: Sequence[str]) -> dict
     for one in measured:
         path = f"{one.role}.{one.metric}"
         for statistic in one.statistics:
-            for x in factors or [None]:
+            axes: list[str | None] = [*factors] if factors else [None]
+            for x in axes:
                 name = interval_plot(one.role, one.metric, statistic, x, factors)
                 names[name] = f"{path}.{statistic}" + (f" by {x}" if x else "")
         names[values_table(one.role, one.metric)] = f"run-level values of {path}"

@@ -37,6 +37,8 @@ def html(data: Gathered, figures: Sequence[Figure], pictures: Mapping[str, str])
     library, script = render.javascript(), (TEMPLATES / "page.js").read_text(encoding="utf-8")
     world, words = topology.picture(data.plan) if data.plan else ("", "")
     blocks = sections.metric_sections(data, figures, pictures)
+    tables = [table["id"] for block in blocks for table in block["tables"]]
+    anchors = frozenset([*(figure.name for figure in figures), *tables, *(["topology"] if world else [])])
     return environment.get_template("page.html.j2").render(
         data=data,
         version=__version__,
@@ -53,7 +55,7 @@ def html(data: Gathered, figures: Sequence[Figure], pictures: Mapping[str, str])
         world_note=sections.world_note(data),
         sections=blocks,
         contents=_contents(data, blocks),
-        source_figures=[sections.source_figure(one) for one in data.source_figures],
+        source_figures=[sections.source_figure(one, anchors) for one in data.entries],
         design=sections.design(data),
         design_about=sections.design_about(data),
         runs_table=sections.runs_table(data),
@@ -141,7 +143,7 @@ def _contents(data: Gathered, blocks: Sequence[Mapping[str, Any]]) -> list[dict[
     ]
     if results:
         entries.append({"id": results[0]["id"], "title": "Results", "children": results})
-    if data.source_figures:
+    if data.entries:
         entries.append({"id": "source", "title": "The source's figures"})
     rest = (("design", "Design"), ("runs", "Runs"), ("conditions", "Conditions"), ("file", "Experiment file"))
     entries += [{"id": name, "title": title} for name, title in (*rest, ("glossary", "Glossary"))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
@@ -114,31 +114,25 @@ def numeric_levels(levels: Iterable[str]) -> tuple[list[float], str] | None:
     >>> numeric_levels(["1", "2"]), numeric_levels(["fifo", "sfq"])
     (([1.0, 2.0], ''), None)
     """
-    from virtlab.units import Bitrate, Duration, PacketSize, Size
+    from virtlab.units import Bitrate, Duration, PacketSize, Ratio, Size
 
     texts = list(levels)
     try:
         return [float(text) for text in texts], ""
     except ValueError:
         pass
-    parsers = (
-        (lambda text: float(Size.parse(text).size_bytes), "B"),
-        (lambda text: float(Duration.parse(text).ns), "ns"),
-        (lambda text: 0.0 if text.strip() == "0 bit/s" else float(Bitrate.parse(text).bit_per_s), "bit/s"),
-        (lambda text: _percent(text), "ratio"),
-        (lambda text: float(PacketSize.parse(text).size_bytes), "B"),
+    parsers: tuple[tuple[Callable[[str], float], str], ...] = (
+        (lambda text: Size.parse(text).size_bytes, "B"),
+        (lambda text: Duration.parse(text).ns, "ns"),
+        (lambda text: Bitrate.parse(text).bit_per_s, "bit/s"),
+        (lambda text: Ratio.parse(text).ratio, "ratio"),
+        (lambda text: PacketSize.parse(text).size_bytes, "B"),
     )
     for parse, unit in parsers:
         try:
-            numbers = [parse(text) for text in texts]
+            numbers = [float(parse(text)) for text in texts]
         except ValueError:
             continue
         if len(set(numbers)) == len(numbers):
             return numbers, unit
     return None
-
-
-def _percent(text: str) -> float:
-    from virtlab.units import Ratio
-
-    return Ratio.parse(text).ratio

@@ -13,7 +13,7 @@ from typing import Any
 from virtlab.report import names, theme
 from virtlab.report.curves import grouped
 from virtlab.report.figure import REALISATION, Figure
-from virtlab.report.model import Gathered, Realisation, Result, SourceFigure, Verdict
+from virtlab.report.model import Entry, Gathered, Realisation, Result, Verdict
 from virtlab.report.quantities import Display, display, interval
 from virtlab.report.words import plural
 
@@ -230,14 +230,21 @@ def _values_table(data: Gathered, path: str, results: Sequence[Result]) -> Block
     }
 
 
-def source_figure(one: SourceFigure) -> Block:
-    """One row of the section on the source's figures."""
-    links: list[Block] = [{"id": "" if one.elsewhere else name, "text": name} for name in one.plots]
-    links += [{"id": "", "text": f"{name} (not in this dataset)"} for name in one.missing]
-    says = [one.why_not, one.note, f"in the report of {one.elsewhere}" if one.elsewhere else ""]
+def source_figure(entry: Entry, present: frozenset[str]) -> Block:
+    """One row of the section on the source's figures: links to what stands in this page, words for what does not."""
+    links: list[Block] = [{"id": name, "text": name} for name in entry.plots if name in present]
+    missing = [name for name in entry.plots if name not in present]
+    says = [entry.why_not, entry.note]
+    if missing:
+        where = (
+            f" (in the report of {', '.join(entry.experiments)})"
+            if entry.experiments
+            else " (not in this dataset)"
+        )
+        links += [{"id": "", "text": name + where} for name in missing]
     return {
-        "figure": one.figure,
-        "shows": one.shows,
+        "figure": entry.figure,
+        "shows": entry.shows,
         "links": links,
         "says": "; ".join(part for part in says if part),
     }

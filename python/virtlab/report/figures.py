@@ -1,0 +1,187 @@
+"""A study's `figures.yaml`: every figure and table of the source, and the plots here that reproduce it, or why none does.
+
+Checked without running anything: an experiment file says which roles measure what and which factors vary, and that
+decides the names of all plots (`names`).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from virtlab.errors import ExperimentError
+from virtlab.metrics import METRICS
+from virtlab.report.model import Entry
+from virtlab.report.names import Measured, expected_names
+from virtlab.report.samples import SAMPLED
+
+FILE_NAME = "figures.yaml"
+_KEYS = {"figure", "shows", "experiment", "plots", "why_not", "note"}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with an entry, and the cure."""
+
+    figure: str
+    what: str
+    cure: str
+
+    def __str__(self) -> str:
+        return f"{self.figure}: {self.what}; {self.cure}"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedColumns:
+    """Rows of a published table that lie over a plot: `columns` says which column is which factor's level."""
+
+    file: str
+    metric: str
+    path: str
+    columns: Mapping[str, str]
+    where: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """A whole `figures.yaml`."""
+
+    source: str
+    entries: tuple[Entry, ...]
+    published: tuple[PublishedColumns, ...] = ()
+
+    @property
+    def plots(self) -> frozenset[str]:
+        """Every name that some entry gives."""
+        return frozenset(plot for entry in self.entries for plot in entry.plots)
+
+
+def read_figures(path: Path) -> Figures:
+    """The file. ExperimentError when it is missing or no such file."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        values = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, YAMLError) as error:
+        raise ExperimentError(
+            str(path), f"cannot be read ({str(error).splitlines()[0]})", "see docs/reference/report.md"
+        ) from None
+    if not isinstance(values, dict) or not isinstance(values.get("figures"), list):
+        raise ExperimentError(str(path), "has no list 'figures'", "see docs/reference/report.md")
+    return Figures(
+        str(values.get("source", "")),
+        tuple(_entry(path, one) for one in values["figures"]),
+        tuple(_published(path, one) for one in values.get("published") or ()),
+    )
+
+
+def _published(path: Path, values: Any) -> PublishedColumns:
+    from virtlab.metrics import MetricPath
+
+    known = {"file", "metric", "path", "columns", "where"}
+    if not isinstance(values, dict) or not {"file", "metric", "path"} <= set(values) <= known:
+        raise ExperimentError(
+            f"{path}: published", "is no overlay", "write file, metric, path, columns, where"
+        )
+    try:
+        MetricPath.parse(str(values["path"]))
+    except ValueError as error:
+        what, _, cure = str(error).partition("; ")
+        raise ExperimentError(f"{path}: published", what, cure) from None
+    maps = [{str(k): str(v) for k, v in (values.get(key) or {}).items()} for key in ("columns", "where")]
+    return PublishedColumns(str(values["file"]), str(values["metric"]), str(values["path"]), maps[0], maps[1])
+
+
+def _entry(path: Path, values: Any) -> Entry:
+    if not isinstance(values, dict) or "figure" not in values:
+        raise ExperimentError(str(path), "an entry without 'figure'", "name the source's figure or table")
+    name = str(values["figure"])
+    unknown = sorted(set(map(str, values)) - _KEYS)
+    if unknown:
+        raise ExperimentError(
+            f"{path}: {name}", f"unknown key '{unknown[0]}'", f"write {', '.join(sorted(_KEYS))}"
+        )
+    return Entry(
+        name,
+        str(values.get("shows", "")),
+        _texts(values.get("experiment")),
+        _texts(values.get("plots")),
+        str(values.get("why_not") or ""),
+        str(values.get("note") or ""),
+    )
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    return tuple(map(str, value)) if isinstance(value, list) else (str(value),)
+
+
+def measured(roles: Mapping[str, str], entities: Iterable[str] = ()) -> list[Measured]:
+    """What roles (name -> workload) and entities (hosts, guests, ...) can have values of."""
+    found = [
+        Measured(role, metric.key, metric.statistics, sampled=metric.key in SAMPLED)
+        for role, workload in roles.items()
+        for metric in METRICS.values()
+        if workload in metric.workloads
+    ]
+    return found + [
+        Measured(entity, metric.key, metric.statistics, sampled=False)
+        for entity in entities
+        for metric in METRICS.values()
+        if not metric.workloads
+    ]
+
+
+def names_of_experiment(path: Path) -> dict[str, str]:
+    """Every plot and table that a report of this experiment file can hold. ExperimentError when the file is wrong."""
+    from virtlab.experiment import load
+
+    experiment = load(path)
+    return expected_names(measured(experiment.role_workloads()), varying(experiment))
+
+
+def varying(experiment: Any) -> list[str]:
+    """Factors with two levels or more among the design points, in the file's order."""
+    points = [point.levels for point in experiment.points()]
+    return [name for name in experiment.factors if len({point[name] for point in points}) > 1]
+
+
+def check_figures(figures_file: Path | str, experiments: Sequence[Path | str] = ()) -> list[Problem]:
+    """Every mistake of a `figures.yaml`; empty when each named plot is one that its experiment's report will hold.
+
+    `experiments` are used for entries that name none; names are looked up beside the file. ExperimentError when a file
+    cannot be read at all.
+    """
+    path = Path(figures_file)
+    default = [str(one) for one in experiments]
+    known: dict[str, dict[str, str]] = {}
+    problems = []
+    for entry in read_figures(path).entries:
+        if bool(entry.plots) == bool(entry.why_not):
+            what = "has plots and a why_not" if entry.plots else "has neither plots nor a why_not"
+            problems.append(Problem(entry.figure, what, "keep exactly one of them"))
+        if not entry.shows:
+            problems.append(Problem(entry.figure, "does not say what it shows", "add 'shows'"))
+        files = list(entry.experiments) or default
+        if entry.plots and not files:
+            problems.append(Problem(entry.figure, "names no experiment", "add 'experiment'"))
+            continue
+        for name in files:
+            if name not in known:
+                known[name] = names_of_experiment(path.parent / name)
+        available = [known[name] for name in files]
+        for plot in entry.plots:
+            if not any(plot in one for one in available):
+                near = difflib.get_close_matches(
+                    plot, {key for one in available for key in one}, n=1, cutoff=0.3
+                )
+                cure = f"the nearest is '{near[0]}'" if near else "see docs/reference/report.md"
+                problems.append(
+                    Problem(entry.figure, f"no report of {', '.join(files)} holds '{plot}'", cure)
+                )
+    return problems

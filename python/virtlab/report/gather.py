@@ -1,0 +1,358 @@
+"""From a dataset to what a report shows. Nothing else of the report reads a dataset.
+
+Values come from the analysis, curves from DuckDB, conditions from the runs as they were built. Only runs that ended well
+are in an estimate; the others are listed with their reasons. Runs of different link realisations never share a cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from virtlab.metrics import METRICS, MetricPath
+from virtlab.report import conditions, names
+from virtlab.report.model import (
+    Cell,
+    Curve,
+    Factor,
+    Gathered,
+    Published,
+    Quantity,
+    Result,
+    RunRow,
+    RunValue,
+    Sampled,
+    Verdict,
+)
+from virtlab.report.figures import FILE_NAME, Figures, read_figures
+from virtlab.report.overlay import overlays
+from virtlab.report.quantities import significant
+from virtlab.report.samples import SAMPLED, course, declare_windows, distributions
+from virtlab.report.selection import DISTRIBUTIONS, lead
+from virtlab.report.words import plural
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from virtlab.analysis.table import RunTable
+    from virtlab.experiment import Experiment
+    from virtlab.results import Dataset, RunRecord
+    from virtlab.stats import Estimate
+
+EXEMPLARS = 3
+
+
+def gather(
+    dataset: Dataset,
+    *,
+    figures_file: Path | None = None,
+    published: Path | None = None,
+    curves: bool = True,
+) -> Gathered:
+    """Everything a report says.
+
+    `figures_file` is the study's figures.yaml, `published` the folder of published tables; both are looked for around the
+    dataset when not given. `curves` False leaves distributions and courses out (terminal and JSON need none).
+    """
+    from virtlab.analysis import run_values
+    from virtlab.experiment import load_text
+    from virtlab.stats import planned_sizes
+
+    figures_file = figures_file or beside(dataset.path, FILE_NAME)
+    published = published or beside(dataset.path, "published")
+    records = dataset.runs()
+    used = [record for record in records if record.status == "ok"]
+    experiment = load_text(dataset.experiment_text, runs_max=None)
+    declared = declared_factors(experiment)
+    points = {point.index: dict(point.levels) for point in experiment.points()}
+    varying = tuple(factor for factor in declared if len(factor.levels) > 1)
+    repeat = experiment.repeat
+    looks = planned_sizes(repeat.minimum, repeat.maximum) if repeat.until else ()
+    table = replace(run_values(dataset), planned_looks=looks, declared=experiment.factors)
+    figures = read_figures(figures_file) if figures_file else Figures("", (), ())
+    claims = [claim.parsed() for claim in experiment.claims]
+    overlay = overlays(claims, figures.published, published, varying)
+    results = _results(table, varying, points, repeat.confidence, overlay)
+    sampled = _sampled(dataset, used, results, varying, points, figures.plots) if curves else ((), ())
+    return Gathered(
+        title=experiment.title,
+        description=description_of(dataset.experiment_text),
+        dataset=dataset.path.name,
+        backend=dataset.manifest.backend,
+        created=dataset.manifest.created.partition("T")[0],
+        factors=varying,
+        conditions={factor.name: factor.levels[0] for factor in declared if len(factor.levels) == 1},
+        points=tuple(_varying_part(point, varying) for point in points.values()),
+        verdicts=tuple(
+            _verdict(name, verdict)
+            for name, verdict in zip(
+                (claim.id for claim in experiment.claims),
+                _judge(claims, table, repeat.confidence, published),
+                strict=True,
+            )
+        ),
+        results=results,
+        distributions=sampled[0],
+        courses=sampled[1],
+        runs=tuple(
+            _run_row(record, varying) for record in sorted(records, key=lambda one: (one.started, one.name))
+        ),
+        machine=conditions.machine(dataset, records),
+        link_quality=conditions.link_quality(used),
+        realised=conditions.realised(used),
+        experiment_text=dataset.experiment_text,
+        plan=largest_plan(used),
+        glossary=glossary(results),
+        entries=figures.entries,
+        source=figures.source,
+        claimed=frozenset(str(path) for claim in claims for path in claim.expression.paths()),
+        notes=_notes(records, points, len(table.mixed_points())),
+    )
+
+
+def beside(dataset: Path, name: str) -> Path | None:
+    """The file or folder of that name in the dataset, or in the folders around it; None when there is none."""
+    places = [dataset.absolute(), *dataset.absolute().parents]
+    return next((place / name for place in places if (place / name).exists()), None)
+
+
+def largest_plan(records: Sequence[RunRecord]) -> dict[str, Any] | None:
+    """The Plan with most in it: of all design points the one that shows most of the experiment."""
+    plans = {record.point: record.plan for record in records}.values()
+    if not plans:
+        return None
+    plan = max(plans, key=lambda one: len(one.world.switches) + len(one.world.guests) + len(one.roles))
+    return plan.model_dump(mode="json", by_alias=True)
+
+
+def _notes(
+    records: Sequence[RunRecord], points: Mapping[int, Mapping[str, str]], mixed: int
+) -> tuple[str, ...]:
+    """What a reader must know before the first number."""
+    notes = []
+    reached = {record.point for record in records if record.status == "ok"}
+    if lacking := len(points) - len(reached):
+        notes.append(
+            f"{lacking} of {plural(len(points), 'design point')} have no valid run yet; they are absent, not zero."
+        )
+    if mixed:
+        notes.append(
+            f"{plural(mixed, 'design point')} ran over several link realisations. They stand apart in every plot, table and "
+            "verdict and are never pooled."
+        )
+    return tuple(notes)
+
+
+def _judge(claims: list[Any], table: RunTable, level: float, published: Path | None) -> list[Any]:
+    from virtlab.analysis import judge
+
+    return judge(claims, table, level, published=published) if claims else []
+
+
+def _verdict(name: str, verdict: Any) -> Verdict:
+    """As the analysis judged it; the sentence is its own."""
+    decided = verdict.comparison
+    effect = ""
+    if decided is not None and decided.effect is not None:
+        effect = f"{decided.effect_name} {significant(decided.effect, 3)}".strip()
+    return Verdict(
+        name=name,
+        claim=verdict.claim.text,
+        verdict=verdict.ruling,
+        sentence=verdict.text,
+        because="; ".join(verdict.notes),
+        unit=verdict.estimate.unit if verdict.estimate is not None else "",
+        estimate=verdict.estimate,
+        required=decided.required if decided is not None else (None, None),
+        place=decided.label if decided is not None else "",
+        effect=effect,
+        n=" + ".join(str(count) for count in decided.runs) if decided is not None else "none",
+        published="; ".join(str(one) for one in verdict.published),
+        more_runs=verdict.more_runs,
+    )
+
+
+def declared_factors(experiment: Experiment) -> tuple[Factor, ...]:
+    """Factors with the levels that occur among the design points: from low to high where they are quantities."""
+    from virtlab.analysis.claims import ordered
+
+    points = [point.levels for point in experiment.points()]
+    found = []
+    for name, written in experiment.factors.items():
+        present = [level for level in written if any(point[name] == level for point in points)]
+        found.append(Factor(name, tuple(ordered(present) or present)))
+    return tuple(found)
+
+
+def description_of(text: str) -> str:
+    """The comment at the top of an experiment file: its author's own words.
+
+    >>> description_of("# Two hosts,\\n# one switch.\\nversion: 1\\n")
+    'Two hosts, one switch.'
+    """
+    lines = []
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        lines.append(line.lstrip("#").strip())
+    return " ".join(part for part in lines if part)
+
+
+def _varying_part(point: Mapping[str, str], varying: Sequence[Factor]) -> dict[str, str]:
+    return {factor.name: point[factor.name] for factor in varying if factor.name in point}
+
+
+def _run_row(record: RunRecord, varying: Sequence[Factor]) -> RunRow:
+    return RunRow(
+        run=record.name,
+        point=_varying_part(record.levels, varying),
+        repetition=record.repetition,
+        attempt=record.attempt,
+        status=record.status,
+        reasons=tuple(record.reasons),
+        started=record.started,
+        realisation=record.link_realisation,
+        used=record.status == "ok",
+    )
+
+
+def _results(
+    table: RunTable,
+    varying: Sequence[Factor],
+    points: Mapping[int, Mapping[str, str]],
+    level: float,
+    overlay: Mapping[str, tuple[Published, ...]],
+) -> tuple[Result, ...]:
+    """Every path that some run has a value for: roles first, in order of the metrics' registry."""
+    order = {key: at for at, key in enumerate(METRICS)}
+    paths = [path for path in table.paths() if path.metric in METRICS]
+
+    def key(path: MetricPath) -> tuple[Any, ...]:
+        metric = METRICS[path.metric]
+        return (not metric.workloads, path.role, order[path.metric], metric.statistics.index(path.statistic))
+
+    return tuple(
+        replace(_result(table, path, varying, points, level), published=overlay.get(str(path), ()))
+        for path in sorted(paths, key=key)
+    )
+
+
+def _result(
+    table: RunTable,
+    path: MetricPath,
+    varying: Sequence[Factor],
+    points: Mapping[int, Mapping[str, str]],
+    level: float,
+) -> Result:
+    from virtlab.stats import look_level, mean_interval
+
+    level = look_level(tuple(table.planned_looks), level) if table.planned_looks else level
+    groups: dict[tuple[int, str], list[RunValue]] = {}
+    for row in table.of(path).values():
+        groups.setdefault((row.point, row.realisation), []).append(
+            RunValue(row.run, row.repetition, row.value)
+        )
+    cells = []
+    for realisation in table.realisations:
+        for index, point in points.items():
+            values = tuple(sorted(groups.get((index, realisation), ()), key=lambda one: one.run))
+            if not values and len(table.realisations) > 1:
+                continue
+            present = [one.value for one in values if one.value is not None]
+            estimate: Estimate | None = mean_interval(
+                present, level=level, metric=path.metric, unit=path.unit
+            )
+            cells.append(Cell(_varying_part(point, varying), realisation, values, estimate))
+    metric = METRICS[path.metric]
+    quantity = Quantity(path.role, path.metric, path.statistic, path.unit, metric.better, metric.title())
+    return Result(quantity, tuple(cells))
+
+
+def _sampled(
+    dataset: Dataset,
+    used: Sequence[RunRecord],
+    results: Sequence[Result],
+    varying: Sequence[Factor],
+    points: Mapping[int, Mapping[str, str]],
+    asked: frozenset[str],
+) -> tuple[tuple[Sampled, ...], tuple[Sampled, ...]]:
+    """Distributions and courses of the metrics that have single samples and are drawn."""
+    shown = {index: _varying_part(point, varying) for index, point in points.items()}
+    leads = {}
+    for result in results:
+        quantity = result.quantity
+        if quantity.metric in SAMPLED and quantity.statistic == lead(METRICS[quantity.metric].statistics):
+            leads[quantity.role, quantity.metric] = result
+    spread, courses = [], []
+    with dataset.connect() as db:
+        declare_windows(db, used)
+        for (role, metric), result in leads.items():
+            drawn = metric in DISTRIBUTIONS
+            about = {
+                "role": role,
+                "metric": metric,
+                "unit": METRICS[metric].unit,
+                "title": METRICS[metric].title(),
+            }
+            if drawn or names.ecdf_plot(role, metric) in asked:
+                curves = distributions(db, role, SAMPLED[metric], shown)
+                spread.append(
+                    Sampled(**about, curves=tuple(curves), note="every sample of a setting's runs pooled")
+                )
+            if drawn or names.series_plot(role, metric) in asked:
+                chosen = _courses(db, role, metric, result)
+                courses.append(Sampled(**about, curves=tuple(chosen)))
+    return tuple(spread), tuple(courses)
+
+
+def _courses(db: duckdb.DuckDBPyConnection, role: str, metric: str, result: Result) -> Iterable[Curve]:
+    """The settings of lowest, middle and highest mean, each by the run whose value is the median of its repetitions."""
+    cells = sorted(
+        (cell for cell in result.cells if cell.present),
+        key=lambda cell: sum(cell.present) / len(cell.present),
+    )
+    at = sorted({0, len(cells) // 2, len(cells) - 1}) if cells else []
+    for cell in (cells[index] for index in at[:EXEMPLARS]):
+        runs = sorted(
+            (one for one in cell.values if one.value is not None), key=lambda one: (one.value, one.run)
+        )
+        curve = course(db, role, SAMPLED[metric], runs[(len(runs) - 1) // 2].run, cell.point)
+        if curve is not None:
+            yield curve
+
+
+def glossary(results: Iterable[Result]) -> tuple[Mapping[str, str], ...]:
+    """Every metric and statistic of the report, as the registry defines it."""
+    from virtlab.metrics import STATISTICS
+
+    metrics: dict[str, list[str]] = {}
+    for result in results:
+        metrics.setdefault(result.quantity.metric, []).append(result.quantity.statistic)
+    entries = []
+    for key in METRICS:
+        if key in metrics:
+            metric = METRICS[key]
+            better = f", {metric.better} is better" if metric.better != "neither" else ""
+            entries.append(
+                {
+                    "key": key,
+                    "term": metric.title(),
+                    "unit": f"{key}, in {metric.unit}{better}",
+                    "definition": metric.definition,
+                    "source": metric.source,
+                }
+            )
+    used = {statistic for found in metrics.values() for statistic in found}
+    entries += [
+        {
+            "term": statistic.label or key,
+            "unit": f"statistic {key}",
+            "definition": statistic.definition,
+            "source": "",
+        }
+        for key, statistic in STATISTICS.items()
+        if key in used
+    ]
+    return tuple(entries)

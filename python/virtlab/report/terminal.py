@@ -1,0 +1,153 @@
+"""What a person sees at the end of a run: verdicts first, then the key estimates; and the same for programs.
+
+Names come from files and guests, so nothing is taken as markup.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from virtlab.report.gather import gather
+from virtlab.report.model import Gathered, Result, Verdict
+from virtlab.report.quantities import display, interval
+from virtlab.report.selection import HEALTH, PRIMARY, lead
+from virtlab.report.words import plural, verdict_kind, verdict_word
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+    from virtlab.results import Dataset
+
+SCHEMA = "virtlab.report/1"
+ROWS = 40
+_STYLES = {"good": "bold green", "bad": "bold red", "open": "bold yellow"}
+
+
+def summary(dataset: Dataset, data: Gathered | None = None) -> Group:
+    """Verdicts and key estimates of a dataset, for `rich.print`."""
+    from rich.console import Group
+    from rich.text import Text
+
+    data = data or gather(dataset, curves=False)
+    parts: list[Any] = [Text(data.title, style="bold")]
+    parts += [Text(note, style="yellow") for note in data.notes]
+    if data.verdicts:
+        parts.append(_verdicts(data.verdicts))
+    key = [table for result in key_results(data) if (table := _estimates(data, result)) is not None]
+    parts += key or [Text("No run has a value yet.", style="yellow")]
+    out = [run for run in data.runs if not run.used]
+    if out:
+        parts.append(
+            Text(
+                f"{plural(len(out), 'run')} not counted: tainted, failed or cancelled; see the report.",
+                style="yellow",
+            )
+        )
+    return Group(*parts)
+
+
+def key_results(data: Gathered) -> list[Result]:
+    """The leading statistic of each role's primary metrics."""
+    from virtlab.metrics import METRICS
+
+    return [
+        result
+        for result in data.results
+        if result.quantity.metric in PRIMARY - HEALTH
+        and result.quantity.statistic == lead(METRICS[result.quantity.metric].statistics)
+    ]
+
+
+def _verdicts(verdicts: tuple[Verdict, ...]) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(ratio=1)
+    for verdict in verdicts:
+        word = Text(verdict_word(verdict.verdict), style=_STYLES[verdict_kind(verdict.verdict)])
+        table.add_row(word, Text.assemble((verdict.claim, "dim"), "\n", verdict.sentence))
+    return table
+
+
+def _estimates(data: Gathered, result: Result) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    cells = [cell for cell in result.cells if cell.values]
+    if not cells:
+        return None
+    quantity = result.quantity
+    shown = display(quantity.unit, [value for cell in cells for value in cell.present])
+    heading = Text.assemble((quantity.path, "bold"), f"  {quantity.title}, mean of runs with interval")
+    table = Table(title=heading, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    split = len(data.realisations) > 1
+    for name in [*data.varying, *(["links"] if split else [])]:
+        table.add_column(Text(name), style="dim")
+    for name in ("runs", "estimate"):
+        table.add_column(name, justify="right")
+    for cell in cells[:ROWS]:
+        row = [cell.point.get(name, "") for name in data.varying] + ([cell.realisation] if split else [])
+        estimate = cell.estimate
+        text = (
+            "no value" if estimate is None else interval(estimate.low, estimate.point, estimate.high, shown)
+        )
+        table.add_row(*(Text(part) for part in row), str(len(cell.present)), Text(text))
+    if len(cells) > ROWS:
+        table.add_row(Text(f"{len(cells) - ROWS} more settings stand in the report", style="dim"))
+    return table
+
+
+def as_json(dataset: Dataset, page: Path | None = None) -> dict[str, Any]:
+    """The same for programs: verdicts, and every estimate with unit, interval, number of runs and realisation."""
+    data = gather(dataset, curves=False)
+    return {
+        "schema": SCHEMA,
+        "title": data.title,
+        "dataset": data.dataset,
+        "report": str(page) if page else None,
+        "backend": data.backend,
+        "runs": {"used": sum(run.used for run in data.runs), "all": len(data.runs)},
+        "factors": {factor.name: list(factor.levels) for factor in data.factors},
+        "notes": list(data.notes),
+        "verdicts": [_verdict_json(verdict) for verdict in data.verdicts],
+        "estimates": [row for result in data.results for row in _estimate_rows(result)],
+    }
+
+
+def _verdict_json(verdict: Verdict) -> dict[str, Any]:
+    estimate = verdict.estimate
+    return {
+        "id": verdict.name,
+        "claim": verdict.claim,
+        "verdict": verdict.verdict,
+        "sentence": verdict.sentence,
+        "estimate": None if estimate is None else _numbers(estimate),
+        "required": list(verdict.required),
+        "effect": verdict.effect or None,
+        "runs": verdict.n,
+        "published": verdict.published or None,
+        "more_runs": verdict.more_runs,
+    }
+
+
+def _numbers(estimate: Any) -> dict[str, Any]:
+    names = ("unit", "point", "low", "high", "level", "n", "method")
+    return {name: getattr(estimate, name) for name in names}
+
+
+def _estimate_rows(result: Result) -> list[dict[str, Any]]:
+    quantity = result.quantity
+    return [
+        {
+            "path": quantity.path,
+            "unit": quantity.unit,
+            "point": dict(cell.point),
+            "links": cell.realisation,
+            "runs": len(cell.present),
+            "estimate": None if cell.estimate is None else _numbers(cell.estimate),
+        }
+        for cell in result.cells
+    ]

@@ -80,7 +80,9 @@ class Conversation:
     _decoder: Any = field(default=None)
     _next_number: int = 1
 
-    def request(self, do: str, fields: Mapping[str, Any] | None = None, *, channel: int = 0) -> tuple[int, bytes]:
+    def request(
+        self, do: str, fields: Mapping[str, Any] | None = None, *, channel: int = 0
+    ) -> tuple[int, bytes]:
         """A request's number and its frame. Names of fields are the protocol's own."""
         number = self._next_number
         self._next_number += 1

@@ -49,16 +49,22 @@ def decode_samples(body: bytes) -> Samples:
         raise AgentError("agent protocol", f"a block of the unknown schema '{head['schema']}'")
     columns: dict[str, NDArray[Any]] = {}
     for column, (begin, end) in zip(head["columns"], ranges, strict=True):
-        values: NDArray[Any] = np.frombuffer(body, dtype=_DTYPES[column["dtype"]], count=head["n"], offset=begin)
+        values: NDArray[Any] = np.frombuffer(
+            body, dtype=_DTYPES[column["dtype"]], count=head["n"], offset=begin
+        )
         name = column["name"]
         if (words := head.get("dictionary", {}).get(name)) is not None:
             if len(values) and not 0 <= int(values.min()) <= int(values.max()) < len(words):
-                raise AgentError("agent protocol", f"column '{name}' of {head['schema']} has codes without a name")
+                raise AgentError(
+                    "agent protocol", f"column '{name}' of {head['schema']} has codes without a name"
+                )
             values = np.array(words, dtype=object)[values]
         elif values.nbytes != end - begin:
             raise AgentError("agent protocol", f"column '{name}' of {head['schema']} has a wrong length")
         columns[name] = values
     missing = [name for name in schema.columns if name not in columns]
     if missing:
-        raise AgentError("agent protocol", f"a block of {head['schema']} lacks the columns {', '.join(missing)}")
+        raise AgentError(
+            "agent protocol", f"a block of {head['schema']} lacks the columns {', '.join(missing)}"
+        )
     return Samples(head["stream"], head["schema"], head["number"], columns)

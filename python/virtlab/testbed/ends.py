@@ -55,7 +55,10 @@ def role_ends(plan: Plan, role: Role) -> tuple[RoleEnd, RoleEnd] | None:
     if best is not None:
         return best[1], best[2]
     if wanted is None and source.vnics and target.vnics and role.workload == "raw_stream":
-        (name, vnic), (far_name, far_vnic) = next(iter(source.vnics.items())), next(iter(target.vnics.items()))
+        (name, vnic), (far_name, far_vnic) = (
+            next(iter(source.vnics.items())),
+            next(iter(target.vnics.items())),
+        )
         return (
             RoleEnd(role.from_, name, vnic.mac, vnic.mtu_bytes, None),
             RoleEnd(role.to, far_name, far_vnic.mac, far_vnic.mtu_bytes, None),

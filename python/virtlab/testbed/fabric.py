@@ -51,7 +51,9 @@ def soft_switch_request(plan: Plan, wiring: Wiring, ports: Mapping[str, str]) ->
     world = plan.world
     request: dict[str, Any] = {
         "ports": {end: {"ifname": name} for end, name in ports.items()},
-        "switches": {name: {"processing_ns": switch.processing_ns} for name, switch in world.switches.items()},
+        "switches": {
+            name: {"processing_ns": switch.processing_ns} for name, switch in world.switches.items()
+        },
         "links": {
             name: {
                 "ends": list(link.ends),
@@ -73,12 +75,12 @@ def soft_switch_request(plan: Plan, wiring: Wiring, ports: Mapping[str, str]) ->
                 for box, port in wiring.ports_towards(vnic_box(guest, name)).items():
                     if box.startswith("switch:"):
                         forwarding.setdefault(box.removeprefix("switch:"), {})[vnic.mac] = port
-        request["fdb"] = forwarding
+        request["forwarding"] = forwarding
     return request
 
 
 def _queue(queue: Queue) -> dict[str, Any]:
-    out: dict[str, Any] = {"kind": queue.kind}
+    out: dict[str, Any] = {"kind": queue.kind, "by": queue.by}
     if queue.limit_packets is not None:
         out["limit_packets"] = queue.limit_packets
     if queue.limit_bytes is not None:
@@ -116,7 +118,11 @@ def build(plan: Plan, realised: Mapping[str, str], mtus: Mapping[str, int], out:
 def _patch(path: str, ends: tuple[str, str], taken: set[str], out: Lowered) -> None:
     """A cable between two hosts: their fabric ends joined by a bridge of two ports."""
     bridge = interface("cable-" + out.fabric_ports[ends[0]], taken)
-    out.add(path, BridgeAdd(FABRIC, bridge), *(LinkSet(FABRIC, out.fabric_ports[end], master=bridge) for end in ends))
+    out.add(
+        path,
+        BridgeAdd(FABRIC, bridge),
+        *(LinkSet(FABRIC, out.fabric_ports[end], master=bridge) for end in ends),
+    )
     out.add(path, LinkSet(FABRIC, bridge, up=True))
 
 
@@ -165,6 +171,14 @@ def _at_port(namespace: str, port: str, by: str, rate: int, delay_ns: int, queue
     inner: Pfifo | Bfifo = Bfifo(queue.limit_bytes) if queue.limit_bytes is not None else Pfifo(packets)
     return [
         QdiscAdd(namespace, port, Htb(default_class=1), handle="1:"),
-        ClassAdd(namespace, port, parent="1:", handle="1:1", rate_bit_per_s=rate, ceil_bit_per_s=rate, burst_bytes=burst),
+        ClassAdd(
+            namespace,
+            port,
+            parent="1:",
+            handle="1:1",
+            rate_bit_per_s=rate,
+            ceil_bit_per_s=rate,
+            burst_bytes=burst,
+        ),
         QdiscAdd(namespace, port, inner, parent="1:1", handle="10:"),
     ]

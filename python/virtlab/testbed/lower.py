@@ -40,7 +40,13 @@ from virtlab.testbed.operations import (
 OFFLOADS_OFF = {"tx": False, "sg": False, "tso": False, "gso": False}
 ETHERNET_OCTETS = 38  # preamble, header, FCS and gap around an IP packet
 BURST_FRAMES = 10
-QUIET_IPV6 = {"accept_ra": "0", "autoconf": "0", "router_solicitations": "0", "accept_dad": "0", "addr_gen_mode": "1"}
+QUIET_IPV6 = {
+    "accept_ra": "0",
+    "autoconf": "0",
+    "router_solicitations": "0",
+    "accept_dad": "0",
+    "addr_gen_mode": "1",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,9 @@ class Lowered:
     bridges: dict[str, Place] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)  # link -> realisation
     soft_switch: dict[str, Any] | None = None  # the configure request
-    ports: dict[str, Place] = field(default_factory=dict)  # ports of links that are interfaces: kernel realisations
+    ports: dict[str, Place] = field(
+        default_factory=dict
+    )  # ports of links that are interfaces: kernel realisations
 
     def add(self, because: str, *operations: Operation) -> None:
         """Adds operations with one reason."""
@@ -120,7 +128,9 @@ def _segment_mtus(plan: Plan, wiring: Wiring) -> dict[str, int]:
 
 
 def _has_ipv6(plan: Plan, guests: list[str]) -> bool:
-    return any(":" in text for name in guests for vnic in plan.world.guests[name].vnics.values() for text in vnic.ip)
+    return any(
+        ":" in text for name in guests for vnic in plan.world.guests[name].vnics.values() for text in vnic.ip
+    )
 
 
 def _ipv6(namespace: str, wanted: bool, plan: Plan, machine: Machine) -> Iterator[Operation]:
@@ -225,7 +235,10 @@ def _uplinks(
         out.add(path, VethAdd((near, End(FABRIC, far, mtu_bytes=mtu))))
     for end, place in out.uplinks.items():
         if wiring.owner[end].startswith("vswitch:"):
-            out.add(f"vswitches.{wiring.owner[end].removeprefix('vswitch:')}", LinkSet(place.namespace, place.link, up=True))
+            out.add(
+                f"vswitches.{wiring.owner[end].removeprefix('vswitch:')}",
+                LinkSet(place.namespace, place.link, up=True),
+            )
     for name, place in out.bridges.items():
         out.add(f"vswitches.{name}", LinkSet(place.namespace, place.link, up=True))
 
@@ -273,7 +286,15 @@ def pushback(namespace: str, link: str, vnic: Vnic) -> Iterator[Operation]:
         return
     burst = BURST_FRAMES * (vnic.mtu_bytes + ETHERNET_OCTETS)
     yield QdiscAdd(namespace, link, Htb(default_class=1), handle="1:")
-    yield ClassAdd(namespace, link, parent="1:", handle="1:1", rate_bit_per_s=rate, ceil_bit_per_s=rate, burst_bytes=burst)
+    yield ClassAdd(
+        namespace,
+        link,
+        parent="1:",
+        handle="1:1",
+        rate_bit_per_s=rate,
+        ceil_bit_per_s=rate,
+        burst_bytes=burst,
+    )
 
 
 def _forwarding(plan: Plan, wiring: Wiring, out: Lowered) -> None:
@@ -285,7 +306,9 @@ def _forwarding(plan: Plan, wiring: Wiring, out: Lowered) -> None:
                 if not box.startswith("vswitch:"):
                     continue
                 place = out.ports.get(port) or out.uplinks[port]
-                step = Step(ForwardingAdd(place.namespace, place.link, vnic.mac), f"guests.{guest}.vnics.{name}")
+                step = Step(
+                    ForwardingAdd(place.namespace, place.link, vnic.mac), f"guests.{guest}.vnics.{name}"
+                )
                 entries[box.removeprefix("vswitch:")].append(step)
     for steps in entries.values():
         out.steps.extend(steps)

@@ -339,13 +339,7 @@ fn become_child(
     for tasks in &placement.cgroups {
         std::fs::write(tasks, "0").with_context(|| format!("cannot join the control group of {tasks}"))?;
     }
-    if !placement.cpus.is_empty() {
-        let mut set = CpuSet::new();
-        for cpu in &placement.cpus {
-            set.set(*cpu).with_context(|| format!("there is no CPU {cpu}"))?;
-        }
-        sched_setaffinity(Pid::from_raw(0), &set).context("cannot pin to the CPUs")?;
-    }
+    pin(&placement.cpus)?;
     if let Some(priority) = placement.fifo_priority {
         let parameters = libc::sched_param { sched_priority: priority };
         // SAFETY: the parameters live during the call, and pid 0 is the caller.
@@ -387,6 +381,21 @@ fn become_child(
     let _ = unistd::write(&report_moved, text.as_bytes());
     // SAFETY: as in `start`.
     unsafe { libc::_exit(127) }
+}
+
+/// Keeps the calling process, and what it starts, on these CPUs; on all it may use when none is named.
+///
+/// # Errors
+/// When a CPU does not exist or is not allowed.
+pub fn pin(cpus: &[usize]) -> anyhow::Result<()> {
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    let mut set = CpuSet::new();
+    for cpu in cpus {
+        set.set(*cpu).with_context(|| format!("there is no CPU {cpu}"))?;
+    }
+    sched_setaffinity(Pid::from_raw(0), &set).context("cannot pin to the CPUs")
 }
 
 fn duplicate_above(fd: RawFd, least: RawFd) -> anyhow::Result<OwnedFd> {

@@ -28,6 +28,9 @@ pub struct Options {
     /// Open descriptor of the byte stream to the control plane.
     #[arg(long, default_value_t = 3)]
     control_fd: i32,
+    /// CPUs that the whole world runs on (children inherit them); all when absent.
+    #[arg(long, value_delimiter = ',')]
+    cpus: Vec<usize>,
 }
 
 /// Builds the private world and serves the control stream until it ends.
@@ -42,6 +45,7 @@ pub fn main(options: Options) -> anyhow::Result<()> {
         .context("cannot set descriptor flags")?;
     let executable: OwnedFd =
         std::fs::File::open("/proc/self/exe").context("cannot open the own executable")?.into();
+    child::pin(&options.cpus)?;
     let born = birth::born(&control)?;
     serve::Leader::new(control, born, executable)?.serve()
 }

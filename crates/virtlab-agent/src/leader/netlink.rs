@@ -62,8 +62,9 @@ impl Request {
 
     /// Appends an attribute whose value `inside` writes.
     pub fn nested(mut self, kind: u16, inside: impl FnOnce(Self) -> Self) -> Self {
+        self.append(&[]);
         let start = self.bytes.len();
-        self.append(&[0, 0]);
+        self.append_raw(&[0, 0]);
         self.append_raw(&kind.to_ne_bytes());
         self = inside(self);
         let length = (self.bytes.len() - start) as u16;
@@ -331,10 +332,10 @@ mod tests {
 
     #[test]
     fn a_nested_attribute_holds_its_parts_and_its_length() {
-        let mut request = Request::new(16, 0).put(&[0; 16]).nested(18, |r| r.text(1, "veth")).u32(4, 7);
+        let mut request = Request::new(16, 0).put(&[0; 16]).text(3, "odd length").nested(18, |r| r.text(1, "veth")).u32(4, 7);
         let bytes = request.seal(9).to_vec();
         assert_eq!(number32(&bytes) as usize, bytes.len());
-        let found: Vec<_> = attributes(&bytes[32..]).collect();
+        let found: Vec<_> = attributes(&bytes[32..]).skip(1).collect();
         assert_eq!(found[0].0, 18);
         assert_eq!(attributes(found[0].1).next(), Some((1, b"veth\0".as_slice())));
         assert_eq!(found[1], (4, 7u32.to_ne_bytes().as_slice()));

@@ -395,7 +395,8 @@ pub fn try_qdiscs(world: &mut World, kinds: &[String]) -> anyhow::Result<Value> 
             namespace_fd: None,
         };
         let socket = &mut world.namespace(TRIAL)?.netlink;
-        let mut verdict = socket.execute_one(encode::dummy(link))?;
+        // A bridge: not every kernel has dummy interfaces, and a world needs bridges anyway.
+        let mut verdict = socket.execute_one(encode::bridge(link, false))?;
         if verdict.is_ok() {
             let discipline = trial_of(kind);
             let (handle, parent) =

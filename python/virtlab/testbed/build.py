@@ -1,0 +1,110 @@
+"""Building a world: Steps applied in batches, the soft switch started, every pair that has to talk checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from virtlab.errors import GuestError, MachineError
+from virtlab.plan import Observer, Plan
+from virtlab.testbed.control import Control, Refused
+from virtlab.testbed.lower import Lowered
+from virtlab.testbed.neighbours import reach_pairs
+from virtlab.testbed.operations import Step
+from virtlab.testbed.probes import SWITCH_CHANNEL
+
+BATCH_STEPS = 3000
+BATCH_BYTES = 900_000  # a frame holds 1 MiB
+REACH_DEADLINE_NS = 5_000_000_000
+SMALL_PACKET_BYTES = 84
+FIFO_PRIORITY = 10
+
+
+def batches(steps: Sequence[Step]) -> list[list[Step]]:
+    """Steps in order, cut so that each batch fits one frame."""
+    found: list[list[Step]] = [[]]
+    size = 0
+    for step in steps:
+        length = len(json.dumps(step.op.json())) + 2
+        if found[-1] and (len(found[-1]) >= BATCH_STEPS or size + length > BATCH_BYTES):
+            found.append([])
+            size = 0
+        found[-1].append(step)
+        size += length
+    return found
+
+
+def apply(control: Control, steps: Sequence[Step], observe: Observer) -> None:
+    """Applies all Steps. MachineError that names the Plan's object and carries the kernel's words."""
+    done = 0
+    for batch in batches(steps):
+        try:
+            control.call("apply", {"batch": [step.op.json() for step in batch]}, timeout_s=120.0)
+        except Refused as error:
+            index = error.error.get("index")
+            step = batch[index] if isinstance(index, int) and index < len(batch) else None
+            what = error.error.get("kernel") or error.error.get("what")
+            where = step.because if step is not None else "world"
+            doing = f"{step.op.json()['op']}: " if step is not None else ""
+            raise MachineError(
+                where, f"{doing}{what}", "`virtlab doctor` lists what this machine can do"
+            ) from error
+        done += len(batch)
+        observe.progress("build the world", done / len(steps))
+
+
+def start_switch(control: Control, lowered: Lowered, *, cpu: int | None, root: bool) -> dict[str, Any]:
+    """Starts the soft switch in `fabric` and configures it; what it said of its sleeps. MachineError when it cannot."""
+    request = dict(lowered.soft_switch or {})
+    if root and request.get("spin") != "always":
+        # Beside other work only a real-time priority keeps departures on time; it sleeps, then spins briefly.
+        request["fifo_priority"] = FIFO_PRIORITY
+    spawn: dict[str, Any] = {"channel": SWITCH_CHANNEL, "role": "switch", "namespace": "fabric"}
+    if cpu is not None:
+        spawn["cpus"] = [cpu]
+    control.call("spawn", spawn)
+    control.greet(SWITCH_CHANNEL)
+    try:
+        said = control.call("configure", request, channel=SWITCH_CHANNEL)
+        control.call("start", {}, channel=SWITCH_CHANNEL)
+    except Refused as error:
+        raise MachineError("links", f"the soft switch refused: {error.what}", error.cure) from error
+    return {**said, "fifo_priority": request.get("fifo_priority"), "cpu": cpu}
+
+
+def check_reach(control: Control, plan: Plan, lowered: Lowered) -> dict[str, int]:
+    """Every pair that talks answers an echo, a small one and one of the full MTU; 'a -> b' to the RTT in ns.
+
+    GuestError names the first pair that does not.
+    """
+    pairs = reach_pairs(plan)
+    requests, names = [], []
+    for (guest, address, mtu), (far_guest, far_address, far_mtu) in pairs:
+        for size in (SMALL_PACKET_BYTES, min(mtu, far_mtu)):
+            requests.append(
+                {
+                    "namespace": lowered.guests[guest],
+                    "from": address,
+                    "to": far_address,
+                    "ip_packet_bytes": size,
+                }
+            )
+            names.append((f"{guest} -> {far_guest}", guest, far_guest, far_address, size))
+    if not requests:
+        return {}
+    deadline_s = REACH_DEADLINE_NS / 1e9
+    reply = control.call(
+        "ping", {"pairs": requests, "deadline_ns": REACH_DEADLINE_NS}, timeout_s=deadline_s + 10
+    )
+    reached: dict[str, int] = {}
+    for (name, guest, far, address, size), rtt_ns in zip(names, reply["answers"], strict=True):
+        if rtt_ns is None:
+            what = f"does not reach {far} ({address}) with packets of {size} B within {deadline_s:g} s"
+            raise GuestError(
+                f"guests.{guest}",
+                what,
+                "check MTU, links and routes of the path: `virtlab plan FILE --point 0`",
+            )
+        reached[name] = int(rtt_ns)
+    return reached

@@ -1,0 +1,161 @@
+"""The control stream to a leader: a socket, a conversation, and a call that waits for its reply.
+
+One thread. What arrives while a call waits (events, blocks, logs, output) is kept in the order of its arrival.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from virtlab.agents import Conversation, Message, Reply
+from virtlab.agents.conversation import PROTOCOL
+from virtlab.errors import AgentError
+
+CALL_TIMEOUT_S = 30.0
+_CHUNK = 1 << 18
+
+
+class Refused(AgentError):
+    """An agent answered a request with an error; `error` holds all it said."""
+
+    def __init__(self, where: str, error: Mapping[str, Any]) -> None:
+        kernel = f" ({error['kernel']})" if error.get("kernel") else ""
+        super().__init__(where, f"{error.get('what', 'refused')}{kernel}", str(error.get("cure") or ""))
+        self.error = dict(error)
+
+
+class Control:
+    """Frames over a connected stream socket. Channel 0 is the leader."""
+
+    def __init__(self, stream: socket.socket) -> None:
+        self._stream = stream
+        self._stream.setblocking(False)
+        self._conversation = Conversation()
+        self._inbox: deque[Message] = deque()
+        self._replies: dict[int, Reply] = {}
+        self._awaited: set[int] = set()
+        self.open = True
+
+    def fileno(self) -> int:
+        """For `select`."""
+        return self._stream.fileno()
+
+    def send(self, do: str, fields: Mapping[str, Any] | None = None, *, channel: int = 0) -> int:
+        """Sends a request; its number is for `wait`."""
+        number, frame = self._conversation.request(do, fields, channel=channel)
+        self._awaited.add(number)
+        self._write(frame)
+        return number
+
+    def tell(self, do: str, fields: Mapping[str, Any] | None = None, *, channel: int = 0) -> None:
+        """Sends a request that has no reply, or whose reply does not matter."""
+        _, frame = self._conversation.request(do, fields, channel=channel)
+        self._write(frame)
+
+    def answered(self, number: int) -> bool:
+        """Whether the reply to a request is there."""
+        return number in self._replies
+
+    def wait(self, number: int, *, do: str = "request", timeout_s: float = CALL_TIMEOUT_S) -> dict[str, Any]:
+        """The reply to a request. Refused when it is an error; AgentError when none comes or the stream ends."""
+        end = time.monotonic() + timeout_s
+        while number not in self._replies:
+            left = end - time.monotonic()
+            if left <= 0:
+                raise AgentError(do, f"no answer within {timeout_s:g} s")
+            if not self._read(left) and not self.open:
+                raise AgentError(
+                    do, "the leader is gone", "see its log; a run is repeated from its beginning"
+                )
+        reply = self._replies.pop(number)
+        if reply.error is not None:
+            raise Refused(do, reply.error)
+        return dict(reply.ok or {})
+
+    def call(
+        self,
+        do: str,
+        fields: Mapping[str, Any] | None = None,
+        *,
+        channel: int = 0,
+        timeout_s: float = CALL_TIMEOUT_S,
+    ) -> dict[str, Any]:
+        """Request and reply."""
+        return self.wait(self.send(do, fields, channel=channel), do=do, timeout_s=timeout_s)
+
+    def call_all(
+        self, requests: Sequence[tuple[str, Mapping[str, Any], int]], timeout_s: float = CALL_TIMEOUT_S
+    ) -> list[dict[str, Any]]:
+        """Several requests (do, fields, channel) on their way at once; replies in their order."""
+        numbers = [self.send(do, fields, channel=channel) for do, fields, channel in requests]
+        return [
+            self.wait(number, do=do, timeout_s=timeout_s)
+            for number, (do, _, _) in zip(numbers, requests, strict=True)
+        ]
+
+    def data(self, channel: int, content: bytes) -> None:
+        """Input for a command; nothing is its end."""
+        for at in range(0, max(len(content), 1), _CHUNK):
+            self._write(self._conversation.data(channel, content[at : at + _CHUNK]))
+
+    def messages(self, timeout_s: float) -> Iterable[Message]:
+        """What has arrived beside replies; waits up to `timeout_s` for the first."""
+        if not self._inbox and self.open:
+            self._read(timeout_s)
+        while self._inbox:
+            yield self._inbox.popleft()
+
+    def greet(self, channel: int = 0) -> dict[str, Any]:
+        """The handshake."""
+        return self.call("hello", {"protocol": list(PROTOCOL)}, channel=channel)
+
+    def close(self) -> None:
+        """Closes the stream; an attached world ends with it."""
+        self.open = False
+        self._stream.close()
+
+    def _read(self, timeout_s: float) -> bool:
+        ready, _, _ = select.select([self._stream], [], [], max(timeout_s, 0))
+        if not ready:
+            return False
+        return self._take()
+
+    def _take(self) -> bool:
+        try:
+            content = self._stream.recv(_CHUNK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            content = b""
+        if not content:
+            self.open = False
+            return False
+        for message in self._conversation.feed(content):
+            if isinstance(message, Reply):
+                if message.number in self._awaited:
+                    self._awaited.discard(message.number)
+                    self._replies[message.number] = message
+            else:
+                self._inbox.append(message)
+        return True
+
+    def _write(self, frame: bytes) -> None:
+        rest = memoryview(frame)
+        while rest:
+            try:
+                rest = rest[self._stream.send(rest) :]
+            except BlockingIOError:
+                # The leader may be waiting to be read before it reads on.
+                readable, _, _ = select.select([self._stream], [self._stream], [])
+                if readable:
+                    self._take()
+                if not self.open:
+                    raise AgentError("control stream", "the leader is gone") from None
+            except OSError as error:
+                self.open = False
+                raise AgentError("control stream", f"the leader is gone ({error.strerror})") from error

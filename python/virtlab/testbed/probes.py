@@ -1,0 +1,116 @@
+"""Probes: one agent per guest that has a role, started when it is first needed, kept for all trials of the session."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from virtlab.errors import AgentError, GuestError
+from virtlab.plan import Plan, Role
+from virtlab.testbed.control import Control, Refused
+from virtlab.testbed.ends import RoleEnd, next_hop_mac, role_ends
+from virtlab.testbed.lower import Lowered
+
+SWITCH_CHANNEL = 1
+_FIRST_CHANNEL = 2
+
+
+@dataclass(slots=True)
+class Side:
+    """One armed end of a role."""
+
+    role: str
+    side: str  # client, server
+    guest: str
+    channel: int
+    started: bool = False
+    finished: bool = False
+
+
+@dataclass(slots=True)
+class Probes:
+    """The probes of a session, by guest."""
+
+    control: Control
+    plan: Plan
+    lowered: Lowered
+    tasks: Mapping[str, list[str]] = field(
+        default_factory=dict
+    )  # guest -> `tasks` files of its control groups
+    channels: dict[str, int] = field(default_factory=dict)
+    guests: dict[int, str] = field(default_factory=dict)
+
+    def channel(self, guest: str) -> int:
+        """The channel of the guest's probe; starts it when there is none."""
+        if guest not in self.channels:
+            channel = _FIRST_CHANNEL + len(self.channels)
+            request: dict[str, Any] = {
+                "channel": channel,
+                "role": "probe",
+                "namespace": self.lowered.guests[guest],
+            }
+            if guest in self.tasks:
+                request["cgroups"] = list(self.tasks[guest])
+            self.control.call("spawn", request)
+            try:
+                self.control.greet(channel)
+            except AgentError as error:
+                raise GuestError(f"guests.{guest}", f"its probe does not answer: {error.what}") from error
+            self.channels[guest] = channel
+            self.guests[channel] = guest
+        return self.channels[guest]
+
+    def arm(self, name: str, role: Role, parameters: Mapping[str, Any], seed: int) -> list[Side]:
+        """Arms both ends of a role, the server first. GuestError when an end refuses."""
+        ends = role_ends(self.plan, role)
+        if ends is None:
+            raise GuestError(
+                f"roles.{name}",
+                "its two ends share no address to talk to",
+                "give both guests IPv4 or both IPv6",
+            )
+        client, server = ends
+        armed: list[Side] = []
+        port: int | None = None
+        for end, other, side in ((server, client, "server"), (client, server, "client")):
+            channel = self.channel(end.guest)
+            peer = self._endpoint(other, end)
+            if side == "client" and port is not None:
+                peer["port"] = port
+            own = {key: value for key, value in parameters.items() if key != "family"}
+            if self.plan.world.guests[end.guest].idle != "sleep":
+                own["idle"] = self.plan.world.guests[end.guest].idle
+            request = {
+                "role": name, "side": side, "workload": role.workload, "parameters": own,
+                "local": self._endpoint(end, other, local=True), "peer": peer, "seed": stream_seed(seed, name, side),
+            }  # fmt: skip
+            try:
+                reply = self.control.call("arm", request, channel=channel)
+            except Refused as error:
+                raise GuestError(f"roles.{name}", f"guest {end.guest}, {side}: {error.what}") from error
+            port = reply.get("port", port)
+            armed.append(Side(name, side, end.guest, channel))
+        return armed
+
+    def _endpoint(self, end: RoleEnd, other: RoleEnd, *, local: bool = False) -> dict[str, Any]:
+        place = self.lowered.vnics[end.guest, end.vnic]
+        out: dict[str, Any] = {"vnic": place.link, "mac": end.mac, "mtu_bytes": end.mtu_bytes}
+        if end.address is not None:
+            out["address"] = str(end.address.ip)
+        if not local:
+            hop = next_hop_mac(self.plan, other, end)
+            if hop != end.mac:
+                out["next_hop_mac"] = hop
+        return out
+
+
+def stream_seed(seed: int, *names: str) -> int:
+    """A seed of one named random stream: adding a role changes no other's draws.
+
+    >>> stream_seed(1, "load", "client") != stream_seed(1, "load", "server")
+    True
+    """
+    digest = hashlib.sha256("\0".join([str(seed), *names]).encode()).digest()
+    return int.from_bytes(digest[:8], "little") >> 1

@@ -1,0 +1,149 @@
+"""What was built, compared with what was asked: the session's `realised`, read back from the kernel.
+
+A difference between asked and built is an error before anything is measured. What the kernel chose by itself (offloads
+left at their default, a bridge's own address) is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from ipaddress import ip_interface
+from typing import Any
+
+from virtlab.errors import MachineError
+from virtlab.plan import Plan, Realised, RealisedObject
+from virtlab.testbed.control import Control
+from virtlab.testbed.lower import Lowered, Place
+
+PARTS = 40  # namespaces per request, so that a reply fits its frame
+QDISC_COUNTERS = frozenset({"bytes", "packets", "drops", "overlimits", "backlog_packets", "backlog_bytes"})
+
+
+def observe(control: Control, namespaces: list[str]) -> dict[str, Any]:
+    """What the kernel has in each namespace."""
+    found: dict[str, Any] = {}
+    for at in range(0, len(namespaces), PARTS):
+        reply = control.call("observe", {"namespaces": namespaces[at : at + PARTS]}, timeout_s=60.0)
+        found |= reply["namespaces"]
+    return found
+
+
+def realise(
+    plan: Plan,
+    lowered: Lowered,
+    seen: Mapping[str, Any],
+    switch: Mapping[str, Any],
+    versions: Mapping[str, str],
+) -> Realised:
+    """Per object: intended, applied, read back, by whom. MachineError where the kernel has it otherwise."""
+    objects: dict[str, RealisedObject] = {}
+    for path, entry in _vnics(plan, lowered, seen):
+        objects[path] = entry
+    for name, vswitch in plan.world.vswitches.items():
+        place = lowered.bridges[name]
+        bridge = _link(seen, place, f"vswitches.{name}")
+        if bridge["kind"] != "bridge" or not bridge["up"]:
+            raise MachineError(f"vswitches.{name}", "the kernel shows no bridge that is up")
+        ports = sorted(
+            link for link, state in seen[place.namespace]["links"].items() if state["master"] == place.link
+        )
+        read_back = {**_facts(bridge), "ports": ports}
+        objects[f"vswitches.{name}"] = RealisedObject(
+            vswitch.model_dump(mode="json"), {"interface": place.link}, read_back, "linux_bridge"
+        )
+    for name, link in plan.world.links.items():
+        by = lowered.links[name]
+        applied: dict[str, Any]
+        if by == "soft_switch":
+            applied = dict((lowered.soft_switch or {}).get("links", {}).get(name, {}))
+            read_back = dict(switch)
+        else:
+            applied = {"ports": [port for port in link.ends]}
+            read_back = {
+                end: _port_facts(end, lowered, seen) for end in link.ends if _port_place(end, lowered)
+            }
+        objects[f"links.{name}"] = RealisedObject(link.model_dump(mode="json"), applied, read_back, by)
+    for name, entry_switch in plan.world.switches.items():
+        used = sorted(set(lowered.links.values()))
+        by = used[0] if used else "none"
+        objects[f"switches.{name}"] = RealisedObject(entry_switch.model_dump(mode="json"), {}, {}, by)
+    for name, routes in plan.world.routes.items():
+        found = seen[lowered.guests[name]]["routes"]
+        for route in routes:
+            if not any(_same_route(route.to, route.via, each) for each in found):
+                raise MachineError(f"routes.{name}", f"the kernel has no route to {route.to} via {route.via}")
+        objects[f"routes.{name}"] = RealisedObject(
+            {"routes": [route.model_dump(mode="json") for route in routes]}, {}, {"routes": found}, "kernel"
+        )
+    return Realised(objects, versions)
+
+
+def _same_route(to: str, via: str, found: Mapping[str, Any]) -> bool:
+    return bool(ip_interface(found["to"]).network == ip_interface(to).network and found["via"] == via)
+
+
+def _link(seen: Mapping[str, Any], place: Place, path: str) -> Mapping[str, Any]:
+    links: Mapping[str, Any] = seen[place.namespace]["links"]
+    if place.link not in links:
+        raise MachineError(path, f"the kernel has no interface {place.link} in {place.namespace}")
+    found: Mapping[str, Any] = links[place.link]
+    return found
+
+
+def _facts(link: Mapping[str, Any]) -> dict[str, Any]:
+    facts = {key: link[key] for key in ("kind", "mac", "mtu_bytes", "up", "offloads")}
+    facts["qdiscs"] = [
+        {key: value for key, value in qdisc.items() if key not in QDISC_COUNTERS} for qdisc in link["qdiscs"]
+    ]
+    if link["addresses"]:
+        facts["addresses"] = link["addresses"]
+    return facts
+
+
+def _vnics(plan: Plan, lowered: Lowered, seen: Mapping[str, Any]) -> Iterator[tuple[str, RealisedObject]]:
+    for guest, entry in plan.world.guests.items():
+        for name, vnic in entry.vnics.items():
+            path = f"guests.{guest}.vnics.{name}"
+            place = lowered.vnics[guest, name]
+            link = _link(seen, place, path)
+            wanted = {
+                "up": True,
+                "mtu_bytes": vnic.mtu_bytes,
+                "mac": vnic.mac.lower(),
+                "addresses": sorted(str(ip_interface(text)) for text in vnic.ip),
+            }
+            has = {
+                **{key: link[key] for key in ("up", "mtu_bytes", "mac")},
+                "addresses": _own_addresses(link),
+            }
+            for key, value in wanted.items():
+                if has[key] != value:
+                    raise MachineError(path, f"{key} is {has[key]} in the kernel, not {value} as planned")
+            if vnic.offloads == "off":
+                on = [feature for feature in ("tx", "sg", "tso", "gso") if link["offloads"].get(feature)]
+                if on:
+                    raise MachineError(path, f"offloads stayed on: {', '.join(on)}")
+            rates = [qdisc.get("rate_bit_per_s") for qdisc in link["qdiscs"] if qdisc.get("rate_bit_per_s")]
+            if vnic.pushback_bit_per_s is not None and rates != [vnic.pushback_bit_per_s // 8 * 8]:
+                raise MachineError(
+                    path, f"pushback is {rates} bit/s in the kernel, not {vnic.pushback_bit_per_s}"
+                )
+            applied = {"namespace": place.namespace, "interface": place.link}
+            yield path, RealisedObject(vnic.model_dump(mode="json"), applied, _facts(link), "veth")
+
+
+def _own_addresses(link: Mapping[str, Any]) -> list[str]:
+    """Without link-local ones, which the kernel makes."""
+    return sorted(address for address in link["addresses"] if not ip_interface(address).is_link_local)
+
+
+def _port_place(end: str, lowered: Lowered) -> Place | None:
+    if end in lowered.uplinks:
+        return lowered.uplinks[end]
+    return lowered.ports.get(end)
+
+
+def _port_facts(end: str, lowered: Lowered, seen: Mapping[str, Any]) -> dict[str, Any]:
+    place = _port_place(end, lowered)
+    assert place is not None
+    return _facts(_link(seen, place, end))

@@ -1,0 +1,85 @@
+"""Numbers read from agents as columns of sample blocks, under the Plan's names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from virtlab.plan import Columns
+    from virtlab.testbed.lower import Lowered
+
+CounterRow = tuple[int, str, str, str, int]  # t_ns, mark, entity, counter, value
+
+_LINK_COUNTERS = {
+    "packets": "packets",
+    "bytes": "bytes",
+    "drops": "drops",
+    "backlog_packets": "backlog_packets",
+    "backlog_max_packets": "backlog_max_packets",
+    "busy_ns": "busy_ns",
+}
+_PORT_COUNTERS = ("received_packets", "sent_packets", "ring_drops", "oversize", "bad_checksum", "send_errors")
+
+
+def counter_columns(rows: Iterable[CounterRow]) -> Columns:
+    """Rows as columns of `counter/1`."""
+    import numpy as np
+
+    kept = list(rows)
+    return {
+        "t_ns": np.array([row[0] for row in kept], dtype=np.int64),
+        "mark": np.array([row[1] for row in kept], dtype=object),
+        "entity": np.array([row[2] for row in kept], dtype=object),
+        "counter": np.array([row[3] for row in kept], dtype=object),
+        "value": np.array([row[4] for row in kept], dtype=np.int64),
+    }
+
+
+class Entities:
+    """Kernel names to names of the Plan: `guest:a/eth0` is `guests.a.vnics.eth0`."""
+
+    def __init__(self, lowered: Lowered) -> None:
+        self._names = {
+            f"{place.namespace}/{place.link}": f"guests.{guest}.vnics.{vnic}"
+            for (guest, vnic), place in lowered.vnics.items()
+        }
+        self._names |= {
+            f"{place.namespace}/{place.link}": f"vswitches.{name}" for name, place in lowered.bridges.items()
+        }
+        for end, place in lowered.uplinks.items():
+            self._names.setdefault(f"{place.namespace}/{place.link}", f"uplinks.{end}")
+        for end, link in lowered.fabric_ports.items():
+            self._names.setdefault(f"fabric/{link}", f"fabric.{end}")
+        self._names |= {namespace: f"guests.{guest}" for guest, namespace in lowered.guests.items()}
+        self._names["fabric"] = "soft_switch"
+
+    def name(self, kernel: str) -> str:
+        """The Plan's name; what has none keeps the kernel's, with '.' for '/'."""
+        return self._names.get(kernel, kernel.replace("/", "."))
+
+
+def switch_rows(stats: Mapping[str, Any], t_ns: int, mark: str) -> list[CounterRow]:
+    """The soft switch's counters per link direction and per port."""
+    rows: list[CounterRow] = []
+    for link, directions in stats.get("links", {}).items():
+        for direction, counters in directions.items():
+            rows += [
+                (t_ns, mark, f"links.{link}.{direction}", name, int(counters[key]))
+                for key, name in _LINK_COUNTERS.items()
+                if key in counters
+            ]
+    for port, counters in stats.get("ports", {}).items():
+        rows += [
+            (t_ns, mark, f"ports.{port}", name, int(counters[name]))
+            for name in _PORT_COUNTERS
+            if name in counters
+        ]
+    for which in ("lateness", "added_delay"):
+        rows += [
+            (t_ns, mark, "soft_switch", f"{which}_{key}", int(value))
+            for key, value in stats.get(which, {}).items()
+            if key.endswith("_ns") or key in {"count", "over_200_us"}
+        ]
+    rows.append((t_ns, mark, "soft_switch", "cpu_ns", int(stats.get("cpu_ns", 0))))
+    return rows

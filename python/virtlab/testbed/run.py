@@ -1,0 +1,442 @@
+"""One pass of the timeline in a built world: roles armed, actions played, samples gathered.
+
+The order is fixed: arm everything, read counters, play, stop, read counters, collect. Samples travel after the traffic,
+so they disturb nothing. All agents share the machine's CLOCK_MONOTONIC_RAW: the run's clock, with bound 0.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from virtlab.agents import Block, Log, Message, Notice, decode_samples
+from virtlab.errors import AgentError, GuestError
+from virtlab.plan import Action, Event, Observer, Outcome, Plan, Sink, Trial
+from virtlab.testbed.control import Control, Refused
+from virtlab.testbed.execute import Command
+from virtlab.testbed.lower import Lowered
+from virtlab.testbed.probes import SWITCH_CHANNEL, Probes, Side
+from virtlab.testbed.records import CounterRow, Entities, counter_columns, switch_rows
+from virtlab.testbed.taints import clock_taint, switch_taints
+from virtlab.testbed.timeline import Timeline
+
+LEAD_NS = 50_000_000  # starts are sent this long before their instant, which the agent keeps
+POLL_S = 0.2
+COLLECT_TIMEOUT_S = 300.0
+COMMAND_CHANNELS = 20_000  # of `exec` actions; probes are below
+STREAM_GROUPS = ("vnics", "softnet", "qdiscs", "qdisc", "host.cpu", "cpu")
+
+
+def raw_ns() -> int:
+    """CLOCK_MONOTONIC_RAW, the clock of all agents on this machine."""
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+
+
+class Cancelled(Exception):
+    """The observer asked to end early."""
+
+
+@dataclass(slots=True)
+class Pass:
+    """The state of one trial."""
+
+    control: Control
+    plan: Plan
+    lowered: Lowered
+    probes: Probes
+    trial: Trial
+    sink: Sink
+    observe: Observer
+    sides: dict[str, list[Side]] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+    taints: list[str] = field(default_factory=list)
+    counters: list[CounterRow] = field(default_factory=list)
+    commands: dict[int, tuple[str, Command]] = field(default_factory=dict)
+    _seen: set[tuple[int, str, str, int]] = field(default_factory=set)
+    _kept: set[str] = field(default_factory=set)
+    _switch_at_end: dict[str, Any] = field(default_factory=dict)
+
+    def play(self) -> Outcome:
+        """Plays the timeline once."""
+        parameters = self._parameters()
+        self._kept = {*self.plan.collect.packets, "series"}
+        before = self.control.call("clock")
+        timeline = Timeline(self.plan, raw_ns())
+        cancelled = False
+        try:
+            self._arm(parameters)
+            if self.lowered.soft_switch is not None:
+                self.control.call("reset", {}, channel=SWITCH_CHANNEL)
+            self._sample(
+                [{"source": each.source, "every_ns": each.every_ns} for each in self.plan.collect.series]
+            )
+            self._mark_counters("begin")
+            timeline = Timeline(self.plan, raw_ns())
+            try:
+                self._loop(timeline)
+            except Cancelled:
+                cancelled = True
+            self._stop_all()
+            self._mark_counters("end")
+            self._sample([])
+            if not cancelled:
+                self._collect()
+        finally:
+            self._disarm()
+        self._judge_switch()
+        after = self.control.call("clock")
+        self.taints += clock_taint(before, after)
+        if self.counters:
+            self.sink.block("counters", "counter/1", counter_columns(self.counters))
+        self.reasons += timeline.failures
+        missing = [name for name in self.plan.windows if name not in timeline.windows()]
+        if missing and not cancelled and not self.reasons:
+            self.reasons += [f"windows.{name}: an end of it never came" for name in missing]
+        status = (
+            "cancelled" if cancelled else "failed" if self.reasons else "tainted" if self.taints else "ok"
+        )
+        return Outcome(
+            status=status,  # type: ignore[arg-type]
+            reasons=tuple(dict.fromkeys([*self.reasons, *self.taints])),
+            marks=dict(timeline.marks),
+            windows=timeline.windows(),
+            clocks={"run": "CLOCK_MONOTONIC_RAW", "bound_ns": 0, "before": before, "after": after},
+            censored=tuple(timeline.censored),
+        )
+
+    def _parameters(self) -> dict[str, dict[str, Any]]:
+        """Parameters per role with the trial's overrides; GuestError when one is not tunable."""
+        values = {name: role.parameters for name, role in self.plan.roles.items()}
+        for key, value in self.trial.overrides.items():
+            name, _, parameter = key.partition(".")
+            if name not in self.plan.roles or parameter not in self.plan.roles[name].tunable:
+                raise GuestError(
+                    f"trial.{key}",
+                    "is not a parameter that this Plan lets a trial change",
+                    "list it in `tunable`",
+                )
+            values[name][parameter] = value
+        return values
+
+    def _arm(self, parameters: Mapping[str, Mapping[str, Any]]) -> None:
+        used = {action.role for action in self.plan.timeline if action.role is not None}
+        for name, role in self.plan.roles.items():
+            if name in used:
+                self.sides[name] = self.probes.arm(name, role, parameters[name], self.trial.seed)
+
+    def _sample(self, sources: list[dict[str, Any]]) -> None:
+        if self.plan.collect.series:
+            self.control.call("sample", {"sources": sources})
+            self._take_messages(lambda _: None)
+
+    def _mark_counters(self, mark: str) -> None:
+        groups = [group for group in self.plan.collect.counters if group in STREAM_GROUPS]
+        entities = Entities(self.lowered)
+        if groups:
+            reply = self.control.call("counters", {"groups": groups})
+            t_ns = int(reply["t_ns"])
+            self.counters += [
+                (
+                    t_ns,
+                    mark,
+                    entities.name(entity) if "/" in entity else _host(counter, entity),
+                    counter,
+                    int(value),
+                )
+                for entity, counter, value in reply["rows"]
+            ]
+        if self.lowered.soft_switch is not None and ("links" in self.plan.collect.counters or mark == "end"):
+            stats = self.control.call("stats", {}, channel=SWITCH_CHANNEL)
+            if "links" in self.plan.collect.counters:
+                self.counters += switch_rows(stats, int(stats["t_ns"]), mark)
+            if mark == "end":
+                self._switch_at_end = stats
+
+    def _judge_switch(self) -> None:
+        tainted, failed = switch_taints(self._switch_at_end)
+        self.taints += tainted
+        self.reasons += failed
+
+    # Playing
+
+    def _loop(self, timeline: Timeline) -> None:
+        limit_ns = timeline.begin_ns + self.plan.limits.run_ns
+        edges = {edge for window in self.plan.windows.values() for edge in (window.from_, window.to)}
+        marked: set[str] = set()
+        while not self.reasons:
+            now = raw_ns()
+            for event, at_ns in timeline.waited(now):
+                self._note(timeline, event, at_ns)
+            for action, at_ns in timeline.due(now, LEAD_NS):
+                self._begin(action, at_ns, timeline)
+            for action in timeline.expired(now):
+                self._give_up(action, timeline)
+            for edge in edges & timeline.marks.keys() - marked:
+                marked.add(edge)
+                self._mark_counters(edge)
+            if timeline.over():
+                return
+            if now >= limit_ns:
+                self.reasons.append(f"limits.run_ns: not over within {self.plan.limits.run_ns / 1e9:g} s")
+                return
+            if self.observe.cancelled():
+                raise Cancelled
+            due = timeline.next_ns(LEAD_NS)
+            wait_s = min(POLL_S, max((due if due is not None else limit_ns) - raw_ns(), 0) / 1e9)
+            self._take_messages(lambda message: self._hear(message, timeline), wait_s)
+            if timeline.failures:
+                return
+
+    def _begin(self, action: Action, at_ns: int, timeline: Timeline) -> None:
+        self.observe.progress(f"{action.do} {action.role or action.guest or action.id}")
+        if action.do in {"start", "run"}:
+            self._start(action, at_ns, timeline)
+        elif action.do == "stop":
+            timeline.event(f"{action.id}.started", raw_ns())
+            self._tell(f"{action.id}.started", raw_ns())
+            self._stop_role(str(action.role), timeline)
+            self._note(timeline, f"{action.id}.done", raw_ns())
+        elif action.do == "set":
+            for parameter, value in action.args.items():
+                for side in self.sides.get(str(action.role), []):
+                    request = {"role": action.role, "parameter": parameter, "value": value}
+                    self.control.call("set", request, channel=side.channel)
+            self._note(timeline, f"{action.id}.done", raw_ns())
+        elif action.do == "wait":
+            self._note(timeline, f"{action.id}.started", at_ns)
+            timeline.expect(action.id, at_ns + (action.for_ns or 0))
+        elif action.do == "exec":
+            self._exec(action, timeline)
+
+    def _start(self, action: Action, at_ns: int, timeline: Timeline) -> None:
+        sides = self.sides[str(action.role)]
+        if any(side.started for side in sides):
+            self.reasons.append(
+                f"timeline.{action.id}: role {action.role} was started before; a role runs once in a trial"
+            )
+            return
+        for side in sides:
+            request: dict[str, Any] = {"role": side.role}
+            if side.side == "client":
+                request["at_ns"] = max(at_ns, raw_ns())
+            side.started = True
+            self.control.call("start", request, channel=side.channel)
+
+    def _stop_role(self, name: str, timeline: Timeline) -> None:
+        """Ends a role's traffic; its server goes on listening for what is still under way."""
+        for side in self.sides.get(name, []):
+            if side.side == "client" and side.started:
+                reply = self.control.call("stop", {"role": name}, channel=side.channel)
+                side.finished = True
+                for action in timeline.actions_of(name):
+                    self._note(timeline, f"{action}.finished", int(reply["t_ns"]))
+
+    def _exec(self, action: Action, timeline: Timeline) -> None:
+        channel = COMMAND_CHANNELS + len(self.commands)
+        command = Command(self.control, channel, self.lowered.guests[str(action.guest)], list(action.argv))
+        try:
+            command.start()
+        except Refused as error:
+            self._note(timeline, f"{action.id}.failed", raw_ns())
+            self.reasons.append(f"timeline.{action.id}: {error.what}")
+            return
+        self.commands[channel] = (action.id, command)
+        self._note(timeline, f"{action.id}.started", raw_ns())
+
+    def _give_up(self, action: Action, timeline: Timeline) -> None:
+        """A time-out passed: what the action had begun is ended."""
+        if action.do in {"start", "run"} and action.role is not None:
+            self._stop_role(action.role, timeline)
+        for channel, (name, _) in self.commands.items():
+            if name == action.id:
+                self.control.call("kill", {"channel": channel, "signal": 9})
+
+    # Hearing
+
+    def _hear(self, message: Message, timeline: Timeline) -> None:
+        if not isinstance(message, Notice):
+            return
+        details = message.details
+        if message.name == "exited":
+            self._hear_exit(message, timeline)
+            return
+        side = next(
+            (
+                each
+                for each in self.sides.get(str(details.get("role")), [])
+                if each.channel == message.channel
+            ),
+            None,
+        )
+        if side is None:
+            return
+        t_ns = int(details.get("t_ns", raw_ns()))
+        reason = str(details.get("reason", ""))
+        if message.name == "finished":
+            side.finished = True
+            if reason.startswith("failed"):
+                self.reasons.append(f"roles.{side.role}: guest {side.guest}, {side.side}: {reason}")
+        if side.side == "client" and message.name in {"started", "finished"}:
+            for action in timeline.actions_of(side.role):
+                failed = message.name == "finished" and reason.startswith("failed")
+                self._note(timeline, f"{action}.{'failed' if failed else message.name}", t_ns)
+                if message.name == "finished" and not failed:
+                    self._note(timeline, f"{action}.done", t_ns)
+
+    def _hear_exit(self, message: Notice, timeline: Timeline) -> None:
+        channel = int(message.details["channel"])
+        code, signal, tail = (message.details.get(key) for key in ("code", "signal", "tail"))
+        how = f"signal {signal}" if signal is not None else f"code {code}"
+        if channel in self.commands:
+            name, command = self.commands[channel]
+            self._keep_output(name, command)
+            if code != 0:
+                self._tell(f"{name}.failed", raw_ns(), {"code": code, "signal": signal, "tail": tail})
+            for word in ("finished", "done") if code == 0 else ("failed",):
+                timeline.event(f"{name}.{word}", raw_ns())
+            return
+        who = (
+            "the soft switch"
+            if channel == SWITCH_CHANNEL
+            else f"the probe of guest {self.probes.guests.get(channel, '?')}"
+        )
+        self.reasons.append(f"{who} ended with {how}" + (f": {tail}" if tail else ""))
+
+    def _keep_output(self, name: str, command: Command) -> None:
+        if command.output or command.errors:
+            self.sink.artefact(f"{name}.out", [bytes(command.output)])
+            if command.errors:
+                self.sink.artefact(f"{name}.err", [bytes(command.errors)])
+
+    def _take_messages(self, hear: Callable[[Message], None], wait_s: float = 0.0) -> None:
+        for message in self.control.messages(wait_s):
+            if isinstance(message, Block):
+                self._keep_block(message)
+            elif isinstance(message, Log):
+                self.sink.event(
+                    Event(
+                        raw_ns(), f"log.{message.level}", {"channel": message.channel, "text": message.text}
+                    )
+                )
+            elif isinstance(message, Notice):
+                hear(message)
+            elif message.channel in self.commands:
+                self.commands[message.channel][1].take(message)
+        if not self.control.open:
+            raise AgentError(
+                "leader", "it is gone, and the world with it", "the run is repeated from its beginning"
+            )
+
+    def _keep_block(self, message: Block) -> None:
+        samples = decode_samples(message.body)
+        key = (message.channel, samples.stream, samples.schema, samples.number)
+        if key not in self._seen:
+            self._seen.add(key)
+            columns = dict(samples.columns)
+            if samples.schema == "series/1":
+                entities = Entities(self.lowered)
+                columns["entity"] = _renamed(columns["entity"], entities)
+            if samples.stream in self._kept and samples.rows:
+                self.sink.block(samples.stream, samples.schema, columns)
+        ack = {"stream": samples.stream, "schema": samples.schema, "number": samples.number}
+        self.control.tell("ack", ack, channel=message.channel)
+
+    def _note(self, timeline: Timeline, name: str, t_ns: int) -> None:
+        if name not in timeline.marks:
+            self._tell(name, t_ns)
+        timeline.event(name, t_ns)
+
+    def _tell(self, name: str, t_ns: int, details: Mapping[str, Any] | None = None) -> None:
+        self.sink.event(Event(t_ns, name, dict(details or {})))
+
+    # Ending
+
+    def _stop_all(self) -> None:
+        for wanted in ("client", "server"):
+            for sides in self.sides.values():
+                for side in sides:
+                    if side.side == wanted and side.started:
+                        try:
+                            self.control.call("stop", {"role": side.role}, channel=side.channel)
+                        except (Refused, AgentError) as error:
+                            if not self.control.open:
+                                raise
+                            self.reasons.append(f"roles.{side.role}: {error.what}")
+                        side.finished = True
+        for channel in self.commands:
+            try:
+                self.control.call("kill", {"channel": channel, "signal": 9})
+            except Refused:
+                continue  # it had ended
+
+    def _collect(self) -> None:
+        """Asks every side for its samples; reports that cannot be had fail the run."""
+        done = 0
+        total = sum(side.started for sides in self.sides.values() for side in sides)
+        for name, sides in self.sides.items():
+            for side in sides:
+                if not side.started:
+                    continue
+                self._begin_blocks(side)
+                number = self.control.send("collect", {"role": name}, channel=side.channel)
+                try:
+                    report = self._await_collect(number)
+                except Refused as error:
+                    self.reasons.append(f"roles.{name}: guest {side.guest}: {error.what}")
+                    continue
+                done += 1
+                self.observe.progress("collect samples", done / total)
+                self._take_report(name, side, report)
+
+    def _begin_blocks(self, side: Side) -> None:
+        """Blocks are numbered from 0 in every trial; those of earlier trials are no duplicates of these."""
+        self._seen = {key for key in self._seen if key[0] != side.channel or key[1] != side.role}
+
+    def _await_collect(self, number: int) -> dict[str, Any]:
+        end = time.monotonic() + COLLECT_TIMEOUT_S
+        while True:
+            self._take_messages(lambda message: None, 0.0 if self.control.answered(number) else POLL_S)
+            if self.control.answered(number):
+                report = self.control.wait(number, do="collect")
+                self._take_messages(lambda message: None)
+                return report
+            if time.monotonic() > end:
+                raise AgentError("collect", f"no answer within {COLLECT_TIMEOUT_S:g} s")
+
+    def _take_report(self, name: str, side: Side, report: Mapping[str, Any]) -> None:
+        t_ns = raw_ns()
+        entity = f"{name}/{side.side}"
+        self.counters += [
+            (t_ns, "stop", entity, counter, int(value))
+            for counter, value in report.get("counters", {}).items()
+            if isinstance(value, (int, float))
+        ]
+        for taint in report.get("taints", []):
+            text = f"roles.{name}: guest {side.guest}: {taint}"
+            (self.reasons if str(taint).startswith("failed") else self.taints).append(text)
+
+    def _disarm(self) -> None:
+        if not self.control.open:
+            return
+        for sides in self.sides.values():
+            for side in sides:
+                try:
+                    self.control.call("disarm", {"role": side.role}, channel=side.channel)
+                except AgentError:
+                    continue  # its probe is gone, which was reported
+
+
+def _host(counter: str, entity: str) -> str:
+    return f"softnet.{entity}" if counter.startswith("softnet") else f"host.{entity}"
+
+
+def _renamed(names: Any, entities: Entities) -> Any:
+    import numpy as np
+
+    kept = {
+        name: entities.name(name) if "/" in name or ":" in name or name == "fabric" else f"host.{name}"
+        for name in set(names)
+    }
+    return np.array([kept[name] for name in names], dtype=object)

@@ -1,0 +1,85 @@
+"""A built world that plays trials: `Session` of the testbed."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from virtlab.errors import VirtlabError
+from virtlab.plan import Access, Observer, Outcome, Plan, Realised, Sink, Trial
+from virtlab.testbed import build, readback
+from virtlab.testbed.groups import Groups
+from virtlab.testbed.leader import Leader, cpus_of_world
+from virtlab.testbed.lower import Lowered, Machine, lower
+from virtlab.testbed.machine import versions
+from virtlab.testbed.probes import Probes
+from virtlab.testbed.run import Pass
+
+
+class TestbedSession:
+    """A context manager; leaving it ends the world with everything in it."""
+
+    __test__ = False  # not a test case, whatever its name begins with
+    realised: Realised
+
+    def __init__(self, plan: Plan, machine: Machine, observe: Observer, *, kept: bool = False) -> None:
+        self.plan = plan
+        self._observe = observe
+        self.lowered: Lowered = lower(plan, machine)
+        world_cpus, switch_cpu = cpus_of_world()
+        pinned = self.lowered.soft_switch is not None and switch_cpu is not None
+        observe.progress("start the leader")
+        self.leader = Leader.start(cpus=world_cpus if pinned else (), kept=kept)
+        self._groups = Groups()
+        try:
+            control = self.leader.control
+            build.apply(control, self.lowered.steps, observe)
+            said = {}
+            if self.lowered.soft_switch is not None:
+                observe.progress("start the soft switch")
+                said = build.start_switch(
+                    control, self.lowered, cpu=switch_cpu if pinned else None, root=not self.leader.rootless
+                )
+            tasks = self._groups.create(plan, rootless=self.leader.rootless)
+            observe.progress("check who reaches whom")
+            self.reached_ns = build.check_reach(control, plan, self.lowered)
+            namespaces = sorted(
+                {*self.lowered.guests.values(), *(place.namespace for place in self.lowered.bridges.values())}
+            )
+            seen = readback.observe(control, [*namespaces, *(["fabric"] if self.lowered.links else [])])
+            self.realised = readback.realise(plan, self.lowered, seen, said, versions(self.leader.hello))
+            self._probes = Probes(control, plan, self.lowered, tasks)
+        except BaseException:
+            self.end()
+            raise
+
+    def run(self, trial: Trial, sink: Sink) -> Outcome:
+        """Plays the timeline once. AgentError when the leader dies; GuestError when a role cannot be armed."""
+        one = Pass(self.leader.control, self.plan, self.lowered, self._probes, trial, sink, self._observe)
+        try:
+            return one.play()
+        except VirtlabError as error:
+            if said := (self.leader.tail() if not self.leader.control.open else ""):
+                error.add_note(said)
+            raise
+
+    def describe(self) -> Access:
+        """Guests with their addresses."""
+        addresses = {
+            name: tuple(text for vnic in guest.vnics.values() for text in vnic.ip)
+            for name, guest in self.plan.world.guests.items()
+        }
+        return Access(addresses)
+
+    def end(self) -> None:
+        """Takes the world down; a second call does nothing."""
+        self.leader.end()
+        self._groups.remove()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()

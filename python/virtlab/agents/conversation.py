@@ -135,9 +135,9 @@ def _message(channel: int, kind: int, body: bytes) -> Message:
             return Notice(channel, values["event"], values)
         if "log" in values:
             return Log(channel, str(values["log"]), str(values.get("text", "")))
-        number, ok, error = values.get("re"), values.get("ok"), values.get("error")
-        if isinstance(error, dict):
-            return Reply(channel, number if isinstance(number, int) else 0, None, error)
+        number, ok, refusal = values.get("re"), values.get("ok"), values.get("error")
+        if isinstance(refusal, dict):
+            return Reply(channel, number if isinstance(number, int) else 0, None, refusal)
         if isinstance(number, int) and isinstance(ok, dict):
             return Reply(channel, number, ok, None)
     raise AgentError("agent protocol", f"a control frame is neither reply nor event nor log: {body[:200]!r}")

@@ -149,7 +149,8 @@ def _inner(
 
 def _disciplines(plan: Plan, name: str, by: str, out: Lowered) -> None:
     link = plan.world.links[name]
-    for end, far, queue in ((*link.ends, link.queue.ab), (*reversed(link.ends), link.queue.ba)):
+    first, second = link.ends
+    for end, far, queue in ((first, second, link.queue.ab), (second, first, link.queue.ba)):
         if end in out.uplinks:
             place = out.uplinks[end]
             namespace, port = place.namespace, place.link

@@ -62,8 +62,8 @@ class Wiring:
                     self._join(vnic_box(guest, name), port, f"vswitch:{vnic.vswitch}", port, path)
         for name, link in world.links.items():
             boxes = [self.box_of(end) for end in link.ends]
-            for end, box in zip(link.ends, boxes, strict=True):
-                if box is None:
+            for end, owner in zip(link.ends, boxes, strict=True):
+                if owner is None:
                     self.dangling.append((f"links.{name}", end))
             first, second = boxes
             if first is not None and second is not None:

@@ -86,7 +86,7 @@ class Lowered:
         self.steps.extend(Step(op, because) for op in operations)
 
 
-def lower(plan: Plan, machine: Machine = Machine()) -> Lowered:  # noqa: B008 - frozen
+def lower(plan: Plan, machine: Machine = Machine()) -> Lowered:
     """The Plan's Steps. The Plan was checked before: dangling names are a programming error here."""
     wiring = Wiring(plan)
     out = Lowered()

@@ -13,6 +13,7 @@ from virtlab import __version__
 from virtlab.errors import VirtlabError
 from virtlab.testbed.leader import Leader
 from virtlab.testbed.lower import Machine
+from virtlab.testbed.operations import NamespaceAdd
 
 KERNEL_QDISCS = (
     "htb",
@@ -30,6 +31,8 @@ KERNEL_QDISCS = (
     "ingress",
 )
 
+QDISC_NAMES = frozenset({"fifo", "tbf", "codel", "fq_codel", "sfq", "prio", "drr", "htb", "hfsc"})
+
 
 @dataclass(frozen=True, slots=True)
 class Findings:
@@ -39,6 +42,7 @@ class Findings:
     qdiscs: Mapping[str, str | None]  # kernel discipline -> None when it works, else the kernel's words
     root: bool
     has_ipv6: bool
+    switch_qdiscs: tuple[str, ...] = ("fifo",)  # queue disciplines that the soft switch plays
 
     @property
     def machine(self) -> Machine:
@@ -55,10 +59,20 @@ def findings() -> Findings:
     try:
         with Leader.start() as leader:
             found = leader.control.call("try_qdiscs", {"kinds": list(KERNEL_QDISCS)})
-            return Findings(None, found["kinds"], not leader.rootless, has_ipv6)
+            played = _switch_qdiscs(leader)
+            return Findings(None, found["kinds"], not leader.rootless, has_ipv6, played)
     except VirtlabError as error:
         reason = f"{error.where}: {error.what}" if error.where else error.what
         return Findings((reason, error.cure), {}, root, has_ipv6)
+
+
+def _switch_qdiscs(leader: Leader) -> tuple[str, ...]:
+    """What the soft switch says that it plays."""
+    control = leader.control
+    control.call("apply", {"batch": [NamespaceAdd("trial:switch").json()]})
+    control.call("spawn", {"channel": 1, "role": "switch", "namespace": "trial:switch"})
+    said = control.greet(1)["capabilities"]
+    return tuple(word for word in said if word in QDISC_NAMES)
 
 
 def versions(hello: Mapping[str, object] | None = None) -> dict[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from virtlab.agents import Block, Log, Message, Notice, decode_samples
+from virtlab.agents import Block, Data, Log, Message, Notice, decode_samples
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Action, Event, Observer, Outcome, Plan, Sink, Trial
 from virtlab.testbed.control import Control, Refused
@@ -322,7 +322,7 @@ class Pass:
                 )
             elif isinstance(message, Notice):
                 hear(message)
-            elif message.channel in self.commands:
+            elif isinstance(message, Data) and message.channel in self.commands:
                 self.commands[message.channel][1].take(message)
         if not self.control.open:
             raise AgentError(

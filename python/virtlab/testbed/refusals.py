@@ -1,0 +1,285 @@
+"""Every reason not to play a Plan on this machine, each with its path and its cure, before anything is built.
+
+A Plan that a machine cannot hold is refused whole: nothing is silently left out or replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from virtlab.plan import Capabilities, Plan, Refusal
+from virtlab.testbed.ends import role_ends
+from virtlab.testbed.graph import Wiring
+from virtlab.testbed.machine import Findings
+from virtlab.testbed.timeline import EVENTS
+
+PLATFORMS = ("namespace", "native")
+VSWITCHES = ("linux_bridge",)
+WORKLOADS = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "raw_stream")
+ACTIONS = ("start", "stop", "run", "set", "wait", "exec")
+LATER_ACTIONS = {
+    "migrate": "a guest that is a network namespace has no memory to move",
+    "call": "this testbed runs no services",
+}
+KERNEL_FIFO = ("fifo",)
+SERIES = ("host.cpu", "guest.cpu", "softnet", "qdisc", "vnics")
+COUNTERS = ("vnics", "links", "softnet", "qdisc", "qdiscs", "host.cpu", "cpu")
+BRIDGE_PORTS_MAX = 1023  # of the kernel's 1,024, one is the bridge's own
+SOFT_SWITCH_RATE_MAX_BIT_PER_S = 1_000_000_000  # 80 % of it both ways is what one core holds
+MTU_MIN_BYTES = 68
+MTU_MIN_IPV6_BYTES = 1280
+MTU_MAX_BYTES = 65_535
+
+
+def refusals(plan: Plan, found: Findings) -> list[Refusal]:
+    """All of them; empty when the Plan can be opened."""
+    out: list[Refusal] = []
+    if found.world is not None:
+        out.append(Refusal("machine", found.world[0], found.world[1]))
+    wiring = Wiring(plan)
+    for check in (_hosts, _guests, _vswitches, _roles, _timeline, _collect):
+        out += check(plan, found)
+    out += _wiring(plan, wiring)
+    out += _links(plan, found)
+    return out
+
+
+def _hosts(plan: Plan, found: Findings) -> Iterator[Refusal]:
+    del found
+    for name, host in plan.world.hosts.items():
+        if host.at != "local":
+            reason = f"a host at '{host.at}' cannot be reached by this testbed"
+            yield Refusal(f"hosts.{name}.at", reason, "write 'at: local'")
+    if plan.world.services:
+        first = next(iter(plan.world.services))
+        yield Refusal(f"services.{first}", LATER_ACTIONS["call"], "remove the services from the file")
+
+
+def _guests(plan: Plan, found: Findings) -> Iterator[Refusal]:
+    macs: dict[str, str] = {}
+    for name, guest in plan.world.guests.items():
+        path = f"guests.{name}"
+        if guest.platform not in PLATFORMS:
+            cure = f"write 'platform: {' | '.join(PLATFORMS)}'"
+            yield Refusal(f"{path}.platform", f"'{guest.platform}' guests cannot be started here", cure)
+        if guest.host not in plan.world.hosts:
+            yield Refusal(f"{path}.host", f"there is no host '{guest.host}'", "name a host of the file")
+        for vnic_name, vnic in guest.vnics.items():
+            vnic_path = f"{path}.vnics.{vnic_name}"
+            least = MTU_MIN_IPV6_BYTES if any(":" in text for text in vnic.ip) else MTU_MIN_BYTES
+            if not least <= vnic.mtu_bytes <= MTU_MAX_BYTES:
+                reason = f"an MTU of {vnic.mtu_bytes} B cannot carry its addresses"
+                yield Refusal(f"{vnic_path}.mtu_bytes", reason, f"write {least} B to {MTU_MAX_BYTES} B")
+            if vnic.vswitch is not None and guest.platform == "native":
+                yield Refusal(
+                    vnic_path, "a native guest stands on no virtual switch", "give it an uplink, or 'platform: namespace'"
+                )
+            if vnic.mac in macs and macs[vnic.mac] != vnic_path:
+                yield Refusal(f"{vnic_path}.mac", f"{vnic.mac} is {macs[vnic.mac]}'s too", "give each vNIC its own MAC")
+            macs[vnic.mac] = vnic_path
+            if vnic.offloads != "off" and plan.world.links and _realised(plan, found) == "soft_switch":
+                reason = "with offloads on, no frame that the soft switch sees is finished"
+                yield Refusal(f"{vnic_path}.offloads", reason, "write 'offloads: off'")
+        if (guest.cpu_quota_ratio is not None or guest.memory_bytes is not None) and not found.root:
+            key = "cpu_quota_ratio" if guest.cpu_quota_ratio is not None else "memory_bytes"
+            yield Refusal(f"{path}.{key}", "control groups can only be made by root here", "run as root")
+
+
+def _vswitches(plan: Plan, found: Findings) -> Iterator[Refusal]:
+    del found
+    for name, vswitch in plan.world.vswitches.items():
+        if vswitch.kind not in VSWITCHES:
+            reason = f"'{vswitch.kind}' cannot be built here"
+            yield Refusal(f"vswitches.{name}.kind", reason, f"write {' or '.join(VSWITCHES)}")
+        if vswitch.host not in plan.world.hosts:
+            yield Refusal(f"vswitches.{name}.host", f"there is no host '{vswitch.host}'", "name a host of the file")
+        if vswitch.parameters:
+            unknown = ", ".join(sorted(vswitch.parameters))
+            yield Refusal(f"vswitches.{name}.parameters", f"this testbed sets none of {unknown}", "remove them")
+
+
+def _roles(plan: Plan, found: Findings) -> Iterator[Refusal]:
+    del found
+    for name, role in plan.roles.items():
+        path = f"roles.{name}"
+        if role.workload not in WORKLOADS:
+            reason = f"this testbed has no workload '{role.workload}'"
+            yield Refusal(f"{path}.workload", reason, f"there are {', '.join(WORKLOADS)}")
+            continue
+        for key, guest in (("from", role.from_), ("to", role.to)):
+            if guest is None or guest not in plan.world.guests:
+                reason = f"there is no guest '{guest}'" if guest is not None else "no guest is named"
+                yield Refusal(f"{path}.{key}", reason, "name a guest of the file")
+        if role.from_ == role.to:
+            yield Refusal(f"{path}.to", "both ends are the same guest, so no link is crossed", "name another guest")
+        elif role.from_ in plan.world.guests and role.to in plan.world.guests and role_ends(plan, role) is None:
+            yield Refusal(path, "its two ends have no address of one IP version", "give both IPv4, or both IPv6")
+
+
+def _timeline(plan: Plan, found: Findings) -> Iterator[Refusal]:
+    del found
+    actions = {action.id: action for action in plan.timeline}
+    started: dict[str, str] = {}
+    for action in plan.timeline:
+        path = f"timeline.{action.id}"
+        if action.do not in ACTIONS:
+            yield Refusal(path, f"cannot {action.do}: {LATER_ACTIONS[action.do]}", f"use {', '.join(ACTIONS)}")
+        elif action.do in {"start", "run", "stop", "set"} and action.role not in plan.roles:
+            yield Refusal(f"{path}.role", f"there is no role '{action.role}'", "name a role of the file")
+        elif action.do in {"start", "run"}:
+            if action.role in started:
+                reason = f"role '{action.role}' was started by '{started[action.role]}' before"
+                yield Refusal(path, reason, "give the second part a role of its own")
+            started[str(action.role)] = action.id
+        elif action.do == "exec" and (action.guest not in plan.world.guests or not action.argv):
+            yield Refusal(path, "names no guest of the Plan, or no command", "give it 'guest' and 'argv'")
+        elif action.do == "wait" and action.until is not None:
+            reason = "this testbed waits for a time, not for a call or a series"
+            yield Refusal(f"{path}.until", reason, "write 'for', or wait for an event with 'after'")
+        for event in _events(plan, action.id):
+            yield from _event(f"{path}.after", event, actions)
+    for name, window in plan.windows.items():
+        for event in (window.from_, window.to):
+            yield from _event(f"windows.{name}", event, actions)
+
+
+def _events(plan: Plan, action_id: str) -> tuple[str, ...]:
+    after = next(action.after for action in plan.timeline if action.id == action_id)
+    if after is None:
+        return ()
+    return (after.event,) if after.event is not None else after.any or after.all
+
+
+def _event(path: str, event: str, actions: Mapping[str, object]) -> Iterator[Refusal]:
+    name, _, word = event.rpartition(".")
+    action = actions.get(name)
+    do = getattr(action, "do", None)
+    if action is None:
+        yield Refusal(path, f"'{event}' is of no action of this timeline", "name an action's id and its event")
+    elif do in EVENTS and word not in EVENTS[str(do)]:
+        yield Refusal(path, f"'{do}' has no event '{word}'", f"it has {', '.join(sorted(EVENTS[str(do)]))}")
+
+
+def _collect(plan: Plan, found: Findings) -> Iterator[Refusal]:
+    del found
+    for series in plan.collect.series:
+        if series.source not in SERIES:
+            yield Refusal(f"collect.series.{series.source}", "is no series of this testbed", f"there are {', '.join(SERIES)}")
+        elif series.every_ns < 1_000_000:
+            yield Refusal(f"collect.series.{series.source}", "cannot be sampled so often", "write at least 1 ms")
+    for group in plan.collect.counters:
+        if group not in COUNTERS:
+            yield Refusal(f"collect.counters.{group}", "are no counters of this testbed", f"there are {', '.join(COUNTERS)}")
+    for name in plan.collect.packets:
+        if name not in plan.roles:
+            yield Refusal(f"collect.packets.{name}", "is no role", "name a role of the file")
+
+
+def _wiring(plan: Plan, wiring: Wiring) -> Iterator[Refusal]:
+    for path, end in wiring.dangling:
+        yield Refusal(path, f"'{end}' is no port of a host, a switch or a virtual switch", "name an uplink or SWITCH.PORT")
+    for path in wiring.loops:
+        yield Refusal(path, "closes a loop: broadcasts would circle for ever", "remove one link of the loop")
+    ends: dict[str, str] = {}
+    for name, link in plan.world.links.items():
+        for end in link.ends:
+            if end in ends:
+                yield Refusal(f"links.{name}", f"'{end}' is an end of links.{ends[end]} already", "a port holds one cable")
+            ends[end] = name
+    for port, box in wiring.owner.items():
+        if port not in ends:
+            where = box.replace("vswitch:", "vswitches.").replace("vnic:", "guests.").replace("/", ".vnics.")
+            yield Refusal(where, f"uplink '{port}' is in no link", "give it a link, or remove it")
+    for name in plan.world.vswitches:
+        ports = wiring.ports(f"vswitch:{name}")
+        if ports > BRIDGE_PORTS_MAX:
+            yield Refusal(
+                f"vswitches.{name}", f"{ports} ports, a Linux bridge holds {BRIDGE_PORTS_MAX}", "use several hosts"
+            )
+
+
+def _realised(plan: Plan, found: Findings) -> str:
+    asked = {link.realise for link in plan.world.links.values()} - {"auto"}
+    return next(iter(asked)) if len(asked) == 1 else found.machine.link
+
+
+def _links(plan: Plan, found: Findings) -> Iterator[Refusal]:
+    asked = sorted({link.realise for link in plan.world.links.values()} - {"auto"})
+    if len(asked) > 1:
+        yield Refusal("links", f"realised as {' and '.join(asked)} at once", "choose one realisation for all links")
+        return
+    if not plan.world.links:
+        return
+    by = _realised(plan, found)
+    if by == "netem" and found.qdiscs.get("netem", "unknown") is not None:
+        reason = f"this kernel has no netem ({found.qdiscs.get('netem', 'not tried')})"
+        yield Refusal("links", reason, "write 'realise: auto', or load sch_netem")
+    for name, link in plan.world.links.items():
+        path = f"links.{name}"
+        if by == "soft_switch" and link.rate_bit_per_s > SOFT_SWITCH_RATE_MAX_BIT_PER_S:
+            reason = (
+                f"{link.rate_bit_per_s / 1e9:g} Gbit/s is more than one core holds "
+                f"({SOFT_SWITCH_RATE_MAX_BIT_PER_S / 1e9:g} Gbit/s)"
+            )
+            yield Refusal(f"{path}.rate_bit_per_s", reason, "lower it, or use a machine with netem")
+        for direction, queue in (("ab", link.queue.ab), ("ba", link.queue.ba)):
+            queue_path = f"{path}.queue.{direction}"
+            if by == "soft_switch":
+                if queue.by == "kernel":
+                    reason = "the soft switch queues by itself, not in the kernel"
+                    yield Refusal(f"{queue_path}.by", reason, "write 'by: auto' or 'by: virtlab'")
+                elif queue.kind not in found.switch_qdiscs:
+                    cure = f"there are {', '.join(found.switch_qdiscs)}"
+                    yield Refusal(f"{queue_path}.kind", f"the soft switch has no queue '{queue.kind}'", cure)
+                continue
+            if queue.by == "virtlab":
+                reason = f"a link by {by} queues in the kernel"
+                yield Refusal(f"{queue_path}.by", reason, "write 'by: auto', or 'realise: soft_switch'")
+            if queue.kind not in KERNEL_FIFO:
+                reason = f"'{queue.kind}' under {by} is not realised in the kernel here"
+                yield Refusal(f"{queue_path}.kind", reason, "write 'kind: fifo', or 'realise: soft_switch'")
+            if by == "netem" and queue.limit_bytes is not None:
+                yield Refusal(f"{queue_path}.limit_bytes", "netem counts packets only", "write a limit in packets")
+        if by == "shaping" and link.propagation_ns:
+            yield Refusal(f"{path}.propagation_ns", "a token bucket delays nothing", "remove it, or use 'realise: auto'")
+
+
+def capabilities(found: Findings, fingerprint: Mapping[str, str]) -> Capabilities:
+    """What works here, with the reason for what does not."""
+    world = None if found.world is None else "; ".join(part for part in found.world if part)
+    qdiscs = {f"{kind}/virtlab": world for kind in found.switch_qdiscs}
+    qdiscs |= {f"{kind}/kernel": world or why for kind, why in found.qdiscs.items()}
+    fifo = found.qdiscs.get("pfifo", "not tried")
+    qdiscs["fifo/kernel"] = world or fifo
+    netem = found.qdiscs.get("netem", "not tried")
+    return Capabilities(
+        backend="testbed",
+        platforms=dict.fromkeys(PLATFORMS, world),
+        vswitches=dict.fromkeys(VSWITCHES, world),
+        qdiscs=qdiscs,
+        workloads=dict.fromkeys(WORKLOADS, world),
+        actions={**dict.fromkeys(ACTIONS, world), **LATER_ACTIONS},
+        links={
+            "netem": world or (f"this kernel has no netem ({netem})" if netem is not None else None),
+            "soft_switch": world,
+            "shaping": world or found.qdiscs.get("htb", "not tried"),
+        },
+        parallel_sessions=1,
+        fingerprint=fingerprint,
+    )
+
+
+def timeline_ns(plan: Plan) -> int:
+    """How long the timeline takes as far as its waits, delays and roles say; at most its limit."""
+    length: dict[str, int] = {}
+    for action in plan.timeline:
+        begin = 0
+        if action.after is not None:
+            names = _events(plan, action.id)
+            begin = max((length.get(name.rpartition(".")[0], 0) for name in names), default=0) + action.after.plus_ns
+        own = action.for_ns or 0
+        if action.do == "run" and action.role in plan.roles:
+            values = plan.roles[action.role].parameters
+            own = int(values.get("duration_ns") or values.get("count", 0) * values.get("interval_ns", 0))
+        length[action.id] = begin + own
+    return min(max(length.values(), default=0), plan.limits.run_ns)

@@ -57,6 +57,14 @@ class RunTable:
         return met
 
     @cached_property
+    def stopped_early(self) -> bool:
+        """Whether a sequential campaign ended some design point before its last planned size."""
+        made: dict[int, int] = {}
+        for row in self.runs.values():
+            made[row.point] = made.get(row.point, 0) + 1
+        return len(self.planned_looks) > 1 and any(count < self.planned_looks[-1] for count in made.values())
+
+    @cached_property
     def realisations(self) -> list[str]:
         """The link realisations that occur."""
         return sorted({row.realisation for row in self.runs.values()})

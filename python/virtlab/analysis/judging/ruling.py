@@ -47,7 +47,7 @@ def judge_one(
             beside = tuple(published_values(claim.published, published))
         except VirtlabError as error:
             notes.append(str(error))
-    effective = look_level(table.planned_looks, level) if table.planned_looks else level
+    effective = look_level(table.planned_looks, level) if table.stopped_early else level
     parts = [table]
     mixed = table.mixed_points()
     if mixed:

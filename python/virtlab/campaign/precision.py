@@ -1,0 +1,74 @@
+"""Whether a design point has been repeated enough: the interval of one metric over the point's good runs.
+
+The rule (stats.stopping) looks at planned sizes only, and widens each look so that the interval that stopped
+the campaign still covers as stated. A run's value never changes once it is on disk, so every look gives the
+same answer after a resume.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from virtlab.metrics import MetricPath
+from virtlab.stats import StoppingRule, planned_sizes
+
+if TYPE_CHECKING:
+    from virtlab.experiment import Repeat
+    from virtlab.results import Dataset
+
+
+@dataclass
+class Precision:
+    """Looks at one metric of a dataset's points by a stopping rule."""
+
+    dataset: Dataset
+    path: MetricPath
+    rule: StoppingRule
+    _values: dict[str, float | None] = field(default_factory=dict, repr=False)
+    _looks: dict[tuple[int, int], bool] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, dataset: Dataset, repeat: Repeat) -> Precision | None:
+        """What the experiment asks for; None when it asks for a number of runs only."""
+        if repeat.until is None:
+            return None
+        rule = StoppingRule(
+            planned_sizes(repeat.minimum, repeat.maximum),
+            relative=repeat.until.relative_interval,
+            level=repeat.confidence,
+        )
+        return cls(dataset, MetricPath.parse(repeat.until.metric), rule)
+
+    def values(self, point: int, n: int | None = None) -> list[float]:
+        """The metric in the point's first n good runs (None: all), by repetition; a run that lacks it is left
+        out.
+        """
+        runs = [record for record in self.dataset.runs("ok") if record.point == point]
+        found = []
+        for record in runs[:n]:
+            if record.name not in self._values:
+                from virtlab.analysis.runs import values_of_run
+
+                self._values[record.name] = next(
+                    (row.value for row in values_of_run(record) if row.path == self.path), None
+                )
+            if (value := self._values[record.name]) is not None:
+                found.append(value)
+        return found
+
+    def precise(self, point: int, n: int) -> bool:
+        """Whether the point's first n good runs give an interval as narrow as asked."""
+        if (point, n) not in self._looks:
+            values = self.values(point, n)
+            self._looks[point, n] = len(values) == n and self.rule.look(values).stop
+        return self._looks[point, n]
+
+    def width(self, point: int) -> str:
+        """How wide the point's interval is now, for people: `probe.rtt.mean within 3.1 % (asked 2 %)`."""
+        estimate = self.rule.interval(self.values(point))
+        half = estimate.relative_half_width if estimate is not None else None
+        if half is None:
+            return ""
+        asked = f" (asked {self.rule.relative:.2%})" if self.rule.relative is not None else ""
+        return f"{self.path} within {half:.2%}{asked}"

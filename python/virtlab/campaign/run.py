@@ -1,0 +1,133 @@
+"""A whole experiment: what the backend refuses, then every run that is left, until precise enough."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from virtlab.campaign.loop import Campaign, Ending
+from virtlab.campaign.precision import Precision
+from virtlab.campaign.progress import CampaignObserver
+from virtlab.campaign.resume import check_identities
+from virtlab.campaign.schedule import Schedule
+from virtlab.errors import ExperimentError
+
+if TYPE_CHECKING:
+    from virtlab.experiment import DesignPoint, Experiment
+    from virtlab.plan.backend import Backend, Refusal
+    from virtlab.plan.model import Plan
+    from virtlab.results import Dataset
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Something that the backend cannot play, and at which of the design points."""
+
+    refusal: Refusal
+    points: tuple[int, ...]
+
+    def text(self, of: int) -> str:
+        """`world.links.l1: reason; cure (2 of 6 points)`."""
+        share = "" if len(self.points) == of else f" ({len(self.points)} of {of} points)"
+        return f"{self.refusal.path}: {self.refusal.reason}; {self.refusal.cure}{share}"
+
+
+def refused(experiment: Experiment, backend: Backend, points: Collection[int] | None = None) -> list[Refused]:
+    """Everything that the backend refuses of the experiment, each once, before anything is built."""
+    from virtlab.planner import plan_run
+
+    found: dict[Refusal, list[int]] = {}
+    for point in experiment.points():
+        if points is None or point.index in points:
+            for refusal in backend.check(plan_run(experiment, point, 0)):
+                found.setdefault(refusal, []).append(point.index)
+    return [Refused(refusal, tuple(where)) for refusal, where in found.items()]
+
+
+def select_points(points: Sequence[DesignPoint], text: str) -> frozenset[int]:
+    """Points by number (`0,3-5`) or by levels (`load=30 kB,switches=2`). ExperimentError when none is meant."""
+    if "=" in text:
+        wanted = dict(part.strip().split("=", 1) for part in text.split(",") if "=" in part)
+        factors = points[0].levels if points else {}
+        for factor, level in wanted.items():
+            if factor not in factors:
+                raise ExperimentError(
+                    "--points", f"'{factor}' is no factor", f"use one of {', '.join(factors) or 'none'}"
+                )
+            levels = list(dict.fromkeys(point.levels[factor] for point in points))
+            if level not in levels:
+                raise ExperimentError(
+                    "--points", f"'{level}' is no level of {factor}", f"use one of {', '.join(levels)}"
+                )
+        chosen = frozenset(
+            point.index
+            for point in points
+            if all(point.levels[factor] == level for factor, level in wanted.items())
+        )
+    else:
+        chosen = frozenset(number for part in text.split(",") for number in _range(part.strip()))
+    known = {point.index for point in points}
+    if not chosen or not chosen <= known:
+        unknown = ", ".join(str(number) for number in sorted(chosen - known)) or text
+        raise ExperimentError(
+            "--points", f"there is no point {unknown}", f"points are 0 to {len(points) - 1}"
+        )
+    return chosen
+
+
+def _range(part: str) -> range:
+    first, dash, last = part.partition("-")
+    try:
+        return range(int(first), int(last if dash else first) + 1)
+    except ValueError:
+        raise ExperimentError(
+            "--points", f"'{part}' is no point", "write e.g. 0,3-5 or 'load=30 kB'"
+        ) from None
+
+
+def run_campaign(
+    experiment: Experiment,
+    dataset: Dataset,
+    backend: Backend,
+    observer: CampaignObserver | None = None,
+    *,
+    points: frozenset[int] | None = None,
+    run_limit: int | None = None,
+) -> Ending:
+    """Makes every run that is left of the experiment; each is on disk before the next begins.
+
+    `points` restricts the design points, `run_limit` the runs of this call. DatasetError when a finished run
+    was planned differently.
+    """
+    from virtlab.planner import plan_run
+
+    design = experiment.points()
+
+    @functools.lru_cache(maxsize=4096)
+    def plan_of(point: int, repetition: int) -> Plan:
+        return plan_run(experiment, design[point], repetition)
+
+    check_identities(dataset, plan_of)
+    repeat = experiment.repeat
+    precision = Precision.of(dataset, repeat)
+    schedule = Schedule(
+        experiment.seed,
+        [point.levels for point in design],
+        repeat.minimum,
+        repeat.maximum,
+        looks=precision.rule.planned if precision else (),
+        precise=precision.precise if precision else lambda _point, _n: False,
+        selected=points,
+    )
+    return Campaign(
+        dataset,
+        backend,
+        schedule,
+        plan_of,
+        observer or CampaignObserver(),
+        width=precision.width if precision else lambda _point: "",
+        budget_ns=repeat.time_ns,
+        run_limit=run_limit,
+    ).run()

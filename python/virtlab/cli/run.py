@@ -1,0 +1,255 @@
+"""`virtlab run`: every run of an experiment that is left, then verdicts and the report."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from virtlab.errors import ExperimentError, MachineError
+
+if TYPE_CHECKING:
+    from virtlab.campaign import CampaignObserver, Ending
+    from virtlab.cli.settings import Settings
+    from virtlab.experiment import Experiment
+    from virtlab.plan.backend import Backend
+    from virtlab.report.model import Gathered
+    from virtlab.results import Dataset
+
+app = typer.Typer(add_completion=False)
+BACKENDS = {"testbed": "virtlab.testbed:Testbed", "simulator": "virtlab.simulator:Simulator"}
+INTERRUPTED = 130
+
+
+@app.command()
+def run(
+    file: Annotated[Path, typer.Argument(help="an experiment file", show_default=False)],
+    *,
+    backend: Annotated[
+        str | None,
+        typer.Option(help="who plays the runs: testbed, simulator; default: testbed", show_default=False),
+    ] = None,
+    dataset: Annotated[
+        Path | None, typer.Option(help="folder of the dataset; default: NAME.results", show_default=False)
+    ] = None,
+    fresh_name: Annotated[
+        bool, typer.Option("--fresh-name", help="begin a new dataset, NAME-2.results and so on")
+    ] = False,
+    points: Annotated[
+        str | None, typer.Option(help="only these design points: 0,3-5 or 'load=30 kB'", show_default=False)
+    ] = None,
+    max_runs: Annotated[
+        int | None,
+        typer.Option(help="stop after this many runs; the same command goes on", min=0, show_default=False),
+    ] = None,
+    wait: Annotated[
+        bool | None,
+        typer.Option(
+            "--wait/--no-wait", help="wait while another run holds this machine", show_default=False
+        ),
+    ] = None,
+    report: Annotated[
+        bool | None,
+        typer.Option("--report/--no-report", help="write the report after the runs", show_default=False),
+    ] = None,
+    anonymise: Annotated[
+        bool | None,
+        typer.Option(
+            "--anonymise/--no-anonymise",
+            help="leave the machine's name out of a new dataset",
+            show_default=False,
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="more than 10,000 runs are meant")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print the outcome as JSON")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="tell every step")] = False,
+) -> None:
+    """Runs an experiment, or goes on where it was: the same command never repeats or loses a finished run.
+
+    Ctrl-C ends the current run cleanly. Options not given come from VIRTLAB_BACKEND, VIRTLAB_RESULTS,
+    VIRTLAB_WAIT, VIRTLAB_REPORT and VIRTLAB_ANONYMISE, then from ~/.config/virtlab/settings.toml.
+
+    Exit code: 0 all claims hold, 1 a claim is refuted, 2 the file or an option is wrong, 3 this machine
+    cannot, 4 some points failed or some claims are undecided, 130 interrupted.
+
+    Example: virtlab run experiments/switched-network/quick.yaml
+    """
+    from virtlab.campaign import Interruption, select_points
+    from virtlab.cli.settings import load_settings
+    from virtlab.experiment import load
+    from virtlab.experiment.experiment import RUNS_MAX
+
+    settings = load_settings(backend=backend, wait=wait, report=report, anonymise=anonymise)
+    experiment = load(file, runs_max=None if yes else RUNS_MAX)
+    selected = select_points(experiment.points(), points) if points else None
+    player = _backend(settings.backend)
+    _refuse(experiment, player, selected)
+    path = _dataset_path(experiment, settings, dataset, fresh=fresh_name)
+    with Interruption() as interruption:
+        observer = _observer(quiet=as_json, verbose=verbose)
+        observer.asked = lambda: interruption.asked
+        try:
+            opened, ending = _runs(
+                experiment, player, path, settings, observer, points=selected, run_limit=max_runs
+            )
+        finally:
+            observer.ended()
+    if ending.interrupted:
+        typer.echo(
+            f"virtlab: interrupted after {ending.made} runs; the same command goes on in {path}", err=True
+        )
+        raise typer.Exit(INTERRUPTED)
+    raise typer.Exit(_conclude(opened, ending, file, write=settings.report, as_json=as_json))
+
+
+def _backend(name: str) -> Backend:
+    if name not in BACKENDS:
+        raise ExperimentError("--backend", f"'{name}' is no backend", f"use one of {', '.join(BACKENDS)}")
+    module, _, attribute = BACKENDS[name].partition(":")
+    try:
+        made = getattr(importlib.import_module(module), attribute)()
+    except (ImportError, AttributeError) as error:
+        raise MachineError(
+            "--backend", f"'{name}' is not in this installation ({error})", "use another one"
+        ) from error
+    return cast("Backend", made)
+
+
+def _refuse(experiment: Experiment, backend: Backend, selected: Collection[int] | None) -> None:
+    """MachineError that lists everything this machine cannot do, before anything is built."""
+    from virtlab.campaign import refused
+
+    found = refused(experiment, backend, selected)
+    if found:
+        count = len(experiment.points()) if selected is None else len(selected)
+        for each in found:
+            typer.echo(f"  {each.text(count)}", err=True)
+        raise MachineError(
+            experiment.name,
+            f"cannot be run here: {len(found)} {'reason' if len(found) == 1 else 'reasons'} above",
+            "mend them, or see `virtlab doctor`",
+        )
+
+
+def _dataset_path(experiment: Experiment, settings: Settings, given: Path | None, *, fresh: bool) -> Path:
+    """The dataset's folder: as given, else NAME.results in the folder of results; `fresh`: the next free
+    name.
+    """
+    path = given or Path(settings.results) / f"{experiment.name}.results"
+    if not fresh:
+        return path
+    number, candidate = 1, path
+    while candidate.exists():
+        number += 1
+        candidate = path.with_name(f"{path.stem}-{number}{path.suffix}")
+    return candidate
+
+
+def _observer(*, quiet: bool, verbose: bool) -> CampaignObserver:
+    from virtlab.campaign import CampaignObserver
+    from virtlab.campaign.progress import PlainProgress, for_terminal
+
+    if quiet:
+        return PlainProgress(verbose=True) if verbose else CampaignObserver()
+    return for_terminal(verbose=verbose)
+
+
+def _runs(
+    experiment: Experiment,
+    backend: Backend,
+    path: Path,
+    settings: Settings,
+    observer: CampaignObserver,
+    *,
+    points: frozenset[int] | None,
+    run_limit: int | None,
+) -> tuple[Dataset, Ending]:
+    """Makes the runs; the dataset is open for reading afterwards, no lock is kept."""
+    from virtlab.campaign import Ending, MachineLock, open_dataset, run_campaign
+    from virtlab.results import Dataset
+
+    able = backend.capabilities()
+    with (
+        open_dataset(
+            path,
+            experiment.text,
+            name=experiment.name,
+            seed=experiment.seed,
+            backend=able,
+            anonymise=settings.anonymise,
+        ) as opened,
+        MachineLock(experiment.name) as lock,
+    ):
+        if able.parallel_sessions > 1 or lock.acquire(
+            wait=settings.wait, waiting=observer.waiting, cancelled=observer.cancelled
+        ):
+            ending = run_campaign(experiment, opened, backend, observer, points=points, run_limit=run_limit)
+        else:
+            ending = Ending("interrupted", 0, {})
+    return Dataset.open(path), ending
+
+
+def _conclude(dataset: Dataset, ending: Ending, file: Path, *, write: bool, as_json: bool) -> int:
+    """Writes the report, prints the verdicts; the exit code."""
+    from virtlab.report.gather import gather
+
+    published = next(
+        (folder / "published" for folder in file.resolve().parents if (folder / "published").is_dir()), None
+    )
+    data = gather(dataset, curves=False, published=published)
+    page = None
+    if write and dataset.runs("ok"):
+        from virtlab.report import write_report
+
+        figures = file.resolve().parent / "figures.yaml"
+        page = write_report(dataset, figures_file=figures if figures.exists() else None, published=published)
+    code = exit_code(ending, data)
+    if as_json:
+        typer.echo(_json(dataset, ending, page, code))
+    else:
+        _print(dataset, data, ending, page)
+    return code
+
+
+def exit_code(ending: Ending, data: Gathered) -> int:
+    """1 a claim is refuted, 4 points lack good runs or claims are undecided, 0 otherwise."""
+    rulings = {verdict.verdict for verdict in data.verdicts}
+    if "refuted" in rulings:
+        return 1
+    return 4 if ending.lacking or "undecided" in rulings else 0
+
+
+def _print(dataset: Dataset, data: Gathered, ending: Ending, page: Path | None) -> None:
+    import rich
+
+    from virtlab.report.terminal import summary
+
+    rich.print(summary(dataset, data))
+    if ending.why != "complete":
+        rich.print(f"[yellow]Stopped by the {ending.why}; the same command goes on.[/yellow]")
+    for point, why in list(ending.lacking.items())[:10]:
+        typer.echo(f"point {point} has too few good runs: {why}", err=True)
+    if len(ending.lacking) > 10:
+        typer.echo(f"and {len(ending.lacking) - 10} more points", err=True)
+    typer.echo(f"\ndataset: {dataset.path}")
+    if page is not None:
+        typer.echo(f"report: {page}")
+
+
+def _json(dataset: Dataset, ending: Ending, page: Path | None, code: int) -> str:
+    import json
+
+    from virtlab.report import as_json
+
+    values: dict[str, Any] = as_json(dataset, page)
+    values |= {
+        "path": str(dataset.path),
+        "ended": ending.why,
+        "runs_made": ending.made,
+        "lacking": {str(point): why for point, why in ending.lacking.items()},
+        "exit_code": code,
+    }
+    return json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False)

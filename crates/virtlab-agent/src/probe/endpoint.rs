@@ -2,7 +2,7 @@
 
 use anyhow::{Context, bail};
 use serde::Deserialize;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use virtlab_load::size::IpVersion;
 
 /// One end.
@@ -24,9 +24,6 @@ pub struct Endpoint {
     /// UDP or TCP port, where one is known.
     #[serde(default)]
     pub port: Option<u16>,
-    /// Hardware address of the next hop, where it is not the peer's own.
-    #[serde(default)]
-    pub next_hop_mac: Option<String>,
 }
 
 const fn default_mtu() -> u32 {
@@ -89,9 +86,6 @@ pub fn version_of(address: IpAddr) -> IpVersion {
         IpAddr::V6(_) => IpVersion::V6,
     }
 }
-
-/// The address to bind where none is given.
-pub const ANYWHERE: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 #[cfg(test)]
 mod tests {

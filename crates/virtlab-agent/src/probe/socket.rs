@@ -163,6 +163,28 @@ pub fn stamp_receives(fd: &impl AsFd) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1i32)
 }
 
+/// Has the kernel stamp from now on, for as long as this process lives. It begins to stamp a moment after the first
+/// socket asks for it; the first packets of a role would go unstamped. A packet to itself over loopback shows when it
+/// does; where loopback is down, the wait is over after 20 ms.
+pub fn keep_stamping() {
+    static STAMPING: std::sync::OnceLock<Option<OwnedFd>> = std::sync::OnceLock::new();
+    STAMPING.get_or_init(|| {
+        let socket = udp(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0), false).ok()?;
+        stamp_receives(&socket).ok()?;
+        let itself = RawAddress::from(local_address(&socket).ok()?);
+        let mut inbox = Inbox::new();
+        for _ in 0..20 {
+            let _ = send(socket.as_fd(), b"?", Some(&itself));
+            let received = inbox.receive(socket.as_fd(), libc::MSG_DONTWAIT);
+            if received.is_ok_and(|message| message.stamp.is_some()) {
+                break;
+            }
+            super::pacing::sleep(Nanos(1_000_000));
+        }
+        Some(socket)
+    });
+}
+
 /// Stamps on transmit, in the error queue, each with the number of its send call.
 pub fn stamp_transmits(fd: &impl AsFd, also_receives: bool) -> io::Result<()> {
     let receives = if also_receives { libc::SOF_TIMESTAMPING_RX_SOFTWARE } else { 0 };

@@ -2,17 +2,25 @@
 //! at once on a thread of the role, answers what it must answer, waits for the start gate where it originates traffic,
 //! and returns a report when it is done or stopped.
 
+mod arrivals;
 mod burst_answer;
 mod burst_load;
 mod burst_origin;
 mod echo;
+mod paced;
+mod raw_stream;
+mod ring;
 mod rtt;
+mod tcp;
+mod tcp_rr;
+mod tcp_stream;
 mod udp_stream;
 
 use super::endpoint::Endpoint;
 use super::parameters::{self, Common, Meter};
 use super::report::Report;
 use super::run::Run;
+use super::socket::keep_stamping;
 use anyhow::bail;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -88,16 +96,20 @@ pub fn prepare(name: &str, arming: Arming<'_>) -> anyhow::Result<Prepared> {
     if arming.common.meter != Meter::Virtlab {
         bail!("meter {:?} cannot measure workload '{name}'", arming.common.meter);
     }
+    keep_stamping();
     match name {
         "rtt" => rtt::prepare(arming),
         "burst_load" => burst_load::prepare(arming),
         "udp_stream" => udp_stream::prepare(arming),
+        "raw_stream" => raw_stream::prepare(arming),
+        "tcp_stream" => tcp_stream::prepare(arming),
+        "tcp_rr" => tcp_rr::prepare(arming),
         other => bail!("no workload '{other}'; this probe knows {}", NAMES.join(", ")),
     }
 }
 
 /// The workloads of this probe.
-pub const NAMES: [&str; 3] = ["rtt", "burst_load", "udp_stream"];
+pub const NAMES: [&str; 6] = ["rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "raw_stream"];
 
 /// An end that only stands by: the kernel answers for it.
 pub struct StandBy;

@@ -1,0 +1,312 @@
+//! Packet sockets with memory-mapped rings: frames in and out without a copy per system call.
+//!
+//! Transmit: TPACKET_V2, a ring of equal slots; user space fills slots and marks them, one `send` hands all marked slots
+//! to the interface's queue discipline (which is not bypassed), and the kernel marks each free again once its frame is
+//! gone. Receive: TPACKET_V3, a ring of blocks that the kernel fills with as many frames as fit and hands over when full
+//! or after a time; each frame has its kernel stamp, so a late hand-over costs no accuracy. Frames that found no room in
+//! the ring are counted by the kernel.
+
+use crate::probe::socket;
+use anyhow::Context;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use virtlab_wire::Nanos;
+
+/// EtherType for local experiments (IEEE 802), which raw streams use.
+pub const ETHERTYPE: u16 = 0x88B5;
+/// Frames that wait in a transmit ring at most; below the 1000 of a default queue, so the ring fills before it does.
+pub const TRANSMIT_SLOTS: u32 = 512;
+/// Bytes of each received frame that are kept.
+pub const SNAP_BYTES: u32 = 64;
+const BLOCK_BYTES: u32 = 256 << 10;
+const LARGEST_RECEIVE_RING_BYTES: u32 = 64 << 20;
+const SMALLEST_RECEIVE_RING_BYTES: u32 = 1 << 20;
+/// A block that is not full is handed over after this.
+const RETIRE_MS: u32 = 4;
+const TRANSMIT_OFFSET: usize = size_of::<libc::tpacket2_hdr>().next_multiple_of(16);
+
+/// Memory that the kernel shares.
+struct Mapping {
+    start: *mut u8,
+    length: usize,
+}
+
+// SAFETY: the mapping is plain memory, owned by one ring; its address does not belong to a thread.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    fn new(fd: &OwnedFd, length: usize) -> io::Result<Self> {
+        // SAFETY: maps a ring of that length, which the kernel checks; the result is checked below.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                fd.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(Self { start: start.cast(), length })
+        }
+    }
+
+    /// The status word at a byte offset, which the kernel reads and writes too.
+    fn status(&self, offset: usize) -> &AtomicU32 {
+        assert!(offset + 4 <= self.length && offset.is_multiple_of(4));
+        // SAFETY: inside the mapping and aligned; the kernel treats the word as shared, and so does AtomicU32.
+        unsafe { AtomicU32::from_ptr(self.start.add(offset).cast()) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `new` with this length and nothing refers into it any more.
+        unsafe { libc::munmap(self.start.cast(), self.length) };
+    }
+}
+
+fn packet_socket(version: i32) -> anyhow::Result<OwnedFd> {
+    let fd = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0)
+        .context("packet sockets are not allowed here; give the guest CAP_NET_RAW")?;
+    socket::set_option(&fd, libc::SOL_PACKET, libc::PACKET_VERSION, version)?;
+    Ok(fd)
+}
+
+fn bind(fd: &OwnedFd, interface: i32, protocol: u16) -> io::Result<()> {
+    // SAFETY: all-zero bytes are a valid sockaddr_ll.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = protocol.to_be();
+    address.sll_ifindex = interface;
+    // SAFETY: the address and its length are valid during the call.
+    let result = unsafe {
+        libc::bind(
+            fd.as_raw_fd(),
+            (&raw const address).cast(),
+            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+        )
+    };
+    socket::check(result).map(|_| ())
+}
+
+/// Index of an interface of this guest.
+///
+/// # Errors
+/// When there is none of that name.
+pub fn interface_index(name: &str) -> anyhow::Result<i32> {
+    nix::net::if_::if_nametoindex(name)
+        .map(|index| index as i32)
+        .with_context(|| format!("no interface '{name}' here"))
+}
+
+/// Frames out.
+pub struct TransmitRing {
+    fd: OwnedFd,
+    memory: Mapping,
+    slot_bytes: usize,
+    next: usize,
+    marked: usize,
+}
+
+impl TransmitRing {
+    /// A ring on an interface for frames of at most `frame_bytes` (no FCS).
+    ///
+    /// # Errors
+    /// When the guest does not allow packet sockets or has no memory for the ring.
+    pub fn open(interface: i32, frame_bytes: usize) -> anyhow::Result<Self> {
+        let fd = packet_socket(libc::tpacket_versions::TPACKET_V2 as i32)?;
+        // A malformed slot is skipped instead of stopping the ring.
+        socket::set_option(&fd, libc::SOL_PACKET, libc::PACKET_LOSS, 1i32)?;
+        let slot_bytes = (TRANSMIT_OFFSET + frame_bytes).next_power_of_two().max(128);
+        let block_bytes = slot_bytes.max(4096) as u32;
+        let per_block = block_bytes / slot_bytes as u32;
+        let request = libc::tpacket_req {
+            tp_block_size: block_bytes,
+            tp_block_nr: TRANSMIT_SLOTS / per_block,
+            tp_frame_size: slot_bytes as u32,
+            tp_frame_nr: TRANSMIT_SLOTS / per_block * per_block,
+        };
+        socket::set_option(&fd, libc::SOL_PACKET, libc::PACKET_TX_RING, request)
+            .context("no memory for a transmit ring")?;
+        socket::set_buffer(&fd, false, 4 << 20)?;
+        socket::set_timeout(&fd, libc::SO_SNDTIMEO, socket::SEND_TIMEOUT_US)?;
+        let memory = Mapping::new(&fd, (request.tp_block_size * request.tp_block_nr) as usize)?;
+        bind(&fd, interface, 0)?;
+        Ok(Self { fd, memory, slot_bytes, next: 0, marked: 0 })
+    }
+
+    fn slots(&self) -> usize {
+        self.memory.length / self.slot_bytes
+    }
+
+    /// The slot `index` after the next one to be sent; `None` while the kernel still has it.
+    pub fn slot(&mut self, index: usize, frame_bytes: usize) -> Option<&mut [u8]> {
+        let offset = (self.next + index) % self.slots() * self.slot_bytes;
+        let status = self.memory.status(offset).load(Ordering::Acquire);
+        if status & (libc::TP_STATUS_SEND_REQUEST | libc::TP_STATUS_SENDING) != 0 {
+            return None;
+        }
+        assert!(TRANSMIT_OFFSET + frame_bytes <= self.slot_bytes);
+        // SAFETY: the slot lies inside the mapping and the kernel does not touch it until it is marked.
+        Some(unsafe {
+            std::slice::from_raw_parts_mut(self.memory.start.add(offset + TRANSMIT_OFFSET), frame_bytes)
+        })
+    }
+
+    /// Marks the next `count` slots and has the kernel send them; how many it took.
+    ///
+    /// # Errors
+    /// As send(2); slots that it did not take stay marked and go with the next call.
+    pub fn send(&mut self, count: usize, frame_bytes: usize) -> io::Result<()> {
+        for index in 0..count {
+            let offset = (self.next + index) % self.slots() * self.slot_bytes;
+            // SAFETY: the header stands at the slot's start, inside the mapping; the kernel does not touch it yet.
+            unsafe {
+                let header = self.memory.start.add(offset).cast::<libc::tpacket2_hdr>();
+                (*header).tp_len = frame_bytes as u32;
+                (*header).tp_snaplen = frame_bytes as u32;
+            }
+            self.memory.status(offset).store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
+        }
+        self.next = (self.next + count) % self.slots();
+        self.marked += count;
+        self.flush()
+    }
+
+    /// Has the kernel send what is marked.
+    ///
+    /// # Errors
+    /// As send(2).
+    pub fn flush(&mut self) -> io::Result<()> {
+        // SAFETY: no buffer is passed; the kernel reads the ring.
+        socket::check(
+            unsafe { libc::send(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_NOSIGNAL) } as i64
+        )?;
+        self.marked = 0;
+        Ok(())
+    }
+
+    /// Slots marked but not yet taken by the kernel, after a failed call.
+    pub fn waiting(&self) -> usize {
+        (0..self.slots())
+            .filter(|slot| {
+                self.memory.status(slot * self.slot_bytes).load(Ordering::Acquire)
+                    & libc::TP_STATUS_SEND_REQUEST
+                    != 0
+            })
+            .count()
+    }
+}
+
+/// A received frame.
+#[derive(Debug)]
+pub struct Frame<'a> {
+    /// Its first bytes.
+    pub bytes: &'a [u8],
+    /// Its whole length, without FCS.
+    pub length: usize,
+    /// When the kernel got it (CLOCK_REALTIME).
+    pub stamp: Nanos,
+}
+
+/// Frames in.
+pub struct ReceiveRing {
+    fd: OwnedFd,
+    memory: Mapping,
+    blocks: usize,
+    next: usize,
+    /// Bytes of the ring.
+    pub ring_bytes: u32,
+}
+
+impl ReceiveRing {
+    /// A ring on an interface for frames of [`ETHERTYPE`].
+    ///
+    /// # Errors
+    /// When the guest does not allow packet sockets or has no memory for the ring.
+    pub fn open(interface: i32) -> anyhow::Result<Self> {
+        let fd = packet_socket(libc::tpacket_versions::TPACKET_V3 as i32)?;
+        // The filter keeps the first bytes only; the frame's length is told beside them.
+        let snap =
+            [libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: SNAP_BYTES }];
+        let program = libc::sock_fprog { len: 1, filter: snap.as_ptr().cast_mut() };
+        socket::set_option(&fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, program)?;
+        let mut ring_bytes = LARGEST_RECEIVE_RING_BYTES;
+        loop {
+            let request = libc::tpacket_req3 {
+                tp_block_size: BLOCK_BYTES,
+                tp_block_nr: ring_bytes / BLOCK_BYTES,
+                tp_frame_size: 2048,
+                tp_frame_nr: ring_bytes / 2048,
+                tp_retire_blk_tov: RETIRE_MS,
+                tp_sizeof_priv: 0,
+                tp_feature_req_word: 0,
+            };
+            match socket::set_option(&fd, libc::SOL_PACKET, libc::PACKET_RX_RING, request) {
+                Ok(()) => break,
+                Err(error) if ring_bytes <= SMALLEST_RECEIVE_RING_BYTES => {
+                    return Err(error).context("no memory for a receive ring");
+                }
+                Err(_) => ring_bytes /= 2,
+            }
+        }
+        let memory = Mapping::new(&fd, ring_bytes as usize)?;
+        bind(&fd, interface, ETHERTYPE)?;
+        let blocks = (ring_bytes / BLOCK_BYTES) as usize;
+        Ok(Self { fd, memory, blocks, next: 0, ring_bytes })
+    }
+
+    /// The descriptor, to wait for frames.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Hands the frames of the next whole block to `take`; false when there is no whole block yet.
+    pub fn next_block(&mut self, mut take: impl FnMut(Frame<'_>)) -> bool {
+        let start = self.next * BLOCK_BYTES as usize;
+        let status_at = start + std::mem::offset_of!(libc::tpacket_block_desc, hdr);
+        if self.memory.status(status_at).load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
+            return false;
+        }
+        // SAFETY: the block belongs to user space now; header and offsets were written by the kernel and are checked to
+        // stay inside the block.
+        unsafe {
+            let block = self.memory.start.add(start);
+            let header = (*block.cast::<libc::tpacket_block_desc>()).hdr.bh1;
+            let mut offset = header.offset_to_first_pkt as usize;
+            for _ in 0..header.num_pkts {
+                assert!(offset + size_of::<libc::tpacket3_hdr>() <= BLOCK_BYTES as usize);
+                let packet = block.add(offset).cast::<libc::tpacket3_hdr>().read();
+                let (from, length) = (offset + usize::from(packet.tp_mac), packet.tp_snaplen as usize);
+                assert!(from + length <= BLOCK_BYTES as usize);
+                take(Frame {
+                    bytes: std::slice::from_raw_parts(block.add(from), length),
+                    length: packet.tp_len as usize,
+                    stamp: Nanos(u64::from(packet.tp_sec) * 1_000_000_000 + u64::from(packet.tp_nsec)),
+                });
+                offset += packet.tp_next_offset as usize;
+            }
+        }
+        self.memory.status(status_at).store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.next = (self.next + 1) % self.blocks;
+        true
+    }
+
+    /// Frames that found no room since the last call.
+    pub fn drops(&self) -> u64 {
+        #[derive(Clone, Copy, Default)]
+        #[repr(C)]
+        struct Statistics {
+            packets: u32,
+            drops: u32,
+            freezes: u32,
+        }
+        let read = socket::get_option::<Statistics>(&self.fd, libc::SOL_PACKET, libc::PACKET_STATISTICS);
+        read.map_or(0, |statistics| u64::from(statistics.drops))
+    }
+}

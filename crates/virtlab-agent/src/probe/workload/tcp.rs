@@ -1,0 +1,257 @@
+//! TCP connections as the measuring workloads need them: buffers set before the handshake, bounded waits, TCP_INFO.
+//!
+//! Socket buffers are set as netperf sets them: SO_SNDBUF and SO_RCVBUF before `connect` and `listen`, so that the window
+//! scale of the handshake fits; the kernel doubles the value for its own bookkeeping. Absent means the system's own
+//! sizes, with autotuning. A connection begins with 18 bytes that say which flow it is; they are not counted.
+
+use crate::clock;
+use crate::probe::pacing::sleep;
+use crate::probe::run::Run;
+use crate::probe::socket::{self, Trouble, trouble};
+use anyhow::{Context, bail};
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use virtlab_wire::Nanos;
+use virtlab_wire::probe_header::{COMPACT_BYTES, ProbeHeader, Purpose};
+
+/// A connection that does not come about within this fails the role.
+const CONNECT_PATIENCE: Nanos = Nanos(5_000_000_000);
+/// A blocked call returns after this, to see whether it should stop.
+const TIMEOUT_US: i64 = 20_000;
+
+/// Socket buffers; absent: the system's.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Buffers {
+    /// SO_SNDBUF.
+    pub send_bytes: Option<u64>,
+    /// SO_RCVBUF.
+    pub receive_bytes: Option<u64>,
+}
+
+impl Buffers {
+    fn apply(self, fd: &OwnedFd) -> anyhow::Result<()> {
+        for (receive, name, bytes) in [
+            (false, "send_buffer_bytes", self.send_bytes),
+            (true, "receive_buffer_bytes", self.receive_bytes),
+        ] {
+            let Some(bytes) = bytes else { continue };
+            let bytes = usize::try_from(bytes).with_context(|| format!("parameters.{name}"))?;
+            let granted =
+                socket::set_buffer(fd, receive, bytes).with_context(|| format!("parameters.{name}"))?;
+            if granted < bytes {
+                let limit = if receive { "rmem_max" } else { "wmem_max" };
+                bail!(
+                    "parameters.{name}: {bytes} B were asked for and {granted} B granted; raise net.core.{limit} on the \
+                     machine or ask for less"
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A listening socket.
+///
+/// # Errors
+/// When the address cannot be bound or a buffer is not granted.
+pub fn listen(run: &Run, address: SocketAddr, buffers: Buffers) -> anyhow::Result<(OwnedFd, u16)> {
+    let fd = socket::open(socket::family(&address), libc::SOCK_STREAM, 0)?;
+    socket::set_option(&fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1i32)?;
+    buffers.apply(&fd)?;
+    socket::bind(&fd, address).with_context(|| format!("cannot bind TCP {address}"))?;
+    // SAFETY: listen takes a descriptor and a number.
+    socket::check(unsafe { libc::listen(fd.as_raw_fd(), 1024) })?;
+    run.wakes(&fd)?;
+    let port = socket::local_address(&fd)?.port();
+    Ok((fd, port))
+}
+
+/// The next connection and the flow that it says it is; `None` when the role is stopped.
+///
+/// # Errors
+/// When no more connections can be accepted.
+pub fn accept(run: &Run, listener: &OwnedFd) -> anyhow::Result<Option<(OwnedFd, u16)>> {
+    while !run.stopped() {
+        // SAFETY: no address is asked for; the new descriptor is owned below.
+        let accepted = socket::check(unsafe {
+            libc::accept4(
+                listener.as_raw_fd(),
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+                libc::SOCK_CLOEXEC,
+            )
+        });
+        let fd = match accepted {
+            // SAFETY: accept4 just opened it and nobody else owns it.
+            Ok(fd) => unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd as i32) },
+            Err(_) if run.stopped() => break,
+            Err(error) if trouble(&error) == Trouble::Again => continue,
+            Err(error) => return Err(error).context("cannot accept a connection"),
+        };
+        bound_waits(&fd)?;
+        let mut head = [0; COMPACT_BYTES];
+        if read_whole(run, &fd, &mut head)?
+            && let Some(header) = ProbeHeader::read(&head)
+        {
+            return Ok(Some((fd, header.flow)));
+        }
+    }
+    Ok(None)
+}
+
+/// Connects flow `flow`.
+///
+/// # Errors
+/// When a buffer is not granted or the peer does not answer in time.
+pub fn connect(
+    run: &Run,
+    local: SocketAddr,
+    peer: SocketAddr,
+    buffers: Buffers,
+    no_delay: bool,
+    flow: u16,
+) -> anyhow::Result<OwnedFd> {
+    let begun = clock::raw();
+    let fd = loop {
+        let fd = socket::open(socket::family(&peer), libc::SOCK_STREAM, 0)?;
+        buffers.apply(&fd)?;
+        socket::bind(&fd, local).with_context(|| format!("cannot bind TCP {local}"))?;
+        // The kernel's own patience is minutes; SO_SNDTIMEO bounds connect(2), too.
+        socket::set_timeout(&fd, libc::SO_SNDTIMEO, 1_000_000)?;
+        match socket::connect(&fd, peer) {
+            Ok(()) => break fd,
+            Err(error) if run.stopped() || clock::raw().since(begun) > CONNECT_PATIENCE => {
+                return Err(error).with_context(|| format!("cannot connect to {peer}"));
+            }
+            Err(_) => sleep(Nanos(20_000_000)),
+        }
+    };
+    bound_waits(&fd)?;
+    if no_delay {
+        set_no_delay(&fd)?;
+    }
+    let mut head = [0; COMPACT_BYTES];
+    ProbeHeader { purpose: Purpose::Register, flow, seq: 0, sent: begun, intended: None }.write(&mut head);
+    anyhow::ensure!(write_whole(run, &fd, &head)?, "the connection to {peer} ended at once");
+    Ok(fd)
+}
+
+/// Switches Nagle's algorithm off.
+///
+/// # Errors
+/// As setsockopt(2).
+pub fn set_no_delay(fd: &OwnedFd) -> io::Result<()> {
+    socket::set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1i32)
+}
+
+fn bound_waits(fd: &OwnedFd) -> io::Result<()> {
+    socket::set_timeout(fd, libc::SO_SNDTIMEO, TIMEOUT_US)?;
+    socket::set_timeout(fd, libc::SO_RCVTIMEO, TIMEOUT_US)
+}
+
+/// One read; 0 at the end of the connection.
+///
+/// # Errors
+/// As recv(2).
+pub fn read(fd: &OwnedFd, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
+    // SAFETY: the buffer is valid for its length.
+    let count =
+        unsafe { libc::recv(fd.as_fd().as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), flags) };
+    socket::check(count as i64).map(|count| count as usize)
+}
+
+/// One write.
+///
+/// # Errors
+/// As send(2).
+pub fn write(fd: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
+    // SAFETY: the bytes are valid for their length.
+    let count =
+        unsafe { libc::send(fd.as_fd().as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+    socket::check(count as i64).map(|count| count as usize)
+}
+
+/// Fills `buffer`; false when the connection or the role ends before.
+///
+/// # Errors
+/// When the connection breaks.
+pub fn read_whole(run: &Run, fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<bool> {
+    read_whole_with(run, fd, buffer, 0)
+}
+
+/// As [`read_whole`], with flags for each read.
+///
+/// # Errors
+/// When the connection breaks.
+pub fn read_whole_with(run: &Run, fd: &OwnedFd, buffer: &mut [u8], flags: i32) -> io::Result<bool> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match read(fd, &mut buffer[filled..], flags) {
+            Ok(0) => return Ok(false),
+            Ok(count) => filled += count,
+            Err(error) if trouble(&error) == Trouble::Again => {}
+            Err(error) => return Err(error),
+        }
+        if run.stopped() && filled < buffer.len() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Writes all bytes; false when the role ends before.
+///
+/// # Errors
+/// When the connection breaks.
+pub fn write_whole(run: &Run, fd: &OwnedFd, mut bytes: &[u8]) -> io::Result<bool> {
+    while !bytes.is_empty() {
+        match write(fd, bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if trouble(&error) == Trouble::Again => {
+                if run.stopped() {
+                    return Ok(false);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}
+
+/// What TCP knows of a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Info {
+    /// Segments sent again, so far.
+    pub retransmits: u64,
+    /// Smoothed round-trip time.
+    pub srtt: Nanos,
+    /// Congestion window in segments.
+    pub cwnd_packets: u64,
+}
+
+/// Reads TCP_INFO.
+///
+/// # Errors
+/// As getsockopt(2).
+pub fn info(fd: &OwnedFd) -> io::Result<Info> {
+    // SAFETY: all-zero bytes are a valid tcp_info.
+    let mut raw: libc::tcp_info = unsafe { MaybeUninit::zeroed().assume_init() };
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: pointer and length describe `raw`.
+    socket::check(unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut raw).cast(),
+            &raw mut length,
+        )
+    })?;
+    Ok(Info {
+        retransmits: u64::from(raw.tcpi_total_retrans),
+        srtt: Nanos(u64::from(raw.tcpi_rtt) * 1000),
+        cwnd_packets: u64::from(raw.tcpi_snd_cwnd),
+    })
+}

@@ -1,0 +1,172 @@
+//! `tcp_rr`: one request, one response, one at a time, over one connection; netperf's TCP_RR.
+//!
+//! A row per transaction: from just before the request is written until the whole response is read. Nagle's algorithm is
+//! off: with one transaction under way it changes nothing but requests of several segments, whose last one it would hold
+//! back for the receiver's delayed acknowledgement.
+
+use super::tcp::{self, Buffers};
+use super::{Arming, Prepared, Side, Workload, parse};
+use crate::clock;
+use crate::probe::pacing::{Pacer, Pacing};
+use crate::probe::parameters::{Idle, positive};
+use crate::probe::report::Report;
+use crate::probe::run::Run;
+use crate::probe::spool::{Spool, TransactionRow};
+use anyhow::Context;
+use serde::Deserialize;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use virtlab_wire::Nanos;
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parameters {
+    /// Absent: until stopped.
+    duration_ns: Option<u64>,
+    #[serde(default = "one")]
+    request_bytes: u64,
+    #[serde(default = "one")]
+    response_bytes: u64,
+    send_buffer_bytes: Option<u64>,
+    receive_buffer_bytes: Option<u64>,
+}
+
+const fn one() -> u64 {
+    1
+}
+
+/// Prepares either end.
+pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
+    let parameters: Parameters = parse(arming.own.clone())?;
+    for (name, bytes) in
+        [("request_bytes", parameters.request_bytes), ("response_bytes", parameters.response_bytes)]
+    {
+        positive(name, bytes)?;
+        anyhow::ensure!(bytes <= 64 << 20, "parameters.{name}: at most 64 MiB");
+    }
+    let buffers =
+        Buffers { send_bytes: parameters.send_buffer_bytes, receive_bytes: parameters.receive_buffer_bytes };
+    let idle = arming.common.idle;
+    match arming.side {
+        Side::Client => {
+            let port = arming.peer.port.context("peer.port is missing; arm the server first")?;
+            let peer = SocketAddr::new(arming.peer.ip("peer")?, port);
+            let local = SocketAddr::new(arming.local.ip("local")?, 0);
+            Ok(Prepared::fixed(Client { parameters, local, peer, buffers, idle }))
+        }
+        Side::Server => {
+            let (listener, port) = tcp::listen(arming.run, arming.local.socket_address("local")?, buffers)?;
+            Ok(Prepared::fixed(Server { parameters, listener, port, idle }))
+        }
+    }
+}
+
+fn flags_of(idle: Idle) -> i32 {
+    if idle == Idle::Poll { libc::MSG_DONTWAIT } else { 0 }
+}
+
+struct Client {
+    parameters: Parameters,
+    local: SocketAddr,
+    peer: SocketAddr,
+    buffers: Buffers,
+    idle: Idle,
+}
+
+impl Workload for Client {
+    fn run(self: Box<Self>, run: &Run) -> Report {
+        let mut report = Report::default();
+        let Some(start) = run.wait_for_start(Pacer::new(Pacing::Sleep)) else {
+            return report;
+        };
+        let mut rows = Spool::new(&run.budget);
+        let fd = match tcp::connect(run, self.local, self.peer, self.buffers, true, 0) {
+            Ok(fd) => fd,
+            Err(error) => {
+                report.failure = (!run.stopped()).then(|| format!("{error:#}"));
+                return report;
+            }
+        };
+        let request = vec![0x52; self.parameters.request_bytes as usize];
+        let mut response = vec![0; self.parameters.response_bytes as usize];
+        let begun = clock::raw().max(start);
+        let end = self.parameters.duration_ns.map_or(Nanos::MAX, |duration| begun + Nanos(duration));
+        let mut transactions = 0u64;
+        loop {
+            let started = clock::raw();
+            if started >= end || run.stopped() {
+                report.complete = !run.stopped();
+                break;
+            }
+            let answered = tcp::write_whole(run, &fd, &request).and_then(|written| {
+                Ok(written && tcp::read_whole_with(run, &fd, &mut response, flags_of(self.idle))?)
+            });
+            match answered {
+                Ok(true) => {}
+                Ok(false) if run.stopped() => break,
+                Ok(false) => {
+                    report.failure = Some("the server closed the connection".to_owned());
+                    break;
+                }
+                Err(error) => {
+                    report.failure = Some(format!("the connection broke: {error}"));
+                    break;
+                }
+            }
+            transactions += 1;
+            rows.push(TransactionRow {
+                flow: 0,
+                started_ns: started.0 as i64,
+                finished_ns: clock::raw().0 as i64,
+            });
+        }
+        report.add("transactions", transactions);
+        report.add("sent_bytes", transactions * self.parameters.request_bytes);
+        report.add("received_bytes", transactions * self.parameters.response_bytes);
+        report.add("retransmits", tcp::info(&fd).map_or(0, |info| info.retransmits));
+        report.add("send_errors", 0);
+        report.table(rows);
+        report
+    }
+}
+
+struct Server {
+    parameters: Parameters,
+    listener: OwnedFd,
+    port: u16,
+    idle: Idle,
+}
+
+impl Workload for Server {
+    fn port(&self) -> Option<u16> {
+        Some(self.port)
+    }
+
+    fn run(self: Box<Self>, run: &Run) -> Report {
+        let mut report = Report::default();
+        let mut request = vec![0; self.parameters.request_bytes as usize];
+        let response = vec![0x72; self.parameters.response_bytes as usize];
+        let mut answered = 0u64;
+        loop {
+            let fd = match tcp::accept(run, &self.listener) {
+                Ok(Some((fd, _))) => fd,
+                Ok(None) => break,
+                Err(error) => {
+                    report.failure = Some(format!("{error:#}"));
+                    break;
+                }
+            };
+            // A connection that breaks ends; the client says why, and another may come.
+            if tcp::set_no_delay(&fd).is_err() {
+                continue;
+            }
+            while let Ok(true) = tcp::read_whole_with(run, &fd, &mut request, flags_of(self.idle))
+                && let Ok(true) = tcp::write_whole(run, &fd, &response)
+            {
+                answered += 1;
+            }
+        }
+        report.add("answered", answered);
+        report
+    }
+}

@@ -11,7 +11,7 @@ use crate::table::Table;
 use crate::{Frame, Mac};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use virtlab_qdisc::{Backlog, Dropped, Packet};
+use virtlab_qdisc::{Backlog, Dropped, Ecn, Packet};
 use virtlab_wire::Nanos;
 
 /// A port of a fabric.
@@ -29,6 +29,8 @@ pub struct Departure<P> {
     pub arrived: Nanos,
     /// Header and payload, no FCS.
     pub bytes: u32,
+    /// Whether a discipline marked it; its owner writes CE into the header.
+    pub marked: bool,
     /// What came with it.
     pub payload: P,
 }
@@ -103,18 +105,16 @@ pub struct Fabric<P> {
     played: Nanos,
     late_arrivals: u64,
     wants_flow: bool,
+    wants_ecn: bool,
 }
 
 impl<P: Clone> Fabric<P> {
-    /// A fabric as the layout has it, FIFOs in closed form.
+    /// A fabric as the layout has it: FIFOs in closed form, other disciplines asked frame by frame.
     ///
     /// # Errors
     /// What [`Layout::check`] finds.
     pub fn new(layout: &Layout) -> Result<Self, LayoutError> {
-        Self::with_queueing(layout, |queue| {
-            let (limit_packets, limit_bytes) = queue.limits();
-            Queueing::Fifo { limit_packets, limit_bytes }
-        })
+        Self::with_queueing(layout, |queue| queue.queueing().expect("the layout was checked"))
     }
 
     /// A fabric whose queues `queueing` makes.
@@ -180,6 +180,7 @@ impl<P: Clone> Fabric<P> {
             ends[line].ways = ways_behind(line, &ends, &switches, &steps, &mut known);
         }
         let wants_flow = lines.iter().any(Line::wants_flow);
+        let wants_ecn = lines.iter().any(Line::wants_ecn);
         Ok(Self {
             ports: layout.ports.iter().cloned().collect(),
             port_lines,
@@ -193,6 +194,7 @@ impl<P: Clone> Fabric<P> {
             played: Nanos::ZERO,
             late_arrivals: 0,
             wants_flow,
+            wants_ecn,
         })
     }
 
@@ -212,6 +214,12 @@ impl<P: Clone> Fabric<P> {
     #[must_use]
     pub fn wants_flow(&self) -> bool {
         self.wants_flow
+    }
+
+    /// Whether frames need their [`Frame::ecn`].
+    #[must_use]
+    pub fn wants_ecn(&self) -> bool {
+        self.wants_ecn
     }
 
     /// A frame comes in at `port`; `now` is when its owner handed it over.
@@ -318,7 +326,7 @@ impl<P: Clone> Fabric<P> {
     }
 
     fn hold(&mut self, held: Held<P>) -> Packet {
-        let (bytes, flow) = (held.frame.bytes, held.frame.flow);
+        let (bytes, flow, ecn) = (held.frame.bytes, held.frame.flow, held.frame.ecn);
         let slot = match self.vacant.pop() {
             Some(slot) => {
                 self.held[slot] = Some(held);
@@ -329,7 +337,7 @@ impl<P: Clone> Fabric<P> {
                 self.held.len() - 1
             }
         };
-        Packet { id: slot as u64, bytes, flow, class: 0 }
+        Packet { id: slot as u64, bytes, flow, class: 0, ecn }
     }
 
     fn release(&mut self, packet: Packet) -> Held<P> {
@@ -374,6 +382,7 @@ impl<P: Clone> Fabric<P> {
                     at: delivery.at,
                     arrived: held.arrived,
                     bytes: held.frame.bytes,
+                    marked: delivery.packet.ecn == Ecn::Marked,
                     payload: held.frame.payload,
                 });
             }
@@ -409,7 +418,8 @@ impl<P: Clone> Fabric<P> {
 
     fn flood(&mut self, switch: usize, back: usize, packet: Packet, now: Nanos) {
         self.switches[switch].counters.flooded_packets += 1;
-        let held = self.release(packet);
+        let mut held = self.release(packet);
+        held.frame.ecn = packet.ecn;
         for index in 0..self.switches[switch].out.len() {
             let line = self.switches[switch].out[index];
             if line != back {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use virtlab_qdisc::Ecn;
 
 /// An Ethernet address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -69,17 +70,20 @@ pub struct Frame<P> {
     pub destination: Mac,
     /// See [`flow_hash`]; 0 where no discipline looks at it.
     pub flow: u64,
+    /// See [`ecn`]; not capable where no discipline looks at it.
+    pub ecn: Ecn,
     /// What the owner gets back with each departure; the fabric never looks at it.
     pub payload: P,
 }
 
 impl<P> Frame<P> {
-    /// A frame from its bytes, `None` when they are shorter than an Ethernet header. `flow` stays 0.
+    /// A frame from its bytes, `None` when they are shorter than an Ethernet header. `flow` and `ecn` stay
+    /// as they are for disciplines that do not look.
     pub fn parse(bytes: &[u8], payload: P) -> Option<Self> {
         let destination = Mac(bytes.get(0..6)?.try_into().ok()?);
         let source = Mac(bytes.get(6..12)?.try_into().ok()?);
         bytes.get(13)?;
-        Some(Self { bytes: bytes.len() as u32, source, destination, flow: 0, payload })
+        Some(Self { bytes: bytes.len() as u32, source, destination, flow: 0, ecn: Ecn::NotCapable, payload })
     }
 }
 
@@ -88,13 +92,8 @@ impl<P> Frame<P> {
 /// that its fragments stay together. FNV-1a, so equal on every machine.
 #[must_use]
 pub fn flow_hash(bytes: &[u8]) -> u64 {
-    let mut at = 12;
-    let mut kind = ether_type(bytes, at);
-    while matches!(kind, Some(0x8100 | 0x88a8)) {
-        at += 4;
-        kind = ether_type(bytes, at);
-    }
-    let packet = bytes.get(at + 2..).unwrap_or_default();
+    let (kind, at) = network_layer(bytes);
+    let packet = bytes.get(at..).unwrap_or_default();
     let parts: Option<[&[u8]; 3]> = match kind {
         Some(0x0800) => ipv4_parts(packet),
         Some(0x86dd) => ipv6_parts(packet),
@@ -104,6 +103,52 @@ pub fn flow_hash(bytes: &[u8]) -> u64 {
         Some(parts) => fnv(parts.into_iter().flatten()),
         None => fnv(bytes.iter().take(12)),
     }
+}
+
+/// Explicit congestion notification of the IP packet in a frame (RFC 3168); other frames cannot be marked.
+#[must_use]
+pub fn ecn(bytes: &[u8]) -> Ecn {
+    let (kind, at) = network_layer(bytes);
+    let field = match (kind, bytes.get(at..at + 2)) {
+        (Some(0x0800), Some(head)) => head[1] & 3,
+        (Some(0x86dd), Some(head)) => (head[1] >> 4) & 3,
+        _ => 0,
+    };
+    match field {
+        0 => Ecn::NotCapable,
+        3 => Ecn::Marked,
+        _ => Ecn::Capable,
+    }
+}
+
+/// Writes congestion experienced into the IP header of a frame, its checksum mended (RFC 1624). Leaves others alone.
+pub fn mark(bytes: &mut [u8]) {
+    let (kind, at) = network_layer(bytes);
+    match kind {
+        Some(0x0800) if bytes.len() >= at + 20 => {
+            let before = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+            bytes[at + 1] |= 3;
+            let after = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+            let checksum = !u16::from_be_bytes([bytes[at + 10], bytes[at + 11]]);
+            let sum = u32::from(checksum) + u32::from(!before) + u32::from(after);
+            let folded = (sum & 0xffff) + (sum >> 16);
+            let folded = !(((folded & 0xffff) + (folded >> 16)) as u16);
+            bytes[at + 10..at + 12].copy_from_slice(&folded.to_be_bytes());
+        }
+        Some(0x86dd) if bytes.len() >= at + 2 => bytes[at + 1] |= 0x30,
+        _ => {}
+    }
+}
+
+/// The EtherType behind all VLAN tags, and where its packet begins.
+fn network_layer(bytes: &[u8]) -> (Option<u16>, usize) {
+    let mut at = 12;
+    let mut kind = ether_type(bytes, at);
+    while matches!(kind, Some(0x8100 | 0x88a8)) {
+        at += 4;
+        kind = ether_type(bytes, at);
+    }
+    (kind, at + 2)
 }
 
 fn ether_type(bytes: &[u8], at: usize) -> Option<u16> {
@@ -164,6 +209,22 @@ mod tests {
     }
 
     #[test]
+    fn a_mark_sets_both_bits_and_keeps_the_checksum_right() {
+        let mut bytes = udp(1, 0, true);
+        bytes[19] = 2; // ECT(0)
+        let header = |bytes: &[u8]| {
+            let sum: u32 =
+                bytes[18..38].chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+            !(((sum & 0xffff) + (sum >> 16)) as u16)
+        };
+        let checksum = header(&bytes);
+        bytes[28..30].copy_from_slice(&checksum.to_be_bytes());
+        assert_eq!((header(&bytes), ecn(&bytes)), (0, Ecn::Capable));
+        mark(&mut bytes);
+        assert_eq!((header(&bytes), ecn(&bytes)), (0, Ecn::Marked));
+    }
+
+    #[test]
     fn an_address_survives_its_text() {
         let mac = Mac([2, 0, 0, 0, 0xab, 1]);
         assert_eq!(Mac::try_from(mac.to_string()), Ok(mac));
@@ -175,6 +236,9 @@ mod tests {
         #[test]
         fn no_bytes_make_the_hash_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
             prop_assert_eq!(flow_hash(&bytes), flow_hash(&bytes.clone()));
+            let mut marked = bytes.clone();
+            mark(&mut marked);
+            prop_assert!(ecn(&bytes) == Ecn::NotCapable || marked.len() < 34 || ecn(&marked) == Ecn::Marked);
         }
     }
 }

@@ -3,10 +3,11 @@
 //! Names are those of the Plan: `switches`, `links` with two ends each, a queue in front of each direction. An end is a
 //! port of the fabric (`h1.up`) or a port of a switch (`s1.p1`: any name behind the switch's own and a dot).
 
-use crate::Mac;
+use crate::{Mac, Queueing};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
+use virtlab_qdisc::BuildError;
 
 /// Highest rate that a link can have; above it a short frame takes less than a few nanoseconds.
 pub const MAXIMUM_RATE_BIT_PER_S: u64 = 400_000_000_000;
@@ -85,11 +86,24 @@ pub struct QueueLayout {
     pub limit_bytes: Option<u64>,
     /// The discipline's own parameters.
     #[serde(default)]
-    pub parameters: BTreeMap<String, f64>,
+    pub parameters: BTreeMap<String, virtlab_qdisc::Parameter>,
 }
 
 impl QueueLayout {
-    /// The limits in force: those given, or the Plan's default of 100 packets where none is.
+    /// What stands in front of the transmitter: a FIFO in closed form, any other discipline asked frame by frame.
+    ///
+    /// # Errors
+    /// When the discipline is unknown or has no such parameter.
+    pub fn queueing(&self) -> Result<Queueing, BuildError> {
+        let kind = self.kind.as_deref().unwrap_or("fifo");
+        let fifo = kind == "fifo";
+        let (limit_packets, limit_bytes) =
+            if fifo { self.limits() } else { (self.limit_packets, self.limit_bytes) };
+        let built = virtlab_qdisc::build(kind, limit_packets, limit_bytes, &self.parameters)?;
+        Ok(if fifo { Queueing::Fifo { limit_packets, limit_bytes } } else { Queueing::Discipline(built) })
+    }
+
+    /// The limits of a FIFO: those given, or the Plan's default of 100 packets where none is.
     #[must_use]
     pub fn limits(&self) -> (Option<u64>, Option<u64>) {
         match (self.limit_packets, self.limit_bytes) {
@@ -247,13 +261,6 @@ impl Layout {
 }
 
 fn check_queue(path: &str, queue: &QueueLayout) -> Result<(), LayoutError> {
-    if let Some(kind) = queue.kind.as_deref().filter(|kind| *kind != "fifo") {
-        return Err(LayoutError::new(
-            format!("{path}.kind"),
-            format!("the soft switch has no discipline '{kind}'"),
-            "use fifo, or realise this queue by the kernel",
-        ));
-    }
     if let Some(by) = queue.by.as_deref().filter(|by| !matches!(*by, "auto" | "virtlab")) {
         return Err(LayoutError::new(
             format!("{path}.by"),
@@ -261,23 +268,11 @@ fn check_queue(path: &str, queue: &QueueLayout) -> Result<(), LayoutError> {
             "write auto or virtlab",
         ));
     }
-    if let Some(parameter) = queue.parameters.keys().next() {
-        return Err(LayoutError::new(
-            format!("{path}.parameters.{parameter}"),
-            "a FIFO has no such parameter",
-            "its limits are limit_packets and limit_bytes",
-        ));
-    }
-    for (name, limit) in [("limit_packets", queue.limit_packets), ("limit_bytes", queue.limit_bytes)] {
-        if limit == Some(0) {
-            return Err(LayoutError::new(
-                format!("{path}.{name}"),
-                "a queue that holds nothing passes nothing",
-                "give at least one frame room",
-            ));
-        }
-    }
-    Ok(())
+    queue.queueing().map(drop).map_err(|error| {
+        let of_queue = ["kind", "limit_packets", "limit_bytes"].contains(&error.key.as_str());
+        let at = format!("{path}.{}{}", if of_queue { "" } else { "parameters." }, error.key);
+        LayoutError::new(at, error.what, "see the parameters of queue disciplines by their tc names")
+    })
 }
 
 fn root(groups: &[usize], mut at: usize) -> usize {
@@ -354,7 +349,7 @@ mod tests {
     #[test]
     fn disciplines_and_owners_that_are_not_ours_are_refused() {
         let mut other = layout(&["h1", "h2"], &[], &[("a", "h1", "h2")]);
-        other.links.get_mut("a").unwrap().queue.ba.kind = Some("sfq".into());
+        other.links.get_mut("a").unwrap().queue.ba.kind = Some("red".into());
         assert_eq!(other.check().unwrap_err().path, "links.a.queue.ba.kind");
     }
 }

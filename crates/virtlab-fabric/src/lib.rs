@@ -19,6 +19,6 @@ mod line;
 mod table;
 
 pub use fabric::{Departure, Fabric, LineView, PortId, SwitchCounters};
-pub use frame::{Frame, Mac, flow_hash};
+pub use frame::{Frame, Mac, ecn, flow_hash, mark};
 pub use layout::{Layout, LayoutError, LinkLayout, QueueLayout, QueuesLayout, SwitchLayout};
 pub use line::{LineCounters, Queueing};

@@ -8,7 +8,7 @@
 //! asked whenever the transmitter falls free. Both give the same departures for a FIFO (tested).
 
 use std::collections::VecDeque;
-use virtlab_qdisc::{Backlog, DropReason, Dropped, Fifo, Packet, Qdisc};
+use virtlab_qdisc::{Backlog, DropReason, Dropped, Ecn, Fifo, Packet, Qdisc};
 use virtlab_wire::Nanos;
 use virtlab_wire::ethernet::{GAP_BYTES, serialisation, wire_bytes};
 
@@ -37,19 +37,26 @@ pub struct LineCounters {
     /// Their bytes.
     pub dropped_bytes: u64,
     /// Frames dropped, by reason; in the order of [`LineCounters::REASONS`].
-    pub drops_by_reason: [u64; 4],
+    pub drops_by_reason: [u64; 5],
     /// Most packets that waited at once.
     pub backlog_max_packets: u64,
     /// Most bytes that waited at once.
     pub backlog_max_bytes: u64,
     /// Time for which the transmitter was or is held.
     pub busy_ns: u64,
+    /// Frames that left marked with congestion experienced.
+    pub marked_packets: u64,
 }
 
 impl LineCounters {
     /// The reasons behind `drops_by_reason`.
-    pub const REASONS: [DropReason; 4] =
-        [DropReason::PacketLimit, DropReason::ByteLimit, DropReason::Congestion, DropReason::Oversize];
+    pub const REASONS: [DropReason; 5] = [
+        DropReason::PacketLimit,
+        DropReason::ByteLimit,
+        DropReason::Congestion,
+        DropReason::Oversize,
+        DropReason::Unclassified,
+    ];
 
     fn note(&mut self, dropped: &Dropped) {
         self.drops += 1;
@@ -101,6 +108,10 @@ impl Line {
 
     pub(crate) fn wants_flow(&self) -> bool {
         matches!(&self.queueing, Queueing::Discipline(qdisc) if qdisc.wants_flow())
+    }
+
+    pub(crate) fn wants_ecn(&self) -> bool {
+        matches!(&self.queueing, Queueing::Discipline(qdisc) if qdisc.wants_ecn())
     }
 
     /// A frame comes. `now` before that of an earlier call counts as that one's.
@@ -213,6 +224,7 @@ impl Line {
         self.counters.packets += 1;
         self.counters.bytes += u64::from(packet.bytes);
         self.counters.busy_ns += occupied.0;
+        self.counters.marked_packets += u64::from(packet.ecn == Ecn::Marked);
         self.cable.push_back(Delivery { at, packet });
     }
 
@@ -238,7 +250,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn packet(id: u64, bytes: u32) -> Packet {
-        Packet { id, bytes, flow: 0, class: 0 }
+        Packet { id, bytes, flow: 0, class: 0, ecn: Ecn::NotCapable }
     }
 
     /// Offers all, runs to the end, and gives deliveries, drops and counters.

@@ -26,7 +26,14 @@ fn line_of(switches: usize) -> Layout {
 }
 
 fn frame(source: Mac, destination: Mac, ip_packet_bytes: u32, payload: u64) -> Frame<u64> {
-    Frame { bytes: ip_packet_bytes + 14, source, destination, flow: 0, payload }
+    Frame {
+        bytes: ip_packet_bytes + 14,
+        source,
+        destination,
+        flow: 0,
+        ecn: virtlab_qdisc::Ecn::NotCapable,
+        payload,
+    }
 }
 
 fn fabric(layout: &Layout, closed_form: bool) -> Fabric<u64> {

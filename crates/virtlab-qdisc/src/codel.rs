@@ -4,7 +4,7 @@
 //! `interval / sqrt(count)` after the last; Linux keeps 1/sqrt as a 16-bit fraction and takes one Newton step per drop, so
 //! its gaps begin 100, 50.0, 56.3, 48.8, 44.2 ms for an interval of 100 ms where the ideal has 100, 70.7, 57.7, 50, 44.7.
 
-use crate::{Backlog, DropReason, Dropped, Packet, Qdisc};
+use crate::{Backlog, DropReason, Dropped, Ecn, Packet, Qdisc};
 use std::collections::VecDeque;
 use virtlab_wire::Nanos;
 
@@ -31,6 +31,8 @@ pub struct CodelOptions {
     pub mtu_bytes: u64,
     /// Spacing of drops.
     pub law: ControlLaw,
+    /// Marks packets that can be marked instead of dropping them.
+    pub ecn: bool,
 }
 
 impl Default for CodelOptions {
@@ -41,7 +43,19 @@ impl Default for CodelOptions {
             limit_packets: 1000,
             mtu_bytes: 1514,
             law: ControlLaw::Linux,
+            ecn: false,
         }
+    }
+}
+
+impl CodelOptions {
+    /// Marks a packet in place of dropping it, where that is asked for and it can be marked.
+    fn marks(&self, packet: &mut Packet) -> bool {
+        let can = self.ecn && packet.ecn != Ecn::NotCapable;
+        if can {
+            packet.ecn = Ecn::Marked;
+        }
+        can
     }
 }
 
@@ -135,6 +149,10 @@ impl Controller {
             while self.dropping && now >= self.drop_next {
                 self.count = self.count.wrapping_add(1);
                 self.newton_step();
+                if options.marks(&mut head.packet) {
+                    self.drop_next += self.gap(options);
+                    break;
+                }
                 drops.push(Dropped { packet: head.packet, reason: DropReason::Congestion });
                 match next() {
                     None => {
@@ -153,15 +171,20 @@ impl Controller {
                 }
             }
         } else if drop_it {
-            drops.push(Dropped { packet: head.packet, reason: DropReason::Congestion });
-            let following = next();
-            match following {
-                // Only for its memory of when the delay rose: dropping begins whatever the second head says.
-                Some((packet, left)) => {
-                    head = packet;
-                    self.should_drop(&head, left, options, now);
+            let mut emptied = false;
+            if !options.marks(&mut head.packet) {
+                drops.push(Dropped { packet: head.packet, reason: DropReason::Congestion });
+                match next() {
+                    // Only for its memory of when the delay rose: dropping begins whatever the second head says.
+                    Some((packet, left)) => {
+                        head = packet;
+                        self.should_drop(&head, left, options, now);
+                    }
+                    None => {
+                        self.first_above = None;
+                        emptied = true;
+                    }
                 }
-                None => self.first_above = None,
             }
             self.dropping = true;
             // Resume near the rate that controlled the queue last time, if that was not long ago.
@@ -175,7 +198,9 @@ impl Controller {
             }
             self.last_count = self.count;
             self.drop_next = now + self.gap(options);
-            following.as_ref()?;
+            if emptied {
+                return None;
+            }
         }
         Some(head.packet)
     }
@@ -224,6 +249,10 @@ impl Qdisc for Codel {
     fn backlog(&self) -> Backlog {
         Backlog { packets: self.waiting.len() as u64, bytes: self.bytes }
     }
+
+    fn wants_ecn(&self) -> bool {
+        self.options.ecn
+    }
 }
 
 #[cfg(test)]
@@ -262,6 +291,23 @@ mod tests {
             let wanted = 100.0 / ((at + 1) as f64).sqrt();
             assert!((gap - wanted).abs() <= 0.02, "{gap} ms, wanted {wanted} ms");
         }
+    }
+
+    #[test]
+    fn a_packet_that_can_be_marked_is_not_dropped() {
+        let mut codel =
+            Codel::new(CodelOptions { limit_packets: u64::MAX, ecn: true, ..CodelOptions::default() });
+        let (mut drops, mut marked) = (Vec::new(), 0);
+        for id in 0..40_000 {
+            let ecn = if id % 2 == 0 { Ecn::Capable } else { Ecn::NotCapable };
+            codel.enqueue(Packet { ecn, ..packet(id, 1500) }, Nanos(0), &mut drops);
+        }
+        for step in 0..30_000 {
+            let sent = codel.dequeue(Nanos(10_000_000 + step * 100_000), &mut drops).unwrap();
+            marked += u64::from(sent.ecn == Ecn::Marked);
+        }
+        assert!(marked > 10 && drops.len() > 10);
+        assert!(drops.iter().all(|dropped| dropped.packet.ecn == Ecn::NotCapable));
     }
 
     #[test]

@@ -100,11 +100,12 @@ impl Qdisc for Drr {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Ecn;
     use crate::testing::conserves_packets;
     use proptest::prelude::*;
 
     fn of_class(id: u64, class: u32, bytes: u32) -> Packet {
-        Packet { id, bytes, flow: 0, class }
+        Packet { id, bytes, flow: 0, class, ecn: Ecn::NotCapable }
     }
 
     proptest! {

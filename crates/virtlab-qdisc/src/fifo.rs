@@ -83,10 +83,11 @@ impl Qdisc for Fifo {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Ecn;
     use proptest::prelude::*;
 
     fn packet(id: u64, bytes: u32) -> Packet {
-        Packet { id, bytes, flow: 0, class: 0 }
+        Packet { id, bytes, flow: 0, class: 0, ecn: Ecn::NotCapable }
     }
 
     #[test]

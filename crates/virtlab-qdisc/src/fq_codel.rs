@@ -28,7 +28,7 @@ pub struct FqCodelOptions {
 impl Default for FqCodelOptions {
     fn default() -> Self {
         Self {
-            codel: CodelOptions { limit_packets: 10_240, ..CodelOptions::default() },
+            codel: CodelOptions { limit_packets: 10_240, ecn: true, ..CodelOptions::default() },
             flows: 1024,
             quantum_bytes: 1514,
             memory_limit_bytes: 32 << 20,
@@ -193,16 +193,21 @@ impl Qdisc for FqCodel {
     fn wants_flow(&self) -> bool {
         true
     }
+
+    fn wants_ecn(&self) -> bool {
+        self.options.codel.ecn
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Ecn;
     use crate::testing::conserves_packets;
     use proptest::prelude::*;
 
     fn of_flow(id: u64, flow: u64, bytes: u32) -> Packet {
-        Packet { id, bytes, flow, class: 0 }
+        Packet { id, bytes, flow, class: 0, ecn: Ecn::NotCapable }
     }
 
     #[test]

@@ -370,13 +370,14 @@ impl Qdisc for Hfsc {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Ecn;
     use crate::testing::conserves_packets;
     use proptest::prelude::*;
 
     const MBIT: u64 = 1_000_000;
 
     fn of_class(id: u64, class: u32, bytes: u32) -> Packet {
-        Packet { id, bytes, flow: 0, class }
+        Packet { id, bytes, flow: 0, class, ecn: Ecn::NotCapable }
     }
 
     fn class(id: u32, parent: Option<usize>) -> HfscClass {

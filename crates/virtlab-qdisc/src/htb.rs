@@ -281,13 +281,14 @@ impl Qdisc for Htb {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Ecn;
     use crate::testing::conserves_packets;
     use proptest::prelude::*;
 
     const MBIT: u64 = 1_000_000;
 
     fn of_class(id: u64, class: u32, bytes: u32) -> Packet {
-        Packet { id, bytes, flow: 0, class }
+        Packet { id, bytes, flow: 0, class, ecn: Ecn::NotCapable }
     }
 
     /// A root of 100 Mbit/s with leaves (rate, prio), each of which may borrow all of it.

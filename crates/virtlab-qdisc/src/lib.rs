@@ -6,6 +6,7 @@
 //! whenever the transmitter behind it is free; `next_event` to learn when asking again is worth while.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod build;
 mod codel;
 mod drr;
 mod fifo;
@@ -19,6 +20,7 @@ mod tbf;
 #[cfg(test)]
 mod testing;
 
+pub use build::{BuildError, Parameter, build};
 pub use codel::{Codel, CodelOptions, ControlLaw};
 pub use drr::{Drr, DrrClass};
 pub use fifo::Fifo;
@@ -42,6 +44,20 @@ pub struct Packet {
     pub flow: u64,
     /// What classful disciplines choose a class by; 0 is the default class.
     pub class: u32,
+    /// Whether it can be marked instead of dropped, and whether it is. See [`Qdisc::wants_ecn`].
+    pub ecn: Ecn,
+}
+
+/// Explicit congestion notification of an IP packet (RFC 3168).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ecn {
+    /// Its ends do not speak ECN.
+    #[default]
+    NotCapable,
+    /// It may be marked: ECT(0) or ECT(1).
+    Capable,
+    /// Congestion was experienced; its owner writes CE into the header.
+    Marked,
 }
 
 /// Why a discipline gave a packet up.
@@ -107,6 +123,11 @@ pub trait Qdisc {
 
     /// What is held at present.
     fn backlog(&self) -> Backlog;
+
+    /// Whether [`Packet::ecn`] matters, so that owners read headers only for disciplines that mark.
+    fn wants_ecn(&self) -> bool {
+        false
+    }
 
     /// Whether [`Packet::flow`] matters, so that owners hash headers only for disciplines that look at it.
     fn wants_flow(&self) -> bool {

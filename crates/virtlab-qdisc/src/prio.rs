@@ -55,6 +55,10 @@ impl Qdisc for Prio {
         })
     }
 
+    fn wants_ecn(&self) -> bool {
+        self.bands.iter().any(|band| band.wants_ecn())
+    }
+
     fn wants_flow(&self) -> bool {
         self.bands.iter().any(|band| band.wants_flow())
     }
@@ -63,6 +67,7 @@ impl Qdisc for Prio {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Ecn;
     use crate::Fifo;
     use crate::testing::conserves_packets;
     use proptest::prelude::*;
@@ -74,7 +79,7 @@ mod tests {
     }
 
     fn of_class(id: u64, class: u32) -> Packet {
-        Packet { id, bytes: 100, flow: 0, class }
+        Packet { id, bytes: 100, flow: 0, class, ecn: Ecn::NotCapable }
     }
 
     #[test]

@@ -180,11 +180,12 @@ impl Qdisc for Sfq {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Ecn;
     use crate::testing::conserves_packets;
     use proptest::prelude::*;
 
     fn of_flow(id: u64, flow: u64, bytes: u32) -> Packet {
-        Packet { id, bytes, flow, class: 0 }
+        Packet { id, bytes, flow, class: 0, ecn: Ecn::NotCapable }
     }
 
     fn flows_apart(options: SfqOptions, wanted: usize) -> Vec<u64> {

@@ -1,11 +1,11 @@
 //! What the tests of every discipline share: packets, draining, and conservation.
 
-use crate::{Dropped, Packet, Qdisc};
+use crate::{Dropped, Ecn, Packet, Qdisc};
 use virtlab_wire::Nanos;
 
 /// A packet of the only flow and class.
 pub fn packet(id: u64, bytes: u32) -> Packet {
-    Packet { id, bytes, flow: 0, class: 0 }
+    Packet { id, bytes, flow: 0, class: 0, ecn: Ecn::NotCapable }
 }
 
 /// Serves a discipline as an infinitely fast transmitter until it holds nothing: what left, and when.

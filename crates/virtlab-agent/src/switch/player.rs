@@ -145,7 +145,8 @@ impl Player {
             for _ in 0..2 * BATCH_FRAMES {
                 let Some(port) = self.ports.get_mut(index) else { break };
                 let (fabric, counters, spare) = (&mut self.fabric, &mut port.counters, &mut self.spare);
-                let (mtu_bytes, wants_flow) = (self.configure.mtu_bytes, fabric.wants_flow());
+                let (wants_flow, wants_ecn) = (fabric.wants_flow(), fabric.wants_ecn());
+                let mtu_bytes = self.configure.mtu_bytes;
                 let Some(taken) = port.ring.take(|received| {
                     let bytes = admit(&received, mtu_bytes, counters, spare)?;
                     Some((received.stamp, bytes))
@@ -156,9 +157,11 @@ impl Player {
                 let now = now.max(if self.stamps.is_ahead(stamp, now) { clock::monotonic() } else { now });
                 let at = self.stamps.monotonic(stamp, now);
                 let flow = if wants_flow { flow_hash(&bytes) } else { 0 };
+                let ecn = wants_ecn.then(|| virtlab_fabric::ecn(&bytes)).unwrap_or_default();
                 let length = bytes.len();
                 let Some(mut frame) = Frame::parse(&Rc::clone(&bytes), bytes) else { continue };
                 frame.flow = flow;
+                frame.ecn = ecn;
                 counters.received_packets += 1;
                 counters.received_bytes += length as u64;
                 if let Some(recording) = &mut self.recording {
@@ -171,6 +174,9 @@ impl Player {
 
     /// Sends all departures, in order; gives the time at its end.
     fn send(&mut self, now: Nanos) -> Nanos {
+        for departure in self.departures.iter_mut().filter(|departure| departure.marked) {
+            virtlab_fabric::mark(Rc::<Vec<u8>>::make_mut(&mut departure.payload));
+        }
         let mut before = now;
         for batch in self.departures.chunks(BATCH_FRAMES) {
             let ports = &mut self.ports;
@@ -244,7 +250,7 @@ impl Player {
                 "drops": counters.drops, "dropped_bytes": counters.dropped_bytes, "drops_by_reason": reasons,
                 "backlog_packets": line.backlog.packets, "backlog_bytes": line.backlog.bytes,
                 "backlog_max_packets": counters.backlog_max_packets, "backlog_max_bytes": counters.backlog_max_bytes,
-                "busy_ns": counters.busy_ns,
+                "busy_ns": counters.busy_ns, "marked_packets": counters.marked_packets,
             });
         }
         let mut lateness = Delays::new();

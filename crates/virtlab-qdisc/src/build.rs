@@ -114,8 +114,6 @@ pub fn build(
         }
         _ => {}
     }
-    let class_error =
-        |key: &'static str| move |error: &dyn std::fmt::Display| BuildError::new(key, error.to_string());
     let built: Box<dyn Qdisc> = match kind {
         "fifo" => Box::new(Fifo::new(limit_packets, limit_bytes)),
         "sfq" => {

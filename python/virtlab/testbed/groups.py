@@ -1,15 +1,123 @@
-"""Control groups that bound a guest's CPU and memory: root only, and the one thing of a run that outlives its processes."""
+"""Control groups that bound a guest's CPU and memory: root only, and the one thing of a run that outlives its processes.
+
+Version 1 (a hierarchy per controller) and version 2 (one for all). What is made is in the ledger before it is made.
+"""
 
 from __future__ import annotations
 
-from virtlab.plan import Plan
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from virtlab.errors import MachineError
+from virtlab.plan import Guest, Plan
+from virtlab.testbed import ledger
+
+CGROUP_ROOT = Path("/sys/fs/cgroup")
+PERIOD_US = 100_000
 
 
+@dataclass(slots=True)
 class Groups:
-    """The control groups of one session, by guest."""
+    """The control groups of one session."""
+
+    root: Path = CGROUP_ROOT
+    folder: Path = ledger.ROOT_LEDGER
+    read_back: dict[str, dict[str, str]] = field(default_factory=dict)  # guest -> file -> value
+    _entry: ledger.Entry | None = None
 
     def create(self, plan: Plan, *, rootless: bool) -> dict[str, list[str]]:
-        return {}
+        """Makes the groups that the Plan's guests need; guest -> files that a process joins by. MachineError if not."""
+        bounded = {
+            name: guest
+            for name, guest in plan.world.guests.items()
+            if guest.cpu_quota_ratio is not None or guest.memory_bytes is not None
+        }
+        if not bounded:
+            return {}
+        if rootless:
+            raise MachineError("guests", "control groups can only be made by root here", "run as root")
+        ledger.sweep(self.folder)
+        self._entry = ledger.open_entry(self.folder)
+        name = f"virtlab-{uuid.uuid4().hex[:12]}"
+        try:
+            if (self.root / "cgroup.controllers").exists():
+                return self._version_2(name, bounded)
+            return self._version_1(name, bounded)
+        except OSError as error:
+            self.remove()
+            raise MachineError(
+                "guests", f"a control group cannot be made ({error})", "see `virtlab doctor` about control groups"
+            ) from error
 
     def remove(self) -> None:
-        return None
+        """Removes all; a second call does nothing."""
+        if self._entry is not None:
+            self._entry.close()
+            self._entry = None
+
+    def _version_1(self, name: str, bounded: dict[str, Guest]) -> dict[str, list[str]]:
+        tasks: dict[str, list[str]] = {guest: [] for guest in bounded}
+        for controller in ("cpu", "memory"):
+            wanted = {guest: values for guest, each in bounded.items() if (values := _v1(controller, each))}
+            if not wanted:
+                continue
+            session = self._own_v1(controller) / name
+            self._make(session)
+            for guest, values in wanted.items():
+                tasks[guest].append(str(self._bound(session, guest, values) / "tasks"))
+        return tasks
+
+    def _own_v1(self, controller: str) -> Path:
+        """Where groups of a controller go: under the own group where it shows, else at the top."""
+        mounted = self.root / controller
+        if not mounted.is_dir():
+            raise OSError(f"no control group hierarchy '{controller}' at {mounted}")
+        for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
+            _, controllers, own = line.split(":", 2)
+            if controller in controllers.split(",") and (mounted / own.lstrip("/")).is_dir():
+                return mounted / own.lstrip("/")
+        return mounted
+
+    def _version_2(self, name: str, bounded: dict[str, Guest]) -> dict[str, list[str]]:
+        (self.root / "cgroup.subtree_control").write_text("+cpu +memory", encoding="ascii")
+        session = self.root / name
+        self._make(session)
+        (session / "cgroup.subtree_control").write_text("+cpu +memory", encoding="ascii")
+        tasks = {}
+        for guest, entry in bounded.items():
+            values: dict[str, str] = {}
+            if entry.cpu_quota_ratio is not None:
+                values["cpu.max"] = f"{round(entry.cpu_quota_ratio * PERIOD_US)} {PERIOD_US}"
+            if entry.memory_bytes is not None:
+                values["memory.max"] = str(entry.memory_bytes)
+            tasks[guest] = [str(self._bound(session, guest, values) / "cgroup.procs")]
+        return tasks
+
+    def _bound(self, session: Path, guest: str, values: dict[str, str]) -> Path:
+        group = session / guest
+        self._make(group)
+        for file, value in values.items():
+            (group / file).write_text(value, encoding="ascii")
+            has = (group / file).read_text(encoding="ascii").strip()
+            self.read_back.setdefault(guest, {})[file] = has
+            if has != value:
+                raise OSError(f"{file} of guest {guest} reads {has}, not {value}")
+        return group
+
+    def _make(self, directory: Path) -> None:
+        assert self._entry is not None
+        self._entry.plan(directory)
+        directory.mkdir()
+
+
+def _v1(controller: str, guest: Guest) -> dict[str, str]:
+    if controller == "cpu" and guest.cpu_quota_ratio is not None:
+        return {
+            "cpu.cfs_period_us": str(PERIOD_US),
+            "cpu.cfs_quota_us": str(round(guest.cpu_quota_ratio * PERIOD_US)),
+        }
+    if controller == "memory" and guest.memory_bytes is not None:
+        pages = guest.memory_bytes // 4096 * 4096
+        return {"memory.limit_in_bytes": str(pages)}
+    return {}

@@ -34,11 +34,16 @@ def realise(
     seen: Mapping[str, Any],
     switch: Mapping[str, Any],
     versions: Mapping[str, str],
+    groups: Mapping[str, Mapping[str, str]],
 ) -> Realised:
     """Per object: intended, applied, read back, by whom. MachineError where the kernel has it otherwise."""
     objects: dict[str, RealisedObject] = {}
     for path, entry in _vnics(plan, lowered, seen):
         objects[path] = entry
+    for name, guest in plan.world.guests.items():
+        intended = guest.model_dump(mode="json", exclude={"vnics"})
+        applied = {"namespace": lowered.guests[name]}
+        objects[f"guests.{name}"] = RealisedObject(intended, applied, dict(groups.get(name, {})), guest.platform)
     for name, vswitch in plan.world.vswitches.items():
         place = lowered.bridges[name]
         bridge = _link(seen, place, f"vswitches.{name}")

@@ -33,6 +33,7 @@ class TestbedSession:
         self._groups = Groups()
         try:
             control = self.leader.control
+            tasks = self._groups.create(plan, rootless=self.leader.rootless)
             build.apply(control, self.lowered.steps, observe)
             said = {}
             if self.lowered.soft_switch is not None:
@@ -40,14 +41,13 @@ class TestbedSession:
                 said = build.start_switch(
                     control, self.lowered, cpu=switch_cpu if pinned else None, root=not self.leader.rootless
                 )
-            tasks = self._groups.create(plan, rootless=self.leader.rootless)
             observe.progress("check who reaches whom")
             self.reached_ns = build.check_reach(control, plan, self.lowered)
             namespaces = sorted(
                 {*self.lowered.guests.values(), *(place.namespace for place in self.lowered.bridges.values())}
             )
             seen = readback.observe(control, [*namespaces, *(["fabric"] if self.lowered.links else [])])
-            self.realised = readback.realise(plan, self.lowered, seen, said, versions(self.leader.hello))
+            self.realised = readback.realise(plan, self.lowered, seen, said, versions(self.leader.hello), self._groups.read_back)
             self._probes = Probes(control, plan, self.lowered, tasks)
         except BaseException:
             self.end()
@@ -75,6 +75,10 @@ class TestbedSession:
         """Takes the world down; a second call does nothing."""
         self.leader.end()
         self._groups.remove()
+
+    def leave(self) -> None:
+        """Lets go of a kept world without ending it; what outlives it stays in the ledger."""
+        self.leader.control.close()
 
     def __enter__(self) -> Self:
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-LATE_SHARE_MAX = 0.001  # of frames that left the soft switch more than 200 us after their computed departure
+LATE_SHARE_MAX = 0.005  # of frames that left the soft switch more than 200 us after their computed departure
 REALTIME_STEP_NS = 1_000_000
 
 

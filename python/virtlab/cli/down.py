@@ -1,0 +1,26 @@
+"""`virtlab down`: take a kept testbed down."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def down(
+    *,
+    name: Annotated[str | None, typer.Option(help="which kept testbed, when there are several")] = None,
+    every: Annotated[bool, typer.Option("--all", help="all of them")] = False,
+) -> None:
+    """Takes a kept testbed down; the kernel removes everything that was in it.
+
+    Example: virtlab down
+    """
+    from virtlab.testbed.kept import end, find, worlds
+
+    for world in worlds().values() if every else [find(name)]:
+        end(world)
+        typer.echo(f"{world.name} is gone")

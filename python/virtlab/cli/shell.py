@@ -1,0 +1,29 @@
+"""`virtlab shell`: a shell in a guest of a kept testbed."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def shell(
+    guest: Annotated[str, typer.Argument(help="a guest of the kept testbed", show_default=False)],
+    *,
+    name: Annotated[str | None, typer.Option(help="which kept testbed, when there are several")] = None,
+) -> None:
+    """Opens a shell inside a guest.
+
+    Example: virtlab shell a
+    """
+    from virtlab.testbed.kept import enter, find, namespace_of
+    from virtlab.testbed.terminal import attach
+
+    world = find(name)
+    namespace = namespace_of(world, guest)
+    program = os.environ.get("SHELL", "/bin/sh")
+    raise typer.Exit(attach(enter(world), namespace, [program], terminal=os.isatty(0)))

@@ -1,0 +1,67 @@
+"""`virtlab up`: build the testbed of one design point and keep it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(add_completion=False)
+
+
+class _Quiet:
+    """Says what is being done, on the error stream, once each."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def progress(self, what: str, done_ratio: float | None = None) -> None:
+        """Prints a new step."""
+        if what != self._last and done_ratio is None:
+            typer.echo(f"  {what}", err=True)
+            self._last = what
+
+    def cancelled(self) -> bool:
+        """Never: Ctrl-C raises."""
+        return False
+
+
+@app.command()
+def up(
+    file: Annotated[Path, typer.Argument(help="an experiment file", show_default=False)],
+    *,
+    point: Annotated[int, typer.Option(help="design point, as `virtlab plan` numbers them")] = 0,
+    name: Annotated[str | None, typer.Option(help="name of the world; the file's by default")] = None,
+    idle: Annotated[str, typer.Option(help="ends by itself when nobody was in it for this long")] = "1 h",
+) -> None:
+    """Builds a testbed and keeps it, to walk around in with `shell` and `exec`; `down` ends it.
+
+    Example: virtlab up experiments/switched-network/quick.yaml
+    """
+    from virtlab.errors import ExperimentError, MachineError
+    from virtlab.experiment import load
+    from virtlab.planner import plan_run
+    from virtlab.testbed import Testbed
+    from virtlab.testbed.kept import keep
+    from virtlab.units import Duration
+
+    experiment = load(file)
+    points = list(experiment.points())
+    if not 0 <= point < len(points):
+        raise ExperimentError("--point", f"there is no design point {point}", f"write 0 to {len(points) - 1}")
+    try:
+        idle_ns = Duration.parse(idle).ns
+    except ValueError as error:
+        raise ExperimentError("--idle", str(error)) from error
+    plan = plan_run(experiment, points[point], 0)
+    refusals = Testbed().check(plan)
+    if refusals:
+        first = refusals[0]
+        more = f" (and {len(refusals) - 1} more)" if len(refusals) > 1 else ""
+        raise MachineError(first.path, first.reason + more, first.cure)
+    world = keep(plan, name or file.stem, str(file), _Quiet(), idle_ns=idle_ns)
+    for guest, addresses in world.addresses.items():
+        typer.echo(f"{guest:<24} {' '.join(addresses)}")
+    which = f" --name {world.name}" if name is not None else ""
+    typer.echo(f"virtlab shell {next(iter(world.guests))}{which}   virtlab down{which}", err=True)

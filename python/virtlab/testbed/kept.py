@@ -1,0 +1,162 @@
+"""Kept worlds: built by `up`, walked in by `shell` and `exec`, ended by `down` or by nobody coming.
+
+The leader listens on a private unix socket in a folder of the user's own; it lets in the same user only. Beside the
+socket lies a description: guests, their namespaces and addresses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import socket
+import stat
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from virtlab.errors import ExperimentError, MachineError, VirtlabError
+from virtlab.plan import Access, Observer, Plan
+from virtlab.testbed.control import Control
+from virtlab.testbed.machine import findings
+from virtlab.testbed.session import TestbedSession
+
+IDLE_NS = 3600 * 10**9
+END_TIMEOUT_S = 5.0
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,40}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A kept world as its description says."""
+
+    name: str
+    socket: Path
+    guests: Mapping[str, str]  # guest -> namespace
+    addresses: Mapping[str, tuple[str, ...]]
+    source: str
+
+    def access(self) -> Access:
+        """How a person reaches it."""
+        return Access(self.addresses, str(self.socket))
+
+
+def folder() -> Path:
+    """The user's own folder for sockets, made when missing. MachineError when another user could write in it."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    path = Path(runtime) / "virtlab" if runtime else Path(tempfile.gettempdir()) / f"virtlab-{os.getuid()}"
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    state = path.lstat()
+    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o077:
+        raise MachineError(str(path), "is not a folder of this user alone", "remove it, or set XDG_RUNTIME_DIR")
+    return path
+
+
+def worlds() -> dict[str, World]:
+    """Kept worlds that live; what dead ones left behind is removed."""
+    found: dict[str, World] = {}
+    for description in sorted(folder().glob("*.json")):
+        door = description.with_suffix(".sock")
+        try:
+            _connect(door).close()
+        except OSError:
+            description.unlink(missing_ok=True)
+            door.unlink(missing_ok=True)
+            continue
+        values = json.loads(description.read_text(encoding="utf-8"))
+        addresses = {guest: tuple(each) for guest, each in values["addresses"].items()}
+        found[description.stem] = World(description.stem, door, values["guests"], addresses, values["source"])
+    return found
+
+
+def find(name: str | None) -> World:
+    """The kept world of that name, or the only one. ExperimentError when there is none, or a choice."""
+    alive = worlds()
+    if name is not None:
+        if name not in alive:
+            there = f"there are {', '.join(alive)}" if alive else "start one with `virtlab up FILE`"
+            raise ExperimentError("world", f"there is no kept world '{name}'", there)
+        return alive[name]
+    if not alive:
+        raise ExperimentError("world", "there is no kept world", "start one with `virtlab up FILE`")
+    if len(alive) > 1:
+        raise ExperimentError("world", f"there are several: {', '.join(alive)}", "say which with --name")
+    return next(iter(alive.values()))
+
+
+def keep(plan: Plan, name: str, source: str, observe: Observer, *, idle_ns: int = IDLE_NS) -> World:
+    """Builds a world and leaves it running. MachineError or GuestError when that fails; nothing is left then."""
+    if not NAME.match(name):
+        raise ExperimentError("world", f"'{name}' is no name for a world", "use letters, digits, '-', '_' and '.'")
+    if name in worlds():
+        raise ExperimentError("world", f"'{name}' is kept already", f"`virtlab down --name {name}`, or another --name")
+    session = TestbedSession(plan, findings().machine, observe, kept=True)
+    door = folder() / f"{name}.sock"
+    description = door.with_suffix(".json")
+    access = session.describe()
+    values = {"guests": session.lowered.guests, "addresses": access.guests, "source": source}
+    try:
+        door.unlink(missing_ok=True)
+        description.write_text(json.dumps(values), encoding="utf-8")
+        session.leader.control.call("keep", {"socket": str(door), "idle_ns": idle_ns})
+    except (VirtlabError, OSError):
+        description.unlink(missing_ok=True)
+        session.end()
+        raise
+    session.leave()
+    return World(name, door, dict(session.lowered.guests), access.guests, source)
+
+
+def enter(world: World) -> Control:
+    """A control stream to a kept world. MachineError when it is gone."""
+    try:
+        stream = _connect(world.socket)
+    except OSError as error:
+        raise MachineError(f"world {world.name}", f"cannot be reached ({error.strerror})", "build it again with `virtlab up`") from error
+    control = Control(stream)
+    control.greet()
+    return control
+
+
+def namespace_of(world: World, guest: str) -> str:
+    """The namespace of a guest. ExperimentError when there is none of that name."""
+    if guest not in world.guests:
+        raise ExperimentError("guest", f"world {world.name} has no guest '{guest}'", f"it has {', '.join(sorted(world.guests))}")
+    return world.guests[guest]
+
+
+def end(world: World) -> None:
+    """Ends a kept world and returns when its door is gone."""
+    control = enter(world)
+    control.call("bye")
+    deadline = time.monotonic() + END_TIMEOUT_S
+    while time.monotonic() < deadline:
+        try:
+            _connect(world.socket).close()
+        except OSError:
+            break
+        time.sleep(0.01)
+    control.close()
+    world.socket.unlink(missing_ok=True)
+    world.socket.with_suffix(".json").unlink(missing_ok=True)
+    from virtlab.testbed import ledger
+
+    if os.geteuid() == 0:
+        ledger.sweep()
+
+
+def _connect(door: Path) -> socket.socket:
+    stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        stream.connect(str(door))
+    except OSError:
+        stream.close()
+        raise
+    return stream
+
+

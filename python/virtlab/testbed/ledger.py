@@ -1,0 +1,104 @@
+"""What outlives a process is written down before it is made, and swept by whoever comes next.
+
+A private world needs none of this: it dies with its leader. Control groups do not; so each session that makes one owns
+an entry: a file with the boot it belongs to, its owner and the paths, locked while the owner lives. An entry whose lock
+is free, or of an earlier boot, is swept: by ownership, never by a pattern of names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+import uuid
+from pathlib import Path
+
+from virtlab.errors import MachineError
+
+ROOT_LEDGER = Path("/run/virtlab/ledger")
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+SWEEP_PATIENCE_S = 2.0
+
+
+def boot_id() -> str:
+    """Which boot of the machine this is."""
+    return BOOT_ID.read_text(encoding="ascii").strip()
+
+
+class Entry:
+    """One session's entry, locked until it is closed or its process ends."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self.directories: list[str] = []
+
+    def plan(self, directory: Path) -> None:
+        """Notes a directory, on disk, before it is made."""
+        self.directories.append(str(directory))
+        _write(self._descriptor, self.directories)
+
+    def close(self) -> None:
+        """Removes the directories, innermost last noted first, then the entry."""
+        if _remove(self.directories):
+            self.path.unlink(missing_ok=True)
+        os.close(self._descriptor)
+
+
+def open_entry(folder: Path = ROOT_LEDGER) -> Entry:
+    """A new entry of this process. MachineError when the folder cannot be used."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = folder / f"{uuid.uuid4().hex}.json"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise MachineError("ledger", f"{folder} cannot be written ({error.strerror})", "run as root") from error
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    _write(descriptor, [])
+    return Entry(path, descriptor)
+
+
+def sweep(folder: Path = ROOT_LEDGER) -> list[str]:
+    """Removes what dead owners left; the paths that went."""
+    gone: list[str] = []
+    for path in sorted(folder.glob("*.json")) if folder.is_dir() else []:
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            continue  # another sweeper was faster
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            continue  # its owner lives
+        with contextlib.suppress(ValueError):
+            entry = json.loads(os.pread(descriptor, 1 << 20, 0) or b"{}")
+            directories = [str(each) for each in entry.get("directories", [])]
+            if entry.get("boot_id") != boot_id() or _remove(directories):
+                gone += directories
+                path.unlink(missing_ok=True)
+        os.close(descriptor)
+    return gone
+
+
+def _write(descriptor: int, directories: list[str]) -> None:
+    text = json.dumps({"boot_id": boot_id(), "owner": os.getpid(), "directories": directories})
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, text.encode(), 0)
+    os.fsync(descriptor)
+
+
+def _remove(directories: list[str]) -> bool:
+    """Removes control groups; their processes may still be ending."""
+    end = time.monotonic() + SWEEP_PATIENCE_S
+    for directory in reversed(directories):
+        while Path(directory).exists():
+            try:
+                Path(directory).rmdir()
+            except OSError:
+                if time.monotonic() > end:
+                    return False
+                time.sleep(0.02)
+    return True

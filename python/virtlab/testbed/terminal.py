@@ -1,0 +1,90 @@
+"""A person in a guest: a shell or a command of a kept world, with this process's own terminal and streams."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import struct
+import sys
+import termios
+import tty
+from collections.abc import Iterator
+
+from virtlab.agents import Data, Notice
+from virtlab.errors import AgentError, GuestError
+from virtlab.testbed.control import Control, Refused
+from virtlab.testbed.execute import Command
+
+CHANNEL = 1
+CHUNK = 32 << 10
+
+
+def attach(control: Control, namespace: str, argv: list[str], *, terminal: bool) -> int:
+    """Runs a command with this process's streams; its exit code (128 + signal when one ended it)."""
+    own = os.isatty(0) and terminal
+    size = _size() if own else (24, 80)
+    command = Command(control, CHANNEL, namespace, argv, {"TERM": os.environ.get("TERM", "dumb")})
+    try:
+        command.start(terminal=size if terminal else None)
+    except Refused as error:
+        raise GuestError("command", error.what) from error
+    with _raw() if own else contextlib.nullcontext(), _resizing(control) if own else contextlib.nullcontext():
+        return _pump(control)
+
+
+def _pump(control: Control) -> int:
+    listening = [0]
+    while True:
+        ready, _, _ = select.select([control, *listening], [], [], 1.0)
+        if 0 in ready:
+            content = os.read(0, CHUNK)
+            control.data(CHANNEL, content)
+            if not content:
+                listening = []
+        if control in ready:
+            for message in control.messages(0.0):
+                if isinstance(message, Data):
+                    _write(2 if message.stream == 2 else 1, message.content)
+                elif isinstance(message, Notice) and message.name == "exited":
+                    code, number = message.details.get("code"), message.details.get("signal")
+                    return int(code) if code is not None else 128 + int(number or 0)
+        if not control.open:
+            raise AgentError("world", "it is gone")
+
+
+def _write(descriptor: int, content: bytes) -> None:
+    (sys.stdout if descriptor == 1 else sys.stderr).flush()
+    while content:
+        content = content[os.write(descriptor, content) :]
+
+
+def _size() -> tuple[int, int]:
+    rows, columns, _, _ = struct.unpack("HHHH", fcntl.ioctl(0, termios.TIOCGWINSZ, b"\0" * 8))
+    return rows or 24, columns or 80
+
+
+@contextlib.contextmanager
+def _raw() -> Iterator[None]:
+    """The terminal passes every key on, and is as it was afterwards."""
+    before = termios.tcgetattr(0)
+    try:
+        tty.setraw(0)
+        yield
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
+
+
+@contextlib.contextmanager
+def _resizing(control: Control) -> Iterator[None]:
+    def resize(_number: int, _frame: object) -> None:
+        rows, columns = _size()
+        control.tell("resize", {"channel": CHANNEL, "rows": rows, "columns": columns})
+
+    before = signal.signal(signal.SIGWINCH, resize)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGWINCH, before)

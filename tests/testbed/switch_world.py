@@ -1,28 +1,28 @@
-"""Small worlds around one soft switch, for its tests and its bench: namespaces, veth pairs, the agent on a socket pair.
+"""Small worlds around one soft switch, for its tests and bench: namespaces, veth pairs, an agent on a socket.
 
-Namespaces live as long as their holder processes, which end with the `with` block; the kernel then removes all else.
-As an ordinary user everything stands in a private user namespace.
+Namespaces live as long as their holder processes, which end with the `with` block; the kernel removes the
+rest. As an ordinary user everything stands in a private user namespace.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from virtlab import _native
 
-AGENT = Path(
-    os.environ.get("VIRTLAB_AGENT", Path(__file__).parents[2] / "python" / "virtlab" / "_bin" / "virtlab-agent")
-)
+BUILT = Path(__file__).parents[2] / "python" / "virtlab" / "_bin" / "virtlab-agent"
+AGENT = Path(os.environ.get("VIRTLAB_AGENT", BUILT))
 TOOLS = ("unshare", "nsenter", "ip", "ethtool", "ping")
 
 
@@ -46,6 +46,11 @@ class SwitchError(Exception):
     """The switch answered with an error."""
 
 
+def control_frame(body: bytes) -> bytes:
+    """One control frame."""
+    return bytes(_native.encode_frame(0, 0, body))
+
+
 class Conversation:
     """Requests to an agent at the other end of a socket."""
 
@@ -58,7 +63,7 @@ class Conversation:
         """The reply's `ok`; SwitchError with its text otherwise."""
         self._last += 1
         body = json.dumps({"id": self._last, "do": do, **fields}).encode()
-        self._end.sendall(_native.encode_frame(0, 0, body))
+        self._end.sendall(control_frame(body))
         while True:
             message = json.loads(self._next())
             if message.get("re") == self._last:
@@ -82,9 +87,14 @@ class World:
         self._stack = stack
         self._private_user = private_user
         self._pids: dict[str, int] = {}
-        self._hold("fabric")
+        self.hold("fabric")
 
-    def _hold(self, name: str) -> None:
+    def pid(self, name: str) -> int:
+        """The process that holds a namespace."""
+        return self._pids[name]
+
+    def hold(self, name: str) -> None:
+        """A new, empty namespace."""
         if not self._pids and self._private_user:
             command = ["unshare", "--user", "--map-root-user", "--net", "--", "sleep", "infinity"]
         elif self._private_user:
@@ -107,35 +117,38 @@ class World:
         user = ["--user", "--preserve-credentials"] if self._private_user else []
         return ["nsenter", "-t", str(self._pids[name]), *user, "--net", "--", *command]
 
-    def run(self, name: str, *command: str, timeout_s: float = 60) -> str:
+    def run(self, name: str, command: str, timeout_s: float = 60) -> str:
         """Runs a command in a namespace; its output."""
         done = subprocess.run(
-            self.inside(name, *command), capture_output=True, text=True, timeout=timeout_s, check=False
+            self.inside(name, *shlex.split(command)),
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
         )
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
         return done.stdout
 
     def host(self, name: str, address: str, mac: str, *, rate_bit_per_s: int | None = None) -> str:
-        """A host with `eth0` joined to the fabric; the name of the fabric's end. `rate_bit_per_s`: HTB pushback."""
-        self._hold(name)
+        """A host with `eth0` joined to the fabric; the fabric's end. `rate_bit_per_s`: HTB pushback."""
+        self.hold(name)
         port = f"p{len(self._pids) - 1}"
         for namespace in ("fabric", name):
             for which in ("all", "default"):
-                self.run(namespace, "sysctl", "-qw", f"net.ipv6.conf.{which}.disable_ipv6=1")
-        pid = str(self._pids[name])
-        self.run(
-            "fabric", "ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "address", mac, "netns", pid
-        )
-        self.run(name, "ethtool", "-K", "eth0", "tx", "off", "sg", "off", "tso", "off", "gso", "off")
-        self.run(name, "ip", "address", "add", address, "dev", "eth0")
-        self.run("fabric", "ip", "link", "set", port, "up")
-        self.run(name, "ip", "link", "set", "eth0", "up")
-        self.run(name, "ip", "link", "set", "lo", "up")
+                self.run(namespace, f"sysctl -qw net.ipv6.conf.{which}.disable_ipv6=1")
+        pid = self._pids[name]
+        self.run("fabric", f"ip link add {port} type veth peer name eth0 address {mac} netns {pid}")
+        self.run(name, "ethtool -K eth0 tx off sg off tso off gso off")
+        self.run(name, f"ip address add {address} dev eth0")
+        self.run("fabric", f"ip link set {port} up")
+        self.run(name, "ip link set eth0 up")
+        self.run(name, "ip link set lo up")
         if rate_bit_per_s is not None:
-            self.run(name, "tc", "qdisc", "add", "dev", "eth0", "root", "handle", "1:", "htb", "default", "1")
-            shape = ["rate", f"{rate_bit_per_s}bit", "ceil", f"{rate_bit_per_s}bit", "burst", "15k", "cburst", "15k"]
-            shape += ["overhead", "24", "mpu", "84"]
-            self.run(name, "tc", "class", "add", "dev", "eth0", "parent", "1:", "classid", "1:1", "htb", *shape)
+            shape = (
+                f"rate {rate_bit_per_s}bit ceil {rate_bit_per_s}bit burst 15k cburst 15k overhead 24 mpu 84"
+            )
+            self.run(name, "tc qdisc add dev eth0 root handle 1: htb default 1")
+            self.run(name, f"tc class add dev eth0 parent 1: classid 1:1 htb {shape}")
         return port
 
     def neighbours(self, hosts: Mapping[str, tuple[str, str]]) -> None:
@@ -143,7 +156,7 @@ class World:
         for name in hosts:
             for other, (address, mac) in hosts.items():
                 if other != name:
-                    self.run(name, "ip", "neigh", "replace", address, "lladdr", mac, "nud", "permanent", "dev", "eth0")
+                    self.run(name, f"ip neigh replace {address} lladdr {mac} nud permanent dev eth0")
 
     def switch(self, *, cpu: int | None = None) -> Conversation:
         """Starts the agent as switch in the fabric namespace."""
@@ -197,20 +210,34 @@ def two_hosts(world: World, *, rate_bit_per_s: int | None = None) -> dict[str, A
     """Hosts h1 and h2 with permanent neighbours; the `ports` field of `configure`."""
     ports = {}
     for name, (address, mac) in HOSTS.items():
-        ports[f"{name}.up"] = {"ifname": world.host(name, f"{address}/24", mac, rate_bit_per_s=rate_bit_per_s)}
+        port = world.host(name, f"{address}/24", mac, rate_bit_per_s=rate_bit_per_s)
+        ports[f"{name}.up"] = {"ifname": port}
     world.neighbours(HOSTS)
     return ports
 
 
-def ping_rtts_ns(world: World, *, count: int, interval_s: float, payload_bytes: int, poll: bool = False) -> list[int]:
+def two_hosts_without_switch(world: World) -> None:
+    """Hosts h1 and h2 on the two ends of one veth pair, to compare with."""
+    world.hold("h1")
+    world.hold("h2")
+    world.run("h1", f"ip link add eth0 type veth peer name eth0 netns {world.pid('h2')}")
+    for name, (address, _) in HOSTS.items():
+        world.run(name, f"ip address add {address}/24 dev eth0")
+        world.run(name, "ip link set eth0 up")
+
+
+def ping_rtts_ns(
+    world: World, *, count: int, interval_s: float, payload_bytes: int, poll: bool = False
+) -> list[int]:
     """RTTs from h1 to h2 as `ping` prints them (as root also with short intervals)."""
-    flags = ["-A"] if poll else ["-i", str(interval_s)]
-    text = world.run(
-        "h1", "ping", "-n", *flags, "-c", str(count), "-s", str(payload_bytes), "-W", "2", HOSTS["h2"][0], timeout_s=120
-    )
-    return [round(float(line.split("time=")[1].split()[0]) * 1e6) for line in text.splitlines() if "time=" in line]
+    pace = "-A" if poll else f"-i {interval_s}"
+    command = f"ping -n {pace} -c {count} -s {payload_bytes} -W 2 {HOSTS['h2'][0]}"
+    text = world.run("h1", command, timeout_s=120)
+    return [
+        round(float(line.split("time=")[1].split()[0]) * 1e6) for line in text.splitlines() if "time=" in line
+    ]
 
 
-def python_inside(world: World, name: str, code: str, *arguments: str) -> Sequence[str]:
+def python_inside(world: World, name: str, code: str, *arguments: str) -> list[str]:
     """The command line of a Python program in a namespace."""
     return world.inside(name, sys.executable, "-c", code, *arguments)

@@ -1,10 +1,9 @@
 """When a role's samples count.
 
-Metrics are of the window `measured` when the Plan names one. A role that is itself what the window spans (its
-first to
-last event) counts whole, so that no packet at the edge is cut by the time an event takes to be told. Where
-there is no
-such window, or the role was not active in it, its own time from started to finished counts.
+Metrics are of the window `measured` when the Plan names one. A role that began and ended inside it counts whole, so
+that no packet at its edge is cut by the time an event takes to be told; one that was active before or after (a load)
+counts by the part inside. Where there is no such window, or the role was not active in it, its own time from started
+to finished counts.
 """
 
 from __future__ import annotations
@@ -51,15 +50,10 @@ def role_window(record: RunRecord, role: str) -> RoleWindow:
     measured = record.windows.get(MEASURED)
     if measured is None:
         return own
-    asked = record.plan.windows.get(MEASURED)
-    if (
-        asked is not None
-        and asked.from_.rpartition(".")[0] in actions
-        and asked.to.rpartition(".")[0] in actions
-    ):
-        return RoleWindow(*measured, MEASURED)
     low, high = max(measured[0], own.begin_ns), min(measured[1], own.end_ns)
-    return RoleWindow(low, high, MEASURED, whole=False) if low < high else own
+    if low >= high:
+        return own
+    return RoleWindow(low, high, MEASURED, whole=(low, high) == (own.begin_ns, own.end_ns))
 
 
 def _mark(record: RunRecord, names: list[str]) -> int | None:

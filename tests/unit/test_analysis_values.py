@@ -1,0 +1,522 @@
+"""Samples of a run become values as ping, iperf and the RFCs define them; what is missing is absent with a reason."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from virtlab.analysis import RunValue, run_values, values_of_run
+from virtlab.analysis.rates import rate_per_s
+from virtlab.analysis.sequence import arrivals
+from virtlab.analysis.values import statistics_of
+from virtlab.analysis.variation import ipdv, jitter_rfc3550
+from virtlab.analysis.workloads.udp_stream import frames_bytes
+from virtlab.metrics import METRICS, MetricPath
+from virtlab.plan import Mark, Outcome, Plan, Realised, RealisedObject
+from virtlab.results import Dataset, RunKey, RunRecord
+
+SECOND = 1_000_000_000
+START = 50 * SECOND
+GUEST = {"platform": "namespace", "host": "h1", "vnics": {"eth0": {
+    "vswitch": "br", "mac": "02:00:00:00:00:01", "ip": ["10.0.0.1/24"], "mtu_bytes": 1500}}}  # fmt: skip
+
+Blocks = Mapping[tuple[str, str], Mapping[str, Any]]
+
+
+def plan_with(role: Mapping[str, Any], *, levels: Mapping[str, str] | None = None) -> Plan:
+    """Two guests on one bridge, one role named `r` that the window `measured` spans."""
+    return Plan.parse(
+        json.dumps(
+            {
+                "schema": "virtlab.plan/1",
+                "point": dict(levels or {}),
+                "world": {
+                    "hosts": {"h1": {"at": "local"}},
+                    "guests": {"a": GUEST, "b": GUEST},
+                    "vswitches": {"br": {"kind": "linux_bridge", "host": "h1"}},
+                },
+                "roles": {"r": {"from": "a", "to": "b", **role}},
+                "timeline": [{"id": "go", "do": "run", "role": "r"}],
+                "windows": {"measured": {"from": "go.started", "to": "go.finished"}},
+            }
+        )
+    )
+
+
+def record_of(
+    path: Path,
+    plan: Plan,
+    blocks: Blocks,
+    *,
+    window: tuple[int, int] = (START, START + 10 * SECOND),
+    own: tuple[int, int] | None = None,
+    clocks: Mapping[str, Any] | None = None,
+) -> RunRecord:
+    begin, end = own or window
+    outcome = Outcome(
+        "ok",
+        marks={"go.started": Mark(begin), "go.finished": Mark(end)},
+        windows={"measured": window},
+        clocks=clocks or {},
+    )
+    dataset = Dataset.create(path / "d.results", "version: 1\n", name="d")
+    with dataset, dataset.begin_run(RunKey(0, 0, 0), plan) as writer:
+        for (stream, schema), columns in blocks.items():
+            writer.block(stream, schema, {name: np.asarray(column) for name, column in columns.items()})
+        writer.commit(outcome, Realised({"links.l": RealisedObject({}, {}, {}, "soft_switch")}), {})
+    (record,) = Dataset.open(path / "d.results").runs()
+    return record
+
+
+def values_of(record: RunRecord, role: str = "r") -> dict[str, float | None]:
+    return {f"{v.metric}.{v.statistic}": v.value for v in values_of_run(record) if v.role == role}
+
+
+def reason_of(record: RunRecord, path: str) -> str:
+    wanted = MetricPath.parse(path)
+    (found,) = [value for value in values_of_run(record) if value.path == wanted]
+    assert found.value is None
+    return found.reason
+
+
+def sent(seqs: list[int], *, spacing_ns: int = 10_000_000, late_ns: int = 0) -> dict[str, Any]:
+    seq = np.array(seqs, dtype=np.int64)
+    intended = START + seq * spacing_ns
+    return {"seq": seq, "flow": np.zeros(seq.size, np.int32), "intended_ns": intended,
+            "sent_ns": intended + late_ns, "payload_bytes": np.full(seq.size, 1472, np.int32)}  # fmt: skip
+
+
+def replies(seqs: list[int], rtt_ns: list[int], *, path_less_ns: int = 5_000) -> dict[str, Any]:
+    seq, rtt = np.array(seqs, dtype=np.int64), np.array(rtt_ns, dtype=np.int64)
+    at = START + seq * 10_000_000
+    return {"seq": seq, "flow": np.zeros(seq.size, np.int32), "intended_ns": at, "sent_ns": at,
+            "received_ns": at + rtt, "rtt_ns": rtt, "path_rtt_ns": rtt - path_less_ns}  # fmt: skip
+
+
+def counters(entity: str, **values: int) -> dict[str, Any]:
+    size = len(values)
+    return {"t_ns": np.full(size, START, np.int64), "mark": np.array(["stop"] * size, object),
+            "entity": np.array([entity] * size, object), "counter": np.array(list(values), object),
+            "value": np.array(list(values.values()), np.int64)}  # fmt: skip
+
+
+RTT = {"workload": "rtt", "ip_packet_bytes": 1500, "interval_ns": 10_000_000, "count": 5}
+
+
+def test_rtt_gives_min_avg_max_mdev_as_ping_prints_them(tmp_path: Path) -> None:
+    """ping: rtt min/avg/max/mdev of 0.100, 0.200, 0.400 ms is 0.100/0.233/0.400/0.125 ms."""
+    blocks = {
+        ("r", "sent/1"): sent([0, 1, 2]),
+        ("r", "rtt/1"): replies([0, 1, 2], [100_000, 200_000, 400_000]),
+    }
+    found = values_of(record_of(tmp_path, plan_with(RTT), blocks))
+    assert found["rtt.min"] == 100_000
+    assert found["rtt.mean"] == pytest.approx(700_000 / 3)
+    assert found["rtt.max"] == 400_000
+    assert found["rtt.mdev"] == pytest.approx(124_721.9, abs=0.1)
+    assert found["rtt.range"] == 300_000
+    assert found["rtt.median"] == 200_000
+    assert found["path_rtt.min"] == 95_000
+    assert found["pdv.max"] == 300_000
+    assert found["ipdv.max"] == 200_000
+    assert found["loss.ratio"] == 0.0
+    assert found["pacing_error.max"] == 0
+
+
+def test_loss_duplicates_and_reordering_are_counted_apart(tmp_path: Path) -> None:
+    """5 sent: 1 never answered, 3 answered before 2, 0 answered twice."""
+    blocks = {
+        ("r", "sent/1"): sent([0, 1, 2, 3, 4], late_ns=700),
+        ("r", "rtt/1"): replies([0, 0, 3, 2, 4], [100, 900, 100, 30_000_000, 100]),
+    }
+    found = values_of(record_of(tmp_path, plan_with(RTT), blocks))
+    assert found["loss.ratio"] == pytest.approx(0.2)
+    assert found["duplicates.count"] == 1
+    assert found["duplicates.ratio"] == pytest.approx(0.2)
+    assert found["reordering.count"] == 1
+    assert found["reordering.ratio"] == pytest.approx(0.25)
+    assert found["rtt.mean"] == pytest.approx((100 * 3 + 30_000_000) / 4)
+    assert found["pacing_error.mean"] == 700
+
+
+def test_no_reply_is_full_loss_and_absent_delay(tmp_path: Path) -> None:
+    record = record_of(
+        tmp_path, plan_with(RTT), {("r", "sent/1"): sent([0, 1]), ("r", "rtt/1"): replies([], [])}
+    )
+    found = values_of(record)
+    assert found["loss.ratio"] == 1.0
+    assert found["rtt.mean"] is None
+    assert "no reply" in reason_of(record, "r.rtt.mean")
+
+
+def test_a_role_without_samples_is_absent_and_never_zero(tmp_path: Path) -> None:
+    record = record_of(tmp_path, plan_with(RTT), {})
+    assert values_of(record)["loss.ratio"] is None
+    assert "not known" in reason_of(record, "r.loss.ratio")
+    assert "reported no such counter" in reason_of(record, "r.stalls.count")
+
+
+def test_a_percentile_beyond_the_samples_is_absent(tmp_path: Path) -> None:
+    record = record_of(tmp_path, plan_with(RTT), {("r", "rtt/1"): replies(list(range(99)), [100] * 99)})
+    assert values_of(record)["rtt.p95"] == 100
+    assert reason_of(record, "r.rtt.p99") == "99 samples, p99 needs 100"
+
+
+def test_health_counters_of_both_ends_add_up_and_of_traffic_the_larger_counts(tmp_path: Path) -> None:
+    both = {key: np.concatenate([a, b]) for (key, a), b in zip(
+        counters("r/client", stalls=2, stall_max_ns=5_000_000, socket_drops=1, sent_packets=10).items(),
+        counters("r/server", stalls=1, stall_max_ns=7_000_000, socket_drops=3, sent_packets=9).values(),
+        strict=True)}  # fmt: skip
+    blocks = {("counters", "counter/1"): both, ("r", "rtt/1"): replies([0, 1, 2], [5, 5, 5])}
+    found = values_of(record_of(tmp_path, plan_with(RTT), blocks))
+    assert found["stalls.count"] == 3
+    assert found["stall.max"] == 7_000_000
+    assert found["socket_drops.count"] == 4
+    assert found["loss.ratio"] == pytest.approx(0.7)
+
+
+def test_a_role_active_beyond_the_window_counts_only_inside(tmp_path: Path) -> None:
+    blocks = {
+        ("r", "sent/1"): sent(list(range(1000))),
+        ("r", "rtt/1"): replies(list(range(1000)), list(range(1000))),
+    }
+    window = (START + 2 * SECOND, START + 3 * SECOND)
+    record = record_of(tmp_path, plan_with(RTT), blocks, window=window, own=(START, START + 10 * SECOND))
+    found = values_of(record)
+    assert (found["rtt.min"], found["rtt.max"]) == (200, 299)
+
+
+def test_a_role_inside_the_window_is_not_cut_at_its_edges(tmp_path: Path) -> None:
+    """Its own `started` was told 1 ms after its first packet."""
+    blocks = {("r", "sent/1"): sent([0, 1, 2]), ("r", "rtt/1"): replies([0, 1, 2], [5, 6, 7])}
+    record = record_of(tmp_path, plan_with(RTT), blocks, own=(START + 1_000_000, START + SECOND))
+    assert values_of(record)["rtt.min"] == 5
+
+
+# -- variation, order, rates
+
+
+def step_by_step_jitter(delays: list[int]) -> list[float]:
+    """iperf3, iperf_udp_recv, line by line."""
+    jitter, previous, found = 0.0, None, []
+    for transit in delays:
+        previous = transit if previous is None else previous
+        d = abs(transit - previous)
+        previous = transit
+        jitter += (d - jitter) / 16.0
+        found.append(jitter)
+    return found
+
+
+@given(st.lists(st.integers(0, 10**9), min_size=1, max_size=3000))
+def test_smoothed_jitter_is_iperfs_step_by_step(delays: list[int]) -> None:
+    np.testing.assert_allclose(
+        jitter_rfc3550(np.array(delays)), step_by_step_jitter(delays), rtol=1e-9, atol=1e-3
+    )
+
+
+def test_smoothed_jitter_forgets_over_long_streams() -> None:
+    delays = np.random.default_rng(1).integers(0, 10**7, 20_000)
+    assert jitter_rfc3550(delays)[-1] == pytest.approx(step_by_step_jitter(delays.tolist())[-1], rel=1e-9)
+
+
+def naive_order(seqs: list[int]) -> tuple[int, int, int]:
+    seen: set[int] = set()
+    duplicates = reordered = 0
+    largest = -1
+    for seq in seqs:
+        if seq in seen:
+            duplicates += 1
+        elif seq < largest:
+            reordered += 1
+        seen.add(seq)
+        largest = max(largest, seq)
+    return len(seen), duplicates, reordered
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 15)), max_size=60))
+def test_order_of_several_flows_is_judged_as_packet_by_packet(packets: list[tuple[int, int]]) -> None:
+    flow = np.array([f for f, _ in packets], dtype=np.int32)
+    seq = np.array([s for _, s in packets], dtype=np.int64)
+    found = arrivals(seq, flow)
+    each = [naive_order([s for f, s in packets if f == which]) for which in range(3)]
+    assert (found.distinct, found.duplicates, found.reordered) == tuple(
+        sum(column) for column in zip(*each, strict=True)
+    )
+    assert int(found.first.sum()) == found.distinct
+
+
+def test_ipdv_skips_over_what_was_lost_and_does_not_mix_flows() -> None:
+    delay = np.array([10, 50, 13, 52, 20])
+    seq, flow = np.array([0, 0, 1, 1, 3]), np.array([0, 1, 0, 1, 0])
+    assert sorted(ipdv(delay, seq, flow).tolist()) == [2, 3]
+
+
+def test_a_rate_opens_with_its_first_packet() -> None:
+    assert rate_per_s(np.array([0, 10, 20]) * 1_000_000, np.array([5, 7, 9])) == pytest.approx(16 / 0.02)
+    assert rate_per_s(np.array([7]), 1) is None
+
+
+@given(st.lists(st.integers(0, 10**12), min_size=2, max_size=300))
+def test_statistics_keep_their_order(values: list[int]) -> None:
+    found = statistics_of(np.array(values), ["min", "median", "max", "mean", "mdev", "sd", "range"])
+    low, middle, high, mean = (found[key] for key in ("min", "median", "max", "mean"))
+    assert low is not None
+    assert middle is not None
+    assert high is not None
+    assert mean is not None
+    assert low <= middle <= high
+    assert low - 1e-3 <= mean <= high + 1e-3
+    assert found["range"] == pytest.approx(high - low)
+    mdev, sd = found["mdev"], found["sd"]
+    assert mdev is not None
+    assert sd is not None
+    assert mdev == pytest.approx(math.sqrt(len(values) - 1) / math.sqrt(len(values)) * sd)
+
+
+@pytest.mark.parametrize(
+    ("payload", "mtu", "version", "frames"),
+    [
+        (1472, 1500, 4, 1518),
+        (10, 1500, 4, 64),
+        (65_000, 1500, 4, None),
+        (1452, 1500, 6, 1518),
+        (1453, 1500, 6, None),
+    ],
+)
+def test_frames_of_a_datagram_are_counted_to_the_byte(
+    payload: int, mtu: int, version: int, frames: int | None
+) -> None:
+    if frames is not None:
+        assert frames_bytes(payload, mtu, version) == frames
+        return
+    header = 20 if version == 4 else 48
+    room = (mtu - header) // 8 * 8
+    rest, total = payload + 8, 0
+    while rest:
+        part = min(rest, room)
+        total += max(64, part + header + 18)
+        rest -= part
+    assert frames_bytes(payload, mtu, version) == total
+
+
+# -- streams
+
+
+UDP = {"workload": "udp_stream", "payload_bytes": 1472, "duration_ns": SECOND}
+
+
+def packets(
+    seqs: list[int],
+    *,
+    delay_ns: Any = 200_000,
+    spacing_ns: int = 1_000_000,
+    flows: int = 1,
+    wake_ns: int = 30_000,
+) -> dict[str, Any]:
+    number = np.array(seqs, dtype=np.int64)
+    left = START + number * spacing_ns
+    arrived = left + np.broadcast_to(np.asarray(delay_ns, dtype=np.int64), number.shape)
+    return {"seq": number // flows, "flow": (number % flows).astype(np.int32), "sent_ns": left, "received_ns": arrived,
+            "user_ns": arrived + wake_ns, "payload_bytes": np.full(number.size, 1472, np.int32)}  # fmt: skip
+
+
+def test_a_udp_stream_has_throughput_in_frames_and_goodput_in_payload(tmp_path: Path) -> None:
+    blocks = {
+        ("r", "packet/1"): packets(list(range(1000))),
+        ("c", "counter/1"): counters("r/client", sent_packets=1000),
+    }
+    found = values_of(record_of(tmp_path, plan_with(UDP), blocks))
+    assert found["goodput.mean"] == pytest.approx(1472 * 8 * 1000)
+    assert found["throughput.mean"] == pytest.approx(1518 * 8 * 1000)
+    assert found["packet_rate.mean"] == pytest.approx(1000)
+    assert found["loss.ratio"] == 0
+    assert found["achieved_load.mean"] == pytest.approx(1472 * 8 * 1000)
+    assert found["path_owd.median"] == 200_000
+    assert found["owd.median"] == 230_000
+    assert found["owd.bound"] == 0
+    assert found["jitter_rfc3550.final"] == 0
+    assert found["offered_load.mean"] is None
+
+
+def test_goodput_and_lost_rate_add_up_to_the_achieved_load(tmp_path: Path) -> None:
+    kept = [n for n in range(1000) if n % 5 != 2]
+    blocks = {("r", "packet/1"): packets(kept), ("c", "counter/1"): counters("r/client", sent_packets=1000)}
+    found = values_of(record_of(tmp_path, plan_with(UDP), blocks))
+    assert found["loss.ratio"] == pytest.approx(0.2)
+    assert found["achieved_load.mean"] == pytest.approx(1472 * 8 * 1000)
+    goodput, lost = found["goodput.mean"], found["lost_rate.mean"]
+    assert goodput is not None
+    assert lost is not None
+    assert goodput + lost == pytest.approx(1472 * 8 * 1000, rel=2e-3)
+
+
+def test_packets_lost_at_the_end_are_known_from_the_senders_counter(tmp_path: Path) -> None:
+    blocks = {
+        ("r", "packet/1"): packets(list(range(900))),
+        ("c", "counter/1"): counters("r/client", sent_packets=1000),
+    }
+    assert values_of(record_of(tmp_path, plan_with(UDP), blocks))["loss.ratio"] == pytest.approx(0.1)
+
+
+def test_a_stream_of_which_nothing_arrived_is_lost_whole(tmp_path: Path) -> None:
+    blocks = {("r", "packet/1"): packets([]), ("c", "counter/1"): counters("r/client", sent_packets=1000)}
+    record = record_of(tmp_path, plan_with(UDP), blocks)
+    assert values_of(record)["loss.ratio"] == 1.0
+    assert reason_of(record, "r.goodput.mean") == "nothing arrived in the window"
+
+
+def test_one_way_delay_across_clocks_is_absent_unless_their_bound_is_known(tmp_path: Path) -> None:
+    plan = plan_with(UDP)
+    guests = {name: guest.model_copy(update={"platform": "vm"}) for name, guest in plan.world.guests.items()}
+    apart = plan.model_copy(update={"world": plan.world.model_copy(update={"guests": guests})})
+    blocks = {("r", "packet/1"): packets(list(range(100)))}
+    record = record_of(tmp_path, apart, blocks)
+    assert "different clocks" in reason_of(record, "r.owd.mean")
+    assert values_of(record)["pdv.max"] == 0
+    (tmp_path / "known").mkdir()
+    known = record_of(
+        tmp_path / "known", apart, blocks, clocks={"a": {"bound_ns": 3000}, "b": {"bound_ns": 4000}}
+    )
+    assert values_of(known)["owd.bound"] == 7000
+
+
+def test_raw_stream_loses_per_flow(tmp_path: Path) -> None:
+    role = {"workload": "raw_stream", "frame_bytes": 64, "rate_pps": 1000, "duration_ns": SECOND, "flows": 4}
+    kept = [n for n in range(1000) if not (n % 4 == 1 and n % 8 == 5)]
+    blocks = {
+        ("r", "packet/1"): packets(kept, flows=4),
+        ("c", "counter/1"): counters("r/client", sent_packets=1000),
+    }
+    found = values_of(record_of(tmp_path, plan_with(role), blocks))
+    assert found["flow_loss.max"] == pytest.approx(0.5)
+    assert found["flow_loss.min"] == 0
+    assert found["loss.ratio"] == pytest.approx(0.125)
+    assert found["offered_load.mean"] == 64 * 8 * 1000
+    assert found["throughput.mean"] == pytest.approx(64 * 8 * 875, rel=2e-3)
+    assert found["fairness.jain"] == pytest.approx((3 * 250 + 125) ** 2 / (4 * (3 * 250**2 + 125**2)))
+
+
+# -- bursts, TCP, entities
+
+
+def bursts(
+    count: int, streams: int, burst_bytes: int, *, late: int = 0, replied: float = 1.0
+) -> dict[str, Any]:
+    burst = np.repeat(np.arange(count, dtype=np.int64), streams)
+    stream = np.tile(np.arange(streams, dtype=np.int32), count)
+    intended = START + burst * 10_000_000
+    size = burst.size
+    late_ns = np.where(np.arange(size) < late, 2_000_000, 1_000)
+    return {"burst": burst, "stream": stream, "intended_ns": intended, "sent_ns": intended + late_ns,
+            "finished_ns": intended + late_ns + 3_000_000, "sent_bytes": np.full(size, burst_bytes // streams),
+            "replied_bytes": np.full(size, int(burst_bytes // streams * replied))}  # fmt: skip
+
+
+BURST = {"workload": "burst_load", "burst_bytes": 30_000, "period_ns": 10_000_000, "streams": 3,
+         "direction": "request_reply", "origin": "from"}  # fmt: skip
+
+
+def test_achieved_load_is_what_was_really_sent(tmp_path: Path) -> None:
+    found = values_of(record_of(tmp_path, plan_with(BURST), {("r", "burst/1"): bursts(100, 3, 30_000)}))
+    assert found["offered_load.mean"] == pytest.approx(24e6)
+    assert found["achieved_load.mean"] == pytest.approx(24e6)
+    assert found["achieved_share.ratio"] == pytest.approx(1.0)
+    assert found["achieved_burst.mean"] == 30_000
+    assert found["late_bursts.count"] == 0
+    assert found["loss.ratio"] == 0
+    assert found["burst_time.median"] == 3_000_000
+
+
+def test_late_bursts_and_lost_replies_are_counted(tmp_path: Path) -> None:
+    blocks = {("r", "burst/1"): bursts(100, 3, 30_000, late=30, replied=0.9)}
+    found = values_of(record_of(tmp_path, plan_with(BURST), blocks))
+    assert found["late_bursts.ratio"] == pytest.approx(0.1)
+    assert found["loss.ratio"] == pytest.approx(0.1)
+
+
+def test_a_load_of_nothing_achieves_nothing_and_its_loss_is_absent(tmp_path: Path) -> None:
+    record = record_of(tmp_path, plan_with({**BURST, "burst_bytes": 0}), {})
+    assert values_of(record)["achieved_load.mean"] == 0
+    assert reason_of(record, "r.loss.ratio") == "the role was asked for no load"
+    paths = [value.path for value in values_of_run(record)]
+    assert len(paths) == len(set(paths))
+
+
+def test_loss_one_way_comes_from_the_far_ends_counter(tmp_path: Path) -> None:
+    rows = counters("r/client", sent_packets=200)
+    far = counters("r/server", received_packets=150)
+    both = {key: np.concatenate([rows[key], far[key]]) for key in rows}
+    blocks = {("r", "burst/1"): bursts(100, 3, 30_000), ("c", "counter/1"): both}
+    found = values_of(record_of(tmp_path, plan_with({**BURST, "direction": "one_way"}), blocks))
+    assert found["loss.ratio"] == pytest.approx(0.25)
+
+
+def test_tcp_goodput_counts_what_the_receiver_read(tmp_path: Path) -> None:
+    begin = START + np.arange(10, dtype=np.int64) * SECOND // 10
+    block = {"flow": np.zeros(20, np.int32), "begin_ns": np.tile(begin, 2), "end_ns": np.tile(begin + SECOND // 10, 2),
+             "received_bytes": np.r_[np.full(10, 1_000_000), np.zeros(10, np.int64)],
+             "sent_bytes": np.r_[np.zeros(10, np.int64), np.full(10, 1_100_000)],
+             "retransmits": np.r_[np.zeros(10, np.int64), np.full(10, 3)],
+             "srtt_ns": np.r_[np.zeros(10, np.int64), np.full(10, 800_000)],
+             "cwnd_packets": np.r_[np.zeros(10, np.int64), np.full(10, 40)]}  # fmt: skip
+    role = {"workload": "tcp_stream", "duration_ns": SECOND}
+    found = values_of(record_of(tmp_path, plan_with(role), {("r", "interval/1"): block}))
+    assert found["goodput.mean"] == pytest.approx(80e6)
+    assert found["goodput.min"] == pytest.approx(80e6)
+    assert found["retransmits.total"] == 30
+    assert found["retransmits.rate"] == pytest.approx(30)
+    assert found["srtt.median"] == 800_000
+    assert found["fairness.jain"] is None
+
+
+def test_transactions_per_second_are_a_rate_and_their_times_a_distribution(tmp_path: Path) -> None:
+    begin = START + np.arange(200, dtype=np.int64) * 500_000
+    block = {"flow": np.zeros(200, np.int32), "started_ns": begin, "finished_ns": begin + 400_000}
+    role = {"workload": "tcp_rr", "duration_ns": SECOND, "request_bytes": 1, "response_bytes": 1}
+    found = values_of(record_of(tmp_path, plan_with(role), {("r", "transaction/1"): block}))
+    assert found["transaction_rate.mean"] == pytest.approx(2000)
+    assert found["transaction_time.p99"] == 400_000
+
+
+def test_series_and_counters_of_entities_become_values(tmp_path: Path) -> None:
+    series = {"t_ns": START + np.arange(10, dtype=np.int64) * SECOND, "entity": np.array(["h1"] * 10, object),
+              "metric": np.array(["cpu"] * 10, object), "value": np.linspace(0.1, 1.0, 10)}  # fmt: skip
+    first, last = counters("l1.ab", drops=5), counters("l1.ab", drops=12)
+    both = {key: np.concatenate([first[key], last[key]]) for key in first}
+    blocks = {("series", "series/1"): series, ("counters", "counter/1"): both}
+    record = record_of(tmp_path, plan_with(RTT), blocks)
+    assert values_of(record, "h1")["cpu.mean"] == pytest.approx(0.55)
+    assert values_of(record, "l1.ab")["drops.total"] == 7
+
+
+def test_every_value_has_the_registrys_unit_and_no_path_comes_twice(tmp_path: Path) -> None:
+    blocks = {("r", "packet/1"): packets(list(range(100)))}
+    found = values_of_run(record_of(tmp_path, plan_with(UDP), blocks))
+    assert all(value.unit == value.path.unit for value in found)
+    assert len({value.path for value in found}) == len(found)
+    assert {value.metric for value in found} == {
+        key for key, metric in METRICS.items() if "udp_stream" in metric.workloads
+    }
+
+
+def test_only_runs_that_ended_well_are_in_the_table(tmp_path: Path) -> None:
+    plan = plan_with(RTT, levels={"load": "0 B"})
+    dataset = Dataset.create(tmp_path / "d.results", "version: 1\n", name="d")
+    with dataset:
+        for repetition, status in enumerate(("ok", "tainted", "failed", "ok")):
+            with dataset.begin_run(RunKey(0, repetition, 0), plan) as writer:
+                writer.block("r", "rtt/1", {k: np.asarray(v) for k, v in replies([0, 1], [5, 7]).items()})
+                writer.commit(Outcome(status), Realised({}), {})  # type: ignore[arg-type]
+    table = run_values(Dataset.open(tmp_path / "d.results"))
+    assert sorted(table.runs) == ["p0000-r00-a0", "p0000-r03-a0"]
+    assert table.values(MetricPath.parse("r.rtt.mean"), {"load": "0 B"}) == [6.0, 6.0]
+    assert isinstance(table.rows[0], RunValue)

@@ -65,32 +65,55 @@ def _experiment(root: Node, text: str, mistakes: Mistakes, runs_max: int | None)
     from virtlab.experiment.resolver import RESOLVED, Resolver
 
     findings = Findings(root, mistakes)
+    mistakes.settle()
+    factors = _factors(root, RESOLVED, mistakes)
+    exclusions = read_exclusions(root.get("exclude"), factors, mistakes)
     _check_keys(root, (*PLAIN, *RESOLVED), findings)
     name, title, seed = _heading(root, findings)
-    factors = read_factors(root.get("factors"), mistakes)
-    exclusions = read_exclusions(root.get("exclude"), factors, mistakes)
     _check_plain(root, findings)
-    before = len(mistakes)
-    declared = root.get("factors")
-    wrong = set(declared.value) - set(factors) if declared is not None and isinstance(declared.value, dict) else set()
-    shadow = {**factors, **{word: Factor(word, {}, 1, 1) for word in wrong}}  # reported once, at their declaration
-    for section in RESOLVED:
-        node = root.get(section)
-        if node is not None:
-            check_references(node, section, shadow, mistakes)
-    resolver = Resolver(root, factors, mistakes)
     _check_unused(root, factors, findings)
     repeat = _repeat(findings)
     design = Design(factors, exclusions)
-    resolvable = len(mistakes) == before and not wrong
-    if _too_many(design, repeat, runs_max, root, findings):
-        return None
-    roles = _resolve_all(resolver, design, root, findings) if resolvable else {}
-    claims = _claims(findings, factors, roles if resolvable and not len(mistakes) else None)
+    if not _too_many(design, repeat, runs_max, findings):
+        _resolve_all(Resolver(root, factors, mistakes), design, root, findings)
+    roles = _role_names(root)
+    claims = _claims(findings, factors, roles)
     _check_until(repeat, roles, findings)
     return Experiment(
-        name=name, title=title or name, text=text, seed=seed, design=design, repeat=repeat, claims=claims, resolver=resolver
-    )
+        name=name, title=title or name, text=text, seed=seed, design=design, repeat=repeat, claims=claims,
+        resolver=Resolver(root, factors, mistakes),
+    )  # fmt: skip
+
+
+def _factors(root: Node, sections: tuple[str, ...], mistakes: Mistakes) -> dict[str, Factor]:
+    """The factors, with every reference to them checked."""
+    factors = read_factors(root.get("factors"), mistakes)
+    declared = root.get("factors")
+    wrong = set(declared.value) - set(factors) if declared is not None and isinstance(declared.value, dict) else set()
+    known = {**factors, **{word: Factor(word, {}, 1, 1) for word in wrong}}  # these were reported at their declaration
+    for section in sections:
+        node = root.get(section)
+        if node is None:
+            continue
+        check_references(node, section, known, mistakes)
+        for _, leaf in node.walk(section):
+            if references(leaf) & wrong:
+                mistakes.settle_at(leaf.line, leaf.column)
+    mistakes.settle()
+    return factors
+
+
+def _role_names(root: Node) -> dict[str, str]:
+    """Roles with their workloads as the file writes them; '' where the workload varies or is wrong."""
+    from virtlab.catalogue import WORKLOADS
+
+    node = root.get("roles")
+    roles = {}
+    for name, entry in node.value.items() if node is not None and isinstance(node.value, dict) else ():
+        workload = entry.get("workload")
+        written = workload.value if workload is not None else None
+        roles[name] = written if isinstance(written, str) and written in WORKLOADS else ""
+    return roles
 
 
 def _check_keys(root: Node, known: tuple[str, ...], findings: Findings) -> None:
@@ -137,8 +160,9 @@ def _check_plain(root: Node, findings: Findings) -> None:
 def _check_unused(root: Node, factors: Mapping[str, Factor], findings: Findings) -> None:
     assert isinstance(root.value, dict)
     used = {name for section, node in root.value.items() if section not in PLAIN for name in references(node)}
+    misspelt = {nearest(name, factors) for name in used if name not in factors}
     for name in factors:
-        if name not in used:
+        if name not in used and f"did you mean '{name}'?" not in misspelt:
             findings.add(("factors", name), f"nothing uses the factor '{name}'", f'write "${{{name}}}" where it matters, or remove it', key=True)
 
 
@@ -169,7 +193,7 @@ def _repeat(findings: Findings) -> Repeat:
     return Repeat(spec.minimum, maximum, until, spec.time, spec.confidence)
 
 
-def _too_many(design: Design, repeat: Repeat, runs_max: int | None, root: Node, findings: Findings) -> bool:
+def _too_many(design: Design, repeat: Repeat, runs_max: int | None, findings: Findings) -> bool:
     """Whether the matrix is beyond the bound; its size is counted with exclusions only when it is not far beyond."""
     if runs_max is None:
         return False
@@ -184,31 +208,25 @@ def _too_many(design: Design, repeat: Repeat, runs_max: int | None, root: Node, 
     return True
 
 
-def _resolve_all(resolver: Any, design: Design, root: Node, findings: Findings) -> dict[str, str]:
-    """Resolves every point; its roles with their workloads, over all points."""
-    roles: dict[str, str] = {}
+def _resolve_all(resolver: Any, design: Design, root: Node, findings: Findings) -> None:
+    """Resolves every point; what only all points together show is checked after."""
     seen: set[str] = set()
-    reached = False
-    active: set[str] = set()
+    reached = active = False
     for point in design.combinations():
         reached = True
         study = resolver.resolve(point)
         if study is None:
             continue
         seen |= set(study.wiring.cables) | set(study.wiring.switches) | set(study.wiring.routers)
-        for name, role in study.roles.items():
-            roles.setdefault(name, role.workload)
-            if role.active:
-                active.add(name)
+        active = active or any(role.active for role in study.roles.values())
     if not reached:
         findings.add(("exclude",), "the exclusions leave no design point", "exclude less", key=True)
     elif not len(findings.mistakes):
         _check_described(root, seen, findings)
-        if not roles:
+        if not _role_names(root):
             findings.add((), "no role measures anything", "add e.g. 'roles: {probe: {workload: rtt, from: h1.g1, to: h2.g1}}'")
         elif not active:
             findings.add(("roles",), "every role is switched off at every point", "enable one", key=True)
-    return roles
 
 
 def _check_described(root: Node, seen: set[str], findings: Findings) -> None:
@@ -222,7 +240,7 @@ def _check_described(root: Node, seen: set[str], findings: Findings) -> None:
                 findings.add(("links", name), f"no design point has a link '{shown(name)}'", cure, key=True)
 
 
-def _claims(findings: Findings, factors: Mapping[str, Factor], roles: dict[str, str] | None) -> tuple[Claim, ...]:
+def _claims(findings: Findings, factors: Mapping[str, Factor], roles: Mapping[str, str]) -> tuple[Claim, ...]:
     node = findings.root.get("claims")
     if node is None or node.value is None:
         return ()
@@ -265,9 +283,9 @@ def _claim(position: int, node: Node, findings: Findings, taken: set[str]) -> Cl
 
 
 def _check_claim(
-    position: int, claim: Claim, factors: Mapping[str, Factor], roles: dict[str, str] | None, findings: Findings
+    position: int, claim: Claim, factors: Mapping[str, Factor], roles: Mapping[str, str], findings: Findings
 ) -> None:
-    """The claim's own grammar; its roles, factors and levels once these are known."""
+    """The claim's own grammar, then its roles, factors and levels."""
     from virtlab.analysis.claims import ClaimError
 
     at = ("claims", position, "text")
@@ -279,8 +297,6 @@ def _check_claim(
         return
     except ValueError as error:
         findings.add_text(("claims", position, "published"), str(error))
-        return
-    if roles is None:
         return
     levels = {name: list(factor.levels) for name, factor in factors.items()}
     for found in parsed.check(levels, roles):
@@ -298,9 +314,9 @@ def _check_until(repeat: Repeat, roles: Mapping[str, str], findings: Findings) -
     except ValueError as error:
         findings.add_text(at, str(error))
         return
-    if roles and METRICS[path.metric].workloads:
+    if METRICS[path.metric].workloads:
         if path.role not in roles:
             findings.add(at, f"there is no role '{path.role}'", nearest(path.role, roles) or f"there are {', '.join(roles)}")
-        elif roles[path.role] not in METRICS[path.metric].workloads:
+        elif roles[path.role] and roles[path.role] not in METRICS[path.metric].workloads:
             what = f"{path.metric} is not measured by {roles[path.role]}, the workload of '{path.role}'"
             findings.add(at, what, "name a metric of that workload")

@@ -55,14 +55,28 @@ class FileMistakesError(ExperimentError):
 
 
 class Mistakes:
-    """A collection that grows while a file is checked; the same mistake is kept once."""
+    """A collection that grows while a file is checked; the same mistake is kept once.
+
+    What follows from an earlier mistake is no mistake of its own: after `settle`, nothing more is added at the places
+    that are already known to be wrong.
+    """
 
     def __init__(self) -> None:
         self._kept: dict[Mistake, None] = {}
+        self._settled: set[tuple[int, int]] = set()
 
     def add(self, mistake: Mistake) -> None:
         """Keeps one mistake."""
-        self._kept[mistake] = None
+        if (mistake.line, mistake.column) not in self._settled:
+            self._kept[mistake] = None
+
+    def settle(self) -> None:
+        """Says of the places found so far that no more need be said about them."""
+        self._settled |= {(mistake.line, mistake.column) for mistake in self._kept}
+
+    def settle_at(self, line: int, column: int) -> None:
+        """Says so of one place that is wrong because of another."""
+        self._settled.add((line, column))
 
     def __iter__(self) -> Iterator[Mistake]:
         return iter(self._kept)

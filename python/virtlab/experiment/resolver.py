@@ -117,6 +117,8 @@ class Resolver:
         if typed["hosts"] is None or any(typed[name] is None for name in said):
             return None
         before = len(self.mistakes)
+        if typed["link"] is not None and typed["link"].ends is not None:
+            findings.add(("link", "ends"), "what all links have in common is not where they go", "write it in 'links'", key=True)
         hosts: dict[str, HostSpec] = {
             name: merged(typed["host"], host) for name, host in typed["hosts"].items()
         }
@@ -125,12 +127,10 @@ class Resolver:
         routers = {name: merged(router, own) for name, own in (typed["routers"] or {}).items()}
         links = {name: merged(link, own) for name, own in (typed["links"] or {}).items()}
         topology: TopologySpec | None = typed["topology"]
-        shaped = set() if topology is None else _shaped_names(topology)
+        shaped = [] if topology is None else _shaped_names(topology)
         check_ends(hosts, switches, routers, links, shaped, findings)
-        if len(self.mistakes) != before:
-            return None
         wiring = wire(hosts, topology, switches, routers, links, (switch, router, link), findings)
-        if wiring is None:
+        if wiring is None or len(self.mistakes) != before:
             return None
         network: NetworkSpec = typed["network"] or NetworkSpec()
         addresses = assign(wiring, network, findings)
@@ -138,15 +138,18 @@ class Resolver:
         return (wiring, addresses, network, queues) if len(self.mistakes) == before else None
 
 
-def _shaped_names(topology: TopologySpec) -> set[str]:
+def _shaped_names(topology: TopologySpec) -> list[str]:
     letter = "s" if topology.device == "switch" else "r"
-    return {f"{letter}{number}" for number in range(1, topology.switches + 1)}
+    return [f"{letter}{number}" for number in range(1, topology.switches + 1)]
 
 
 def _timeline(
     findings: Findings, roles: Mapping[str, RoleSpec], guests: list[str]
 ) -> tuple[tuple[ActionSpec, ...] | None, dict[str, tuple[str, str]] | None]:
+    before = len(findings.mistakes)
     timeline = read_timeline(findings, roles, guests)
+    if len(findings.mistakes) != before:
+        return timeline, read_windows(findings, None)
     actions = [action.id for action in timeline] if timeline is not None else [*roles, "settle", "drain"]
     return timeline, read_windows(findings, actions)
 

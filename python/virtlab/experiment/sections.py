@@ -46,6 +46,8 @@ def _translate(at: Steps, problem: Any, kind: Any, findings: Findings) -> None:
             known = _keys_at(kind, problem["loc"][:-1])
             cure = nearest(str(steps[-1]), known) or f"known here: {', '.join(known)}"
             findings.add(steps, f"unknown key '{shown(steps[-1])}'", cure, key=True)
+        case "missing" if isinstance(steps[-1], int):
+            findings.add(steps[:-1], "a list of the wrong length", "write exactly two, e.g. [h1, s1]")
         case "missing":
             findings.add(steps, f"'{steps[-1]}' is missing", "add it", key=True)
         case "model_type" | "dict_type" | "model_attributes_type":

@@ -221,10 +221,10 @@ def port_name(box: str, number: int, *, is_host: bool) -> str:
 
 def check_ends(
     hosts: Mapping[str, object], switches: Mapping[str, object], routers: Mapping[str, object],
-    links: Mapping[str, LinkSpec], extra: set[str], findings: Findings,
+    links: Mapping[str, LinkSpec], extra: list[str], findings: Findings,
 ) -> None:
     """Every end of an explicit link is a box, every box has one meaning."""  # fmt: skip
-    boxes = [*hosts, *switches, *routers, *extra]
+    boxes = list(dict.fromkeys([*hosts, *switches, *routers, *extra]))
     for first, section in (("hosts", hosts), ("switches", switches)):
         for name in section:
             others = {"switches": switches, "routers": routers} if first == "hosts" else {"routers": routers}

@@ -31,7 +31,7 @@ _NOT_A_NUMBER = re.compile(r"[-+]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z")
 _OLD_OCTAL = re.compile(r"[-+]?0[0-9]+\Z")
 _OLD_GROUPED = re.compile(r"[-+]?(0b[01_]+|[0-9][0-9]*(_[0-9_]*)(\.[0-9_]*)?)\Z")
 _OLD_SIXTIES = re.compile(r"[-+]?[0-9]+(:[0-5]?[0-9])+(\.[0-9]*)?\Z")
-_OLD_TRUTH = {"yes": "true", "no": "false", "on": "true", "off": "false", "y": "true", "n": "false"}
+_OLD_TRUTH = {"yes", "no", "on", "off"}
 
 
 @dataclass(slots=True, eq=False)
@@ -122,6 +122,8 @@ def _syntax_mistake(error: Exception, text: str) -> Mistake:
         cure = 'inside { } or [ ] a reference needs quotes: write "${name}"'
     elif "special characters" in problem or "unacceptable character" in problem:
         problem, cure = "the file holds a control character", "an experiment file is UTF-8 text; remove it"
+    elif "mapping values" in problem:
+        cure = "a text that holds ': ' needs quotes around the whole"
     elif "found another document" in problem:
         cure = "a file holds one experiment; remove the second '---'"
     else:
@@ -142,6 +144,8 @@ class _Reader:
         self._mistakes = mistakes
         self._open: list[Node] = []
         self._pending: list[Node | None] = []
+        self._names: list[str] = []  # keys on the way to the innermost open container
+        self._name = ""
         self._anchors: dict[str, Node] = {}
         self._weights: dict[str, int] = {}
         self._count = 0
@@ -164,9 +168,13 @@ class _Reader:
                 self._give_up("the file is nested too deeply", f"use at most {DEPTH_MAX} levels")
             self._open.append(node)
             self._pending.append(None)
+            self._names.append(self._name)
+            self._name = ""
         elif kind in {"MappingEndEvent", "SequenceEndEvent"}:
             self._open.pop()
             self._pending.pop()
+            self._names.pop()
+            self._name = ""
 
     def _document(self, event: Any) -> None:
         if self.root is not None:
@@ -176,8 +184,8 @@ class _Reader:
             self._add("the file asks for another YAML version", "experiment files are YAML 1.2; remove the %YAML line")
 
     def _add(self, what: str, cure: str) -> None:
-        path = ".".join(str(key.value) for key in self._pending if key is not None)
-        self._mistakes.add(Mistake(*self.last, path, what, cure))
+        names = [*self._names, self._pending[-1].text if self._pending and self._pending[-1] is not None else ""]
+        self._mistakes.add(Mistake(*self.last, ".".join(name for name in names if name), what, cure))
 
     def _give_up(self, what: str, cure: str) -> None:
         self._add(what, cure)
@@ -223,6 +231,7 @@ class _Reader:
                     container.value[name] = node
                     container.keys[name] = (key.line, key.column)
                 self._pending[-1] = None
+                self._name = name
 
     def _key(self, node: Node) -> Node:
         if isinstance(node.value, (dict, list)):

@@ -1,0 +1,104 @@
+"""Factors span design points; references stand for levels anywhere in the file."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from virtlab.experiment import Experiment, load_text
+
+BASE = """
+version: 1
+name: base
+hosts: 2
+topology: {shape: line, switches: "${switches}"}
+factors:
+  switches: [1, 2]
+  load: {from: 0 B, to: 20 kB, step: 10 kB}
+roles:
+  probe: {workload: rtt, from: h1.g1, to: h2.g1}
+  load: {workload: burst_load, from: h1.g1, to: h2.g1, burst: "${load}"}
+"""
+
+
+def levels(experiment: Experiment) -> list[tuple[str, ...]]:
+    return [tuple(point.levels.values()) for point in experiment.points()]
+
+
+def test_the_first_factor_changes_slowest() -> None:
+    assert levels(load_text(BASE)) == [
+        ("1", "0 kB"), ("1", "10 kB"), ("1", "20 kB"), ("2", "0 kB"), ("2", "10 kB"), ("2", "20 kB"),
+    ]  # fmt: skip
+
+
+def test_exclusions_leave_combinations_out() -> None:
+    assert levels(load_text(BASE + "exclude: [{switches: 1, load: [10 kB, 20 kB]}, {load: 0 kB}]\n")) == [
+        ("2", "10 kB"), ("2", "20 kB"),
+    ]  # fmt: skip
+
+
+def test_a_level_of_several_values_sets_them_all() -> None:
+    text = BASE.replace("switches: [1, 2]", "switches: {few: {n: 1, rate: 10 Mbit/s}, many: {n: 3, rate: 1 Gbit/s}}")
+    text = text.replace("${switches}", "${switches.n}") + 'link: {rate: "${switches.rate}"}\n'
+    experiment = load_text(text)
+    studies = [experiment.study(point) for point in experiment.points()]
+    assert [len(study.wiring.switches) for study in studies] == [1, 1, 1, 3, 3, 3]
+    assert {cable.spec.rate for cable in studies[0].wiring.cables.values()} == {10_000_000}
+    assert {cable.spec.rate for cable in studies[5].wiring.cables.values()} == {1_000_000_000}
+    assert levels(experiment)[0] == ("few", "0 kB")
+
+
+def test_a_reference_inside_text_is_inserted() -> None:
+    text = BASE.replace("to: h2.g1}", 'to: h2.g1, interval: "${switches}0 ms"}', 1)
+    experiment = load_text(text)
+    intervals = {experiment.study(point).roles["probe"].parameters["interval_ns"] for point in experiment.points()}
+    assert intervals == {10_000_000, 20_000_000}
+
+
+def test_a_whole_section_can_be_a_level() -> None:
+    text = BASE.replace("switches: [1, 2]", "switches: {a: none, b: {shape: star, switches: 4}}")
+    experiment = load_text(text.replace('topology: {shape: line, switches: "${switches}"}', "topology: ${switches}"))
+    assert [len(experiment.study(point).wiring.switches) for point in experiment.points()] == [0, 0, 0, 4, 4, 4]
+
+
+def test_no_load_makes_the_role_inactive() -> None:
+    experiment = load_text(BASE)
+    assert [experiment.study(point).roles["load"].active for point in experiment.points()][:3] == [False, True, True]
+
+
+def test_a_role_can_be_switched_off_by_a_factor() -> None:
+    text = BASE.replace('burst: "${load}"', 'burst: "${load}", enabled: "${extra}"').replace("factors:", "factors:\n  extra: [false, true]")
+    experiment = load_text(text)
+    active = {point.levels["extra"] for point in experiment.points() if experiment.study(point).roles["load"].active}
+    assert active == {"true"}
+
+
+@given(
+    begin=st.integers(0, 1000), step=st.integers(1, 50), count=st.integers(1, 30), unit=st.sampled_from(["kB", "B", "KiB"])
+)
+def test_a_range_holds_both_ends_and_equal_steps(begin: int, step: int, count: int, unit: str) -> None:
+    end = begin + (count - 1) * step
+    text = BASE.replace("{from: 0 B, to: 20 kB, step: 10 kB}", f"{{from: {begin} {unit}, to: {end} {unit}, step: {step} {unit}}}")
+    text = text.replace("${load}", "1 kB").replace("to: h2.g1}", "to: h2.g1, timeout: 1 s}", 1) + "collect: {artefacts: ['${load}']}\n"
+    expected = tuple(f"{begin + n * step} {unit}" for n in range(count))
+    assert load_text(text).factors["load"] == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("{from: 0.5 ms, to: 2 ms, step: 500 us}", ("500 us", "1000 us", "1500 us", "2000 us")),
+        ("{from: 1 Mbit/s, to: 0.002 Gbit/s, step: 500 kbit/s}", ("1000 kbit/s", "1500 kbit/s", "2000 kbit/s")),
+        ("{from: 64 B frame, to: 128 B frame, step: 64 B frame}", ("64 B frame", "128 B frame")),
+        ("{from: 1, to: 2, step: 0.25}", ("1", "1.25", "1.5", "1.75", "2")),
+    ],
+)
+def test_a_range_speaks_the_unit_of_its_step(written: str, expected: tuple[str, ...]) -> None:
+    text = BASE.replace("{from: 0 B, to: 20 kB, step: 10 kB}", written).replace("${load}", "1 kB")
+    assert load_text(text + "collect: {artefacts: ['x ${load}']}\n").factors["load"] == expected
+
+
+def test_a_plain_dollar_brace_is_written_doubled() -> None:
+    experiment = load_text(BASE + "collect: {artefacts: ['$${load} is ${load}']}\n")
+    assert experiment.study(experiment.points()[1]).collect.artefacts == ["${load} is 10 kB"]

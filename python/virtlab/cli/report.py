@@ -21,21 +21,23 @@ def report(
     json_: bool = typer.Option(False, "--json", help="verdicts and estimates as JSON"),
 ) -> None:
     """Write the report of a dataset: one page that opens offline, and its plots as pictures."""
+    from virtlab.report.gather import gather
     from virtlab.report.terminal import as_json, summary
     from virtlab.report.write import write_report
     from virtlab.results import Dataset
 
     opened = Dataset.open(dataset)
     formats = [name.strip() for name in figures.split(",") if name.strip() and name.strip() != "none"]
-    page = write_report(opened, directory, formats=formats, figures_file=figures_file)
+    data = gather(opened, figures_file=figures_file)
+    page = write_report(opened, directory, formats=formats, data=data)
     if json_:
         import json
 
-        typer.echo(json.dumps(as_json(opened, page), ensure_ascii=False, allow_nan=False))
+        typer.echo(json.dumps(as_json(opened, page, data), ensure_ascii=False, allow_nan=False))
     elif open_path:
         typer.echo(page)
     else:
         import rich
 
-        rich.print(summary(opened))
-        rich.print(f"\nreport: {page}", flush=True)
+        rich.print(summary(opened, data))
+        typer.echo(f"\nreport: {page}")

@@ -7,6 +7,7 @@ are in an estimate; the others are listed with their reasons. Runs of different 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,7 +57,6 @@ def gather(
     `figures_file` is the study's figures.yaml, `published` the folder of published tables; both are looked for around the
     dataset when not given. `curves` False leaves distributions and courses out (terminal and JSON need none).
     """
-    from virtlab.analysis import run_values
     from virtlab.experiment import load_text
     from virtlab.stats import planned_sizes
 
@@ -70,7 +70,7 @@ def gather(
     varying = tuple(factor for factor in declared if len(factor.levels) > 1)
     repeat = experiment.repeat
     looks = planned_sizes(repeat.minimum, repeat.maximum) if repeat.until else ()
-    table = replace(run_values(dataset), planned_looks=looks, declared=experiment.factors)
+    table = _values(used, looks, experiment.factors)
     figures = read_figures(figures_file) if figures_file else Figures("", (), ())
     claims = [claim.parsed() for claim in experiment.claims]
     overlay = overlays(claims, figures.published, published, varying)
@@ -110,6 +110,17 @@ def gather(
         claimed=frozenset(str(path) for claim in claims for path in claim.expression.paths()),
         notes=_notes(records, points, len(table.mixed_points())),
     )
+
+
+def _values(
+    used: Sequence[RunRecord], looks: tuple[int, ...], declared: Mapping[str, Sequence[str]]
+) -> RunTable:
+    """Run-level values, two runs at a time: reading and sorting samples leaves Python's lock free."""
+    from virtlab.analysis import RunTable, values_of_run
+
+    with ThreadPoolExecutor(2, "virtlab-values") as pool:
+        rows = tuple(row for values in pool.map(values_of_run, used) for row in values)
+    return RunTable(rows, looks, declared)
 
 
 def beside(dataset: Path, name: str) -> Path | None:

@@ -43,7 +43,7 @@ def javascript() -> str:
     """Vega, Vega-Lite and vega-embed as one script, which sets `window.vegaEmbed`; about 0.9 MB."""
     import vl_convert
 
-    bundle: str = vl_convert.javascript_bundle(None, vl_version=VEGA_LITE)
+    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
     return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 

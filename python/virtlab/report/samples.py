@@ -56,6 +56,7 @@ def probabilities(count: int = 240) -> list[float]:
 
 def declare_windows(db: duckdb.DuckDBPyConnection, records: Iterable[RunRecord]) -> None:
     """A table `role_windows` (run, stream, begin_ns, end_ns): when each role's samples count, as in the analysis."""
+    db.execute("SET enable_progress_bar = false")
     db.execute("CREATE TEMP TABLE role_windows (run VARCHAR, stream VARCHAR, begin_ns BIGINT, end_ns BIGINT)")
     rows = []
     for record in records:
@@ -106,23 +107,19 @@ def course(
     db: duckdb.DuckDBPyConnection, role: str, source: Source, run: str, point: Mapping[str, str]
 ) -> Curve | None:
     """One run over its own time: x seconds from its first sample, y value; None when it has no samples."""
+    slice_of = f"floor((t_ns - low) * {SLICES}.0 / (high - low + 1))"
     answer = db.execute(
         f"WITH one AS (SELECT * FROM ({_rows(source)}) WHERE run = ?), "
-        "edge AS (SELECT min(t_ns) AS low, max(t_ns) AS high, any_value(link_realisation) AS by FROM one) "
-        f"SELECT (t_ns - low) / 1e9, value, count(*) OVER (), by FROM ("
-        f"SELECT t_ns, value, low, by, row_number() OVER slice_up AS up, row_number() OVER slice_down AS down FROM one, edge "
-        f"WINDOW slice_up AS (PARTITION BY floor((t_ns - low) * {SLICES}.0 / (high - low + 1)) ORDER BY value, t_ns), "
-        f"slice_down AS (PARTITION BY floor((t_ns - low) * {SLICES}.0 / (high - low + 1)) ORDER BY value DESC, t_ns)"
-        ") WHERE up = 1 OR down = 1 ORDER BY t_ns",
+        "edge AS (SELECT min(t_ns) AS low, max(t_ns) AS high, count(*) AS samples, min(link_realisation) AS links "
+        "FROM one), "
+        "ranked AS (SELECT t_ns, value, low, samples, links, row_number() OVER upwards AS up, "
+        "row_number() OVER downwards AS down FROM one, edge "
+        f"WINDOW upwards AS (PARTITION BY {slice_of} ORDER BY value, t_ns), "
+        f"downwards AS (PARTITION BY {slice_of} ORDER BY value DESC, t_ns)) "
+        "SELECT (t_ns - low) / 1e9, value, links, samples FROM ranked WHERE up = 1 OR down = 1 ORDER BY t_ns",
         [role, run],
     ).fetchall()
     if not answer:
         return None
-    return Curve(
-        point,
-        answer[0][3],
-        tuple(row[0] for row in answer),
-        tuple(float(row[1]) for row in answer),
-        (run,),
-        len(answer),
-    )
+    seconds = tuple(float(row[0]) for row in answer)
+    return Curve(point, answer[0][2], seconds, tuple(float(row[1]) for row in answer), (run,), answer[0][3])

@@ -15,9 +15,7 @@ from virtlab.report import names
 from virtlab.report.curves import main_factor
 from virtlab.report.model import Factor, Result
 
-PRIMARY = frozenset(
-    {"rtt", "loss", "goodput", "achieved_load", "response_time", "transactions", "packet_rate"}
-)
+PRIMARY = frozenset({"rtt", "loss", "goodput", "response_time", "transactions"})
 LEADING = ("mean", "median", "p99")
 DISTRIBUTIONS = frozenset({"rtt", "owd", "response_time", "burst_time"})  # drawn unasked
 HEALTH = frozenset(

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from virtlab.report.gather import gather
-from virtlab.report.model import Gathered, Result, Verdict
-from virtlab.report.quantities import display, interval
-from virtlab.report.selection import HEALTH, PRIMARY, lead
+from virtlab.report.model import Cell, Gathered, Result, Verdict
+from virtlab.report.quantities import Display, display, interval_digits
+from virtlab.report.selection import PRIMARY, lead
 from virtlab.report.words import plural, verdict_kind, verdict_word
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "virtlab.report/1"
 ROWS = 40
+COLUMNS = 4
 _STYLES = {"good": "bold green", "bad": "bold red", "open": "bold yellow"}
 
 
@@ -34,8 +35,7 @@ def summary(dataset: Dataset, data: Gathered | None = None) -> Group:
     parts += [Text(note, style="yellow") for note in data.notes]
     if data.verdicts:
         parts.append(_verdicts(data.verdicts))
-    key = [table for result in key_results(data) if (table := _estimates(data, result)) is not None]
-    parts += key or [Text("No run has a value yet.", style="yellow")]
+    parts.append(_estimates(data))
     out = [run for run in data.runs if not run.used]
     if out:
         parts.append(
@@ -54,7 +54,7 @@ def key_results(data: Gathered) -> list[Result]:
     return [
         result
         for result in data.results
-        if result.quantity.metric in PRIMARY - HEALTH
+        if result.quantity.metric in PRIMARY
         and result.quantity.statistic == lead(METRICS[result.quantity.metric].statistics)
     ]
 
@@ -72,37 +72,64 @@ def _verdicts(verdicts: tuple[Verdict, ...]) -> Any:
     return table
 
 
-def _estimates(data: Gathered, result: Result) -> Any:
+def _estimates(data: Gathered) -> Any:
+    """One row per setting, one column per key quantity; what was the same in all runs is said below."""
+    from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    cells = [cell for cell in result.cells if cell.values]
-    if not cells:
-        return None
-    quantity = result.quantity
-    shown = display(quantity.unit, [value for cell in cells for value in cell.present])
-    heading = Text.assemble((quantity.path, "bold"), f"  {quantity.title}, mean of runs with interval")
-    table = Table(title=heading, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    varied, constant = [], []
+    for result in key_results(data):
+        values = [value for cell in result.cells for value in cell.present]
+        shown = display(result.quantity.unit, values)
+        if len(set(values)) == 1:
+            runs = plural(len(values), "run")
+            constant.append(
+                Text(f"{result.quantity.path}: {shown.text(values[0])} in all of {runs}", style="dim")
+            )
+        elif len(varied) < COLUMNS:
+            varied.append((result, shown))
+    if not varied:
+        return Group(*constant) if constant else Text("No run has a value yet.", style="yellow")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", caption_justify="left")
     split = len(data.realisations) > 1
     for name in [*data.varying, *(["links"] if split else [])]:
-        table.add_column(Text(name), style="dim")
-    for name in ("runs", "estimate"):
-        table.add_column(name, justify="right")
-    for cell in cells[:ROWS]:
+        table.add_column(Text(name), no_wrap=True)
+    for result, shown in varied:
+        role, _, rest = result.quantity.path.partition(".")
+        lines = [role, rest, shown.unit]
+        table.add_column(Text("\n".join(lines)), justify="right", no_wrap=True)
+    cells = varied[0][0].cells
+    for at, cell in enumerate(cells[:ROWS]):
         row = [cell.point.get(name, "") for name in data.varying] + ([cell.realisation] if split else [])
-        estimate = cell.estimate
-        text = (
-            "no value" if estimate is None else interval(estimate.low, estimate.point, estimate.high, shown)
-        )
-        table.add_row(*(Text(part) for part in row), str(len(cell.present)), Text(text))
+        row += [
+            _plus_minus(result.cells[at], shown) if at < len(result.cells) else "" for result, shown in varied
+        ]
+        table.add_row(*(Text(part) for part in row))
     if len(cells) > ROWS:
-        table.add_row(Text(f"{len(cells) - ROWS} more settings stand in the report", style="dim"))
-    return table
+        table.caption = f"{len(cells) - ROWS} more settings stand in the report"
+    counts = sorted({len(cell.present) for cell in cells})
+    level = next((cell.estimate.level for cell in cells if cell.estimate), 0.95)
+    runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    about = Text(f"mean of {runs} runs per setting with its {level * 100:.3g} % interval", style="dim")
+    return Group(table, about, *constant)
 
 
-def as_json(dataset: Dataset, page: Path | None = None) -> dict[str, Any]:
+def _plus_minus(cell: Cell, shown: Display) -> str:
+    """'0.548 ± 0.009', with the digits that the interval supports."""
+    estimate = cell.estimate
+    if estimate is None:
+        return "no value"
+    half = estimate.half_width
+    if half is None or estimate.low is None or estimate.high is None:
+        return f"{shown.number(estimate.point)} (one run)"
+    digits = interval_digits(estimate.low, estimate.high)
+    return f"{shown.number(estimate.point, digits)} ± {shown.number(half, 2)}"
+
+
+def as_json(dataset: Dataset, page: Path | None = None, data: Gathered | None = None) -> dict[str, Any]:
     """The same for programs: verdicts, and every estimate with unit, interval, number of runs and realisation."""
-    data = gather(dataset, curves=False)
+    data = data or gather(dataset, curves=False)
     return {
         "schema": SCHEMA,
         "title": data.title,

@@ -15,6 +15,7 @@ from virtlab.report import page, render
 from virtlab.report.drawing import figures_of
 from virtlab.report.figure import Figure
 from virtlab.report.gather import gather
+from virtlab.report.model import Gathered
 
 if TYPE_CHECKING:
     from virtlab.results import Dataset
@@ -31,10 +32,11 @@ def write_report(
     formats: Iterable[str] = FORMATS,
     figures_file: Path | None = None,
     published: Path | None = None,
+    data: Gathered | None = None,
 ) -> Path:
     """Writes `report.html` and `figures/` into the directory (the dataset's report folder when not given); the page's path.
 
-    `formats` are those of the pictures (none: only the page). ExperimentError when a format or figures.yaml is wrong,
+    `data` is what `gather` found, when the caller has it already. `formats` are those of the pictures (none: only the page). ExperimentError when a format or figures.yaml is wrong,
     MachineError when the directory cannot be written.
     """
     wanted = tuple(formats)
@@ -46,7 +48,7 @@ def write_report(
     directory = directory or dataset.report_folder
     with ThreadPoolExecutor(1, "virtlab-report") as beside:
         library = beside.submit(render.javascript)  # a second of work that needs nothing from the dataset
-        data = gather(dataset, figures_file=figures_file, published=published)
+        data = data or gather(dataset, figures_file=figures_file, published=published)
         figures = figures_of(data)
         library.result()
     first: dict[str, str] = {}
@@ -65,17 +67,23 @@ def write_report(
 
 
 def _write_pictures(folder: Path, figures: Iterable[Figure], formats: tuple[str, ...]) -> None:
-    """Pictures of this report, and no others of an earlier one."""
+    """Pictures of this report, and no others of an earlier one. SVGs are drawn here while a thread makes them PNGs."""
     folder.mkdir(parents=True, exist_ok=True)
-    kept = set()
-    for figure in figures:
-        if figure.empty or not formats:
-            continue
-        picture = render.svg(figure, titled=True)
-        for name in formats:
-            content = picture.encode() if name == "svg" else render.png(picture)
-            _write(folder / f"{figure.name}.{name}", content)
-            kept.add(f"{figure.name}.{name}")
+    kept: set[str] = set()
+
+    def store(picture: str, name: str, kind: str) -> None:
+        _write(folder / f"{name}.{kind}", picture.encode() if kind == "svg" else render.png(picture))
+
+    with ThreadPoolExecutor(1, "virtlab-png") as beside:
+        under_way = []
+        for figure in figures:
+            if figure.empty or not formats:
+                continue
+            picture = render.svg(figure, titled=True)
+            under_way += [beside.submit(store, picture, figure.name, kind) for kind in formats]
+            kept |= {f"{figure.name}.{kind}" for kind in formats}
+        for one in under_way:
+            one.result()
     for old in folder.iterdir():
         if old.suffix.removeprefix(".") in FORMATS and old.name not in kept:
             old.unlink()

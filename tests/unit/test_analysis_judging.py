@@ -1,0 +1,355 @@
+"""Claims on tables of known truth: what holds is said to hold, what does not is refuted, and doubt is said to be doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from virtlab.analysis import PublishedReference, RunTable, RunValue, Verdict, exit_code, judge, parse_claim
+from virtlab.analysis.published import published_values
+from virtlab.errors import ExperimentError
+from virtlab.metrics import MetricPath, level_number
+
+PUBLISHED = Path(__file__).parents[2] / "published"
+Truth = Callable[[Mapping[str, str]], float]
+
+
+def table_of(
+    factors: Mapping[str, list[str]],
+    truth: Mapping[str, Truth],
+    *,
+    runs: int = 6,
+    spread: float = 1.0,
+    realisation: Callable[[Mapping[str, str], int], str] = lambda levels, run: "soft_switch",
+    seed: int = 1,
+) -> RunTable:
+    """Normal run values around a truth, for each path, at every combination of levels."""
+    generator = np.random.default_rng(seed)
+    rows = []
+    for index, combination in enumerate(product(*factors.values())):
+        levels = dict(zip(factors, combination, strict=True))
+        for run in range(runs):
+            for text, mean in truth.items():
+                path = MetricPath.parse(text)
+                value = mean(levels) + spread * float(generator.normal())
+                rows.append(RunValue(f"p{index}-r{run}", index, levels, run, realisation(levels, run),
+                                     path.role, path.metric, path.statistic, value, path.unit, 100))  # fmt: skip
+    return RunTable(tuple(rows))
+
+
+def rule(text: str, table: RunTable, published: PublishedReference | None = None) -> Verdict:
+    (verdict,) = judge([parse_claim(text, published=published)], table, published=PUBLISHED)
+    return verdict
+
+
+def number(levels: Mapping[str, str], factor: str) -> float:
+    return level_number(levels[factor]) or 0.0
+
+
+LOADS = {"load": ["0 B", "10 kB", "30 kB", "60 kB"]}
+SWITCHES = {"switches": ["1", "2"], **LOADS}
+RTT = "probe.rtt.mean"
+
+
+def line(levels: Mapping[str, str]) -> float:
+    """1 ms plus 80 ns per byte of load plus 244.16 us per further switch."""
+    return (
+        1e6
+        + 80 * number(levels, "load")
+        + 244_160 * (number(levels, "switches") - 1 if "switches" in levels else 0)
+    )
+
+
+STUDY = table_of(SWITCHES, {RTT: line}, spread=3_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "ruling"),
+    [
+        (f"{RTT} <= 10 ms", "holds"),
+        (f"{RTT} <= 3 ms", "refuted"),
+        (f"{RTT} <= 3 ms where load <= 10 kB", "holds"),
+        (f"{RTT} within 1 ms +- 2 % where load = 0 B, switches = 1", "holds"),
+        (f"{RTT} within 1 ms +- 2 % where load = 0 B, switches = 2", "refuted"),
+        (f"{RTT} between 0.9 ms and 1.1 ms where load = 0 B, switches = 1", "holds"),
+        (f"{RTT}: switches 1 < 2", "holds"),
+        (f"{RTT}: switches 2 < 1", "refuted"),
+        (f"{RTT}: switches 2 > 1 by 3 %", "holds"),
+        (f"{RTT}: switches 2 > 1 by 50 %", "refuted"),
+        (f"{RTT}: switches 2 > 1 by 100 us", "holds"),
+        (f"{RTT}: load 0 B < 10 kB < 30 kB < 60 kB", "holds"),
+        (f"{RTT}: switches 2 - 1 within 244.16 us +- 10 %", "holds"),
+        (f"{RTT}: switches 2 - 1 within 200 us +- 10 %", "refuted"),
+        (f"{RTT}: switches 2 - 1 between 220 us and 260 us", "holds"),
+        (f"{RTT}: switches 2 - 1 > 500 us", "refuted"),
+        (f"{RTT}: switches 2 - 1 is constant over load within 10 %", "holds"),
+        (f"{RTT}: switches 2 / 1 is constant over load within 1 %", "refuted"),
+        (f"{RTT}: switches 2 / 1 < 1.3", "holds"),
+        (f"{RTT}: switches 2 / 1 between 123 % and 126 % where load = 0 B", "holds"),
+        (f"{RTT}: switches 2 / 1 > 2", "refuted"),
+        (f"{RTT}: switches equivalent within 30 %", "holds"),
+        (f"{RTT}: switches 1 ~ 2 within 2 %", "refuted"),
+        (f"{RTT}: switches 1 ~ 2 within 1 ms", "holds"),
+        (f"{RTT} grows with load", "holds"),
+        (f"{RTT} steadily grows with load", "holds"),
+        (f"{RTT} falls with load", "refuted"),
+        (f"{RTT} is linear in load within 5 %", "holds"),
+        (f"{RTT} is constant over load within 5 %", "refuted"),
+        (f"{RTT} is constant over switches within 30 %", "holds"),
+        (f"{RTT} exceeds 3 ms from load 30 kB", "holds"),
+        (f"{RTT} exceeds 3 ms from load 60 kB", "refuted"),
+        (f"{RTT} exceeds 4 ms from load 30 kB to 60 kB", "holds"),
+        (f"{RTT} / 1 ms <= 10 ratio", "holds"),
+    ],
+)
+def test_claims_about_a_known_truth_are_judged_as_it_is(text: str, ruling: str) -> None:
+    verdict = rule(text, STUDY)
+    assert verdict.ruling == ruling, verdict.text
+    assert verdict.text.startswith(ruling.capitalize())
+
+
+def test_a_curve_is_not_linear() -> None:
+    table = table_of(
+        LOADS, {RTT: lambda levels: 1e6 + (number(levels, "load") / 100) ** 2 * 10}, spread=2_000
+    )
+    assert rule(f"{RTT} is linear in load within 5 %", table).ruling == "refuted"
+
+
+def test_a_dip_refutes_growth_even_when_the_end_is_higher() -> None:
+    truth = {"0 B": 100.0, "10 kB": 60.0, "30 kB": 150.0, "60 kB": 200.0}
+    table = table_of(LOADS, {RTT: lambda levels: truth[levels["load"]]})
+    assert rule(f"{RTT} grows with load", table).ruling == "refuted"
+    assert rule(f"{RTT}: load 10 kB < 0 B", table).ruling == "holds"
+
+
+def test_a_flat_step_does_not_refute_growth_but_leaves_steady_growth_open() -> None:
+    truth = {"0 B": 100.0, "10 kB": 150.0, "30 kB": 150.0, "60 kB": 200.0}
+    table = table_of(LOADS, {RTT: lambda levels: truth[levels["load"]]})
+    assert rule(f"{RTT} grows with load", table).ruling == "holds"
+    assert rule(f"{RTT} steadily grows with load", table).ruling == "undecided"
+
+
+STREAMS = {"streams": ["1", "3"], **LOADS}
+
+
+def crossing(levels: Mapping[str, str]) -> float:
+    """Three streams begin lower and end higher."""
+    slope = 3e-3 if levels["streams"] == "3" else 1e-3
+    return (60.0 if levels["streams"] == "3" else 100.0) + slope * number(levels, "load")
+
+
+def test_a_crossing_holds_at_both_ends_and_not_turned_round() -> None:
+    table = table_of(STREAMS, {RTT: crossing})
+    assert rule(f"{RTT}: streams 3 < 1 at low load and > at high load", table).ruling == "holds"
+    assert rule(f"{RTT}: streams 3 < 1 at load 10 kB and > at high load", table).ruling == "holds"
+    assert rule(f"{RTT}: streams 1 < 3 at low load and > at high load", table).ruling == "refuted"
+    assert rule(f"{RTT}: streams 3 < 1", table).ruling == "refuted"
+
+
+def test_growth_is_compared_as_a_difference_of_differences() -> None:
+    table = table_of(STREAMS, {RTT: crossing})
+    assert rule(f"{RTT}: streams 3 > 1 in growth over load", table).ruling == "holds"
+    assert rule(f"{RTT}: streams 1 > 3 in growth over load", table).ruling == "refuted"
+
+
+def test_a_sum_is_added_run_by_run() -> None:
+    """Goodput and lost rate vary together; their sum does not."""
+    generator = np.random.default_rng(3)
+    rows = []
+    for point, load in enumerate(LOADS["load"]):
+        for run in range(6):
+            lost = number({"load": load}, "load") * 200 + float(generator.normal(0, 2e5))
+            for metric, value in (("goodput", 95.2e6 - lost), ("lost_rate", lost)):
+                rows.append(RunValue(f"p{point}-r{run}", point, {"load": load}, run, "soft_switch", "stream",
+                                     metric, "mean", value, "bit/s", 1000))  # fmt: skip
+    table = RunTable(tuple(rows))
+    assert (
+        rule("stream.goodput.mean + stream.lost_rate.mean is constant over load within 1 %", table).ruling
+        == "holds"
+    )
+    assert rule("stream.goodput.mean is constant over load within 1 %", table).ruling == "refuted"
+
+
+def test_published_values_stand_beside_and_can_be_the_constant() -> None:
+    reference = PublishedReference(
+        "proxmox_switched_network.csv", "throughput", {"load_bytes": "0", "location": "Table 2"}
+    )
+    table = table_of({"load": ["0 B"]}, {"stream.goodput.mean": lambda levels: 95.3e6}, spread=1e4)
+    verdict = rule("stream.goodput.mean within published +- 1 %", table, reference)
+    assert verdict.ruling == "holds"
+    assert "Published: 95.2 Mbit/s (proxmox-switched-network, Table 2)" in verdict.text
+    assert verdict.comparison is not None
+    assert verdict.comparison.required == pytest.approx((95.2e6 * 0.99, 95.2e6 * 1.01))
+
+
+def test_an_order_is_judged_against_the_published_one() -> None:
+    reference = PublishedReference(
+        "proxmox_switched_network.csv", "throughput", {"location": "Table 2"}, "load_bytes"
+    )
+    factors = {"load": ["0 B", "30 kB", "65 kB"]}
+    falling = table_of(
+        factors, {"stream.goodput.mean": lambda levels: 95e6 - 200 * number(levels, "load")}, spread=1e4
+    )
+    rising = table_of(
+        factors, {"stream.goodput.mean": lambda levels: 70e6 + 200 * number(levels, "load")}, spread=1e4
+    )
+    text = "stream.goodput.mean: load ordered as published"
+    assert rule(text, falling, reference).ruling == "holds"
+    assert rule(text, rising, reference).ruling == "refuted"
+
+
+@pytest.mark.parametrize(
+    ("reference", "words"),
+    [
+        (
+            PublishedReference("proxmox_switched_netwrk.csv", "throughput"),
+            "did you mean 'proxmox_switched_network.csv'",
+        ),
+        (PublishedReference("proxmox_switched_network.csv", "thruput"), "did you mean 'throughput'"),
+        (
+            PublishedReference("proxmox_switched_network.csv", "throughput", {"load": "0"}),
+            "'load' is no column",
+        ),
+        (PublishedReference("proxmox_switched_network.csv", "throughput", {"load_bytes": "7"}), "no row"),
+    ],
+)
+def test_a_wrong_published_reference_is_told_with_its_cure(reference: PublishedReference, words: str) -> None:
+    with pytest.raises(ExperimentError, match=words):
+        published_values(reference, PUBLISHED)
+
+
+def test_too_wide_is_undecided_and_says_about_how_many_more_runs() -> None:
+    table = table_of({"vswitch": ["ovs", "linux_bridge"]}, {RTT: lambda levels: 100.0 + (levels["vswitch"] == "ovs")},
+                     runs=5, spread=2.0)  # fmt: skip
+    verdict = rule(f"{RTT}: ovs > linux_bridge", table)
+    assert verdict.ruling == "undecided"
+    assert verdict.more_runs is not None
+    assert verdict.more_runs > 5
+    assert f"about {verdict.more_runs} more runs per design point would decide" in verdict.text
+    assert exit_code([verdict]) == 4
+
+
+def test_the_runs_it_asks_for_mostly_decide() -> None:
+    """80 % power by construction; 60 seeds, at least 60 % (below that with probability under 0.001)."""
+    decided = asked = 0
+    for seed in range(60):
+        factors, truth = (
+            {"vswitch": ["ovs", "linux_bridge"]},
+            {RTT: lambda levels: 101.0 - (levels["vswitch"] == "ovs")},
+        )
+        first = rule(f"{RTT}: ovs < linux_bridge", table_of(factors, truth, runs=20, spread=1.7, seed=seed))
+        if first.ruling != "undecided" or first.more_runs is None or first.more_runs > 400:
+            continue
+        asked += 1
+        again = table_of(factors, truth, runs=20 + first.more_runs, spread=1.7, seed=1000 + seed)
+        decided += rule(f"{RTT}: ovs < linux_bridge", again).ruling == "holds"
+    assert asked >= 15
+    assert decided / asked >= 0.6
+
+
+def test_one_run_per_point_is_undecided_and_asks_for_a_second() -> None:
+    verdict = rule(f"{RTT}: switches 1 < 2", table_of(SWITCHES, {RTT: line}, runs=1))
+    assert verdict.ruling == "undecided"
+    assert verdict.more_runs == 1
+    assert "needs at least 2 runs" in verdict.text
+
+
+def test_runs_that_do_not_vary_are_taken_as_exact() -> None:
+    table = table_of({"load": ["0 B", "10 kB"]}, {"load.loss.ratio": lambda levels: 0.0}, spread=0.0)
+    assert rule("load.loss.ratio <= 0.1 %", table).ruling == "holds"
+    assert rule("load.loss.ratio <= 0 %", table).ruling == "holds"
+    assert rule("load.loss.ratio > 0.1 %", table).ruling == "refuted"
+
+
+def test_no_values_is_undecided_with_the_reason() -> None:
+    rows = tuple(
+        RunValue(
+            f"r{run}",
+            0,
+            {"load": "0 B"},
+            run,
+            "none",
+            "load",
+            "loss",
+            "ratio",
+            None,
+            "ratio",
+            0,
+            "no load was asked for",
+        )
+        for run in range(3)
+    )
+    verdict = rule("load.loss.ratio <= 0.1 %", RunTable(rows))
+    assert verdict.ruling == "undecided"
+    assert verdict.comparison is None
+    assert "no load was asked for" in verdict.text
+
+
+def test_runs_over_different_link_realisations_are_never_pooled() -> None:
+    """The same point by netem and by the soft switch, 10 % apart: each is judged by itself, and one of them fails."""
+
+    def truth(levels: Mapping[str, str]) -> float:
+        return 100.0
+
+    table = table_of({"load": ["0 B"]}, {RTT: truth}, runs=8, spread=0.1,
+                     realisation=lambda levels, run: "netem" if run % 2 else "soft_switch")  # fmt: skip
+    shifted = RunTable(tuple(
+        RunValue(r.run, r.point, r.levels, r.repetition, r.realisation, r.role, r.metric, r.statistic,
+                 (r.value or 0.0) + (10.0 if r.realisation == "netem" else 0.0), r.unit, r.samples)
+        for r in table))  # fmt: skip
+    verdict = rule(f"{RTT} <= 105 ns", shifted)
+    assert verdict.ruling == "refuted"
+    assert [comparison.runs for comparison in verdict.comparisons] == [(4,), (4,)]
+    assert {comparison.ruling for comparison in verdict.comparisons} == {"holds", "refuted"}
+    assert any("several link realisations" in note for note in verdict.notes)
+
+
+def test_a_comparison_across_realisations_says_so() -> None:
+    table = table_of({"switches": ["0", "1"]}, {RTT: lambda levels: 100.0 + 10 * number(levels, "switches")},
+                     realisation=lambda levels, run: "none" if levels["switches"] == "0" else "soft_switch")  # fmt: skip
+    verdict = rule(f"{RTT}: switches 0 < 1", table)
+    assert verdict.ruling == "holds"
+    assert "compared across link realisations none, soft_switch" in verdict.notes
+
+
+def test_several_comparisons_share_the_error_by_holm() -> None:
+    """Five pairs; one whose own p is between 0.01 and 0.05 is not enough among four equal ones."""
+    verdict = rule(
+        f"{RTT}: switches 1 < 2",
+        table_of(
+            {"switches": ["1", "2"], "load": [f"{k} kB" for k in range(5)]},
+            {RTT: lambda levels: 100.0},
+            spread=1.0,
+            seed=9,
+        ),
+    )
+    assert len(verdict.comparisons) == 5
+    assert verdict.ruling == "undecided"
+    assert all(comparison.p == 1.0 or comparison.p >= 0.05 for comparison in verdict.comparisons)
+
+
+def test_a_level_that_was_not_run_leaves_the_claim_undecided_with_the_cure() -> None:
+    verdict = rule(f"{RTT}: switches 1 < 3", STUDY)
+    assert verdict.ruling == "undecided"
+    assert "'3' is no level of switches" in verdict.text
+
+
+def test_effect_and_interval_go_with_every_verdict() -> None:
+    verdict = rule(f"{RTT}: switches 2 - 1 within 244.16 us +- 10 % where load = 0 B", STUDY)
+    assert verdict.estimate is not None
+    assert verdict.estimate.low is not None
+    assert verdict.estimate.high is not None
+    assert verdict.estimate.low < 244_160 < verdict.estimate.high
+    assert verdict.effect_size is not None
+    assert verdict.effect_size > 10
+    assert verdict.n == 12
+
+
+def test_the_exit_code_is_the_worst_verdict() -> None:
+    verdicts = [rule(f"{RTT} <= 10 ms", STUDY), rule(f"{RTT} <= 3 ms", STUDY)]
+    assert exit_code(verdicts[:1]) == 0
+    assert exit_code(verdicts) == 1

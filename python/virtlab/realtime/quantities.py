@@ -1,0 +1,84 @@
+"""Exact times and shares: text to fractions of a nanosecond, and back.
+
+Answers of this room are fractions (35/3 ms is no whole number of ns), so a time here is a `Fraction` of ns where
+`virtlab.units.Duration` would round. A number without a unit is refused, as everywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from fractions import Fraction
+
+from virtlab.units import Duration
+
+_TIME = re.compile(r"\s*([+-]?[\d._]+(?:[eE][+-]?\d+)?(?:\s*/\s*\d+)?)\s*([a-zµμ]*)\s*\Z")
+
+
+def parse_time_ns(text: str) -> Fraction:
+    """Nanoseconds of text such as '200 us', '1.5 ms' or '35/3 ms'. ValueError says what is wrong with it.
+
+    >>> parse_time_ns("35/3 us"), parse_time_ns("0.5 ns")
+    (Fraction(35000, 3), Fraction(1, 2))
+    >>> parse_time_ns("10")
+    Traceback (most recent call last):
+    ValueError: '10' has no unit; write e.g. '10 ms'
+    """
+    match = _TIME.match(text)
+    if not match:
+        raise ValueError(f"'{text.strip()}' is no time; write e.g. '10 ms'")
+    unit = match[2].replace("µ", "u").replace("μ", "u")
+    if not unit:
+        raise ValueError(f"'{text.strip()}' has no unit; write e.g. '{text.strip()} ms'")
+    if unit not in Duration.units:
+        raise ValueError(f"'{unit}' is no unit of time; write one of {', '.join(Duration.units)}")
+    return _number(match[1], text) * Duration.units[unit]
+
+
+def parse_share(text: str) -> Fraction:
+    """A share of one CPU, above 0 and at most 1: '0.4', '40 %' or '2/5'. ValueError says what is wrong with it.
+
+    >>> parse_share("40 %") == parse_share("0.4") == parse_share("2/5")
+    True
+    """
+    bare = text.strip()
+    value = _number(bare[:-1], text) / 100 if bare.endswith("%") else _number(bare, text)
+    if not 0 < value <= 1:
+        raise ValueError(f"'{bare}' is no share of a CPU; write a number above 0 and at most 1, or '40 %'")
+    return value
+
+
+def _number(text: str, whole: str) -> Fraction:
+    try:
+        top, _, bottom = text.replace("_", "").partition("/")
+        value = Fraction(Decimal(top.strip()))
+        return value / Fraction(Decimal(bottom.strip())) if bottom else value
+    except (ArithmeticError, ValueError):
+        raise ValueError(f"'{whole.strip()}' is no number") from None
+
+
+def show_time(value_ns: Fraction | int) -> str:
+    """For people: the exact decimal where it is short, else a rounded one marked '~'.
+
+    >>> show_time(Fraction(35_000_000, 3)), show_time(10_000_000), show_time(0)
+    ('~11.666667 ms', '10 ms', '0 ns')
+    """
+    value = Fraction(value_ns)
+    units = {name: size for name, size in Duration.units.items() if name not in {"min", "h"}}
+    name, size = max(
+        ((name, size) for name, size in units.items() if size <= max(abs(value), 1)), key=lambda pair: pair[1]
+    )
+    scaled = value / size
+    text = f"{float(scaled):.9g}"
+    if Fraction(Decimal(text)) == scaled:
+        return f"{Decimal(text).normalize():f} {name}"
+    return f"~{float(scaled):.8g} {name}"
+
+
+def fraction_text(value: Fraction | int) -> str:
+    """'p/q', or 'p' for a whole number: the exact form of `--json`.
+
+    >>> fraction_text(Fraction(35, 3)), fraction_text(Fraction(10))
+    ('35/3', '10')
+    """
+    return str(Fraction(value))

@@ -122,6 +122,19 @@ class Kept:
         parts = [block[name] for block in self.blocks.get((stream, schema), [])]
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
+    def role_counters(self, role: str) -> dict[str, int]:
+        """Counters at the end of a role's client, whichever stream brought them."""
+        return {
+            str(row["counter"]): int(row["value"])
+            for (_, schema), blocks in self.blocks.items()
+            if schema == "counter/1"
+            for block in blocks
+            for row in (
+                {name: column[n] for name, column in block.items()} for n in range(len(block["t_ns"]))
+            )
+            if row["mark"] == "stop" and row["entity"] in {role, f"{role}/client"}
+        }
+
 
 def played(backend: Backend, plan: Plan, *, trial: Trial | None = None) -> tuple[Outcome, Kept]:
     """One run of a Plan; a starved (tainted) one is made again, as a campaign does."""
@@ -169,8 +182,8 @@ def test_what_it_cannot_play_is_refused_with_path_reason_and_cure(backend: Backe
     assert refusals
     assert all(refusal.path and refusal.reason and refusal.cure for refusal in refusals)
     assert any("roles.probe" in refusal.path for refusal in refusals)
-    with pytest.raises(VirtlabError):
-        backend.open(unknown, Watcher()).__enter__()
+    with pytest.raises(VirtlabError), backend.open(unknown, Watcher()) as session:
+        session.run(Trial("t0", 0), Kept())
 
 
 def test_an_action_it_does_not_play_is_refused(backend: Backend) -> None:
@@ -216,13 +229,7 @@ def test_counts_conserve(one_switch: tuple[Outcome, Kept]) -> None:
     assert sorted(sent) == list(range(30))
     assert set(answered) <= set(sent)
     assert len(set(answered)) == len(answered)
-    counters = dict(
-        zip(
-            kept.column("probe", "counter/1", "counter"),
-            kept.column("probe", "counter/1", "value"),
-            strict=True,
-        )
-    )
+    counters = kept.role_counters("probe")
     assert counters["sent_packets"] == len(sent)
     assert counters["received_packets"] == len(answered)
 

@@ -230,10 +230,10 @@ def _print(dataset: Dataset, data: Gathered, ending: Ending, page: Path | None) 
     rich.print(summary(dataset, data))
     if ending.why != "complete":
         rich.print(f"[yellow]Stopped by the {ending.why}; the same command goes on.[/yellow]")
-    for point, why in list(ending.lacking.items())[:10]:
-        typer.echo(f"point {point} has too few good runs: {why}", err=True)
-    if len(ending.lacking) > 10:
-        typer.echo(f"and {len(ending.lacking) - 10} more points", err=True)
+    elif ending.lacking:
+        points = ", ".join(f"{point} ({why})" for point, why in list(ending.lacking.items())[:10])
+        more = f" and {len(ending.lacking) - 10} more" if len(ending.lacking) > 10 else ""
+        typer.echo(f"Points with too few good runs: {points}{more}.", err=True)
     typer.echo(f"\ndataset: {dataset.path}")
     if page is not None:
         typer.echo(f"report: {page}")

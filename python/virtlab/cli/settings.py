@@ -45,7 +45,7 @@ def settings_file(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def load_settings(environment: Mapping[str, str] = os.environ, **flags: Any) -> Settings:
-    """Settings by flag (None: not given), environment, file, default. ExperimentError when the file is wrong."""
+    """Settings by flag (None: not given), environment, file, default. ExperimentError when one is wrong."""
     from_file = _read(settings_file(environment))
     found: dict[str, Any] = {}
     for field in fields(Settings):

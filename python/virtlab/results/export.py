@@ -100,6 +100,8 @@ def _copy(db: duckdb.DuckDBPyConnection, select: str, path: Path | str, form: Fo
     try:
         db.execute(f"COPY ({select}) TO {text(path)} ({FORMATS[form]})")
     except duckdb.IOException as error:
+        if '"errno":"32"' in str(error):
+            return  # the reader of a pipe has seen enough, as in `virtlab export ... | head`
         raise ExperimentError(
             str(path), f"cannot be written ({str(error).splitlines()[0]})", "name another file"
         ) from error

@@ -1,9 +1,9 @@
 """How faithful and how fast the soft switch is: echoes, lateness, UDP at the wire, frame rates.
 
 Computed times are sums of serialisations at 100 Mbit/s (`crates/virtlab-fabric/tests/closed_form.rs`).
-`ratio` is value over `peer`; `goal` is the bound that the project set itself, in the value's unit. The switch
-has a CPU of its own, and as root SCHED_FIFO, as in a testbed. Ping's own path costs time too: the echo over a plain
-veth pair stands beside.
+`ratio` is value over `peer`; `goal` is the bound that the project set itself, in the unit of the value. The
+switch has a CPU of its own, and as root SCHED_FIFO, as in a testbed. What ping itself needs: the echo over a
+plain veth pair stands beside.
 """
 
 from __future__ import annotations

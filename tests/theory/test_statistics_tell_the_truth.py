@@ -1,6 +1,8 @@
-"""Intervals cover what they say and comparisons find no difference where there is none, over seeded synthetic experiments.
+"""Intervals cover what they say and comparisons find no difference where there is none, over seeded synthetic
+experiments.
 
-Bounds: with 2,000 experiments of true coverage 95 % the observed share lies in 93.5 to 96.4 % with probability 0.999.
+Bounds: with 2,000 experiments of true coverage 95 % the observed share lies in 93.5 to 96.4 % with
+probability 0.999.
 """
 
 from __future__ import annotations
@@ -118,7 +120,8 @@ def test_one_look_object_agrees_with_the_rule_over_arrays() -> None:
 
 
 def test_the_bca_bootstrap_covers_the_mean_and_the_median() -> None:
-    """400 experiments: observed shares of a true 95 % lie in 91.3 to 98 % with probability 0.999; BCa of 40 runs is a
+    """400 experiments: observed shares of a true 95 % lie in 91.3 to 98 % with probability 0.999; BCa of 40
+    runs is a
     little short of nominal."""
     mean_covered = median_covered = 0
     values = gamma(6, 40)[:400]
@@ -170,7 +173,8 @@ def test_welch_differences_and_fieller_ratios_cover_with_unequal_spreads() -> No
 
 @pytest.mark.parametrize("runs", [2, 5, 10])
 def test_the_same_against_itself_is_called_different_in_at_most_5_percent(runs: int) -> None:
-    """Observed share of a true 5 % stays below 6.6 % with probability 0.999; Welch with 2 runs is below 5 %."""
+    """Observed share of a true 5 % stays below 6.6 % with probability 0.999; Welch with 2 runs is below 5
+    %."""
     first, second = normal(11, runs), normal(12, runs)
     different = 0
     for a, b in zip(first, second, strict=True):
@@ -201,7 +205,8 @@ def table_of_noise(generator: np.random.Generator, levels: list[str], runs: int)
 
 
 def test_claims_about_noise_are_decided_in_at_most_5_percent_with_holm_over_all_comparisons() -> None:
-    """A chain over five equal levels: neither way may be found often. 400 tables, share at most 5 % + noise (0.999)."""
+    """A chain over five equal levels: neither way may be found often. 400 tables, share at most 5 % + noise
+    (0.999)."""
     generator = np.random.default_rng(15)
     claim = parse_claim("probe.rtt.mean: load 1 kB < 2 kB < 3 kB < 4 kB < 5 kB")
     wrong = 0

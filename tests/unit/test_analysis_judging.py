@@ -1,4 +1,5 @@
-"""Claims on tables of known truth: what holds is said to hold, what does not is refuted, and doubt is said to be doubt."""
+"""Claims on tables of known truth: what holds is said to hold, what does not is refuted, and doubt is said to
+be doubt."""
 
 from __future__ import annotations
 
@@ -36,8 +37,21 @@ def table_of(
             for text, mean in truth.items():
                 path = MetricPath.parse(text)
                 value = mean(levels) + spread * float(generator.normal())
-                rows.append(RunValue(f"p{index}-r{run}", index, levels, run, realisation(levels, run),
-                                     path.role, path.metric, path.statistic, value, path.unit, 100))  # fmt: skip
+                rows.append(
+                    RunValue(
+                        f"p{index}-r{run}",
+                        index,
+                        levels,
+                        run,
+                        realisation(levels, run),
+                        path.role,
+                        path.metric,
+                        path.statistic,
+                        value,
+                        path.unit,
+                        100,
+                    )
+                )
     return RunTable(tuple(rows))
 
 
@@ -164,8 +178,21 @@ def test_a_sum_is_added_run_by_run() -> None:
         for run in range(6):
             lost = number({"load": load}, "load") * 200 + float(generator.normal(0, 2e5))
             for metric, value in (("goodput", 95.2e6 - lost), ("lost_rate", lost)):
-                rows.append(RunValue(f"p{point}-r{run}", point, {"load": load}, run, "soft_switch", "stream",
-                                     metric, "mean", value, "bit/s", 1000))  # fmt: skip
+                rows.append(
+                    RunValue(
+                        f"p{point}-r{run}",
+                        point,
+                        {"load": load},
+                        run,
+                        "soft_switch",
+                        "stream",
+                        metric,
+                        "mean",
+                        value,
+                        "bit/s",
+                        1000,
+                    )
+                )
     table = RunTable(tuple(rows))
     assert (
         rule("stream.goodput.mean + stream.lost_rate.mean is constant over load within 1 %", table).ruling
@@ -223,8 +250,12 @@ def test_a_wrong_published_reference_is_told_with_its_cure(reference: PublishedR
 
 
 def test_too_wide_is_undecided_and_says_about_how_many_more_runs() -> None:
-    table = table_of({"vswitch": ["ovs", "linux_bridge"]}, {RTT: lambda levels: 100.0 + (levels["vswitch"] == "ovs")},
-                     runs=5, spread=2.0)  # fmt: skip
+    table = table_of(
+        {"vswitch": ["ovs", "linux_bridge"]},
+        {RTT: lambda levels: 100.0 + (levels["vswitch"] == "ovs")},
+        runs=5,
+        spread=2.0,
+    )
     verdict = rule(f"{RTT}: ovs > linux_bridge", table)
     assert verdict.ruling == "undecided"
     assert verdict.more_runs is not None
@@ -290,17 +321,37 @@ def test_no_values_is_undecided_with_the_reason() -> None:
 
 
 def test_runs_over_different_link_realisations_are_never_pooled() -> None:
-    """The same point by netem and by the soft switch, 10 % apart: each is judged by itself, and one of them fails."""
+    """The same point by netem and by the soft switch, 10 % apart: each is judged by itself, and one of them
+    fails."""
 
     def truth(levels: Mapping[str, str]) -> float:
         return 100.0
 
-    table = table_of({"load": ["0 B"]}, {RTT: truth}, runs=8, spread=0.1,
-                     realisation=lambda levels, run: "netem" if run % 2 else "soft_switch")  # fmt: skip
-    shifted = RunTable(tuple(
-        RunValue(r.run, r.point, r.levels, r.repetition, r.realisation, r.role, r.metric, r.statistic,
-                 (r.value or 0.0) + (10.0 if r.realisation == "netem" else 0.0), r.unit, r.samples)
-        for r in table))  # fmt: skip
+    table = table_of(
+        {"load": ["0 B"]},
+        {RTT: truth},
+        runs=8,
+        spread=0.1,
+        realisation=lambda levels, run: "netem" if run % 2 else "soft_switch",
+    )
+    shifted = RunTable(
+        tuple(
+            RunValue(
+                r.run,
+                r.point,
+                r.levels,
+                r.repetition,
+                r.realisation,
+                r.role,
+                r.metric,
+                r.statistic,
+                (r.value or 0.0) + (10.0 if r.realisation == "netem" else 0.0),
+                r.unit,
+                r.samples,
+            )
+            for r in table
+        )
+    )
     verdict = rule(f"{RTT} <= 105 ns", shifted)
     assert verdict.ruling == "refuted"
     assert [comparison.runs for comparison in verdict.comparisons] == [(4,), (4,)]
@@ -309,8 +360,11 @@ def test_runs_over_different_link_realisations_are_never_pooled() -> None:
 
 
 def test_a_comparison_across_realisations_says_so() -> None:
-    table = table_of({"switches": ["0", "1"]}, {RTT: lambda levels: 100.0 + 10 * number(levels, "switches")},
-                     realisation=lambda levels, run: "none" if levels["switches"] == "0" else "soft_switch")  # fmt: skip
+    table = table_of(
+        {"switches": ["0", "1"]},
+        {RTT: lambda levels: 100.0 + 10 * number(levels, "switches")},
+        realisation=lambda levels, run: "none" if levels["switches"] == "0" else "soft_switch",
+    )
     verdict = rule(f"{RTT}: switches 0 < 1", table)
     assert verdict.ruling == "holds"
     assert "compared across link realisations none, soft_switch" in verdict.notes

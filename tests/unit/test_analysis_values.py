@@ -1,4 +1,5 @@
-"""Samples of a run become values as ping, iperf and the RFCs define them; what is missing is absent with a reason."""
+"""Samples of a run become values as ping, iperf and the RFCs define them; what is missing is absent with a
+reason."""
 
 from __future__ import annotations
 
@@ -25,8 +26,13 @@ from virtlab.results import Dataset, RunKey, RunRecord
 
 SECOND = 1_000_000_000
 START = 50 * SECOND
-GUEST = {"platform": "namespace", "host": "h1", "vnics": {"eth0": {
-    "vswitch": "br", "mac": "02:00:00:00:00:01", "ip": ["10.0.0.1/24"], "mtu_bytes": 1500}}}  # fmt: skip
+GUEST = {
+    "platform": "namespace",
+    "host": "h1",
+    "vnics": {
+        "eth0": {"vswitch": "br", "mac": "02:00:00:00:00:01", "ip": ["10.0.0.1/24"], "mtu_bytes": 1500}
+    },
+}
 
 Blocks = Mapping[tuple[str, str], Mapping[str, Any]]
 
@@ -90,22 +96,38 @@ def reason_of(record: RunRecord, path: str) -> str:
 def sent(seqs: list[int], *, spacing_ns: int = 10_000_000, late_ns: int = 0) -> dict[str, Any]:
     seq = np.array(seqs, dtype=np.int64)
     intended = START + seq * spacing_ns
-    return {"seq": seq, "flow": np.zeros(seq.size, np.int32), "intended_ns": intended,
-            "sent_ns": intended + late_ns, "payload_bytes": np.full(seq.size, 1472, np.int32)}  # fmt: skip
+    return {
+        "seq": seq,
+        "flow": np.zeros(seq.size, np.int32),
+        "intended_ns": intended,
+        "sent_ns": intended + late_ns,
+        "payload_bytes": np.full(seq.size, 1472, np.int32),
+    }
 
 
 def replies(seqs: list[int], rtt_ns: list[int], *, path_less_ns: int = 5_000) -> dict[str, Any]:
     seq, rtt = np.array(seqs, dtype=np.int64), np.array(rtt_ns, dtype=np.int64)
     at = START + seq * 10_000_000
-    return {"seq": seq, "flow": np.zeros(seq.size, np.int32), "intended_ns": at, "sent_ns": at,
-            "received_ns": at + rtt, "rtt_ns": rtt, "path_rtt_ns": rtt - path_less_ns}  # fmt: skip
+    return {
+        "seq": seq,
+        "flow": np.zeros(seq.size, np.int32),
+        "intended_ns": at,
+        "sent_ns": at,
+        "received_ns": at + rtt,
+        "rtt_ns": rtt,
+        "path_rtt_ns": rtt - path_less_ns,
+    }
 
 
 def counters(entity: str, **values: int) -> dict[str, Any]:
     size = len(values)
-    return {"t_ns": np.full(size, START, np.int64), "mark": np.array(["stop"] * size, object),
-            "entity": np.array([entity] * size, object), "counter": np.array(list(values), object),
-            "value": np.array(list(values.values()), np.int64)}  # fmt: skip
+    return {
+        "t_ns": np.full(size, START, np.int64),
+        "mark": np.array(["stop"] * size, object),
+        "entity": np.array([entity] * size, object),
+        "counter": np.array(list(values), object),
+        "value": np.array(list(values.values()), np.int64),
+    }
 
 
 RTT = {"workload": "rtt", "ip_packet_bytes": 1500, "interval_ns": 10_000_000, "count": 5}
@@ -171,10 +193,14 @@ def test_a_percentile_beyond_the_samples_is_absent(tmp_path: Path) -> None:
 
 
 def test_health_counters_of_both_ends_add_up_and_of_traffic_the_larger_counts(tmp_path: Path) -> None:
-    both = {key: np.concatenate([a, b]) for (key, a), b in zip(
-        counters("r/client", stalls=2, stall_max_ns=5_000_000, socket_drops=1, sent_packets=10).items(),
-        counters("r/server", stalls=1, stall_max_ns=7_000_000, socket_drops=3, sent_packets=9).values(),
-        strict=True)}  # fmt: skip
+    both = {
+        key: np.concatenate([a, b])
+        for (key, a), b in zip(
+            counters("r/client", stalls=2, stall_max_ns=5_000_000, socket_drops=1, sent_packets=10).items(),
+            counters("r/server", stalls=1, stall_max_ns=7_000_000, socket_drops=3, sent_packets=9).values(),
+            strict=True,
+        )
+    }
     blocks = {("counters", "counter/1"): both, ("r", "rtt/1"): replies([0, 1, 2], [5, 5, 5])}
     found = values_of(record_of(tmp_path, plan_with(RTT), blocks))
     assert found["stalls.count"] == 3
@@ -325,8 +351,14 @@ def packets(
     number = np.array(seqs, dtype=np.int64)
     left = START + number * spacing_ns
     arrived = left + np.broadcast_to(np.asarray(delay_ns, dtype=np.int64), number.shape)
-    return {"seq": number // flows, "flow": (number % flows).astype(np.int32), "sent_ns": left, "received_ns": arrived,
-            "user_ns": arrived + wake_ns, "payload_bytes": np.full(number.size, 1472, np.int32)}  # fmt: skip
+    return {
+        "seq": number // flows,
+        "flow": (number % flows).astype(np.int32),
+        "sent_ns": left,
+        "received_ns": arrived,
+        "user_ns": arrived + wake_ns,
+        "payload_bytes": np.full(number.size, 1472, np.int32),
+    }
 
 
 def test_a_udp_stream_has_throughput_in_frames_and_goodput_in_payload(tmp_path: Path) -> None:
@@ -416,13 +448,25 @@ def bursts(
     intended = START + burst * 10_000_000
     size = burst.size
     late_ns = np.where(np.arange(size) < late, 2_000_000, 1_000)
-    return {"burst": burst, "stream": stream, "intended_ns": intended, "sent_ns": intended + late_ns,
-            "finished_ns": intended + late_ns + 3_000_000, "sent_bytes": np.full(size, burst_bytes // streams),
-            "replied_bytes": np.full(size, int(burst_bytes // streams * replied))}  # fmt: skip
+    return {
+        "burst": burst,
+        "stream": stream,
+        "intended_ns": intended,
+        "sent_ns": intended + late_ns,
+        "finished_ns": intended + late_ns + 3_000_000,
+        "sent_bytes": np.full(size, burst_bytes // streams),
+        "replied_bytes": np.full(size, int(burst_bytes // streams * replied)),
+    }
 
 
-BURST = {"workload": "burst_load", "burst_bytes": 30_000, "period_ns": 10_000_000, "streams": 3,
-         "direction": "request_reply", "origin": "from"}  # fmt: skip
+BURST = {
+    "workload": "burst_load",
+    "burst_bytes": 30_000,
+    "period_ns": 10_000_000,
+    "streams": 3,
+    "direction": "request_reply",
+    "origin": "from",
+}
 
 
 def test_achieved_load_is_what_was_really_sent(tmp_path: Path) -> None:
@@ -462,12 +506,16 @@ def test_loss_one_way_comes_from_the_far_ends_counter(tmp_path: Path) -> None:
 
 def test_tcp_goodput_counts_what_the_receiver_read(tmp_path: Path) -> None:
     begin = START + np.arange(10, dtype=np.int64) * SECOND // 10
-    block = {"flow": np.zeros(20, np.int32), "begin_ns": np.tile(begin, 2), "end_ns": np.tile(begin + SECOND // 10, 2),
-             "received_bytes": np.r_[np.full(10, 1_000_000), np.zeros(10, np.int64)],
-             "sent_bytes": np.r_[np.zeros(10, np.int64), np.full(10, 1_100_000)],
-             "retransmits": np.r_[np.zeros(10, np.int64), np.full(10, 3)],
-             "srtt_ns": np.r_[np.zeros(10, np.int64), np.full(10, 800_000)],
-             "cwnd_packets": np.r_[np.zeros(10, np.int64), np.full(10, 40)]}  # fmt: skip
+    block = {
+        "flow": np.zeros(20, np.int32),
+        "begin_ns": np.tile(begin, 2),
+        "end_ns": np.tile(begin + SECOND // 10, 2),
+        "received_bytes": np.r_[np.full(10, 1_000_000), np.zeros(10, np.int64)],
+        "sent_bytes": np.r_[np.zeros(10, np.int64), np.full(10, 1_100_000)],
+        "retransmits": np.r_[np.zeros(10, np.int64), np.full(10, 3)],
+        "srtt_ns": np.r_[np.zeros(10, np.int64), np.full(10, 800_000)],
+        "cwnd_packets": np.r_[np.zeros(10, np.int64), np.full(10, 40)],
+    }
     role = {"workload": "tcp_stream", "duration_ns": SECOND}
     found = values_of(record_of(tmp_path, plan_with(role), {("r", "interval/1"): block}))
     assert found["goodput.mean"] == pytest.approx(80e6)
@@ -488,8 +536,12 @@ def test_transactions_per_second_are_a_rate_and_their_times_a_distribution(tmp_p
 
 
 def test_series_and_counters_of_entities_become_values(tmp_path: Path) -> None:
-    series = {"t_ns": START + np.arange(10, dtype=np.int64) * SECOND, "entity": np.array(["h1"] * 10, object),
-              "metric": np.array(["cpu"] * 10, object), "value": np.linspace(0.1, 1.0, 10)}  # fmt: skip
+    series = {
+        "t_ns": START + np.arange(10, dtype=np.int64) * SECOND,
+        "entity": np.array(["h1"] * 10, object),
+        "metric": np.array(["cpu"] * 10, object),
+        "value": np.linspace(0.1, 1.0, 10),
+    }
     first, last = counters("l1.ab", drops=5), counters("l1.ab", drops=12)
     both = {key: np.concatenate([first[key], last[key]]) for key in first}
     blocks = {("series", "series/1"): series, ("counters", "counter/1"): both}

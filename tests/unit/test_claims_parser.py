@@ -183,18 +183,64 @@ def test_a_quoted_level_may_look_like_a_keyword() -> None:
     assert [operand.text for operand in claim.relation.operands] == ["mode where", "a < b"]
 
 
+def refused_cleanly(error: ClaimError, text: str) -> None:
+    assert error.what
+    assert error.cure
+    assert 1 <= error.column <= len(text) + 1
+
+
 @given(st.text(max_size=80))
 def test_any_text_is_a_claim_or_a_clean_error(text: str) -> None:
     try:
         parse_claim(text)
     except ClaimError as error:
-        assert error.what
-        assert 1 <= error.column <= len(text) + 1
+        refused_cleanly(error, text)
 
 
-WORDS = ["probe.rtt.mean", "load.loss.ratio", ":", "<", ">", "~", "-", "/", "+", "+-", "within", "between", "and", "where",
-         "switches", "1", "2", "load", "10 kB", "5 %", "10 us", "grows", "with", "is", "linear", "in", "over", "constant",
-         "exceeds", "from", "to", "at", "low", "high", "published", "=", "!=", "|", ",", "by", "growth", '"x"']  # fmt: skip
+WORDS = [
+    "probe.rtt.mean",
+    "load.loss.ratio",
+    ":",
+    "<",
+    ">",
+    "~",
+    "-",
+    "/",
+    "+",
+    "+-",
+    "within",
+    "between",
+    "and",
+    "where",
+    "switches",
+    "1",
+    "2",
+    "load",
+    "10 kB",
+    "5 %",
+    "10 us",
+    "grows",
+    "with",
+    "is",
+    "linear",
+    "in",
+    "over",
+    "constant",
+    "exceeds",
+    "from",
+    "to",
+    "at",
+    "low",
+    "high",
+    "published",
+    "=",
+    "!=",
+    "|",
+    ",",
+    "by",
+    "growth",
+    '"x"',
+]
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=14))
@@ -203,8 +249,7 @@ def test_any_order_of_words_is_a_claim_or_a_clean_error(words: list[str]) -> Non
     try:
         claim = parse_claim(text)
     except ClaimError as error:
-        assert error.what
-        assert 1 <= error.column <= len(text) + 1
+        refused_cleanly(error, text)
     else:
         claim.check(FACTORS, ROLES)
 

@@ -49,8 +49,7 @@ class RoleContext:
 
 def role_counters(record: RunRecord, role: str) -> dict[str, int]:
     """Counters of a role over the run. Both ends may report one: health counters add up, of traffic the
-    larger counts
-    (of the sender's and the receiver's `sent_packets`, the sender's)."""
+    larger counts (of the sender's and the receiver's `sent_packets`, the sender's)."""
     found: dict[str, dict[str, int]] = {}
     for stream in record.streams():
         if stream.schema != "counter/1":

@@ -1,8 +1,7 @@
 """Series and counters of hosts, guests, links and switches to values of a run.
 
 A series is summed up over the window; a counter by how much it rose from the window's first mark to its last.
-Only
-metrics of the registry become values; what a backend adds beyond it stays in the samples.
+Only metrics of the registry become values; what a backend adds beyond it stays in the samples.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 never in it.
 
 A table is a CSV with columns `metric`, `unit`, `value`, `qualifier` and columns of conditions; an empty
-condition means
-that the source does not restrict it.
+condition means that the source does not restrict it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Rates between the first and the last of a row of instants.
 
 n packets over a time t between the first and the last give (n - 1) / t: the first opens the interval and does
-not
-count, so an evenly spaced flow has exactly its own rate however short it is. The probe's own meter counts so
-too.
+not count, so an evenly spaced flow has exactly its own rate however short it is. The probe's own meter counts
+so too.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Which packets of numbered flows arrived: once, again, out of order, never.
 
 A packet is reordered when a larger number of its flow arrived before it (RFC 4737, Type-P-Reordered); a
-further copy of
-a number is a duplicate and nothing else (RFC 5560). Same definitions as the probe's own meter, over whole
-columns.
+further copy of a number is a duplicate and nothing else (RFC 5560). Same definitions as the probe's own
+meter, over whole columns.
 """
 
 from __future__ import annotations

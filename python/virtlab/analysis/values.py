@@ -1,9 +1,8 @@
 """Run-level values: one number per run, role, metric and statistic. The run is the unit of replication.
 
 A metric that could not be had is present as a value of None with its reason, never as zero. `Collector` is
-what the
-files under `workloads/` fill; it looks units and statistics up in the registry, so none can be invented
-there.
+what the files under `workloads/` fill; it looks units and statistics up in the registry, so none can be
+invented there.
 """
 
 from __future__ import annotations

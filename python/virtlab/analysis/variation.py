@@ -1,6 +1,5 @@
 """How delay varies: smoothed jitter (RFC 3550, as iperf), IPDV (RFC 3393), PDV (RFC 5481). One column of
-delays in,
-one out; clock offset cancels in all three.
+delays in, one out; clock offset cancels in all three.
 """
 
 from __future__ import annotations
@@ -18,10 +17,9 @@ def jitter_rfc3550(delay_ns: NDArray[Any]) -> NDArray[Any]:
     """J after each packet, in ns, of delays in order of arrival.
 
     Source: RFC 3550, section 6.4.1, and iperf3's `iperf_udp_recv`: D = |delay - delay before|, J += (D - J) /
-    16, where
-    the first packet is its own predecessor, so J begins at 0. The recursion is J_n = sum (15/16)^(n-k) D_k /
-    16, summed by
-    doubling (Hillis and Steele), which differs from the step-by-step form by rounding only.
+    16, where the first packet is its own predecessor, so J begins at 0. The recursion is J_n = sum
+    (15/16)^(n-k) D_k / 16, summed by doubling (Hillis and Steele), which differs from the step-by-step form
+    by rounding only.
 
     >>> import numpy as np
     >>> jitter_rfc3550(np.array([100, 116, 100])).tolist()

@@ -1,9 +1,9 @@
 """When a role's samples count.
 
-Metrics are of the window `measured` when the Plan names one. A role that began and ended inside it counts whole, so
-that no packet at its edge is cut by the time an event takes to be told; one that was active before or after (a load)
-counts by the part inside. Where there is no such window, or the role was not active in it, its own time from started
-to finished counts.
+Metrics are of the window `measured` when the Plan names one. A role that began and ended inside it counts
+whole, so that no packet at its edge is cut by the time an event takes to be told; one that was active before
+or after (a load) counts by the part inside. Where there is no such window, or the role was not active in it,
+its own time from started to finished counts.
 """
 
 from __future__ import annotations

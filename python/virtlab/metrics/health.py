@@ -1,8 +1,7 @@
 """Metrics of the measuring itself, and of the machine under it.
 
 They say whether a number may be believed: a starved probe or switch taints its run. Those without a workload
-come from
-series and counters of entities: hosts, guests, links, virtual switches.
+come from series and counters of entities: hosts, guests, links, virtual switches.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """What a metric and a statistic are.
 
 A metric is a quantity of one run: what was measured, in which unit, which way is better, by whose definition.
-A
-statistic turns the samples of a metric in one run into one number. `probe.rtt.p99` is a role, a metric, a
-statistic.
-This file knows neither samples nor experiments.
+A statistic turns the samples of a metric in one run into one number. `probe.rtt.p99` is a role, a metric, a
+statistic. This file knows neither samples nor experiments.
 """
 
 from __future__ import annotations
@@ -22,8 +20,7 @@ class Metric:
     it.
 
     `statistics` are those that values are given for; `workloads` is empty where the metric comes from a
-    series or
-    counter of an entity (host, guest, link, switch) and not from a role.
+    series or counter of an entity (host, guest, link, switch) and not from a role.
     """
 
     key: str
@@ -43,8 +40,7 @@ class Metric:
 @dataclass(frozen=True, slots=True)
 class Statistic:
     """How samples of one run become one number. `quantile` is set for order statistics; `least_samples` is
-    the
-    number of samples under which the statistic is not given (p99 of fewer than 100 samples is their
+    the number of samples under which the statistic is not given (p99 of fewer than 100 samples is their
     maximum)."""
 
     key: str

@@ -1,8 +1,7 @@
 """Metrics of packets: delay, its variation, loss, order.
 
 Delay comes twice: by kernel stamps (`path_*`: what the network did) and by user stamps (what an application
-sees). There
-is no plain jitter: each kind of delay variation has its own name and source.
+sees). There is no plain jitter: each kind of delay variation has its own name and source.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Numbers of metrics as people write and read them: `244.16 us`, `0.1 %`, `95.2 Mbit/s`.
 
 Values are kept as floats in a metric's own unit (ns, ratio, bit/s, 1/s, bytes, count); this file is the way
-in and out.
-Unlike `virtlab.units` it takes fractions of a nanosecond and signs, since a mean or a difference has them.
+in and out. Unlike `virtlab.units` it takes fractions of a nanosecond and signs, since a mean or a difference
+has them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Metrics of load and of what came through.
 
 Offered load is what was asked for, achieved load what the sender really sent, throughput what arrived counted
-in whole
-frames (header to FCS), goodput what arrived counted in payload (behind the UDP, TCP or Ethernet header).
+in whole frames (header to FCS), goodput what arrived counted in payload (behind the UDP, TCP or Ethernet
+header).
 """
 
 from __future__ import annotations

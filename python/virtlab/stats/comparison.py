@@ -49,8 +49,8 @@ def compare(
     """Compares two samples of run-level values; None when one is empty.
 
     `margin` (in the unit) or `relative_margin` (a share of the second mean) asks for equivalence too. With
-    one, samples
-    that differ clearly yet within the margin are equivalent: the margin says which differences matter.
+    one, samples that differ clearly yet within the margin are equivalent: the margin says which differences
+    matter.
     """
     import numpy as np
 
@@ -92,8 +92,7 @@ def equivalence_p(
     """p of two one-sided tests (Schuirmann 1987) that the means differ by less than the margin.
 
     A relative margin m asks mean1 < (1 + m) mean2 and mean1 > (1 - m) mean2, which are contrasts of the two
-    means, so the
-    reference's own uncertainty counts.
+    means, so the reference's own uncertainty counts.
     """
     above, below = margin_contrasts(first, second, margin=margin, relative_margin=relative_margin)
     return max(above.p_above(0.0), below.p_below(0.0))
@@ -123,9 +122,8 @@ def ratio_interval(
     sample empty.
 
     Symbols: a, b means, u, v their squared standard errors, t Student's quantile at Welch's degrees of
-    freedom of
-    a - r b: the interval is all r with (a - r b)^2 <= t^2 (u + r^2 v). It is not estimable when b may be
-    zero.
+    freedom of a - r b: the interval is all r with (a - r b)^2 <= t^2 (u + r^2 v). It is not estimable when b
+    may be zero.
     """
     import numpy as np
 

@@ -63,8 +63,7 @@ class Contrast:
         """About how many more runs per cell would show a true distance of this size at one-sided `alpha`.
 
         None when the distance is nothing, the spread is unknown, or more than `most` would be needed. The
-        search takes the
-        spread as it is seen now; like every such figure it is rough.
+        search takes the spread as it is seen now; like every such figure it is rough.
         """
         if self.se is None or distance <= 0:
             return None

@@ -1,6 +1,5 @@
 """Several tests at once: Holm's step-down correction (1979). It keeps the chance of any false finding at
-alpha, whatever
-the tests have to do with each other, and always finds at least what Bonferroni finds."""
+alpha, whatever the tests have to do with each other, and always finds at least what Bonferroni finds."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Intervals of a mean over independent runs: Student's t, and BCa bootstrap for any statistic.
 
 The array functions take experiments as leading axes and runs as the last one, so that their coverage can be
-tested over
-thousands of experiments at once. They know neither runs nor metrics.
+tested over thousands of experiments at once. They know neither runs nor metrics.
 """
 
 from __future__ import annotations
@@ -75,8 +74,8 @@ def bca_bounds(
     """(low, high) of a statistic of one sample by the bias-corrected and accelerated bootstrap.
 
     `statistic(array, axis=-1)` reduces the last axis. Source: Efron 1987; Efron and Tibshirani 1993, section
-    14.3: bias
-    z0 from the share of resamples below the point (ties count half), acceleration from the jackknife.
+    14.3: bias z0 from the share of resamples below the point (ties count half), acceleration from the
+    jackknife.
     """
     import numpy as np
 
@@ -122,8 +121,7 @@ def bootstrap_interval(
     values.
 
     Runs whose values are far from normal (skewed, bounded) are better served by it than by t; with few runs
-    both err.
-    The same values and seed give the same interval.
+    both err. The same values and seed give the same interval.
     """
     import numpy as np
 

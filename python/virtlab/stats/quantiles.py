@@ -1,10 +1,8 @@
 """Intervals of a quantile from order statistics: exact for any distribution, or honestly not there.
 
 Of n independent values the number below the q-quantile is binomial (n, q), so order statistics bound it with
-a known
-probability (David and Nagaraja 2003, section 7.1). With too few values even the largest does not bound it: an
-upper 95 %
-bound of p99 needs 0.99^n <= 0.05, n >= 299.
+a known probability (David and Nagaraja 2003, section 7.1). With too few values even the largest does not
+bound it: an upper 95 % bound of p99 needs 0.99^n <= 0.05, n >= 299.
 """
 
 from __future__ import annotations

@@ -1,18 +1,19 @@
 """When enough runs have been made: sequential stopping at planned sizes, corrected for looking.
 
-Runs are added until the interval of the mean is as narrow as asked. Looking after every run and stopping at the
-first narrow interval makes intervals too narrow: one stops when the spread happens to look small. So one looks
-only at planned sizes, and early looks use a raised level.
+Runs are added until the interval of the mean is as narrow as asked. Looking after every run and stopping at
+the first narrow interval makes intervals too narrow: one stops when the spread happens to look small. So one
+looks only at planned sizes, and early looks use a raised level.
 
-How much: for normal values the mean is independent of all spreads seen so far, so an interval that ended at look
-k covers with probability 2 Phi(t s_k / sigma) - 1, where (n_k - 1) s_k^2 / sigma^2 is a sum of independent
-chi-squares. `look_level` finds, by seeded simulation of those sums, the level of early looks at which intervals
-cover whatever width is asked for: never less than 94.5 % where 95 % is stated, up to 96.6 %, the stated level on
-average or above (plans that begin with 3 runs are held to Bonferroni's level and come down to 94 %).
+How much: for normal values the mean is independent of all spreads seen so far, so an interval that ended at
+look k covers with probability 2 Phi(t s_k / sigma) - 1, where (n_k - 1) s_k^2 / sigma^2 is a sum of
+independent chi-squares. `look_level` finds, by seeded simulation of those sums, the level of early looks at
+which intervals cover whatever width is asked for: never less than 94.5 % where 95 % is stated, up to 96.6 %,
+the stated level on average or above (plans that begin with 3 runs are held to Bonferroni's level and come
+down to 94 %).
 
-Looking biases only intervals that narrowly made it. An interval at the last planned size was not chosen for being
-narrow, and one not half as wide as asked would have stopped anyway; both keep the stated level. The correction is
-exact for normal values and an absolute width; a relative width adds the mean's own uncertainty.
+Looking biases only intervals that narrowly made it. An interval at the last planned size was not chosen for
+being narrow, and one not half as wide as asked would have stopped anyway; both keep the stated level. The
+correction is exact for normal values and an absolute width; a relative width adds the mean's own uncertainty.
 """
 
 from __future__ import annotations
@@ -101,9 +102,8 @@ class Look:
 @dataclass(frozen=True, slots=True)
 class StoppingRule:
     """Stop when half the interval is at most `relative` (a share of the mean) or `absolute` (in the unit), or
-    at the last
-    planned size. Exactly one of the two, or none: then all planned runs are made and the interval needs no
-    correction.
+    at the last planned size. Exactly one of the two, or none: then all planned runs are made and the interval
+    needs no correction.
     """
 
     planned: tuple[int, ...]

@@ -1,10 +1,8 @@
 """Where the warm-up of a series ends: MSER-5.
 
 A run's warm-up is kept out by its timeline: load starts, time passes, then the window `measured` begins. This
-file checks
-whether that was enough. It cuts nothing: cutting by what the data show would make runs differ in length and
-hide a
-set-up that needs a longer warm-up.
+file checks whether that was enough. It cuts nothing: cutting by what the data show would make runs differ in
+length and hide a set-up that needs a longer warm-up.
 """
 
 from __future__ import annotations
@@ -22,8 +20,8 @@ def mser5(samples: NDArray[Any]) -> int | None:
     """How many leading samples MSER-5 would cut; None with fewer than 50.
 
     Source: White, Cobb and Spratt 2000: means of batches of 5, Z_1..Z_m; cut the d <= m/2 batches that
-    minimise
-    sum_{i>d} (Z_i - mean of those)^2 / (m - d)^2, the squared width of the remaining mean's interval.
+    minimise sum_{i>d} (Z_i - mean of those)^2 / (m - d)^2, the squared width of the remaining mean's
+    interval.
 
     >>> import numpy as np
     >>> level = np.tile([1.0, 2.0], 100)

@@ -1,9 +1,8 @@
 """Words of a claim, each with its column.
 
 A word is anything between blanks and the signs `: , | ~ = != < <= > >= +- ( )`. `+`, `-` and `/` are signs
-only when they stand
-alone, so `bit/s` and `linux-bridge` are words. A level that looks like a sign or keyword is written in
-quotes.
+only when they stand alone, so `bit/s` and `linux-bridge` are words. A level that looks like a sign or keyword
+is written in quotes.
 """
 
 from __future__ import annotations

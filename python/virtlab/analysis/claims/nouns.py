@@ -1,11 +1,9 @@
 """What a claim can say.
 
 A claim is an expression over run-level values (`probe.rtt.median`, or a sum, difference or ratio of such), a
-relation,
-and the design points it speaks about. The relations are few and each has one reading, given at its class.
-Levels and
-factors are names here; which factors and levels exist is known only to the experiment (`check`) and the
-results (`judge`).
+relation, and the design points it speaks about. The relations are few and each has one reading, given at its
+class. Levels and factors are names here; which factors and levels exist is known only to the experiment
+(`check`) and the results (`judge`).
 """
 
 from __future__ import annotations
@@ -144,8 +142,7 @@ class Ordering:
     """`A < B < C`: neighbours differ in that direction, by at least `by` when given.
 
     With `at` and `then` a crossing: `A < B at low load and > at high load`. With `growth_over` the growth of
-    the value
-    from the factor's lowest to its highest level is compared, not the value itself.
+    the value from the factor's lowest to its highest level is compared, not the value itself.
     """
 
     operands: tuple[Operand, ...]
@@ -180,8 +177,7 @@ class Difference:
 @dataclass(frozen=True, slots=True)
 class Trend:
     """`grows with FACTOR`: the last level exceeds the first and no step between neighbours goes the other
-    way;
-    `steadily`: every step goes that way."""
+    way; `steadily`: every step goes that way."""
 
     factor: str
     direction: Literal["grows", "falls"]

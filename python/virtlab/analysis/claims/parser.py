@@ -1,8 +1,7 @@
 """A claim's text to a `Claim`: recursive descent over the grammar of docs/reference/claims.md.
 
 Every error names the column, what is wrong there and what to write. Metrics, statistics and units are checked
-here;
-factors, levels and roles by `Claim.check`, which knows the experiment.
+here; factors, levels and roles by `Claim.check`, which knows the experiment.
 """
 
 from __future__ import annotations

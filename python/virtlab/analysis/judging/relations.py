@@ -1,8 +1,7 @@
 """Each relation of a claim as tests on cells. What a relation means is said in docs/reference/claims.md.
 
 A percentage of a reference that was itself measured becomes part of the weighted sum (A - 1.02 B < 0), so
-that the
-reference's own uncertainty counts.
+that the reference's own uncertainty counts.
 """
 
 from __future__ import annotations
@@ -452,8 +451,7 @@ def _trend(case: Case, relation: Trend) -> list[Test]:
 
 def _linear(case: Case, relation: Linear) -> list[Test]:
     """Each level's mean against the least-squares line through all run values; deviation and rise are both
-    weighted
-    sums of the cells' means, so |deviation| <= share * |rise| is a pair of such sums."""
+    weighted sums of the cells' means, so |deviation| <= share * |rise| is a pair of such sums."""
     import numpy as np
 
     found = []

@@ -1,10 +1,9 @@
 """Claims and run-level values to verdicts.
 
 All tests of a claim are corrected with Holm, for holding and for being refuted apart. A claim holds when each
-test that
-decides holds and none is refuted; it is refuted when one is; else it is undecided, and the test that needs
-most runs says
-about how many. Where a campaign stopped sequentially, its correction for looking is used here too.
+test that decides holds and none is refuted; it is refuted when one is; else it is undecided, and the test
+that needs most runs says about how many. Where a campaign stopped sequentially, its correction for looking is
+used here too.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """The two kinds of test that every claim comes down to, both on weighted sums of cell means.
 
 *Sided*: the sum lies on one side of a limit. Two-sided p (twice the smaller tail), read with its sign: below
-alpha on the
-claimed side it holds, on the other side it is refuted. *Inside*: the sum lies between two limits: two
-one-sided tests
-for holding, and a two-sided p for lying clearly outside.
+alpha on the claimed side it holds, on the other side it is refuted. *Inside*: the sum lies between two
+limits: two one-sided tests for holding, and a two-sided p for lying clearly outside.
 """
 
 from __future__ import annotations

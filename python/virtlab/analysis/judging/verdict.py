@@ -19,11 +19,9 @@ class Comparison:
     """One test inside a claim: at one design point, or between levels.
 
     `estimate` is what was compared (a mean, a difference, a ratio); `required` is the range it has to lie in,
-    an end
-    being None where it is open. `p` is Holm-adjusted, of the ruling it led to. `finding` is in words of the
-    comparison:
-    different, equivalent, within, beyond, undecided. `decides` is False for a test that can refute and need
-    not hold.
+    an end being None where it is open. `p` is Holm-adjusted, of the ruling it led to. `finding` is in words
+    of the comparison: different, equivalent, within, beyond, undecided. `decides` is False for a test that
+    can refute and need not hold.
     """
 
     label: str

@@ -1,8 +1,7 @@
 """`rtt`: round trips of one requester, open loop.
 
 min, mean, max and mdev are ping's; a second copy of a reply counts as a duplicate and not as a sample (ping
-counts it
-in its mean too). Loss is the share of requests without a reply.
+counts it in its mean too). Loss is the share of requests without a reply.
 """
 
 from __future__ import annotations

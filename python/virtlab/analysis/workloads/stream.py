@@ -2,8 +2,7 @@
 arrived.
 
 The path's delay ends at the receiver's kernel stamp, the application's at its user stamp. How many were sent
-is known
-from the sender's own rows or counter; from inside a window, from the numbers of what arrived.
+is known from the sender's own rows or counter; from inside a window, from the numbers of what arrived.
 """
 
 from __future__ import annotations
@@ -21,8 +20,24 @@ if TYPE_CHECKING:
     from virtlab.analysis.context import RoleContext
 
 NOTHING = "nothing arrived in the window"
-ALL = ("owd", "path_owd", "ipdv", "pdv", "jitter_rfc3550", "loss", "flow_loss", "duplicates", "reordering",
-       "achieved_load", "achieved_share", "throughput", "goodput", "lost_rate", "packet_rate", "fairness")  # fmt: skip
+ALL = (
+    "owd",
+    "path_owd",
+    "ipdv",
+    "pdv",
+    "jitter_rfc3550",
+    "loss",
+    "flow_loss",
+    "duplicates",
+    "reordering",
+    "achieved_load",
+    "achieved_share",
+    "throughput",
+    "goodput",
+    "lost_rate",
+    "packet_rate",
+    "fairness",
+)
 
 
 def values(
@@ -188,8 +203,14 @@ def _losses(
     out.add("achieved_load", "mean", load, total, few)
     payload = float(packets["payload_bytes"].mean())
     out.add("lost_rate", "mean", None if achieved is None else 8.0 * achieved * payload * loss, total, few)
-    offered = next((value.value for value in reversed(out.values)
-                    if (value.role, value.metric) == (out.role, "offered_load")), None)  # fmt: skip
+    offered = next(
+        (
+            value.value
+            for value in reversed(out.values)
+            if (value.role, value.metric) == (out.role, "offered_load")
+        ),
+        None,
+    )
     share = load / offered if load is not None and offered else None
     out.add("achieved_share", "ratio", share, total, "as fast as possible" if offered is None else few)
 

@@ -1,0 +1,210 @@
+"""A real `virtlab run`, killed with SIGKILL 20 times at random moments: nothing of its worlds stays, nothing
+finished is lost or made again.
+
+What belongs to the run is found by descent, not by name: this process becomes the reaper of orphans, so every
+process that the killed command leaves behind is a descendant of it, and their namespaces are known by inode.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from virtlab.experiment import load_text
+from virtlab.planner import plan_run
+from virtlab.results import Dataset, RunKey
+
+KILLS = 20
+POINTS, REPETITIONS = 2, 12
+GONE_S = 10.0
+NAMESPACES = ("net", "mnt", "pid", "user")
+TEXT = f"""
+version: 1
+name: killed
+seed: 3
+factors: {{switches: [1, 2]}}
+hosts: 2
+topology: {{shape: line, switches: "${{switches}}"}}
+link: {{rate: 100 Mbit/s}}
+roles:
+  probe: {{workload: rtt, from: h1.g1, to: h2.g1, size: 1500 B ip_packet, interval: 10 ms, count: 40}}
+timing: {{warmup: 50 ms, drain: 20 ms}}
+repeat: {REPETITIONS}
+"""
+PR_SET_CHILD_SUBREAPER = 36
+
+
+@pytest.fixture
+def reaper() -> object:
+    """Orphans of killed children become children of this process while the test runs."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+    yield
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+def children(pid: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found += [int(child) for child in task.read_text().split()]
+        except OSError:
+            continue
+    return found
+
+
+def descendants(pid: int) -> set[int]:
+    found: set[int] = set()
+    waiting = [pid]
+    while waiting:
+        for child in children(waiting.pop()):
+            if child not in found:
+                found.add(child)
+                waiting.append(child)
+    return found
+
+
+def namespaces(pids: set[int]) -> set[str]:
+    """Namespaces that these processes have and this one has not, as `net:[4026531840]`."""
+    found = set()
+    for pid in pids:
+        for kind in NAMESPACES:
+            try:
+                found.add(str(Path(f"/proc/{pid}/ns/{kind}").readlink()))
+            except OSError:
+                continue
+    return found - {str(Path(f"/proc/self/ns/{kind}").readlink()) for kind in NAMESPACES}
+
+
+def held(wanted: set[str]) -> set[str]:
+    """Those of the namespaces that any process on the machine is in, holds by descriptor, or has mounted."""
+    found = set()
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        for link in [*process.glob("ns/*"), *process.glob("fd/*")]:
+            try:
+                found.add(str(link.readlink()))
+            except OSError:
+                continue
+    mounts = Path("/proc/self/mountinfo").read_text()
+    return {each for each in wanted if each in found or each in mounts}
+
+
+def reap() -> None:
+    """Takes the exit of orphans that ended, as an init does."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def soon(what: str, left: object) -> None:
+    """Waits until nothing is left; teardown in the kernel is asynchronous."""
+    end = time.monotonic() + GONE_S
+    while rest := left():  # type: ignore[operator]
+        assert time.monotonic() < end, f"{what} left: {rest}"
+        time.sleep(0.02)
+        reap()
+
+
+def digests(path: Path) -> dict[str, str]:
+    found = {}
+    for folder in sorted(path.glob("runs/p*")):
+        whole = hashlib.sha256()
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                whole.update(f"{file.relative_to(folder)}:".encode() + file.read_bytes())
+        found[folder.name] = whole.hexdigest()
+    return found
+
+
+def command(place: Path) -> subprocess.Popen[bytes]:
+    """`virtlab run` as a process of its own, its temporary files in a folder of its own."""
+    (place / "tmp").mkdir(exist_ok=True)
+    program = [sys.executable, "-c", "from virtlab.cli.main import main; main()"]
+    return subprocess.Popen(
+        [*program, "run", str(place / "killed.yaml"), "--no-report"],
+        cwd=place,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "TMPDIR": str(place / "tmp"), "XDG_CONFIG_HOME": str(place / "config")},
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("reaper")
+def test_twenty_kills_leave_nothing_behind_and_lose_nothing(tmp_path: Path) -> None:
+    from virtlab.testbed import Testbed
+
+    experiment = load_text(TEXT)
+    refusals = Testbed().check(plan_run(experiment, experiment.points()[1], 0))
+    if refusals:
+        pytest.skip(f"this machine cannot build it: {refusals[0].reason}")
+    (tmp_path / "killed.yaml").write_text(TEXT)
+    dataset = tmp_path / "killed.results"
+    links = sorted(path.name for path in Path("/sys/class/net").iterdir())
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    others = descendants(os.getpid())
+    draws = random.Random(20)
+    finished: dict[str, str] = {}
+    worlds_killed = 0
+    for kill in range(KILLS):
+        process = command(tmp_path)
+        seen: set[str] = set()
+        end = time.monotonic() + draws.uniform(0.6, 2.4)
+        while time.monotonic() < end and process.poll() is None:
+            seen |= namespaces(descendants(process.pid))
+            time.sleep(0.01)
+        worlds_killed += process.poll() is None and bool(namespaces(descendants(process.pid)))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        soon("processes", lambda: descendants(os.getpid()) - others)
+        soon("namespaces", lambda seen=seen: held(seen))
+        now = digests(dataset)
+        assert {name: now.get(name) for name in finished} == finished, (
+            f"a finished run changed at kill {kill}"
+        )
+        finished = now
+    assert worlds_killed >= KILLS // 4, "the kills met too few built worlds to say anything"
+    print(
+        f"{worlds_killed} of {KILLS} kills met a built world; {len(finished)} runs were finished before the last"
+    )
+    last = command(tmp_path)
+    assert last.wait(timeout=240) in {
+        0,
+        4,
+    }  # 4: the machine was too busy for some run, said so and kept its attempts
+    soon("processes", lambda: descendants(os.getpid()) - others)
+    now = digests(dataset)
+    assert {name: now[name] for name in finished} == finished
+    _every_run_once(dataset)
+    assert sorted(path.name for path in Path("/sys/class/net").iterdir()) == links
+    assert Path("/proc/self/mountinfo").read_text().splitlines() == mounts
+    assert list((dataset / "runs").glob(".partial-*")) == []
+    assert [path for path in (tmp_path / "tmp").rglob("*") if path.is_socket() or path.is_dir()] == []
+
+
+def _every_run_once(path: Path) -> None:
+    """Each repetition has one good run, after which nothing was tried; or all its attempts, none good."""
+    statuses = {record.key: record.status for record in Dataset.open(path).runs()}
+    for point in range(POINTS):
+        for repetition in range(REPETITIONS):
+            tries = []
+            while (key := RunKey(point, repetition, len(tries))) in statuses:
+                tries.append(statuses.pop(key))
+            assert (tries.count("ok") == 1 and tries[-1] == "ok") or (
+                "ok" not in tries and len(tries) == 3
+            ), tries
+    assert statuses == {}

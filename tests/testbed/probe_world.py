@@ -24,7 +24,9 @@ from numpy.typing import NDArray
 from virtlab import _native
 
 AGENT = Path(
-    os.environ.get("VIRTLAB_AGENT", Path(__file__).parents[2] / "python" / "virtlab" / "_bin" / "virtlab-agent")
+    os.environ.get(
+        "VIRTLAB_AGENT", Path(__file__).parents[2] / "python" / "virtlab" / "_bin" / "virtlab-agent"
+    )
 )
 TOOLS = ("unshare", "nsenter", "ip")
 DTYPES = {"i64": np.int64, "i32": np.int32, "f64": np.float64}
@@ -87,8 +89,11 @@ class Probe:
             self._keep(message)
 
     def ask(self, do: str, **fields: Any) -> Any:
-        """A request and its reply."""
-        return self.reply(self.send(do, **fields))
+        """A request and its reply. A role that is disarmed takes its events along."""
+        answer = self.reply(self.send(do, **fields))
+        if do == "disarm":
+            self.events = [event for event in self.events if event["role"] != fields["role"]]
+        return answer
 
     def wait_event(self, name: str, role: str, timeout_s: float = 60.0) -> dict[str, Any]:
         """The next event of that name and role."""
@@ -268,9 +273,7 @@ def two_guests(offloads: str = "off") -> Iterator[World]:
                 f"neigh replace {other.address} lladdr {other.mac} dev eth0 nud permanent",
                 f"neigh replace {other.address6} lladdr {other.mac} dev eth0 nud permanent",
             ]  # fmt: skip
-            subprocess.run(
-                guest.argv("ip", "-batch", "-"), input="\n".join(commands), text=True, check=True
-            )
+            subprocess.run(guest.argv("ip", "-batch", "-"), input="\n".join(commands), text=True, check=True)
             if offloads == "off" and shutil.which("ethtool"):
                 off = ["tx", "off", "sg", "off", "tso", "off", "gso", "off", "gro", "off"]
                 subprocess.run(guest.argv("ethtool", "-K", "eth0", *off), capture_output=True, check=False)
@@ -279,7 +282,14 @@ def two_guests(offloads: str = "off") -> Iterator[World]:
 
 @contextmanager
 def role(
-    client: Probe, server: Probe | None, workload: str, world: World, *, version: int = 4, name: str = "role", **parameters: Any
+    client: Probe,
+    server: Probe | None,
+    workload: str,
+    world: World,
+    *,
+    version: int = 4,
+    name: str = "role",
+    **parameters: Any,
 ) -> Iterator[tuple[Probe, Probe | None]]:
     """Arms both ends of a role, a towards b, and disarms them afterwards."""
     common = {"role": name, "workload": workload, "parameters": parameters, "seed": 7}

@@ -24,6 +24,9 @@ pub struct Endpoint {
     /// UDP or TCP port, where one is known.
     #[serde(default)]
     pub port: Option<u16>,
+    /// Hardware address of the router towards it, where one stands in between.
+    #[serde(default)]
+    pub next_hop_mac: Option<String>,
 }
 
 const fn default_mtu() -> u32 {

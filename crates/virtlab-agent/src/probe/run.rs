@@ -136,8 +136,11 @@ impl Run {
             None => "stopped".to_owned(),
         };
         lock(&self.sleepers).clear();
+        // Whoever hears of the end can collect, and whoever waits for the end has its event before.
+        let mut phase = lock(&self.phase);
         self.event("finished", &json!({"t_ns": clock::raw().0, "reason": reason}));
-        *lock(&self.phase) = Phase::Finished(Arc::new(report));
+        *phase = Phase::Finished(Arc::new(report));
+        drop(phase);
         self.changed.notify_all();
     }
 

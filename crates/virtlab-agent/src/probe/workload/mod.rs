@@ -7,7 +7,10 @@ mod burst_answer;
 mod burst_load;
 mod burst_origin;
 mod echo;
+mod meter_iperf3;
+mod meter_ping;
 mod paced;
+mod program;
 mod raw_stream;
 mod ring;
 mod rtt;
@@ -93,8 +96,15 @@ impl Prepared {
 /// # Errors
 /// When it is unknown, a parameter is wrong, or the guest does not allow what it needs.
 pub fn prepare(name: &str, arming: Arming<'_>) -> anyhow::Result<Prepared> {
-    if arming.common.meter != Meter::Virtlab {
-        bail!("meter {:?} cannot measure workload '{name}'", arming.common.meter);
+    match arming.common.meter {
+        Meter::Virtlab => {}
+        Meter::Ping if name == "rtt" => return meter_ping::prepare(arming),
+        Meter::Iperf3 if name == "udp_stream" => return meter_iperf3::prepare_udp(arming),
+        Meter::Iperf3 if name == "tcp_stream" => return meter_iperf3::prepare_tcp(arming),
+        Meter::Ping => bail!("meter ping measures workload rtt, not {name}; use meter virtlab"),
+        Meter::Iperf3 => {
+            bail!("meter iperf3 measures workloads udp_stream and tcp_stream, not {name}; use meter virtlab")
+        }
     }
     keep_stamping();
     match name {

@@ -16,6 +16,7 @@ use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::parameters::{Idle, positive};
 use crate::probe::report::Report;
 use crate::probe::run::Run;
+use crate::probe::socket::{Trouble, trouble};
 use anyhow::{Context, bail};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Deserialize;
@@ -59,8 +60,11 @@ pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
     }
     let name = arming.local.vnic.as_deref().context("local.vnic is missing")?;
     let interface = ring::interface_index(name)?;
-    // Both ends draw the same tag, since they are armed with the same role and seed.
-    let tag = Random::new(arming.seed, &format!("{}.raw", arming.run.role)).below(1 << 32) as u32;
+    if arming.peer.next_hop_mac.is_some() {
+        bail!("a router stands between the two ends, and frames without IP do not cross it; use udp_stream");
+    }
+    // Both ends draw the same tag, from the name that they share.
+    let tag = Random::new(0, &format!("{}.raw", arming.run.role)).below(1 << 32) as u32;
     let workload: Box<dyn Workload> = match arming.side {
         Side::Client => Box::new(Sender::prepare(&arming, &parameters, interface, tag)?),
         Side::Server => Box::new(Receiver {
@@ -113,8 +117,7 @@ impl Sender {
             keep_sent: arming.common.keep_sent,
         };
         let ring = TransmitRing::open(interface, frame_bytes)?;
-        let batch =
-            RingBatch { ring, template, flows: u64::from(parameters.flows), places: Vec::new(), unsent: 0 };
+        let batch = RingBatch { ring, template, flows: u64::from(parameters.flows), places: Vec::new() };
         Ok(Self { stream, batch })
     }
 }
@@ -139,8 +142,6 @@ struct RingBatch {
     template: Vec<u8>,
     flows: u64,
     places: Vec<Numbered>,
-    /// Slots that a failed call left marked: they count as sent, and the next call takes them.
-    unsent: usize,
 }
 
 impl Batch for RingBatch {
@@ -167,12 +168,11 @@ impl Batch for RingBatch {
             self.ring.flush()?;
             return Err(io::Error::from_raw_os_error(libc::EAGAIN));
         }
+        // Frames that a failed call leaves are marked: the kernel takes them with the next one.
         match self.ring.send(filled, length) {
-            Ok(()) => self.unsent = 0,
-            // The frames are marked: the kernel takes them with the next call.
-            Err(_) => self.unsent += filled,
+            Err(error) if trouble(&error) == Trouble::Fatal => Err(error),
+            _ => Ok(filled),
         }
-        Ok(filled)
     }
 }
 

@@ -110,7 +110,6 @@ pub struct TransmitRing {
     memory: Mapping,
     slot_bytes: usize,
     next: usize,
-    marked: usize,
 }
 
 impl TransmitRing {
@@ -137,7 +136,7 @@ impl TransmitRing {
         socket::set_timeout(&fd, libc::SO_SNDTIMEO, socket::SEND_TIMEOUT_US)?;
         let memory = Mapping::new(&fd, (request.tp_block_size * request.tp_block_nr) as usize)?;
         bind(&fd, interface, 0)?;
-        Ok(Self { fd, memory, slot_bytes, next: 0, marked: 0 })
+        Ok(Self { fd, memory, slot_bytes, next: 0 })
     }
 
     fn slots(&self) -> usize {
@@ -174,7 +173,6 @@ impl TransmitRing {
             self.memory.status(offset).store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
         }
         self.next = (self.next + count) % self.slots();
-        self.marked += count;
         self.flush()
     }
 
@@ -184,10 +182,8 @@ impl TransmitRing {
     /// As send(2).
     pub fn flush(&mut self) -> io::Result<()> {
         // SAFETY: no buffer is passed; the kernel reads the ring.
-        socket::check(
-            unsafe { libc::send(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_NOSIGNAL) } as i64
-        )?;
-        self.marked = 0;
+        let taken = unsafe { libc::send(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_NOSIGNAL) };
+        socket::check(taken as i64)?;
         Ok(())
     }
 

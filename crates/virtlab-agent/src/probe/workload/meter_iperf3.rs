@@ -1,0 +1,221 @@
+//! `udp_stream` and `tcp_stream` measured by `iperf3`: an alternative to this probe's own meters, and a cross-check.
+//!
+//! iperf3 tells sums per interval, not packets, so a role has `interval/1` rows and counters only. Its clock is its own:
+//! interval instants count from the start of the program, which precedes the first byte by the connection's set-up.
+//! iperf3's rate is of payload; the role's is of IP packets, and is converted. What iperf3 calls lost includes what its
+//! own socket buffer dropped.
+
+use super::{Arming, Prepared, Side, Workload, parse, program};
+use crate::probe::endpoint::version_of;
+use crate::probe::pacing::{Pacer, Pacing, sleep};
+use crate::probe::report::Report;
+use crate::probe::run::Run;
+use crate::probe::socket;
+use crate::probe::spool::{IntervalRow, Spool};
+use anyhow::Context;
+use serde::Deserialize;
+use serde_json::Value;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use virtlab_load::{SizeRequest, Transport};
+use virtlab_wire::Nanos;
+
+/// iperf3's server may need a moment to listen.
+const CONNECT_TRIES: usize = 20;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UdpParameters {
+    rate_bit_per_s: Option<u64>,
+    frame_bytes: Option<u32>,
+    ip_packet_bytes: Option<u32>,
+    payload_bytes: Option<u32>,
+    duration_ns: u64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TcpParameters {
+    duration_ns: u64,
+    message_bytes: Option<u64>,
+    send_buffer_bytes: Option<u64>,
+    receive_buffer_bytes: Option<u64>,
+    streams: Option<u64>,
+    #[serde(default)]
+    no_delay: bool,
+}
+
+/// Prepares either end of a UDP stream.
+pub fn prepare_udp(arming: Arming<'_>) -> anyhow::Result<Prepared> {
+    let parameters: UdpParameters = parse(arming.own.clone())?;
+    let peer = arming.peer.ip("peer")?;
+    let request = SizeRequest {
+        frame_bytes: parameters.frame_bytes,
+        ip_packet_bytes: parameters.ip_packet_bytes,
+        payload_bytes: parameters.payload_bytes,
+    };
+    let size =
+        request.resolve(Transport::Udp, version_of(peer), arming.local.mtu_bytes).context("parameters")?;
+    let rate = parameters.rate_bit_per_s.map_or(0, |rate| {
+        (u128::from(rate) * u128::from(size.payload_bytes) / u128::from(size.ip_packet_bytes)) as u64
+    });
+    let arguments = vec![
+        "-u".to_owned(),
+        "-b".to_owned(),
+        rate.to_string(),
+        "-l".to_owned(),
+        size.payload_bytes.to_string(),
+    ];
+    prepare(&arming, arguments, parameters.duration_ns, true)
+}
+
+/// Prepares either end of a TCP stream.
+pub fn prepare_tcp(arming: Arming<'_>) -> anyhow::Result<Prepared> {
+    let parameters: TcpParameters = parse(arming.own.clone())?;
+    let mut arguments = Vec::new();
+    if parameters.send_buffer_bytes != parameters.receive_buffer_bytes {
+        anyhow::bail!(
+            "parameters: iperf3 sets both socket buffers alike; give both the same size, or use meter virtlab"
+        );
+    }
+    let pairs =
+        [("-l", parameters.message_bytes), ("-w", parameters.send_buffer_bytes), ("-P", parameters.streams)];
+    for (option, value) in pairs {
+        arguments.extend(value.into_iter().flat_map(|value| [option.to_owned(), value.to_string()]));
+    }
+    arguments.extend(parameters.no_delay.then(|| "-N".to_owned()));
+    prepare(&arming, arguments, parameters.duration_ns, false)
+}
+
+fn prepare(arming: &Arming<'_>, own: Vec<String>, duration_ns: u64, udp: bool) -> anyhow::Result<Prepared> {
+    let path = program::find("iperf3", "iperf3")?;
+    let (local, peer) = (arming.local.ip("local")?, arming.peer.ip("peer")?);
+    let mut arguments: Vec<String> =
+        vec!["-J".into(), "-B".into(), local.to_string(), "-i".into(), "0.1".into()];
+    let port = match arming.side {
+        Side::Server => free_port(SocketAddr::new(local, arming.local.port.unwrap_or(0)))?,
+        Side::Client => arming.peer.port.context("peer.port is missing; arm the server first")?,
+    };
+    arguments.extend(["-p".to_owned(), port.to_string()]);
+    match arming.side {
+        Side::Server => arguments.extend(["-s".to_owned(), "-1".to_owned()]),
+        Side::Client => {
+            arguments.extend(["-c".to_owned(), peer.to_string(), "-t".to_owned()]);
+            // iperf3 takes whole seconds.
+            arguments.push(duration_ns.div_ceil(1_000_000_000).max(1).to_string());
+            arguments.extend(own);
+        }
+    }
+    Ok(Prepared::fixed(Iperf3 { path, arguments, port, side: arming.side, udp }))
+}
+
+/// A port that is free now; the program binds it a moment later.
+fn free_port(address: SocketAddr) -> anyhow::Result<u16> {
+    let fd = socket::open(socket::family(&address), libc::SOCK_STREAM, 0)?;
+    socket::bind(&fd, address).with_context(|| format!("cannot bind TCP {address}"))?;
+    Ok(socket::local_address(&fd)?.port())
+}
+
+struct Iperf3 {
+    path: PathBuf,
+    arguments: Vec<String>,
+    port: u16,
+    side: Side,
+    udp: bool,
+}
+
+impl Workload for Iperf3 {
+    fn port(&self) -> Option<u16> {
+        (self.side == Side::Server).then_some(self.port)
+    }
+
+    fn run(self: Box<Self>, run: &Run) -> Report {
+        let mut report = Report::default();
+        if self.side == Side::Client && run.wait_for_start(Pacer::new(Pacing::Sleep)).is_none() {
+            return report;
+        }
+        let mut rows = Spool::new(&run.budget);
+        for attempt in 1.. {
+            let output = match program::run(&self.path, &self.arguments, run) {
+                Ok(output) => output,
+                Err(error) => {
+                    report.failure = Some(format!("{error:#}"));
+                    break;
+                }
+            };
+            let told: Value = serde_json::from_str(&output.text).unwrap_or_default();
+            let complaint = told.get("error").and_then(Value::as_str).map(str::to_owned);
+            let connecting = complaint.as_deref().is_some_and(|text| text.contains("unable to connect"));
+            if connecting && attempt < CONNECT_TRIES && !run.stopped() {
+                sleep(Nanos(30_000_000));
+                continue;
+            }
+            take(&told, output.started, self.side, self.udp, &mut report, &mut rows);
+            if !run.stopped() {
+                report.failure = complaint.map(|text| format!("iperf3: {text}")).or(output.failure);
+            }
+            break;
+        }
+        report.complete = self.side == Side::Client && report.failure.is_none() && !run.stopped();
+        report.table(rows);
+        if self.side == Side::Server && report.failure.is_none() {
+            run.wait_for_stop();
+        }
+        report
+    }
+}
+
+/// Rows and counters of iperf3's JSON.
+fn take(
+    told: &Value,
+    started: Nanos,
+    side: Side,
+    udp: bool,
+    report: &mut Report,
+    rows: &mut Spool<IntervalRow>,
+) {
+    let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_f64).unwrap_or(0.0);
+    let list =
+        |value: &Value, name: &str| value.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+    let segment_bytes = number(told.get("start").unwrap_or(&Value::Null), "tcp_mss_default").max(1.0);
+    let sender = side == Side::Client;
+    for interval in list(told, "intervals") {
+        for (flow, stream) in list(&interval, "streams").iter().enumerate() {
+            let instant = |name| started.0 as i64 + (number(stream, name) * 1e9) as i64;
+            let bytes = number(stream, "bytes") as i64;
+            rows.push(IntervalRow {
+                flow: flow as i32,
+                begin_ns: instant("start"),
+                end_ns: instant("end"),
+                received_bytes: if sender { 0 } else { bytes },
+                sent_bytes: if sender { bytes } else { 0 },
+                retransmits: number(stream, "retransmits") as i64,
+                srtt_ns: (number(stream, "rtt") * 1e3) as i64,
+                cwnd_packets: (number(stream, "snd_cwnd") / segment_bytes) as i64,
+            });
+        }
+    }
+    let end = told.get("end").unwrap_or(&Value::Null);
+    let part = |name: &str| end.get(name).unwrap_or(&Value::Null);
+    match (udp, sender) {
+        (true, true) => {
+            report.add("sent_packets", number(part("sum"), "packets") as u64);
+            report.add("sent_bytes", number(part("sum"), "bytes") as u64);
+        }
+        (true, false) => {
+            let (packets, lost) = (number(part("sum"), "packets"), number(part("sum"), "lost_packets"));
+            report.add("received_packets", (packets - lost).max(0.0) as u64);
+            report.add(
+                "received_bytes",
+                number(part("sum_received"), "bytes").max(number(part("sum"), "bytes")) as u64,
+            );
+            report.add("iperf3_lost_packets", lost.max(0.0) as u64);
+            report.add("jitter_rfc3550_ns", (number(part("sum"), "jitter_ms") * 1e6) as u64);
+        }
+        (false, true) => {
+            report.add("sent_bytes", number(part("sum_sent"), "bytes") as u64);
+            report.add("retransmits", number(part("sum_sent"), "retransmits") as u64);
+        }
+        (false, false) => report.add("received_bytes", number(part("sum_received"), "bytes") as u64),
+    }
+}

@@ -7,6 +7,7 @@
 mod clock;
 mod leader;
 mod probe;
+mod rt;
 mod switch;
 mod transport;
 
@@ -28,6 +29,8 @@ enum Role {
     Probe(probe::Options),
     /// Plays the physical switches and links of a testbed on real packets.
     Switch(switch::Options),
+    /// Runs hard-deadline tasks in a guest with a CPU budget.
+    Rt(rt::Options),
 }
 
 fn main() -> ExitCode {
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
         Role::Leader(options) => leader::main(options),
         Role::Probe(options) => probe::main(options),
         Role::Switch(options) => switch::main(options),
+        Role::Rt(options) => rt::main(options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

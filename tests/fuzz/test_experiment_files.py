@@ -1,6 +1,7 @@
 """Any bytes are an experiment or give a clean ExperimentError; nothing else may come out.
 
-The corpus in `experiments/` holds inputs that once came out otherwise, and the words that mutations are made of.
+The corpus in `experiments/` holds inputs that once came out otherwise, and the words that mutations are made
+of.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from virtlab.planner import plan_run
 
 ROOT = Path(__file__).parents[2]
 CORPUS = sorted((Path(__file__).parent / "experiments").iterdir())
-FILES = sorted([*(ROOT / "experiments").rglob("*.yaml"), *(ROOT / "tests/golden/experiments").rglob("*.yaml")])
+FILES = sorted(
+    [*(ROOT / "experiments").rglob("*.yaml"), *(ROOT / "tests/golden/experiments").rglob("*.yaml")]
+)
 SEEDS = [path.read_bytes() for path in FILES if path.name != "figures.yaml" and path.stat().st_size < 4000]
 WORDS = [
     b"${load}", b"${", b"}", b"{", b"[", b"]", b": ", b"- ", b"\n", b"\t", b"'", b'"', b"&a ", b"*a", b"!!int ", b"|\n  ", b">", b"#",
@@ -33,7 +36,13 @@ def accepted_or_refused(content: bytes) -> None:
     try:
         experiment = load_bytes(content)
     except FileMistakesError as error:
-        lines = content.count(b"\n") + content.count(b"\r") + content.count(b"\xc2\x85") + content.count(b"\xe2\x80") + 2
+        lines = (
+            content.count(b"\n")
+            + content.count(b"\r")
+            + content.count(b"\xc2\x85")
+            + content.count(b"\xe2\x80")
+            + 2
+        )
         for mistake in error.mistakes:
             assert mistake.what
             assert 1 <= mistake.line <= lines

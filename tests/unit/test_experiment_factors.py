@@ -39,7 +39,9 @@ def test_exclusions_leave_combinations_out() -> None:
 
 
 def test_a_level_of_several_values_sets_them_all() -> None:
-    text = BASE.replace("switches: [1, 2]", "switches: {few: {n: 1, rate: 10 Mbit/s}, many: {n: 3, rate: 1 Gbit/s}}")
+    text = BASE.replace(
+        "switches: [1, 2]", "switches: {few: {n: 1, rate: 10 Mbit/s}, many: {n: 3, rate: 1 Gbit/s}}"
+    )
     text = text.replace("${switches}", "${switches.n}") + 'link: {rate: "${switches.rate}"}\n'
     experiment = load_text(text)
     studies = [experiment.study(point) for point in experiment.points()]
@@ -52,35 +54,63 @@ def test_a_level_of_several_values_sets_them_all() -> None:
 def test_a_reference_inside_text_is_inserted() -> None:
     text = BASE.replace("to: h2.g1}", 'to: h2.g1, interval: "${switches}0 ms"}', 1)
     experiment = load_text(text)
-    intervals = {experiment.study(point).roles["probe"].parameters["interval_ns"] for point in experiment.points()}
+    intervals = {
+        experiment.study(point).roles["probe"].parameters["interval_ns"] for point in experiment.points()
+    }
     assert intervals == {10_000_000, 20_000_000}
 
 
 def test_a_whole_section_can_be_a_level() -> None:
     text = BASE.replace("switches: [1, 2]", "switches: {a: none, b: {shape: star, switches: 4}}")
-    experiment = load_text(text.replace('topology: {shape: line, switches: "${switches}"}', "topology: ${switches}"))
-    assert [len(experiment.study(point).wiring.switches) for point in experiment.points()] == [0, 0, 0, 4, 4, 4]
+    experiment = load_text(
+        text.replace('topology: {shape: line, switches: "${switches}"}', "topology: ${switches}")
+    )
+    assert [len(experiment.study(point).wiring.switches) for point in experiment.points()] == [
+        0,
+        0,
+        0,
+        4,
+        4,
+        4,
+    ]
 
 
 def test_no_load_makes_the_role_inactive() -> None:
     experiment = load_text(BASE)
-    assert [experiment.study(point).roles["load"].active for point in experiment.points()][:3] == [False, True, True]
+    assert [experiment.study(point).roles["load"].active for point in experiment.points()][:3] == [
+        False,
+        True,
+        True,
+    ]
 
 
 def test_a_role_can_be_switched_off_by_a_factor() -> None:
-    text = BASE.replace('burst: "${load}"', 'burst: "${load}", enabled: "${extra}"').replace("factors:", "factors:\n  extra: [false, true]")
+    text = BASE.replace('burst: "${load}"', 'burst: "${load}", enabled: "${extra}"').replace(
+        "factors:", "factors:\n  extra: [false, true]"
+    )
     experiment = load_text(text)
-    active = {point.levels["extra"] for point in experiment.points() if experiment.study(point).roles["load"].active}
+    active = {
+        point.levels["extra"] for point in experiment.points() if experiment.study(point).roles["load"].active
+    }
     assert active == {"true"}
 
 
 @given(
-    begin=st.integers(0, 1000), step=st.integers(1, 50), count=st.integers(1, 30), unit=st.sampled_from(["kB", "B", "KiB"])
+    begin=st.integers(0, 1000),
+    step=st.integers(1, 50),
+    count=st.integers(1, 30),
+    unit=st.sampled_from(["kB", "B", "KiB"]),
 )
 def test_a_range_holds_both_ends_and_equal_steps(begin: int, step: int, count: int, unit: str) -> None:
     end = begin + (count - 1) * step
-    text = BASE.replace("{from: 0 B, to: 20 kB, step: 10 kB}", f"{{from: {begin} {unit}, to: {end} {unit}, step: {step} {unit}}}")
-    text = text.replace("${load}", "1 kB").replace("to: h2.g1}", "to: h2.g1, timeout: 1 s}", 1) + "collect: {artefacts: ['${load}']}\n"
+    text = BASE.replace(
+        "{from: 0 B, to: 20 kB, step: 10 kB}",
+        f"{{from: {begin} {unit}, to: {end} {unit}, step: {step} {unit}}}",
+    )
+    text = (
+        text.replace("${load}", "1 kB").replace("to: h2.g1}", "to: h2.g1, timeout: 1 s}", 1)
+        + "collect: {artefacts: ['${load}']}\n"
+    )
     expected = tuple(f"{begin + n * step} {unit}" for n in range(count))
     assert load_text(text).factors["load"] == expected
 
@@ -89,7 +119,10 @@ def test_a_range_holds_both_ends_and_equal_steps(begin: int, step: int, count: i
     ("written", "expected"),
     [
         ("{from: 0.5 ms, to: 2 ms, step: 500 us}", ("500 us", "1000 us", "1500 us", "2000 us")),
-        ("{from: 1 Mbit/s, to: 0.002 Gbit/s, step: 500 kbit/s}", ("1000 kbit/s", "1500 kbit/s", "2000 kbit/s")),
+        (
+            "{from: 1 Mbit/s, to: 0.002 Gbit/s, step: 500 kbit/s}",
+            ("1000 kbit/s", "1500 kbit/s", "2000 kbit/s"),
+        ),
         ("{from: 64 B frame, to: 128 B frame, step: 64 B frame}", ("64 B frame", "128 B frame")),
         ("{from: 1, to: 2, step: 0.25}", ("1", "1.25", "1.5", "1.75", "2")),
     ],

@@ -33,7 +33,9 @@ def mistakes_of(text: str) -> list[str]:
 def test_a_wrong_file_has_exactly_its_known_mistakes(path: Path) -> None:
     with pytest.raises(FileMistakesError) as caught:
         load(path)
-    assert [str(mistake) for mistake in caught.value.mistakes] == path.with_suffix(".txt").read_text().splitlines()
+    assert [str(mistake) for mistake in caught.value.mistakes] == path.with_suffix(
+        ".txt"
+    ).read_text().splitlines()
     assert caught.value.exit_code == 2
 
 
@@ -117,18 +119,28 @@ def test_an_impossible_link_is_refused(link: str, expected: str) -> None:
     ],
 )
 def test_impossible_hosts_are_refused(part: str, expected: str) -> None:
-    text = RIGHT.replace("hosts: 2", part) if "topology" not in part else RIGHT.replace("hosts: 2\ntopology: line", part)
+    text = (
+        RIGHT.replace("hosts: 2", part)
+        if "topology" not in part
+        else RIGHT.replace("hosts: 2\ntopology: line", part)
+    )
     assert any(expected in mistake for mistake in mistakes_of(text))
 
 
 def test_a_loop_is_named_at_the_link_that_closes_it() -> None:
-    text = RIGHT.replace("topology: line", "switches: 2\nlinks: {a: {ends: [h1, s1]}, b: {ends: [s1, s2]}, c: {ends: [s2, s1]}, d: {ends: [s2, h2]}}")
+    text = RIGHT.replace(
+        "topology: line",
+        "switches: 2\nlinks: {a: {ends: [h1, s1]}, b: {ends: [s1, s2]}, c: {ends: [s2, s1]}, d: {ends: [s2, h2]}}",
+    )
     (mistake,) = mistakes_of(text)
     assert "links.c.ends: c closes a loop" in mistake
 
 
 def test_a_loop_through_a_bridge_of_a_host_is_one_too() -> None:
-    text = RIGHT.replace("topology: line", "switches: 1\nlinks: {a: {ends: [h1, s1]}, b: {ends: [h1, s1]}, c: {ends: [s1, h2]}}")
+    text = RIGHT.replace(
+        "topology: line",
+        "switches: 1\nlinks: {a: {ends: [h1, s1]}, b: {ends: [h1, s1]}, c: {ends: [s1, h2]}}",
+    )
     (mistake,) = mistakes_of(text)
     assert "links.b.ends: b closes a loop" in mistake
 
@@ -144,7 +156,11 @@ def test_two_hosts_without_a_way_between_them_cannot_talk() -> None:
 
 
 def test_guests_of_one_host_talk_without_a_topology() -> None:
-    text = RIGHT.replace("topology: line\n", "").replace("hosts: 2", "hosts: 1\nhost: {guests: 2}").replace("h2.g1", "h1.g2")
+    text = (
+        RIGHT.replace("topology: line\n", "")
+        .replace("hosts: 2", "hosts: 1\nhost: {guests: 2}")
+        .replace("h2.g1", "h1.g2")
+    )
     assert len(load_text(text).points()) == 1
 
 
@@ -156,7 +172,9 @@ def test_a_mistake_in_a_level_is_told_where_the_level_stands_and_where_it_is_use
 
 
 def test_a_combination_that_cannot_be_is_found_before_anything_is_built() -> None:
-    load_role = "  load: {workload: burst_load, from: h1.g1, to: h2.g1, burst: '${load}', streams: '${streams}'}\n"
+    load_role = (
+        "  load: {workload: burst_load, from: h1.g1, to: h2.g1, burst: '${load}', streams: '${streams}'}\n"
+    )
     factors = "factors: {load: [1 kB, 80 kB], streams: [1, 2]}\n"
     (mistake,) = mistakes_of(RIGHT + load_role + factors)
     assert "load = 80 kB" in mistake
@@ -166,7 +184,10 @@ def test_a_combination_that_cannot_be_is_found_before_anything_is_built() -> Non
 
 
 def test_a_matrix_beyond_the_bound_is_refused_unless_it_is_meant() -> None:
-    text = RIGHT.replace("to: h2.g1", 'to: h2.g1, count: "${n}"') + "factors: {n: {from: 1, to: 4000, step: 1}}\n"
+    text = (
+        RIGHT.replace("to: h2.g1", 'to: h2.g1, count: "${n}"')
+        + "factors: {n: {from: 1, to: 4000, step: 1}}\n"
+    )
     (mistake,) = mistakes_of(text)
     assert "4,000 design points make 12,000 runs" in mistake
     assert "--yes" in mistake

@@ -21,9 +21,15 @@ RIGHT = sorted((GOLDEN / "right").glob("*.json"))
 def planned(golden: Path) -> Plan:
     """The Plan that a golden file's name asks for: EXPERIMENT.pPOINT[.rREPETITION].json."""
     stem, point, *repetition = golden.name.removesuffix(".json").split(".")
-    folder = ROOT / "experiments" / "switched-network" if golden.parent.name == "switched-network" else golden.parent
+    folder = (
+        ROOT / "experiments" / "switched-network"
+        if golden.parent.name == "switched-network"
+        else golden.parent
+    )
     experiment = load(folder / f"{stem}.yaml")
-    return plan_run(experiment, experiment.points()[int(point[1:])], int(repetition[0][1:]) if repetition else 0)
+    return plan_run(
+        experiment, experiment.points()[int(point[1:])], int(repetition[0][1:]) if repetition else 0
+    )
 
 
 @pytest.mark.parametrize("golden", [*STUDY, *RIGHT], ids=lambda path: path.stem)
@@ -45,8 +51,14 @@ def test_every_step_of_a_plan_has_a_reason_in_the_file(golden: Path) -> None:
 def test_every_object_of_a_plan_says_which_place_of_the_file_asked_for_it(golden: Path) -> None:
     plan = planned(golden)
     world = plan.world
-    objects = [f"{kind}.{name}" for kind in ("hosts", "guests", "vswitches", "switches", "links", "routes") for name in getattr(world, kind)]
-    objects += [f"roles.{name}" for name in plan.roles] + [f"timeline.{action.id}" for action in plan.timeline]
+    objects = [
+        f"{kind}.{name}"
+        for kind in ("hosts", "guests", "vswitches", "switches", "links", "routes")
+        for name in getattr(world, kind)
+    ]
+    objects += [f"roles.{name}" for name in plan.roles] + [
+        f"timeline.{action.id}" for action in plan.timeline
+    ]
     objects += [f"guests.{name}.vnics.{vnic}" for name, guest in world.guests.items() for vnic in guest.vnics]
     assert set(plan.because) == set(objects)
 

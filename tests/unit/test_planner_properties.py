@@ -25,7 +25,11 @@ def files(draw: st.DrawFn) -> dict[str, Any]:
     for number in range(1, count + 1):
         platform = draw(st.sampled_from(["namespace", "namespace", "native"]))
         guests = draw(st.integers(1, 4)) if platform == "namespace" else 1
-        hosts[f"h{number}"] = {"guests": guests, "platform": platform, "idle": draw(st.sampled_from(["sleep", "poll"]))}
+        hosts[f"h{number}"] = {
+            "guests": guests,
+            "platform": platform,
+            "idle": draw(st.sampled_from(["sleep", "poll"])),
+        }
     topology = {
         "shape": draw(st.sampled_from(["line", "star", "tree"])),
         "switches": draw(st.integers(1, 5)),
@@ -106,7 +110,12 @@ def test_addresses_are_unique_and_ports_are_used_once(values: dict[str, Any]) ->
 @given(files())
 def test_static_routes_lead_from_every_guest_to_every_other(values: dict[str, Any]) -> None:
     world = plans(values)[0].world
-    owners = {address.partition("/")[0]: guest for guest, entry in world.guests.items() for vnic in entry.vnics.values() for address in vnic.ip}
+    owners = {
+        address.partition("/")[0]: guest
+        for guest, entry in world.guests.items()
+        for vnic in entry.vnics.values()
+        for address in vnic.ip
+    }
     for guest, entry in world.guests.items():
         for target in owners:
             here, hops = guest, 0

@@ -29,7 +29,10 @@ ROLE = "roles: {probe: {workload: rtt, from: h1.g1, to: h2.g1}}\n"
         ("hosts: 2\ntopology: {shape: star, switches: 3}\n", ["h1-s2", "s1-s2", "s1-s3", "s3-h2"]),
         ("hosts: 2\ntopology: {shape: tree, switches: 4}\n", ["h1-s3", "s1-s2", "s1-s3", "s2-s4", "s4-h2"]),
         ("hosts: 2\ntopology: {shape: line, switches: 1, device: router}\n", ["h1-r1", "r1-h2"]),
-        ("hosts: {h1: {joins: s2}, h2: {joins: s1}}\ntopology: {shape: line, switches: 2}\n", ["h1-s2", "s1-s2", "s1-h2"]),
+        (
+            "hosts: {h1: {joins: s2}, h2: {joins: s1}}\ntopology: {shape: line, switches: 2}\n",
+            ["h1-s2", "s1-s2", "s1-h2"],
+        ),
     ],
 )
 def test_a_shape_has_its_links(text: str, links: list[str]) -> None:
@@ -41,11 +44,16 @@ def test_two_switches_in_a_line_are_wired_as_in_the_golden_plan() -> None:
     assert {name: link.ends for name, link in world.links.items()} == {
         "h1-s1": ("h1.up", "s1.p1"), "s1-s2": ("s1.p2", "s2.p1"), "s2-h2": ("s2.p2", "h2.up"),
     }  # fmt: skip
-    assert {name: vswitch.uplinks for name, vswitch in world.vswitches.items()} == {"h1.br": ("h1.up",), "h2.br": ("h2.up",)}
+    assert {name: vswitch.uplinks for name, vswitch in world.vswitches.items()} == {
+        "h1.br": ("h1.up",),
+        "h2.br": ("h2.up",),
+    }
 
 
 def test_a_native_host_stands_on_its_own_port_and_is_held_back_by_it() -> None:
-    world = plan_of("hosts: 2\nhost: {platform: native}\ntopology: line\nlink: {rate: 10 Mbit/s}\n" + ROLE).world
+    world = plan_of(
+        "hosts: 2\nhost: {platform: native}\ntopology: line\nlink: {rate: 10 Mbit/s}\n" + ROLE
+    ).world
     assert world.vswitches == {}
     vnic = world.guests["h1.g1"].vnics["eth0"]
     assert (vnic.uplink, vnic.vswitch, vnic.pushback_bit_per_s) == ("h1.up", None, 10_000_000)
@@ -69,12 +77,20 @@ def test_a_large_domain_gets_a_large_subnet() -> None:
 
 
 def test_a_link_of_a_topology_can_be_described_by_its_name() -> None:
-    world = plan_of("hosts: 2\ntopology: line\nlink: {rate: 1 Gbit/s, propagation: 1 us}\nlinks: {h1-s1: {rate: 10 Mbit/s}}\n" + ROLE).world
-    assert [(link.rate_bit_per_s, link.propagation_ns) for link in world.links.values()] == [(10_000_000, 1000), (10**9, 1000)]
+    world = plan_of(
+        "hosts: 2\ntopology: line\nlink: {rate: 1 Gbit/s, propagation: 1 us}\nlinks: {h1-s1: {rate: 10 Mbit/s}}\n"
+        + ROLE
+    ).world
+    assert [(link.rate_bit_per_s, link.propagation_ns) for link in world.links.values()] == [
+        (10_000_000, 1000),
+        (10**9, 1000),
+    ]
 
 
 def test_what_a_guest_says_goes_before_its_host_and_the_network() -> None:
-    text = "hosts: {h1: {mtu: 1200 B, idle: poll, guests: {g1: {mtu: 900 B}, g2: {}}}, h2: {}}\ntopology: line\n"
+    text = (
+        "hosts: {h1: {mtu: 1200 B, idle: poll, guests: {g1: {mtu: 900 B}, g2: {}}}, h2: {}}\ntopology: line\n"
+    )
     guests = plan_of(text + ROLE).world.guests
     assert [guests[name].vnics["eth0"].mtu_bytes for name in ("h1.g1", "h1.g2", "h2.g1")] == [900, 1200, 1500]
     assert [guests[name].idle for name in ("h1.g1", "h1.g2", "h2.g1")] == ["poll", "poll", "sleep"]

@@ -60,7 +60,9 @@ class Workload:
     metrics: tuple[str, ...]
     duration_ns: Callable[[Values], int | None]  # of one run; None: until it is stopped
     rows: Callable[[Values, int], Mapping[str, int]]  # schema -> rows for that many ns of traffic
-    check: Callable[[Values], list[tuple[str, str]]] = _nothing_more  # (parameter, "WHAT; CURE") across parameters
+    check: Callable[[Values], list[tuple[str, str]]] = (
+        _nothing_more  # (parameter, "WHAT; CURE") across parameters
+    )
     idle: Callable[[Values], bool] = lambda values: False  # True: the values ask for no traffic at all
     meters: tuple[str, ...] = ("virtlab",)
     arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
@@ -111,7 +113,12 @@ class QueueDiscipline:
 def size_parameter(default: str | None, *, required: bool = False) -> Parameter:
     """The size of a packet; the Plan holds exactly one of frame_bytes, ip_packet_bytes, payload_bytes."""
     return Parameter(
-        "size", PACKET_SIZE, "*_bytes", "size of one packet, and what it is the size of", default, required=required
+        "size",
+        PACKET_SIZE,
+        "*_bytes",
+        "size of one packet, and what it is the size of",
+        default,
+        required=required,
     )
 
 

@@ -1,8 +1,8 @@
 """Kinds of values that a file can hold: how each is written, and the SI integer it becomes.
 
-A kind parses one scalar as YAML read it. What is wrong comes out as ValueError("WHAT; CURE"), so that every mistake of
-a file carries its cure. The same kinds type the parameters of workloads and queue disciplines and the file's own
-sections, and give the JSON Schema of each leaf.
+A kind parses one scalar as YAML read it. What is wrong comes out as ValueError("WHAT; CURE"), so that every
+mistake of a file carries its cure. The same kinds type the parameters of workloads and queue disciplines and
+the file's own sections, and give the JSON Schema of each leaf.
 """
 
 from __future__ import annotations
@@ -85,9 +85,15 @@ def _bounded(number: int, value: Any, least: int, most: int, cure: str) -> int:
 def _rate(value: Any) -> int:
     text = text_of(value, Bitrate.example)
     if re.match(r"\s*[+-]?0*(\.0*)?\s*[A-Za-z]+/s\s*\Z", text) and re.search("0", text):
-        raise ValueError(f"a rate of '{shown(value)}' carries nothing; write a rate above zero, e.g. '{Bitrate.example}'")
+        raise ValueError(
+            f"a rate of '{shown(value)}' carries nothing; write a rate above zero, e.g. '{Bitrate.example}'"
+        )
     return _bounded(
-        Bitrate.parse(text).bit_per_s, value, 1, RATE_MAX_BIT_PER_S, "write a rate between '1 bit/s' and '400 Gbit/s'"
+        Bitrate.parse(text).bit_per_s,
+        value,
+        1,
+        RATE_MAX_BIT_PER_S,
+        "write a rate between '1 bit/s' and '400 Gbit/s'",
     )
 
 
@@ -117,7 +123,9 @@ def _positive_size(value: Any) -> int:
 
 def _packet_size(value: Any) -> PacketSize:
     size = PacketSize.parse(text_of(value, PacketSize.example))
-    _bounded(size.size_bytes, value, 1, 2**20, "write a size between '1 B' and '1 MiB', e.g. '1500 B ip_packet'")
+    _bounded(
+        size.size_bytes, value, 1, 2**20, "write a size between '1 B' and '1 MiB', e.g. '1500 B ip_packet'"
+    )
     return size
 
 
@@ -150,7 +158,9 @@ def _packet_rate(value: Any) -> int:
     match = _PACKET_RATE.match(text)
     if not match:
         what = "has no unit" if re.fullmatch(r"\s*[\d_.]+\s*", text) else "is no rate of packets"
-        raise ValueError(f"'{shown(value)}' {what}; write 'packet/s', 'kpacket/s' or 'Mpacket/s', e.g. '10 kpacket/s'")
+        raise ValueError(
+            f"'{shown(value)}' {what}; write 'packet/s', 'kpacket/s' or 'Mpacket/s', e.g. '10 kpacket/s'"
+        )
     number = round(float(match[1].replace("_", "")) * {"": 1, "k": 10**3, "M": 10**6}[match[2]])
     return _bounded(number, value, 1, 600 * 10**6, "write a rate between '1 packet/s' and '600 Mpacket/s'")
 
@@ -175,12 +185,16 @@ def _limit(value: Any) -> tuple[str, int]:
     match = re.match(r"\s*(\d[\d_]*)\s*(packets?|frames?)\s*\Z", text)
     if match:
         number = int(match[1].replace("_", ""))
-        return "limit_packets", _bounded(number, value, 1, 10**7, "write between '1 packets' and '10000000 packets'")
+        return "limit_packets", _bounded(
+            number, value, 1, 10**7, "write between '1 packets' and '10000000 packets'"
+        )
     try:
         return "limit_bytes", _positive_size(value)
     except ValueError as error:
         what = str(error).partition(";")[0]
-        raise ValueError(f"{what}; write a number of packets or bytes, e.g. '100 packets' or '150 kB'") from None
+        raise ValueError(
+            f"{what}; write a number of packets or bytes, e.g. '100 packets' or '150 kB'"
+        ) from None
 
 
 def _text(value: Any) -> str:
@@ -214,9 +228,14 @@ def choice(*options: str) -> Kind:
 
 RATE = Kind("rate", _rate, quantity_schema(Bitrate.units, Bitrate.example), Bitrate.example)
 PACKET_RATE = Kind(
-    "packet rate", _packet_rate, quantity_schema(["packet/s", "kpacket/s", "Mpacket/s"], "10 kpacket/s"), "10 kpacket/s"
+    "packet rate",
+    _packet_rate,
+    quantity_schema(["packet/s", "kpacket/s", "Mpacket/s"], "10 kpacket/s"),
+    "10 kpacket/s",
 )
-DURATION = Kind("time", _duration, quantity_schema([*Duration.units, "µs"], Duration.example), Duration.example)
+DURATION = Kind(
+    "time", _duration, quantity_schema([*Duration.units, "µs"], Duration.example), Duration.example
+)
 POSITIVE_DURATION = Kind("time above zero", _positive_duration, DURATION.schema, "10 ms")
 SIZE = Kind("size", _size, quantity_schema(Size.units, Size.example), Size.example)
 POSITIVE_SIZE = Kind("size above zero", _positive_size, SIZE.schema, Size.example)
@@ -226,12 +245,17 @@ PACKET_SIZE = Kind(
     quantity_schema(Size.units, PacketSize.example, tail=r"\s+(frame|ip_packet|payload)"),
     PacketSize.example,
 )
-FRAME_SIZE = Kind("frame size", _frame_size, quantity_schema(Size.units, "64 B frame", tail=r"\s+frame"), "64 B frame")
+FRAME_SIZE = Kind(
+    "frame size", _frame_size, quantity_schema(Size.units, "64 B frame", tail=r"\s+frame"), "64 B frame"
+)
 RATIO = Kind("share", _ratio, quantity_schema(["%", "ratio"], "50 %"), "50 %")
 PROPER_RATIO = Kind("share between 0 and 1", _proper_ratio, quantity_schema(["%", "ratio"], "5 %"), "5 %")
 COUNT = Kind("count", _count, {"type": "integer", "minimum": 1, "maximum": COUNT_MAX}, "100")
 FLAG = Kind("truth value", _flag, {"type": "boolean"}, "true")
 LIMIT = Kind(
-    "queue limit", _limit, quantity_schema(["packets", "packet", "frames", "frame", *Size.units], "100 packets"), "100 packets"
+    "queue limit",
+    _limit,
+    quantity_schema(["packets", "packet", "frames", "frame", *Size.units], "100 packets"),
+    "100 packets",
 )
 TEXT = Kind("text", _text, {"type": "string", "minLength": 1}, "text")

@@ -22,8 +22,9 @@ def check(
 ) -> None:
     """Finds every mistake of an experiment file at once; nothing is built.
 
-    Each mistake says line, column and path, what is wrong, and the cure. The exit code is 2 when there is one, else 0,
-    and then a summary says what the file amounts to: guests, design points, runs, about how long and how many bytes.
+    Each mistake says line, column and path, what is wrong, and the cure. The exit code is 2 when there is
+    one, else 0, and then a summary says what the file amounts to: guests, design points, runs, about how long
+    and how many bytes.
 
     Example: virtlab check experiments/switched-network/quick.yaml
     """
@@ -92,7 +93,10 @@ def _text(summary: dict[str, Any]) -> str:
         ),
         "  roles     " + ", ".join(f"{name} ({workload})" for name, workload in summary["roles"].items()),
     ]
-    lines += [f"  {'factors' if not n else '':10}{name}: {_levels(levels)}" for n, (name, levels) in enumerate(summary["factors"].items())]
+    lines += [
+        f"  {'factors' if not n else '':10}{name}: {_levels(levels)}"
+        for n, (name, levels) in enumerate(summary["factors"].items())
+    ]
     lines += [
         f"  runs      {summary['points']} design points x {repetitions} = {runs}",
         f"  needs     about {about_time(summary['time_ns'])} and {about_bytes(summary['disk_bytes'])}",
@@ -106,4 +110,8 @@ def _range(numbers: list[int]) -> str:
 
 
 def _levels(levels: list[str]) -> str:
-    return ", ".join(levels) if len(levels) <= 8 else f"{', '.join(levels[:3])}, ... {levels[-1]} ({len(levels)} levels)"
+    return (
+        ", ".join(levels)
+        if len(levels) <= 8
+        else f"{', '.join(levels[:3])}, ... {levels[-1]} ({len(levels)} levels)"
+    )

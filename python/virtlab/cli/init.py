@@ -14,9 +14,13 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def init(
-    folder: Annotated[Path, typer.Argument(help="folder to write; its name becomes the experiment's")] = Path("my-study"),
+    folder: Annotated[Path, typer.Argument(help="folder to write; its name becomes the experiment's")] = Path(
+        "my-study"
+    ),
     *,
-    template: Annotated[str, typer.Option("--template", "-t", help="delay, load, throughput or router")] = "delay",
+    template: Annotated[
+        str, typer.Option("--template", "-t", help="delay, load, throughput or router")
+    ] = "delay",
     listed: Annotated[bool, typer.Option("--list", help="list the templates and write nothing")] = False,
 ) -> None:
     """Writes a folder with an experiment file that passes `virtlab check`, and the schema for your editor.
@@ -36,7 +40,9 @@ def init(
             typer.echo(f"{name:<12} {meaning}")
         return
     if template not in TEMPLATES:
-        raise ExperimentError("--template", f"there is no template '{template}'", f"write one of {', '.join(TEMPLATES)}")
+        raise ExperimentError(
+            "--template", f"there is no template '{template}'", f"write one of {', '.join(TEMPLATES)}"
+        )
     file = _write(folder, template)
     typer.echo(f"{file} is yours to change. Next:")
     typer.echo(f"  virtlab check {file}")
@@ -53,19 +59,25 @@ def _write(folder: Path, template: str) -> Path:
 
     name = folder.resolve().name
     if not NAME.match(name):
-        raise ExperimentError(str(folder), f"'{name}' is no name of an experiment", "use lower-case letters, digits and '-'")
+        raise ExperimentError(
+            str(folder), f"'{name}' is no name of an experiment", "use lower-case letters, digits and '-'"
+        )
     files = {
         "experiment.yaml": text_of(template, name),
         "virtlab.schema.json": json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n",
     }
     for file in files:
         if (folder / file).exists() or (folder / file).is_symlink():
-            raise ExperimentError(str(folder / file), "exists already, and nothing is overwritten", "name another folder")
+            raise ExperimentError(
+                str(folder / file), "exists already, and nothing is overwritten", "name another folder"
+            )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for file, content in files.items():
             with (folder / file).open("x", encoding="utf-8") as target:
                 target.write(content)
     except OSError as error:
-        raise ExperimentError(str(folder), f"cannot be written ({error.strerror})", "name a folder of yours") from None
+        raise ExperimentError(
+            str(folder), f"cannot be written ({error.strerror})", "name a folder of yours"
+        ) from None
     return folder / "experiment.yaml"

@@ -24,19 +24,24 @@ SHOWN = 40
 def plan(
     file: Annotated[Path, typer.Argument(help="an experiment file", show_default=False)],
     *,
-    point: Annotated[int | None, typer.Option("--point", help="show this design point's Plan and Steps", show_default=False)] = None,
+    point: Annotated[
+        int | None,
+        typer.Option("--point", help="show this design point's Plan and Steps", show_default=False),
+    ] = None,
     repetition: Annotated[int, typer.Option("--repetition", help="of that point, from 0", min=0)] = 0,
-    everything: Annotated[bool, typer.Option("--all", help=f"list every run, not only the first {SHOWN}")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help=f"list every run, not only the first {SHOWN}")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="more than 10,000 runs are meant")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON for programs")] = False,
 ) -> None:
     """Shows the runs of an experiment in their order, about how long they take and what they keep; nothing is built.
 
-    The order is drawn from the file's seed: each round holds every design point once, shuffled anew, so that a slow
-    drift of the machine meets all points alike.
+    The order is drawn from the file's seed: each round holds every design point once, shuffled anew, so that
+    a slow drift of the machine meets all points alike.
 
-    With --point N: the full Plan of that design point as JSON, then the Steps that the testbed makes of it, each with
-    the object of the Plan and the place of the file that asked for it.
+    With --point N: the full Plan of that design point as JSON, then the Steps that the testbed makes of it,
+    each with the object of the Plan and the place of the file that asked for it.
 
     Examples:
 
@@ -59,7 +64,9 @@ def plan(
 def _point(experiment: Experiment, index: int) -> DesignPoint:
     points = experiment.points()
     if not 0 <= index < len(points):
-        raise ExperimentError("--point", f"there is no design point {index}", f"write a number from 0 to {len(points) - 1}")
+        raise ExperimentError(
+            "--point", f"there is no design point {index}", f"write a number from 0 to {len(points) - 1}"
+        )
     return points[index]
 
 
@@ -110,13 +117,19 @@ def _runs_text(file: Path, experiment: Experiment, *, everything: bool) -> Itera
     repeat = experiment.repeat
     count = len(costs) * repeat.minimum
     factors = list(experiment.factors)
-    widths = [max(len(name), *(len(level) for level in levels)) for name, levels in experiment.factors.items()]
+    widths = [
+        max(len(name), *(len(level) for level in levels)) for name, levels in experiment.factors.items()
+    ]
     yield f"{experiment.title}: {len(costs)} design points, {count} runs"
     yield ""
     head = "  ".join(name.ljust(width) for name, width in zip(factors, widths, strict=True))
     yield f"{'#':>5}  {'run':<9}  {head}  {'time':>10}".rstrip()
-    for number, (repetition, point) in enumerate(islice(_runs(experiment), None if everything else SHOWN), start=1):
-        levels = "  ".join(point.levels[name].ljust(width) for name, width in zip(factors, widths, strict=True))
+    for number, (repetition, point) in enumerate(
+        islice(_runs(experiment), None if everything else SHOWN), start=1
+    ):
+        levels = "  ".join(
+            point.levels[name].ljust(width) for name, width in zip(factors, widths, strict=True)
+        )
         yield f"{number:>5}  p{point.index:04}-r{repetition:02}  {levels}  {about_time(costs[point.index].time_ns):>10}"
     if count > SHOWN and not everything:
         yield f"{'...':>5}  and {count - SHOWN} more (--all lists them)"
@@ -141,12 +154,17 @@ def _show_point(experiment: Experiment, point: DesignPoint, repetition: int, *, 
     values = json.loads(made.canonical())
     steps = lower(made).steps
     if as_json:
-        listed = [{**step.op.json(), "because": step.because, "file": because_of(made, step.because)} for step in steps]
+        listed = [
+            {**step.op.json(), "because": step.because, "file": because_of(made, step.because)}
+            for step in steps
+        ]
         _print_json({"identity": made.identity(), "plan": values, "steps": listed})
         return
     _print_json(values)
     typer.echo(f"\nPlan {made.identity()[:16]} of point {point.index} ({point}), repetition {repetition}")
-    typer.echo(f"{len(steps)} Steps build it with the soft switch; '<-' the object of the Plan, '<=' the place in the file:\n")
+    typer.echo(
+        f"{len(steps)} Steps build it with the soft switch; '<-' the object of the Plan, '<=' the place in the file:\n"
+    )
     for step in steps:
         place = because_of(made, step.because)
         typer.echo(f"  {step}" + (f" <= {place}" if place else ""))

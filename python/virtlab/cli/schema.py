@@ -14,12 +14,14 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def schema(
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="write it to this file", show_default=False)] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="write it to this file", show_default=False)
+    ] = None,
 ) -> None:
     """Prints the JSON Schema (2020-12) of experiment files.
 
-    An editor that knows YAML schemas then completes keys, shows what each means, and marks mistakes as you type. Write
-    it beside your files, and begin each with this line:
+    An editor that knows YAML schemas then completes keys, shows what each means, and marks mistakes as you
+    type. Write it beside your files, and begin each with this line:
 
         # yaml-language-server: $schema=virtlab.schema.json
 
@@ -36,5 +38,7 @@ def schema(
     try:
         output.write_text(text + "\n")
     except OSError as error:
-        raise ExperimentError(str(output), f"cannot be written ({error.strerror})", "name a file in a folder of yours") from None
+        raise ExperimentError(
+            str(output), f"cannot be written ({error.strerror})", "name a file in a folder of yours"
+        ) from None
     typer.echo(f"{output}: begin an experiment file with '# yaml-language-server: $schema={output.name}'")

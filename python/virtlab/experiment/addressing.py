@@ -1,7 +1,8 @@
 """Addresses: one subnet per broadcast domain out of the pool, guests from its low end, routers from its high end.
 
-A subnet is a /24 (IPv4) or a /64 (IPv6), larger when the domain needs it. A guest that states its address fixes the
-subnet of its domain. MAC addresses come from the guest's name alone, so another guest changes none of them.
+A subnet is a /24 (IPv4) or a /64 (IPv6), larger when the domain needs it. A guest that states its address
+fixes the subnet of its domain. MAC addresses come from the guest's name alone, so another guest changes none
+of them.
 """
 
 from __future__ import annotations
@@ -49,7 +50,11 @@ def assign(wiring: Wiring, network: NetworkSpec, findings: Findings) -> Addresse
         if pool != "none" or fixed:
             _assign_version(addresses, wiring, members, version, pool, fixed, findings)
     if network.ipv4 == "none" and network.ipv6 == "none" and not addresses.subnets:
-        findings.add(("network",), "guests have neither IPv4 nor IPv6 addresses", "give a pool, e.g. 'ipv4: 10.0.0.0/16'")
+        findings.add(
+            ("network",),
+            "guests have neither IPv4 nor IPv6 addresses",
+            "give a pool, e.g. 'ipv4: 10.0.0.0/16'",
+        )
     _assign_macs(addresses, wiring, findings)
     return addresses
 
@@ -88,7 +93,11 @@ def _assign_version(
             known = networks.setdefault(domain, interface.network)
             if known != interface.network:
                 what = f"{interface} is not in {known}, the subnet of its neighbours"
-                findings.add((*_steps(wiring.stations[member[0]]), f"ipv{version}"), what, f"take an address in {known}")
+                findings.add(
+                    (*_steps(wiring.stations[member[0]]), f"ipv{version}"),
+                    what,
+                    f"take an address in {known}",
+                )
     for first, second in _overlapping(networks):
         what = f"two broadcast domains share {networks[first]} and {networks[second]}"
         findings.add(("hosts",), what, "give each domain its own subnet")
@@ -96,8 +105,14 @@ def _assign_version(
     for domain, vnics in members.items():
         subnet = networks.get(domain) or next(free, None)
         if subnet is None:
-            what = f"the pool {pool} is exhausted: no subnet for {len(vnics)} vNICs" if pool != "none" else "no IPv4 pool"
-            findings.add(("network", f"ipv{version}"), what, "take a larger pool, e.g. '10.0.0.0/8' or 'fd00::/48'")
+            what = (
+                f"the pool {pool} is exhausted: no subnet for {len(vnics)} vNICs"
+                if pool != "none"
+                else "no IPv4 pool"
+            )
+            findings.add(
+                ("network", f"ipv{version}"), what, "take a larger pool, e.g. '10.0.0.0/8' or 'fd00::/48'"
+            )
             return
         addresses.subnets[domain, version] = str(subnet)
         _number(addresses, wiring, vnics, subnet, fixed, findings)
@@ -131,7 +146,12 @@ def _subnets(pool: str, version: int, sizes: list[int], taken: list[Any]) -> Ite
 
 
 def _number(
-    addresses: Addresses, wiring: Wiring, vnics: list[Member], subnet: Any, fixed: dict[Member, Any], findings: Findings
+    addresses: Addresses,
+    wiring: Wiring,
+    vnics: list[Member],
+    subnet: Any,
+    fixed: dict[Member, Any],
+    findings: Findings,
 ) -> None:
     taken = {fixed[member].ip for member in vnics if member in fixed}
     size = subnet.num_addresses

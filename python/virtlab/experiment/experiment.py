@@ -108,7 +108,9 @@ class Experiment:
     def points(self) -> list[DesignPoint]:
         """Every design point that the exclusions leave, first factor slowest."""
         if self._points is None:
-            self._points = [DesignPoint(index, levels) for index, levels in enumerate(self._design.combinations())]
+            self._points = [
+                DesignPoint(index, levels) for index, levels in enumerate(self._design.combinations())
+            ]
         return self._points
 
     def study(self, point: DesignPoint) -> Study:
@@ -117,4 +119,8 @@ class Experiment:
 
     def role_workloads(self) -> dict[str, str]:
         """Role -> workload, over all points."""
-        return {name: role.workload for point in self.points()[:1] for name, role in self.study(point).roles.items()}
+        return {
+            name: role.workload
+            for point in self.points()[:1]
+            for name, role in self.study(point).roles.items()
+        }

@@ -1,8 +1,9 @@
 """Factors: what varies, its levels, the design points they span, and references to them.
 
-A factor's levels are a list of scalars, a range `{from, to, step}`, or a mapping of names to values (each value of
-any shape, for levels that change several things at once). `${name}` anywhere below stands for the level's value,
-`${name.key}` for a key of it; as a whole value it keeps its type, inside text it is inserted. `$${` is a plain `${`.
+A factor's levels are a list of scalars, a range `{from, to, step}`, or a mapping of names to values (each
+value of any shape, for levels that change several things at once). `${name}` anywhere below stands for the
+level's value, `${name.key}` for a key of it; as a whole value it keeps its type, inside text it is inserted.
+`$${` is a plain `${`.
 """
 
 from __future__ import annotations
@@ -76,7 +77,15 @@ def read_factors(node: Node | None, mistakes: Mistakes) -> dict[str, Factor]:
     if node is None:
         return {}
     if not isinstance(node.value, dict):
-        mistakes.add(Mistake(node.line, node.column, "factors", "must map names to levels", "write e.g. 'load: [0 B, 30 kB]'"))
+        mistakes.add(
+            Mistake(
+                node.line,
+                node.column,
+                "factors",
+                "must map names to levels",
+                "write e.g. 'load: [0 B, 30 kB]'",
+            )
+        )
         return {}
     factors = {}
     for name, child in node.value.items():
@@ -104,7 +113,11 @@ def _levels(node: Node, path: str, mistakes: Mistakes) -> dict[str, Node] | None
         if levels:
             return levels
     cure = "write a list, a range '{from: 0 kB, to: 85 kB, step: 5 kB}', or names with values"
-    what = "has no levels" if isinstance(node.value, dict) or node.value is None else f"'{shown(node.plain())}' is no list of levels"
+    what = (
+        "has no levels"
+        if isinstance(node.value, dict) or node.value is None
+        else f"'{shown(node.plain())}' is no list of levels"
+    )
     mistakes.add(Mistake(node.line, node.column, path, what, cure))
     return None
 
@@ -112,7 +125,10 @@ def _levels(node: Node, path: str, mistakes: Mistakes) -> dict[str, Node] | None
 def _no_references(node: Node, path: str, mistakes: Mistakes) -> None:
     for _, leaf in node.walk():
         if isinstance(leaf.value, str) and REFERENCE.search(leaf.value):
-            what, cure = "a level cannot refer to a factor", "write the value, or use several keys in named levels"
+            what, cure = (
+                "a level cannot refer to a factor",
+                "write the value, or use several keys in named levels",
+            )
             mistakes.add(Mistake(leaf.line, leaf.column, path, what, cure))
 
 
@@ -126,13 +142,19 @@ def _listed(node: Node, path: str, mistakes: Mistakes) -> dict[str, Node] | None
         where = f"{path}[{position}]"
         if isinstance(child.value, (dict, list)):
             cure = "write the factor as a mapping: 'factor: {name: {...}, other: {...}}'"
-            mistakes.add(Mistake(child.line, child.column, where, "a level of several values needs a name", cure))
+            mistakes.add(
+                Mistake(child.line, child.column, where, "a level of several values needs a name", cure)
+            )
             continue
         text = " ".join(child.text.split())
         if child.value is None or not text:
-            mistakes.add(Mistake(child.line, child.column, where, "is an empty level", "write a value or remove it"))
+            mistakes.add(
+                Mistake(child.line, child.column, where, "is an empty level", "write a value or remove it")
+            )
         elif text in levels:
-            mistakes.add(Mistake(child.line, child.column, where, f"'{shown(text)}' was already given", "remove it"))
+            mistakes.add(
+                Mistake(child.line, child.column, where, f"'{shown(text)}' was already given", "remove it")
+            )
         else:
             _no_references(child, where, mistakes)
             levels[text] = child
@@ -145,11 +167,15 @@ def _range(node: Node, path: str, mistakes: Mistakes) -> dict[str, Node] | None:
     for key in node.value:
         if key not in {"from", "to", "step"}:
             line, column = node.keys[key]
-            mistakes.add(Mistake(line, column, f"{path}.{key}", f"unknown key '{shown(key)}' of a range", example))
+            mistakes.add(
+                Mistake(line, column, f"{path}.{key}", f"unknown key '{shown(key)}' of a range", example)
+            )
             return None
     missing = [key for key in ("from", "to", "step") if key not in node.value]
     if missing:
-        mistakes.add(Mistake(node.line, node.column, path, f"a range without {' and '.join(missing)}", example))
+        mistakes.add(
+            Mistake(node.line, node.column, path, f"a range without {' and '.join(missing)}", example)
+        )
         return None
     try:
         texts = _range_texts(*(node.value[key] for key in ("from", "to", "step")))
@@ -207,10 +233,14 @@ def _scale(unit: str, target: str) -> Decimal:
     for table in (Size.units, Bitrate.units, Duration.units):
         if own in table and aim in table and own_tail == aim_tail:
             return Decimal(table[own]) / Decimal(table[aim])
-    raise ValueError(f"'{shown(unit) or 'no unit'}' and '{shown(target) or 'no unit'}' do not go together in a range")
+    raise ValueError(
+        f"'{shown(unit) or 'no unit'}' and '{shown(target) or 'no unit'}' do not go together in a range"
+    )
 
 
-def read_exclusions(node: Node | None, factors: Mapping[str, Factor], mistakes: Mistakes) -> tuple[Exclusion, ...]:
+def read_exclusions(
+    node: Node | None, factors: Mapping[str, Factor], mistakes: Mistakes
+) -> tuple[Exclusion, ...]:
     """The section `exclude`: a list of mappings factor -> level or list of levels."""
     if node is None:
         return ()
@@ -222,7 +252,15 @@ def read_exclusions(node: Node | None, factors: Mapping[str, Factor], mistakes: 
     for position, entry in enumerate(node.value):
         path = f"exclude[{position}]"
         if not isinstance(entry.value, dict) or not entry.value:
-            mistakes.add(Mistake(entry.line, entry.column, path, "is no combination", "write e.g. '{streams: 1, load: 85 kB}'"))
+            mistakes.add(
+                Mistake(
+                    entry.line,
+                    entry.column,
+                    path,
+                    "is no combination",
+                    "write e.g. '{streams: 1, load: 85 kB}'",
+                )
+            )
             continue
         chosen: dict[str, frozenset[str]] = {}
         for name, child in entry.value.items():
@@ -230,7 +268,9 @@ def read_exclusions(node: Node | None, factors: Mapping[str, Factor], mistakes: 
             factor = factors.get(name)
             if factor is None:
                 cure = nearest(name, factors) or f"factors are: {', '.join(factors) or 'none'}"
-                mistakes.add(Mistake(line, column, f"{path}.{name}", f"there is no factor '{shown(name)}'", cure))
+                mistakes.add(
+                    Mistake(line, column, f"{path}.{name}", f"there is no factor '{shown(name)}'", cure)
+                )
                 continue
             chosen[name] = frozenset(_excluded_levels(factor, child, f"{path}.{name}", mistakes))
         if len(chosen) == len(entry.value):
@@ -246,7 +286,11 @@ def _excluded_levels(factor: Factor, node: Node, path: str, mistakes: Mistakes) 
         else:
             levels = list(factor.levels)
             cure = f"levels are: {', '.join(levels[:12])}{', ...' if len(levels) > 12 else ''}"
-            mistakes.add(Mistake(child.line, child.column, path, f"'{shown(text)}' is no level of '{factor.name}'", cure))
+            mistakes.add(
+                Mistake(
+                    child.line, child.column, path, f"'{shown(text)}' is no level of '{factor.name}'", cure
+                )
+            )
 
 
 def references(node: Node) -> set[str]:
@@ -254,7 +298,11 @@ def references(node: Node) -> set[str]:
     found = set()
     for _, leaf in node.walk():
         if isinstance(leaf.value, str) and "${" in leaf.value:
-            found |= {match[1].partition(".")[0].strip() for match in REFERENCE.finditer(leaf.value) if match[1] is not None}
+            found |= {
+                match[1].partition(".")[0].strip()
+                for match in REFERENCE.finditer(leaf.value)
+                if match[1] is not None
+            }
     return found
 
 
@@ -269,14 +317,21 @@ def check_references(node: Node, path: str, factors: Mapping[str, Factor], mista
             name, _, key = (part.strip() for part in match[1].partition("."))
             factor = factors.get(name)
             if factor is None:
-                cure = nearest(name, factors) or f"write it under 'factors:' ({', '.join(factors) or 'there is none'})"
-                mistakes.add(Mistake(leaf.line, leaf.column, where, f"there is no factor '{shown(name)}'", cure))
+                cure = (
+                    nearest(name, factors)
+                    or f"write it under 'factors:' ({', '.join(factors) or 'there is none'})"
+                )
+                mistakes.add(
+                    Mistake(leaf.line, leaf.column, where, f"there is no factor '{shown(name)}'", cure)
+                )
                 continue
             whole = match[0] == leaf.value.strip()
             _check_levels(factor, key, leaf, where, mistakes, whole=whole)
 
 
-def _check_levels(factor: Factor, key: str, leaf: Node, where: str, mistakes: Mistakes, *, whole: bool) -> None:
+def _check_levels(
+    factor: Factor, key: str, leaf: Node, where: str, mistakes: Mistakes, *, whole: bool
+) -> None:
     for text, level in factor.levels.items():
         value = _value_of(level, key)
         if value is None:
@@ -285,7 +340,11 @@ def _check_levels(factor: Factor, key: str, leaf: Node, where: str, mistakes: Mi
             mistakes.add(Mistake(leaf.line, leaf.column, where, what, f"give it that key; its keys: {known}"))
         elif not whole and isinstance(value.value, (dict, list)):
             what = f"level '{shown(text)}' of '{factor.name}' has several values and cannot stand inside text"
-            mistakes.add(Mistake(leaf.line, leaf.column, where, what, f"refer to one of them: '${{{factor.name}.KEY}}'"))
+            mistakes.add(
+                Mistake(
+                    leaf.line, leaf.column, where, what, f"refer to one of them: '${{{factor.name}.KEY}}'"
+                )
+            )
 
 
 def _value_of(level: Node, key: str) -> Node | None:
@@ -329,7 +388,9 @@ def _inserted(reference: str, factors: Mapping[str, Factor], point: Levels) -> N
     level = _value_of(factors[name].levels[point[name]], key)
     if level is None:
         return None
-    return Node(level.value, level.line, level.column, level.text, level.quoted, _origin({name}, point), level.keys)
+    return Node(
+        level.value, level.line, level.column, level.text, level.quoted, _origin({name}, point), level.keys
+    )
 
 
 def _origin(names: set[str], point: Levels) -> str:

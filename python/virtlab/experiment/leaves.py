@@ -60,7 +60,9 @@ def network(version: int) -> Callable[[Any], str]:
             if not isinstance(value, str) or pool.version != version:
                 raise ValueError
         except ValueError:
-            raise ValueError(f"'{shown(value)}' is no IPv{version} network; write e.g. '{example}', or none") from None
+            raise ValueError(
+                f"'{shown(value)}' is no IPv{version} network; write e.g. '{example}', or none"
+            ) from None
         return str(pool)
 
     return parse
@@ -124,7 +126,9 @@ _MAC = re.compile(r"02(:[0-9a-f]{2}){5}\Z")
 def _mac(value: Any) -> str:
     if isinstance(value, str) and _MAC.match(value):
         return value
-    raise ValueError(f"'{shown(value)}' is no MAC address of a guest; write e.g. '02:00:00:00:00:01' (lower case, 02 first)")
+    raise ValueError(
+        f"'{shown(value)}' is no MAC address of a guest; write e.g. '02:00:00:00:00:01' (lower case, 02 first)"
+    )
 
 
 def _switches(value: Any) -> int:
@@ -144,16 +148,32 @@ Count = Annotated[int, *_types(COUNT)]
 Flag = Annotated[bool, *_types(FLAG)]
 Text = Annotated[str, *_types(TEXT)]
 Limit = Annotated[tuple[str, int], *_types(LIMIT)]
-Switches = Annotated[int, PlainValidator(_switches), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 64})]
+Switches = Annotated[
+    int, PlainValidator(_switches), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 64})
+]
 Mtu = Annotated[int, PlainValidator(_mtu), WithJsonSchema(SIZE.schema)]
-Mac = Annotated[str, PlainValidator(_mac), WithJsonSchema({"type": "string", "pattern": "^02(:[0-9a-f]{2}){5}$"})]
+Mac = Annotated[
+    str, PlainValidator(_mac), WithJsonSchema({"type": "string", "pattern": "^02(:[0-9a-f]{2}){5}$"})
+]
 ObjectName = Annotated[str, PlainValidator(object_name), WithJsonSchema(NAME_SCHEMA)]
-Platform = Annotated[str, _word(_platforms, "platform"), WithJsonSchema({"type": "string", "x-names": "platforms"})]
-VswitchKind = Annotated[str, _word(_vswitches, "virtual switch"), WithJsonSchema({"type": "string", "x-names": "vswitches"})]
-Pool4 = Annotated[str, PlainValidator(network(4)), WithJsonSchema({"type": "string", "examples": ["10.0.0.0/16", "none"]})]
-Pool6 = Annotated[str, PlainValidator(network(6)), WithJsonSchema({"type": "string", "examples": ["fd00::/48", "none"]})]
-Address4 = Annotated[str, PlainValidator(interface(4)), WithJsonSchema({"type": "string", "examples": ["10.0.0.7/24"]})]
-Address6 = Annotated[str, PlainValidator(interface(6)), WithJsonSchema({"type": "string", "examples": ["fd00::7/64"]})]
+Platform = Annotated[
+    str, _word(_platforms, "platform"), WithJsonSchema({"type": "string", "x-names": "platforms"})
+]
+VswitchKind = Annotated[
+    str, _word(_vswitches, "virtual switch"), WithJsonSchema({"type": "string", "x-names": "vswitches"})
+]
+Pool4 = Annotated[
+    str, PlainValidator(network(4)), WithJsonSchema({"type": "string", "examples": ["10.0.0.0/16", "none"]})
+]
+Pool6 = Annotated[
+    str, PlainValidator(network(6)), WithJsonSchema({"type": "string", "examples": ["fd00::/48", "none"]})
+]
+Address4 = Annotated[
+    str, PlainValidator(interface(4)), WithJsonSchema({"type": "string", "examples": ["10.0.0.7/24"]})
+]
+Address6 = Annotated[
+    str, PlainValidator(interface(6)), WithJsonSchema({"type": "string", "examples": ["fd00::7/64"]})
+]
 Idle = Annotated[str, *_types(choice("sleep", "poll"))]
 Offloads = Annotated[str, *_types(choice("off", "default"))]
 Arp = Annotated[str, *_types(choice("static", "live"))]

@@ -10,7 +10,14 @@ from typing import Any
 from virtlab.catalogue.kinds import COUNT, nearest, shown
 from virtlab.errors import ExperimentError
 from virtlab.experiment.experiment import MAXIMUM_WITH_UNTIL, RUNS_MAX, Claim, Experiment, Repeat, Until
-from virtlab.experiment.factors import Design, Factor, check_references, read_exclusions, read_factors, references
+from virtlab.experiment.factors import (
+    Design,
+    Factor,
+    check_references,
+    read_exclusions,
+    read_factors,
+    references,
+)
 from virtlab.experiment.findings import Findings
 from virtlab.experiment.mistakes import FileMistakesError, Mistake, Mistakes
 from virtlab.experiment.tree import Node, read_tree
@@ -30,12 +37,18 @@ def load(path: Path | str, *, runs_max: int | None = RUNS_MAX) -> Experiment:
     try:
         content = path.read_bytes()
     except OSError as error:
-        cure = "write one with 'virtlab init'" if isinstance(error, FileNotFoundError) else "name a readable file"
+        cure = (
+            "write one with 'virtlab init'"
+            if isinstance(error, FileNotFoundError)
+            else "name a readable file"
+        )
         raise ExperimentError(str(path), f"cannot be read ({error.strerror})", cure) from None
     return load_bytes(content, name=str(path), runs_max=runs_max)
 
 
-def load_bytes(content: bytes, *, name: str = "experiment.yaml", runs_max: int | None = RUNS_MAX) -> Experiment:
+def load_bytes(
+    content: bytes, *, name: str = "experiment.yaml", runs_max: int | None = RUNS_MAX
+) -> Experiment:
     """The experiment of a file's bytes; they must be UTF-8."""
     try:
         text = content.decode("utf-8-sig")
@@ -89,8 +102,15 @@ def _factors(root: Node, sections: tuple[str, ...], mistakes: Mistakes) -> dict[
     """The factors, with every reference to them checked."""
     factors = read_factors(root.get("factors"), mistakes)
     declared = root.get("factors")
-    wrong = set(declared.value) - set(factors) if declared is not None and isinstance(declared.value, dict) else set()
-    known = {**factors, **{word: Factor(word, {}, 1, 1) for word in wrong}}  # these were reported at their declaration
+    wrong = (
+        set(declared.value) - set(factors)
+        if declared is not None and isinstance(declared.value, dict)
+        else set()
+    )
+    known = {
+        **factors,
+        **{word: Factor(word, {}, 1, 1) for word in wrong},
+    }  # these were reported at their declaration
     for section in sections:
         node = root.get(section)
         if node is None:
@@ -135,13 +155,19 @@ def _heading(root: Node, findings: Findings) -> tuple[str, str, int]:
     if name is None:
         findings.add((), "'name' is missing", "write e.g. 'name: my-study'; it names the folder of results")
     elif not isinstance(name.value, str) or not NAME.match(name.value):
-        findings.add(("name",), f"'{shown(name.plain())}' is no name", "use lower-case letters, digits and '-'")
+        findings.add(
+            ("name",), f"'{shown(name.plain())}' is no name", "use lower-case letters, digits and '-'"
+        )
     title = root.get("title")
     if title is not None and (not isinstance(title.value, str) or not title.value.strip()):
         findings.add(("title",), f"'{shown(title.plain())}' is no title", "write a line of text")
     seed = root.get("seed")
-    if seed is not None and (isinstance(seed.value, bool) or not isinstance(seed.value, int) or not 0 <= seed.value < SEED_MAX):
-        findings.add(("seed",), f"'{shown(seed.plain())}' is no seed", f"write a whole number from 0 to {SEED_MAX - 1}")
+    if seed is not None and (
+        isinstance(seed.value, bool) or not isinstance(seed.value, int) or not 0 <= seed.value < SEED_MAX
+    ):
+        findings.add(
+            ("seed",), f"'{shown(seed.plain())}' is no seed", f"write a whole number from 0 to {SEED_MAX - 1}"
+        )
     return (
         str(name.value) if name is not None else "",
         " ".join(str(title.value).split()) if title is not None else "",
@@ -163,7 +189,12 @@ def _check_unused(root: Node, factors: Mapping[str, Factor], findings: Findings)
     misspelt = {nearest(name, factors) for name in used if name not in factors}
     for name in factors:
         if name not in used and f"did you mean '{name}'?" not in misspelt:
-            findings.add(("factors", name), f"nothing uses the factor '{name}'", f'write "${{{name}}}" where it matters, or remove it', key=True)
+            findings.add(
+                ("factors", name),
+                f"nothing uses the factor '{name}'",
+                f'write "${{{name}}}" where it matters, or remove it',
+                key=True,
+            )
 
 
 def _repeat(findings: Findings) -> Repeat:
@@ -174,7 +205,11 @@ def _repeat(findings: Findings) -> Repeat:
         try:
             times = COUNT.parse(node.plain())
         except ValueError:
-            findings.add(("repeat",), f"'{shown(node.plain())}' is no repetition", "write e.g. 3, or '{minimum: 3, maximum: 10}'")
+            findings.add(
+                ("repeat",),
+                f"'{shown(node.plain())}' is no repetition",
+                "write e.g. 3, or '{minimum: 3, maximum: 10}'",
+            )
             return Repeat()
         return Repeat(times, times)
     from virtlab.experiment.model import RepeatSpec
@@ -185,10 +220,14 @@ def _repeat(findings: Findings) -> Repeat:
         return Repeat()
     maximum = spec.maximum or (max(MAXIMUM_WITH_UNTIL, spec.minimum) if spec.until else spec.minimum)
     if maximum < spec.minimum:
-        findings.add(("repeat", "maximum"), f"{maximum} is less than the minimum {spec.minimum}", "exchange them")
+        findings.add(
+            ("repeat", "maximum"), f"{maximum} is less than the minimum {spec.minimum}", "exchange them"
+        )
     if spec.until is None and maximum > spec.minimum:
         cure = "add 'until: {metric: probe.rtt.mean, relative_interval: 5 %}', or remove 'maximum'"
-        findings.add(("repeat", "maximum"), "nothing says when to stop between minimum and maximum", cure, key=True)
+        findings.add(
+            ("repeat", "maximum"), "nothing says when to stop between minimum and maximum", cure, key=True
+        )
     until = Until(spec.until.metric, spec.until.relative_interval) if spec.until else None
     return Repeat(spec.minimum, maximum, until, spec.time, spec.confidence)
 
@@ -204,7 +243,9 @@ def _too_many(design: Design, repeat: Repeat, runs_max: int | None, findings: Fi
     if runs <= runs_max:
         return False
     what = f"{size:,} design points make {runs:,} runs, more than {runs_max:,}"
-    findings.add(("factors",), what, "take fewer levels, exclude combinations, or say --yes when it is meant", key=True)
+    findings.add(
+        ("factors",), what, "take fewer levels, exclude combinations, or say --yes when it is meant", key=True
+    )
     return True
 
 
@@ -224,7 +265,11 @@ def _resolve_all(resolver: Any, design: Design, root: Node, findings: Findings) 
     elif not len(findings.mistakes):
         _check_described(root, seen, findings)
         if not _role_names(root):
-            findings.add((), "no role measures anything", "add e.g. 'roles: {probe: {workload: rtt, from: h1.g1, to: h2.g1}}'")
+            findings.add(
+                (),
+                "no role measures anything",
+                "add e.g. 'roles: {probe: {workload: rtt, from: h1.g1, to: h2.g1}}'",
+            )
         elif not active:
             findings.add(("roles",), "every role is switched off at every point", "enable one", key=True)
 
@@ -245,7 +290,11 @@ def _claims(findings: Findings, factors: Mapping[str, Factor], roles: Mapping[st
     if node is None or node.value is None:
         return ()
     if not isinstance(node.value, list):
-        findings.add(("claims",), "is no list of claims", "write e.g. '- {id: linear, text: probe.rtt.mean grows with load}'")
+        findings.add(
+            ("claims",),
+            "is no list of claims",
+            "write e.g. '- {id: linear, text: probe.rtt.mean grows with load}'",
+        )
         return ()
     claims = []
     for position, entry in enumerate(node.value):
@@ -279,7 +328,9 @@ def _claim(position: int, node: Node, findings: Findings, taken: set[str]) -> Cl
     if published is not None and not isinstance(published.value, dict):
         findings.add((*at, "published"), "is no mapping", "write '{file: study.csv, metric: rtt_mean}'")
         return None
-    return Claim(identity, text.value, text.line, text.column, published.plain() if published is not None else None)
+    return Claim(
+        identity, text.value, text.line, text.column, published.plain() if published is not None else None
+    )
 
 
 def _check_claim(
@@ -293,7 +344,9 @@ def _check_claim(
         parsed = claim.parsed()
     except ClaimError as error:
         offset = error.column - claim.column
-        findings.mistakes.add(Mistake(claim.line, claim.column + offset, f"claims[{position}].text", error.what, error.cure))
+        findings.mistakes.add(
+            Mistake(claim.line, claim.column + offset, f"claims[{position}].text", error.what, error.cure)
+        )
         return
     except ValueError as error:
         findings.add_text(("claims", position, "published"), str(error))
@@ -316,7 +369,11 @@ def _check_until(repeat: Repeat, roles: Mapping[str, str], findings: Findings) -
         return
     if METRICS[path.metric].workloads:
         if path.role not in roles:
-            findings.add(at, f"there is no role '{path.role}'", nearest(path.role, roles) or f"there are {', '.join(roles)}")
+            findings.add(
+                at,
+                f"there is no role '{path.role}'",
+                nearest(path.role, roles) or f"there are {', '.join(roles)}",
+            )
         elif roles[path.role] and roles[path.role] not in METRICS[path.metric].workloads:
             what = f"{path.metric} is not measured by {roles[path.role]}, the workload of '{path.role}'"
             findings.add(at, what, "name a metric of that workload")

@@ -57,8 +57,8 @@ class FileMistakesError(ExperimentError):
 class Mistakes:
     """A collection that grows while a file is checked; the same mistake is kept once.
 
-    What follows from an earlier mistake is no mistake of its own: after `settle`, nothing more is added at the places
-    that are already known to be wrong.
+    What follows from an earlier mistake is no mistake of its own: after `settle`, nothing more is added at
+    the places that are already known to be wrong.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,8 @@
 """The sections of an experiment file, typed: what each key holds after its unit is read.
 
-A section in the singular (`host`, `switch`, `router`, `link`) gives the defaults of all objects of its kind; the same
-word in the plural names the objects. Every description here is shown by editors that read the published JSON Schema.
+A section in the singular (`host`, `switch`, `router`, `link`) gives the defaults of all objects of its kind;
+the same word in the plural names the objects. Every description here is shown by editors that read the
+published JSON Schema.
 """
 
 from __future__ import annotations
@@ -29,10 +30,16 @@ class GuestSpec(Part):
     cpu: leaves.Share | None = Field(None, description="share of one CPU that it may use, e.g. '50 %'")
     memory: leaves.PositiveBytes | None = Field(None, description="memory that it may use, e.g. '512 MiB'")
     idle: leaves.Idle | None = Field(None, description="receivers sleep until a packet comes, or poll for it")
-    offloads: leaves.Offloads | None = Field(None, description="segmentation and checksum offloads of its vNIC")
+    offloads: leaves.Offloads | None = Field(
+        None, description="segmentation and checksum offloads of its vNIC"
+    )
     mtu: leaves.Mtu | None = Field(None, description="MTU of its vNIC; the network's when absent")
-    ipv4: leaves.Address4 | None = Field(None, description="address with prefix length instead of an automatic one")
-    ipv6: leaves.Address6 | None = Field(None, description="address with prefix length instead of an automatic one")
+    ipv4: leaves.Address4 | None = Field(
+        None, description="address with prefix length instead of an automatic one"
+    )
+    ipv6: leaves.Address6 | None = Field(
+        None, description="address with prefix length instead of an automatic one"
+    )
     mac: leaves.Mac | None = Field(None, description="MAC address 02:... instead of an automatic one")
 
 
@@ -50,7 +57,9 @@ def _guests(value: Any) -> Any:
         if not value:
             raise ValueError("a host without guests takes part in nothing; write e.g. 1")
         return {object_name(name): {} if guest is None else guest for name, guest in value.items()}
-    raise ValueError(f"'{shown(value)}' is no guests; write their number, names [web, database], or a mapping")
+    raise ValueError(
+        f"'{shown(value)}' is no guests; write their number, names [web, database], or a mapping"
+    )
 
 
 def _named_once(names: list[Any], what: str) -> dict[str, Any]:
@@ -75,7 +84,9 @@ def _numbered(letter: str, what: str, most: int) -> BeforeValidator:
         if isinstance(value, list):
             return _named_once(value, what.rstrip("s"))
         if not isinstance(value, dict) or not value:
-            raise ValueError(f"'{shown(value)}' names no {what}; write their number, a list of names, or a mapping")
+            raise ValueError(
+                f"'{shown(value)}' names no {what}; write their number, a list of names, or a mapping"
+            )
         return {object_name(name): {} if entry is None else entry for name, entry in value.items()}
 
     return BeforeValidator(normal)
@@ -85,17 +96,22 @@ class HostSpec(GuestSpec):
     """A machine that runs guests, with one virtual switch for them."""
 
     guests: Annotated[dict[str, GuestSpec], BeforeValidator(_guests)] = Field(
-        default={"g1": GuestSpec.model_construct()}, description="how many guests, their names, or names with properties"
+        default={"g1": GuestSpec.model_construct()},
+        description="how many guests, their names, or names with properties",
     )
     platform: leaves.Platform = Field("namespace", description="how its guests exist")
     vswitch: leaves.VswitchKind = Field("linux_bridge", description="the virtual switch inside, or none")
-    joins: leaves.ObjectName | None = Field(None, description="the switch or router that a topology wires it to")
+    joins: leaves.ObjectName | None = Field(
+        None, description="the switch or router that a topology wires it to"
+    )
 
 
 class TopologySpec(Part):
     """A shape made of switches (or routers) that wires all hosts."""
 
-    shape: leaves.Shape = Field("line", description="line, star or tree of switches; none: a cable between two hosts")
+    shape: leaves.Shape = Field(
+        "line", description="line, star or tree of switches; none: a cable between two hosts"
+    )
     switches: leaves.Switches = Field(1, description="number of switches")
     branching: leaves.Count = Field(2, description="children of each switch of a tree")
     device: leaves.Device = Field("switch", description="what stands at each place: a switch, or a router")
@@ -108,14 +124,20 @@ def _topology(value: Any) -> Any:
 class SwitchSpec(Part):
     """A physical store-and-forward switch."""
 
-    processing: leaves.Time = Field(0, description="time it takes for a frame besides receiving and sending it")
+    processing: leaves.Time = Field(
+        0, description="time it takes for a frame besides receiving and sending it"
+    )
 
 
 class RouterSpec(Part):
     """A machine that forwards between its ports, each port in a subnet of its own."""
 
-    platform: leaves.Platform = Field("native", description="native: the machine itself forwards; else a guest on it")
-    vswitch: leaves.VswitchKind = Field("linux_bridge", description="between a guest router's ports and its machine's")
+    platform: leaves.Platform = Field(
+        "native", description="native: the machine itself forwards; else a guest on it"
+    )
+    vswitch: leaves.VswitchKind = Field(
+        "linux_bridge", description="between a guest router's ports and its machine's"
+    )
     cpu: leaves.Share | None = Field(None, description="share of one CPU that it may use")
     memory: leaves.PositiveBytes | None = Field(None, description="memory that it may use")
 
@@ -124,13 +146,16 @@ class LinkSpec(Part):
     """A full-duplex cable between two ports."""
 
     ends: tuple[leaves.ObjectName, leaves.ObjectName] | None = Field(
-        None, description="the two hosts, switches or routers that it connects; absent: a link of the topology"
+        None,
+        description="the two hosts, switches or routers that it connects; absent: a link of the topology",
     )
     rate: leaves.Rate = Field(10**9, description="rate in each direction, e.g. '100 Mbit/s'")
     propagation: leaves.Time = Field(0, description="time a bit takes from end to end")
     realise: leaves.Realise = Field("auto", description="how the testbed makes it real")
     queue: Any = Field(None, description="the queue in front of each direction")
-    queue_back: Any = Field(None, description="the queue in front of the second end's direction, when it differs")
+    queue_back: Any = Field(
+        None, description="the queue in front of the second end's direction, when it differs"
+    )
 
 
 class NetworkSpec(Part):
@@ -139,7 +164,9 @@ class NetworkSpec(Part):
     ipv4: leaves.Pool4 = Field("10.0.0.0/16", description="pool of IPv4 addresses, or none")
     ipv6: leaves.Pool6 = Field("none", description="pool of IPv6 addresses, or none")
     mtu: leaves.Mtu = Field(1500, description="MTU of every vNIC")
-    arp: leaves.Arp = Field("static", description="static: permanent neighbours; live: the kernel's own resolution")
+    arp: leaves.Arp = Field(
+        "static", description="static: permanent neighbours; live: the kernel's own resolution"
+    )
     offloads: leaves.Offloads = Field("off", description="segmentation and checksum offloads of every vNIC")
     ipv6_noise: leaves.Flag = Field(default=False, description="let the kernel send its own IPv6 packets")
     spin: leaves.Spin = Field("auto", description="may the soft switch spin before a departure?")
@@ -148,25 +175,37 @@ class NetworkSpec(Part):
 class TimingSpec(Part):
     """When things happen, where no timeline says it."""
 
-    warmup: leaves.Time = Field(500_000_000, description="from the start of the loads to the first measurement")
+    warmup: leaves.Time = Field(
+        500_000_000, description="from the start of the loads to the first measurement"
+    )
     pause: leaves.Time = Field(100_000_000, description="between one measurement and the next")
     drain: leaves.Time = Field(200_000_000, description="from the end of the loads to the end of the run")
-    together: leaves.Flag = Field(default=False, description="run all measuring roles at once, not one after another")
+    together: leaves.Flag = Field(
+        default=False, description="run all measuring roles at once, not one after another"
+    )
 
 
 class CollectSpec(Part):
     """What is kept of a run."""
 
-    packets: list[leaves.ObjectName] | None = Field(None, description="roles whose samples are kept; absent: all")
-    series: dict[str, leaves.PositiveTime] = Field({"host.cpu": 100_000_000}, description="series, and how often")
-    counters: list[leaves.Text] = Field(["vnics", "links", "softnet"], description="counters read at both ends")
+    packets: list[leaves.ObjectName] | None = Field(
+        None, description="roles whose samples are kept; absent: all"
+    )
+    series: dict[str, leaves.PositiveTime] = Field(
+        {"host.cpu": 100_000_000}, description="series, and how often"
+    )
+    counters: list[leaves.Text] = Field(
+        ["vnics", "links", "softnet"], description="counters read at both ends"
+    )
     artefacts: list[leaves.Text] = Field([], description="files kept beside the samples")
 
 
 class LimitsSpec(Part):
     """Bounds of one run."""
 
-    run: leaves.PositiveTime | None = Field(None, description="longest time of a run; absent: from the timeline")
+    run: leaves.PositiveTime | None = Field(
+        None, description="longest time of a run; absent: from the timeline"
+    )
     disk: leaves.PositiveBytes | None = Field(None, description="most bytes that a run may keep")
     memory: leaves.PositiveBytes | None = Field(None, description="most memory that a run may take")
 
@@ -175,14 +214,18 @@ class UntilSpec(Part):
     """When repetition has been enough."""
 
     metric: leaves.Text = Field(description="'ROLE.METRIC.STATISTIC', e.g. 'probe.rtt.mean'")
-    relative_interval: leaves.ProperShare = Field(description="half the width of the interval, relative to the value")
+    relative_interval: leaves.ProperShare = Field(
+        description="half the width of the interval, relative to the value"
+    )
 
 
 class RepeatSpec(Part):
     """How often each design point is run."""
 
     minimum: leaves.Count = Field(3, description="runs of every point")
-    maximum: leaves.Count | None = Field(None, description="most runs of a point; absent: the minimum, or 30 with 'until'")
+    maximum: leaves.Count | None = Field(
+        None, description="most runs of a point; absent: the minimum, or 30 with 'until'"
+    )
     until: UntilSpec | None = Field(None, description="repeat until the interval is as narrow as this")
     time: leaves.PositiveTime | None = Field(None, description="begin no further run after this time")
     confidence: leaves.ProperShare = Field(0.95, description="confidence level of intervals and verdicts")

@@ -13,7 +13,9 @@ from virtlab.experiment.topology import Wiring, root
 ETHERNET_BYTES = 18  # header and checksum
 
 
-def check_roles(wiring: Wiring, network: NetworkSpec, roles: Mapping[str, RoleSpec], findings: Findings) -> None:
+def check_roles(
+    wiring: Wiring, network: NetworkSpec, roles: Mapping[str, RoleSpec], findings: Findings
+) -> None:
     """Adds every mistake of roles that the network decides."""
     joined = _joined(wiring)
     for name, role in roles.items():
@@ -32,9 +34,15 @@ def check_roles(wiring: Wiring, network: NetworkSpec, roles: Mapping[str, RoleSp
             continue
         ends = [wiring.stations[guest] for guest in (role.source, role.target)]
         domains = [{attachment.domain for attachment in end.vnics.values()} for end in ends]
-        if not {root(joined, domain) for domain in domains[0]} & {root(joined, domain) for domain in domains[1]}:
+        if not {root(joined, domain) for domain in domains[0]} & {
+            root(joined, domain) for domain in domains[1]
+        }:
             what = f"there is no way from {role.source} to {role.target}"
-            findings.add(("roles", name, "to"), what, "write a topology ('topology: line') or links between their hosts")
+            findings.add(
+                ("roles", name, "to"),
+                what,
+                "write a topology ('topology: line') or links between their hosts",
+            )
         elif role.workload == "raw_stream" and not domains[0] & domains[1]:
             what = f"layer-2 frames do not pass the router between {role.source} and {role.target}"
             findings.add(("roles", name, "workload"), what, "take udp_stream, or guests in one subnet")
@@ -64,4 +72,8 @@ def _check_frame(name: str, role: RoleSpec, network: NetworkSpec, findings: Find
     most = network.mtu + ETHERNET_BYTES
     if role.workload == "raw_stream" and size_bytes > most:
         what = f"a frame of {size_bytes} B exceeds the MTU of {network.mtu} B"
-        findings.add(("roles", name, "size"), what, f"write at most '{most} B frame', or a larger 'network: {{mtu: ...}}'")
+        findings.add(
+            ("roles", name, "size"),
+            what,
+            f"write at most '{most} B frame', or a larger 'network: {{mtu: ...}}'",
+        )

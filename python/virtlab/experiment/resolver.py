@@ -1,7 +1,7 @@
 """Design points resolved: references replaced, sections typed, the network wired and addressed, and all of it checked.
 
-A section is resolved once per combination of the factors that it refers to, not once per design point, so a large
-matrix costs little more than its distinct parts.
+A section is resolved once per combination of the factors that it refers to, not once per design point, so a
+large matrix costs little more than its distinct parts.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ class Resolver:
         """The study of a point, or None when it has mistakes (which are added)."""
         return self._once("study", RESOLVED, point, self._study)
 
-    def _once(self, what: str, sections: tuple[str, ...], point: Levels, make: Callable[[Findings, Levels], T]) -> T:
+    def _once(
+        self, what: str, sections: tuple[str, ...], point: Levels, make: Callable[[Findings, Levels], T]
+    ) -> T:
         """Makes it once per combination of the factors that the sections refer to."""
         factors = sorted({name for section in sections for name in self._uses.get(section, ())})
         key = (what, *(point[name] for name in factors))
@@ -75,7 +77,9 @@ class Resolver:
     def _findings(self, sections: tuple[str, ...], point: Levels) -> Findings:
         """A tree with the sections' references replaced."""
         chosen = {name: self._root.get(name) for name in sections}
-        resolved = {name: self._resolved(name, node, point) for name, node in chosen.items() if node is not None}
+        resolved = {
+            name: self._resolved(name, node, point) for name, node in chosen.items() if node is not None
+        }
         root = Node(dict(resolved), self._root.line, self._root.column, keys=self._root.keys)
         return Findings(root, self.mistakes)
 
@@ -86,7 +90,9 @@ class Resolver:
         return self._kept[key]  # type: ignore[no-any-return]
 
     def _section(self, name: str, point: Levels) -> Any:
-        return self._once(f"typed {name}", (name,), point, lambda findings, _: validate_section(name, findings))
+        return self._once(
+            f"typed {name}", (name,), point, lambda findings, _: validate_section(name, findings)
+        )
 
     def _study(self, findings: Findings, point: Levels) -> Study | None:
         network = self._once("network", NETWORK, point, self._network)
@@ -94,7 +100,12 @@ class Resolver:
         typed = {name: self._section(name, point) for name in ("timing", "collect", "limits")}
         guests = list(network[0].stations) if network else None
         if network is not None:
-            self._once("reach", (*NETWORK, "roles"), point, lambda own, _: check_roles(network[0], network[2], roles, own))
+            self._once(
+                "reach",
+                (*NETWORK, "roles"),
+                point,
+                lambda own, _: check_roles(network[0], network[2], roles, own),
+            )
         timeline, windows = self._once(
             "timeline", (*NETWORK, "roles", "timeline", "windows"), point,
             lambda own, _: _timeline(own, roles, guests or []),
@@ -111,18 +122,31 @@ class Resolver:
         self, findings: Findings, point: Levels
     ) -> tuple[Wiring, Addresses, NetworkSpec, dict[str, tuple[QueueSpec, QueueSpec]]] | None:
         typed = {name: self._section(name, point) for name in NETWORK}
-        said = {name for name in NETWORK if (node := findings.root.get(name)) is not None and node.value is not None}
+        said = {
+            name
+            for name in NETWORK
+            if (node := findings.root.get(name)) is not None and node.value is not None
+        }
         if "hosts" not in said:
             findings.add((), "'hosts' is missing", "write e.g. 'hosts: 2'")
         if typed["hosts"] is None or any(typed[name] is None for name in said):
             return None
         before = len(self.mistakes)
         if typed["link"] is not None and typed["link"].ends is not None:
-            findings.add(("link", "ends"), "what all links have in common is not where they go", "write it in 'links'", key=True)
+            findings.add(
+                ("link", "ends"),
+                "what all links have in common is not where they go",
+                "write it in 'links'",
+                key=True,
+            )
         hosts: dict[str, HostSpec] = {
             name: merged(typed["host"], host) for name, host in typed["hosts"].items()
         }
-        switch, router, link = typed["switch"] or SwitchSpec(), typed["router"] or RouterSpec(), typed["link"] or LinkSpec()
+        switch, router, link = (
+            typed["switch"] or SwitchSpec(),
+            typed["router"] or RouterSpec(),
+            typed["link"] or LinkSpec(),
+        )
         switches = {name: merged(switch, own) for name, own in (typed["switches"] or {}).items()}
         routers = {name: merged(router, own) for name, own in (typed["routers"] or {}).items()}
         links = {name: merged(link, own) for name, own in (typed["links"] or {}).items()}

@@ -44,7 +44,11 @@ def read_roles(findings: Findings) -> dict[str, RoleSpec]:
     if node is None or node.value is None:
         return {}
     if not isinstance(node.value, dict):
-        findings.add(("roles",), "must map names to workloads", "write e.g. 'probe: {workload: rtt, from: h1.g1, to: h2.g1}'")
+        findings.add(
+            ("roles",),
+            "must map names to workloads",
+            "write e.g. 'probe: {workload: rtt, from: h1.g1, to: h2.g1}'",
+        )
         return {}
     roles = {}
     for name, entry in node.value.items():
@@ -64,7 +68,9 @@ def _read_role(name: str, node: Node, findings: Findings) -> RoleSpec | None:
         findings.add(at, f"'{name}' is a word of the timeline", "give the role another name", key=True)
         return None
     if not isinstance(node.value, dict):
-        findings.add(at, f"'{shown(node.plain())}' is no mapping", "write '{workload: rtt, from: h1.g1, to: h2.g1}'")
+        findings.add(
+            at, f"'{shown(node.plain())}' is no mapping", "write '{workload: rtt, from: h1.g1, to: h2.g1}'"
+        )
         return None
     workload = _workload(at, node, findings)
     if workload is None:
@@ -96,7 +102,14 @@ def _workload(at: Steps, node: Node, findings: Findings) -> Workload | None:
 
 
 def _common(at: Steps, node: Node, workload: Workload, findings: Findings) -> dict[str, Any]:
-    values: dict[str, Any] = {"as": workload.part, "meter": "virtlab", "family": None, "enabled": True, "from": "", "to": ""}
+    values: dict[str, Any] = {
+        "as": workload.part,
+        "meter": "virtlab",
+        "family": None,
+        "enabled": True,
+        "from": "",
+        "to": "",
+    }
     kinds = {
         "as": choice("measure", "load"), "meter": choice(*workload.meters), "family": choice("ipv4", "ipv6"), "enabled": FLAG,
     }  # fmt: skip
@@ -117,9 +130,13 @@ def _common(at: Steps, node: Node, workload: Workload, findings: Findings) -> di
         else:
             values[key] = entry.value
     if values["as"] == "load" and workload.part == "measure" and workload.parameter("duration") is None:
-        findings.add((*at, "as"), f"{workload.name} cannot be a load", "take a workload with a duration, or burst_load")
+        findings.add(
+            (*at, "as"), f"{workload.name} cannot be a load", "take a workload with a duration, or burst_load"
+        )
     if values["as"] == "measure" and workload.part == "load":
-        findings.add((*at, "as"), f"{workload.name} does not end by itself and cannot be measured alone", "remove 'as'")
+        findings.add(
+            (*at, "as"), f"{workload.name} does not end by itself and cannot be measured alone", "remove 'as'"
+        )
     return values
 
 
@@ -140,7 +157,9 @@ def _parameters(
         written = entry.plain() if entry is not None else parameter.default
         if parameter.name == "duration" and common["as"] == "load":
             if entry is not None:
-                findings.add((*at, "duration"), "a load ends when the measurement does", "remove 'duration'", key=True)
+                findings.add(
+                    (*at, "duration"), "a load ends when the measurement does", "remove 'duration'", key=True
+                )
             written = parameter.default
         if entry is None and written is None:
             if parameter.required:

@@ -1,8 +1,8 @@
 """The JSON Schema (2020-12) of experiment files, for completion and checks in editors.
 
-It is made of the types of the sections and the declarations of the catalogue, so it cannot differ from what is
-accepted in keys, words and units. `${factor}` is allowed wherever a value may vary. What needs the whole file at once
-(dangling names, loops, address pools) only `virtlab check` finds.
+It is made of the types of the sections and the declarations of the catalogue, so it cannot differ from what
+is accepted in keys, words and units. `${factor}` is allowed wherever a value may vary. What needs the whole
+file at once (dangling names, loops, address pools) only `virtlab check` finds.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ def json_schema() -> Schema:
         },
     }  # fmt: skip
     for name, kind in SECTIONS.items():
-        properties[name] = _or_reference(_section(name, kind, definitions)) | {"description": DESCRIPTIONS[name]}
+        properties[name] = _or_reference(_section(name, kind, definitions)) | {
+            "description": DESCRIPTIONS[name]
+        }
     properties["roles"] = {
         "type": "object", "patternProperties": {NAME_SCHEMA["pattern"]: _role()}, "additionalProperties": False,
         "minProperties": 1, "description": "named workloads: what measures, and what loads",
@@ -67,14 +69,22 @@ def json_schema() -> Schema:
     }  # fmt: skip
     properties["windows"] = {
         "type": "object",
-        "additionalProperties": {"type": "object", "properties": {"from": _event(), "to": _event()}, "required": ["from", "to"]},
+        "additionalProperties": {
+            "type": "object",
+            "properties": {"from": _event(), "to": _event()},
+            "required": ["from", "to"],
+        },
         "description": "named intervals between two events, over which metrics are computed",
     }
     properties["repeat"] = {
         "anyOf": [{"type": "integer", "minimum": 1}, _section("repeat", RepeatSpec, definitions)],
         "description": "how often each design point is run",
     }
-    properties["claims"] = {"type": "array", "items": _claim(), "description": "what is expected; each is judged"}
+    properties["claims"] = {
+        "type": "array",
+        "items": _claim(),
+        "description": "what is expected; each is judged",
+    }
     return {
         "$schema": IDENTITY,
         "title": "virtlab experiment",
@@ -100,8 +110,6 @@ def _section(name: str, kind: Any, definitions: Schema) -> Schema:
     made = TypeAdapter(kind).json_schema()
     for title, definition in made.pop("$defs", {}).items():
         definitions.setdefault(title, _cleaned(definition))
-    if made.get("type") == "object" and "properties" in made:
-        return _cleaned(made)
     schema = _cleaned(made)
     if name == "topology":
         shapes = {"enum": ["line", "star", "tree", "none", "direct"]}
@@ -112,14 +120,24 @@ def _section(name: str, kind: Any, definitions: Schema) -> Schema:
 
 
 def _counted(schema: Schema) -> Schema:
-    return {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "array", "items": NAME_SCHEMA, "minItems": 1}, schema]}
+    return {
+        "anyOf": [
+            {"type": "integer", "minimum": 1},
+            {"type": "array", "items": NAME_SCHEMA, "minItems": 1},
+            schema,
+        ]
+    }
 
 
 def _cleaned(schema: Schema) -> Schema:
     """pydantic's schema of a model as the file has it."""
     if "properties" in schema:
         properties = {key: _property(key, value) for key, value in schema["properties"].items()}
-        kept = {key: schema[key] for key in ("type", "description", "required", "additionalProperties") if key in schema}
+        kept = {
+            key: schema[key]
+            for key in ("type", "description", "required", "additionalProperties")
+            if key in schema
+        }
         return {**kept, "properties": properties}
     cleaned: Schema = {key: value for key, value in schema.items() if key not in {"title", "default"}}
     for key in ("additionalProperties", "items"):
@@ -167,7 +185,11 @@ def _queue() -> Schema:
     by = _or_reference({"enum": ["auto", "kernel", "virtlab"], "description": "whose implementation"})
     choices: list[Schema] = [{"enum": list(QDISCS)}]
     for name, discipline in QDISCS.items():
-        properties: Schema = {"kind": {"const": name, "description": discipline.meaning}, "by": by, "limit": limit}
+        properties: Schema = {
+            "kind": {"const": name, "description": discipline.meaning},
+            "by": by,
+            "limit": limit,
+        }
         required = [parameter.name for parameter in discipline.parameters if parameter.required]
         if name != "fifo":
             required.insert(0, "kind")
@@ -175,7 +197,11 @@ def _queue() -> Schema:
             "type": "object", "properties": properties | _parameters(discipline.parameters), "required": required,
             "additionalProperties": False,
         })  # fmt: skip
-    open_kind = {"type": "object", "properties": {"kind": {"$ref": "#/$defs/reference"}}, "required": ["kind"]}
+    open_kind = {
+        "type": "object",
+        "properties": {"kind": {"$ref": "#/$defs/reference"}},
+        "required": ["kind"],
+    }
     return {"anyOf": [*choices, open_kind, {"$ref": "#/$defs/reference"}]}
 
 
@@ -187,9 +213,15 @@ def _role() -> Schema:
             "workload": {"const": name, "description": workload.meaning},
             "from": guest,
             "to": guest,
-            "as": _or_reference({"enum": ["measure", "load"], "description": f"its part; default {workload.part}"}),
-            "meter": _or_reference({"enum": list(workload.meters), "description": "what makes and measures the traffic"}),
-            "family": _or_reference({"enum": ["ipv4", "ipv6"], "description": "which addresses; default: the first"}),
+            "as": _or_reference(
+                {"enum": ["measure", "load"], "description": f"its part; default {workload.part}"}
+            ),
+            "meter": _or_reference(
+                {"enum": list(workload.meters), "description": "what makes and measures the traffic"}
+            ),
+            "family": _or_reference(
+                {"enum": ["ipv4", "ipv6"], "description": "which addresses; default: the first"}
+            ),
             "enabled": _or_reference({**FLAG.schema, "description": "false: this role makes no traffic"}),
         }
         required = [parameter.name for parameter in workload.parameters if parameter.required]
@@ -198,7 +230,11 @@ def _role() -> Schema:
             "required": ["workload", "from", "to", *required], "additionalProperties": False,
             "description": workload.meaning,
         })  # fmt: skip
-    open_workload = {"type": "object", "properties": {"workload": {"$ref": "#/$defs/reference"}}, "required": ["workload"]}
+    open_workload = {
+        "type": "object",
+        "properties": {"workload": {"$ref": "#/$defs/reference"}},
+        "required": ["workload"],
+    }
     return {"anyOf": [*choices, open_workload, {"$ref": "#/$defs/reference"}]}
 
 
@@ -209,7 +245,11 @@ def _factors() -> Schema:
         "type": "object", "properties": {"from": bound, "to": bound, "step": bound}, "required": ["from", "to", "step"],
         "additionalProperties": False,
     }  # fmt: skip
-    named = {"type": "object", "minProperties": 1, "not": {"anyOf": [{"required": [key]} for key in ("from", "to", "step")]}}
+    named = {
+        "type": "object",
+        "minProperties": 1,
+        "not": {"anyOf": [{"required": [key]} for key in ("from", "to", "step")]},
+    }
     return {
         "type": "object",
         "additionalProperties": {"anyOf": [{"type": "array", "items": scalar, "minItems": 1}, span, named]},
@@ -218,7 +258,11 @@ def _factors() -> Schema:
 
 
 def _event() -> Schema:
-    return {"type": "string", "pattern": rf"^[A-Za-z][A-Za-z0-9_-]*\.({'|'.join(EVENTS)})$", "examples": ["probe.finished"]}
+    return {
+        "type": "string",
+        "pattern": rf"^[A-Za-z][A-Za-z0-9_-]*\.({'|'.join(EVENTS)})$",
+        "examples": ["probe.finished"],
+    }
 
 
 def _action() -> Schema:
@@ -226,8 +270,18 @@ def _action() -> Schema:
     after = {
         "anyOf": [
             {"type": "string", "description": "EVENT, or EVENT + TIME"},
-            {"type": "object", "properties": {"any": events}, "required": ["any"], "additionalProperties": False},
-            {"type": "object", "properties": {"all": events}, "required": ["all"], "additionalProperties": False},
+            {
+                "type": "object",
+                "properties": {"any": events},
+                "required": ["any"],
+                "additionalProperties": False,
+            },
+            {
+                "type": "object",
+                "properties": {"all": events},
+                "required": ["all"],
+                "additionalProperties": False,
+            },
         ]
     }
     own: Schema = {
@@ -263,7 +317,11 @@ def _claim() -> Schema:
     text = {"type": "string", "examples": ["probe.rtt.mean grows with load", "load.loss.ratio <= 0.1 %"]}
     full = {
         "type": "object",
-        "properties": {"id": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,62}$"}, "text": text, "published": published},
+        "properties": {
+            "id": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,62}$"},
+            "text": text,
+            "published": published,
+        },
         "required": ["text"],
         "additionalProperties": False,
     }

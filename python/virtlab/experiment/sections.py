@@ -60,7 +60,9 @@ def _translate(at: Steps, problem: Any, kind: Any, findings: Findings) -> None:
             findings.add(steps, "a list of the wrong length", "write exactly two, e.g. [h1, s1]")
         case _:
             what = str(problem["msg"])
-            findings.add(steps, f"'{shown(problem['input'])}': {what[:1].lower()}{what[1:]}", "see 'virtlab schema'")
+            findings.add(
+                steps, f"'{shown(problem['input'])}': {what[:1].lower()}{what[1:]}", "see 'virtlab schema'"
+            )
 
 
 def _keys_at(kind: Any, loc: tuple[Any, ...]) -> list[str]:

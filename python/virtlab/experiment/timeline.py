@@ -1,7 +1,8 @@
 """The section `timeline`: what happens during a run, as the file says it. Without it the planner derives one.
 
-`after: EVENT`, `after: EVENT + TIME`, `after: {any: [...]}` or `{all: [...]}`; an event is `ACTION.started`, `.done`,
-`.finished`, `.failed`, `.timeout` of an action above or below. The actions form a directed graph without cycles.
+`after: EVENT`, `after: EVENT + TIME`, `after: {any: [...]}` or `{all: [...]}`; an event is `ACTION.started`,
+`.done`, `.finished`, `.failed`, `.timeout` of an action above or below. The actions form a directed graph
+without cycles.
 """
 
 from __future__ import annotations
@@ -51,13 +52,17 @@ class ActionSpec:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
 
-def read_timeline(findings: Findings, roles: Mapping[str, RoleSpec], guests: Iterable[str]) -> tuple[ActionSpec, ...] | None:
+def read_timeline(
+    findings: Findings, roles: Mapping[str, RoleSpec], guests: Iterable[str]
+) -> tuple[ActionSpec, ...] | None:
     """The actions; None when the file has no timeline."""
     node = findings.root.get("timeline")
     if node is None or node.value is None:
         return None
     if not isinstance(node.value, list) or not node.value:
-        findings.add(("timeline",), "is no list of actions", "write e.g. '- {id: load, do: start, role: load}'")
+        findings.add(
+            ("timeline",), "is no list of actions", "write e.g. '- {id: load, do: start, role: load}'"
+        )
         return ()
     actions = []
     seen: set[str] = set()
@@ -67,7 +72,9 @@ def read_timeline(findings: Findings, roles: Mapping[str, RoleSpec], guests: Ite
         if action is None:
             continue
         if action.id in seen:
-            findings.add(("timeline", position, "id"), f"'{action.id}' is already an action", "give each its own id")
+            findings.add(
+                ("timeline", position, "id"), f"'{action.id}' is already an action", "give each its own id"
+            )
         seen.add(action.id)
         actions.append(action)
     if len(actions) == len(node.value):
@@ -81,14 +88,21 @@ def read_windows(findings: Findings, actions: Iterable[str] | None) -> dict[str,
     if node is None or node.value is None:
         return None
     if not isinstance(node.value, dict):
-        findings.add(("windows",), "is no mapping", "write e.g. 'measured: {from: probe.started, to: probe.finished}'")
+        findings.add(
+            ("windows",), "is no mapping", "write e.g. 'measured: {from: probe.started, to: probe.finished}'"
+        )
         return {}
     windows = {}
     for name, entry in node.value.items():
         at: Steps = ("windows", name)
         ends = entry.plain()
         if not NAME.match(name) or not isinstance(ends, dict) or set(ends) != {"from", "to"}:
-            findings.add(at, "a window is made of two events", "write '{from: probe.started, to: probe.finished}'", key=True)
+            findings.add(
+                at,
+                "a window is made of two events",
+                "write '{from: probe.started, to: probe.finished}'",
+                key=True,
+            )
             continue
         for key in ("from", "to"):
             _check_event((*at, key), str(ends[key]), None if actions is None else list(actions), findings)
@@ -112,7 +126,12 @@ def _action(
     allowed = ["id", "do", "after", "timeout", "on_timeout", *KEYS[do]]
     for key in values:
         if key not in allowed:
-            findings.add((*at, key), f"unknown key '{shown(key)}' of '{do}'", nearest(key, allowed) or f"it has {', '.join(allowed)}", key=True)
+            findings.add(
+                (*at, key),
+                f"unknown key '{shown(key)}' of '{do}'",
+                nearest(key, allowed) or f"it has {', '.join(allowed)}",
+                key=True,
+            )
     name = _parsed(at, values, "id", object_name, findings, missing="give it an id")
     fields: dict[str, Any] = {}
     for key in KEYS[do]:
@@ -122,7 +141,9 @@ def _action(
     if "on_timeout" in values:
         fields["on_timeout"] = _parsed(at, values, "on_timeout", _ON_TIMEOUT.parse, findings)
     if "until" in values and not {"timeout", "on_timeout"} <= set(values):
-        findings.add(at, "waits without an end", "add 'timeout: 30 s' and 'on_timeout: fail | cancel | censor'")
+        findings.add(
+            at, "waits without an end", "add 'timeout: 30 s' and 'on_timeout: fail | cancel | censor'"
+        )
     if do == "wait" and ("for" in values) == ("until" in values):
         findings.add(at, "a wait has either 'for' or 'until'", "write e.g. 'for: 200 ms'")
     after = _trigger((*at, "after"), values["after"], findings) if values.get("after") is not None else None
@@ -131,7 +152,9 @@ def _action(
     return ActionSpec(name, do, after, fields)
 
 
-def _parsed(at: Steps, values: dict[str, Any], key: str, parse: Any, findings: Findings, *, missing: str = "") -> Any:
+def _parsed(
+    at: Steps, values: dict[str, Any], key: str, parse: Any, findings: Findings, *, missing: str = ""
+) -> Any:
     if key not in values:
         if missing:
             findings.add(at, f"'{key}' is missing", missing)
@@ -155,7 +178,9 @@ def _fill(
                 fields[key] = value
             else:
                 what = f"'{key}' is missing" if value is None else f"there is no {key} '{shown(value)}'"
-                findings.add((*at, key), what, nearest(str(value), names) or f"there are {', '.join(names[:8])}")
+                findings.add(
+                    (*at, key), what, nearest(str(value), names) or f"there are {', '.join(names[:8])}"
+                )
         case "for" if value is not None:
             fields["for_ns"] = _parsed(at, values, key, DURATION.parse, findings)
         case "until" if value is not None:
@@ -170,7 +195,11 @@ def _fill(
 
 
 def _tuned(
-    at: Steps, values: dict[str, Any], fields: dict[str, Any], findings: Findings, roles: Mapping[str, RoleSpec]
+    at: Steps,
+    values: dict[str, Any],
+    fields: dict[str, Any],
+    findings: Findings,
+    roles: Mapping[str, RoleSpec],
 ) -> None:
     """`set`: a tunable parameter of a role, as the Plan's args."""
     role = roles.get(str(values.get("role")))
@@ -189,12 +218,20 @@ def _tuned(
 
 
 def _until(at: Steps, value: Any, findings: Findings) -> dict[str, Any] | None:
-    if not isinstance(value, dict) or not set(value) <= {"series", "op", "value", "every"} or "series" not in value:
-        findings.add(at, "is no condition", "write e.g. '{series: host.cpu, op: <=, value: 0.1, every: 200 ms}'")
+    if (
+        not isinstance(value, dict)
+        or not set(value) <= {"series", "op", "value", "every"}
+        or "series" not in value
+    ):
+        findings.add(
+            at, "is no condition", "write e.g. '{series: host.cpu, op: <=, value: 0.1, every: 200 ms}'"
+        )
         return None
     number = value.get("value")
     if isinstance(number, bool) or not isinstance(number, (int, float)):
-        findings.add(at, f"'{shown(number)}' is no number", "write e.g. 'value: 0.1', in the unit of the series")
+        findings.add(
+            at, f"'{shown(number)}' is no number", "write e.g. 'value: 0.1', in the unit of the series"
+        )
         return None
     every = _parsed(at, value, "every", POSITIVE_DURATION.parse, findings)
     condition = {
@@ -226,7 +263,9 @@ def _trigger(at: Steps, value: Any, findings: Findings) -> TriggerSpec | None:
 def _check_event(at: Steps, event: str, actions: list[str] | None, findings: Findings) -> None:
     match = _EVENT.match(event)
     if match is None or match[2] not in EVENTS:
-        findings.add(at, f"'{shown(event)}' is no event", f"write ACTION.EVENT with one of {', '.join(EVENTS)}")
+        findings.add(
+            at, f"'{shown(event)}' is no event", f"write ACTION.EVENT with one of {', '.join(EVENTS)}"
+        )
     elif actions is not None and match[1] not in actions:
         cure = nearest(match[1], actions) or f"there are {', '.join(actions)}"
         findings.add(at, f"there is no action '{match[1]}'", cure)

@@ -1,8 +1,9 @@
 """The wires: hosts, switches and routers of one design point, and the cables between them.
 
-A shape (`line`, `star`, `tree`, `none`) expands to switches s1, s2, ... (or routers r1, r2, ...) and cables named after
-their ends; `links` without a topology give any graph. The broadcast domains are the connected parts of layer 2; a
-cycle inside one would let a single frame circle for ever, so it is a mistake. Cycles through routers are fine.
+A shape (`line`, `star`, `tree`, `none`) expands to switches s1, s2, ... (or routers r1, r2, ...) and cables
+named after their ends; `links` without a topology give any graph. The broadcast domains are the connected
+parts of layer 2; a cycle inside one would let a single frame circle for ever, so it is a mistake. Cycles
+through routers are fine.
 """
 
 from __future__ import annotations
@@ -111,7 +112,10 @@ Ends = tuple[str, str]
 
 
 def _shaped(
-    topology: TopologySpec, wiring: Wiring, defaults: tuple[SwitchSpec, RouterSpec, LinkSpec], findings: Findings
+    topology: TopologySpec,
+    wiring: Wiring,
+    defaults: tuple[SwitchSpec, RouterSpec, LinkSpec],
+    findings: Findings,
 ) -> list[Ends]:
     """Cables of a shape; its switches or routers are added to the wiring where the file does not describe them."""
     hosts = list(wiring.hosts)
@@ -143,7 +147,12 @@ def _skeleton(topology: TopologySpec, names: list[str]) -> tuple[list[Ends], lis
 
 
 def _with_hosts(
-    wiring: Wiring, hosts: list[str], names: list[str], inner: list[Ends], outer: list[str], findings: Findings
+    wiring: Wiring,
+    hosts: list[str],
+    names: list[str],
+    inner: list[Ends],
+    outer: list[str],
+    findings: Findings,
 ) -> list[Ends]:
     ends: list[Ends] = []
     late: list[Ends] = []
@@ -174,7 +183,12 @@ def _named_cables(
     for name, spec in links.items():
         if spec.ends is not None:
             if name in cables:
-                findings.add(("links", name, "ends"), f"the topology already says where {name} goes", "remove 'ends'", key=True)
+                findings.add(
+                    ("links", name, "ends"),
+                    f"the topology already says where {name} goes",
+                    "remove 'ends'",
+                    key=True,
+                )
             cables[name] = (spec.ends, spec)
         elif name in cables:
             cables[name] = (cables[name][0], spec)
@@ -187,12 +201,19 @@ def _explicit_cables(
     cables: dict[str, tuple[Ends, LinkSpec]] = {}
     for name, spec in links.items():
         if spec.ends is None:
-            findings.add(("links", name), "'ends' is missing", "write e.g. 'ends: [h1, s1]', or a topology", key=True)
+            findings.add(
+                ("links", name), "'ends' is missing", "write e.g. 'ends: [h1, s1]', or a topology", key=True
+            )
         else:
             cables[name] = (spec.ends, spec)
     for name in wiring.hosts:
         if wiring.hosts[name].joins is not None:
-            findings.add(("hosts", name, "joins"), "there is no topology to join", "write 'ends: [...]' in links", key=True)
+            findings.add(
+                ("hosts", name, "joins"),
+                "there is no topology to join",
+                "write 'ends: [...]' in links",
+                key=True,
+            )
     return cables
 
 
@@ -220,8 +241,12 @@ def port_name(box: str, number: int, *, is_host: bool) -> str:
 
 
 def check_ends(
-    hosts: Mapping[str, object], switches: Mapping[str, object], routers: Mapping[str, object],
-    links: Mapping[str, LinkSpec], extra: list[str], findings: Findings,
+    hosts: Mapping[str, object],
+    switches: Mapping[str, object],
+    routers: Mapping[str, object],
+    links: Mapping[str, LinkSpec],
+    extra: list[str],
+    findings: Findings,
 ) -> None:
     """Every end of an explicit link is a box, every box has one meaning."""  # fmt: skip
     boxes = list(dict.fromkeys([*hosts, *switches, *routers, *extra]))
@@ -230,12 +255,19 @@ def check_ends(
             others = {"switches": switches, "routers": routers} if first == "hosts" else {"routers": routers}
             for other, names in others.items():
                 if name in names:
-                    findings.add((other, name), f"'{name}' is already one of the {first}", "give it another name", key=True)
+                    findings.add(
+                        (other, name),
+                        f"'{name}' is already one of the {first}",
+                        "give it another name",
+                        key=True,
+                    )
     for name, spec in links.items():
         for position, box in enumerate(spec.ends or ()):
             if box not in boxes:
                 cure = nearest(box, boxes) or f"there are {', '.join(boxes)}"
-                findings.add(("links", name, "ends", position), f"there is no host, switch or router '{box}'", cure)
+                findings.add(
+                    ("links", name, "ends", position), f"there is no host, switch or router '{box}'", cure
+                )
         if spec.ends is not None and spec.ends[0] == spec.ends[1]:
             findings.add(("links", name, "ends"), "both ends are the same", "connect two different boxes")
 
@@ -256,7 +288,12 @@ def _check_hosts(wiring: Wiring, findings: Findings) -> None:
             what = f"{len(host.guests)} guests without a virtual switch on one port"
             findings.add((*at, "vswitch"), what, "write 'vswitch: linux_bridge', or 'guests: 1'")
         if bare and not plugged.get(name):
-            findings.add(at, f"'{name}' has neither a virtual switch nor a cable", "connect it, or give it a virtual switch", key=True)
+            findings.add(
+                at,
+                f"'{name}' has neither a virtual switch nor a cable",
+                "connect it, or give it a virtual switch",
+                key=True,
+            )
         if not bare and len(host.guests) + plugged.get(name, 0) > VSWITCHES[host.vswitch].ports_max:
             most = VSWITCHES[host.vswitch].ports_max
             what = f"{len(host.guests)} guests and {plugged.get(name, 0)} uplinks exceed the {most} ports of {host.vswitch}"
@@ -329,7 +366,9 @@ def _populate_host(
         else:
             vnics["eth0"] = Attachment(f"{name}.br", None, root(above, name), rate)
         full = f"{name}.{guest}"
-        wiring.stations[full] = Station(full, name, host.platform, vnics, spec, False, f"hosts.{name}.guests.{guest}")
+        wiring.stations[full] = Station(
+            full, name, host.platform, vnics, spec, False, f"hosts.{name}.guests.{guest}"
+        )
 
 
 def _populate_router(

@@ -1,8 +1,8 @@
 """An experiment file as a tree of nodes that know where they stand.
 
-The YAML is read event by event, so that every key and value keeps its line and column, and nothing in it can run,
-grow without bound, or mean one thing in YAML 1.1 and another in YAML 1.2: such spellings are mistakes with a cure.
-Scalars follow the core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema).
+The YAML is read event by event, so that every key and value keeps its line and column, and nothing in it can
+run, grow without bound, or mean one thing in YAML 1.1 and another in YAML 1.2: such spellings are mistakes
+with a cure. Scalars follow the core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema).
 """
 
 from __future__ import annotations
@@ -85,7 +85,9 @@ class Node:
 def read_tree(text: str, mistakes: Mistakes) -> Node | None:
     """The file's tree, or None when it cannot be read; mistakes are added to the collection."""
     if len(text) > FILE_MAX_BYTES:
-        mistakes.add(Mistake(1, 1, "", "the file is longer than 1 MiB", "an experiment file holds no data; shorten it"))
+        mistakes.add(
+            Mistake(1, 1, "", "the file is longer than 1 MiB", "an experiment file holds no data; shorten it")
+        )
         return None
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
@@ -99,7 +101,16 @@ def read_tree(text: str, mistakes: Mistakes) -> Node | None:
     except YAMLError as error:
         mistakes.add(_syntax_mistake(error, text))
         return None
-    except (ValueError, IndexError, KeyError, TypeError, AttributeError, AssertionError, OverflowError, RecursionError) as error:
+    except (
+        ValueError,
+        IndexError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        AssertionError,
+        OverflowError,
+        RecursionError,
+    ) as error:
         mark = reader.last
         what = f"this is no YAML ({type(error).__name__} of the YAML reader)"
         mistakes.add(Mistake(*mark, "", what, "look at this line and the one before"))
@@ -152,7 +163,9 @@ class _Reader:
 
     def take(self, event: Any) -> None:
         kind = type(event).__name__
-        self.last = (event.start_mark.line + 1, event.start_mark.column + 1) if event.start_mark else self.last
+        self.last = (
+            (event.start_mark.line + 1, event.start_mark.column + 1) if event.start_mark else self.last
+        )
         if kind == "DocumentStartEvent":
             self._document(event)
         elif kind == "ScalarEvent":
@@ -178,13 +191,21 @@ class _Reader:
 
     def _document(self, event: Any) -> None:
         if self.root is not None:
-            self._give_up("a second document begins here", "a file holds one experiment; remove the second '---'")
+            self._give_up(
+                "a second document begins here", "a file holds one experiment; remove the second '---'"
+            )
         version = getattr(event, "version", None)
         if version and tuple(version)[:2] != (1, 2):
-            self._add("the file asks for another YAML version", "experiment files are YAML 1.2; remove the %YAML line")
+            self._add(
+                "the file asks for another YAML version",
+                "experiment files are YAML 1.2; remove the %YAML line",
+            )
 
     def _add(self, what: str, cure: str) -> None:
-        names = [*self._names, self._pending[-1].text if self._pending and self._pending[-1] is not None else ""]
+        names = [
+            *self._names,
+            self._pending[-1].text if self._pending and self._pending[-1] is not None else "",
+        ]
         self._mistakes.add(Mistake(*self.last, ".".join(name for name in names if name), what, cure))
 
     def _give_up(self, what: str, cure: str) -> None:
@@ -199,7 +220,10 @@ class _Reader:
     def _alias(self, event: Any) -> None:
         node = self._anchors.get(event.anchor)
         if node is None:
-            self._give_up(f"'*{event.anchor}' refers to no anchor above it", f"write '&{event.anchor}' at the value meant")
+            self._give_up(
+                f"'*{event.anchor}' refers to no anchor above it",
+                f"write '&{event.anchor}' at the value meant",
+            )
         elif any(node is container for container in self._open):
             self._give_up(f"'*{event.anchor}' contains itself", "write the value out")
         else:
@@ -208,7 +232,10 @@ class _Reader:
     def _put(self, node: Node, anchor: str | None, weight: int = 1) -> None:
         self._count += weight
         if self._count > NODES_MAX:
-            self._give_up("the file holds too many values", f"an experiment file has at most {NODES_MAX}; remove aliases")
+            self._give_up(
+                "the file holds too many values",
+                f"an experiment file has at most {NODES_MAX}; remove aliases",
+            )
         if anchor:
             self._anchors[anchor] = node
         if not self._open:
@@ -226,7 +253,9 @@ class _Reader:
                 if name in container.value:
                     line, column = container.keys[name]
                     self.last = (key.line, key.column)
-                    self._add(f"'{name}' was already given at line {line}, column {column}", "keep one of the two")
+                    self._add(
+                        f"'{name}' was already given at line {line}, column {column}", "keep one of the two"
+                    )
                 else:
                     container.value[name] = node
                     container.keys[name] = (key.line, key.column)
@@ -235,19 +264,40 @@ class _Reader:
 
     def _key(self, node: Node) -> Node:
         if isinstance(node.value, (dict, list)):
-            self._give_up("a key cannot be a list or a mapping", 'write a word as the key; a reference needs quotes: "${name}"')
+            self._give_up(
+                "a key cannot be a list or a mapping",
+                'write a word as the key; a reference needs quotes: "${name}"',
+            )
         name = node.text
         if not node.quoted and name == "<<":
-            self._add("'<<' merges in YAML 1.1 and has no meaning in YAML 1.2", "write the keys out, or use an alias as a whole value")
-        elif not node.quoted and (name.lower() in _OLD_TRUTH or isinstance(node.value, bool) or node.value is None):
-            self._add(f"the key '{name}' is a truth value or nothing to other YAML readers", "put it in quotes or take another word")
+            self._add(
+                "'<<' merges in YAML 1.1 and has no meaning in YAML 1.2",
+                "write the keys out, or use an alias as a whole value",
+            )
+        elif not node.quoted and (
+            name.lower() in _OLD_TRUTH or isinstance(node.value, bool) or node.value is None
+        ):
+            self._add(
+                f"the key '{name}' is a truth value or nothing to other YAML readers",
+                "put it in quotes or take another word",
+            )
         return Node(name, node.line, node.column, name, node.quoted)
 
     def _scalar(self, event: Any) -> Node:
-        text = str(event.value)
+        text = self._whole_characters(str(event.value))
         plain = bool(event.implicit[0]) and event.style in {None, ""}
         value = self._resolved(text) if plain else text
         return Node(value, *self.last, text, not plain)
+
+    def _whole_characters(self, text: str) -> str:
+        """Escapes may write one character as two halves, as JSON does; half a character is a mistake."""
+        if text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text):
+            return text
+        try:
+            return text.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            self._add("the text holds half a character", "write the character itself")
+            return "?"
 
     def _resolved(self, text: str) -> Scalar:
         """A plain scalar by YAML 1.2's core schema; spellings that YAML 1.1 reads otherwise are mistakes."""
@@ -256,10 +306,16 @@ class _Reader:
         if text in _TRUE or text in _FALSE:
             return text in _TRUE
         if _OLD_OCTAL.match(text) and text.strip("+-0123456789") == "" and text.lstrip("+-0"):
-            self._add(f"'{text[:40]}' is octal in YAML 1.1 and decimal in YAML 1.2", f"write {text.lstrip('+-').lstrip('0')[:40]}")
+            self._add(
+                f"'{text[:40]}' is octal in YAML 1.1 and decimal in YAML 1.2",
+                f"write {text.lstrip('+-').lstrip('0')[:40]}",
+            )
             return text
         if _OLD_GROUPED.match(text):
-            self._add(f"'{text[:40]}' is a number in YAML 1.1 and text in YAML 1.2", "write it in plain digits, or in quotes")
+            self._add(
+                f"'{text[:40]}' is a number in YAML 1.1 and text in YAML 1.2",
+                "write it in plain digits, or in quotes",
+            )
             return text
         if _OLD_SIXTIES.match(text):
             self._add(

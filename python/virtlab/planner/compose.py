@@ -1,7 +1,7 @@
 """One design point and repetition as a Plan: pure, the same on every machine.
 
-Every object says in `because` which place of the file asked for it. Seeds and MAC addresses come from names by hash,
-so one more guest or level changes those of no other.
+Every object says in `because` which place of the file asked for it. Seeds and MAC addresses come from names
+by hash, so one more guest or level changes those of no other.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ def plan_run(experiment: Experiment, point: DesignPoint, repetition: int) -> Pla
         world=_world(study),
         roles=roles,
         timeline=tuple(_action(action) for action in actions),
-        windows={name: Window(from_=begin, to=end) for name, (begin, end) in windows_of(study, actions).items()},
+        windows={
+            name: Window(from_=begin, to=end) for name, (begin, end) in windows_of(study, actions).items()
+        },
         collect=_collect(study),
         limits=_limits(study, actions),
         because=_because(study, actions),
@@ -134,20 +136,28 @@ def _action(action: ActionSpec) -> Action:
     fields = dict(action.fields)
     if fields.get("until") is not None:
         fields["until"] = Wait(**fields["until"])
-    trigger = Trigger(event=after.event, plus_ns=after.plus_ns, any=after.any, all=after.all) if after is not None else None
+    trigger = (
+        Trigger(event=after.event, plus_ns=after.plus_ns, any=after.any, all=after.all)
+        if after is not None
+        else None
+    )
     return Action.model_validate({"id": action.id, "do": action.do, "after": trigger, **fields})
 
 
 def _role(study: Study, role: RoleSpec) -> Role:
     parameters = dict(role.parameters)
     if role.part == "load" and "duration_ns" in parameters:
-        parameters["duration_ns"] = length_ns(study, timeline_of(study)) * 2 + RUN_SLACK_NS  # until it is stopped
+        parameters["duration_ns"] = (
+            length_ns(study, timeline_of(study)) * 2 + RUN_SLACK_NS
+        )  # until it is stopped
     if role.meter != "virtlab":
         parameters["meter"] = role.meter
     if role.family is not None:
         parameters["family"] = role.family
     tunable = tuple(
-        parameter.plan for parameter in role.declaration.parameters if parameter.tunable and parameter.plan in parameters
+        parameter.plan
+        for parameter in role.declaration.parameters
+        if parameter.tunable and parameter.plan in parameters
     )
     return Role.model_validate(
         {"workload": role.workload, "from": role.source, "to": role.target, "tunable": tunable, **parameters}
@@ -159,7 +169,9 @@ def _collect(study: Study) -> Collect:
     wanted = study.collect.packets
     return Collect(
         packets=tuple(name for name in active if wanted is None or name in wanted),
-        series=tuple(SeriesRequest(source=source, every_ns=every) for source, every in study.collect.series.items()),
+        series=tuple(
+            SeriesRequest(source=source, every_ns=every) for source, every in study.collect.series.items()
+        ),
         counters=tuple(study.collect.counters),
         artefacts=tuple(study.collect.artefacts),
     )
@@ -186,11 +198,17 @@ def _because(study: Study, actions: Actions) -> dict[str, str]:
     derived = study.timeline is None
     for position, action in enumerate(actions):
         role = action.fields.get("role")
-        source = f"roles.{role}" if role is not None else f"timing.{'warmup' if action.id == 'settle' else 'drain'}"
+        source = (
+            f"roles.{role}"
+            if role is not None
+            else f"timing.{'warmup' if action.id == 'settle' else 'drain'}"
+        )
         because[f"timeline.{action.id}"] = source if derived else f"timeline[{position}]"
     return because
 
 
 def _switch_because(study: Study, name: str) -> str:
-    shaped = any(cable.because.startswith("topology") for cable in study.wiring.cables.values() if name in cable.boxes)
+    shaped = any(
+        cable.because.startswith("topology") for cable in study.wiring.cables.values() if name in cable.boxes
+    )
     return "topology.switches" if shaped else f"switches.{name}"

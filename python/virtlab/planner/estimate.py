@@ -1,13 +1,12 @@
 """About how long a run takes and what it keeps, from its Plan's intent alone.
 
-The parts of time are the timeline's longest chain, and building and taking down the world (a fixed part and one per
-guest). Bytes per row are of Parquet files that virtlab wrote.
+The parts of time are the timeline's longest chain, and building and taking down the world (a fixed part and
+one per guest). Bytes per row are of Parquet files that virtlab wrote.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
 from typing import TYPE_CHECKING
 
 from virtlab.experiment import Study
@@ -49,7 +48,9 @@ def estimate(study: Study) -> Cost:
             own_ns = role.declaration.duration_ns(role.parameters) if role.part == "measure" else None
             rows = role.declaration.rows(role.parameters, own_ns or traffic_ns)
             disk_bytes += sum(count * BYTES_PER_ROW[schema] for schema, count in rows.items())
-    disk_bytes += sum(BYTES_PER_ROW["series/1"] * 4 * (traffic_ns // every) for every in study.collect.series.values())
+    disk_bytes += sum(
+        BYTES_PER_ROW["series/1"] * 4 * (traffic_ns // every) for every in study.collect.series.values()
+    )
     return Cost(time_ns, disk_bytes)
 
 
@@ -89,5 +90,9 @@ def about_bytes(size_bytes: int) -> str:
     """
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if size_bytes >= size:
-            return f"{size_bytes / size:.2g} {unit}" if size_bytes < 10 * size else f"{size_bytes / size:.0f} {unit}"
+            return (
+                f"{size_bytes / size:.2g} {unit}"
+                if size_bytes < 10 * size
+                else f"{size_bytes / size:.0f} {unit}"
+            )
     return f"{size_bytes} B"

@@ -1,14 +1,15 @@
 """Static routes for any graph of broadcast domains and routers.
 
-Domains and routers form a bipartite graph. A breadth-first search from each target domain gives every other domain
-its distance and the router to take; among equals the first by name, so the same graph has the same routes.
+Domains and routers form a bipartite graph. A breadth-first search from each target domain gives every other
+domain its distance and the router to take; among equals the first by name, so the same graph has the same
+routes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from virtlab.experiment.addressing import Addresses, Member
+from virtlab.experiment.addressing import Addresses
 from virtlab.experiment.topology import Station, Wiring
 from virtlab.plan import Route
 
@@ -77,6 +78,8 @@ def _routes(
         subnet = addresses.subnets.get((target, version))
         hops = [text.partition("/")[0] for text in addresses.of.get((router.name, port), [])]
         hop = next((address for address in hops if (":" in address) == (version == 6)), None)
-        mine = [text for text in addresses.of.get((station.name, vnic), []) if (":" in text) == (version == 6)]
+        mine = [
+            text for text in addresses.of.get((station.name, vnic), []) if (":" in text) == (version == 6)
+        ]
         if subnet is not None and hop is not None and mine:
             yield Route(to=subnet, via=hop, vnic=vnic)

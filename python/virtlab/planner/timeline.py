@@ -1,9 +1,9 @@
 """The timeline of a run: the file's own, or the usual one derived from the roles.
 
-Derived: loads start; `settle` waits for the warm-up; measuring roles run, one after another or together; loads stop;
-`drain` lets what is still under way arrive. Action ids are the roles' names, `stop-ROLE`, `settle` and `drain`.
-A role that makes no traffic at this point has no action; in a timeline of the file its actions become waits of
-no length, so what comes after them still comes.
+Derived: loads start; `settle` waits for the warm-up; measuring roles run, one after another or together;
+loads stop; `drain` lets what is still under way arrive. Action ids are the roles' names, `stop-ROLE`,
+`settle` and `drain`. A role that makes no traffic at this point has no action; in a timeline of the file its
+actions become waits of no length, so what comes after them still comes.
 
 Actions are described here as the file describes them; `compose` makes the Plan's of them.
 """
@@ -47,7 +47,9 @@ def _derived(study: Study) -> list[ActionSpec]:
         before = [f"{name}.finished" for name in measures] or before
     else:
         for position, name in enumerate(measures):
-            actions.append(ActionSpec(name, "run", _after(before, timing.pause if position else 0), {"role": name}))
+            actions.append(
+                ActionSpec(name, "run", _after(before, timing.pause if position else 0), {"role": name})
+            )
             before = [f"{name}.finished"]
     actions += [ActionSpec(f"stop-{name}", "stop", _after(before), {"role": name}) for name in loads]
     if timing.drain:
@@ -87,8 +89,8 @@ def _real(event: str, idle: set[str]) -> str:
 def windows_of(study: Study, actions: Actions) -> dict[str, tuple[str, str]]:
     """Windows by name as (from, to) events.
 
-    The file's; else `measured` over all measurements, and one per measuring role when there are several. A window of
-    the file that hangs on an inactive role does not exist at this point.
+    The file's; else `measured` over all measurements, and one per measuring role when there are several. A
+    window of the file that hangs on an inactive role does not exist at this point.
     """
     if study.windows is not None:
         idle = {action.id for action in actions if action.do == "wait" and action.fields.get("for_ns") == 0}
@@ -101,7 +103,9 @@ def windows_of(study: Study, actions: Actions) -> dict[str, tuple[str, str]]:
     runs = {str(action.fields["role"]): action.id for action in actions if action.do == "run"}
     if not runs:
         return {}
-    last = max(runs, key=lambda name: traffic_ns(study.roles[name])) if study.timing.together else list(runs)[-1]
+    last = (
+        max(runs, key=lambda name: traffic_ns(study.roles[name])) if study.timing.together else list(runs)[-1]
+    )
     windows = {"measured": (f"{next(iter(runs.values()))}.started", f"{runs[last]}.finished")}
     if len(runs) > 1:
         windows |= {role: (f"{action}.started", f"{action}.finished") for role, action in runs.items()}

@@ -9,6 +9,8 @@ from virtlab.catalogue.qdiscs.htb import HTB
 from virtlab.catalogue.qdiscs.sfq import SFQ
 from virtlab.catalogue.qdiscs.tbf import TBF
 
-QDISCS: dict[str, QueueDiscipline] = {entry.name: entry for entry in (FIFO, SFQ, CODEL, FQ_CODEL, TBF, HTB, HFSC)}
+QDISCS: dict[str, QueueDiscipline] = {
+    entry.name: entry for entry in (FIFO, SFQ, CODEL, FQ_CODEL, TBF, HTB, HFSC)
+}
 
 __all__ = ["QDISCS"]

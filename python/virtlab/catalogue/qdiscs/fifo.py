@@ -2,4 +2,6 @@
 
 from virtlab.catalogue.declaration import QueueDiscipline
 
-FIFO = QueueDiscipline(name="fifo", meaning="first in, first out; drops at the tail", limit=("packets", "bytes"))
+FIFO = QueueDiscipline(
+    name="fifo", meaning="first in, first out; drops at the tail", limit=("packets", "bytes")
+)

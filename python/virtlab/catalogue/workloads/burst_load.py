@@ -1,8 +1,8 @@
 """`burst_load`: L bytes every T, shared over S streams; the load of a network, with what was achieved recorded.
 
-A stream sends its share L/S as one datagram, in fragments when it exceeds the MTU, so a stream carries at most the
-payload of one IPv4 datagram: 65,535 B less 20 B of IP header and 8 B of UDP or ICMP header. `burst: 0 B` asks for
-no load: the role then makes no traffic at all.
+A stream sends its share L/S as one datagram, in fragments when it exceeds the MTU, so a stream carries at
+most the payload of one IPv4 datagram: 65,535 B less 20 B of IP header and 8 B of UDP or ICMP header. `burst:
+0 B` asks for no load: the role then makes no traffic at all.
 """
 
 from __future__ import annotations
@@ -25,19 +25,27 @@ def _check(values: Values) -> list[tuple[str, str]]:
     burst_bytes, streams = int(values["burst_bytes"]), int(values["streams"])
     mistakes = []
     if streams > 1024:
-        mistakes.append(("streams", f"{streams} streams are more than one role can carry; write at most 1024"))
+        mistakes.append(
+            ("streams", f"{streams} streams are more than one role can carry; write at most 1024")
+        )
     elif -(-burst_bytes // streams) > STREAM_MAX_BYTES:
         most = Size(STREAM_MAX_BYTES * streams)
         need = -(-burst_bytes // STREAM_MAX_BYTES)
-        mistakes.append((
-            "burst",
-            f"{Size(burst_bytes)} in {streams} stream{'s' if streams > 1 else ''} is more than one datagram per stream "
-            f"carries; write at most '{most}', or at least {need} streams",
-        ))
+        mistakes.append(
+            (
+                "burst",
+                f"{Size(burst_bytes)} in {streams} stream{'s' if streams > 1 else ''} is more than one datagram per stream "
+                f"carries; write at most '{most}', or at least {need} streams",
+            )
+        )
     elif 0 < burst_bytes < streams:
-        mistakes.append(("burst", f"{burst_bytes} B cannot be shared by {streams} streams; write at least '{streams} B'"))
+        mistakes.append(
+            ("burst", f"{burst_bytes} B cannot be shared by {streams} streams; write at least '{streams} B'")
+        )
     if int(values["phase_ns"]) >= int(values["period_ns"]):
-        mistakes.append(("phase_offset", "the offset is not shorter than the period; write a time below the period"))
+        mistakes.append(
+            ("phase_offset", "the offset is not shorter than the period; write a time below the period")
+        )
     return mistakes
 
 

@@ -19,7 +19,12 @@ def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
 def _check(values: Values) -> list[tuple[str, str]]:
     size_bytes = int(values["frame_bytes"])
     if not FRAME_MIN_BYTES <= size_bytes <= FRAME_MAX_BYTES:
-        return [("size", f"a frame of {size_bytes} B does not exist; write between '64 B frame' and '9018 B frame'")]
+        return [
+            (
+                "size",
+                f"a frame of {size_bytes} B does not exist; write between '64 B frame' and '9018 B frame'",
+            )
+        ]
     return []
 
 
@@ -29,7 +34,9 @@ RAW_STREAM = Workload(
     part="measure",
     parameters=(
         Parameter("size", FRAME_SIZE, "frame_bytes", "size of one frame, header to checksum", "64 B frame"),
-        Parameter("rate", PACKET_RATE, "rate_pps", "frames per second; absent: as fast as possible", tunable=True),
+        Parameter(
+            "rate", PACKET_RATE, "rate_pps", "frames per second; absent: as fast as possible", tunable=True
+        ),
         Parameter("duration", POSITIVE_DURATION, "duration_ns", "how long it sends", "10 s"),
         Parameter("flows", COUNT, "flows", "number of flows, each with its own loss", 1),
     ),

@@ -1,7 +1,7 @@
 """`rtt`: requests on an open-loop schedule, each answered by the far end; every round trip is kept.
 
-ICMP echo as ping does it, or UDP echo. A size above the MTU travels in fragments; 65,500 B is the largest that all
-variants of the echo can carry. Source of the meaning of min/avg/max/mdev: iputils ping.
+ICMP echo as ping does it, or UDP echo. A size above the MTU travels in fragments; 65,500 B is the largest
+that all variants of the echo can carry. Source of the meaning of min/avg/max/mdev: iputils ping.
 """
 
 from __future__ import annotations
@@ -27,10 +27,17 @@ def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
 def _check(values: Values) -> list[tuple[str, str]]:
     layer, size_bytes = size_of(values)
     if size_bytes > SIZE_MAX_BYTES:
-        return [("size", f"{size_bytes} B is more than an echo can carry; write at most '{SIZE_MAX_BYTES} B {layer}'")]
+        return [
+            (
+                "size",
+                f"{size_bytes} B is more than an echo can carry; write at most '{SIZE_MAX_BYTES} B {layer}'",
+            )
+        ]
     if size_bytes < HEADERS_BYTES[layer]:
         least = HEADERS_BYTES[layer]
-        return [("size", f"{size_bytes} B {layer} is less than its headers; write at least '{least} B {layer}'")]
+        return [
+            ("size", f"{size_bytes} B {layer} is less than its headers; write at least '{least} B {layer}'")
+        ]
     return []
 
 
@@ -43,7 +50,9 @@ RTT = Workload(
         size_parameter("84 B ip_packet"),
         Parameter("interval", POSITIVE_DURATION, "interval_ns", "time between intended send times", "100 ms"),
         Parameter("count", COUNT, "count", "number of requests", 100),
-        Parameter("timeout", POSITIVE_DURATION, "timeout_ns", "a reply later than this counts as lost", "1 s"),
+        Parameter(
+            "timeout", POSITIVE_DURATION, "timeout_ns", "a reply later than this counts as lost", "1 s"
+        ),
     ),
     streams={"sent/1": "from", "rtt/1": "from"},
     metrics=("rtt", "path_rtt", "mdev", "pdv", "ipdv", "jitter_rfc3550", "loss", "duplicates", "reordering"),

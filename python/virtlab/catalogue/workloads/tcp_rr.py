@@ -25,8 +25,15 @@ TCP_RR = Workload(
         Parameter("duration", POSITIVE_DURATION, "duration_ns", "how long it goes on", "10 s"),
         Parameter("request", POSITIVE_SIZE, "request_bytes", "bytes of a request", "1 B"),
         Parameter("response", POSITIVE_SIZE, "response_bytes", "bytes of a response", "1 B"),
-        Parameter("send_buffer", POSITIVE_SIZE, "send_buffer_bytes", "socket send buffers; absent: the system's"),
-        Parameter("receive_buffer", POSITIVE_SIZE, "receive_buffer_bytes", "socket receive buffers; absent: the system's"),
+        Parameter(
+            "send_buffer", POSITIVE_SIZE, "send_buffer_bytes", "socket send buffers; absent: the system's"
+        ),
+        Parameter(
+            "receive_buffer",
+            POSITIVE_SIZE,
+            "receive_buffer_bytes",
+            "socket receive buffers; absent: the system's",
+        ),
     ),
     streams={"transaction/1": "from"},
     metrics=("transaction_rate", "transaction_time"),

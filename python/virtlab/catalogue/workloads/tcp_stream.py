@@ -24,8 +24,15 @@ TCP_STREAM = Workload(
     parameters=(
         Parameter("duration", POSITIVE_DURATION, "duration_ns", "how long it sends", "10 s"),
         Parameter("message", POSITIVE_SIZE, "message_bytes", "bytes per send call", "16 KiB"),
-        Parameter("send_buffer", POSITIVE_SIZE, "send_buffer_bytes", "socket buffer of the sender; absent: the system's"),
-        Parameter("receive_buffer", POSITIVE_SIZE, "receive_buffer_bytes", "of the receiver; absent: the system's"),
+        Parameter(
+            "send_buffer",
+            POSITIVE_SIZE,
+            "send_buffer_bytes",
+            "socket buffer of the sender; absent: the system's",
+        ),
+        Parameter(
+            "receive_buffer", POSITIVE_SIZE, "receive_buffer_bytes", "of the receiver; absent: the system's"
+        ),
         Parameter("streams", COUNT, "streams", "number of connections", 1),
         Parameter("no_delay", FLAG, "no_delay", "switches Nagle's algorithm off", default=False),
     ),

@@ -1,7 +1,7 @@
 """`udp_stream`: datagrams at a rate or as fast as possible, one way; throughput, jitter, loss, one-way delay.
 
-RFC 3550 jitter as iperf computes it, IPDV (RFC 3393), PDV (RFC 5481). `rate` is of IP packets; without it the sender
-goes as fast as its access link lets it.
+RFC 3550 jitter as iperf computes it, IPDV (RFC 3393), PDV (RFC 5481). `rate` is of IP packets; without it the
+sender goes as fast as its access link lets it.
 """
 
 from __future__ import annotations

@@ -49,8 +49,8 @@ unit:
 	$(BIN)/python -m pytest
 
 lint: setup  ## ruff, mypy, import rules, clippy, rustfmt
-	$(BIN)/ruff format --check python tests benches
-	$(BIN)/ruff check python tests benches
+	$(BIN)/ruff format --check python tests benches tools
+	$(BIN)/ruff check python tests benches tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	cargo fmt --all --check

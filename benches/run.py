@@ -19,7 +19,9 @@ HERE = Path(__file__).parent
 
 def benches(wanted: list[str]) -> Iterator[tuple[str, Any]]:
     """Modules by name, in alphabetical order; all of them when none is named."""
-    names = sorted(path.stem for path in HERE.glob("*.py") if path.stem != "run" and not path.stem.startswith("_"))
+    names = sorted(
+        path.stem for path in HERE.glob("*.py") if path.stem != "run" and not path.stem.startswith("_")
+    )
     unknown = set(wanted) - set(names)
     if unknown:
         sys.exit(f"benches/run.py: no bench {', '.join(sorted(unknown))}; there are {', '.join(names)}")

@@ -30,4 +30,11 @@ def bench() -> Iterator[dict[str, Any]]:
     for name, command in commands.items():
         pairs = [(_seconds(command), _seconds([sys.executable, "-c", "pass"])) for _ in range(RUNS)]
         ours, empty = (statistics.median(column) for column in zip(*pairs, strict=True))
-        yield {"name": name, "value": ours, "unit": "s", "goal": "<= 0.3", "peer": "python -c pass", "ratio": ours / empty}
+        yield {
+            "name": name,
+            "value": ours,
+            "unit": "s",
+            "goal": "<= 0.3",
+            "peer": "python -c pass",
+            "ratio": ours / empty,
+        }

@@ -49,7 +49,10 @@ def privilege() -> list[str] | None:
     """The words before a command that needs root; None when there is no way to be root without asking."""
     if os.geteuid() == 0:
         return []
-    if shutil.which("sudo") and subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0:
+    if (
+        shutil.which("sudo")
+        and subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0
+    ):
         return ["sudo", "-n"]
     return None
 
@@ -62,10 +65,18 @@ def install(missing: list[Tool]) -> None:
     packages = [tool.package for tool in missing]
     print(f"virtlab: installing {' '.join(packages)}", file=sys.stderr)
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages]):
-        done = subprocess.run([*before, *command], env=environment, capture_output=True, text=True, check=False)
+    for command in (
+        ["apt-get", "update", "-qq"],
+        ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages],
+    ):
+        done = subprocess.run(
+            [*before, *command], env=environment, capture_output=True, text=True, check=False
+        )
         if done.returncode:
-            print(f"virtlab: {' '.join(command[:2])} failed: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+            print(
+                f"virtlab: {' '.join(command[:2])} failed: {done.stderr.strip().splitlines()[-1:]}",
+                file=sys.stderr,
+            )
             return
 
 
@@ -73,9 +84,13 @@ def toolchains() -> list[str]:
     """What is wrong with Python and Rust, which are never installed unasked."""
     found = []
     if sys.version_info < PYTHON:
-        found.append(f"Python {sys.version.split()[0]} is too old; install 3.11 or newer, then 'make PYTHON=python3.11 ...'")
+        found.append(
+            f"Python {sys.version.split()[0]} is too old; install 3.11 or newer, then 'make PYTHON=python3.11 ...'"
+        )
     if shutil.which("cargo") is None:
-        found.append("no Rust toolchain; install 1.89 or newer with rustup (https://rustup.rs), then open a new shell")
+        found.append(
+            "no Rust toolchain; install 1.89 or newer with rustup (https://rustup.rs), then open a new shell"
+        )
         return found
     text = subprocess.run(["cargo", "--version"], capture_output=True, text=True, check=False).stdout.strip()
     match = re.search(r"(\d+)\.(\d+)", text)
@@ -93,7 +108,10 @@ def main() -> int:
     lacking = [tool for tool in TOOLS if not has(tool)]
     for tool in lacking:
         word = "missing" if tool.needed else "not here (optional)"
-        print(f"virtlab: {tool.package} is {word}: it {tool.purpose}; cure: apt-get install {tool.package}", file=sys.stderr)
+        print(
+            f"virtlab: {tool.package} is {word}: it {tool.purpose}; cure: apt-get install {tool.package}",
+            file=sys.stderr,
+        )
     problems = toolchains()
     for line in problems:
         print(f"virtlab: {line}", file=sys.stderr)

@@ -29,15 +29,21 @@ def main() -> int:
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
 
         def output(*command: str) -> str:
-            done = subprocess.run(command, cwd=place, env=environment, check=True, capture_output=True, text=True)
+            done = subprocess.run(
+                command, cwd=place, env=environment, check=True, capture_output=True, text=True
+            )
             return done.stdout
 
         version = output(str(binaries / "virtlab"), "--version").strip()
-        agent = output(str(binaries / "python"), "-c", "import virtlab; print(virtlab.__path__[0])").strip() + "/_bin/virtlab-agent"
-        output(agent, "--version")
+        agent = (
+            output(str(binaries / "python"), "-c", "import virtlab; print(virtlab.__path__[0])").strip()
+            + "/_bin/virtlab-agent"
+        )
+        output(f"{package}/_bin/virtlab-agent", "--version")
         output(str(binaries / "virtlab"), "init", "study")
         schema = json.loads(output(str(binaries / "virtlab"), "schema"))
-        print(f"wheel {wheel.name}: {version}, agent runs, a study was written, the schema has {len(schema['properties'])} keys")
+        keys = len(schema["properties"])
+        print(f"wheel {wheel.name}: {version}, the agent runs, a study was written, the schema has {keys} keys")
     return 0
 
 

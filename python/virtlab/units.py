@@ -43,7 +43,13 @@ class Bitrate:
     """
 
     bit_per_s: int
-    units: ClassVar[dict[str, int]] = {"bit/s": 1, "kbit/s": 10**3, "Mbit/s": 10**6, "Gbit/s": 10**9, "Tbit/s": 10**12}
+    units: ClassVar[dict[str, int]] = {
+        "bit/s": 1,
+        "kbit/s": 10**3,
+        "Mbit/s": 10**6,
+        "Gbit/s": 10**9,
+        "Tbit/s": 10**12,
+    }
     example: ClassVar[str] = "10 Mbit/s"
 
     @classmethod
@@ -64,13 +70,22 @@ class Duration:
     """
 
     ns: int
-    units: ClassVar[dict[str, int]] = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
+    units: ClassVar[dict[str, int]] = {
+        "ns": 1,
+        "us": 10**3,
+        "ms": 10**6,
+        "s": 10**9,
+        "min": 60 * 10**9,
+        "h": 3600 * 10**9,
+    }
     example: ClassVar[str] = "200 us"
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """From text such as '200 us'. ValueError when the unit is missing or unknown, or the time negative."""
-        return cls(_parse(text.replace("µs", "us").replace("μs", "us"), cls.units, cls.example, "ns", positive=False))
+        return cls(
+            _parse(text.replace("µs", "us").replace("μs", "us"), cls.units, cls.example, "ns", positive=False)
+        )
 
     def __str__(self) -> str:
         return _show(self.ns, {name: size for name, size in self.units.items() if name not in {"min", "h"}})
@@ -131,7 +146,9 @@ class PacketSize:
                 raise ValueError(
                     f"'{text.strip()}' does not say what it is the size of; write {', '.join(choices[:-1])} or {choices[-1]}"
                 )
-            raise ValueError(f"'{layer}' is no layer; write one of {', '.join(cls.layers)}, e.g. '{cls.example}'")
+            raise ValueError(
+                f"'{layer}' is no layer; write one of {', '.join(cls.layers)}, e.g. '{cls.example}'"
+            )
         return cls(Size.parse(size).size_bytes, layer)
 
     def __str__(self) -> str:

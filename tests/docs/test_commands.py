@@ -19,7 +19,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
-BLOCK = re.compile(r"(?:<!--(?P<note>[^>]*)-->\s*\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"(?:<!--(?P<note>[^>]*)-->\s*\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,9 @@ def runnable(page: Path) -> bool:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("page", [page for page in PAGES if runnable(page)], ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if runnable(page)], ids=lambda page: str(page.relative_to(ROOT))
+)
 def test_the_commands_of_a_page_do_what_it_says(page: Path, tmp_path: Path) -> None:
     for folder in ("experiments", "published"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("*.results"))
@@ -75,9 +79,17 @@ def test_the_commands_of_a_page_do_what_it_says(page: Path, tmp_path: Path) -> N
             where = ROOT if command.startswith("make ") else tmp_path
             line = re.sub(r"^make ", "make -n ", command)
             done = subprocess.run(
-                ["bash", "-c", line], cwd=where, env=environment, capture_output=True, text=True, timeout=400, check=False
+                ["bash", "-c", line],
+                cwd=where,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=400,
+                check=False,
             )
-            assert done.returncode == piece.exit_code, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+            assert done.returncode == piece.exit_code, (
+                f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+            )
 
 
 def test_commands_are_only_written_where_they_are_run() -> None:

@@ -15,7 +15,9 @@ from virtlab.plan.model import Plan
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Columns = Mapping[str, "NDArray[Any]"]  # by column name of the block's schema; equal lengths; names as object/str arrays
+Columns = Mapping[
+    str, "NDArray[Any]"
+]  # by column name of the block's schema; equal lengths; names as object/str arrays
 Status = Literal["ok", "tainted", "failed", "cancelled"]
 
 
@@ -152,7 +154,9 @@ class Session(Protocol):
     def __enter__(self) -> Self:
         """The session itself."""
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Takes the world down."""
 
 
@@ -171,5 +175,3 @@ class Backend(Protocol):
 
     def open(self, plan: Plan, observe: Observer) -> Session:
         """Builds the world. MachineError or GuestError when that fails; nothing is left half-built."""
-
-

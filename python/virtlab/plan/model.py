@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-SCHEMA = "virtlab.plan/1"
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$", max_length=64)]
 
 
@@ -36,7 +35,9 @@ class Vnic(Noun):
     ip: tuple[str, ...] = ()  # interface addresses with prefix length, v4 and v6
     mtu_bytes: int = 1500
     offloads: Literal["off", "default"] = "off"
-    pushback_bit_per_s: int | None = None  # rate at which the port itself holds back its sender; None = it does not
+    pushback_bit_per_s: int | None = (
+        None  # rate at which the port itself holds back its sender; None = it does not
+    )
 
     @model_validator(mode="after")
     def _one_attachment(self) -> Self:
@@ -226,7 +227,7 @@ class Limits(Noun):
 class Plan(Noun):
     """One design point and repetition."""
 
-    schema_: Literal["virtlab.plan/1"] = Field(default=SCHEMA, alias="schema")
+    schema_: Literal["virtlab.plan/1"] = Field(default="virtlab.plan/1", alias="schema")
     point: dict[str, str] = {}  # factor -> level as the file writes it
     repetition: int = Field(default=0, ge=0)
     seed: int = Field(default=0, ge=0, lt=2**63)

@@ -26,4 +26,5 @@ def exec_(
 
     world = find(name)
     namespace = namespace_of(world, guest)
-    raise typer.Exit(attach(enter(world), namespace, command, terminal=terminal))
+    words = command[1:] if command[0] == "--" else command
+    raise typer.Exit(attach(enter(world), namespace, words, terminal=terminal))

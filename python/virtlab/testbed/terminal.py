@@ -38,21 +38,21 @@ def attach(control: Control, namespace: str, argv: list[str], *, terminal: bool)
 def _pump(control: Control) -> int:
     listening = [0]
     while True:
-        ready, _, _ = select.select([control, *listening], [], [], 1.0)
+        # First what a call before has already read from the socket: `select` knows nothing of it.
+        for message in control.messages(0.0):
+            if isinstance(message, Data):
+                _write(2 if message.stream == 2 else 1, message.content)
+            elif isinstance(message, Notice) and message.name == "exited":
+                code, number = message.details.get("code"), message.details.get("signal")
+                return int(code) if code is not None else 128 + int(number or 0)
+        if not control.open:
+            raise AgentError("world", "it is gone")
+        ready, _, _ = select.select([control, *listening], [], [])
         if 0 in ready:
             content = os.read(0, CHUNK)
             control.data(CHANNEL, content)
             if not content:
                 listening = []
-        if control in ready:
-            for message in control.messages(0.0):
-                if isinstance(message, Data):
-                    _write(2 if message.stream == 2 else 1, message.content)
-                elif isinstance(message, Notice) and message.name == "exited":
-                    code, number = message.details.get("code"), message.details.get("signal")
-                    return int(code) if code is not None else 128 + int(number or 0)
-        if not control.open:
-            raise AgentError("world", "it is gone")
 
 
 def _write(descriptor: int, content: bytes) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -33,11 +33,11 @@ class RoleContext:
         """Whether samples of the schema were kept for the role."""
         return self.record.has(self.name, schema)
 
-    def samples(self, schema: str, instant: str) -> dict[str, NDArray[Any]]:
-        """Columns of the role's samples whose `instant` lies in the window, in the order they were
-        measured."""
-        columns = self.record.samples(self.name, schema)
-        if self.window.whole or not columns[instant].size:
+    def samples(self, schema: str, instant: str, names: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
+        """Columns (all, or those named) of samples whose `instant` lies in the window, in order of measuring."""
+        wanted = dict.fromkeys((*names, instant)) if names and not self.window.whole else dict.fromkeys(names)
+        columns = read_columns(self.record, self.name, schema, list(wanted))
+        if self.window.whole or not next(iter(columns.values())).size:
             return columns
         inside = (columns[instant] >= self.window.begin_ns) & (columns[instant] < self.window.end_ns)
         return columns if bool(inside.all()) else {name: column[inside] for name, column in columns.items()}
@@ -45,6 +45,27 @@ class RoleContext:
     def parameter(self, name: str) -> Any:
         """A parameter of the role as planned; None when it has none."""
         return self.role.parameters.get(name)
+
+
+def read_columns(
+    record: RunRecord, stream: str, schema: str, names: Sequence[str]
+) -> dict[str, NDArray[Any]]:
+    """Some columns of a run's samples; all of them when none is named, or an older file lacks one."""
+    if not names or not record.has(stream, schema):
+        return record.samples(stream, schema)
+    import duckdb
+
+    from virtlab.results.parquet import connection, quoted, text
+    from virtlab.results.record import Stream
+
+    path = record.folder / "samples" / Stream(stream, schema).file_name
+    chosen = ", ".join(quoted(name) for name in names)
+    try:
+        query = f"SELECT {chosen} FROM read_parquet({text(path)})"  # noqa: S608 - names are of BLOCKS
+        found: dict[str, NDArray[Any]] = connection().execute(query).fetchnumpy()
+    except duckdb.Error:
+        return record.samples(stream, schema)
+    return found
 
 
 def role_counters(record: RunRecord, role: str) -> dict[str, int]:

@@ -91,6 +91,16 @@ class Collector:
             reason = f"{samples.size} samples, {key} needs {least}" if samples.size else "no samples"
             self.add(metric, key, value, int(samples.size), reason)
 
+    def shifted(self, metric: str, like: str, shift: float) -> None:
+        """A distribution whose samples are those of another metric minus `shift`: its statistics are too."""
+        known = {
+            value.statistic: value for value in self.values if (value.role, value.metric) == (self.role, like)
+        }
+        for key in METRICS[metric].statistics:
+            other = known[key]
+            value = None if other.value is None else other.value - shift
+            self.add(metric, key, value, other.samples, other.reason)
+
 
 def statistics_of(
     samples: NDArray[Any], wanted: Iterable[str], shift: float = 0.0

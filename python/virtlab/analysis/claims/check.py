@@ -123,7 +123,7 @@ def _place_mistakes(place: Place, factors: Factors) -> list[Mistake]:
     return []
 
 
-def _relation_mistakes(claim: Claim, factors: Factors) -> list[Mistake]:  # noqa: PLR0911, PLR0912 - one case each
+def _relation_mistakes(claim: Claim, factors: Factors) -> list[Mistake]:
     relation = claim.relation
     match relation:
         case Ordering():

@@ -21,14 +21,14 @@ NO_REPLY = "no reply arrived in the window"
 def values(context: RoleContext) -> None:
     """Delay, its variation, loss and order, and how late the requests left."""
     out = context.out
-    reply = context.samples("rtt/1", "sent_ns")
+    reply = context.samples("rtt/1", "sent_ns", ("seq", "flow", "rtt_ns", "path_rtt_ns"))
     judged = arrivals(reply["seq"], reply["flow"])
     if judged.duplicates:
         reply = {name: column[judged.first] for name, column in reply.items()}
     rtt_ns = reply["rtt_ns"]
     if rtt_ns.size:
         out.distribution("rtt", rtt_ns)
-        out.distribution("pdv", rtt_ns, shift=float(rtt_ns.min()))
+        out.shifted("pdv", "rtt", float(rtt_ns.min()))
         _jitter(context, rtt_ns)
         differences = ipdv(rtt_ns, reply["seq"], reply["flow"])
         out.distribution("ipdv", differences) if differences.size else out.absent(
@@ -67,9 +67,9 @@ def _jitter(context: RoleContext, delay_ns: object) -> None:
 
 def _loss(context: RoleContext, distinct: int, duplicates: int, reordered: int) -> None:
     out = context.out
-    sent = context.samples("sent/1", "sent_ns") if context.has("sent/1") else None
-    if sent is not None and sent["seq"].size:
-        count = int(sent["seq"].size)
+    sent = context.samples("sent/1", "sent_ns", ("sent_ns", "intended_ns")) if context.has("sent/1") else None
+    if sent is not None and sent["sent_ns"].size:
+        count = int(sent["sent_ns"].size)
         out.distribution("pacing_error", sent["sent_ns"] - sent["intended_ns"])
     else:
         out.absent("pacing_error", "no request was recorded")

@@ -148,7 +148,7 @@ def _sent_per_flow(context: RoleContext, packets: dict[str, NDArray[Any]]) -> di
     import numpy as np
 
     if context.has("sent/1"):
-        rows = context.samples("sent/1", "sent_ns")
+        rows = context.samples("sent/1", "sent_ns", ("flow",))
         if rows["flow"].size:
             flows, counts = np.unique(rows["flow"], return_counts=True)
             return {int(flow): int(count) for flow, count in zip(flows, counts, strict=True)}
@@ -235,7 +235,7 @@ def _achieved_packets_per_s(packets: dict[str, NDArray[Any]]) -> float | None:
 
 def _pacing(context: RoleContext) -> None:
     if context.has("sent/1"):
-        rows = context.samples("sent/1", "sent_ns")
+        rows = context.samples("sent/1", "sent_ns", ("sent_ns", "intended_ns"))
         paced = rows["intended_ns"] > 0
         if bool(paced.any()):
             context.out.distribution("pacing_error", (rows["sent_ns"] - rows["intended_ns"])[paced])

@@ -23,10 +23,14 @@ FILES = sorted(
 )
 SEEDS = [path.read_bytes() for path in FILES if path.name != "figures.yaml" and path.stat().st_size < 4000]
 WORDS = [
-    b"${load}", b"${", b"}", b"{", b"[", b"]", b": ", b"- ", b"\n", b"\t", b"'", b'"', b"&a ", b"*a", b"!!int ", b"|\n  ", b">", b"#",
-    b"0", b"-1", b"1e999", b"1e99999999999 s", b".nan", b"null", b"~", b"true", b"0x1F", b"0o7", b"1_0", b"1:30", b"<<: *a", b"---\n",
-    b"%YAML 1.1\n", b"\xff", b"\x00", b"\xe2\x80\xa8", b"\xf0\x9f\x90\x9b", b"? ", b"400 Gbit/s", b"1500 B ip_packet", b"0 B", b"h1.g1",
-    b"version: 1\n", b"hosts: 99999999999\n", b"switches: -1\n", b"from", b"to", b"step", b"9" * 60, b"\\UFFFFFFFF", b'"\\x0"', b"10.0.0.0/8",
+    b"${load}", b"${", b"}", b"{", b"[", b"]", b": ", b"- ", b"\n", b"\t", b"'", b'"', b"&a ", b"*a", b"!!int ",
+    b"|\n  ", b">", b"#",
+    b"0", b"-1", b"1e999", b"1e99999999999 s", b".nan", b"null", b"~", b"true", b"0x1F", b"0o7", b"1_0",
+    b"1:30", b"<<: *a", b"---\n",
+    b"%YAML 1.1\n", b"\xff", b"\x00", b"\xe2\x80\xa8", b"\xf0\x9f\x90\x9b", b"? ", b"400 Gbit/s",
+    b"1500 B ip_packet", b"0 B", b"h1.g1",
+    b"version: 1\n", b"hosts: 99999999999\n", b"switches: -1\n", b"from", b"to", b"step", b"9" * 60,
+    b"\\UFFFFFFFF", b'"\\x0"', b"10.0.0.0/8",
     b"fd00::/1", b"count: 1000000000", b"\r", b"\xc2\x85", b"\xef\xbb\xbf", b"...", b"@", b"`",
 ]  # fmt: skip
 
@@ -91,8 +95,10 @@ def test_a_damaged_file_is_accepted_or_cleanly_refused(content: bytes) -> None:
 
 
 VALUES = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(), st.text(max_size=12), st.sampled_from([w.decode("latin1") for w in WORDS])),
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(["guests", "ends", "rate", "queue", "kind", "from", "to", "workload", "shape", "switches", "h1", "probe", "x"]), inner, max_size=4)),
+    st.one_of(st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(), st.text(max_size=12),
+    st.sampled_from([w.decode("latin1") for w in WORDS])),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(["guests", "ends",
+    "rate", "queue", "kind", "from", "to", "workload", "shape", "switches", "h1", "probe", "x"]), inner, max_size=4)),
     max_leaves=8,
 )  # fmt: skip
 SECTIONS = [

@@ -146,7 +146,9 @@ def test_a_loop_through_a_bridge_of_a_host_is_one_too() -> None:
 
 
 def test_a_loop_through_routers_is_none() -> None:
-    routers = "routers: 3\nlinks: {a: {ends: [h1, r1]}, b: {ends: [r1, r2]}, c: {ends: [r2, r3]}, d: {ends: [r3, r1]}, e: {ends: [r3, h2]}}"
+    ends = ["[h1, r1]", "[r1, r2]", "[r2, r3]", "[r3, r1]", "[r3, h2]"]
+    links = ", ".join(f"l{number}: {{ends: {pair}}}" for number, pair in enumerate(ends))
+    routers = f"routers: 3\nlinks: {{{links}}}"
     assert len(load_text(RIGHT.replace("topology: line", routers)).points()) == 1
 
 

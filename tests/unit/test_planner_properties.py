@@ -117,9 +117,9 @@ def test_static_routes_lead_from_every_guest_to_every_other(values: dict[str, An
         for address in vnic.ip
     }
     for guest, entry in world.guests.items():
-        for target in owners:
+        for target, owner in owners.items():
             here, hops = guest, 0
-            while owners[target] != here and not _attached(world, here, target):
+            while owner != here and not _attached(world, here, target):
                 (via,) = [route.via for route in world.routes[here] if _holds(route.to, target)]
                 here, hops = owners[via], hops + 1
                 assert world.guests[here].forwards

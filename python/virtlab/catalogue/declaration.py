@@ -16,7 +16,7 @@ Values = Mapping[str, Any]
 Arms = Mapping[str, str | None]  # arm -> None when it plays this, else why not
 
 
-def _nothing_more(values: Values) -> list[tuple[str, str]]:
+def _nothing_more(_: Values) -> list[tuple[str, str]]:
     return []
 
 
@@ -63,7 +63,7 @@ class Workload:
     check: Callable[[Values], list[tuple[str, str]]] = (
         _nothing_more  # (parameter, "WHAT; CURE") across parameters
     )
-    idle: Callable[[Values], bool] = lambda values: False  # True: the values ask for no traffic at all
+    idle: Callable[[Values], bool] = lambda _: False  # True: the values ask for no traffic at all
     meters: tuple[str, ...] = ("virtlab",)
     arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
 

@@ -10,6 +10,7 @@ import typer
 if TYPE_CHECKING:
     from virtlab.experiment import Experiment, FileMistakesError
 
+WORLD = {"hosts": "host", "guests": "guest", "switches": "switch", "routers": "router", "links": "link"}
 app = typer.Typer(add_completion=False)
 
 
@@ -87,8 +88,8 @@ def _text(summary: dict[str, Any]) -> str:
         f"  {summary['title']}",
         "  world     "
         + ", ".join(
-            f"{_range(summary[what])} {what if summary[what] != [1] else what.removesuffix('es' if what == 'switches' else 's')}"
-            for what in ("hosts", "guests", "switches", "routers", "links")
+            f"{_range(summary[what])} {one if summary[what] == [1] else what}"
+            for what, one in WORLD.items()
             if summary[what] != [0]
         ),
         "  roles     " + ", ".join(f"{name} ({workload})" for name, workload in summary["roles"].items()),

@@ -296,7 +296,7 @@ def _claims(findings: Findings, factors: Mapping[str, Factor], roles: Mapping[st
             "write e.g. '- {id: linear, text: probe.rtt.mean grows with load}'",
         )
         return ()
-    claims = []
+    claims: list[Claim] = []
     for position, entry in enumerate(node.value):
         claim = _claim(position, entry, findings, {claim.id for claim in claims})
         if claim is not None:

@@ -62,7 +62,7 @@ class Resolver:
 
     def resolve(self, point: Levels) -> Study | None:
         """The study of a point, or None when it has mistakes (which are added)."""
-        return self._once("study", RESOLVED, point, self._study)
+        return self._once("study", RESOLVED, point, lambda _, at: self._study(at))
 
     def _once(
         self, what: str, sections: tuple[str, ...], point: Levels, make: Callable[[Findings, Levels], T]
@@ -94,7 +94,7 @@ class Resolver:
             f"typed {name}", (name,), point, lambda findings, _: validate_section(name, findings)
         )
 
-    def _study(self, findings: Findings, point: Levels) -> Study | None:
+    def _study(self, point: Levels) -> Study | None:
         network = self._once("network", NETWORK, point, self._network)
         roles = self._once("roles", ("roles",), point, lambda own, _: read_roles(own))
         typed = {name: self._section(name, point) for name in ("timing", "collect", "limits")}

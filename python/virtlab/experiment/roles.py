@@ -111,7 +111,8 @@ def _common(at: Steps, node: Node, workload: Workload, findings: Findings) -> di
         "to": "",
     }
     kinds = {
-        "as": choice("measure", "load"), "meter": choice(*workload.meters), "family": choice("ipv4", "ipv6"), "enabled": FLAG,
+        "as": choice("measure", "load"), "meter": choice(*workload.meters), "family": choice("ipv4",
+        "ipv6"), "enabled": FLAG,
     }  # fmt: skip
     for key, kind in kinds.items():
         entry = node.get(key)

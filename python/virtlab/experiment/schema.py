@@ -49,7 +49,8 @@ def json_schema() -> Schema:
         "version": {"const": 1, "description": "version of the file format"},
         "name": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,62}$", "description": "names the folder of results"},
         "title": {"type": "string", "description": "one line for people"},
-        "seed": {"type": "integer", "minimum": 0, "maximum": SEED_MAX - 1, "description": "of all that is random", "default": 1},
+        "seed": {"type": "integer", "minimum": 0, "maximum": SEED_MAX - 1,
+        "description": "of all that is random", "default": 1},
         "factors": _factors(),
         "exclude": {
             "type": "array", "items": {"type": "object", "minProperties": 1},
@@ -133,11 +134,8 @@ def _cleaned(schema: Schema) -> Schema:
     """pydantic's schema of a model as the file has it."""
     if "properties" in schema:
         properties = {key: _property(key, value) for key, value in schema["properties"].items()}
-        kept = {
-            key: schema[key]
-            for key in ("type", "description", "required", "additionalProperties")
-            if key in schema
-        }
+        wanted = ("type", "description", "required", "additionalProperties")
+        kept: Schema = {key: schema[key] for key in wanted if key in schema}
         return {**kept, "properties": properties}
     cleaned: Schema = {key: value for key, value in schema.items() if key not in {"title", "default"}}
     for key in ("additionalProperties", "items"):

@@ -135,7 +135,7 @@ def _action(
     name = _parsed(at, values, "id", object_name, findings, missing="give it an id")
     fields: dict[str, Any] = {}
     for key in KEYS[do]:
-        _fill(at, do, key, values, fields, findings, roles, guests)
+        _fill(at, key, values, fields, findings, roles, guests)
     if "timeout" in values:
         fields["timeout_ns"] = _parsed(at, values, "timeout", POSITIVE_DURATION.parse, findings)
     if "on_timeout" in values:
@@ -167,7 +167,7 @@ def _parsed(
 
 
 def _fill(
-    at: Steps, do: str, key: str, values: dict[str, Any], fields: dict[str, Any], findings: Findings,
+    at: Steps, key: str, values: dict[str, Any], fields: dict[str, Any], findings: Findings,
     roles: Mapping[str, RoleSpec], guests: list[str],
 ) -> None:  # fmt: skip
     value = values.get(key)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from virtlab.catalogue import PLATFORMS, VSWITCHES
 from virtlab.catalogue.kinds import nearest
@@ -138,7 +139,7 @@ def _shaped(
 def _skeleton(topology: TopologySpec, names: list[str]) -> tuple[list[Ends], list[str]]:
     """Cables between the switches of a shape, and the switches that hosts are spread over."""
     if topology.shape == "line":
-        return list(zip(names, names[1:], strict=False)), names
+        return list(pairwise(names)), names
     if topology.shape == "star":
         return [(names[0], name) for name in names[1:]], names[1:] or names
     parents = {names[n]: names[(n - 1) // topology.branching] for n in range(1, len(names))}
@@ -367,7 +368,7 @@ def _populate_host(
             vnics["eth0"] = Attachment(f"{name}.br", None, root(above, name), rate)
         full = f"{name}.{guest}"
         wiring.stations[full] = Station(
-            full, name, host.platform, vnics, spec, False, f"hosts.{name}.guests.{guest}"
+            full, name, host.platform, vnics, spec, forwards=False, because=f"hosts.{name}.guests.{guest}"
         )
 
 
@@ -386,4 +387,4 @@ def _populate_router(
             wiring.bridges[bridge] = Bridge(router.vswitch, name, (port,), because)
             vnics[f"eth{number}"] = Attachment(bridge, None, domain, cable.spec.rate)
     spec = GuestSpec.model_construct(cpu=router.cpu, memory=router.memory)
-    wiring.stations[name] = Station(name, name, router.platform, vnics, spec, True, because)
+    wiring.stations[name] = Station(name, name, router.platform, vnics, spec, forwards=True, because=because)

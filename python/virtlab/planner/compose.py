@@ -76,15 +76,15 @@ def _world(study: Study) -> World:
                 ends=cable.ports,
                 rate_bit_per_s=cable.spec.rate,
                 propagation_ns=cable.spec.propagation,
-                realise=cable.spec.realise,  # type: ignore[arg-type]
+                realise=cable.spec.realise,
                 queue=LinkQueues(ab=_queue(study.queues[name][0]), ba=_queue(study.queues[name][1])),
             )
             for name, cable in wiring.cables.items()
         },
         routes=routes_of(wiring, study.addresses),
-        arp=network.arp,  # type: ignore[arg-type]
+        arp=network.arp,
         ipv6_noise=network.ipv6_noise,
-        spin=network.spin,  # type: ignore[arg-type]
+        spin=network.spin,
     )
 
 
@@ -124,7 +124,7 @@ def _said(own: Any, hosts: Any, default: Any) -> Any:
 def _queue(spec: QueueSpec) -> Queue:
     return Queue(
         kind=spec.kind,
-        by=spec.by,  # type: ignore[arg-type]
+        by=spec.by,
         limit_packets=spec.limit_packets,
         limit_bytes=spec.limit_bytes,
         parameters=spec.parameters,

@@ -27,7 +27,7 @@ def routes_of(wiring: Wiring, addresses: Addresses) -> dict[str, tuple[Route, ..
             own = {attachment.domain: vnic for vnic, attachment in station.vnics.items()}
             if target in own or not own:
                 continue
-            found = _first_hop(own, target, distance, routers)
+            found = _first_hop(own, distance, routers)
             if found is not None:
                 domain, router = found
                 routes.setdefault(station.name, []).extend(
@@ -55,7 +55,7 @@ def _distances(target: str, routers: dict[str, Station]) -> dict[str, int]:
 
 
 def _first_hop(
-    own: dict[str, str], target: str, distance: dict[str, int], routers: dict[str, Station]
+    own: dict[str, str], distance: dict[str, int], routers: dict[str, Station]
 ) -> tuple[str, str] | None:
     """The domain to leave by, and the router to take in it."""
     reachable = [domain for domain in own if domain in distance]

@@ -1,4 +1,4 @@
-"""`burst_load`: L bytes every T, shared over S streams; the load of a network, with what was achieved recorded.
+"""`burst_load`: L bytes every T, shared over S streams; what was achieved is recorded.
 
 A stream sends its share L/S as one datagram, in fragments when it exceeds the MTU, so a stream carries at
 most the payload of one IPv4 datagram: 65,535 B less 20 B of IP header and 8 B of UDP or ICMP header. `burst:
@@ -31,13 +31,9 @@ def _check(values: Values) -> list[tuple[str, str]]:
     elif -(-burst_bytes // streams) > STREAM_MAX_BYTES:
         most = Size(STREAM_MAX_BYTES * streams)
         need = -(-burst_bytes // STREAM_MAX_BYTES)
-        mistakes.append(
-            (
-                "burst",
-                f"{Size(burst_bytes)} in {streams} stream{'s' if streams > 1 else ''} is more than one datagram per stream "
-                f"carries; write at most '{most}', or at least {need} streams",
-            )
-        )
+        what = f"{Size(burst_bytes)} in {streams} stream{'s' if streams > 1 else ''}"
+        cure = f"write at most '{most}', or at least {need} streams"
+        mistakes.append(("burst", f"{what} is more than one datagram per stream carries; {cure}"))
     elif 0 < burst_bytes < streams:
         mistakes.append(
             ("burst", f"{burst_bytes} B cannot be shared by {streams} streams; write at least '{streams} B'")
@@ -55,7 +51,8 @@ BURST_LOAD = Workload(
     part="load",
     parameters=(
         Parameter(
-            "burst", SIZE, "burst_bytes", "payload bytes per period over all streams; 0 B: no load", required=True, tunable=True
+            "burst", SIZE, "burst_bytes", "payload bytes per period over all streams; 0 B: no load",
+            required=True, tunable=True
         ),
         Parameter("period", POSITIVE_DURATION, "period_ns", "time between bursts", "10 ms"),
         Parameter("streams", COUNT, "streams", "number of streams that share a burst", 1),
@@ -72,7 +69,7 @@ BURST_LOAD = Workload(
     ),
     streams={"burst/1": "from"},
     metrics=("offered_load", "achieved_load", "loss", "burst_time"),
-    duration_ns=lambda values: None,
+    duration_ns=lambda _: None,
     rows=_rows,
     check=_check,
     idle=lambda values: values.get("burst_bytes") == 0,

@@ -13,7 +13,7 @@ from virtlab.catalogue.kinds import POSITIVE_DURATION, POSITIVE_SIZE
 TRANSACTION_GUESS_NS = 50_000  # of an estimate
 
 
-def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
+def _rows(_: Values, traffic_ns: int) -> Mapping[str, int]:
     return {"transaction/1": traffic_ns // TRANSACTION_GUESS_NS}
 
 

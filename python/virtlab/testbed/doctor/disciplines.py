@@ -1,0 +1,40 @@
+"""Each queue discipline of the kernel, by putting it on an interface of a namespace that is dropped at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from virtlab.testbed.doctor.finding import Finding
+from virtlab.testbed.machine import KERNEL_QDISCS, findings
+
+GROUP = "queue disciplines of the kernel"
+_PURPOSE = {
+    "htb": "pushback of access links",
+    "netem": "links by its rate mode; without it the soft switch plays them",
+}
+_MODULE = {"pfifo": "", "bfifo": "", "pfifo_fast": "", "ingress": "sch_ingress"}
+
+
+def examine() -> Iterator[Finding]:
+    """One finding per discipline."""
+    found = findings()
+    for kind in KERNEL_QDISCS:
+        name = f"qdisc.{kind}"
+        needed = kind == "htb"
+        if found.world is not None:
+            yield Finding(
+                name, GROUP, "untried", "no private world to try it in", "see 'world'", needed=needed
+            )
+            continue
+        refused = found.qdiscs.get(kind, "not tried by this agent")
+        played = "fifo" if kind in ("pfifo", "bfifo") else kind
+        purpose = _PURPOSE.get(kind, "")
+        if refused is None:
+            yield Finding(name, GROUP, "yes", purpose or "works", needed=needed)
+            continue
+        module = _MODULE.get(kind, f"sch_{kind}")
+        cure = f"load or build the kernel module {module}" if module else "use a kernel that has it"
+        if played in found.switch_qdiscs:
+            cure += "; or write 'by: virtlab': the soft switch plays it on physical links"
+        says = f"{refused}" + (f" ({purpose})" if purpose else "")
+        yield Finding(name, GROUP, "no", says, cure, needed=needed)

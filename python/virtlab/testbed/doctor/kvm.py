@@ -1,0 +1,141 @@
+"""Whether hardware virtualisation works, by running a guest; the presence of /dev/kvm says nothing.
+
+First a virtual processor runs a few bytes of real-mode code through the kernel's interface. Then, with QEMU, a machine
+boots from a disk of one sector, through firmware: on some nested hypervisors the first works and the second hangs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import platform
+import shutil
+import struct
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from virtlab.testbed.doctor import trial
+from virtlab.testbed.doctor.finding import Finding
+
+GROUP = "virtual machines"
+DEVICE = Path("/dev/kvm")
+BOOT_TIMEOUT_S = 10.0
+
+_CREATE_VM, _VCPU_MMAP_BYTES, _CREATE_VCPU, _RUN = 0xAE01, 0xAE04, 0xAE41, 0xAE80
+_SET_MEMORY, _SET_REGISTERS = 0x4020AE46, 0x4090AE82
+_GET_SPECIAL, _SET_SPECIAL, _SPECIAL_BYTES = 0x8138AE83, 0x4138AE84, 312
+_EXIT_IO = 2
+_PORT, _VALUE = 0xF4, 0x2A
+# mov al, VALUE; out PORT, al; hlt; jump back to hlt
+_CODE = bytes([0xB0, _VALUE, 0xE6, _PORT, 0xF4, 0xEB, 0xFD])
+_LOAD_ADDRESS = 0x1000
+# What QEMU's isa-debug-exit ends with after VALUE was written to it.
+_EXIT_CODE = _VALUE << 1 | 1
+
+
+def examine() -> Iterator[Finding]:
+    """KVM, and QEMU by its own emulation."""
+    qemu = shutil.which("qemu-system-x86_64") if platform.machine() == "x86_64" else None
+    yield _kvm(qemu)
+    yield _emulation(qemu)
+
+
+def _kvm(qemu: str | None) -> Finding:
+    name = "kvm"
+    if platform.machine() != "x86_64":
+        return Finding(
+            name, GROUP, "untried", f"the trial guest is x86_64 code, this is {platform.machine()}"
+        )
+    if not DEVICE.exists():
+        cure = "load kvm_intel or kvm_amd; in a virtual machine its host must allow nested virtualisation"
+        return Finding(name, GROUP, "no", "there is no /dev/kvm", cure)
+    processor = trial.in_child(run_processor, timeout_s=5)
+    if not processor.ok:
+        cure = (
+            "join the group kvm" if processor.errno == 13 else "allow nested virtualisation, or use emulation"
+        )
+        return Finding(
+            name, GROUP, "no", f"/dev/kvm is there, a processor does not run: {processor.error}", cure
+        )
+    if qemu is None:
+        says = "a virtual processor runs; no machine was booted, because qemu-system-x86_64 is missing"
+        return Finding(name, GROUP, "untried", says, "install qemu-system-x86 and ask again")
+    booted, why = boot(qemu, "kvm")
+    if not booted:
+        says = f"a virtual processor runs, a machine does not boot: {why}"
+        return Finding(name, GROUP, "no", says, "use emulation (accel=tcg), or a host whose KVM works")
+    return Finding(name, GROUP, "yes", "a machine boots")
+
+
+def _emulation(qemu: str | None) -> Finding:
+    name = "qemu"
+    if qemu is None:
+        return Finding(name, GROUP, "no", "qemu-system-x86_64 is missing", "install qemu-system-x86")
+    version = subprocess.run(
+        [qemu, "--version"], capture_output=True, text=True, check=False
+    ).stdout.splitlines()
+    booted, why = boot(qemu, "tcg")
+    values: dict[str, Any] = {"version": version[0] if version else ""}
+    if booted:
+        return Finding(
+            name, GROUP, "yes", f"a machine boots by emulation; {values['version']}", values=values
+        )
+    return Finding(
+        name, GROUP, "no", f"no machine boots by emulation: {why}", "install seabios", values=values
+    )
+
+
+def run_processor() -> None:
+    """Lets a virtual processor write a value to a port. OSError when it cannot; may hang, so call it in a child."""
+    device = os.open(DEVICE, os.O_RDWR | os.O_CLOEXEC)
+    machine = fcntl.ioctl(device, _CREATE_VM, 0)
+    memory = mmap.mmap(-1, 1 << 16)
+    memory[_LOAD_ADDRESS : _LOAD_ADDRESS + len(_CODE)] = _CODE
+    import ctypes
+
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    fcntl.ioctl(machine, _SET_MEMORY, struct.pack("=IIQQQ", 0, 0, 0, len(memory), address))
+    processor = fcntl.ioctl(machine, _CREATE_VCPU, 0)
+    state = mmap.mmap(processor, fcntl.ioctl(device, _VCPU_MMAP_BYTES, 0))
+    special = bytearray(_SPECIAL_BYTES)
+    fcntl.ioctl(processor, _GET_SPECIAL, special)
+    special[0:8] = bytes(8)  # the code segment's base,
+    special[12:14] = bytes(2)  # and its selector
+    fcntl.ioctl(processor, _SET_SPECIAL, bytes(special))
+    registers = [0] * 18
+    registers[16], registers[17] = _LOAD_ADDRESS, 2
+    fcntl.ioctl(processor, _SET_REGISTERS, struct.pack("=18Q", *registers))
+    fcntl.ioctl(processor, _RUN, 0)
+    (reason,) = struct.unpack_from("=I", state, 8)
+    _, _, port, _, offset = struct.unpack_from("=BBHIQ", state, 32)
+    if reason != _EXIT_IO or port != _PORT or state[offset] != _VALUE:
+        raise OSError(0, f"the processor stopped for reason {reason}")
+
+
+def boot(qemu: str, accelerator: str) -> tuple[bool, str]:
+    """Boots a machine whose disk is one sector that ends it; whether it did, or why not."""
+    with tempfile.TemporaryDirectory(prefix="virtlab-doctor-") as folder:
+        disk = Path(folder) / "disk.img"
+        disk.write_bytes(_CODE.ljust(510, b"\0") + b"\x55\xaa")
+        command = [qemu, "-machine", f"pc,accel={accelerator}", "-m", "64", "-nodefaults", "-no-user-config"]
+        command += ["-display", "none", "-device", f"isa-debug-exit,iobase={_PORT:#x},iosize=1"]
+        command += ["-drive", f"file={disk},format=raw,if=ide"]
+        try:
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                timeout=BOOT_TIMEOUT_S,
+                check=False,
+                stdin=subprocess.DEVNULL,
+            )
+        except subprocess.TimeoutExpired:
+            return False, f"nothing within {BOOT_TIMEOUT_S:g} s"
+    if done.returncode == _EXIT_CODE:
+        return True, ""
+    words = done.stderr.strip().splitlines()
+    return False, words[-1] if words else f"it ended with {done.returncode}"

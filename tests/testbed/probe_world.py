@@ -280,8 +280,7 @@ def two_guests(offloads: str = "off") -> Iterator[World]:
         yield World(guests[0], guests[1], bridge, stack)
 
 
-@contextmanager
-def role(
+def arm(
     client: Probe,
     server: Probe | None,
     workload: str,
@@ -290,16 +289,24 @@ def role(
     version: int = 4,
     name: str = "role",
     **parameters: Any,
-) -> Iterator[tuple[Probe, Probe | None]]:
-    """Arms both ends of a role, a towards b, and disarms them afterwards."""
+) -> None:
+    """Arms both ends of a role, a towards b."""
     common = {"role": name, "workload": workload, "parameters": parameters, "seed": 7}
     a, b = world.a.end(version), world.b.end(version)
     if server is not None:
         answer = server.ask("arm", side="server", local=b, peer=a, **common)
         b = {**b, **({"port": answer["port"]} if "port" in answer else {})}
     client.ask("arm", side="client", local=a, peer=b, **common)
+
+
+@contextmanager
+def role(
+    client: Probe, server: Probe | None, workload: str, world: World, *, name: str = "role", **parameters: Any
+) -> Iterator[None]:
+    """Both ends of a role armed, and disarmed afterwards."""
+    arm(client, server, workload, world, name=name, **parameters)
     try:
-        yield client, server
+        yield
     finally:
         for probe in (client, server):
             if probe is not None:

@@ -1,7 +1,9 @@
-"""How long a report takes, and how much memory: over 10 million samples (50,000 requests and replies in each of 100 runs).
+"""How long a report takes, and how much memory: over 10 million samples (50,000 requests and replies in each
+of 100 runs).
 
-The dataset is written through the real writer into a folder that is removed again; the report is made in a process of its
-own, so that its peak memory is the report's alone. There is no peer: no other tool reads these datasets.
+The dataset is written through the real writer into a folder that is removed again; the report is made in a
+process of its own, so that its peak memory is the report's alone. There is no peer: no other tool reads these
+datasets.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""A dataset to report on, written through the real writer: Plans of a real experiment file, samples drawn from a seed.
+"""A dataset to report on, written through the real writer: Plans of a real experiment file, samples drawn
+from a seed.
 
-Delays follow what the file's factors would do (a frame's serialisation per link, a load that queues), so plots look like
-plots; the numbers mean nothing. `hostile` puts markup into every name that a guest or an author could choose.
+Delays follow what the file's factors would do (a frame's serialisation per link, a load that queues), so
+plots look like plots; the numbers mean nothing. `hostile` puts markup into every name that a guest or an
+author could choose.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from virtlab.experiment import Experiment, load_text
+from virtlab.experiment import load_text
 from virtlab.plan import Mark, Outcome, Plan, Realised, RealisedObject
 from virtlab.planner import plan_run
 from virtlab.results import Dataset, RunKey
@@ -63,8 +65,8 @@ def write_dataset(
 ) -> Dataset:
     """A finished dataset: one run per point and repetition, in one order; points in `without` are never run.
 
-    The first run is made twice: its first attempt is tainted. `runs` bounds their number, `realisation` gives the links'
-    of each run, `streams` False keeps round trips only. The dataset is closed for writing.
+    The first run is made twice: its first attempt is tainted. `runs` bounds their number, `realisation` gives
+    the links' of each run, `streams` False keeps round trips only. The dataset is closed for writing.
     """
     text = text or experiment_text(title=f"'Bold {SCRIPT}'" if hostile else "A probe beside a load")
     experiment = load_text(text)

@@ -1,7 +1,7 @@
 """Tables, plots, the page: what an experiment found, from its dataset alone.
 
-Every number stands with unit, interval, number of runs and conditions. Missing is not zero. Nothing here measures, judges
-or estimates: values and verdicts come from the analysis, intervals from stats.
+Every number stands with unit, interval, number of runs and conditions. Missing is not zero. Nothing here
+measures, judges or estimates: values and verdicts come from the analysis, intervals from stats.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from virtlab.report.write import write_report
 
 _LATER = {
-    "Problem": "figures", "check_figures": "figures", "names_of_experiment": "figures", "as_json": "terminal", "gather": "gather",
-    "summary": "terminal", "write_report": "write",
+    "Problem": "figures", "check_figures": "figures", "names_of_experiment": "figures",
+    "as_json": "terminal", "gather": "gather", "summary": "terminal", "write_report": "write",
 }  # fmt: skip
 
 __all__ = [
-    "Problem", "as_json", "check_figures", "expected_names", "gather", "names_of_experiment", "slug", "summary", "write_report",
+    "Problem", "as_json", "check_figures", "expected_names", "gather", "names_of_experiment", "slug", "summary",
+    "write_report",
 ]  # fmt: skip
 
 

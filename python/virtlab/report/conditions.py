@@ -1,7 +1,8 @@
-"""Under what conditions the numbers came about: machine, kernel, versions; what was built, applied and read back.
+"""Under what conditions the numbers came about: machine, kernel, versions; what was built, applied and read
+back.
 
-Values are grouped over runs: a condition that was the same everywhere is told once, one that changed is told with how
-often each value held.
+Values are grouped over runs: a condition that was the same everywhere is told once, one that changed is told
+with how often each value held.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 
 def machine(dataset: Dataset, records: Sequence[RunRecord]) -> dict[str, dict[str, str]]:
-    """Groups of named facts: the machine, what could change between runs, versions, what the backend says of itself."""
+    """Groups of named facts: the machine, what could change between runs, versions, what the backend says of
+    itself.
+    """
     manifest = dataset.manifest
     groups = {
         "Machine": {_words(name): _value(name, value) for name, value in manifest.machine.items()},
@@ -87,5 +90,7 @@ def realised(records: Iterable[RunRecord]) -> tuple[Realisation, ...]:
 
 
 def link_quality(records: Iterable[RunRecord]) -> tuple[dict[str, Any], ...]:
-    """What the realisation of the links says of its own quality, per realisation: smallest, median, largest over runs."""
+    """What the realisation of the links says of its own quality, per realisation: smallest, median, largest
+    over runs.
+    """
     return ()

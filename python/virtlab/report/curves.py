@@ -1,7 +1,7 @@
 """Distributions and courses: what single samples look like, beside the run-level values that decide.
 
-A distribution pools the samples of the runs of one design point (never of two link realisations); a course shows one
-exemplar run per design point. Both come aggregated, at most a thousand points each.
+A distribution pools the samples of the runs of one design point (never of two link realisations); a course
+shows one exemplar run per design point. Both come aggregated, at most a thousand points each.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 from virtlab.report.figure import (
     MAXIMUM_PANELS,
+    NUMBERS,
     REALISATION,
     Figure,
-    NUMBERS,
     Row,
     arrange,
     panel_label,
@@ -25,14 +25,16 @@ from virtlab.report.quantities import Display, display, numeric_levels
 
 
 def main_factor(factors: Sequence[Factor]) -> Factor | None:
-    """The factor that colours distributions: the numeric one with most levels, else the one with most levels."""
+    """The factor that colours distributions: a numeric one before names, then the one with most levels."""
     return max(
         factors, key=lambda one: (numeric_levels(one.levels) is not None, len(one.levels)), default=None
     )
 
 
 def ecdf_figure(name: str, sampled: Sampled, factors: Sequence[Factor], *, split: bool) -> Figure:
-    """Share of samples at or below each value, one line per level of the main factor, other factors as panels."""
+    """Share of samples at or below each value, one line per level of the main factor, other factors as
+    panels.
+    """
     shown = display(sampled.unit, [curve.x[len(curve.x) // 2] for curve in sampled.curves if curve.x])
     colour = main_factor(factors)
     panels = [factor.name for factor in factors if factor is not colour] + ([REALISATION] if split else [])
@@ -168,7 +170,7 @@ def grouped(number: int) -> str:
     """Thousands apart by a thin space.
 
     >>> grouped(1234567)
-    '1 234 567'
+    '1\\u202f234\\u202f567'
     """
     return f"{number:,}".replace(",", "\u202f")
 

@@ -1,6 +1,7 @@
 """What every plot is: a stable name, words for every reader, and one Vega-Lite spec.
 
-Specs are colour-free: theme and font come from the config, so one spec serves page, SVG and PNG, light and dark.
+Specs are colour-free: theme and font come from the config, so one spec serves page, SVG and PNG, light and
+dark.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ def columns_of(panels: int) -> int:
 def arrange(layers: list[Row], labels: Sequence[str], *, height: int) -> Row:
     """Layers alone, or one panel per label.
 
-    A facet of layers needs one table, so the rows of all layers stand in it, and each layer takes those of its `kind`.
+    A facet of layers needs one table, so the rows of all layers stand in it, and each layer takes those of
+    its `kind`.
     """
     if not labels:
         for layer in layers:

@@ -1,7 +1,8 @@
-"""A study's `figures.yaml`: every figure and table of the source, and the plots here that reproduce it, or why none does.
+"""A study's `figures.yaml`: every figure and table of the source, and the plots here that reproduce it, or
+why none does.
 
-Checked without running anything: an experiment file says which roles measure what and which factors vary, and that
-decides the names of all plots (`names`).
+Checked without running anything: an experiment file says which roles measure what and which factors vary, and
+that decides the names of all plots (`names`).
 """
 
 from __future__ import annotations
@@ -138,7 +139,9 @@ def measured(roles: Mapping[str, str], entities: Iterable[str] = ()) -> list[Mea
 
 
 def names_of_experiment(path: Path) -> dict[str, str]:
-    """Every plot and table that a report of this experiment file can hold. ExperimentError when the file is wrong."""
+    """Every plot and table that a report of this experiment file can hold. ExperimentError when the file is
+    wrong.
+    """
     from virtlab.experiment import load
 
     experiment = load(path)
@@ -152,10 +155,11 @@ def varying(experiment: Any) -> list[str]:
 
 
 def check_figures(figures_file: Path | str, experiments: Sequence[Path | str] = ()) -> list[Problem]:
-    """Every mistake of a `figures.yaml`; empty when each named plot is one that its experiment's report will hold.
+    """Every mistake of a `figures.yaml`; empty when each named plot is one that its experiment's report will
+    hold.
 
-    `experiments` are used for entries that name none; names are looked up beside the file. ExperimentError when a file
-    cannot be read at all.
+    `experiments` are used for entries that name none; names are looked up beside the file. ExperimentError
+    when a file cannot be read at all.
     """
     path = Path(figures_file)
     default = [str(one) for one in experiments]

@@ -1,7 +1,8 @@
 """From a dataset to what a report shows. Nothing else of the report reads a dataset.
 
-Values come from the analysis, curves from DuckDB, conditions from the runs as they were built. Only runs that ended well
-are in an estimate; the others are listed with their reasons. Runs of different link realisations never share a cell.
+Values come from the analysis, curves from DuckDB, conditions from the runs as they were built. Only runs that
+ended well are in an estimate; the others are listed with their reasons. Runs of different link realisations
+never share a cell.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from virtlab.metrics import METRICS, MetricPath
 from virtlab.report import conditions, names
+from virtlab.report.figures import FILE_NAME, Figures, read_figures
 from virtlab.report.model import (
     Cell,
     Curve,
@@ -27,7 +29,6 @@ from virtlab.report.model import (
     Sampled,
     Verdict,
 )
-from virtlab.report.figures import FILE_NAME, Figures, read_figures
 from virtlab.report.overlay import overlays
 from virtlab.report.quantities import significant
 from virtlab.report.samples import SAMPLED, course, declare_windows, distributions
@@ -54,8 +55,9 @@ def gather(
 ) -> Gathered:
     """Everything a report says.
 
-    `figures_file` is the study's figures.yaml, `published` the folder of published tables; both are looked for around the
-    dataset when not given. `curves` False leaves distributions and courses out (terminal and JSON need none).
+    `figures_file` is the study's figures.yaml, `published` the folder of published tables; both are looked
+    for around the dataset when not given. `curves` False leaves distributions and courses out (terminal and
+    JSON need none).
     """
     from virtlab.experiment import load_text
     from virtlab.stats import planned_sizes
@@ -75,7 +77,7 @@ def gather(
     claims = [claim.parsed() for claim in experiment.claims]
     overlay = overlays(claims, figures.published, published, varying)
     results = _results(table, varying, points, repeat.confidence, overlay)
-    sampled = _sampled(dataset, used, results, varying, points, figures.plots) if curves else ((), ())
+    sampled = _sampled(dataset, used, results, varying, points, asked=figures.plots) if curves else ((), ())
     return Gathered(
         title=experiment.title,
         description=description_of(dataset.experiment_text),
@@ -124,7 +126,7 @@ def _values(
 
 
 def beside(dataset: Path, name: str) -> Path | None:
-    """The file or folder of that name in the dataset, or in the folders around it; None when there is none."""
+    """The file or folder of that name in the dataset or in a folder around it; None when there is none."""
     places = [dataset.absolute(), *dataset.absolute().parents]
     return next((place / name for place in places if (place / name).exists()), None)
 
@@ -146,12 +148,12 @@ def _notes(
     reached = {record.point for record in records if record.status == "ok"}
     if lacking := len(points) - len(reached):
         notes.append(
-            f"{lacking} of {plural(len(points), 'design point')} have no valid run yet; they are absent, not zero."
+            f"{lacking} of {plural(len(points), 'design point')} have no valid run yet: absent, not zero."
         )
     if mixed:
         notes.append(
-            f"{plural(mixed, 'design point')} ran over several link realisations. They stand apart in every plot, table and "
-            "verdict and are never pooled."
+            f"{plural(mixed, 'design point')} ran over several link realisations. They stand apart in every "
+            "plot, table and verdict and are never pooled."
         )
     return tuple(notes)
 
@@ -186,7 +188,7 @@ def _verdict(name: str, verdict: Any) -> Verdict:
 
 
 def declared_factors(experiment: Experiment) -> tuple[Factor, ...]:
-    """Factors with the levels that occur among the design points: from low to high where they are quantities."""
+    """Factors with the levels that occur among the design points, quantities from low to high."""
     from virtlab.analysis.claims import ordered
 
     points = [point.levels for point in experiment.points()]
@@ -263,7 +265,7 @@ def _result(
     groups: dict[tuple[int, str], list[RunValue]] = {}
     for row in table.of(path).values():
         groups.setdefault((row.point, row.realisation), []).append(
-            RunValue(row.run, row.repetition, row.value)
+            RunValue(row.run, row.repetition, row.value, row.reason)
         )
     cells = []
     for realisation in table.realisations:
@@ -287,6 +289,7 @@ def _sampled(
     results: Sequence[Result],
     varying: Sequence[Factor],
     points: Mapping[int, Mapping[str, str]],
+    *,
     asked: frozenset[str],
 ) -> tuple[tuple[Sampled, ...], tuple[Sampled, ...]]:
     """Distributions and courses of the metrics that have single samples and are drawn."""
@@ -319,7 +322,9 @@ def _sampled(
 
 
 def _courses(db: duckdb.DuckDBPyConnection, role: str, metric: str, result: Result) -> Iterable[Curve]:
-    """The settings of lowest, middle and highest mean, each by the run whose value is the median of its repetitions."""
+    """The settings of lowest, middle and highest mean, each by the run whose value is the median of its
+    repetitions.
+    """
     cells = sorted(
         (cell for cell in result.cells if cell.present),
         key=lambda cell: sum(cell.present) / len(cell.present),

@@ -1,8 +1,9 @@
-"""Interval plots: every run as a dot, the mean of the runs with its confidence interval, published numbers beside.
+"""Interval plots: every run as a dot, the mean of the runs with its confidence interval, published numbers
+beside.
 
-The axis factor stands below; the first other factor is colour and shape; all further ones are panels. Levels that are
-quantities of one unit stand where their number puts them, so a straight line is a straight line; names stand evenly.
-A setting without values is absent, never zero.
+The axis factor stands below; the first other factor is colour and shape; all further ones are panels. Levels
+that are quantities of one unit stand where their number puts them, so a straight line is a straight line;
+names stand evenly. A setting without values is absent, never zero.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from typing import Any
 
 from virtlab.report.figure import (
     MAXIMUM_PANELS,
+    NUMBERS,
     REALISATION,
     Figure,
     Row,
     arrange,
     axis_title,
-    NUMBERS,
     panel_label,
     panel_labels,
     title_of,
@@ -48,7 +49,7 @@ def interval_figure(
         title=title_of(quantity.title or quantity.metric, quantity.role, quantity.statistic, x),
         subtitle=_subtitle(cells, stage, has_published=bool(published)),
         alt=_alt(result, cells, x, shown),
-        spec=_spec(means, runs, published, stage, shown, quantity.unit),
+        spec=_spec(means, runs, published, stage, shown=shown, unit=quantity.unit),
         group=f"{quantity.role}.{quantity.metric}",
         statistic=quantity.statistic,
         x=x or "",
@@ -90,7 +91,9 @@ class _Stage:
         return row
 
     def _x(self, point: Mapping[str, str]) -> float | str:
-        """The number of the level, a little aside per series so that intervals do not hide each other; or its name."""
+        """The number of the level, a little aside per series so that intervals do not hide each other; or its
+        name.
+        """
         if self.axis is None:
             return "all runs"
         level = point.get(self.axis.name, "")
@@ -124,7 +127,9 @@ def _mean(cell: Cell, shown: Display) -> Row:
 
 
 def _published(result: Result, stage: _Stage, shown: Display) -> list[Row]:
-    """A published number stands at each cell that it speaks of, once per place; not where the source leaves the axis open."""
+    """A published number stands at each cell that it speaks of, once per place; not where the source leaves
+    the axis open.
+    """
     rows: dict[tuple[Any, ...], Row] = {}
     for number in result.published:
         if stage.axis and stage.axis.name not in number.point:
@@ -146,7 +151,7 @@ def _published(result: Result, stage: _Stage, shown: Display) -> list[Row]:
 
 
 def _spec(
-    means: list[Row], runs: list[Row], published: list[Row], stage: _Stage, shown: Display, unit: str
+    means: list[Row], runs: list[Row], published: list[Row], stage: _Stage, *, shown: Display, unit: str
 ) -> Row:
     labels = (
         panel_labels(stage.factors, stage.panels, (row["panel"] for row in means))[:MAXIMUM_PANELS]
@@ -279,4 +284,7 @@ def _alt(result: Result, cells: Sequence[Cell], x: str | None, shown: Display) -
         return f"{shown.text(pair[0])}" + (f" at {where}" if where else "")
 
     by = f" by {x}" if x else ""
-    return f"Interval plot of {path}{by}: lowest {at(low)}; highest {at(high)}. The table below the plot holds every value."
+    return (
+        f"Interval plot of {path}{by}: lowest {at(low)}; highest {at(high)}. "
+        "The table below the plot holds every value."
+    )

@@ -1,7 +1,9 @@
-"""What a report shows, as plain data: gathered from a dataset once, then drawn as page, pictures, terminal text, JSON.
+"""What a report shows, as plain data: gathered from a dataset once, then drawn as page, pictures, terminal
+text, JSON.
 
-Everything here is already aggregated: a cell holds one value per run, a distribution at most a thousand points. Nothing
-below knows DuckDB, files or HTML. Values are in the metric's base unit (ns, bit/s, ratio 0..1); the drawing scales them.
+Everything here is already aggregated: a cell holds one value per run, a distribution at most a thousand
+points. Nothing below knows DuckDB, files or HTML. Values are in the metric's base unit (ns, bit/s, ratio
+0..1); the drawing scales them.
 """
 
 from __future__ import annotations
@@ -46,11 +48,14 @@ class RunValue:
     run: str
     repetition: int
     value: float | None
+    reason: str = ""  # why there is no value
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """All valid runs of one design point under one link realisation; `estimate` is None where too few runs have a value."""
+    """All valid runs of one design point under one link realisation; `estimate` is None where too few runs
+    have a value.
+    """
 
     point: Mapping[str, str]
     realisation: str
@@ -65,7 +70,9 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A number of the literature that stands beside a cell: levels it refers to, value, and how the source hedges it."""
+    """A number of the literature that stands beside a cell: levels it refers to, value, and how the source
+    hedges it.
+    """
 
     point: Mapping[str, str]  # a part of the factors; the rest is free
     low: float
@@ -97,7 +104,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """Curves of one metric of one role: its distribution (x value, y share) or course (x seconds, y value)."""
+    """Curves of one metric of one role: distributions (x value, y share) or courses (x seconds, y value)."""
 
     role: str
     metric: str
@@ -155,7 +162,9 @@ class Realisation:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One figure or table of the source: names here that reproduce it, from which experiments, or why none does."""
+    """One figure or table of the source: names here that reproduce it, from which experiments, or why none
+    does.
+    """
 
     figure: str
     shows: str

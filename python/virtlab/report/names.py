@@ -1,6 +1,7 @@
 """Names of plots and tables: stable, readable, known before anything ran.
 
-A name is the slug of a sentence about what is drawn, so an experiment file alone says which plots its report will hold:
+A name is the slug of a sentence about what is drawn, so an experiment file alone says which plots its report
+will hold:
 
 | plot | sentence |
 |---|---|
@@ -10,7 +11,8 @@ A name is the slug of a sentence about what is drawn, so an experiment file alon
 | table of run-level values | `table of ROLE.METRIC` |
 | picture of the world | `topology` |
 
-A factor counts when it has at least two levels among the design points; `per` lists the others in the file's order.
+A factor counts when it has at least two levels among the design points; `per` lists the others in the file's
+order.
 """
 
 from __future__ import annotations
@@ -83,7 +85,8 @@ class Measured:
 
 
 def expected_names(measured: Iterable[Measured], factors: Sequence[str]) -> dict[str, str]:
-    """Every plot and table that a report over these metrics and varying factors holds: name -> the sentence behind it.
+    """Every plot and table that a report over these metrics and varying factors holds: name -> the sentence
+    behind it.
 
     >>> sorted(expected_names([Measured("probe", "rtt", ("mean",), sampled=True)], ["load"]))
     ['ecdf-of-probe-rtt', 'probe-rtt-mean-by-load', 'series-of-probe-rtt', 'table-of-probe-rtt', 'topology']

@@ -1,8 +1,9 @@
 """Published numbers as points over our plots: which row of a table speaks of which design points.
 
-A study's figures.yaml says which column of a published table is which factor (`published: [{file, metric, path, columns}]`).
-A claim's own reference lies over its path where the table's columns bear the factors' names. A cell is compared with a level
-as a number when both are one, in the unit that the column's name or the level gives; '2 or 3' speaks of both.
+A study's figures.yaml says which column of a published table is which factor (`published: [{file, metric,
+path, columns}]`). A claim's own reference lies over its path where the table's columns bear the factors'
+names. A cell is compared with a level as a number when both are one, in the unit that the column's name or
+the level gives; '2 or 3' speaks of both.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The page: one HTML file with everything in it, opened offline, safe to open whatever the guests called themselves.
+"""The page: one HTML file with everything in it, opened offline, safe to open whatever the guests called
+themselves.
 
-Text is escaped by the template; data for the script is JSON without any '<'; a content policy allows no request at all
-and no script but the two of this file, by their hashes.
+Text is escaped by the template; data for the script is JSON without any '<'; a content policy allows no
+request at all and no script but the two of this file, by their hashes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from virtlab import __version__
-from virtlab.report import render, sections, theme, topology
+from virtlab.report import measured, ranges, render, sections, theme, topology
 from virtlab.report.figure import Figure
 from virtlab.report.model import Gathered
 from virtlab.report.words import plural, verdict_kind, verdict_word
@@ -24,7 +25,9 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def html(data: Gathered, figures: Sequence[Figure], pictures: Mapping[str, str]) -> str:
-    """The whole page. `pictures` are SVGs (light colours) by plot name, inlined where they stand first in a section."""
+    """The whole page. `pictures` are SVGs (light colours) by plot name, inlined where they stand first in a
+    section.
+    """
     import jinja2
     from markupsafe import Markup
 
@@ -34,9 +37,10 @@ def html(data: Gathered, figures: Sequence[Figure], pictures: Mapping[str, str])
         trim_blocks=False,
         undefined=jinja2.StrictUndefined,
     )
+    environment.filters["code"] = _code
     library, script = render.javascript(), (TEMPLATES / "page.js").read_text(encoding="utf-8")
-    world, words = topology.picture(data.plan) if data.plan else ("", "")
-    blocks = sections.metric_sections(data, figures, pictures)
+    world = topology.picture(data.plan) if data.plan else ""
+    blocks = measured.metric_sections(data, figures, pictures)
     tables = [table["id"] for block in blocks for table in block["tables"]]
     anchors = frozenset([*(figure.name for figure in figures), *tables, *(["topology"] if world else [])])
     return environment.get_template("page.html.j2").render(
@@ -69,7 +73,8 @@ def html(data: Gathered, figures: Sequence[Figure], pictures: Mapping[str, str])
 
 
 def embedded(value: Any) -> str:
-    """JSON that can stand inside a script element: no '<', '>' or '&', short numbers, nothing that JSON does not know.
+    """JSON that can stand inside a script element: no '<', '>' or '&', short numbers, nothing that JSON does
+    not know.
 
     >>> embedded({"name": "</script>", "y": 0.1 + 0.2})
     '{"name":"\\\\u003c/script\\\\u003e","y":0.3}'
@@ -91,6 +96,22 @@ def _short(value: Any) -> Any:
     return value
 
 
+def _code(text: str) -> Any:
+    """Words between backticks as code; everything escaped.
+
+    >>> str(_code("of `rtt` & <b>"))
+    'of <code>rtt</code> &amp; &lt;b&gt;'
+    """
+    from markupsafe import Markup, escape
+
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return escape(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts)
+    )
+
+
 def _policy(*scripts: str) -> str:
     """No request of any kind; only these scripts; `unsafe-eval` because Vega compiles its expressions."""
     hashes = " ".join(
@@ -98,8 +119,8 @@ def _policy(*scripts: str) -> str:
         for script in scripts
     )
     return (
-        f"default-src 'none'; script-src {hashes} 'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src {hashes} 'unsafe-eval'; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
 
 
@@ -112,6 +133,8 @@ def _css() -> str:
 
 
 def _verdict(data: Gathered, index: int) -> dict[str, Any]:
+    from markupsafe import Markup
+
     verdict = data.verdicts[index]
     return {
         "id": f"verdict-{index + 1}",
@@ -120,7 +143,8 @@ def _verdict(data: Gathered, index: int) -> dict[str, Any]:
         "sentence": verdict.sentence,
         "claim": verdict.claim,
         "because": verdict.because,
-        "facts": sections.verdict_facts(verdict),
+        "picture": Markup(ranges.picture(verdict)),  # noqa: S704 - built with every word escaped
+        "facts": sections.verdict_facts(verdict, any(one.published for one in data.verdicts)),
     }
 
 

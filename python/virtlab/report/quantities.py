@@ -1,4 +1,6 @@
-"""Numbers as people read them: a display unit that fits the range, and no more digits than the interval supports."""
+"""Numbers as people read them: a display unit that fits the range, and no more digits than the interval
+supports.
+"""
 
 from __future__ import annotations
 
@@ -62,11 +64,11 @@ def display(unit: str, values: Iterable[float]) -> Display:
 def significant(value: float, digits: int = 4) -> str:
     """At most so many significant digits, no exponent for everyday sizes, a real minus sign.
 
-    >>> significant(0.0001234, 3), significant(98765.4, 3), significant(-2.5), significant(0.0)
-    ('0.000123', '98765', '−2.5', '0')
+    >>> significant(0.0001234, 3), significant(98765.4, 3), significant(0.0)
+    ('0.000123', '98765', '0')
     """
     if not math.isfinite(value):
-        return "∞" if value > 0 else "−∞" if value < 0 else "not a number"
+        return "∞" if value > 0 else "\N{MINUS SIGN}∞" if value < 0 else "not a number"
     if value == 0:
         return "0"
     magnitude = math.floor(math.log10(abs(value)))
@@ -76,7 +78,7 @@ def significant(value: float, digits: int = 4) -> str:
         text = f"{value:.{max(0, digits - 1 - magnitude)}f}"
         if "." in text:
             text = text.rstrip("0").rstrip(".")
-    return text.replace("-", "−")
+    return text.replace("-", "\N{MINUS SIGN}")
 
 
 def interval_digits(low: float, high: float, digits: int = 2) -> int:

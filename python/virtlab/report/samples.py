@@ -1,7 +1,8 @@
 """Samples to curves, inside DuckDB: ten million rows in, at most a few hundred points per curve out.
 
-A distribution pools the samples of a design point's valid runs under one link realisation and keeps quantiles, denser in
-the tails; a course thins one run to the smallest and largest sample of each slice of time, so no spike is lost.
+A distribution pools the samples of a design point's valid runs under one link realisation and keeps
+quantiles, denser in the tails; a course thins one run to the smallest and largest sample of each slice of
+time, so no spike is lost.
 """
 
 # ruff: noqa: S608 - the SQL is made of the constants below; names are parameters
@@ -55,7 +56,9 @@ def probabilities(count: int = 240) -> list[float]:
 
 
 def declare_windows(db: duckdb.DuckDBPyConnection, records: Iterable[RunRecord]) -> None:
-    """A table `role_windows` (run, stream, begin_ns, end_ns): when each role's samples count, as in the analysis."""
+    """A table `role_windows` (run, stream, begin_ns, end_ns): when each role's samples count, as in the
+    analysis.
+    """
     db.execute("SET enable_progress_bar = false")
     db.execute("CREATE TEMP TABLE role_windows (run VARCHAR, stream VARCHAR, begin_ns BIGINT, end_ns BIGINT)")
     rows = []
@@ -80,7 +83,9 @@ def _rows(source: Source) -> str:
 def distributions(
     db: duckdb.DuckDBPyConnection, role: str, source: Source, points: Mapping[int, Mapping[str, str]]
 ) -> list[Curve]:
-    """One curve per design point and link realisation, in the order of the points: x value, y share at or below."""
+    """One curve per design point and link realisation, in the order of the points: x value, y share at or
+    below.
+    """
     shares = probabilities()
     listed = ", ".join(f"{share!r}" for share in shares)
     answer = db.execute(
@@ -110,8 +115,8 @@ def course(
     slice_of = f"floor((t_ns - low) * {SLICES}.0 / (high - low + 1))"
     answer = db.execute(
         f"WITH one AS (SELECT * FROM ({_rows(source)}) WHERE run = ?), "
-        "edge AS (SELECT min(t_ns) AS low, max(t_ns) AS high, count(*) AS samples, min(link_realisation) AS links "
-        "FROM one), "
+        "edge AS (SELECT min(t_ns) AS low, max(t_ns) AS high, count(*) AS samples, "
+        "min(link_realisation) AS links FROM one), "
         "ranked AS (SELECT t_ns, value, low, samples, links, row_number() OVER upwards AS up, "
         "row_number() OVER downwards AS down FROM one, edge "
         f"WINDOW upwards AS (PARTITION BY {slice_of} ORDER BY value, t_ns), "

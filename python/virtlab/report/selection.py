@@ -1,9 +1,9 @@
 """Which of all possible plots a report draws: few enough to read, and every one that somebody asked for.
 
-Drawn always: of a workload's primary metrics the leading statistic over every factor, mean, median and p99 over the main
-factor, distribution and course; of its other metrics the leading statistic over the main factor. Drawn when asked: whatever a
-claim speaks about, and whatever the study's figures.yaml names. The probe's own health stands in tables. What was the same
-in every run is said in a sentence.
+Drawn always: of a workload's primary metrics the leading statistic over every factor, mean, median and p99
+over the main factor, distribution and course; of its other metrics the leading statistic over the main
+factor. Drawn when asked: whatever a claim speaks about, and whatever the study's figures.yaml names. The
+probe's own health stands in tables. What was the same in every run is said in a sentence.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ PRIMARY = frozenset({"rtt", "loss", "goodput", "response_time", "transactions"})
 LEADING = ("mean", "median", "p99")
 DISTRIBUTIONS = frozenset({"rtt", "owd", "response_time", "burst_time"})  # drawn unasked
 HEALTH = frozenset(
-    {"pacing_error", "late_bursts", "stalls", "stall", "socket_drops", "send_errors", "warm_up", "offered_load",
-     "achieved_share", "achieved_burst"}
+    {"pacing_error", "late_bursts", "stalls", "stall", "socket_drops", "send_errors", "warm_up",
+     "offered_load", "achieved_share", "achieved_burst"}
 )  # fmt: skip
 
 

@@ -78,7 +78,8 @@ def _estimates(data: Gathered) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    varied, constant = [], []
+    varied: list[tuple[Result, Display]] = []
+    constant = []
     for result in key_results(data):
         values = [value for cell in result.cells for value in cell.present]
         shown = display(result.quantity.unit, values)
@@ -128,7 +129,9 @@ def _plus_minus(cell: Cell, shown: Display) -> str:
 
 
 def as_json(dataset: Dataset, page: Path | None = None, data: Gathered | None = None) -> dict[str, Any]:
-    """The same for programs: verdicts, and every estimate with unit, interval, number of runs and realisation."""
+    """The same for programs: verdicts, and every estimate with unit, interval, number of runs and
+    realisation.
+    """
     data = data or gather(dataset, curves=False)
     return {
         "schema": SCHEMA,

@@ -1,8 +1,9 @@
 """One look for page and plots: colours that colour-blind eyes tell apart, in a light and a dark set.
 
-The categorical colours are Okabe and Ito's ("Color Universal Design", 2008) with the yellow dropped and contrast raised
-against each background; shapes repeat what colours say. Ordered levels take a ramp of one lightness direction.
-Plots are drawn in the light colours; `themable` turns each into a CSS variable, so that an inlined SVG follows the page.
+The categorical colours are Okabe and Ito's ("Color Universal Design", 2008) with the yellow dropped and
+contrast raised against each background; shapes repeat what colours say. Ordered levels take a ramp of one
+lightness direction. Plots are drawn in the light colours; `themable` turns each into a CSS variable, so that
+an inlined SVG follows the page.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ RAMP = {
     "dark": ["#2f5d8f", "#3a7cb5", "#4d9bd2", "#74b9e3", "#a5d5ef", "#d8eefa"],
 }
 INK = {
-    "light": {"ink": "#1b2130", "muted": "#5b6473", "faint": "#8a93a3", "grid": "#e4e8ee", "ground": "#ffffff",
-              "published": "#7a1fa2"},
-    "dark": {"ink": "#e8ecf3", "muted": "#a4aebd", "faint": "#78828f", "grid": "#2d3542", "ground": "#161b24",
-             "published": "#d59bf5"},
+    "light": {"ink": "#1b2130", "muted": "#5b6473", "faint": "#8a93a3",
+              "grid": "#e4e8ee", "ground": "#ffffff", "published": "#7a1fa2"},
+    "dark": {"ink": "#e8ecf3", "muted": "#a4aebd", "faint": "#78828f",
+             "grid": "#2d3542", "ground": "#161b24", "published": "#d59bf5"},
 }  # fmt: skip
 SHAPES = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right"]
 
@@ -53,12 +54,15 @@ def config(theme: str, *, font: str = FONT) -> dict[str, Any]:
         },
         "axisY": {"domain": False, "ticks": False},
         "axisX": {"grid": False},
-        "legend": {**label, "titleFontWeight": "normal", "symbolSize": 70, "orient": "top", "direction": "horizontal",
-                   "titleOrient": "left", "offset": 22, "titlePadding": 10, "columnPadding": 16, "labelLimit": 240},
-        "header": {"labelColor": ink["ink"], "titleColor": ink["muted"], "labelFontSize": 12, "labelFontWeight": 600,
-                   "labelPadding": 8, "labelOrient": "top", "labelAnchor": "start", "title": None},
+        "legend": {**label, "titleFontWeight": "normal", "symbolSize": 70, "orient": "top",
+                   "direction": "horizontal", "titleOrient": "left", "offset": 22, "titlePadding": 10,
+                   "columnPadding": 16, "labelLimit": 240},
+        "header": {"labelColor": ink["ink"], "titleColor": ink["muted"], "labelFontSize": 12,
+                   "labelFontWeight": 600, "labelPadding": 8, "labelOrient": "top", "labelAnchor": "start",
+                   "title": None},
         "title": {"color": ink["ink"], "subtitleColor": ink["muted"], "anchor": "start", "fontSize": 16,
-                  "subtitleFontSize": 12, "offset": 18, "subtitlePadding": 6, "fontWeight": 600, "frame": "bounds"},
+                  "subtitleFontSize": 12, "offset": 18, "subtitlePadding": 6, "fontWeight": 600,
+                  "frame": "bounds"},
         "range": {"category": CATEGORY[theme], "ordinal": {"scheme": RAMP[theme]}, "symbol": SHAPES},
         "style": {
             "run": {"size": 16, "opacity": 0.38, "filled": True},
@@ -90,7 +94,9 @@ _COLOUR = re.compile(r"\"(#[0-9a-fA-F]{6})\"|\"(white)\"")
 
 
 def themable(svg: str) -> str:
-    """An SVG drawn in light colours, with each of them replaced by the CSS variable that follows the page's theme."""
+    """An SVG drawn in light colours, with each of them replaced by the CSS variable that follows the page's
+    theme.
+    """
 
     def swap(match: re.Match[str]) -> str:
         colour = (match[1] or "#ffffff").lower()

@@ -1,7 +1,7 @@
 """A picture of the world: hosts with their virtual switches and guests, physical switches, links with rates.
 
-Links of a world form trees, so a layered drawing is exact: the longest path lies along the top from left to right, and
-branches hang below where they leave it. What is drawn comes from the Plan; all of it is escaped.
+Links of a world form trees, so a layered drawing is exact: the longest path lies along the top from left to
+right, and branches hang below where they leave it. What is drawn comes from the Plan; all of it is escaped.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class _Box:
     bridges: list[str] = field(default_factory=list)
 
 
-def picture(plan: Mapping[str, Any]) -> tuple[str, str]:
-    """The world of a Plan (its JSON) as inline SVG, colours as CSS variables; and the same in words."""
+def picture(plan: Mapping[str, Any]) -> str:
+    """The world of a Plan (its JSON) as inline SVG, colours as CSS variables, with the same in words inside."""
     world = plan.get("world", {})
     boxes = _boxes(world)
     edges = _edges(world, boxes)
@@ -46,7 +46,7 @@ def picture(plan: Mapping[str, Any]) -> tuple[str, str]:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="topology" viewBox="0 0 {width:.0f} {height:.0f}" '
         f'width="{width:.0f}" role="img" aria-label="{escape(words)}">{body}</svg>'
-    ), words
+    )
 
 
 def _boxes(world: Mapping[str, Any]) -> dict[str, _Box]:
@@ -55,9 +55,11 @@ def _boxes(world: Mapping[str, Any]) -> dict[str, _Box]:
         guests = [guest for guest, about in world.get("guests", {}).items() if about["host"] == name]
         bridges = [bridge for bridge, about in world.get("vswitches", {}).items() if about["host"] == name]
         height = HEAD + max(1, len(guests)) * (GUEST_HEIGHT + 8) + (BRIDGE + 12 if bridges else 4)
-        boxes[name] = _Box(name, True, HOST_WIDTH, height, guests=guests, bridges=bridges)
+        boxes[name] = _Box(
+            name, is_host=True, width=HOST_WIDTH, height=height, guests=guests, bridges=bridges
+        )
     for name in world.get("switches", {}):
-        boxes[name] = _Box(name, False, SWITCH_WIDTH, 56)
+        boxes[name] = _Box(name, is_host=False, width=SWITCH_WIDTH, height=56)
     return boxes
 
 
@@ -95,7 +97,7 @@ def _lay_out(boxes: dict[str, _Box], edges: list[tuple[str, tuple[str, str]]]) -
             continue
         start = _path_to_farthest(_path_to_farthest(name, neighbours)[-1], neighbours)
         start = start if list(boxes).index(start[0]) <= list(boxes).index(start[-1]) else start[::-1]
-        next_row = _place(start[0], start, neighbours, boxes, placed, next_row)
+        next_row = _place(start[0], start, neighbours, boxes, placed=placed, row=next_row)
     columns = sorted({box.column for box in boxes.values()})
     x = 12.0
     for column in columns:
@@ -131,10 +133,11 @@ def _place(
     spine: list[str],
     neighbours: Mapping[str, list[str]],
     boxes: Mapping[str, _Box],
+    *,
     placed: set[str],
     row: int,
 ) -> int:
-    """Columns by distance from the root; the spine keeps its row, every other branch takes a row of its own below."""
+    """Columns by distance from the root; the spine keeps its row, any other branch takes a row of its own."""
     top, free = row, row + 1
     stack = [(root, 0, row)]
     while stack:
@@ -178,7 +181,7 @@ def _link(link: Mapping[str, Any], boxes: Mapping[str, _Box], ends: tuple[str, s
 
 def _box(box: _Box, world: Mapping[str, Any], roles: Mapping[str, Any]) -> str:
     kind = "host" if box.is_host else "switch"
-    out = f'<rect x="{box.x:.0f}" y="{box.y:.0f}" width="{box.width:.0f}" height="{box.height:.0f}" rx="10" class="t-{kind}"/>'
+    out = _rectangle(kind, box.x, box.y, box.width, box.height)
     if not box.is_host:
         out += _text(box.x + box.width / 2, box.y + 24, box.name, "name", "middle")
         processing = int(world["switches"][box.name].get("processing_ns", 0))
@@ -187,19 +190,26 @@ def _box(box: _Box, world: Mapping[str, Any], roles: Mapping[str, Any]) -> str:
     out += _text(box.x + 14, box.y + 22, box.name, "name")
     y = box.y + HEAD
     for guest in box.guests:
-        out += _guest(guest, world["guests"][guest], roles, box.x + 10, y, box.width - 20)
+        out += _guest(guest, world["guests"][guest], roles, x=box.x + 10, y=y, width=box.width - 20)
         y += GUEST_HEIGHT + 8
     if box.bridges:
         kinds = ", ".join(f"{world['vswitches'][name]['kind'].replace('_', ' ')}" for name in box.bridges)
         at = box.y + box.height - BRIDGE - 10
-        out += f'<rect x="{box.x + 10:.0f}" y="{at:.0f}" width="{box.width - 20:.0f}" height="{BRIDGE}" rx="6" class="t-bridge"/>'
+        out += _rectangle("bridge", box.x + 10, at, box.width - 20, BRIDGE)
         out += _text(box.x + 20, at + 21, _short(", ".join(box.bridges), 12), "guest")
         out += _text(box.x + box.width - 20, at + 21, _short(kinds, 16), "small", "end")
     return out
 
 
+def _rectangle(kind: str, x: float, y: float, width: float, height: float) -> str:
+    return (
+        f'<rect x="{x:.0f}" y="{y:.0f}" width="{width:.0f}" height="{height:.0f}" '
+        f'rx="{10 if kind in {"host", "switch"} else 6}" class="t-{kind}"/>'
+    )
+
+
 def _guest(
-    name: str, guest: Mapping[str, Any], roles: Mapping[str, Any], x: float, y: float, width: float
+    name: str, guest: Mapping[str, Any], roles: Mapping[str, Any], *, x: float, y: float, width: float
 ) -> str:
     addresses = [
         ip.partition("/")[0] for vnic in guest.get("vnics", {}).values() for ip in vnic.get("ip", ())
@@ -209,9 +219,7 @@ def _guest(
         for role, about in roles.items()
         if name in (about.get("from"), about.get("to"))
     ]
-    out = (
-        f'<rect x="{x:.0f}" y="{y:.0f}" width="{width:.0f}" height="{GUEST_HEIGHT}" rx="6" class="t-guest"/>'
-    )
+    out = _rectangle("guest", x, y, width, GUEST_HEIGHT)
     out += _text(x + 10, y + 20, _short(name + (" (router)" if guest.get("forwards") else ""), 20), "guest")
     out += _text(
         x + width - 10, y + 20, _short(addresses[0] if addresses else guest["platform"], 18), "small", "end"

@@ -1,6 +1,7 @@
 """Writes a report: the page, and the same plots as SVG and PNG beside it.
 
-Every file appears whole (written aside, then renamed), so a report that is open in a browser is never half a report.
+Every file appears whole (written aside, then renamed), so a report that is open in a browser is never half a
+report.
 """
 
 from __future__ import annotations
@@ -34,10 +35,12 @@ def write_report(
     published: Path | None = None,
     data: Gathered | None = None,
 ) -> Path:
-    """Writes `report.html` and `figures/` into the directory (the dataset's report folder when not given); the page's path.
+    """Writes `report.html` and `figures/` into the directory (the dataset's report folder when not given);
+    the page's path.
 
-    `data` is what `gather` found, when the caller has it already. `formats` are those of the pictures (none: only the page). ExperimentError when a format or figures.yaml is wrong,
-    MachineError when the directory cannot be written.
+    `data` is what `gather` found, when the caller has it already. `formats` are those of the pictures (none:
+    only the page). ExperimentError when a format or figures.yaml is wrong, MachineError when the directory
+    cannot be written.
     """
     wanted = tuple(formats)
     for name in wanted:
@@ -67,7 +70,9 @@ def write_report(
 
 
 def _write_pictures(folder: Path, figures: Iterable[Figure], formats: tuple[str, ...]) -> None:
-    """Pictures of this report, and no others of an earlier one. SVGs are drawn here while a thread makes them PNGs."""
+    """Pictures of this report, and no others of an earlier one. SVGs are drawn here while a thread makes them
+    PNGs.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     kept: set[str] = set()
 

@@ -1,0 +1,162 @@
+"""The results as sections of the page: what the workloads are for first, then what else they say, then the
+measuring itself.
+
+A section is a deck of plots (one visible, tabs for the others) with the tables behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from virtlab.metrics import METRICS
+from virtlab.report import names, theme
+from virtlab.report.figure import Figure
+from virtlab.report.model import Gathered, Result
+from virtlab.report.quantities import display
+from virtlab.report.selection import HEALTH, LEADING, PRIMARY, lead
+from virtlab.report.tables import Block, cell, head
+from virtlab.report.tabulated import settings_table, values_table
+from virtlab.report.words import plural
+
+Groups = dict[str, list[Result]]  # ROLE.METRIC -> its results by statistic
+
+
+def metric_sections(data: Gathered, figures: Sequence[Figure], pictures: Mapping[str, str]) -> list[Block]:
+    """Every section of results, in the order of the page."""
+    groups: Groups = {}
+    for result in data.results:
+        groups.setdefault(f"{result.quantity.role}.{result.quantity.metric}", []).append(result)
+    tiers: dict[str, Groups] = {"primary": {}, "further": {}, "health": {}}
+    for path, results in groups.items():
+        tiers[_tier(results[0], any(figure.group == path for figure in figures))][path] = results
+    blocks = [
+        _section(data, path, {path: results}, figures, pictures) for path, results in tiers["primary"].items()
+    ]
+    for role in dict.fromkeys(results[0].quantity.role for results in tiers["further"].values()):
+        mine = {path: found for path, found in tiers["further"].items() if found[0].quantity.role == role}
+        blocks.append(_section(data, role, mine, figures, pictures))
+    if tiers["health"]:
+        blocks.append(_health(data, tiers["health"]))
+    return blocks
+
+
+def _tier(result: Result, drawn: bool) -> str:
+    metric = METRICS[result.quantity.metric]
+    if not metric.workloads or (metric.key in HEALTH and not drawn):
+        return "health" if not drawn else "further"
+    return "primary" if metric.key in PRIMARY else "further"
+
+
+def _section(
+    data: Gathered, key: str, groups: Groups, figures: Sequence[Figure], pictures: Mapping[str, str]
+) -> Block:
+    from markupsafe import Markup
+
+    several = len(groups) > 1 or next(iter(groups)) != key
+    drawn = [figure for path in groups for figure in figures if figure.group == path]
+    tables = []
+    for path, results in groups.items():
+        wanted = {figure.statistic for figure in drawn if figure.group == path} | set(LEADING)
+        prefix = f"{path.removeprefix(key + '.')}: " if several else ""
+        shown = [
+            one for one in results if one.quantity.statistic in wanted or one.quantity.path in data.claimed
+        ]
+        for one in shown if not several else [one for one in shown if _is_lead(one)]:
+            tables.append(_titled(settings_table(data, one), prefix))
+        tables.append(_titled(values_table(data, path, results), prefix))
+    first = next(iter(groups.values()))[0].quantity
+    title = f"More on {key}" if several else f"{_capital(first.title or first.metric)} of {first.role}"
+    return {
+        "id": names.slug(f"results {key}"),
+        "title": title,
+        "short": f"{key}, more" if several else key,
+        "about": _about(groups, {figure.group for figure in drawn}),
+        "figures": [
+            {
+                "name": figure.name,
+                "title": figure.title,
+                "subtitle": figure.subtitle,
+                "alt": figure.alt,
+                "empty": figure.empty,
+                "tab": _tab(figure, several=several),
+                "svg": Markup(theme.themable(pictures.get(figure.name, ""))),  # noqa: S704 - Vega escapes its text
+            }
+            for figure in drawn
+        ],
+        "table": None,
+        "tables": tables,
+    }
+
+
+def _is_lead(result: Result) -> bool:
+    return result.quantity.statistic == lead(METRICS[result.quantity.metric].statistics)
+
+
+def _titled(block: Block, prefix: str) -> Block:
+    return {**block, "title": prefix + block["title"]}
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _tab(figure: Figure, *, several: bool) -> str:
+    by = f" by {figure.x}" if figure.x else ""
+    metric = METRICS[figure.group.rpartition(".")[2]].title()
+    return f"{metric}, {figure.statistic}{by}" if several else figure.statistic + by
+
+
+def _about(groups: Groups, drawn: set[str]) -> str:
+    """The definition, and in words what is not drawn because it never changed."""
+    definition = (
+        METRICS[next(iter(groups.values()))[0].quantity.metric].definition if len(groups) == 1 else ""
+    )
+    same = [
+        says for path, results in groups.items() if path not in drawn and (says := _constant(path, results))
+    ]
+    return " ".join(part for part in (definition, *same) if part)
+
+
+def _constant(path: str, results: Sequence[Result]) -> str:
+    leading = next((one for one in results if _is_lead(one)), results[0])
+    values = {value for one in leading.cells for value in one.present}
+    runs = sum(len(one.present) for one in leading.cells)
+    if not values:
+        return f"No run has a value of `{path}`; that is not zero."
+    if len(values) == 1:
+        shown = display(leading.quantity.unit, values)
+        return f"`{path}` was {shown.text(values.pop())} in all of {plural(runs, 'run')}."
+    return ""
+
+
+def _health(data: Gathered, groups: Groups) -> Block:
+    """What the measuring says of itself: one row per path, the spread over runs; the tables per run below."""
+    rows = []
+    for results in groups.values():
+        for one in results:
+            values = sorted(value for each in one.cells for value in each.present)
+            if not values:
+                continue
+            shown = display(one.quantity.unit, values)
+            middle = values[len(values) // 2]
+            numbers = [shown.text(value) for value in (values[0], middle, values[-1])]
+            texts = [one.quantity.path, one.quantity.title, *numbers, str(len(values))]
+            kinds = ["text", "", "number", "number", "number", "number"]
+            rows.append(
+                {"cells": [cell(text, kind) for text, kind in zip(texts, kinds, strict=True)], "out": False}
+            )
+    numbers = ["smallest", "median", "largest", "runs"]
+    caption = "Values of runs: smallest, median and largest over all settings"
+    table = {"head": head("what", "meaning", *numbers, numbers=numbers), "rows": rows, "caption": caption}
+    return {
+        "id": "health",
+        "title": "Health of the measurement",
+        "short": "health",
+        "about": "What probes, machine and queues say of the measuring itself: late packets, stalls, drops at the "
+        "probe's own buffers, CPU. They say whether the numbers above may be believed.",
+        "figures": [],
+        "table": table,
+        "tables": [
+            _titled(values_table(data, path, results), f"{path}: ") for path, results in groups.items()
+        ],
+    }

@@ -21,6 +21,7 @@ from virtlab.stats import (
     compare,
     look_level,
     planned_sizes,
+    proportion_interval,
     quantile_interval,
     ratio_interval,
     stopped_at,
@@ -169,6 +170,18 @@ def test_welch_differences_and_fieller_ratios_cover_with_unequal_spreads() -> No
         ratios += ratio.low <= 1.0 <= ratio.high
     assert 0.93 <= differences / EXPERIMENTS <= 0.97
     assert 0.93 <= ratios / EXPERIMENTS <= 0.97
+
+
+@pytest.mark.parametrize(("count", "share"), [(50, 0.1), (400, 0.002), (400, 0.0005)])
+def test_what_was_counted_bounds_a_share_at_least_as_stated(count: int, share: float) -> None:
+    hits = np.random.default_rng(16).binomial(count, share, EXPERIMENTS)
+    bounds = {int(k): proportion_interval(int(k), count) for k in np.unique(hits)}
+    covered = sum(
+        found.low <= share <= found.high
+        for k in hits
+        if (found := bounds[int(k)]) is not None and found.low is not None and found.high is not None
+    )
+    assert covered / EXPERIMENTS >= 0.94
 
 
 @pytest.mark.parametrize("runs", [2, 5, 10])

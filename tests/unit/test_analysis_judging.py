@@ -289,11 +289,35 @@ def test_one_run_per_point_is_undecided_and_asks_for_a_second() -> None:
     assert "needs at least 2 runs" in verdict.text
 
 
+def loss_table(ratio: float, packets: int, runs: int = 4) -> RunTable:
+    return RunTable(
+        tuple(
+            RunValue(
+                f"r{run}", 0, {"load": "0 B"}, run, "none", "probe", "loss", "ratio", ratio, "ratio", packets
+            )
+            for run in range(runs)
+        )
+    )
+
+
 def test_runs_that_do_not_vary_are_taken_as_exact() -> None:
-    table = table_of({"load": ["0 B", "10 kB"]}, {"load.loss.ratio": lambda levels: 0.0}, spread=0.0)
-    assert rule("load.loss.ratio <= 0.1 %", table).ruling == "holds"
-    assert rule("load.loss.ratio <= 0 %", table).ruling == "holds"
-    assert rule("load.loss.ratio > 0.1 %", table).ruling == "refuted"
+    table = table_of({"load": ["0 B", "10 kB"]}, {RTT: lambda levels: 7.0}, spread=0.0)
+    assert rule(f"{RTT} <= 7 ns", table).ruling == "holds"
+    assert rule(f"{RTT} < 7 ns", table).ruling == "refuted"
+    assert rule(f"{RTT} > 6 ns", table).ruling == "holds"
+
+
+def test_nothing_lost_among_few_packets_does_not_show_a_small_loss() -> None:
+    """400 packets: at 0.1 % loss none is lost with probability 0.67; 3,688 packets would show it."""
+    verdict = rule("probe.loss.ratio <= 0.1 %", loss_table(0.0, 100))
+    assert verdict.ruling == "undecided"
+    assert verdict.more_runs == 37 - 4
+    assert verdict.estimate is not None
+    assert verdict.estimate.high == pytest.approx(0.0092, abs=1e-4)
+    assert rule("probe.loss.ratio <= 2 %", loss_table(0.0, 100)).ruling == "holds"
+    assert rule("probe.loss.ratio <= 0.1 %", loss_table(0.0, 1000)).ruling == "holds"
+    assert rule("probe.loss.ratio > 2 %", loss_table(0.0, 100)).ruling == "refuted"
+    assert rule("probe.loss.ratio <= 0.1 %", loss_table(1.0, 100)).ruling == "refuted"
 
 
 def test_no_values_is_undecided_with_the_reason() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from virtlab.analysis.claims.levels import matches, ordered
@@ -15,11 +15,17 @@ if TYPE_CHECKING:
     from virtlab.analysis.claims.nouns import Claim, Expression
 
 
+SHARES = frozenset({"loss", "duplicates", "reordering", "late_bursts"})
+"""Metrics whose ratio is a share of so many things counted: the value's `samples`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cells:
     """Values by design point (arrays, one value per run), the link realisations of each point, and all levels
     by factor.
 
+    `counts` is how many packets (bursts, ...) a share rests on, over all runs of a point; empty for what is
+    no share.
     `missing` are reasons why runs have no value, with how many runs each.
     """
 
@@ -27,6 +33,7 @@ class Cells:
     realisations: Mapping[Levels, str]
     factors: Mapping[str, list[str]]
     missing: Mapping[str, int]
+    counts: Mapping[Levels, int] = field(default_factory=dict)
 
     def groups(self, *factors: str) -> dict[Levels, dict[tuple[str, ...], NDArray[Any]]]:
         """Cells that differ in the given factors only: the rest of the point -> their levels -> values."""
@@ -97,7 +104,24 @@ def gather(claim: Claim, table: RunTable) -> Cells:
             lists.setdefault(point, []).append(value)
             realisations[point] = row.realisation
     cells = {point: np.array(values, dtype=np.float64) for point, values in lists.items()}
-    return Cells(cells, realisations, table.factors, missing)
+    return Cells(cells, realisations, table.factors, missing, _counts(claim.expression, table, cells))
+
+
+def _counts(expression: Expression, table: RunTable, cells: Mapping[Levels, Any]) -> dict[Levels, int]:
+    first = expression.terms[0]
+    if (
+        len(expression.terms) > 1
+        or first.unit() != "ratio"
+        or first.path.metric not in SHARES
+        or first.over_path
+    ):
+        return {}
+    found: dict[Levels, int] = {}
+    for row in table.of(first.path).values():
+        point = point_of(row.levels)
+        if row.value is not None and point in cells:
+            found[point] = found.get(point, 0) + row.samples
+    return found
 
 
 def describe(levels: Levels | Iterable[tuple[str, str]], varying: set[str]) -> str:

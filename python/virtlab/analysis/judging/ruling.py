@@ -8,19 +8,22 @@ used here too.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from virtlab.analysis.judging.case import Case
 from virtlab.analysis.judging.cells import gather
-from virtlab.analysis.judging.relations import Case, tests_of
-from virtlab.analysis.judging.tests import Test
+from virtlab.analysis.judging.hypotheses import Test
+from virtlab.analysis.judging.relations import tests_of
 from virtlab.analysis.judging.text import sentence
 from virtlab.analysis.judging.verdict import Comparison, Ruling, Verdict
 from virtlab.analysis.published import PublishedValue, published_values
 from virtlab.errors import VirtlabError
 from virtlab.stats.holm import holm
+from virtlab.stats.proportions import count_needed
 from virtlab.stats.stopping import look_level
 
 if TYPE_CHECKING:
@@ -104,12 +107,7 @@ def _correct(tests: list[Test], alpha: float) -> list[Comparison]:
             ruling, finding, p = "refuted", test.words[1], refuting
         more = None
         if ruling == "undecided":
-            share = alpha * test.one_sided_share / len(tests)
-            more = (
-                2 - min(test.runs)
-                if test.deciding.se is None
-                else test.deciding.runs_to_decide(test.distance, alpha=share)
-            )
+            more = _more(test, alpha * test.one_sided_share / len(tests))
         found.append(
             Comparison(
                 test.label, test.estimate, test.required, ruling, finding, p, test.runs, test.effect,
@@ -117,6 +115,16 @@ def _correct(tests: list[Test], alpha: float) -> list[Comparison]:
             )
         )  # fmt: skip
     return found
+
+
+def _more(test: Test, alpha: float) -> int | None:
+    """About how many more runs per design point would decide, one-sided at alpha."""
+    if test.deciding is None:
+        needed = count_needed(test.estimate.point, test.limit, alpha)
+        return None if needed is None else max(1, math.ceil(needed / test.count_per_run) - sum(test.runs))
+    if test.deciding.se is None:
+        return 2 - min(test.runs)
+    return test.deciding.runs_to_decide(test.distance, alpha=alpha)
 
 
 def _rule(comparisons: list[Comparison]) -> tuple[Ruling, Comparison | None]:

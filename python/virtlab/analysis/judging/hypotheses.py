@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from virtlab.stats.comparison import ONE_RUN, cliffs_delta, hedges_g
 from virtlab.stats.contrasts import Contrast, contrast
 from virtlab.stats.estimate import Estimate
+from virtlab.stats.proportions import p_share_above, p_share_below, proportion_interval
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,13 +33,15 @@ class Test:
     p_refuted: float
     runs: tuple[int, ...]
     words: tuple[str, str]  # finding when it holds, when it is refuted
-    deciding: Contrast
+    deciding: Contrast | None  # None: decided by what was counted
     distance: float
     one_sided_share: float  # of alpha that a deciding one-sided test may use
     effect: float | None = None
     effect_name: str = ""
     decides: bool = True
     note: str = ""
+    limit: float = 0.0
+    count_per_run: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,32 @@ def sided(
         name,
         subject.decides,
         subject.note,
+    )
+
+
+def counted(subject: Subject, share: float, count: int, runs: int, *, comparator: str, limit: float) -> Test:
+    """A share that is the same in all runs against a limit, by what was counted over all of them."""
+    hits = round(share * count)
+    below, above = p_share_below(hits, count, limit), p_share_above(hits, count, limit)
+    down = comparator[0] == "<"
+    towards, away = (below, above) if down else (above, below)
+    shown = proportion_interval(hits, count, level=subject.level, metric=subject.metric, runs=runs)
+    assert shown is not None
+    return Test(
+        subject.label,
+        shown,
+        (None, limit) if down else (limit, None),
+        min(1.0, 2 * towards),
+        min(1.0, 2 * away),
+        (runs,),
+        ("within", "beyond"),
+        None,
+        abs(share - limit),
+        0.5,
+        decides=subject.decides,
+        note=subject.note,
+        limit=limit,
+        count_per_run=count / runs,
     )
 
 

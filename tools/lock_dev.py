@@ -11,8 +11,7 @@ wanted = project["project"]["dependencies"] + project["dependency-groups"]["dev"
 with tempfile.NamedTemporaryFile("w", suffix=".in") as source:
     source.write("\n".join(wanted))
     source.flush()
-    subprocess.run(
-        [sys.executable, "-m", "piptools", "compile", "-q", "--no-emit-index-url", "--no-emit-find-links", "--no-emit-trusted-host",
-         "--no-header", "--no-annotate", "--strip-extras", "--allow-unsafe", "--generate-hashes", "-o", "requirements-dev.lock", source.name],
-        check=True,
-    )  # fmt: skip
+    options = "-q --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-annotate"
+    pins = "--strip-extras --allow-unsafe --generate-hashes -o requirements-dev.lock"
+    command = [sys.executable, "-m", "piptools", "compile", *options.split(), *pins.split(), source.name]
+    subprocess.run(command, check=True)

@@ -35,15 +35,14 @@ def main() -> int:
             return done.stdout
 
         version = output(str(binaries / "virtlab"), "--version").strip()
-        agent = (
-            output(str(binaries / "python"), "-c", "import virtlab; print(virtlab.__path__[0])").strip()
-            + "/_bin/virtlab-agent"
-        )
+        package = output(str(binaries / "python"), "-c", "import virtlab; print(virtlab.__path__[0])").strip()
         output(f"{package}/_bin/virtlab-agent", "--version")
         output(str(binaries / "virtlab"), "init", "study")
         schema = json.loads(output(str(binaries / "virtlab"), "schema"))
         keys = len(schema["properties"])
-        print(f"wheel {wheel.name}: {version}, the agent runs, a study was written, the schema has {keys} keys")
+        print(
+            f"wheel {wheel.name}: {version}, the agent runs, a study was written, the schema has {keys} keys"
+        )
     return 0
 
 

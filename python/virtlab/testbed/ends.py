@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Interface, IPv6Interface, ip_address, ip_interface, ip_network
 
 from virtlab.plan import Guest, Plan, Role, Vnic
@@ -23,11 +24,16 @@ class RoleEnd:
     address: Interface | None
 
 
+@lru_cache(maxsize=8192)
+def _parsed(text: str) -> Interface:
+    return ip_interface(text)
+
+
 def interfaces(guest: Guest) -> Iterator[tuple[str, Vnic, Interface]]:
     """Every address of a guest with its vNIC."""
     for name, vnic in guest.vnics.items():
         for text in vnic.ip:
-            yield name, vnic, ip_interface(text)
+            yield name, vnic, _parsed(text)
 
 
 def role_ends(plan: Plan, role: Role) -> tuple[RoleEnd, RoleEnd] | None:

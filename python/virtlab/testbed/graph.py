@@ -39,6 +39,7 @@ class Wiring:
         world = plan.world
         self.owner: dict[str, str] = {}
         self.edges: dict[str, list[Edge]] = {}
+        self._trunks: dict[str, list[Edge]] = {}  # edges towards boxes that pass frames on
         self.dangling: list[tuple[str, str]] = []
         self.loops: list[str] = []
         for name, vswitch in world.vswitches.items():
@@ -86,6 +87,10 @@ class Wiring:
         self._root[roots[0]] = roots[1]
         self.edges[first].append(Edge(first_port, second, second_port, because))
         self.edges[second].append(Edge(second_port, first, first_port, because))
+        if is_switching(second):
+            self._trunks.setdefault(first, []).append(self.edges[first][-1])
+        if is_switching(first):
+            self._trunks.setdefault(second, []).append(self.edges[second][-1])
 
     def _find(self, box: str) -> str:
         while self._root[box] != box:
@@ -104,8 +109,8 @@ class Wiring:
         waiting = deque([box])
         while waiting:
             here = waiting.popleft()
-            for edge in self.edges[here]:
-                if edge.box not in seen and is_switching(edge.box):
+            for edge in self._trunks.get(here, ()):
+                if edge.box not in seen:
                     seen.add(edge.box)
                     found[edge.box] = edge.far
                     waiting.append(edge.box)

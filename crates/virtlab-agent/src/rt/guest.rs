@@ -15,8 +15,10 @@ use std::time::Duration;
 
 const MOST_WINDOWS: usize = 2_000_000;
 const MOST_JOBS: usize = 2_000_000;
+/// How long after the instant of a new budget a rest ends: then the old deadline has passed for sure.
+const SETTLE_NS: u64 = 20_000;
 /// Left of the budget when a period is ended: what ending it costs.
-const RESERVE_NS: u64 = 3_000;
+const RESERVE_NS: u64 = 5_000;
 
 fn charged() -> u64 {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a thread can read its own CPU time");
@@ -59,10 +61,13 @@ fn compete(competitor: Competitor, done: &AtomicBool, report: &mpsc::Sender<Resu
         return;
     }
     let mut before = charged();
+    let mut next = monotonic().0;
     while !done.load(Ordering::Relaxed) {
         if charged() - before + RESERVE_NS >= competitor.budget_ns {
             before = charged();
-            reservation::rest();
+            let now = monotonic().0;
+            next += ((now.max(next) - next) / competitor.period_ns + 1) * competitor.period_ns;
+            reservation::rest(next + SETTLE_NS);
         }
     }
 }
@@ -82,6 +87,8 @@ struct Guest<'a> {
     cycle_start: u64,
     cycle_served: u64,
     cycle_charged: u64,
+    /// When the kernel gives the next budget: it does so every period from the reservation on.
+    next_budget: u64,
     window_charged: u64,
 }
 
@@ -102,6 +109,9 @@ impl Guest<'_> {
             self.reply.longest_loss_ns = self.reply.longest_loss_ns.max(loss);
             self.window_charged = spent;
             self.window_start = now;
+            if now >= self.next_budget {
+                self.new_period(now, spent);
+            }
             0
         } else {
             since
@@ -112,30 +122,39 @@ impl Guest<'_> {
         (now, ran)
     }
 
+    /// The kernel gave a new budget, by itself or after a rest: what is charged from here on is charged to it.
+    fn new_period(&mut self, now: u64, spent: u64) {
+        self.close_cycle(spent);
+        self.cycle_start = now;
+        self.next_budget += ((now - self.next_budget) / self.request.period_ns + 1) * self.request.period_ns;
+    }
+
     /// Ends the period when the budget is charged up. Looks at the charge only where it can be near.
     fn end_of_budget(&mut self) {
-        if self.request.by != By::Deadline
-            || self.cycle_served + RESERVE_NS + 200_000 < self.request.budget_ns
-        {
+        // No more can be charged than time has passed, but for the way into the period.
+        let passed = self.last - self.cycle_start + 50_000 + RESERVE_NS;
+        if self.request.by != By::Deadline || passed < self.request.budget_ns {
             return;
         }
         let spent = charged();
         if spent - self.cycle_charged + RESERVE_NS < self.request.budget_ns {
             return;
         }
-        self.close_cycle(spent);
-        reservation::rest();
+        reservation::rest(self.next_budget + SETTLE_NS);
         // However short the rest was, it is a new period: a gap.
-        let now = monotonic().0;
-        let after = charged();
-        self.reply.windows.push([self.window_start, self.last]);
+        let (now, after) = (monotonic().0, charged());
+        if self.reply.windows.len() < MOST_WINDOWS {
+            self.reply.windows.push([self.window_start, self.last]);
+        }
         let loss = (after - self.window_charged).saturating_sub(self.last - self.window_start);
         self.reply.lost_ns += loss;
         self.reply.longest_loss_ns = self.reply.longest_loss_ns.max(loss);
         self.window_charged = after;
         self.window_start = now;
-        self.last = now;
+        // What was charged up to the rest belongs to the old budget, the way back to the new one.
+        self.new_period(now.max(self.next_budget), spent);
         self.cycle_start = now;
+        self.last = now;
     }
 
     fn close_cycle(&mut self, spent: u64) {
@@ -226,6 +245,7 @@ fn guest(request: &Request) -> Result<Reply, Refusal> {
         served_ns: 0,
         longest_loss_ns: 0,
     };
+    let before = monotonic().0;
     if request.by == By::Deadline {
         reservation::reserve(request.period_ns, request.budget_ns)?;
     } else {
@@ -241,6 +261,7 @@ fn guest(request: &Request) -> Result<Reply, Refusal> {
         cycle_start: now,
         cycle_served: 0,
         cycle_charged: spent,
+        next_budget: before + request.period_ns,
         window_charged: spent,
     };
     guest.reply.origin_ns = now;

@@ -57,10 +57,22 @@ pub fn reserve(period_ns: u64, budget_ns: u64) -> Result<(), Refusal> {
     Err(Refusal { call: "sched_setattr", errno: errno as i32, name: format!("{errno:?}"), what })
 }
 
-/// Gives the rest of the budget up until the next period.
-pub fn rest() {
-    // SAFETY: takes no arguments and cannot fail.
-    unsafe { libc::sched_yield() };
+/// Gives the rest of the budget up and sleeps until `until_ns` on CLOCK_MONOTONIC. (`sched_yield` would do in theory;
+/// it was seen to lose the whole next budget when the kernel had just throttled the thread by itself.)
+pub fn rest(until_ns: u64) {
+    let until = libc::timespec {
+        tv_sec: (until_ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (until_ns % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: the time lives through the call, and no remaining time is asked for.
+    unsafe {
+        libc::clock_nanosleep(
+            libc::CLOCK_MONOTONIC,
+            libc::TIMER_ABSTIME,
+            &raw const until,
+            std::ptr::null_mut(),
+        )
+    };
 }
 
 /// Whether this thread may run on fewer CPUs than are online.

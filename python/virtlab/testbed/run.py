@@ -282,8 +282,6 @@ class Pass:
             for action in timeline.actions_of(side.role):
                 failed = message.name == "finished" and reason.startswith("failed")
                 self._note(timeline, f"{action}.{'failed' if failed else message.name}", t_ns)
-                if message.name == "finished" and not failed:
-                    self._note(timeline, f"{action}.done", t_ns)
 
     def _hear_exit(self, message: Notice, timeline: Timeline) -> None:
         channel = int(message.details["channel"])
@@ -292,10 +290,9 @@ class Pass:
         if channel in self.commands:
             name, command = self.commands[channel]
             self._keep_output(name, command)
-            if code != 0:
-                self._tell(f"{name}.failed", raw_ns(), {"code": code, "signal": signal, "tail": tail})
-            for word in ("finished", "done") if code == 0 else ("failed",):
-                timeline.event(f"{name}.{word}", raw_ns())
+            word, now = "finished" if code == 0 else "failed", raw_ns()
+            self._tell(f"{name}.{word}", now, {"code": code, "signal": signal, "tail": tail})
+            timeline.event(f"{name}.{word}", now)
             return
         who = (
             "the soft switch"

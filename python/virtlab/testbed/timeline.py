@@ -57,9 +57,13 @@ class Timeline:
         self.marks[name] = Mark(t_ns, bound_ns)
         action, _, word = name.rpartition(".")
         entry = self._entries.get(action)
-        if entry is not None and word in ENDS and not (entry.action.do == "start" and word == "done"):
+        if entry is not None and word in ENDS:
             entry.state = "over"
             entry.deadline_ns = None
+            self._waits.pop(action, None)
+            # What finished is done, too; both are marked before anything is decided from either.
+            if word == "finished":
+                self.marks.setdefault(f"{action}.done", Mark(t_ns, bound_ns))
         self._settle()
 
     def expect(self, action: str, at_ns: int) -> None:

@@ -57,7 +57,6 @@ class Workload:
     part: Literal["measure", "load"]  # runs to its own end, or runs beside until it is stopped
     parameters: tuple[Parameter, ...]
     streams: Mapping[str, str]  # block schema -> which side sends it ('from', 'to')
-    metrics: tuple[str, ...]
     duration_ns: Callable[[Values], int | None]  # of one run; None: until it is stopped
     rows: Callable[[Values, int], Mapping[str, int]]  # schema -> rows for that many ns of traffic
     check: Callable[[Values], list[tuple[str, str]]] = (
@@ -70,6 +69,12 @@ class Workload:
     def parameter(self, name: str) -> Parameter | None:
         """The parameter of that file name, or None."""
         return next((entry for entry in self.parameters if entry.name == name), None)
+
+    def metrics(self) -> tuple[str, ...]:
+        """Keys of the metrics that it measures; each metric says of which workloads it is."""
+        from virtlab.metrics import METRICS
+
+        return tuple(key for key, metric in METRICS.items() if self.name in metric.workloads)
 
 
 @dataclass(frozen=True, slots=True)

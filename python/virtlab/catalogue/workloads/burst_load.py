@@ -68,7 +68,6 @@ BURST_LOAD = Workload(
         Parameter("phase_offset", DURATION, "phase_ns", "the first burst after the start", "0 ns"),
     ),
     streams={"burst/1": "from"},
-    metrics=("offered_load", "achieved_load", "loss", "burst_time"),
     duration_ns=lambda _: None,
     rows=_rows,
     check=_check,

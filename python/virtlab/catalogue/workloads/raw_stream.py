@@ -41,7 +41,6 @@ RAW_STREAM = Workload(
         Parameter("flows", COUNT, "flows", "number of flows, each with its own loss", 1),
     ),
     streams={"packet/1": "to"},
-    metrics=("packet_rate", "throughput", "loss", "owd", "path_owd", "reordering", "duplicates"),
     duration_ns=lambda values: int(values["duration_ns"]),
     rows=_rows,
     check=_check,

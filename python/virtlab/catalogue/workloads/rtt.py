@@ -55,7 +55,6 @@ RTT = Workload(
         ),
     ),
     streams={"sent/1": "from", "rtt/1": "from"},
-    metrics=("rtt", "path_rtt", "mdev", "pdv", "ipdv", "jitter_rfc3550", "loss", "duplicates", "reordering"),
     duration_ns=_duration_ns,
     rows=_rows,
     check=_check,

@@ -36,7 +36,6 @@ TCP_RR = Workload(
         ),
     ),
     streams={"transaction/1": "from"},
-    metrics=("transaction_rate", "transaction_time"),
     duration_ns=lambda values: int(values["duration_ns"]),
     rows=_rows,
 )

@@ -37,7 +37,6 @@ TCP_STREAM = Workload(
         Parameter("no_delay", FLAG, "no_delay", "switches Nagle's algorithm off", default=False),
     ),
     streams={"interval/1": "to"},
-    metrics=("goodput", "retransmits", "srtt"),
     duration_ns=lambda values: int(values["duration_ns"]),
     rows=_rows,
     meters=("virtlab", "iperf3"),

@@ -50,9 +50,6 @@ UDP_STREAM = Workload(
         Parameter("duration", POSITIVE_DURATION, "duration_ns", "how long it sends", "10 s"),
     ),
     streams={"packet/1": "to"},
-    metrics=(
-        "throughput", "goodput", "loss", "jitter_rfc3550", "ipdv", "pdv", "owd", "path_owd", "reordering", "duplicates",
-    ),
     duration_ns=lambda values: int(values["duration_ns"]),
     rows=_rows,
     check=_check,

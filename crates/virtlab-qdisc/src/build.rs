@@ -90,6 +90,9 @@ impl Reader<'_> {
     }
 }
 
+/// The disciplines that [`build`] knows by name.
+pub const KINDS: [&str; 7] = ["fifo", "sfq", "codel", "fq_codel", "tbf", "htb", "hfsc"];
+
 /// The discipline of this name. Limits that are not given are tc's defaults, but those of `fifo` do not bind.
 ///
 /// # Errors
@@ -218,6 +221,14 @@ mod tests {
             ("hfsc", parameters(&[("m2_bit_per_s", 1_000_000)])),
         ] {
             assert!(build(kind, None, None, &given).is_ok(), "{kind}");
+        }
+    }
+
+    #[test]
+    fn every_kind_named_is_known() {
+        for kind in KINDS {
+            let built = build(kind, None, None, &BTreeMap::new());
+            assert!(built.err().is_none_or(|error| error.key != "kind"), "{kind}");
         }
     }
 

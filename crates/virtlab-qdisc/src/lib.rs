@@ -20,7 +20,7 @@ mod tbf;
 #[cfg(test)]
 mod testing;
 
-pub use build::{BuildError, Parameter, build};
+pub use build::{BuildError, KINDS, Parameter, build};
 pub use codel::{Codel, CodelOptions, ControlLaw};
 pub use drr::{Drr, DrrClass};
 pub use fifo::Fifo;

@@ -14,6 +14,7 @@ use anyhow::{Context, bail};
 use serde_json::{Map, Value, json};
 use std::rc::Rc;
 use virtlab_fabric::{Departure, Fabric, Frame, LineCounters, PortId, flow_hash};
+use virtlab_qdisc::Ecn;
 use virtlab_wire::Nanos;
 use virtlab_wire::ethernet::HEADER_BYTES;
 
@@ -157,7 +158,7 @@ impl Player {
                 let now = now.max(if self.stamps.is_ahead(stamp, now) { clock::monotonic() } else { now });
                 let at = self.stamps.monotonic(stamp, now);
                 let flow = if wants_flow { flow_hash(&bytes) } else { 0 };
-                let ecn = wants_ecn.then(|| virtlab_fabric::ecn(&bytes)).unwrap_or_default();
+                let ecn = if wants_ecn { virtlab_fabric::ecn(&bytes) } else { Ecn::default() };
                 let length = bytes.len();
                 let Some(mut frame) = Frame::parse(&Rc::clone(&bytes), bytes) else { continue };
                 frame.flow = flow;

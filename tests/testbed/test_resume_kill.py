@@ -198,12 +198,14 @@ def test_twenty_kills_leave_nothing_behind_and_lose_nothing(tmp_path: Path) -> N
 def _every_run_once(path: Path) -> None:
     """Each repetition has one good run, after which nothing was tried; or all its attempts, none good."""
     statuses = {record.key: record.status for record in Dataset.open(path).runs()}
+    good = [0] * POINTS
     for point in range(POINTS):
-        for repetition in range(REPETITIONS):
+        for repetition in range(2 * REPETITIONS):  # spare ones replace those that stayed tainted
             tries = []
             while (key := RunKey(point, repetition, len(tries))) in statuses:
                 tries.append(statuses.pop(key))
-            assert (tries.count("ok") == 1 and tries[-1] == "ok") or (
-                "ok" not in tries and len(tries) == 3
-            ), tries
+            assert "ok" not in tries[:-1], tries
+            assert not tries or tries[-1] == "ok" or len(tries) == 3, tries
+            good[point] += "ok" in tries
     assert statuses == {}
+    assert max(good) <= REPETITIONS

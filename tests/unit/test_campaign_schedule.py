@@ -68,12 +68,19 @@ def test_a_tainted_run_is_made_again_at_the_end_of_its_round() -> None:
     assert len(made) == 9
 
 
-def test_a_repetition_that_stays_tainted_is_given_up_and_the_point_goes_on() -> None:
+def test_a_repetition_that_stays_tainted_is_given_up_and_a_spare_one_is_made() -> None:
     plan = schedule()
     history = played_out(plan, lambda key: "tainted" if (key.point, key.repetition) == (2, 0) else "ok")
     assert plan.given_up(history, 2) == [0]
-    assert plan.good(history, 2) == [RunKey(2, 1, 0)]
+    assert plan.good(history, 2) == [RunKey(2, 1, 0), RunKey(2, 2, 0)]
     assert not plan.failed(history, 2)
+
+
+def test_a_point_that_is_always_tainted_ends_too() -> None:
+    plan = schedule(minimum=4, maximum=4)
+    history = played_out(plan, lambda key: "tainted" if key.point == 2 else "ok")
+    assert sum(key.point == 2 for key in history) == 3 * plan.rounds == 18
+    assert plan.left(history) == (0, 0)
 
 
 def test_a_point_that_cannot_be_measured_is_left_alone_after_its_attempts() -> None:

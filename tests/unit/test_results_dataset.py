@@ -208,6 +208,16 @@ def test_samples_older_than_a_column_are_readable(tmp_path: Path) -> None:
         assert np.ma.count_masked(view["path_rtt_ns"]) == 4
 
 
+def test_only_the_columns_that_are_asked_for_are_read(tmp_path: Path) -> None:
+    with new_dataset(tmp_path) as dataset:
+        record = finished_run(dataset, RunKey(0, 0, 0), rows=3)
+        assert list(record.samples("probe", "rtt/1", ["rtt_ns", "seq"])) == ["rtt_ns", "seq"]
+        assert record.samples("probe", "rtt/1", ["seq"])["seq"].tolist() == [0, 1, 2]
+        assert list(record.samples("probe", "sent/1", ["seq"])) == ["seq"]
+        with pytest.raises(KeyError):
+            record.samples("probe", "rtt/1", ["colour"])
+
+
 def test_a_manifest_of_a_newer_minor_version_is_read_but_not_written(tmp_path: Path) -> None:
     with new_dataset(tmp_path) as dataset:
         finished_run(dataset, RunKey(0, 0, 0))

@@ -105,7 +105,10 @@ class Campaign:
         least, most = self.schedule.left(self._history)
         points = self.schedule.order(0)
         mean_ns = sum(self._expected_ns(each) for each in points) / len(points) if points else 0.0
-        return Standing(len(self._history), least, most, round(mean_ns * (least or most)), self.width(point))
+        good = sum(status == "ok" for status in self._history.values())
+        tries = len(self._history) / good if good else 1.0  # runs made per good one so far
+        left_ns = round(mean_ns * (least or most) * tries)
+        return Standing(len(self._history), least, most, left_ns, self.width(point))
 
     def _ending(self, why: Why, made: int) -> Ending:
         lacking = {}

@@ -2,8 +2,10 @@
 
 Rounds go over all design points that are still in play, each repetition once, in the order of
 `planner.order`. What did not come out well (tainted, failed) is tried again at the end of its round, up to a
-bound; the attempts stay in the dataset and are never averaged. Because nothing but finished runs decides, an
-interrupted campaign goes on exactly as if it had never stopped.
+bound; the attempts stay in the dataset and are never averaged. A repetition of which every attempt was
+tainted is given up, and the point has a spare one for it, up to a bound again; one of which every attempt
+failed ends the point. Because nothing but finished runs decides, an interrupted campaign goes on exactly as
+if it had never stopped.
 
 Precision is looked at only when a point has as many good repetitions as one of the planned sizes.
 """
@@ -51,74 +53,79 @@ class Schedule:
             )
         return self._orders[round_index]
 
-    def _tries(self, history: History, point: int, repetition: int) -> list[Status]:
-        found: list[Status] = []
-        while (key := RunKey(point, repetition, len(found))) in history:
-            found.append(history[key])
-        return found
+    @property
+    def rounds(self) -> int:
+        """Most repetitions that are tried of a point: the maximum, and half as many spare ones (at least two)."""
+        return self.maximum + max(2, (self.maximum + 1) // 2)
 
-    def good(self, history: History, point: int, rounds: int | None = None) -> list[RunKey]:
-        """The point's good runs, by repetition, out of the first `rounds` repetitions (None: all)."""
-        return [
-            RunKey(point, repetition, attempt)
-            for repetition in range(self.maximum if rounds is None else rounds)
-            for attempt, status in enumerate(self._tries(history, point, repetition))
-            if status == "ok"
-        ]
+    def good(self, history: History, point: int) -> list[RunKey]:
+        """The point's good runs, by repetition."""
+        return sorted(key for key, status in history.items() if key.point == point and status == "ok")
 
     def given_up(self, history: History, point: int) -> list[int]:
         """Repetitions of which every attempt went wrong."""
-        return [
-            repetition
-            for repetition in range(self.maximum)
-            if len(tries := self._tries(history, point, repetition)) >= self.attempts and "ok" not in tries
-        ]
+        tries = _tries(history).get(point, {})
+        return sorted(number for number, found in tries.items() if self._is_given_up(found))
 
     def failed(self, history: History, point: int) -> bool:
-        """Whether the point cannot be measured: every attempt at one of its repetitions failed (not merely
-        tainted).
-        """
-        return any(
-            set(self._tries(history, point, repetition)) == {"failed"}
-            for repetition in self.given_up(history, point)
-        )
+        """Whether the point cannot be measured: every attempt at a repetition failed (not merely tainted)."""
+        return self._has_failed(_tries(history).get(point, {}))
 
-    def settled(self, history: History, point: int, rounds: int | None = None) -> bool:
-        """Whether the point needs no run after its first `rounds` repetitions: precise enough, or failed."""
-        good = len(self.good(history, point, rounds))
-        if self.failed(history, point):
-            return True
-        return any(self.precise(point, look) for look in self.looks if self.minimum <= look <= good)
+    def settled(self, history: History, point: int) -> bool:
+        """Whether the point needs no further run: enough good ones, precise enough, or it cannot be measured."""
+        return self.failed(history, point) or self._is_enough(point, len(self.good(history, point)))
 
     def next(self, history: History) -> RunKey | None:
         """The next run; None when there is nothing left to do."""
-        for round_index in range(self.maximum):
-            in_play = [
-                point
-                for point in self.order(round_index)
-                if round_index < self.minimum_rounds(history, point)
-                or not self.settled(history, point, round_index)
-            ]
+        tries = _tries(history)
+        playing = [point for point in self.order(0) if not self._has_failed(tries.get(point, {}))]
+        good = dict.fromkeys(playing, 0)  # good runs of the rounds before
+        for round_index in range(self.rounds):
+            in_play = {point for point in good if not self._is_enough(point, good[point])}
             if not in_play:
                 return None
+            found = {
+                point: tries.get(point, {}).get(round_index, [])
+                for point in self.order(round_index)
+                if point in in_play
+            }
             for attempt in range(self.attempts):
-                for point in in_play:
-                    tries = self._tries(history, point, round_index)
-                    if len(tries) == attempt and "ok" not in tries:
+                for point, statuses in found.items():
+                    if len(statuses) == attempt and "ok" not in statuses:
                         return RunKey(point, round_index, attempt)
+            for point, statuses in found.items():
+                good[point] += "ok" in statuses
         return None
 
-    def minimum_rounds(self, history: History, point: int) -> int:
-        """Rounds that a point takes part in whatever its precision: the minimum, none once it failed."""
-        return 0 if self.failed(history, point) else self.minimum
-
     def left(self, history: History) -> tuple[int, int]:
-        """How many runs are left at least (every point's minimum) and at most (every point's maximum)."""
+        """How many good runs are wanted at least (every point's minimum) and at most (every point's maximum)."""
         least = most = 0
+        tries = _tries(history)
         for point in self.order(0):
-            if self.failed(history, point):
+            found = tries.get(point, {})
+            good = sum("ok" in statuses for statuses in found.values())
+            if self._has_failed(found) or self._is_enough(point, good):
                 continue
-            done = len(self.good(history, point)) + len(self.given_up(history, point))
-            least += max(0, self.minimum - done)
-            most += 0 if self.settled(history, point) else max(0, self.maximum - done)
-        return least, max(least, most)
+            possible = self.rounds - sum(self._is_given_up(statuses) for statuses in found.values()) - good
+            least += max(0, min(self.minimum - good, possible))
+            most += max(0, min(self.maximum - good, possible))
+        return least, most
+
+    def _is_enough(self, point: int, good: int) -> bool:
+        if good >= self.maximum:
+            return True
+        return any(self.precise(point, look) for look in self.looks if self.minimum <= look <= good)
+
+    def _is_given_up(self, statuses: list[Status]) -> bool:
+        return len(statuses) >= self.attempts and "ok" not in statuses
+
+    def _has_failed(self, tries: Mapping[int, list[Status]]) -> bool:
+        return any(self._is_given_up(statuses) and set(statuses) == {"failed"} for statuses in tries.values())
+
+
+def _tries(history: History) -> dict[int, dict[int, list[Status]]]:
+    """Point -> repetition -> how its attempts ended, in order."""
+    found: dict[int, dict[int, list[Status]]] = {}
+    for key in sorted(history):
+        found.setdefault(key.point, {}).setdefault(key.repetition, []).append(history[key])
+    return found

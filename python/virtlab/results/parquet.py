@@ -122,32 +122,43 @@ def empty(schema: BlockSchema) -> dict[str, NDArray[Any]]:
     return {name: np.empty(0, dtype=_dtypes()[dtype]) for name, dtype in schema.columns.items()}
 
 
-def read(path: Path, schema: BlockSchema | None, where: str) -> dict[str, NDArray[Any]]:
-    """All columns of a file in row order; those that the schema has and the file lacks are wholly masked.
+def read(
+    path: Path, schema: BlockSchema | None, where: str, wanted: Sequence[str] | None = None
+) -> dict[str, NDArray[Any]]:
+    """Columns of a file in row order (`wanted`, or all); what the schema has and the file lacks is wholly
+    masked.
 
-    DatasetError when it is no readable Parquet file.
+    DatasetError when it is no readable Parquet file; KeyError when a wanted column is none of the schema.
     """
     import duckdb
     import numpy as np
 
+    source = f"read_parquet({text(path)})"
     try:
-        found: dict[str, NDArray[Any]] = (
-            connection().execute(f"SELECT * FROM read_parquet({text(path)})").fetchnumpy()  # noqa: S608
+        there = [row[0] for row in connection().execute(f"DESCRIBE SELECT * FROM {source}").fetchall()]  # noqa: S608
+        known = list(schema.columns) if schema is not None else []
+        names = (
+            list(wanted) if wanted is not None else [*known, *(name for name in there if name not in known)]
         )
+        present = [name for name in names if name in there]
+        if present:
+            fields = ", ".join(quoted(name) for name in present)
+            found = connection().execute(f"SELECT {fields} FROM {source}").fetchnumpy()  # noqa: S608
+            size = len(found[present[0]])
+        else:
+            (size,) = connection().execute(f"SELECT count(*) FROM {source}").fetchall()[0]  # noqa: S608
     except duckdb.Error as error:
         raise DatasetError(
             where, f"the samples cannot be read ({str(error).splitlines()[0]})", CURE
         ) from error
-    if schema is None:
-        return found
-    size = next(iter(found.values())).size if found else 0
     columns: dict[str, NDArray[Any]] = {}
-    for name, dtype in schema.columns.items():
-        if name in found:
-            columns[name] = found.pop(name)
-        else:
-            columns[name] = np.ma.array(np.zeros(size, dtype=_dtypes()[dtype]), mask=True)
-    return columns | found
+    for name in names:
+        if name in there:
+            columns[name] = found[name]
+        elif schema is not None:
+            dtype = _dtypes()[schema.columns[name]]
+            columns[name] = np.ma.array(np.zeros(size, dtype=dtype), mask=True)
+    return columns
 
 
 CURE = "move that run's folder away and give the same command again: it is measured again"

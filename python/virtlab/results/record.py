@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -143,8 +143,12 @@ class RunRecord:
         """Whether the stream was kept at all; a kept stream can still be without rows."""
         return (self.folder / "samples" / Stream(stream, schema).file_name).is_file()
 
-    def samples(self, stream: str, schema: str) -> dict[str, NDArray[Any]]:
+    def samples(
+        self, stream: str, schema: str, columns: Sequence[str] | None = None
+    ) -> dict[str, NDArray[Any]]:
         """Columns of a stream by name, in the order they were measured; no rows when it was not kept.
+
+        Only the given `columns` are read when some are given.
 
         Integers are int64 or int32, names are objects. A column younger than the dataset is wholly masked.
         """
@@ -153,8 +157,9 @@ class RunRecord:
         if not path.is_file():
             if known is None:
                 raise DatasetError(str(path), f"there are no samples of schema '{schema}'")
-            return parquet.empty(known)
-        return parquet.read(path, known, str(path))
+            nothing = parquet.empty(known)
+            return nothing if columns is None else {name: nothing[name] for name in columns}
+        return parquet.read(path, known, str(path), columns)
 
     def log(self) -> Iterator[dict[str, Any]]:
         """The run's structured log, in order; each entry has `t` (UTC) or `t_ns`, `level` and `what`."""

@@ -255,7 +255,7 @@ def test_any_order_of_words_is_a_claim_or_a_clean_error(words: list[str]) -> Non
 
 
 def test_every_claim_written_in_the_reference_parses_and_checks() -> None:
-    written = re.findall(r"^- claim: (.+)$", REFERENCE.read_text(), re.MULTILINE)
+    written = re.findall(r'^- "(.+)"$', REFERENCE.read_text(), re.MULTILINE)
     assert len(written) >= 20
     for text in written:
         claim = parse_claim(text.strip().strip("'"), published=PUBLISHED)

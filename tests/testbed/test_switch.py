@@ -154,6 +154,35 @@ def test_a_full_queue_drops_at_its_tail_and_says_so(plain_world: World) -> None:
     assert balance(stats) == (21, 21)
 
 
+@pytest.mark.parametrize(
+    "queue",
+    [
+        {"kind": "sfq"},
+        {"kind": "codel"},
+        {"kind": "fq_codel", "parameters": {"ecn": True}},
+        {"kind": "tbf", "parameters": {"rate_bit_per_s": 20_000_000, "burst_bytes": 1600}},
+        {"kind": "htb", "parameters": {"rate_bit_per_s": 20_000_000}},
+        {"kind": "hfsc", "parameters": {"m2_bit_per_s": 20_000_000}},
+    ],
+    ids=lambda queue: str(queue["kind"]),
+)
+def test_every_discipline_carries_real_packets(plain_world: World, queue: dict[str, Any]) -> None:
+    links = line_layout(1)["links"]
+    links["l0"]["queue"] = {"ab": queue, "ba": queue}
+    switch = started(plain_world, 1, links=links)
+    rtts_ns = worlds.ping_rtts_ns(plain_world, count=5, interval_s=0.02, payload_bytes=4000)
+    assert len(rtts_ns) == 5
+    # Three fragments (1514, 1514, 1082 B) each way: the last is serialised twice, at 100 Mbit/s.
+    assert min(rtts_ns) >= 2 * (2 * 123_040 + 2 * 87_520)
+    came, went = balance(switch.ask("stats"))
+    assert came == went == 30
+
+
+def test_it_says_which_disciplines_it_plays(plain_world: World) -> None:
+    hello = plain_world.switch().ask("hello", protocol=[1, 0])
+    assert {"fifo", "sfq", "codel", "fq_codel", "tbf", "htb", "hfsc"} <= set(hello["capabilities"])
+
+
 def test_counters_begin_at_zero_after_reset_and_start(plain_world: World) -> None:
     switch = started(plain_world, 1)
     worlds.ping_rtts_ns(plain_world, count=3, interval_s=0.01, payload_bytes=56)
@@ -201,6 +230,7 @@ def test_a_recording_holds_arrivals_and_computed_departures(plain_world: World) 
         ({"spin": "sometimes"}, "sometimes"),
         ({"spin": "always", "fifo_priority": 10}, "SCHED_FIFO"),
         ({"cpu": 1_000_000}, "cpu"),
+        ({"links": {"l": {"ends": ["h1.up", "h2.up"], "rate_bit_per_s": 0}}}, "links.l.rate_bit_per_s"),
         ({"forwarding": {"s1": {"02:00:00:00:00:01": "s9.p1"}}}, "s9.p1"),
     ],
 )

@@ -379,15 +379,19 @@ def test_a_udp_stream_has_throughput_in_frames_and_goodput_in_payload(tmp_path: 
     assert found["offered_load.mean"] is None
 
 
-def test_goodput_and_lost_rate_add_up_to_the_achieved_load(tmp_path: Path) -> None:
+def test_goodput_and_lost_rate_add_up_to_what_would_have_arrived(tmp_path: Path) -> None:
     kept = [n for n in range(1000) if n % 5 != 2]
-    blocks = {("r", "packet/1"): packets(kept), ("c", "counter/1"): counters("r/client", sent_packets=1000)}
+    blocks = {
+        ("r", "packet/1"): packets(kept),
+        ("c", "counter/1"): counters("r/client", sent_packets=1000),
+    }
     found = values_of(record_of(tmp_path, plan_with(UDP), blocks))
     assert found["loss.ratio"] == pytest.approx(0.2)
     assert found["achieved_load.mean"] == pytest.approx(1472 * 8 * 1000)
     goodput, lost = found["goodput.mean"], found["lost_rate.mean"]
     assert goodput is not None
     assert lost is not None
+    assert lost / (goodput + lost) == pytest.approx(0.2)
     assert goodput + lost == pytest.approx(1472 * 8 * 1000, rel=2e-3)
 
 

@@ -44,8 +44,8 @@ RATES = by_key(
     ),
     Metric(
         "lost_rate", "bit/s", "lower",
-        "Payload per second that was sent in the window and never arrived. Goodput plus lost rate is "
-        "the achieved load.", "achieved_load * loss", ("mean",), _STREAMS, "lost rate",
+        "Payload per second that never arrived, at the pace of what did: goodput * loss / (1 - loss). Goodput plus "
+        "lost rate is what would have arrived without loss.", "goodput and loss", ("mean",), _STREAMS, "lost rate",
     ),
     Metric(
         "packet_rate", "1/s", "higher", "Datagrams or frames that arrived per second.",

@@ -1,8 +1,8 @@
 """The two kinds of test that every claim comes down to, both on weighted sums of cell means.
 
-*Sided*: the sum lies on one side of a limit. Two-sided p (twice the smaller tail), read with its sign: below
-alpha on the claimed side it holds, on the other side it is refuted. *Inside*: the sum lies between two
-limits: two one-sided tests for holding, and a two-sided p for lying clearly outside.
+*Sided*: the sum lies on one side of a limit. *Inside*: it lies between two limits (two one-sided tests). One-sided p
+values are doubled in both, so before correction for several comparisons a test holds exactly when the two-sided
+interval that is shown lies wholly on the claimed side or inside the limits, and is refuted when it lies wholly outside.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def inside(
 ) -> Test:
     """The first sum is above limits[0] and the second below limits[1]."""
     above, below = contrast(cells, weights_above), contrast(cells, weights_below)
-    p_holds = max(above.p_above(limits[0]), below.p_below(limits[1]))
+    p_holds = min(1.0, 2 * max(above.p_above(limits[0]), below.p_below(limits[1])))
     p_refuted = min(1.0, 2 * min(above.p_below(limits[0]), below.p_above(limits[1])))
     room_below, room_above = above.value - limits[0], limits[1] - below.value
     deciding, room = (above, room_below) if room_below < room_above else (below, room_above)
@@ -166,7 +166,7 @@ def inside(
         ("equivalent", "different") if len(cells) > 1 else ("within", "beyond"),
         deciding,
         abs(room),
-        1.0 if room > 0 else 0.5,
+        0.5,
         effect,
         name,
         subject.decides,

@@ -1,6 +1,6 @@
 """Claims and run-level values to verdicts.
 
-All tests of a claim are corrected with Holm, for holding and for being refuted apart. A claim holds when each
+Tests of a claim are corrected with Holm, for holding and for being refuted apart. A claim holds when each
 test that decides holds and none is refuted; it is refuted when one is; else it is undecided, and the test
 that needs most runs says about how many. Where a campaign stopped sequentially, its correction for looking is
 used here too.
@@ -95,7 +95,10 @@ def _nothing(missing: dict[str, int]) -> str:
 
 
 def _correct(tests: list[Test], alpha: float) -> list[Comparison]:
-    p_holds = holm([test.p_holds for test in tests])
+    needed = [index for index, test in enumerate(tests) if test.decides]
+    p_holds = [test.p_holds for test in tests]
+    for index, adjusted in zip(needed, holm([tests[index].p_holds for index in needed]), strict=True):
+        p_holds[index] = adjusted
     p_refuted = holm([test.p_refuted for test in tests])
     found = []
     for test, holding, refuting in zip(tests, p_holds, p_refuted, strict=True):
@@ -107,7 +110,7 @@ def _correct(tests: list[Test], alpha: float) -> list[Comparison]:
             ruling, finding, p = "refuted", test.words[1], refuting
         more = None
         if ruling == "undecided":
-            more = _more(test, alpha * test.one_sided_share / len(tests))
+            more = _more(test, alpha * test.one_sided_share / max(len(needed), 1))
         found.append(
             Comparison(
                 test.label, test.estimate, test.required, ruling, finding, p, test.runs, test.effect,

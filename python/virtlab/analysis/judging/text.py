@@ -26,24 +26,31 @@ def sentence(
     """The one sentence of a verdict."""
     if deciding is None:
         return f"Undecided: {'; '.join(trouble)}.{_beside(published)}"
-    total = len(comparisons)
-    alike = sum(comparison.ruling == ruling for comparison in comparisons)
+    required_to_hold = [comparison for comparison in comparisons if comparison.decides]
     head = {"holds": "Holds", "refuted": "Refuted", "undecided": "Undecided"}[ruling]
-    if total > 1:
-        counted = [comparison for comparison in comparisons if comparison.decides]
-        if ruling == "holds":
-            head += f" in all {len(counted)} comparisons, the least clear" if len(counted) > 1 else ""
-        else:
-            head += (
-                f" in {alike} of {total} comparisons, the clearest"
-                if ruling == "refuted"
-                else f" in {alike} of {total}"
-            )
+    if ruling == "holds" and len(required_to_hold) > 1:
+        head += f" in all {len(required_to_hold)} comparisons, the least clear"
+    elif ruling == "refuted" and len(comparisons) > 1:
+        alike = sum(comparison.ruling == ruling for comparison in comparisons)
+        head += f" in {alike} of {len(comparisons)} comparisons, the clearest"
+    elif ruling == "undecided" and len(required_to_hold) > 1:
+        alike = sum(comparison.ruling == ruling for comparison in required_to_hold)
+        head += f" in {alike} of {len(required_to_hold)}"
     place = f" ({deciding.label})" if deciding.label else ""
     body = f"{head}{place}: {seen(claim, deciding)}"
     if ruling == "undecided":
+        if _lies_inside(deciding):
+            body += f", which is not enough after correction for {len(required_to_hold)} comparisons"
         body += f"; {more_runs(deciding.more_runs, deciding)}"
     return f"{body}.{_beside(published)}"
+
+
+def _lies_inside(comparison: Comparison) -> bool:
+    """Whether the uncorrected interval meets what was required."""
+    (low, high), estimate = comparison.required, comparison.estimate
+    if estimate.low is None or estimate.high is None:
+        return False
+    return (low is None or estimate.low >= low) and (high is None or estimate.high <= high)
 
 
 def seen(claim: Claim, comparison: Comparison) -> str:

@@ -201,8 +201,9 @@ def _losses(
     load = None if achieved is None else 8.0 * achieved * mean_bytes
     few = "fewer than two packets arrived"
     out.add("achieved_load", "mean", load, total, few)
-    payload = float(packets["payload_bytes"].mean())
-    out.add("lost_rate", "mean", None if achieved is None else 8.0 * achieved * payload * loss, total, few)
+    goodput = rate_per_s(packets["received_ns"], packets["payload_bytes"])
+    lost = None if goodput is None or loss >= 1.0 else 8.0 * goodput * loss / (1.0 - loss)
+    out.add("lost_rate", "mean", lost, total, few)
     offered = next(
         (
             value.value

@@ -225,3 +225,29 @@ def test_no_cure_is_lost_in_the_text_of_the_error() -> None:
     with pytest.raises(FileMistakesError) as caught:
         load(WRONG[0])
     assert re.match(r".*\d+ mistakes?\n  line \d+", str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (("topology: line", "topology: line\nswitches: {s2: {processing: 1 us}}"), "no design point has a switch 's2'"),
+        (("topology: line", "topology: line\nlinks: {s1-s2: {rate: 1 Mbit/s}}"), "no design point has a link 's1-s2'"),
+        (("topology: line", "switches: 2\nlinks: {a: {ends: [h1, s1]}, b: {ends: [s1, h2]}}"), "no cable leads to 's2'"),
+        (("topology: line", "topology: {shape: none, switches: 2}"), "has no 2 switches"),
+        (("topology: line", "topology: none\nhost: {joins: s1}"), "there is no switch to join"),
+        (("topology: line", "topology: line\ncollect: {packets: [prob]}"), "did you mean 'probe'?"),
+        (
+            ("topology: line", "topology: line\ntiming: {}\ntimeline: [{id: a, do: run, role: probe}]"),
+            "the timeline says when things happen",
+        ),
+        (("workload: rtt", "workload: rtt, enabled: false"), "every role is switched off"),
+        (("from: h1.g1, to", "from: [h1.g1], to"), "is no guest"),
+        (("to: h2.g1", "to: h2.g1, as: load"), "cannot be a load"),
+        (("to: h2.g1", "to: h2.g1, meter: iperf3"), "none of virtlab, ping"),
+        (("to: h2.g1", "to: h2.g1, family: ipv6"), "no ipv6 addresses"),
+        (("  probe:", "  settle:"), "a word of the timeline"),
+    ],
+)  # fmt: skip
+def test_nothing_that_a_file_says_is_ignored(change: tuple[str, str], expected: str) -> None:
+    found = mistakes_of(RIGHT.replace(*change))
+    assert any(expected in mistake for mistake in found), found

@@ -275,14 +275,16 @@ def _resolve_all(resolver: Any, design: Design, root: Node, findings: Findings) 
 
 
 def _check_described(root: Node, seen: set[str], findings: Findings) -> None:
-    """An entry of `links` without ends, or of switches under a topology, describes something that some point has."""
-    node = root.get("links")
-    if node is not None and isinstance(node.value, dict):
+    """An entry of links, switches or routers describes something that some design point has."""
+    for section, one in (("links", "link"), ("switches", "switch"), ("routers", "router")):
+        node = root.get(section)
+        if node is None or not isinstance(node.value, dict):
+            continue
         for name in node.value:
             if name not in seen:
-                cables = sorted(name for name in seen if "-" in name)
-                cure = nearest(name, cables) or f"links are {', '.join(cables[:8])}"
-                findings.add(("links", name), f"no design point has a link '{shown(name)}'", cure, key=True)
+                alike = sorted(other for other in seen if ("-" in other) is (section == "links"))
+                cure = nearest(name, alike) or f"there are {', '.join(alike[:8])}"
+                findings.add((section, name), f"no design point has a {one} '{shown(name)}'", cure, key=True)
 
 
 def _claims(findings: Findings, factors: Mapping[str, Factor], roles: Mapping[str, str]) -> tuple[Claim, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from virtlab.catalogue.kinds import nearest, shown
 from virtlab.experiment.addressing import Addresses, assign
 from virtlab.experiment.experiment import Study
 from virtlab.experiment.factors import Factor, Levels, references, substitute
@@ -98,7 +99,7 @@ class Resolver:
         network = self._once("network", NETWORK, point, self._network)
         roles = self._once("roles", ("roles",), point, lambda own, _: read_roles(own))
         typed = {name: self._section(name, point) for name in ("timing", "collect", "limits")}
-        guests = list(network[0].stations) if network else None
+        guests = list(network[0].stations) if network else None  # None: unknown, so nothing is said of them
         if network is not None:
             self._once(
                 "reach",
@@ -108,8 +109,9 @@ class Resolver:
             )
         timeline, windows = self._once(
             "timeline", (*NETWORK, "roles", "timeline", "windows"), point,
-            lambda own, _: _timeline(own, roles, guests or []),
+            lambda own, _: _timeline(own, roles, guests),
         )  # fmt: skip
+        self._once("kept", ("roles", "timing", "timeline", "collect"), point, lambda own, _: _check_kept(own))
         if network is None or len(self.mistakes):
             return None  # the file is refused as a whole, so what the other points become matters no more
         wiring, addresses, spec, queues = network
@@ -168,7 +170,7 @@ def _shaped_names(topology: TopologySpec) -> list[str]:
 
 
 def _timeline(
-    findings: Findings, roles: Mapping[str, RoleSpec], guests: list[str]
+    findings: Findings, roles: Mapping[str, RoleSpec], guests: list[str] | None
 ) -> tuple[tuple[ActionSpec, ...] | None, dict[str, tuple[str, str]] | None]:
     before = len(findings.mistakes)
     timeline = read_timeline(findings, roles, guests)
@@ -176,6 +178,24 @@ def _timeline(
         return timeline, read_windows(findings, None)
     actions = [action.id for action in timeline] if timeline is not None else [*roles, "settle", "drain"]
     return timeline, read_windows(findings, actions)
+
+
+def _check_kept(findings: Findings) -> None:
+    """Roles that `collect` names exist; `timing` says nothing where a timeline says it all."""
+    roles, packets = findings.root.get("roles"), findings.root.find(("collect", "packets"))[0]
+    known = list(roles.value) if roles is not None and isinstance(roles.value, dict) else []
+    for position, node in enumerate(packets.value if isinstance(packets.value, list) else []):
+        if isinstance(node.value, str) and node.value not in known:
+            cure = nearest(node.value, known) or f"there are {', '.join(known)}"
+            findings.add(("collect", "packets", position), f"there is no role '{shown(node.value)}'", cure)
+    timeline, timing = findings.root.get("timeline"), findings.root.get("timing")
+    if (
+        timeline is not None
+        and timeline.value is not None
+        and timing is not None
+        and timing.value is not None
+    ):
+        findings.add(("timing",), "the timeline says when things happen", "remove 'timing'", key=True)
 
 
 def _queues(wiring: Wiring, findings: Findings) -> dict[str, tuple[QueueSpec, QueueSpec]]:

@@ -53,7 +53,7 @@ class ActionSpec:
 
 
 def read_timeline(
-    findings: Findings, roles: Mapping[str, RoleSpec], guests: Iterable[str]
+    findings: Findings, roles: Mapping[str, RoleSpec], guests: list[str] | None
 ) -> tuple[ActionSpec, ...] | None:
     """The actions; None when the file has no timeline."""
     node = findings.root.get("timeline")
@@ -66,9 +66,8 @@ def read_timeline(
         return ()
     actions = []
     seen: set[str] = set()
-    known = list(guests)
     for position, entry in enumerate(node.value):
-        action = _action(("timeline", position), entry, findings, roles, known)
+        action = _action(("timeline", position), entry, findings, roles, guests)
         if action is None:
             continue
         if action.id in seen:
@@ -111,7 +110,7 @@ def read_windows(findings: Findings, actions: Iterable[str] | None) -> dict[str,
 
 
 def _action(
-    at: Steps, node: Node, findings: Findings, roles: Mapping[str, RoleSpec], guests: list[str]
+    at: Steps, node: Node, findings: Findings, roles: Mapping[str, RoleSpec], guests: list[str] | None
 ) -> ActionSpec | None:
     if not isinstance(node.value, dict):
         findings.add(at, "is no action", "write e.g. '{id: load, do: start, role: load}'")
@@ -168,13 +167,13 @@ def _parsed(
 
 def _fill(
     at: Steps, key: str, values: dict[str, Any], fields: dict[str, Any], findings: Findings,
-    roles: Mapping[str, RoleSpec], guests: list[str],
+    roles: Mapping[str, RoleSpec], guests: list[str] | None,
 ) -> None:  # fmt: skip
     value = values.get(key)
     match key:
         case "role" | "guest":
             names = list(roles) if key == "role" else guests
-            if value in names:
+            if names is None or value in names:
                 fields[key] = value
             else:
                 what = f"'{key}' is missing" if value is None else f"there is no {key} '{shown(value)}'"

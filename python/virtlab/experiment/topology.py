@@ -101,6 +101,7 @@ def wire(
     if len(findings.mistakes) != before:
         return None
     _plug(wiring, cables)
+    _check_plugged(wiring, findings, shaped=topology is not None)
     _check_hosts(wiring, findings)
     _check_loops(wiring, findings)
     if len(findings.mistakes) != before:
@@ -124,6 +125,14 @@ def _shaped(
         if len(hosts) > 2:
             what = f"a single cable connects two hosts, not {len(hosts)}"
             findings.add(("topology",), what, "write shape: line, star or tree")
+        if topology.switches and "switches" in topology.model_fields_set:
+            what = f"a cable between two hosts has no {topology.switches} switches"
+            findings.add(("topology", "switches"), what, "write 'switches: 0', or shape: line")
+        for host in hosts:
+            if wiring.hosts[host].joins is not None:
+                findings.add(
+                    ("hosts", host, "joins"), "there is no switch to join", "remove 'joins'", key=True
+                )
         return [(hosts[0], hosts[1])] if len(hosts) == 2 else []
     letter = "s" if topology.device == "switch" else "r"
     names = [f"{letter}{number}" for number in range(1, topology.switches + 1)]
@@ -271,6 +280,17 @@ def check_ends(
                 )
         if spec.ends is not None and spec.ends[0] == spec.ends[1]:
             findings.add(("links", name, "ends"), "both ends are the same", "connect two different boxes")
+
+
+def _check_plugged(wiring: Wiring, findings: Findings, *, shaped: bool) -> None:
+    """A box without a cable is a slip in an explicit graph; under a topology it is one of another design point."""
+    plugged = {box for cable in wiring.cables.values() for box in cable.boxes}
+    for section, boxes in (("switches", wiring.switches), ("routers", wiring.routers)):
+        for name in [name for name in boxes if name not in plugged]:
+            if not shaped:
+                cure = f"write a link with 'ends: [..., {name}]', or remove it"
+                findings.add((section, name), f"no cable leads to '{name}'", cure, key=True)
+            del boxes[name]
 
 
 def _check_hosts(wiring: Wiring, findings: Findings) -> None:

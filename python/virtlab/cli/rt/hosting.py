@@ -1,9 +1,53 @@
-"""."""
+"""host: many guests on the cores of one host."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
+
+from virtlab.cli.rt.answers import table
+from virtlab.cli.rt.options import JsonOption, show_json
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands."""
+    """Adds the command."""
+    app.command("host")(host)
+
+
+def host(
+    file: Annotated[Path, typer.Argument(help="host file: cores, scheduler, guests with their tasks")],
+    more: Annotated[str, typer.Option("--more", help="how many more of this guest fit")] = "",
+    json: JsonOption = False,
+) -> None:
+    """Do these guests fit, on how many cores, with which period and budget each? Exit 1 when they do not."""
+    from virtlab.realtime.hosts import how_many_more, load_host, place
+    from virtlab.realtime.quantities import show_time
+
+    given = load_host(file)
+    found = place(given)
+    extra = how_many_more(given, more) if more and found.fits else None
+    if json:
+        show_json(found.to_json() | ({"more": {"guest": more, "count": extra}} if more else {}))
+    elif not found.fits:
+        typer.echo(f"they do not fit: {found.reason}")
+    else:
+        rows = [("vCPU", "core", "period", "budget", "share", "starts per period")]
+        for one in found.placed:
+            rows.append(
+                (
+                    one.name,
+                    str(one.core),
+                    show_time(one.period_ns),
+                    show_time(one.budget_ns),
+                    f"{one.share:.4f}",
+                    str(one.starts),
+                )
+            )
+        table(rows)
+        typer.echo(f"they fit on {found.cores} of {given.cores} cores ({found.choice})")
+        if more:
+            typer.echo(f"{extra} more of {more} fit")
+    if not found.fits:
+        raise typer.Exit(1)

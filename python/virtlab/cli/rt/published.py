@@ -1,9 +1,42 @@
-"""."""
+"""check-published: which of the source's values and statements hold."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
 import typer
+
+from virtlab.cli.rt.options import JsonOption, show_json
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands."""
+    """Adds the command."""
+    app.command("check-published")(check_published)
+
+
+def check_published(
+    file: Annotated[
+        Path, typer.Argument(help="the published values")
+    ] = Path(__file__).parents[4] / "published" / "realtime_scheduling.csv",
+    sets: Annotated[int, typer.Option("--sets", min=10, max=100_000, help="task sets per scenario")] = 200,
+    seed: Annotated[int, typer.Option("--seed", min=0)] = 1,
+    json: JsonOption = False,
+) -> None:
+    """Computes every published value and statement again and says which hold and which do not."""
+    from virtlab.realtime.published import check_published as run
+
+    checks = run(file, sets=sets, seed=seed)
+    if json:
+        show_json({"checks": [asdict(check) for check in checks]})
+        return
+    words = {True: "holds", False: "DOES NOT", None: "-"}
+    for check in checks:
+        note = f"  ({check.note})" if check.note and not check.holds else ""
+        typer.echo(
+            f"{words[check.holds]:8}  {check.case} | {check.metric}: published {check.published}, here {check.here}{note}"
+        )
+    held = sum(check.holds is True for check in checks)
+    failed = sum(check.holds is False for check in checks)
+    typer.echo(f"{held} hold, {failed} do not, {len(checks) - held - failed} cannot be computed")

@@ -1,0 +1,158 @@
+"""The studies' plots as Vega-Lite, written as SVG, PNG and the specification itself."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from virtlab.realtime.studies import Row
+
+Spec = dict[str, Any]
+_SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+
+
+def _spec(title: str, rows: list[Row], **body: Any) -> Spec:
+    return {"$schema": _SCHEMA, "title": title, "data": {"values": rows}, "width": 220, "height": 160, **body}
+
+
+def _axis(field: str, title: str, **more: Any) -> Spec:
+    return {"field": field, "type": "quantitative", "title": title, **more}
+
+
+def scenario_mean(cells: list[Row]) -> Spec:
+    """Mean of P/T_1 over the share, one panel per (n, u), with the bound 1/(2(1 - share)). Linear axis from 0."""
+    return _spec(
+        "Largest exact VM period over the shortest task period",
+        [cell for cell in cells if cell["mean_ratio"] is not None],
+        facet={
+            "row": {"field": "utilisation", "title": "utilisation"},
+            "column": {"field": "tasks", "title": "tasks"},
+        },
+        spec={
+            "width": 220,
+            "height": 150,
+            "layer": [
+                {"mark": {"type": "line", "strokeDash": [4, 3], "color": "#777"},
+                 "encoding": {"x": _axis("share", "share B/P"), "y": _axis("bound", "P/T1")}},
+                {"mark": {"type": "line", "point": True},
+                 "encoding": {"x": _axis("share", "share B/P"), "y": _axis("mean_ratio", "P/T1 (mean; dashed: bound)")}},
+            ],
+        },
+    )  # fmt: skip
+
+
+def scenario_spread(cells: list[Row]) -> Spec:
+    """Standard deviation of P/T_1 over its mean, by share and number of tasks."""
+    return _spec(
+        "Spread of the largest period",
+        [cell for cell in cells if cell["spread"] is not None],
+        mark={"type": "line", "point": True},
+        encoding={
+            "x": _axis("share", "share B/P"),
+            "y": _axis("spread", "standard deviation / mean"),
+            "color": {"field": "tasks", "type": "ordinal", "title": "tasks"},
+            "column": {"field": "utilisation", "title": "utilisation"},
+        },
+    )
+
+
+def overhead_curves(curves: list[Row]) -> Spec:
+    """Mean of max R/T over the VM period, sets beyond the cap counted at the cap; the limit at 1."""
+    return _spec(
+        "Greatest response time over period, mean over task sets (capped)",
+        curves,
+        facet={
+            "row": {"field": "utilisation", "title": "utilisation"},
+            "column": {"field": "share", "title": "share B/P"},
+        },
+        spec={
+            "width": 190,
+            "height": 140,
+            "layer": [
+                {"mark": "line",
+                 "encoding": {"x": _axis("vm_period", "VM period P (time units)"),
+                              "y": _axis("mean_ratio_at_least", "max R/T (mean)"),
+                              "color": {"field": "overhead", "type": "ordinal", "title": "overhead X"}}},
+                {"mark": {"type": "rule", "strokeDash": [4, 3]}, "encoding": {"y": {"datum": 1}}},
+            ],
+        },
+        resolve={"scale": {"x": "independent"}},
+    )  # fmt: skip
+
+
+def overhead_fraction(curves: list[Row]) -> Spec:
+    """Fraction of task sets schedulable over the VM period, with its 95 % interval: what the mean curves hide."""
+    return _spec(
+        "Fraction of task sets schedulable (95 % interval)",
+        curves,
+        facet={
+            "row": {"field": "utilisation", "title": "utilisation"},
+            "column": {"field": "share", "title": "share B/P"},
+        },
+        spec={
+            "width": 190,
+            "height": 140,
+            "layer": [
+                {"mark": {"type": "area", "opacity": 0.2},
+                 "encoding": {"x": _axis("vm_period", "VM period P (time units)"),
+                              "y": _axis("schedulable_low", "fraction schedulable"), "y2": {"field": "schedulable_high"},
+                              "color": {"field": "overhead", "type": "ordinal", "title": "overhead X"}}},
+                {"mark": "line",
+                 "encoding": {"x": _axis("vm_period", "VM period P (time units)"),
+                              "y": _axis("schedulable", "fraction schedulable"),
+                              "color": {"field": "overhead", "type": "ordinal", "title": "overhead X"}}},
+            ],
+        },
+        resolve={"scale": {"x": "independent"}},
+    )  # fmt: skip
+
+
+def three_task_ratios(rows: list[Row]) -> Spec:
+    """R/T of each task over the VM period: the task set is schedulable where all stay at or below 1."""
+    return _spec(
+        "Response time over period of the three tasks",
+        rows,
+        layer=[
+            {"mark": "line", "encoding": {"x": _axis("vm_period", "VM period P (time units)"),
+                                          "y": _axis("ratio", "R/T"),
+                                          "color": {"field": "task", "type": "nominal", "title": "task"}}},
+            {"mark": {"type": "rule", "strokeDash": [4, 3]}, "encoding": {"y": {"datum": 1}}},
+        ],
+        width=420,
+        height=260,
+    )  # fmt: skip
+
+
+def three_task_intervals(intervals: list[tuple[Fraction, Fraction]], name: str) -> Spec:
+    """The exact set of periods: bars for intervals, dots for isolated points."""
+    rows = [{"low": float(low), "high": float(high), "share": name, "point": low == high} for low, high in intervals]
+    return _spec(
+        "All VM periods at which every deadline holds",
+        rows,
+        layer=[
+            {"mark": {"type": "bar", "height": 14}, "transform": [{"filter": "!datum.point"}],
+             "encoding": {"x": _axis("low", "VM period P (time units)"), "x2": {"field": "high"},
+                          "y": {"field": "share", "type": "nominal"}}},
+            {"mark": {"type": "point", "filled": True, "size": 90}, "transform": [{"filter": "datum.point"}],
+             "encoding": {"x": _axis("low", "VM period P (time units)"), "y": {"field": "share", "type": "nominal"}}},
+        ],
+        width=420,
+        height=60,
+    )  # fmt: skip
+
+
+def write_plots(folder: Path, plots: dict[str, Spec]) -> list[Path]:
+    """NAME.svg, NAME.png and NAME.vl.json for each; the paths written."""
+    import vl_convert
+
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, spec in plots.items():
+        text = json.dumps(spec)
+        (folder / f"{name}.vl.json").write_text(text, encoding="utf-8")
+        (folder / f"{name}.svg").write_text(vl_convert.vegalite_to_svg(text), encoding="utf-8")
+        (folder / f"{name}.png").write_bytes(vl_convert.vegalite_to_png(text, scale=1.5))
+        written += [folder / f"{name}{suffix}" for suffix in (".svg", ".png", ".vl.json")]
+    return written

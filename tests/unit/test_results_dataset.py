@@ -356,3 +356,10 @@ def test_a_writer_is_a_sink() -> None:
     from virtlab.plan import Sink
 
     assert issubclass(RunWriter, Sink)
+
+
+def test_the_reference_page_names_every_column_of_every_schema() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/dataset.md").read_text()
+    for schema in BLOCKS.values():
+        row = next(line for line in page.splitlines() if line.startswith(f"| `{schema.id}` |"))
+        assert row.endswith("| " + ", ".join(f"`{column}`" for column in schema.columns) + " |")

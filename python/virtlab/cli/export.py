@@ -118,5 +118,17 @@ def _values(dataset: Dataset, form: Format, output: Path | None) -> None:
 
 
 FIXED = frozenset(
-    ["run", "point", "repetition", "link_realisation", "role", "metric", "statistic", "value", "unit", "samples", "reason"]
+    [
+        "run",
+        "point",
+        "repetition",
+        "link_realisation",
+        "role",
+        "metric",
+        "statistic",
+        "value",
+        "unit",
+        "samples",
+        "reason",
+    ]
 )

@@ -89,6 +89,15 @@ def test_every_relation_is_read_as_its_own_kind() -> None:
         assert claim.check(FACTORS, ROLES) == [], text
 
 
+def test_percentage_points_are_an_absolute_margin_and_percent_a_relative_one() -> None:
+    points = parse_claim("stream.loss.ratio within 7 % +- 2 pp").relation
+    share = parse_claim("stream.loss.ratio within 7 % +- 2 %").relation
+    assert isinstance(points, Near)
+    assert isinstance(share, Near)
+    assert points.target == Centre(0.07, Margin(absolute=0.02))
+    assert share.target == Centre(0.07, Margin(relative=0.02))
+
+
 def test_bounds_are_kept_in_the_metrics_unit() -> None:
     relation = parse_claim("probe.rtt.mean: switches 2 - 1 between 200 us and 260 us").relation
     assert isinstance(relation, Difference)

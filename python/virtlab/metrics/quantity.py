@@ -13,7 +13,7 @@ from decimal import Decimal
 
 SCALES: dict[str, dict[str, float]] = {
     "ns": {"ns": 1.0, "us": 1e3, "µs": 1e3, "μs": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9, "h": 3600e9},
-    "ratio": {"%": 0.01, "ratio": 1.0},
+    "ratio": {"%": 0.01, "pp": 0.01, "ratio": 1.0},  # pp: percentage points
     "bit/s": {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, "Tbit/s": 1e12},
     "1/s": {"1/s": 1.0, "/s": 1.0, "k/s": 1e3, "M/s": 1e6},
     "bytes": {

@@ -12,6 +12,8 @@ use virtlab_wire::Nanos;
 
 /// A sleep is cut into pieces of this length, so that a stop is seen soon.
 const LONGEST_SLEEP: Nanos = Nanos(40_000_000);
+/// What a few system calls take.
+const SMALL_WORK: Nanos = Nanos(30_000);
 const LEAST_BUDGET: Nanos = Nanos(20_000);
 const MOST_BUDGET: Nanos = Nanos(150_000);
 
@@ -39,6 +41,11 @@ impl Pacer {
             Pacing::Spin => Self { budget: *OVERSHOOT.get_or_init(sleep_overshoot) },
             Pacing::Sleep => Self { budget: Nanos::ZERO },
         }
+    }
+
+    /// Sleeps until there is just time left for small work before `instant`; false when `stop` came first.
+    pub fn wait_near(&self, instant: Nanos, stop: &AtomicBool) -> bool {
+        self.wait_until(instant.since(self.budget + SMALL_WORK), stop)
     }
 
     /// Returns at `instant` or as soon after as it can; false when `stop` came first.

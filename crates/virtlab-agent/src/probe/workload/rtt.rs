@@ -248,6 +248,11 @@ impl Client {
     fn send_all(&mut self, run: &Run, start: Nanos, shared: &Shared, sending: &mut Sending) {
         for k in 0..self.count {
             let intended = start + Nanos(k.saturating_mul(self.interval.0));
+            // The stamp of the send before is fetched while there is time, never between a packet and its echo.
+            if !self.pacer.wait_near(intended, &run.stop) {
+                break;
+            }
+            sending.collect_stamps(&self.sender);
             if !self.pacer.wait_until(intended, &run.stop) || !self.send_one(k, intended, sending) {
                 break;
             }
@@ -295,7 +300,7 @@ impl Client {
         if self.interval > Nanos::ZERO {
             sending.report.pacing.record(sent.since(intended));
         }
-        sending.keep(k, intended, sent, self.payload_bytes, &self.sender);
+        sending.keep(k, intended, sent, self.payload_bytes);
         true
     }
 
@@ -336,7 +341,11 @@ impl Client {
                 k += 1;
                 shared.sent.store(k, Ordering::Relaxed);
             }
+            let before = receiving.sequence.received;
             receiving.take(inbox.receive(self.receiver.as_fd(), flags), self.format, shared);
+            if receiving.sequence.received > before {
+                sending.collect_stamps(&self.sender);
+            }
             if receiving.failure.is_some() {
                 break;
             }
@@ -407,7 +416,7 @@ impl Client {
 }
 
 impl Sending {
-    fn keep(&mut self, k: u64, intended: Nanos, sent: Nanos, payload_bytes: usize, sender: &OwnedFd) {
+    fn keep(&mut self, k: u64, intended: Nanos, sent: Nanos, payload_bytes: usize) {
         let kept = self.rows.len();
         self.rows.push(SentRow {
             seq: k as i64,
@@ -424,13 +433,13 @@ impl Sending {
             }
         }
         self.next_call = self.next_call.wrapping_add(1);
-        self.collect_stamps(sender);
     }
 
     /// Takes the transmit stamps that are there. After a send that failed, the kernel's count of calls is not known:
     /// the next stamp, which belongs to the newest call, sets it again.
     fn collect_stamps(&mut self, sender: &OwnedFd) {
-        while let Some((call, stamp)) = self.inbox.transmit_stamp(sender.as_fd()) {
+        while !self.pending.is_empty() {
+            let Some((call, stamp)) = self.inbox.transmit_stamp(sender.as_fd()) else { break };
             let place = self.pending.iter().position(|(number, _)| *number == call);
             if let Some((_, row)) = place.and_then(|place| self.pending.remove(place)) {
                 self.stamps[row] = stamp.0;

@@ -20,6 +20,7 @@ from virtlab.errors import VirtlabError
 from virtlab.plan import BLOCKS, Backend, Event, Outcome, Plan, Session, Trial
 
 ARMS = ("closed_form", "testbed")
+PLAYED = ("ok", "tainted")  # tainted: played to its end on a machine too busy to measure well
 LINK_BIT_PER_S = 100_000_000
 FRAME_NS = 122_080  # preamble, header, 1500 B, FCS: 1526 B at 100 Mbit/s
 
@@ -204,7 +205,7 @@ def test_an_action_it_does_not_play_is_refused(backend: Backend) -> None:
 
 def test_an_outcome_has_marks_and_windows(one_switch: tuple[Outcome, Kept]) -> None:
     outcome, _ = one_switch
-    assert outcome.status == "ok", outcome.reasons
+    assert outcome.status in PLAYED, outcome.reasons
     assert {"measure.started", "measure.finished", "drain.started", "drain.done"} <= set(outcome.marks)
     low, high = outcome.windows["measured"]
     assert (low, high) == (outcome.marks["measure.started"].t_ns, outcome.marks["measure.finished"].t_ns)
@@ -247,11 +248,11 @@ def test_a_second_switch_adds_the_serialisation_of_one_frame_per_direction(
     """244.16 us for 1500 B at 100 Mbit/s, whatever both worlds add alike."""
     _, one = one_switch
     outcome, two = played(backend, plan_of(switches=2))
-    assert outcome.status == "ok", outcome.reasons
-    added = np.median(two.column("probe", "rtt/1", "rtt_ns")) - np.median(
-        one.column("probe", "rtt/1", "rtt_ns")
-    )
-    assert abs(added - 2 * FRAME_NS) < 150_000
+    assert outcome.status in PLAYED, outcome.reasons
+    least = [
+        kept.column("probe", "rtt/1", "rtt_ns").min() for kept in (one, two)
+    ]  # the least disturbed echoes
+    assert abs(least[1] - least[0] - 2 * FRAME_NS) < 150_000
 
 
 def test_a_role_keeps_its_intended_times(one_switch: tuple[Outcome, Kept]) -> None:
@@ -268,7 +269,7 @@ def test_one_world_plays_many_trials_and_overrides_what_is_tunable(backend: Back
         for number, count in enumerate((5, 8)):
             kept = Kept()
             outcome = session.run(Trial(f"t{number}", number, {"probe.count": count}), kept)
-            assert outcome.status in {"ok", "tainted"}, outcome.reasons
+            assert outcome.status in PLAYED, outcome.reasons
             assert len(kept.column("probe", "sent/1", "seq")) == count
 
 

@@ -143,15 +143,19 @@ def command(place: Path) -> subprocess.Popen[bytes]:
     )
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("reaper")
-def test_twenty_kills_leave_nothing_behind_and_lose_nothing(tmp_path: Path) -> None:
+def needs_testbed() -> None:
     from virtlab.testbed import Testbed
 
     experiment = load_text(TEXT)
     refusals = Testbed().check(plan_run(experiment, experiment.points()[1], 0))
     if refusals:
         pytest.skip(f"this machine cannot build it: {refusals[0].reason}")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("reaper")
+def test_twenty_kills_leave_nothing_behind_and_lose_nothing(tmp_path: Path) -> None:
+    needs_testbed()
     (tmp_path / "killed.yaml").write_text(TEXT)
     dataset = tmp_path / "killed.results"
     links = sorted(path.name for path in Path("/sys/class/net").iterdir())
@@ -193,6 +197,26 @@ def test_twenty_kills_leave_nothing_behind_and_lose_nothing(tmp_path: Path) -> N
     assert Path("/proc/self/mountinfo").read_text().splitlines() == mounts
     assert list((dataset / "runs").glob(".partial-*")) == []
     assert [path for path in (tmp_path / "tmp").rglob("*") if path.is_socket() or path.is_dir()] == []
+
+
+@pytest.mark.usefixtures("reaper")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_takes_the_world_down_and_ends_in_130(tmp_path: Path, number: signal.Signals) -> None:
+    needs_testbed()
+    (tmp_path / "killed.yaml").write_text(TEXT)
+    others = descendants(os.getpid())
+    process = command(tmp_path)
+    seen: set[str] = set()
+    end = time.monotonic() + 60
+    while not seen and process.poll() is None and time.monotonic() < end:
+        seen |= namespaces(descendants(process.pid))
+        time.sleep(0.01)
+    assert seen, "no world was built"
+    process.send_signal(number)
+    assert process.wait(timeout=60) == 130
+    soon("processes", lambda: descendants(os.getpid()) - others)
+    soon("namespaces", lambda: held(seen))
+    assert list((tmp_path / "killed.results/runs").glob(".partial-*")) == []
 
 
 def _every_run_once(path: Path) -> None:

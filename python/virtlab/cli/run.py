@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False)
 BACKENDS = {"testbed": "virtlab.testbed:Testbed", "simulator": "virtlab.simulator:Simulator"}
 INTERRUPTED = 130
+BUSY_SHARE = 0.2  # of tainted runs, beyond which the machine is too busy
 
 
 @app.command()
@@ -234,9 +235,22 @@ def _print(dataset: Dataset, data: Gathered, ending: Ending, page: Path | None) 
         points = ", ".join(f"{point} ({why})" for point, why in list(ending.lacking.items())[:10])
         more = f" and {len(ending.lacking) - 10} more" if len(ending.lacking) > 10 else ""
         typer.echo(f"Points with too few good runs: {points}{more}.", err=True)
+    _hint(dataset)
     typer.echo(f"\ndataset: {dataset.path}")
     if page is not None:
         typer.echo(f"report: {page}")
+
+
+def _hint(dataset: Dataset) -> None:
+    """Says so when the machine was too busy to measure well."""
+    runs = dataset.runs()
+    tainted = sum(record.status == "tainted" for record in runs)
+    if tainted > len(runs) * BUSY_SHARE:
+        typer.echo(
+            f"{tainted} of {len(runs)} runs were tainted: probe or switch did not get the CPU in time. "
+            "Stop other work on this machine; `virtlab doctor` measures how quiet it is.",
+            err=True,
+        )
 
 
 def _json(dataset: Dataset, ending: Ending, page: Path | None, code: int) -> str:

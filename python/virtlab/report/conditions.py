@@ -13,11 +13,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from virtlab.report.model import Realisation
+from virtlab.report.quantities import display
 from virtlab.report.words import plural
 from virtlab.units import Size
 
 if TYPE_CHECKING:
+    import duckdb
+
     from virtlab.results import Dataset, RunRecord
+
+_MEASURED = frozenset({"sleep_overshoot_p50_ns", "sleep_overshoot_p99_ns", "spin_budget_ns"})
+_QUALITY = {
+    "lateness_p50_ns": "lateness of frames, p50",
+    "lateness_p99_ns": "lateness of frames, p99",
+    "lateness_max_ns": "lateness of frames, largest",
+    "added_delay_p50_ns": "added delay, p50",
+    "added_delay_p99_ns": "added delay, p99",
+}
+LATE_SHARE = "frames more than 200 µs late"
 
 
 def machine(dataset: Dataset, records: Sequence[RunRecord]) -> dict[str, dict[str, str]]:
@@ -75,22 +88,56 @@ def _numbers(values: Iterable[str]) -> list[float]:
 
 
 def realised(records: Iterable[RunRecord]) -> tuple[Realisation, ...]:
-    """Every state that an object of the world had, with the number of runs in which it was so."""
+    """Every state that an object of the world had, with the number of runs in which it was so.
+
+    What the soft switch measured of itself at its start differs in every run and stands with the links' quality instead.
+    """
     states: dict[tuple[str, str], list[Any]] = {}
     for record in records:
         for path, thing in record.realised.objects.items():
-            key = json.dumps(
-                [thing.by, thing.intended, thing.applied, thing.read_back], sort_keys=True, default=str
-            )
-            states.setdefault((path, key), [thing, 0])[1] += 1
+            read_back = {name: value for name, value in thing.read_back.items() if name not in _MEASURED}
+            parts = [thing.by, thing.intended, thing.applied, read_back]
+            key = json.dumps(parts, sort_keys=True, default=str)
+            states.setdefault((path, key), [parts, 0])[1] += 1
     return tuple(
-        Realisation(path, thing.by, thing.intended, thing.applied, thing.read_back, runs)
-        for (path, _), (thing, runs) in sorted(states.items(), key=lambda pair: pair[0])
+        Realisation(path, parts[0], parts[1], parts[2], parts[3], runs)
+        for (path, _), (parts, runs) in sorted(states.items(), key=lambda pair: pair[0])
     )
 
 
-def link_quality(records: Iterable[RunRecord]) -> tuple[dict[str, Any], ...]:
-    """What the realisation of the links says of its own quality, per realisation: smallest, median, largest
-    over runs.
+def link_quality(db: duckdb.DuckDBPyConnection, records: Iterable[RunRecord]) -> tuple[dict[str, str], ...]:
+    """What the links' realisation says of its own quality: each figure smallest, median and largest over the valid runs.
+
+    Counters are as read at the end of each run; measured overshoot of sleeps as read when the switch was set up.
     """
-    return ()
+    found: dict[tuple[str, str], list[float]] = {}
+    rows = db.execute(
+        "SELECT run, link_realisation, counter, arg_max(value, t_ns) FROM counter "
+        "WHERE entity = 'soft_switch' AND status = 'ok' GROUP BY ALL"
+    ).fetchall()
+    of_run: dict[tuple[str, str], dict[str, float]] = {}
+    for run, links, counter, value in rows:
+        of_run.setdefault((run, links), {})[counter] = float(value)
+    for (_, links), values in of_run.items():
+        for key, title in _QUALITY.items():
+            if key in values:
+                found.setdefault((links, title), []).append(values[key])
+        if values.get("lateness_count"):
+            share = values.get("lateness_over_200_us", 0.0) / values["lateness_count"]
+            found.setdefault((links, LATE_SHARE), []).append(share)
+    for record in records:
+        overshoot = [
+            float(thing.read_back["sleep_overshoot_p99_ns"])
+            for path, thing in record.realised.objects.items()
+            if path.startswith("links.") and "sleep_overshoot_p99_ns" in thing.read_back
+        ]
+        if overshoot:
+            found.setdefault((record.link_realisation, "sleeps end late, p99"), []).append(max(overshoot))
+    return tuple(_spread(links, title, sorted(values)) for (links, title), values in sorted(found.items()))
+
+
+def _spread(links: str, title: str, values: list[float]) -> dict[str, str]:
+    shown = display("ratio" if title == LATE_SHARE else "ns", values)
+    ends = {"smallest": values[0], "median": values[len(values) // 2], "largest": values[-1]}
+    texts = {name: shown.text(value) for name, value in ends.items()}
+    return {"links": links, "figure": title, **texts, "runs": str(len(values))}

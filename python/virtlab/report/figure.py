@@ -96,6 +96,10 @@ def arrange(layers: list[Row], labels: Sequence[str], *, height: int) -> Row:
     """
     if not labels:
         for layer in layers:
+            for channel in ("color", "shape"):
+                if "field" in layer["encoding"].get(channel, {}):
+                    legend = {**layer["encoding"][channel].get("legend", {}), "offset": 34}
+                    layer["encoding"][channel] = {**layer["encoding"][channel], "legend": legend}
             layer["encoding"]["y"] = {
                 **layer["encoding"]["y"],
                 "axis": {**layer["encoding"]["y"].get("axis", {}), **_ABOVE},

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from virtlab.stats import Estimate
 
 EXEMPLARS = 3
+SOURCE = "source"  # below the report: figures.yaml and published tables as they were used
 
 
 def gather(
@@ -62,8 +63,13 @@ def gather(
     from virtlab.experiment import load_text
     from virtlab.stats import planned_sizes
 
-    figures_file = figures_file or beside(dataset.path, FILE_NAME)
-    published = published or beside(dataset.path, "published")
+    kept = dataset.report_folder / SOURCE
+    figures_file = figures_file or beside(kept, FILE_NAME)
+    published = (
+        published
+        or beside(kept, "published")
+        or (beside(figures_file, "published") if figures_file else None)
+    )
     records = dataset.runs()
     used = [record for record in records if record.status == "ok"]
     experiment = load_text(dataset.experiment_text, runs_max=None)
@@ -76,8 +82,13 @@ def gather(
     figures = read_figures(figures_file) if figures_file else Figures("", (), ())
     claims = [claim.parsed() for claim in experiment.claims]
     overlay = overlays(claims, figures.published, published, varying)
-    results = _results(table, varying, points, repeat.confidence, overlay)
-    sampled = _sampled(dataset, used, results, varying, points, asked=figures.plots) if curves else ((), ())
+    results = _results(table, varying, points, repeat.confidence, overlay, roles=experiment.role_workloads())
+    sampled: tuple[tuple[Sampled, ...], tuple[Sampled, ...]] = ((), ())
+    quality: tuple[dict[str, str], ...] = ()
+    if curves:
+        with dataset.connect() as db:
+            sampled = _sampled(db, used, results, varying, points, asked=figures.plots)
+            quality = conditions.link_quality(db, used)
     return Gathered(
         title=experiment.title,
         description=description_of(dataset.experiment_text),
@@ -102,7 +113,7 @@ def gather(
             _run_row(record, varying) for record in sorted(records, key=lambda one: (one.started, one.name))
         ),
         machine=conditions.machine(dataset, records),
-        link_quality=conditions.link_quality(used),
+        link_quality=quality,
         realised=conditions.realised(used),
         experiment_text=dataset.experiment_text,
         plan=largest_plan(used),
@@ -110,6 +121,7 @@ def gather(
         entries=figures.entries,
         source=figures.source,
         claimed=frozenset(str(path) for claim in claims for path in claim.expression.paths()),
+        sources=tuple(one for one in (figures_file, *_tables_used(claims, figures, published)) if one),
         notes=_notes(records, points, len(table.mixed_points())),
     )
 
@@ -125,9 +137,19 @@ def _values(
     return RunTable(rows, looks, declared)
 
 
-def beside(dataset: Path, name: str) -> Path | None:
-    """The file or folder of that name in the dataset or in a folder around it; None when there is none."""
-    places = [dataset.absolute(), *dataset.absolute().parents]
+def _tables_used(claims: Iterable[Any], figures: Figures, published: Path | None) -> list[Path]:
+    """Published tables that stand beside a claim or over a plot."""
+    if published is None:
+        return []
+    named = [claim.published.file for claim in claims if claim.published] + [
+        one.file for one in figures.published
+    ]
+    return [published / name for name in dict.fromkeys(named) if (published / name).is_file()]
+
+
+def beside(place: Path, name: str) -> Path | None:
+    """The file or folder of that name in a folder or in one around it; None when there is none."""
+    places = [place.absolute(), *place.absolute().parents]
     return next((place / name for place in places if (place / name).exists()), None)
 
 
@@ -237,14 +259,27 @@ def _results(
     points: Mapping[int, Mapping[str, str]],
     level: float,
     overlay: Mapping[str, tuple[Published, ...]],
+    *,
+    roles: Mapping[str, str],
 ) -> tuple[Result, ...]:
-    """Every path that some run has a value for: roles first, in order of the metrics' registry."""
+    """Every path that some run has a value for: measuring roles, loads, entities; metrics as the registry orders them."""
+    from virtlab.catalogue import WORKLOADS
+
     order = {key: at for at, key in enumerate(METRICS)}
+    measuring = [name for name, workload in roles.items() if WORKLOADS[workload].part == "measure"]
+    rank = {name: at for at, name in enumerate(dict.fromkeys([*measuring, *roles]))}
     paths = [path for path in table.paths() if path.metric in METRICS]
 
     def key(path: MetricPath) -> tuple[Any, ...]:
         metric = METRICS[path.metric]
-        return (not metric.workloads, path.role, order[path.metric], metric.statistics.index(path.statistic))
+        place = rank.get(path.role, len(rank))
+        return (
+            not metric.workloads,
+            place,
+            path.role,
+            order[path.metric],
+            metric.statistics.index(path.statistic),
+        )
 
     return tuple(
         replace(_result(table, path, varying, points, level), published=overlay.get(str(path), ()))
@@ -259,11 +294,13 @@ def _result(
     points: Mapping[int, Mapping[str, str]],
     level: float,
 ) -> Result:
-    from virtlab.stats import look_level, mean_interval
+    from virtlab.stats import look_level
 
     level = look_level(tuple(table.planned_looks), level) if table.planned_looks else level
     groups: dict[tuple[int, str], list[RunValue]] = {}
+    counts: dict[tuple[int, str], int] = {}
     for row in table.of(path).values():
+        counts[row.point, row.realisation] = counts.get((row.point, row.realisation), 0) + row.samples
         groups.setdefault((row.point, row.realisation), []).append(
             RunValue(row.run, row.repetition, row.value, row.reason)
         )
@@ -274,17 +311,26 @@ def _result(
             if not values and len(table.realisations) > 1:
                 continue
             present = [one.value for one in values if one.value is not None]
-            estimate: Estimate | None = mean_interval(
-                present, level=level, metric=path.metric, unit=path.unit
-            )
+            estimate = _estimate(path, present, counts.get((index, realisation), 0), level)
             cells.append(Cell(_varying_part(point, varying), realisation, values, estimate))
     metric = METRICS[path.metric]
     quantity = Quantity(path.role, path.metric, path.statistic, path.unit, metric.better, metric.title())
     return Result(quantity, tuple(cells))
 
 
+def _estimate(path: MetricPath, present: Sequence[float], counted: int, level: float) -> Estimate | None:
+    """The mean over runs; a share that no run differs in by what was counted over all of them, as claims judge it."""
+    from virtlab.analysis.judging.cells import SHARES
+    from virtlab.stats import mean_interval, proportion_interval
+
+    if path.metric in SHARES and path.statistic == "ratio" and counted and len(set(present)) == 1:
+        hits = round(present[0] * counted)
+        return proportion_interval(hits, counted, level=level, metric=path.metric, runs=len(present))
+    return mean_interval(present, level=level, metric=path.metric, unit=path.unit)
+
+
 def _sampled(
-    dataset: Dataset,
+    db: duckdb.DuckDBPyConnection,
     used: Sequence[RunRecord],
     results: Sequence[Result],
     varying: Sequence[Factor],
@@ -300,24 +346,23 @@ def _sampled(
         if quantity.metric in SAMPLED and quantity.statistic == lead(METRICS[quantity.metric].statistics):
             leads[quantity.role, quantity.metric] = result
     spread, courses = [], []
-    with dataset.connect() as db:
-        declare_windows(db, used)
-        for (role, metric), result in leads.items():
-            drawn = metric in DISTRIBUTIONS
-            about = {
-                "role": role,
-                "metric": metric,
-                "unit": METRICS[metric].unit,
-                "title": METRICS[metric].title(),
-            }
-            if drawn or names.ecdf_plot(role, metric) in asked:
-                curves = distributions(db, role, SAMPLED[metric], shown)
-                spread.append(
-                    Sampled(**about, curves=tuple(curves), note="every sample of a setting's runs pooled")
-                )
-            if drawn or names.series_plot(role, metric) in asked:
-                chosen = _courses(db, role, metric, result)
-                courses.append(Sampled(**about, curves=tuple(chosen)))
+    declare_windows(db, used)
+    for (role, metric), result in leads.items():
+        drawn = metric in DISTRIBUTIONS
+        about = {
+            "role": role,
+            "metric": metric,
+            "unit": METRICS[metric].unit,
+            "title": METRICS[metric].title(),
+        }
+        if drawn or names.ecdf_plot(role, metric) in asked:
+            curves = distributions(db, role, SAMPLED[metric], shown)
+            spread.append(
+                Sampled(**about, curves=tuple(curves), note="every sample of a setting's runs pooled")
+            )
+        if drawn or names.series_plot(role, metric) in asked:
+            chosen = _courses(db, role, metric, result)
+            courses.append(Sampled(**about, curves=tuple(chosen)))
     return tuple(spread), tuple(courses)
 
 

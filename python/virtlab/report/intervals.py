@@ -120,9 +120,10 @@ def _mean(cell: Cell, shown: Display) -> Row:
         "says": interval(estimate.low, estimate.point, estimate.high, shown),
         "n": len(cell.present),
     }
+    least = 0.0 if min(cell.present) >= 0 else -math.inf  # what cannot be negative is not drawn below zero
     for key, value in (("low", estimate.low), ("high", estimate.high)):
         if value is not None and math.isfinite(value):
-            row[key] = value / shown.size
+            row[key] = max(value, least) / shown.size
     return row
 
 
@@ -164,7 +165,9 @@ def _spec(
         )
     ends = [row[key] for row in means + runs + published for key in ("y", "low", "high") if key in row]
     low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
-    scale = {"zero": unit == "ratio" or (low >= 0 and low < 0.6 * high), "nice": True}
+    scale: Row = {"zero": unit == "ratio" or (low >= 0 and low < 0.6 * high), "nice": True}
+    if low == high == 0:
+        scale = {"domain": [0, 1]}
     y = {"field": "y", "type": "quantitative", "title": shown.unit or "value", "scale": scale}
     place: Row = {"x": _x_encoding(stage), "y": y}
     series: Row = {"color": {"datum": "runs", "type": "nominal", "legend": None}}

@@ -9,7 +9,8 @@ points. Nothing below knows DuckDB, files or HTML. Values are in the metric's ba
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -200,7 +201,8 @@ class Gathered:
     entries: tuple[Entry, ...] = ()  # of the study's figures.yaml
     source: str = ""
     claimed: frozenset[str] = frozenset()  # paths that claims speak about
-    notes: tuple[str, ...] = field(default=())
+    sources: tuple[Path, ...] = ()  # files that stand beside the dataset: figures.yaml, published tables
+    notes: tuple[str, ...] = ()
 
     @property
     def realisations(self) -> list[str]:

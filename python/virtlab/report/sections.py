@@ -180,9 +180,12 @@ def realised_table(data: Gathered) -> Block | None:
 
 
 def differing(one: Realisation) -> list[str]:
-    """Names that were applied with one value and read back with another."""
+    """Names that were intended or applied with one value and read back with another of the same kind."""
+    wanted = {**one.intended, **one.applied}
     return [
-        name for name, value in one.applied.items() if name in one.read_back and one.read_back[name] != value
+        name
+        for name, value in wanted.items()
+        if name in one.read_back and type(one.read_back[name]) is type(value) and one.read_back[name] != value
     ]
 
 

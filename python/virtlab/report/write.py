@@ -15,7 +15,8 @@ from virtlab.errors import ExperimentError, MachineError
 from virtlab.report import page, render
 from virtlab.report.drawing import figures_of
 from virtlab.report.figure import Figure
-from virtlab.report.gather import gather
+from virtlab.report.figures import FILE_NAME
+from virtlab.report.gather import SOURCE, gather
 from virtlab.report.model import Gathered
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def write_report(
     leading = [figure for figure in figures if first[figure.group] == figure.name and not figure.empty]
     text = page.html(data, figures, {figure.name: render.svg(figure, titled=False) for figure in leading})
     try:
+        _keep_sources(directory / SOURCE, data.sources)
         _write_pictures(directory / PICTURES, figures, wanted)
         _write(directory / PAGE, text.encode())
     except OSError as error:
@@ -67,6 +69,15 @@ def write_report(
             str(directory), f"cannot be written ({error.strerror})", "name another --directory"
         ) from error
     return directory / PAGE
+
+
+def _keep_sources(folder: Path, sources: Iterable[Path]) -> None:
+    """Copies of figures.yaml and published tables, so that the report can be written again from the dataset alone."""
+    for source in sources:
+        target = folder / (source.name if source.name == FILE_NAME else f"published/{source.name}")
+        content = source.read_bytes()
+        if target.absolute() != source.absolute() and not (target.is_file() and target.read_bytes() == content):
+            _write(target, content)
 
 
 def _write_pictures(folder: Path, figures: Iterable[Figure], formats: tuple[str, ...]) -> None:

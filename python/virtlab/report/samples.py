@@ -37,10 +37,10 @@ class Source:
 SAMPLED: dict[str, Source] = {
     "rtt": Source("rtt", "rtt_ns", "sent_ns"),
     "path_rtt": Source("rtt", "path_rtt_ns", "sent_ns", "path_rtt_ns >= 0"),
-    "owd": Source("packet", "received_ns - sent_ns", "sent_ns"),
-    "application_owd": Source("packet", "user_ns - sent_ns", "sent_ns", "user_ns > 0"),
+    "owd": Source("packet", "user_ns - sent_ns", "sent_ns", "user_ns > 0"),
+    "path_owd": Source("packet", "received_ns - sent_ns", "sent_ns"),
     "burst_time": Source("burst", "finished_ns - sent_ns", "intended_ns", "finished_ns >= 0"),
-    "response_time": Source("transaction", "finished_ns - started_ns", "finished_ns"),
+    "transaction_time": Source("transaction", "finished_ns - started_ns", "finished_ns"),
 }
 
 

@@ -15,9 +15,9 @@ from virtlab.report import names
 from virtlab.report.curves import main_factor
 from virtlab.report.model import Factor, Result
 
-PRIMARY = frozenset({"rtt", "loss", "goodput", "response_time", "transactions"})
+PRIMARY = frozenset({"rtt", "loss", "goodput", "transaction_time", "transaction_rate"})
 LEADING = ("mean", "median", "p99")
-DISTRIBUTIONS = frozenset({"rtt", "owd", "response_time", "burst_time"})  # drawn unasked
+DISTRIBUTIONS = frozenset({"rtt", "owd", "transaction_time", "burst_time"})  # drawn unasked
 HEALTH = frozenset(
     {"pacing_error", "late_bursts", "stalls", "stall", "socket_drops", "send_errors", "warm_up",
      "offered_load", "achieved_share", "achieved_burst"}

@@ -8,6 +8,7 @@ use super::parameters;
 use super::report::Report;
 use super::run::{Phase, Run};
 use super::spool::Budget;
+use super::telemetry::{self, Sampling, Wanted};
 use super::workload::{self, Arming, Prepared, Side, ValueCheck};
 use crate::clock;
 use crate::transport::{Reader, Writer};
@@ -62,6 +63,12 @@ enum Request {
     Disarm {
         role: String,
     },
+    Sample {
+        sources: Vec<Wanted>,
+    },
+    Counters {
+        groups: Vec<String>,
+    },
 }
 
 #[derive(Debug, Deserialize)]
@@ -101,6 +108,7 @@ pub struct Control {
     roles: BTreeMap<String, Armed>,
     budget: Arc<Budget>,
     heartbeat: Option<Nanos>,
+    sampling: Option<Sampling>,
     leaving: bool,
 }
 
@@ -112,6 +120,7 @@ impl Control {
             roles: BTreeMap::new(),
             budget: Budget::of_this_guest(),
             heartbeat: None,
+            sampling: None,
             leaving: false,
         }
     }
@@ -224,6 +233,24 @@ impl Control {
                     self.roles.remove(&role).with_context(|| format!("no role '{role}' is armed here"))?;
                 self.disarm(id, &armed.run)
             }
+            Request::Sample { sources } => {
+                let before = self.sampling.take();
+                if !sources.is_empty() {
+                    self.sampling = Some(Sampling::begin(sources)?);
+                }
+                match before {
+                    Some(before) => self.later(id, move |writer| {
+                        let rows = before.end()?;
+                        rows.blocks(&mut |body| writer.block(body))?;
+                        Ok(json!({"rows": {"series/1": rows.len()}, "overflowed": rows.overflowed}))
+                    }),
+                    None => Answer::Reply(json!({"rows": {}, "overflowed": 0})),
+                }
+            }
+            Request::Counters { groups } => {
+                let t_ns = clock::raw().0;
+                Answer::Reply(json!({"t_ns": t_ns, "rows": telemetry::counters(&groups)?}))
+            }
         })
     }
 
@@ -260,7 +287,8 @@ impl Control {
 
     fn stop(&self, id: &Value, run: &Arc<Run>) -> Answer {
         run.request_stop();
-        self.later(id, run, |run, _| {
+        let run = run.clone();
+        self.later(id, move |_| {
             run.wait_for_finish(STOP_PATIENCE)
                 .with_context(|| format!("role '{}' did not stop", run.role))?;
             Ok(json!({"t_ns": clock::raw().0}))
@@ -269,7 +297,8 @@ impl Control {
 
     fn disarm(&self, id: &Value, run: &Arc<Run>) -> Answer {
         run.request_stop();
-        self.later(id, run, |run, _| {
+        let run = run.clone();
+        self.later(id, move |_| {
             run.wait_for_finish(STOP_PATIENCE)
                 .with_context(|| format!("role '{}' did not stop", run.role))?;
             Ok(json!({}))
@@ -280,19 +309,19 @@ impl Control {
         let Phase::Finished(report) = run.phase() else {
             bail!("role '{}' still runs; stop it before its samples are collected", run.role);
         };
-        Ok(self.later(id, run, move |run, writer| send_samples(writer, run, &report)))
+        let run = run.clone();
+        Ok(self.later(id, move |writer| send_samples(writer, &run, &report)))
     }
 
     /// Answers from a thread of its own, so that nothing waits behind it.
     fn later(
         &self,
         id: &Value,
-        run: &Arc<Run>,
-        work: impl FnOnce(&Run, &Writer) -> anyhow::Result<Value> + Send + 'static,
+        work: impl FnOnce(&Writer) -> anyhow::Result<Value> + Send + 'static,
     ) -> Answer {
-        let (id, run, writer) = (id.clone(), run.clone(), self.writer.clone());
+        let (id, writer) = (id.clone(), self.writer.clone());
         std::thread::spawn(move || {
-            let message = match work(&run, &writer) {
+            let message = match work(&writer) {
                 Ok(reply) => json!({"re": id, "ok": reply}),
                 Err(error) => json!({"re": id, "error": {"what": format!("{error:#}")}}),
             };

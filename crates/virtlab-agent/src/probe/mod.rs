@@ -16,6 +16,7 @@ mod run;
 mod socket;
 mod spool;
 mod stamps;
+mod telemetry;
 mod workload;
 
 use crate::transport::{Reader, Writer};

@@ -157,7 +157,9 @@ def place(host: Host) -> Placement:
 
 def how_many_more(host: Host, guest: str, most: int = 64) -> int:
     """How many copies of a guest fit beside all that is there."""
-    template = [vcpu for vcpu in host.vcpus if vcpu.guest == guest]
+    names = [vcpu.guest for vcpu in host.vcpus]
+    pattern = next((name for name in (guest, f"{guest}-0") if name in names), None)
+    template = [vcpu for vcpu in host.vcpus if vcpu.guest == pattern]
     if not template:
         raise ExperimentError("--more", f"no guest is called '{guest}'")
     for count in range(1, most + 1):

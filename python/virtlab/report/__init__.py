@@ -12,17 +12,16 @@ from virtlab.report.names import expected_names, slug
 
 if TYPE_CHECKING:
     from virtlab.report.figures import Problem, check_figures, names_of_experiment
-    from virtlab.report.gather import gather
     from virtlab.report.terminal import as_json, summary
     from virtlab.report.write import write_report
 
 _LATER = {
     "Problem": "figures", "check_figures": "figures", "names_of_experiment": "figures",
-    "as_json": "terminal", "gather": "gather", "summary": "terminal", "write_report": "write",
+    "as_json": "terminal", "summary": "terminal", "write_report": "write",
 }  # fmt: skip
 
 __all__ = [
-    "Problem", "as_json", "check_figures", "expected_names", "gather", "names_of_experiment", "slug", "summary",
+    "Problem", "as_json", "check_figures", "expected_names", "names_of_experiment", "slug", "summary",
     "write_report",
 ]  # fmt: skip
 

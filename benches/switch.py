@@ -146,6 +146,7 @@ def _lateness(name: str, stats: dict[str, Any]) -> Iterator[dict[str, Any]]:
         overshoot,
         "<= 100 us or <= 1.5 x peer (own sleep overshoot p99)",
         late_share=late["late_share"],
+        late_arrivals=stats["late_arrivals"],
     )
 
 

@@ -206,6 +206,17 @@ def test_without_frames_it_uses_no_processor_time(plain_world: World) -> None:
     assert stats["sleeps"] <= 2
 
 
+def test_a_stopped_switch_ignores_frames_and_uses_no_processor_time_for_them(plain_world: World) -> None:
+    switch = started(plain_world, 1)
+    switch.ask("stop")
+    switch.ask("reset")
+    ping_in_vain(plain_world, f"ping -c 2 -i 0.05 -W 1 {HOSTS['h2'][0]}")
+    stats = switch.ask("stats")
+    assert stats["ports"]["h1.up"]["received_packets"] == 0
+    assert not stats["running"]
+    assert stats["cpu_ns"] < 50_000_000
+
+
 def test_a_recording_holds_arrivals_and_computed_departures(plain_world: World) -> None:
     switch = started(plain_world, 1)
     switch.ask("record", frames=10)

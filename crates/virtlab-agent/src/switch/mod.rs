@@ -112,7 +112,11 @@ impl Switch {
                         self.sleeper.sleep(sleep_until, CONTROL_TOKEN)?
                     }
                 }
-                _ => self.sleeper.sleep(None, CONTROL_TOKEN)?,
+                Some(player) => {
+                    player.discard(); // else the rings would end every sleep at once
+                    self.sleeper.sleep(None, CONTROL_TOKEN)?
+                }
+                None => self.sleeper.sleep(None, CONTROL_TOKEN)?,
             };
             if asked && !self.attend()? {
                 return Ok(());

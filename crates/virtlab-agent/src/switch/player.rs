@@ -98,13 +98,18 @@ impl Player {
     /// # Errors
     /// As [`Self::new`].
     pub fn start(&mut self) -> anyhow::Result<()> {
-        for port in &mut self.ports {
-            while port.ring.take(|_| ()).is_some() {}
-        }
+        self.discard();
         self.fabric = Fabric::new(&self.configure.layout())?;
         self.stamps = StampClock::new();
         self.reset();
         Ok(())
+    }
+
+    /// Throws away what waits in the rings.
+    pub fn discard(&mut self) {
+        for port in &mut self.ports {
+            while port.ring.take(|_| ()).is_some() {}
+        }
     }
 
     /// Counters and lateness begin again at zero.

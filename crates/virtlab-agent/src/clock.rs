@@ -52,11 +52,3 @@ pub fn pair() -> Paired {
         .min_by_key(|paired| paired.bound)
         .expect("eight brackets were taken")
 }
-
-impl Paired {
-    /// A CLOCK_REALTIME stamp on CLOCK_MONOTONIC_RAW, assuming no step between them.
-    #[must_use]
-    pub fn raw_of_realtime(&self, stamp: Nanos) -> Nanos {
-        Nanos((stamp.0 as i128 - self.realtime.0 as i128 + self.raw.0 as i128).max(0) as u64)
-    }
-}

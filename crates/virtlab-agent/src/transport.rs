@@ -53,21 +53,6 @@ impl Reader {
             }
         }
     }
-
-    /// The next frame, waiting for it; `None` at the end of the stream.
-    ///
-    /// # Errors
-    /// When the descriptor cannot be read.
-    pub fn next_frame(&mut self) -> anyhow::Result<Option<Frame>> {
-        loop {
-            if let Some(frame) = self.decoder.next_frame() {
-                return Ok(Some(frame));
-            }
-            if !self.fill()? {
-                return Ok(None);
-            }
-        }
-    }
 }
 
 /// The sending side of a control stream; clones share it, and a frame is never interleaved with another.

@@ -32,7 +32,7 @@ pub enum Schedule {
         /// Mean gap.
         mean: Nanos,
         /// Where the draws come from.
-        stream: Stream,
+        stream: Box<Stream>,
         /// Offset of the next.
         next_ns: f64,
     },
@@ -63,7 +63,7 @@ impl Schedule {
     /// A Poisson process with draws from the named stream.
     #[must_use]
     pub fn poisson(mean: Nanos, stream: Stream) -> Self {
-        Self::Poisson { mean, stream, next_ns: 0.0 }
+        Self::Poisson { mean, stream: Box::new(stream), next_ns: 0.0 }
     }
 
     /// Packets whose intended instant lies before `elapsed`, for schedules that know without asking one by one.

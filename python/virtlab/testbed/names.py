@@ -33,7 +33,7 @@ def interface(name: str, taken: set[str] | None = None) -> str:
     salt = 0
     while len(chosen) > IFNAME_MAX or chosen in taken or "/" in chosen or chosen in {".", ".."}:
         digest = hashlib.sha256(f"{name}{salt or ''}".encode()).hexdigest()[:5]
-        chosen = f"{name[: IFNAME_MAX - 6]}-{digest}"
+        chosen = f"{name[: IFNAME_MAX - 6].replace('/', '-')}-{digest}"
         salt += 1
     taken.add(chosen)
     return chosen

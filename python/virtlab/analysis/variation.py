@@ -54,7 +54,13 @@ def ipdv(delay_ns: NDArray[Any], seq: NDArray[Any], flow: NDArray[Any]) -> NDArr
     if delay_ns.size < 2:
         return delay_ns[:0]
     one_flow = bool((flow == flow[0]).all())
-    if not (one_flow and bool((seq[1:] > seq[:-1]).all())):
+    if not one_flow:
+        order = np.argsort(flow, kind="stable")
+        delay_ns, seq, flow = delay_ns[order], seq[order], flow[order]
+    backwards = seq[1:] <= seq[:-1]
+    if not one_flow:
+        backwards &= flow[1:] == flow[:-1]
+    if bool(backwards.any()):
         order = np.lexsort((seq, flow))
         delay_ns, seq, flow = delay_ns[order], seq[order], flow[order]
     follows = seq[1:] == seq[:-1] + 1

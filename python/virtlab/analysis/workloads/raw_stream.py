@@ -14,7 +14,7 @@ FCS_AND_HEADER_BYTES = 18
 
 def values(context: RoleContext) -> None:
     """All metrics of the stream; its loads and throughput are of frames, header to FCS."""
-    packets = context.samples("packet/1", "sent_ns")
+    packets = context.samples("packet/1", "sent_ns", stream.COLUMNS)
     frame_bytes = context.parameter("frame_bytes")
     if frame_bytes is None:
         planned = context.parameter("ip_packet_bytes")

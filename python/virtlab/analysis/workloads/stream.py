@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from virtlab.analysis.context import RoleContext
 
+COLUMNS = ("seq", "flow", "sent_ns", "received_ns", "payload_bytes")
 NOTHING = "nothing arrived in the window"
 ALL = (
     "owd",
@@ -92,23 +93,33 @@ def _delays(context: RoleContext, packets: dict[str, NDArray[Any]], first: NDArr
     path_ns = packets["received_ns"] - packets["sent_ns"]
     _smoothed(context, path_ns)
     once = slice(None) if bool(first.all()) else first
-    path_once = path_ns[once]
-    differences = ipdv(path_once, packets["seq"][once], packets["flow"][once])
-    out.distribution("ipdv", differences) if differences.size else out.absent(
-        "ipdv", "no two packets in a row arrived"
-    )
-    out.distribution("pdv", path_once, shift=float(path_once.min()))
-    application_ns = packets["user_ns"] - packets["sent_ns"]
-    stamped = packets["user_ns"] > 0
-    application_ns = application_ns[once] if bool(stamped.all()) else application_ns[stamped & first]
-    for metric, delay in (("owd", application_ns), ("path_owd", path_once)):
-        if bound is None:
-            out.absent(metric, "the two ends have different clocks, and how far apart they are is not known")
-        elif not delay.size:
-            out.absent(metric, "no packet carries the stamp")
-        else:
-            out.distribution(metric, delay, skip=("bound",))
-            out.add(metric, "bound", bound, int(delay.size))
+    path_ns = path_ns[once]
+    differences = ipdv(path_ns, packets["seq"][once], packets["flow"][once])
+    if differences.size:
+        out.distribution("ipdv", differences)
+    else:
+        out.absent("ipdv", "no two packets in a row arrived")
+    del differences
+    _one_way(context, "path_owd", path_ns, bound)
+    if bound is None:
+        out.distribution("pdv", path_ns, shift=float(path_ns.min()))
+    else:
+        out.shifted("pdv", "path_owd", float(path_ns.min()))
+    del path_ns
+    user = context.samples("packet/1", "sent_ns", ("user_ns", "sent_ns"))
+    stamped = first & (user["user_ns"] > 0)
+    _one_way(context, "owd", (user["user_ns"] - user["sent_ns"])[stamped], bound)
+
+
+def _one_way(context: RoleContext, metric: str, delay_ns: NDArray[Any], bound: float | None) -> None:
+    if bound is None:
+        reason = "the two ends have different clocks, and how far apart they are is not known"
+        context.out.absent(metric, reason)
+    elif not delay_ns.size:
+        context.out.absent(metric, "no packet carries the stamp")
+    else:
+        context.out.distribution(metric, delay_ns, skip=("bound",))
+        context.out.add(metric, "bound", bound, int(delay_ns.size))
 
 
 def _smoothed(context: RoleContext, delay_ns: NDArray[Any]) -> None:

@@ -24,7 +24,7 @@ def values(context: RoleContext) -> None:
     """All metrics of the stream."""
     import numpy as np
 
-    packets = context.samples("packet/1", "sent_ns")
+    packets = context.samples("packet/1", "sent_ns", stream.COLUMNS)
     mtu_bytes, version = path_of(context)
     sizes, which = np.unique(packets["payload_bytes"], return_inverse=True)
     if sizes.size == 1:

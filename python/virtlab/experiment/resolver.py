@@ -116,8 +116,8 @@ class Resolver:
             return None  # the file is refused as a whole, so what the other points become matters no more
         wiring, addresses, spec, queues = network
         return Study(
-            wiring, addresses, spec, queues, roles, typed["timing"] or TimingSpec(), timeline, windows,
-            typed["collect"] or CollectSpec(), typed["limits"] or LimitsSpec(),
+            wiring, addresses, spec, queues, roles, typed["timing"] or TimingSpec.model_construct(), timeline, windows,
+            typed["collect"] or CollectSpec.model_construct(), typed["limits"] or LimitsSpec.model_construct(),
         )  # fmt: skip
 
     def _network(
@@ -145,9 +145,9 @@ class Resolver:
             name: merged(typed["host"], host) for name, host in typed["hosts"].items()
         }
         switch, router, link = (
-            typed["switch"] or SwitchSpec(),
-            typed["router"] or RouterSpec(),
-            typed["link"] or LinkSpec(),
+            typed["switch"] or SwitchSpec.model_construct(),
+            typed["router"] or RouterSpec.model_construct(),
+            typed["link"] or LinkSpec.model_construct(),
         )
         switches = {name: merged(switch, own) for name, own in (typed["switches"] or {}).items()}
         routers = {name: merged(router, own) for name, own in (typed["routers"] or {}).items()}
@@ -158,7 +158,7 @@ class Resolver:
         wiring = wire(hosts, topology, switches, routers, links, (switch, router, link), findings)
         if wiring is None or len(self.mistakes) != before:
             return None
-        network: NetworkSpec = typed["network"] or NetworkSpec()
+        network: NetworkSpec = typed["network"] or NetworkSpec.model_construct()
         addresses = assign(wiring, network, findings)
         queues = _queues(wiring, findings)
         return (wiring, addresses, network, queues) if len(self.mistakes) == before else None

@@ -1,0 +1,48 @@
+"""The rules of the house that no linter knows: who may use whom among the crates, and that the page about it is true."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MAY_USE = {
+    "wire": set(),
+    "load": {"wire"},
+    "qdisc": {"wire"},
+    "fabric": {"qdisc", "wire"},
+    "rt": set(),
+    "agent": {"wire", "load", "qdisc", "fabric", "rt"},
+    "py": {"rt", "wire"},
+}
+PURE = ("wire", "load", "qdisc", "fabric", "rt")
+
+
+def crates() -> list[str]:
+    return sorted(path.parent.name.removeprefix("virtlab-") for path in (ROOT / "crates").glob("*/Cargo.toml"))
+
+
+@pytest.mark.parametrize("crate", crates())
+def test_a_crate_uses_only_those_it_may(crate: str) -> None:
+    manifest = tomllib.loads((ROOT / f"crates/virtlab-{crate}/Cargo.toml").read_text())
+    used = {name.removeprefix("virtlab-") for name in manifest["dependencies"] if name.startswith("virtlab-")}
+    assert used <= MAY_USE[crate]
+
+
+@pytest.mark.parametrize("crate", PURE)
+def test_a_pure_crate_has_clippy_ban_clocks_and_knows_no_system(crate: str) -> None:
+    library = (ROOT / f"crates/virtlab-{crate}/src/lib.rs").read_text()
+    assert "deny(clippy::disallowed_methods, clippy::disallowed_types)" in library
+    manifest = tomllib.loads((ROOT / f"crates/virtlab-{crate}/Cargo.toml").read_text())
+    assert not set(manifest["dependencies"]) & {"libc", "nix", "rustix", "tokio", "std"}
+    for source in (ROOT / f"crates/virtlab-{crate}/src").rglob("*.rs"):
+        assert not re.search(r"\bstd::(fs|net|process|thread|env|os)\b", source.read_text()), source
+
+
+def test_every_room_and_crate_stands_in_the_page_about_the_house() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    rooms = [path.name for path in (ROOT / "python/virtlab").iterdir() if (path / "__init__.py").exists()]
+    missing = [name for name in rooms if f"`{name}`" not in page]
+    missing += [crate for crate in crates() if f"`virtlab-{crate}`" not in page]
+    assert missing == []

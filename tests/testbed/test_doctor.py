@@ -131,6 +131,8 @@ def test_echo_times_are_judged_against_the_computed_one() -> None:
     good = noise.judge("n", [540_000] * 80 + [700_000] * 10, [], "soft_switch", switched=True)
     assert (good.state, good.values["excess_ns"], good.values["p99_ns"]) == ("yes", 51_680, 700_000)
     assert noise.judge("n", [900_000] * 90, [], "soft_switch", switched=True).state == "limited"
+    starved = noise.judge("n", [30_000] * 90, ["guest a: starved"], "none", switched=False)
+    assert (starved.state, "guest a: starved" in starved.says) == ("limited", True)
     lost = noise.judge("n", [540_000] * 20, ["probe starved"], "soft_switch", switched=True)
     assert lost.state == "no"
     assert "70 of 90" in lost.says

@@ -288,3 +288,33 @@ def test_a_second_campaign_on_a_dataset_is_told_who_the_first_is(tmp_path: Path)
 def test_the_plan_of_a_run_is_pure() -> None:
     assert plan(1, 2).identity() == plan(1, 2).identity()
     assert plan(1, 2).identity() != plan(1, 3).identity()
+
+
+def test_live_progress_keeps_what_went_wrong_and_leaves_no_panel(tmp_path: Path) -> None:
+    import io
+
+    from rich.console import Console
+
+    from virtlab.campaign.progress import LiveProgress
+
+    screen = io.StringIO()
+    observer = LiveProgress(Console(file=screen, force_terminal=True, width=200))
+    backend = ClosedForm(disturb=lambda _plan, n: "tainted" if n == 0 else "ok")
+    with opened(tmp_path / "d", backend) as dataset:
+        campaign(dataset, backend, repetitions=1, observer=observer).run()
+    observer.ended()  # as a command does in its `finally`: ending twice does no harm
+    text = screen.getvalue()
+    assert "tainted (disturbed on purpose)" in text
+    assert "5 runs done, 0 left" in text
+    assert text.endswith("\x1b[2K")  # the panel was erased
+
+
+def test_time_left_counts_the_runs_that_have_to_be_made_again(tmp_path: Path) -> None:
+    backend, noted = ClosedForm(slow_s=0.02, disturb=lambda _plan, n: "ok" if n % 2 else "tainted"), Noted()
+    with opened(tmp_path / "d", backend) as dataset:
+        campaign(dataset, backend, repetitions=2, observer=noted).run()
+        per_run_ns = sum(record.timings["total"] for record in dataset.runs()) / len(noted.names)
+    halfway = noted.standings[7]
+    assert halfway.least == 4
+    assert halfway.left_ns is not None
+    assert 0.3 < halfway.left_ns / (8 * per_run_ns) < 3

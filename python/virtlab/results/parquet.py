@@ -90,11 +90,17 @@ def memory_bytes(columns: Mapping[str, NDArray[Any]]) -> int:
     return sum(c.nbytes + (64 * c.size if c.dtype == object else 0) for c in columns.values())
 
 
-def _copy(select: str, path: Path) -> None:
-    connection().execute(f"COPY ({select}) TO {text(path)} (FORMAT parquet, COMPRESSION zstd)")
+def _copy(select: str, path: Path, compression: str = "zstd") -> None:
+    connection().execute(f"COPY ({select}) TO {text(path)} (FORMAT parquet, COMPRESSION {compression})")
 
 
-def write(path: Path, schema: BlockSchema, blocks: Sequence[Mapping[str, NDArray[Any]]]) -> None:
+def write(
+    path: Path,
+    schema: BlockSchema,
+    blocks: Sequence[Mapping[str, NDArray[Any]]],
+    *,
+    compression: str = "zstd",
+) -> None:
     """Writes blocks, in order, as one Parquet file."""
     import numpy as np
 
@@ -105,7 +111,7 @@ def write(path: Path, schema: BlockSchema, blocks: Sequence[Mapping[str, NDArray
     database = connection()
     database.register("virtlab_block", merged)
     try:
-        _copy(f"SELECT {fields} FROM virtlab_block", path)  # noqa: S608 - names come from BLOCKS
+        _copy(f"SELECT {fields} FROM virtlab_block", path, compression)  # noqa: S608 - names come from BLOCKS
     finally:
         database.unregister("virtlab_block")
 

@@ -114,7 +114,8 @@ class RunWriter:
         for key, blocks in self._held.items():
             parts = self._parts.setdefault(key, [])
             path = spool / f"{key.file_name}.{len(parts):05d}"
-            parquet.write(path, parquet.schema_of(key.schema, key.stream), blocks)
+            schema = parquet.schema_of(key.schema, key.stream)
+            parquet.write(path, schema, blocks, compression="uncompressed")  # compressed once, when joined
             parts.append(path)
         self._held.clear()
         self._held_bytes = 0

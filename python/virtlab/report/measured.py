@@ -85,6 +85,7 @@ def _section(
         ],
         "table": None,
         "tables": tables,
+        "nested": [],
     }
 
 
@@ -130,33 +131,38 @@ def _constant(path: str, results: Sequence[Result]) -> str:
 
 
 def _health(data: Gathered, groups: Groups) -> Block:
-    """What the measuring says of itself: one row per path, the spread over runs; the tables per run below."""
-    rows = []
+    """What the measuring says of itself: one row per path, the spread over runs; roles' values per run below.
+
+    Counters of hosts, guests and links that stayed zero are told in a sentence.
+    """
+    rows, zero = [], 0
     for results in groups.values():
         for one in results:
             values = sorted(value for each in one.cells for value in each.present)
             if not values:
                 continue
-            shown = display(one.quantity.unit, values)
-            middle = values[len(values) // 2]
-            numbers = [shown.text(value) for value in (values[0], middle, values[-1])]
-            texts = [one.quantity.path, one.quantity.title, *numbers, str(len(values))]
-            kinds = ["text", "", "number", "number", "number", "number"]
-            rows.append(
-                {"cells": [cell(text, kind) for text, kind in zip(texts, kinds, strict=True)], "out": False}
-            )
-    numbers = ["smallest", "median", "largest", "runs"]
+            if not METRICS[one.quantity.metric].workloads and values[0] == values[-1] == 0:
+                zero += 1
+                continue
+            ends = (values[0], values[len(values) // 2], values[-1])
+            numbers = [display(one.quantity.unit, [value]).text(value) for value in ends]
+            cells = [cell(one.quantity.path, "text"), cell(one.quantity.title)]
+            cells += [cell(text, "number") for text in (*numbers, str(len(values)))]
+            rows.append({"cells": cells, "out": False})
+    heads = ["smallest", "median", "largest", "runs"]
     caption = "Values of runs: smallest, median and largest over all settings"
-    table = {"head": head("what", "meaning", *numbers, numbers=numbers), "rows": rows, "caption": caption}
+    quiet = f" {plural(zero, 'counter')} of hosts, guests and links stayed zero in every run." if zero else ""
+    of_roles = {path: found for path, found in groups.items() if METRICS[found[0].quantity.metric].workloads}
     return {
         "id": "health",
         "title": "Health of the measurement",
         "short": "health",
         "about": "What probes, machine and queues say of the measuring itself: late packets, stalls, drops at the "
-        "probe's own buffers, CPU. They say whether the numbers above may be believed.",
+        f"probe's own buffers, CPU. They say whether the numbers above may be believed.{quiet}",
         "figures": [],
-        "table": table,
-        "tables": [
-            _titled(values_table(data, path, results), f"{path}: ") for path, results in groups.items()
+        "table": {"head": head("what", "meaning", *heads, numbers=heads), "rows": rows, "caption": caption},
+        "tables": [],
+        "nested": [
+            _titled(values_table(data, path, results), f"{path}: ") for path, results in of_roles.items()
         ],
     }

@@ -41,7 +41,7 @@ def html(data: Gathered, figures: Sequence[Figure], pictures: Mapping[str, str])
     library, script = render.javascript(), (TEMPLATES / "page.js").read_text(encoding="utf-8")
     world = topology.picture(data.plan) if data.plan else ""
     blocks = measured.metric_sections(data, figures, pictures)
-    tables = [table["id"] for block in blocks for table in block["tables"]]
+    tables = [table["id"] for block in blocks for table in (*block["tables"], *block["nested"])]
     anchors = frozenset([*(figure.name for figure in figures), *tables, *(["topology"] if world else [])])
     return environment.get_template("page.html.j2").render(
         data=data,

@@ -76,7 +76,9 @@ def _keep_sources(folder: Path, sources: Iterable[Path]) -> None:
     for source in sources:
         target = folder / (source.name if source.name == FILE_NAME else f"published/{source.name}")
         content = source.read_bytes()
-        if target.absolute() != source.absolute() and not (target.is_file() and target.read_bytes() == content):
+        if target.absolute() != source.absolute() and not (
+            target.is_file() and target.read_bytes() == content
+        ):
             _write(target, content)
 
 

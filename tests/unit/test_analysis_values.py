@@ -576,3 +576,13 @@ def test_only_runs_that_ended_well_are_in_the_table(tmp_path: Path) -> None:
     assert sorted(table.runs) == ["p0000-r00-a0", "p0000-r03-a0"]
     assert table.values(MetricPath.parse("r.rtt.mean"), {"load": "0 B"}) == [6.0, 6.0]
     assert isinstance(table.rows[0], RunValue)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 12)), max_size=40, unique=True))
+def test_ipdv_of_any_order_is_that_of_consecutive_numbers(packets: list[tuple[int, int]]) -> None:
+    flow = np.array([f for f, _ in packets], dtype=np.int32)
+    seq = np.array([s for _, s in packets], dtype=np.int64)
+    delay = seq * 7 % 5 + flow * 100
+    of = dict(zip(packets, delay.tolist(), strict=True))
+    expected = sorted(abs(of[f, s] - of[f, s - 1]) for f, s in packets if (f, s - 1) in of)
+    assert sorted(ipdv(delay, seq, flow).tolist()) == expected

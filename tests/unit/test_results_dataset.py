@@ -363,3 +363,17 @@ def test_the_reference_page_names_every_column_of_every_schema() -> None:
     for schema in BLOCKS.values():
         row = next(line for line in page.splitlines() if line.startswith(f"| `{schema.id}` |"))
         assert row.endswith("| " + ", ".join(f"`{column}`" for column in schema.columns) + " |")
+
+
+def test_a_dataset_of_version_1_0_stays_readable() -> None:
+    """A frozen dataset, written when version 1.0 was current; it must never be written again."""
+    dataset = Dataset.open(Path(__file__).parents[1] / "golden/datasets/small-1.0")
+    assert dataset.name == "small"
+    assert dataset.experiment_text.startswith("version: 1")
+    assert len(dataset.runs()) == 5
+    assert len(dataset.runs("tainted")) == 1
+    for record in dataset.runs("ok"):
+        assert record.plan.identity() == record.plan_identity
+        assert record.windows["measured"][1] > record.windows["measured"][0]
+        assert record.samples("probe", "rtt/1")["rtt_ns"].min() >= 244_160 * (record.point + 1)
+    assert dataset.query("SELECT count(*) AS n FROM sent WHERE status = 'ok'")["n"].tolist() == [200]

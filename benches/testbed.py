@@ -78,7 +78,11 @@ def up_and_gone(guests: int) -> tuple[float, float | None]:
     try:
         lowered = lower(plan, findings().machine)
         apply(leader.control, lowered.steps, _Silent())
-        ask = {"namespace": lowered.guests["g1"], "to": str(plan.world.guests[f"g{guests}"].vnics["eth0"].ip[0]).split("/")[0], "ip_packet_bytes": 84}
+        ask = {
+            "namespace": lowered.guests["g1"],
+            "to": str(plan.world.guests[f"g{guests}"].vnics["eth0"].ip[0]).split("/")[0],
+            "ip_packet_bytes": 84,
+        }
         answer = leader.control.call("ping", {"pairs": [ask], "deadline_ns": 10**10}, timeout_s=20)
         up_s = time.monotonic() - begin
         assert answer["answers"] != [None], "the last guest did not answer"
@@ -114,7 +118,8 @@ def _peer(guests: int, *, batched: bool) -> float | None:
         script = f"ip -batch - <<'X'\n{outside}\nX\n{inside}\n"
     else:
         script = "\n".join(f"ip {line}" for line in lines)
-    script = f"set -e\nmount -t tmpfs none /run\nmkdir -p /run/netns\n{script}\nip netns exec vlb1 ping -c1 -W2 10.0.{guests >> 8}.{guests & 255} >/dev/null\n"
+    ping = f"ip netns exec vlb1 ping -c1 -W2 10.0.{guests >> 8}.{guests & 255} >/dev/null"
+    script = f"set -e\nmount -t tmpfs none /run\nmkdir -p /run/netns\n{script}\n{ping}\n"
     begin = time.monotonic()
     done = subprocess.run(["unshare", "-n", "-m", "bash", "-c", script], capture_output=True, check=False)
     return time.monotonic() - begin if done.returncode == 0 else None
@@ -136,17 +141,49 @@ def bench() -> Iterator[dict[str, Any]]:
     yield _line("testbed.up.200", up_s, "s", up_s / 200, ones, "one ip per object")
     yield _line("testbed.up.200", up_s, "s", up_s / 200, batches, "ip -batch")
     if gones:
-        yield {"name": "testbed.gone.200", "value": min(gones), "unit": "s", "ratio": None, "peer": "none: 0.5 s is the goal"}
+        yield {
+            "name": "testbed.gone.200",
+            "value": min(gones),
+            "unit": "s",
+            "ratio": None,
+            "peer": "none: 0.5 s is the goal",
+        }
     else:
-        yield {"name": "testbed.gone.200", "value": None, "unit": "s", "ratio": None, "peer": "missing: /proc/slabinfo needs root"}
+        yield {
+            "name": "testbed.gone.200",
+            "value": None,
+            "unit": "s",
+            "ratio": None,
+            "peer": "missing: /proc/slabinfo needs root",
+        }
     many_s, _ = up_and_gone(1000)
-    yield {"name": "testbed.up.1000", "value": many_s, "unit": "s", "ratio": many_s / (5 * up_s), "peer": "5 x 200 guests (linear = 1)"}
+    yield {
+        "name": "testbed.up.1000",
+        "value": many_s,
+        "unit": "s",
+        "ratio": many_s / (5 * up_s),
+        "peer": "5 x 200 guests (linear = 1)",
+    }
 
 
-def _line(name: str, value: float, unit: str, per_guest: float, peer_s: list[float], peer: str) -> dict[str, Any]:
+def _line(
+    name: str, value: float, unit: str, per_guest: float, peer_s: list[float], peer: str
+) -> dict[str, Any]:
     if not peer_s:
-        return {"name": name, "value": value, "unit": unit, "ratio": None, "peer": f"missing: {peer} (needs root and iproute2)"}
-    return {"name": name, "value": value, "unit": unit, "ratio": per_guest / (min(peer_s) / PEER_GUESTS), "peer": peer}
+        return {
+            "name": name,
+            "value": value,
+            "unit": unit,
+            "ratio": None,
+            "peer": f"missing: {peer} (needs root and iproute2)",
+        }
+    return {
+        "name": name,
+        "value": value,
+        "unit": unit,
+        "ratio": per_guest / (min(peer_s) / PEER_GUESTS),
+        "peer": peer,
+    }
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import testbed_world as worlds
+
 from virtlab.errors import ExperimentError, MachineError
 from virtlab.testbed import kept
 
@@ -30,7 +31,9 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def run(*words: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     code = "from virtlab.cli.main import main; import sys; main(sys.argv[1:])"
-    return subprocess.run([sys.executable, "-c", code, *words], input=given, capture_output=True, check=False, timeout=60)
+    return subprocess.run(
+        [sys.executable, "-c", code, *words], input=given, capture_output=True, check=False, timeout=60
+    )
 
 
 def test_a_kept_world_takes_commands_and_ends_with_down(folder: Path) -> None:
@@ -85,6 +88,8 @@ def test_another_user_is_not_let_in(folder: Path) -> None:
     python = "/usr/bin/python3"
     if not Path(python).exists():
         pytest.skip("needs a Python that nobody can execute")
-    done = subprocess.run([python, "-c", script, str(world.socket)], user=65534, group=65534, extra_groups=[], check=False)
+    done = subprocess.run(
+        [python, "-c", script, str(world.socket)], user=65534, group=65534, extra_groups=[], check=False
+    )
     (folder / "virtlab").chmod(0o700)
     assert done.returncode == 0

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 import testbed_world as worlds
+
 from virtlab.agents import Data, Notice
-from virtlab.testbed.control import Control, Refused
+from virtlab.testbed.control import Control, RefusedError
 from virtlab.testbed.leader import Leader
 
 pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
@@ -43,7 +44,7 @@ def until_exit(control: Control, channel: int, timeout_s: float = 10.0) -> tuple
 
 def test_a_batch_that_fails_leaves_nothing_of_it(control: Control) -> None:
     apply(control, NAMESPACE)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusedError) as refused:
         apply(
             control,
             BRIDGE,
@@ -61,7 +62,7 @@ def test_a_batch_that_fails_leaves_nothing_of_it(control: Control) -> None:
 def test_a_value_of_the_namespace_is_put_back_when_its_batch_fails(control: Control) -> None:
     apply(control, NAMESPACE)
     forward = {"op": "sysctl", "namespace": "x", "path": "net/ipv4/ip_forward", "value": "1"}
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusedError) as refused:
         apply(control, forward, {"op": "link", "namespace": "x", "link": "nowhere", "up": True})
     assert refused.value.error["index"] == 1
     control.call("exec", {"channel": 5, "namespace": "x", "argv": ["cat", "/proc/sys/net/ipv4/ip_forward"]})
@@ -70,9 +71,9 @@ def test_a_value_of_the_namespace_is_put_back_when_its_batch_fails(control: Cont
 
 
 def test_a_namespace_of_a_failed_batch_is_forgotten(control: Control) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(RefusedError):
         apply(control, NAMESPACE, {"op": "link", "namespace": "x", "link": "nowhere", "up": True})
-    with pytest.raises(Refused, match="no namespace 'x'"):
+    with pytest.raises(RefusedError, match="no namespace 'x'"):
         control.call("observe", {"namespaces": ["x"]})
 
 
@@ -90,7 +91,7 @@ def test_a_namespace_of_a_failed_batch_is_forgotten(control: Control) -> None:
     ],
 )
 def test_what_is_not_known_is_an_error_reply(control: Control, do: str, fields: dict[str, Any]) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(RefusedError):
         control.call(do, fields)
     assert control.call("clock")["raw_ns"] > 0
 
@@ -98,7 +99,7 @@ def test_what_is_not_known_is_an_error_reply(control: Control, do: str, fields: 
 @pytest.mark.parametrize("path", ["net/../kernel/hostname", "kernel/hostname", "/etc/passwd"])
 def test_only_values_of_a_network_namespace_can_be_written(control: Control, path: str) -> None:
     apply(control, NAMESPACE)
-    with pytest.raises(Refused, match="under net/"):
+    with pytest.raises(RefusedError, match="under net/"):
         apply(control, {"op": "sysctl", "namespace": "x", "path": path, "value": "1"})
 
 
@@ -116,7 +117,7 @@ def test_a_command_streams_input_output_and_errors(control: Control) -> None:
 
 def test_a_command_that_does_not_exist_is_refused_at_once(control: Control) -> None:
     apply(control, NAMESPACE)
-    with pytest.raises(Refused, match="no-such-program"):
+    with pytest.raises(RefusedError, match="no-such-program"):
         control.call("exec", {"channel": 5, "namespace": "x", "argv": ["no-such-program"]})
 
 
@@ -125,7 +126,12 @@ def test_a_terminal_has_the_size_it_was_given_and_the_next(control: Control) -> 
     script = "stty size; read line; stty size"
     control.call(
         "exec",
-        {"channel": 5, "namespace": "x", "argv": ["sh", "-c", script], "terminal": {"rows": 33, "columns": 101}},
+        {
+            "channel": 5,
+            "namespace": "x",
+            "argv": ["sh", "-c", script],
+            "terminal": {"rows": 33, "columns": 101},
+        },
     )
     control.call("resize", {"channel": 5, "rows": 44, "columns": 99})
     control.data(5, b"go\n")
@@ -150,7 +156,10 @@ def test_orphans_of_the_world_are_collected(control: Control) -> None:
     control.call("exec", {"channel": 5, "namespace": "x", "argv": ["sh", "-c", "(sleep 0.1 &) ; exit 0"]})
     until_exit(control, 5)
     time.sleep(0.3)
-    control.call("exec", {"channel": 6, "namespace": "x", "argv": ["sh", "-c", "grep -l '^State:.Z' /proc/[0-9]*/status"]})
+    control.call(
+        "exec",
+        {"channel": 6, "namespace": "x", "argv": ["sh", "-c", "grep -l '^State:.Z' /proc/[0-9]*/status"]},
+    )
     output, _, _ = until_exit(control, 6)
     assert output == b""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import testbed_world as worlds
+
 from virtlab.plan import Trial
 from virtlab.testbed import Testbed
 
@@ -37,13 +39,12 @@ def marked(mark: str) -> set[int]:
     """Processes, of any namespace, whose environment carries the mark."""
     wanted = f"{MARK}={mark}".encode()
     found = set()
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                if wanted in Path(f"/proc/{entry}/environ").read_bytes():
-                    found.add(int(entry))
-            except OSError:
-                continue
+    for entry in everyone():
+        try:
+            if wanted in Path(f"/proc/{entry}/environ").read_bytes():
+                found.add(entry)
+        except OSError:
+            continue
     return found
 
 
@@ -53,7 +54,7 @@ def held_namespaces(pids: set[int]) -> set[str]:
     for pid in pids:
         for path in (Path(f"/proc/{pid}/ns/net"), *_entries(Path(f"/proc/{pid}/fd"))):
             try:
-                target = os.readlink(path)
+                target = str(path.readlink())
             except OSError:
                 continue
             if target.startswith("net:["):
@@ -69,13 +70,15 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def everyone() -> set[int]:
-    return {int(entry) for entry in os.listdir("/proc") if entry.isdigit()}
+    return {int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()}
 
 
 def surroundings() -> tuple[set[str], list[str]]:
     """Interfaces of this namespace, and mounts."""
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
-    return set(os.listdir("/sys/class/net")), sorted(line.split(" - ")[0].split(" ", 3)[3] for line in mounts)
+    return {path.name for path in Path("/sys/class/net").iterdir()}, sorted(
+        line.split(" - ")[0].split(" ", 3)[3] for line in mounts
+    )
 
 
 @pytest.mark.slow
@@ -102,10 +105,8 @@ def test_a_run_killed_at_any_moment_leaves_nothing() -> None:
         if victim != "python" and agents:
             # The lowest is the waiting parent outside the world, the next is its PID 1.
             target = agents[0] if victim == "leader" else agents[min(1, len(agents) - 1)]
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(target, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             time.sleep(0.05)
         player.kill()
         player.wait()
@@ -130,14 +131,14 @@ def test_a_world_that_fails_to_build_leaves_no_child() -> None:
     before = worlds.own_processes()
     world = worlds.bridged()
     world["guests"]["b"]["vnics"]["eth0"]["mac"] = "01:00:00:00:00:01"  # a group address, which no port takes
-    with pytest.raises(Exception, match="guests|links"):
+    with pytest.raises(Exception, match=r"guests|links"):
         Testbed().open(worlds.plan(world), worlds.Patient())
     assert worlds.own_processes() == before
 
 
 def test_what_a_session_opened_is_closed_again() -> None:
     def descriptors() -> int:
-        return len(os.listdir("/proc/self/fd"))
+        return len(list(Path("/proc/self/fd").iterdir()))
 
     with Testbed().open(worlds.plan(worlds.bridged()), worlds.Patient()) as session:
         session.describe()

@@ -10,13 +10,16 @@ from pathlib import Path
 import numpy  # noqa: F401 - loaded before the identity changes: the interpreter may lie where only root reads
 import pytest
 import testbed_world as worlds
+
 from virtlab import _native  # noqa: F401 - as above
 from virtlab.plan import Trial
 from virtlab.testbed import Testbed, groups, ledger, refusals, session  # noqa: F401 - as above
 from virtlab.testbed.machine import findings
 
 pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
-ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else or to make control groups")
+ROOT = pytest.mark.skipif(
+    os.geteuid() != 0, reason="needs root, to become somebody else or to make control groups"
+)
 NOBODY = 65534
 
 
@@ -65,7 +68,9 @@ def test_an_ordinary_user_is_told_what_needs_root() -> None:
 
     def work() -> None:
         found = Testbed().check(worlds.plan(world))
-        assert [(refusal.path, refusal.cure) for refusal in found] == [("guests.a.cpu_quota_ratio", "run as root")]
+        assert [(refusal.path, refusal.cure) for refusal in found] == [
+            ("guests.a.cpu_quota_ratio", "run as root")
+        ]
 
     assert as_nobody(work) == ""
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import testbed_world as worlds
+
 from virtlab.errors import GuestError
 from virtlab.plan import Session, Trial
 from virtlab.testbed import Testbed
@@ -60,9 +61,9 @@ def test_what_was_built_is_read_back_with_who_built_it() -> None:
         assert vnic.read_back["mac"] == "02:00:00:00:00:01"
         assert not any(vnic.read_back["offloads"][name] for name in ("tx", "sg", "tso", "gso"))
         shaped = [qdisc for qdisc in vnic.read_back["qdiscs"] if "rate_bit_per_s" in qdisc]
-        assert [(qdisc["rate_bit_per_s"], qdisc["overhead_bytes"], qdisc["minimum_bytes"]) for qdisc in shaped] == [
-            (worlds.RATE, 24, 84)
-        ]
+        assert [
+            (qdisc["rate_bit_per_s"], qdisc["overhead_bytes"], qdisc["minimum_bytes"]) for qdisc in shaped
+        ] == [(worlds.RATE, 24, 84)]
         assert session.realised.link_realisation() == "soft_switch"
         assert session.realised.objects["links.l0"].read_back["sleep_overshoot_p99_ns"] > 0
         assert session.realised.versions["agent_protocol"] == "1.0"

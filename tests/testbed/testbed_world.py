@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from virtlab.plan import Columns, Event, Plan
@@ -105,7 +106,8 @@ def bridged(*, switches: int = 1, mtu: int = 1500, ipv6: bool = False, **link_fi
             for number, (name, host) in enumerate((("a", "h1"), ("b", "h2")), start=1)
         },
         "vswitches": {
-            f"{host}.br": {"kind": "linux_bridge", "host": host, "uplinks": [f"{host}.up"]} for host in ("h1", "h2")
+            f"{host}.br": {"kind": "linux_bridge", "host": host, "uplinks": [f"{host}.up"]}
+            for host in ("h1", "h2")
         },
         "switches": {f"s{number}": {} for number in range(1, switches + 1)},
         "links": {
@@ -195,7 +197,9 @@ def plan(world: dict[str, Any], **more: Any) -> Plan:
     return Plan.model_validate({"world": world, **more})
 
 
-def echo_plan(world: dict[str, Any], *, count: int = 20, source: str = "a", target: str = "b", **more: Any) -> Plan:
+def echo_plan(
+    world: dict[str, Any], *, count: int = 20, source: str = "a", target: str = "b", **more: Any
+) -> Plan:
     """The world with one measuring role between two guests."""
     fields: dict[str, Any] = {
         "roles": {
@@ -215,13 +219,12 @@ def echo_plan(world: dict[str, Any], *, count: int = 20, source: str = "a", targ
 def own_processes() -> set[int]:
     """Agents that are children of this process, zombies included."""
     found = set()
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
             try:
-                with open(f"/proc/{entry}/stat", encoding="utf-8") as stat:
-                    fields = stat.read().rpartition(")")[2].split()
+                fields = (entry / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
             except OSError:
                 continue
             if int(fields[1]) == os.getpid():
-                found.add(int(entry))
+                found.add(int(entry.name))
     return found

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from virtlab.plan import Plan
 from virtlab.testbed.build import BATCH_BYTES, batches
 from virtlab.testbed.lower import Lowered, Machine, lower
 from virtlab.testbed.names import interface
-from virtlab.testbed.operations import ForwardingAdd, Netem, NeighbourAdd, QdiscAdd, SysctlSet, VethAdd
+from virtlab.testbed.operations import ForwardingAdd, NeighbourAdd, Netem, QdiscAdd, SysctlSet, VethAdd
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SWITCHED = Plan.parse((GOLDEN / "plans" / "switched_network.json").read_text(encoding="utf-8"))
@@ -89,7 +90,12 @@ def test_live_arp_leaves_neighbours_and_forwarding_to_the_network() -> None:
 
 def test_processing_and_propagation_are_netems_delay() -> None:
     world = SWITCHED.world.model_copy(
-        update={"switches": {name: switch.model_copy(update={"processing_ns": 5000}) for name, switch in SWITCHED.world.switches.items()}}
+        update={
+            "switches": {
+                name: switch.model_copy(update={"processing_ns": 5000})
+                for name, switch in SWITCHED.world.switches.items()
+            }
+        }
     )
     plan = with_links(SWITCHED.model_copy(update={"world": world}), realise="netem", propagation_ns=1000)
     delays = [
@@ -108,12 +114,24 @@ def big(guests: int) -> Plan:
         f"g{number}": {
             "platform": "namespace",
             "host": "h",
-            "vnics": {"eth0": {"vswitch": "h.br", "mac": f"02:00:00:00:{number >> 8:02x}:{number & 255:02x}", "ip": [f"{ip_address(0x0A000001 + number)}/16"]}},
+            "vnics": {
+                "eth0": {
+                    "vswitch": "h.br",
+                    "mac": f"02:00:00:00:{number >> 8:02x}:{number & 255:02x}",
+                    "ip": [f"{ip_address(0x0A000001 + number)}/16"],
+                }
+            },
         }
         for number in range(guests)
     }
     return Plan.model_validate(
-        {"world": {"hosts": {"h": {}}, "guests": entries, "vswitches": {"h.br": {"kind": "linux_bridge", "host": "h"}}}}
+        {
+            "world": {
+                "hosts": {"h": {}},
+                "guests": entries,
+                "vswitches": {"h.br": {"kind": "linux_bridge", "host": "h"}},
+            }
+        }
     )
 
 

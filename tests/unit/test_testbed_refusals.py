@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from virtlab.plan import Plan
 from virtlab.testbed.machine import Findings
 from virtlab.testbed.refusals import capabilities, refusals, timeline_ns
 from virtlab.testbed.taints import clock_taint, switch_taints
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "plans" / "switched_network.json").read_text(encoding="utf-8"))
+GOLDEN = json.loads(
+    (Path(__file__).parents[1] / "golden" / "plans" / "switched_network.json").read_text(encoding="utf-8")
+)
 HERE = Findings(
     world=None,
     qdiscs={"htb": None, "tbf": None, "pfifo": None, "bfifo": None, "netem": "unknown kind"},
@@ -80,7 +83,10 @@ def test_the_golden_plan_is_not_refused() -> None:
         (put("timeline/3/after", {"event": "stop.finished"}), "timeline.drain.after"),
         (put("timeline/3/after", {"event": "nothing.done"}), "timeline.drain.after"),
         (
-            put("timeline/3", {"id": "w", "do": "wait", "until": {"series": "x", "op": ">", "value": 1}, "timeout_ns": 1, "on_timeout": "fail"}),
+            put("timeline/3", {
+                "id": "w", "do": "wait", "until": {"series": "x", "op": ">", "value": 1},
+                "timeout_ns": 1, "on_timeout": "fail",
+            }),
             "timeline.w.until",
         ),
         (put("timeline/3", {"id": "again", "do": "start", "role": "load"}), "timeline.again"),
@@ -91,7 +97,9 @@ def test_the_golden_plan_is_not_refused() -> None:
         (put("collect/packets", ["nobody"]), "collect.packets.nobody"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused_where_it_stands(change: Callable[[dict[str, Any]], None], path: str) -> None:
+def test_what_cannot_be_is_refused_where_it_stands(
+    change: Callable[[dict[str, Any]], None], path: str
+) -> None:
     assert path in refused(change)
 
 
@@ -158,4 +166,7 @@ def test_late_frames_and_ring_drops_taint_and_unfinished_frames_fail() -> None:
 def test_a_step_of_the_realtime_clock_taints_and_its_drift_does_not() -> None:
     before = {"raw_ns": 0, "realtime_ns": 10**18}
     assert clock_taint(before, {"raw_ns": 10**10, "realtime_ns": 10**18 + 10**10 + 100_000}) == []
-    assert "stepped by 50.0 ms" in clock_taint(before, {"raw_ns": 10**10, "realtime_ns": 10**18 + 10**10 + 50_000_000})[0]
+    assert (
+        "stepped by 50.0 ms"
+        in clock_taint(before, {"raw_ns": 10**10, "realtime_ns": 10**18 + 10**10 + 50_000_000})[0]
+    )

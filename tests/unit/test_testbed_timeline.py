@@ -10,8 +10,12 @@ from virtlab.testbed.timeline import Timeline
 WORLD: dict[str, Any] = {"hosts": {}, "guests": {}}
 
 
-def timeline(*actions: dict[str, Any], windows: dict[str, Any] | None = None, begin_ns: int = 1000) -> Timeline:
-    return Timeline(Plan.model_validate({"world": WORLD, "timeline": list(actions), "windows": windows or {}}), begin_ns)
+def timeline(
+    *actions: dict[str, Any], windows: dict[str, Any] | None = None, begin_ns: int = 1000
+) -> Timeline:
+    return Timeline(
+        Plan.model_validate({"world": WORLD, "timeline": list(actions), "windows": windows or {}}), begin_ns
+    )
 
 
 def due(play: Timeline, now_ns: int, lead_ns: int = 0) -> list[tuple[str, int]]:
@@ -84,7 +88,8 @@ def test_a_plain_wait_is_dated_at_its_instant() -> None:
 
 def test_a_window_keeps_the_run_going_until_it_has_its_end() -> None:
     play = timeline(
-        {"id": "a", "do": "start", "role": "r"}, windows={"measured": {"from": "a.started", "to": "a.finished"}}
+        {"id": "a", "do": "start", "role": "r"},
+        windows={"measured": {"from": "a.started", "to": "a.finished"}},
     )
     due(play, 1000)
     play.event("a.started", 1000)

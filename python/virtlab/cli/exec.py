@@ -12,7 +12,9 @@ app = typer.Typer(add_completion=False)
 @app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 def exec_(
     guest: Annotated[str, typer.Argument(help="a guest of the kept testbed", show_default=False)],
-    command: Annotated[list[str], typer.Argument(help="the command and its arguments, after --", show_default=False)],
+    command: Annotated[
+        list[str], typer.Argument(help="the command and its arguments, after --", show_default=False)
+    ],
     *,
     name: Annotated[str | None, typer.Option(help="which kept testbed, when there are several")] = None,
     terminal: Annotated[bool, typer.Option("--terminal", "-t", help="give it a terminal")] = False,

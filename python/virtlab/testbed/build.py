@@ -8,7 +8,7 @@ from typing import Any
 
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Observer, Plan
-from virtlab.testbed.control import Control, Refused
+from virtlab.testbed.control import Control, RefusedError
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.neighbours import reach_pairs
 from virtlab.testbed.operations import Step
@@ -41,7 +41,7 @@ def apply(control: Control, steps: Sequence[Step], observe: Observer) -> None:
     for batch in batches(steps):
         try:
             control.call("apply", {"batch": [step.op.json() for step in batch]}, timeout_s=120.0)
-        except Refused as error:
+        except RefusedError as error:
             index = error.error.get("index")
             step = batch[index] if isinstance(index, int) and index < len(batch) else None
             what = error.error.get("kernel") or error.error.get("what")
@@ -68,7 +68,7 @@ def start_switch(control: Control, lowered: Lowered, *, cpu: int | None, root: b
     try:
         said = control.call("configure", request, channel=SWITCH_CHANNEL)
         control.call("start", {}, channel=SWITCH_CHANNEL)
-    except Refused as error:
+    except RefusedError as error:
         raise MachineError("links", f"the soft switch refused: {error.what}", error.cure) from error
     return {**said, "fifo_priority": request.get("fifo_priority"), "cpu": cpu}
 

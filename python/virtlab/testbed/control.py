@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from virtlab.agents import Conversation, Message, Reply
+from virtlab.agents import Conversation, Message, Notice, Reply
 from virtlab.agents.conversation import PROTOCOL
 from virtlab.errors import AgentError
 
@@ -20,7 +20,7 @@ CALL_TIMEOUT_S = 30.0
 _CHUNK = 1 << 18
 
 
-class Refused(AgentError):
+class RefusedError(AgentError):
     """An agent answered a request with an error; `error` holds all it said."""
 
     def __init__(self, where: str, error: Mapping[str, Any]) -> None:
@@ -29,16 +29,24 @@ class Refused(AgentError):
         self.error = dict(error)
 
 
+def ending(exited: Notice) -> str:
+    """How a child ended, from the leader's event: 'signal 9', or 'code 1: ' and the end of its errors."""
+    code, signal, tail = (exited.details.get(key) for key in ("code", "signal", "tail"))
+    how = f"signal {signal}" if signal is not None else f"code {code}"
+    return f"{how}: {tail}" if tail else how
+
+
 class Control:
     """Frames over a connected stream socket. Channel 0 is the leader."""
 
     def __init__(self, stream: socket.socket) -> None:
         self._stream = stream
-        self._stream.setblocking(False)
+        self._stream.setblocking(False)  # noqa: FBT003 - the standard library's own signature
         self._conversation = Conversation()
         self._inbox: deque[Message] = deque()
         self._replies: dict[int, Reply] = {}
-        self._awaited: set[int] = set()
+        self._awaited: dict[int, int] = {}  # number -> channel
+        self._ended: dict[int, str] = {}  # channel -> how what ran there ended
         self.open = True
 
     def fileno(self) -> int:
@@ -48,7 +56,9 @@ class Control:
     def send(self, do: str, fields: Mapping[str, Any] | None = None, *, channel: int = 0) -> int:
         """Sends a request; its number is for `wait`."""
         number, frame = self._conversation.request(do, fields, channel=channel)
-        self._awaited.add(number)
+        if do in {"spawn", "exec"} and fields is not None:
+            self._ended.pop(int(fields["channel"]), None)
+        self._awaited[number] = channel
         self._write(frame)
         return number
 
@@ -62,19 +72,21 @@ class Control:
         return number in self._replies
 
     def wait(self, number: int, *, do: str = "request", timeout_s: float = CALL_TIMEOUT_S) -> dict[str, Any]:
-        """The reply to a request. Refused when it is an error; AgentError when none comes or the stream ends."""
+        """The reply to a request. RefusedError when it is an error; AgentError when none comes or the stream ends."""
         end = time.monotonic() + timeout_s
         while number not in self._replies:
             left = end - time.monotonic()
             if left <= 0:
                 raise AgentError(do, f"no answer within {timeout_s:g} s")
+            if (how := self._ended.get(self._awaited.get(number, 0))) is not None:
+                raise AgentError(do, f"the agent that was asked ended with {how}")
             if not self._read(left) and not self.open:
                 raise AgentError(
                     do, "the leader is gone", "see its log; a run is repeated from its beginning"
                 )
         reply = self._replies.pop(number)
         if reply.error is not None:
-            raise Refused(do, reply.error)
+            raise RefusedError(do, reply.error)
         return dict(reply.ok or {})
 
     def call(
@@ -138,10 +150,12 @@ class Control:
         for message in self._conversation.feed(content):
             if isinstance(message, Reply):
                 if message.number in self._awaited:
-                    self._awaited.discard(message.number)
+                    del self._awaited[message.number]
                     self._replies[message.number] = message
             else:
                 self._inbox.append(message)
+                if isinstance(message, Notice) and message.name == "exited":
+                    self._ended[int(message.details["channel"])] = ending(message)
         return True
 
     def _write(self, frame: bytes) -> None:

@@ -79,9 +79,9 @@ def next_hop_mac(plan: Plan, here: RoleEnd, there: RoleEnd) -> str:
     best: tuple[int, str] | None = None
     for route in plan.world.routes.get(here.guest, ()):
         network = ip_network(route.to, strict=False)
-        if network.version == there.address.version and there.address.ip in network:
-            if best is None or network.prefixlen > best[0]:
-                best = (network.prefixlen, route.via)
+        leads_there = network.version == there.address.version and there.address.ip in network
+        if leads_there and (best is None or network.prefixlen > best[0]):
+            best = (network.prefixlen, route.via)
     if best is None:
         return there.mac
     via = ip_address(best[1])

@@ -47,7 +47,9 @@ class Groups:
         except OSError as error:
             self.remove()
             raise MachineError(
-                "guests", f"a control group cannot be made ({error})", "see `virtlab doctor` about control groups"
+                "guests",
+                f"a control group cannot be made ({error})",
+                "see `virtlab doctor` about control groups",
             ) from error
 
     def remove(self) -> None:

@@ -17,7 +17,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from virtlab.errors import ExperimentError, MachineError, VirtlabError
 from virtlab.plan import Access, Observer, Plan
@@ -53,7 +52,9 @@ def folder() -> Path:
         path.mkdir(mode=0o700)
     state = path.lstat()
     if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o077:
-        raise MachineError(str(path), "is not a folder of this user alone", "remove it, or set XDG_RUNTIME_DIR")
+        raise MachineError(
+            str(path), "is not a folder of this user alone", "remove it, or set XDG_RUNTIME_DIR"
+        )
     return path
 
 
@@ -92,9 +93,13 @@ def find(name: str | None) -> World:
 def keep(plan: Plan, name: str, source: str, observe: Observer, *, idle_ns: int = IDLE_NS) -> World:
     """Builds a world and leaves it running. MachineError or GuestError when that fails; nothing is left then."""
     if not NAME.match(name):
-        raise ExperimentError("world", f"'{name}' is no name for a world", "use letters, digits, '-', '_' and '.'")
+        raise ExperimentError(
+            "world", f"'{name}' is no name for a world", "use letters, digits, '-', '_' and '.'"
+        )
     if name in worlds():
-        raise ExperimentError("world", f"'{name}' is kept already", f"`virtlab down --name {name}`, or another --name")
+        raise ExperimentError(
+            "world", f"'{name}' is kept already", f"`virtlab down --name {name}`, or another --name"
+        )
     session = TestbedSession(plan, findings().machine, observe, kept=True)
     door = folder() / f"{name}.sock"
     description = door.with_suffix(".json")
@@ -117,7 +122,9 @@ def enter(world: World) -> Control:
     try:
         stream = _connect(world.socket)
     except OSError as error:
-        raise MachineError(f"world {world.name}", f"cannot be reached ({error.strerror})", "build it again with `virtlab up`") from error
+        raise MachineError(
+            f"world {world.name}", f"cannot be reached ({error.strerror})", "build it again with `virtlab up`"
+        ) from error
     control = Control(stream)
     control.greet()
     return control
@@ -126,7 +133,9 @@ def enter(world: World) -> Control:
 def namespace_of(world: World, guest: str) -> str:
     """The namespace of a guest. ExperimentError when there is none of that name."""
     if guest not in world.guests:
-        raise ExperimentError("guest", f"world {world.name} has no guest '{guest}'", f"it has {', '.join(sorted(world.guests))}")
+        raise ExperimentError(
+            "guest", f"world {world.name} has no guest '{guest}'", f"it has {', '.join(sorted(world.guests))}"
+        )
     return world.guests[guest]
 
 
@@ -158,5 +167,3 @@ def _connect(door: Path) -> socket.socket:
         stream.close()
         raise
     return stream
-
-

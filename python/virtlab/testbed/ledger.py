@@ -54,7 +54,9 @@ def open_entry(folder: Path = ROOT_LEDGER) -> Entry:
         path = folder / f"{uuid.uuid4().hex}.json"
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise MachineError("ledger", f"{folder} cannot be written ({error.strerror})", "run as root") from error
+        raise MachineError(
+            "ledger", f"{folder} cannot be written ({error.strerror})", "run as root"
+        ) from error
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     _write(descriptor, [])
     return Entry(path, descriptor)

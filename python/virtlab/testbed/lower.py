@@ -162,7 +162,7 @@ def _namespaces(plan: Plan, machine: Machine, out: Lowered) -> None:
             out.add(f"guests.{name}", NamespaceAdd(namespace), *_ipv6(namespace, wanted, plan, machine))
     if plan.world.links:
         first = f"links.{next(iter(plan.world.links))}"
-        out.add(first, NamespaceAdd(FABRIC), *_ipv6(FABRIC, False, plan, machine))
+        out.add(first, NamespaceAdd(FABRIC), *_ipv6(FABRIC, wanted=False, plan=plan, machine=machine))
 
 
 def _bridges(plan: Plan, mtus: Mapping[str, int], taken: dict[str, set[str]], out: Lowered) -> None:

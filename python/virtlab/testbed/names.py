@@ -25,7 +25,7 @@ def interface(name: str, taken: set[str] | None = None) -> str:
     """An interface name for `name`, unlike those taken (and 'lo'); adds it to them.
 
     >>> interface("eth0"), interface("a-very-long-vnic-name")
-    ('eth0', 'a-very-lo-35eb3')
+    ('eth0', 'a-very-lo-df9c9')
     """
     taken = taken if taken is not None else set()
     taken.add("lo")

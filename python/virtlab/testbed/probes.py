@@ -9,7 +9,7 @@ from typing import Any
 
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Plan, Role
-from virtlab.testbed.control import Control, Refused
+from virtlab.testbed.control import Control, RefusedError
 from virtlab.testbed.ends import RoleEnd, next_hop_mac, role_ends
 from virtlab.testbed.lower import Lowered
 
@@ -88,7 +88,7 @@ class Probes:
             }  # fmt: skip
             try:
                 reply = self.control.call("arm", request, channel=channel)
-            except Refused as error:
+            except RefusedError as error:
                 raise GuestError(f"roles.{name}", f"guest {end.guest}, {side}: {error.what}") from error
             port = reply.get("port", port)
             armed.append(Side(name, side, end.guest, channel))

@@ -42,8 +42,10 @@ def realise(
         objects[path] = entry
     for name, guest in plan.world.guests.items():
         intended = guest.model_dump(mode="json", exclude={"vnics"})
-        applied = {"namespace": lowered.guests[name]}
-        objects[f"guests.{name}"] = RealisedObject(intended, applied, dict(groups.get(name, {})), guest.platform)
+        placed = {"namespace": lowered.guests[name]}
+        objects[f"guests.{name}"] = RealisedObject(
+            intended, placed, dict(groups.get(name, {})), guest.platform
+        )
     for name, vswitch in plan.world.vswitches.items():
         place = lowered.bridges[name]
         bridge = _link(seen, place, f"vswitches.{name}")
@@ -63,7 +65,7 @@ def realise(
             applied = dict((lowered.soft_switch or {}).get("links", {}).get(name, {}))
             read_back = dict(switch)
         else:
-            applied = {"ports": [port for port in link.ends]}
+            applied = {"ports": list(link.ends)}
             read_back = {
                 end: _port_facts(end, lowered, seen) for end in link.ends if _port_place(end, lowered)
             }

@@ -72,10 +72,14 @@ def _guests(plan: Plan, found: Findings) -> Iterator[Refusal]:
                 yield Refusal(f"{vnic_path}.mtu_bytes", reason, f"write {least} B to {MTU_MAX_BYTES} B")
             if vnic.vswitch is not None and guest.platform == "native":
                 yield Refusal(
-                    vnic_path, "a native guest stands on no virtual switch", "give it an uplink, or 'platform: namespace'"
+                    vnic_path,
+                    "a native guest stands on no virtual switch",
+                    "give it an uplink, or 'platform: namespace'",
                 )
             if vnic.mac in macs and macs[vnic.mac] != vnic_path:
-                yield Refusal(f"{vnic_path}.mac", f"{vnic.mac} is {macs[vnic.mac]}'s too", "give each vNIC its own MAC")
+                yield Refusal(
+                    f"{vnic_path}.mac", f"{vnic.mac} is {macs[vnic.mac]}'s too", "give each vNIC its own MAC"
+                )
             macs[vnic.mac] = vnic_path
             if vnic.offloads != "off" and plan.world.links and _realised(plan, found) == "soft_switch":
                 reason = "with offloads on, no frame that the soft switch sees is finished"
@@ -92,10 +96,14 @@ def _vswitches(plan: Plan, found: Findings) -> Iterator[Refusal]:
             reason = f"'{vswitch.kind}' cannot be built here"
             yield Refusal(f"vswitches.{name}.kind", reason, f"write {' or '.join(VSWITCHES)}")
         if vswitch.host not in plan.world.hosts:
-            yield Refusal(f"vswitches.{name}.host", f"there is no host '{vswitch.host}'", "name a host of the file")
+            yield Refusal(
+                f"vswitches.{name}.host", f"there is no host '{vswitch.host}'", "name a host of the file"
+            )
         if vswitch.parameters:
             unknown = ", ".join(sorted(vswitch.parameters))
-            yield Refusal(f"vswitches.{name}.parameters", f"this testbed sets none of {unknown}", "remove them")
+            yield Refusal(
+                f"vswitches.{name}.parameters", f"this testbed sets none of {unknown}", "remove them"
+            )
 
 
 def _roles(plan: Plan, found: Findings) -> Iterator[Refusal]:
@@ -111,9 +119,15 @@ def _roles(plan: Plan, found: Findings) -> Iterator[Refusal]:
                 reason = f"there is no guest '{guest}'" if guest is not None else "no guest is named"
                 yield Refusal(f"{path}.{key}", reason, "name a guest of the file")
         if role.from_ == role.to:
-            yield Refusal(f"{path}.to", "both ends are the same guest, so no link is crossed", "name another guest")
-        elif role.from_ in plan.world.guests and role.to in plan.world.guests and role_ends(plan, role) is None:
-            yield Refusal(path, "its two ends have no address of one IP version", "give both IPv4, or both IPv6")
+            yield Refusal(
+                f"{path}.to", "both ends are the same guest, so no link is crossed", "name another guest"
+            )
+        elif (
+            role.from_ in plan.world.guests and role.to in plan.world.guests and role_ends(plan, role) is None
+        ):
+            yield Refusal(
+                path, "its two ends have no address of one IP version", "give both IPv4, or both IPv6"
+            )
 
 
 def _timeline(plan: Plan, found: Findings) -> Iterator[Refusal]:
@@ -123,7 +137,9 @@ def _timeline(plan: Plan, found: Findings) -> Iterator[Refusal]:
     for action in plan.timeline:
         path = f"timeline.{action.id}"
         if action.do not in ACTIONS:
-            yield Refusal(path, f"cannot {action.do}: {LATER_ACTIONS[action.do]}", f"use {', '.join(ACTIONS)}")
+            yield Refusal(
+                path, f"cannot {action.do}: {LATER_ACTIONS[action.do]}", f"use {', '.join(ACTIONS)}"
+            )
         elif action.do in {"start", "run", "stop", "set"} and action.role not in plan.roles:
             yield Refusal(f"{path}.role", f"there is no role '{action.role}'", "name a role of the file")
         elif action.do in {"start", "run"}:
@@ -155,7 +171,9 @@ def _event(path: str, event: str, actions: Mapping[str, object]) -> Iterator[Ref
     action = actions.get(name)
     do = getattr(action, "do", None)
     if action is None:
-        yield Refusal(path, f"'{event}' is of no action of this timeline", "name an action's id and its event")
+        yield Refusal(
+            path, f"'{event}' is of no action of this timeline", "name an action's id and its event"
+        )
     elif do in EVENTS and word not in EVENTS[str(do)]:
         yield Refusal(path, f"'{do}' has no event '{word}'", f"it has {', '.join(sorted(EVENTS[str(do)]))}")
 
@@ -164,12 +182,22 @@ def _collect(plan: Plan, found: Findings) -> Iterator[Refusal]:
     del found
     for series in plan.collect.series:
         if series.source not in SERIES:
-            yield Refusal(f"collect.series.{series.source}", "is no series of this testbed", f"there are {', '.join(SERIES)}")
+            yield Refusal(
+                f"collect.series.{series.source}",
+                "is no series of this testbed",
+                f"there are {', '.join(SERIES)}",
+            )
         elif series.every_ns < 1_000_000:
-            yield Refusal(f"collect.series.{series.source}", "cannot be sampled so often", "write at least 1 ms")
+            yield Refusal(
+                f"collect.series.{series.source}", "cannot be sampled so often", "write at least 1 ms"
+            )
     for group in plan.collect.counters:
         if group not in COUNTERS:
-            yield Refusal(f"collect.counters.{group}", "are no counters of this testbed", f"there are {', '.join(COUNTERS)}")
+            yield Refusal(
+                f"collect.counters.{group}",
+                "are no counters of this testbed",
+                f"there are {', '.join(COUNTERS)}",
+            )
     for name in plan.collect.packets:
         if name not in plan.roles:
             yield Refusal(f"collect.packets.{name}", "is no role", "name a role of the file")
@@ -177,14 +205,22 @@ def _collect(plan: Plan, found: Findings) -> Iterator[Refusal]:
 
 def _wiring(plan: Plan, wiring: Wiring) -> Iterator[Refusal]:
     for path, end in wiring.dangling:
-        yield Refusal(path, f"'{end}' is no port of a host, a switch or a virtual switch", "name an uplink or SWITCH.PORT")
+        yield Refusal(
+            path,
+            f"'{end}' is no port of a host, a switch or a virtual switch",
+            "name an uplink or SWITCH.PORT",
+        )
     for path in wiring.loops:
         yield Refusal(path, "closes a loop: broadcasts would circle for ever", "remove one link of the loop")
     ends: dict[str, str] = {}
     for name, link in plan.world.links.items():
         for end in link.ends:
             if end in ends:
-                yield Refusal(f"links.{name}", f"'{end}' is an end of links.{ends[end]} already", "a port holds one cable")
+                yield Refusal(
+                    f"links.{name}",
+                    f"'{end}' is an end of links.{ends[end]} already",
+                    "a port holds one cable",
+                )
             ends[end] = name
     for port, box in wiring.owner.items():
         if port not in ends:
@@ -194,7 +230,9 @@ def _wiring(plan: Plan, wiring: Wiring) -> Iterator[Refusal]:
         ports = wiring.ports(f"vswitch:{name}")
         if ports > BRIDGE_PORTS_MAX:
             yield Refusal(
-                f"vswitches.{name}", f"{ports} ports, a Linux bridge holds {BRIDGE_PORTS_MAX}", "use several hosts"
+                f"vswitches.{name}",
+                f"{ports} ports, a Linux bridge holds {BRIDGE_PORTS_MAX}",
+                "use several hosts",
             )
 
 
@@ -206,7 +244,9 @@ def _realised(plan: Plan, found: Findings) -> str:
 def _links(plan: Plan, found: Findings) -> Iterator[Refusal]:
     asked = sorted({link.realise for link in plan.world.links.values()} - {"auto"})
     if len(asked) > 1:
-        yield Refusal("links", f"realised as {' and '.join(asked)} at once", "choose one realisation for all links")
+        yield Refusal(
+            "links", f"realised as {' and '.join(asked)} at once", "choose one realisation for all links"
+        )
         return
     if not plan.world.links:
         return
@@ -239,9 +279,13 @@ def _links(plan: Plan, found: Findings) -> Iterator[Refusal]:
                 reason = f"'{queue.kind}' under {by} is not realised in the kernel here"
                 yield Refusal(f"{queue_path}.kind", reason, "write 'kind: fifo', or 'realise: soft_switch'")
             if by == "netem" and queue.limit_bytes is not None:
-                yield Refusal(f"{queue_path}.limit_bytes", "netem counts packets only", "write a limit in packets")
+                yield Refusal(
+                    f"{queue_path}.limit_bytes", "netem counts packets only", "write a limit in packets"
+                )
         if by == "shaping" and link.propagation_ns:
-            yield Refusal(f"{path}.propagation_ns", "a token bucket delays nothing", "remove it, or use 'realise: auto'")
+            yield Refusal(
+                f"{path}.propagation_ns", "a token bucket delays nothing", "remove it, or use 'realise: auto'"
+            )
 
 
 def capabilities(found: Findings, fingerprint: Mapping[str, str]) -> Capabilities:
@@ -276,7 +320,10 @@ def timeline_ns(plan: Plan) -> int:
         begin = 0
         if action.after is not None:
             names = _events(plan, action.id)
-            begin = max((length.get(name.rpartition(".")[0], 0) for name in names), default=0) + action.after.plus_ns
+            begin = (
+                max((length.get(name.rpartition(".")[0], 0) for name in names), default=0)
+                + action.after.plus_ns
+            )
         own = action.for_ns or 0
         if action.do == "run" and action.role in plan.roles:
             values = plan.roles[action.role].parameters

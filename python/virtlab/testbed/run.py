@@ -14,7 +14,7 @@ from typing import Any
 from virtlab.agents import Block, Data, Log, Message, Notice, decode_samples
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Action, Event, Observer, Outcome, Plan, Sink, Trial
-from virtlab.testbed.control import Control, Refused
+from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.execute import Command
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.probes import SWITCH_CHANNEL, Probes, Side
@@ -34,7 +34,7 @@ def raw_ns() -> int:
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
 
 
-class Cancelled(Exception):
+class CancelledError(Exception):
     """The observer asked to end early."""
 
 
@@ -76,7 +76,7 @@ class Pass:
             timeline = Timeline(self.plan, raw_ns())
             try:
                 self._loop(timeline)
-            except Cancelled:
+            except CancelledError:
                 cancelled = True
             self._stop_all()
             self._mark_counters("end")
@@ -182,7 +182,7 @@ class Pass:
                 self.reasons.append(f"limits.run_ns: not over within {self.plan.limits.run_ns / 1e9:g} s")
                 return
             if self.observe.cancelled():
-                raise Cancelled
+                raise CancelledError
             due = timeline.next_ns(LEAD_NS)
             wait_s = min(POLL_S, max((due if due is not None else limit_ns) - raw_ns(), 0) / 1e9)
             self._take_messages(lambda message: self._hear(message, timeline), wait_s)
@@ -192,7 +192,7 @@ class Pass:
     def _begin(self, action: Action, at_ns: int, timeline: Timeline) -> None:
         self.observe.progress(f"{action.do} {action.role or action.guest or action.id}")
         if action.do in {"start", "run"}:
-            self._start(action, at_ns, timeline)
+            self._start(action, at_ns)
         elif action.do == "stop":
             timeline.event(f"{action.id}.started", raw_ns())
             self._tell(f"{action.id}.started", raw_ns())
@@ -210,7 +210,7 @@ class Pass:
         elif action.do == "exec":
             self._exec(action, timeline)
 
-    def _start(self, action: Action, at_ns: int, timeline: Timeline) -> None:
+    def _start(self, action: Action, at_ns: int) -> None:
         sides = self.sides[str(action.role)]
         if any(side.started for side in sides):
             self.reasons.append(
@@ -238,7 +238,7 @@ class Pass:
         command = Command(self.control, channel, self.lowered.guests[str(action.guest)], list(action.argv))
         try:
             command.start()
-        except Refused as error:
+        except RefusedError as error:
             self._note(timeline, f"{action.id}.failed", raw_ns())
             self.reasons.append(f"timeline.{action.id}: {error.what}")
             return
@@ -285,13 +285,11 @@ class Pass:
 
     def _hear_exit(self, message: Notice, timeline: Timeline) -> None:
         channel = int(message.details["channel"])
-        code, signal, tail = (message.details.get(key) for key in ("code", "signal", "tail"))
-        how = f"signal {signal}" if signal is not None else f"code {code}"
         if channel in self.commands:
             name, command = self.commands[channel]
             self._keep_output(name, command)
-            word, now = "finished" if code == 0 else "failed", raw_ns()
-            self._tell(f"{name}.{word}", now, {"code": code, "signal": signal, "tail": tail})
+            word, now = "finished" if message.details.get("code") == 0 else "failed", raw_ns()
+            self._tell(f"{name}.{word}", now, {"ended": ending(message)})
             timeline.event(f"{name}.{word}", now)
             return
         who = (
@@ -299,7 +297,7 @@ class Pass:
             if channel == SWITCH_CHANNEL
             else f"the probe of guest {self.probes.guests.get(channel, '?')}"
         )
-        self.reasons.append(f"{who} ended with {how}" + (f": {tail}" if tail else ""))
+        self.reasons.append(f"{who} ended with {ending(message)}")
 
     def _keep_output(self, name: str, command: Command) -> None:
         if command.output or command.errors:
@@ -357,7 +355,7 @@ class Pass:
                     if side.side == wanted and side.started:
                         try:
                             self.control.call("stop", {"role": side.role}, channel=side.channel)
-                        except (Refused, AgentError) as error:
+                        except (RefusedError, AgentError) as error:
                             if not self.control.open:
                                 raise
                             self.reasons.append(f"roles.{side.role}: {error.what}")
@@ -365,7 +363,7 @@ class Pass:
         for channel in self.commands:
             try:
                 self.control.call("kill", {"channel": channel, "signal": 9})
-            except Refused:
+            except RefusedError:
                 continue  # it had ended
 
     def _collect(self) -> None:
@@ -380,7 +378,7 @@ class Pass:
                 number = self.control.send("collect", {"role": name}, channel=side.channel)
                 try:
                     report = self._await_collect(number)
-                except Refused as error:
+                except RefusedError as error:
                     self.reasons.append(f"roles.{name}: guest {side.guest}: {error.what}")
                     continue
                 done += 1
@@ -394,10 +392,10 @@ class Pass:
     def _await_collect(self, number: int) -> dict[str, Any]:
         end = time.monotonic() + COLLECT_TIMEOUT_S
         while True:
-            self._take_messages(lambda message: None, 0.0 if self.control.answered(number) else POLL_S)
+            self._take_messages(lambda _: None, 0.0 if self.control.answered(number) else POLL_S)
             if self.control.answered(number):
                 report = self.control.wait(number, do="collect")
-                self._take_messages(lambda message: None)
+                self._take_messages(lambda _: None)
                 return report
             if time.monotonic() > end:
                 raise AgentError("collect", f"no answer within {COLLECT_TIMEOUT_S:g} s")

@@ -47,7 +47,9 @@ class TestbedSession:
                 {*self.lowered.guests.values(), *(place.namespace for place in self.lowered.bridges.values())}
             )
             seen = readback.observe(control, [*namespaces, *(["fabric"] if self.lowered.links else [])])
-            self.realised = readback.realise(plan, self.lowered, seen, said, versions(self.leader.hello), self._groups.read_back)
+            self.realised = readback.realise(
+                plan, self.lowered, seen, said, versions(self.leader.hello), self._groups.read_back
+            )
             self._probes = Probes(control, plan, self.lowered, tasks)
         except BaseException:
             self.end()

@@ -12,10 +12,11 @@ import sys
 import termios
 import tty
 from collections.abc import Iterator
+from typing import Any
 
 from virtlab.agents import Data, Notice
 from virtlab.errors import AgentError, GuestError
-from virtlab.testbed.control import Control, Refused
+from virtlab.testbed.control import Control, RefusedError
 from virtlab.testbed.execute import Command
 
 CHANNEL = 1
@@ -29,14 +30,14 @@ def attach(control: Control, namespace: str, argv: list[str], *, terminal: bool)
     command = Command(control, CHANNEL, namespace, argv, {"TERM": os.environ.get("TERM", "dumb")})
     try:
         command.start(terminal=size if terminal else None)
-    except Refused as error:
+    except RefusedError as error:
         raise GuestError("command", error.what) from error
     with _raw() if own else contextlib.nullcontext(), _resizing(control) if own else contextlib.nullcontext():
         return _pump(control)
 
 
 def _pump(control: Control) -> int:
-    listening = [0]
+    listening: list[Any] = [0]
     while True:
         # First what a call before has already read from the socket: `select` knows nothing of it.
         for message in control.messages(0.0):

@@ -332,7 +332,11 @@ mod tests {
 
     #[test]
     fn a_nested_attribute_holds_its_parts_and_its_length() {
-        let mut request = Request::new(16, 0).put(&[0; 16]).text(3, "odd length").nested(18, |r| r.text(1, "veth")).u32(4, 7);
+        let mut request = Request::new(16, 0)
+            .put(&[0; 16])
+            .text(3, "odd length")
+            .nested(18, |r| r.text(1, "veth"))
+            .u32(4, 7);
         let bytes = request.seal(9).to_vec();
         assert_eq!(number32(&bytes) as usize, bytes.len());
         let found: Vec<_> = attributes(&bytes[32..]).skip(1).collect();

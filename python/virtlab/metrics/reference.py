@@ -17,9 +17,8 @@ from virtlab.metrics.statistic import STATISTICS
 _HEAD = """\
     # Metrics
 
-    A path names a value of a run: `<role>.<metric>.<statistic>`, e.g. `probe.rtt.p99`. Values are kept in SI
-    units (ns,
-    bit/s, bytes, ratios from 0 to 1) and shown in the unit that reads best.
+    A path names a value of a run: `<role>.<metric>.<statistic>`, e.g. `probe.rtt.p99`. Values are kept in SI units
+    (ns, bit/s, bytes, ratios from 0 to 1) and shown in the unit that reads best.
 
     There is no plain *jitter*. What different tools call so is, here:
 
@@ -31,12 +30,11 @@ _HEAD = """\
     | `ipdv.*` | difference of consecutive delays | RFC 3393 |
     | `pdv.*` | delay minus the smallest delay | RFC 5481 |
 
-    Application delay (`rtt`, `owd`) is from user space to user space; path delay (`path_rtt`, `path_owd`)
-    ends at the
-    kernel's stamp. Their difference is the machine's wake-up, not the network.
+    Application delay (`rtt`, `owd`) is from user space to user space; path delay (`path_rtt`, `path_owd`) ends at
+    the kernel's stamp. Their difference is the machine's wake-up, not the network.
 
-    A metric counts over the window `measured`. Where it could not be had it is absent with a reason, never
-    zero.
+    A metric counts over the window `measured`; a role that began and ended inside it counts whole. Where a metric
+    could not be had it is absent with a reason, never zero.
     """
 
 

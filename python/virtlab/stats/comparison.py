@@ -91,9 +91,9 @@ def equivalence_p(
 ) -> float:
     """p of two one-sided tests (Schuirmann 1987) that the means differ by less than the margin.
 
-    Twice the larger one-sided p: below 1 - level exactly when the interval at that level lies inside the margin. A
-    relative margin m asks mean1 < (1 + m) mean2 and mean1 > (1 - m) mean2, which are contrasts of the two means, so
-    the reference's own uncertainty counts.
+    Twice the larger one-sided p: below 1 - level exactly when the interval at that level lies inside the
+    margin. A relative margin m asks mean1 < (1 + m) mean2 and mean1 > (1 - m) mean2, which are contrasts of
+    the two means, so the reference's own uncertainty counts.
     """
     above, below = margin_contrasts(first, second, margin=margin, relative_margin=relative_margin)
     return min(1.0, 2.0 * max(above.p_above(0.0), below.p_below(0.0)))

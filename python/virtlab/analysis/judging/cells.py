@@ -25,8 +25,7 @@ class Cells:
     by factor.
 
     `counts` is how many packets (bursts, ...) a share rests on, over all runs of a point; empty for what is
-    no share.
-    `missing` are reasons why runs have no value, with how many runs each.
+    no share. `missing` are reasons why runs have no value, with how many runs each.
     """
 
     of: Mapping[Levels, NDArray[Any]]

@@ -1,8 +1,7 @@
 """Claims between levels of a factor: orders, crossings, equivalence, differences and ratios.
 
 A percentage of a reference that was itself measured becomes part of the weighted sum (A - 1.02 B < 0), so
-that the
-reference's own uncertainty counts.
+that the reference's own uncertainty counts.
 """
 
 from __future__ import annotations

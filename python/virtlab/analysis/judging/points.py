@@ -1,8 +1,8 @@
 """Claims about each design point by itself: thresholds, nearness to a constant, the onset of something.
 
 A share that is the same in every run (mostly: nothing was lost at all) has no spread between runs. What was
-counted then
-says how far it may be from the truth: nothing lost among 400 packets does not show a loss below 0.1 %.
+counted then says how far it may be from the truth: nothing lost among 400 packets does not show a loss below
+0.1 %.
 """
 
 from __future__ import annotations

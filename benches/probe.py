@@ -130,7 +130,9 @@ def interleaved(turns: dict[str, Callable[[], Any]]) -> dict[str, list[Any]]:
 
 def iperf3(world: pw.World, *more: str) -> tuple[float, float]:
     """Packets per second that iperf3 received of its own flood, and its loss."""
-    server = subprocess.Popen(world.b.argv("iperf3", "-s", "-1"), stdout=subprocess.DEVNULL)
+    server = subprocess.Popen(
+        world.b.argv("iperf3", "-s", "-1"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     flood = [
         "iperf3",
         "-c",

@@ -8,7 +8,7 @@ use virtlab_wire::Nanos;
 /// A sender or receiver later than this was not running when it should have been: a stall.
 pub const STALL: Nanos = Nanos(1_000_000);
 /// Larger shares of stalled sends than this taint the role.
-const STARVED_RATIO: f64 = 0.01;
+const STARVED_RATIO: f64 = 0.05;
 /// Fewer stalls than this never do: a single one in a short role says little.
 const STARVED_LEAST: u64 = 3;
 
@@ -105,8 +105,8 @@ mod tests {
             (report.counters["stalls"], !report.taints.is_empty())
         };
         assert_eq!(tainted(0), (0, false));
-        assert_eq!(tainted(2), (2, false));
-        assert_eq!(tainted(3), (3, true));
+        assert_eq!(tainted(5), (5, false));
+        assert_eq!(tainted(6), (6, true));
     }
 
     #[test]

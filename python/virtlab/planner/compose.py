@@ -44,12 +44,13 @@ def plan_run(experiment: Experiment, point: DesignPoint, repetition: int) -> Pla
     """The Plan of one run. `repetition` counts from 0."""
     study = experiment.study(point)
     actions = timeline_of(study)
+    world = _world(study)
     roles = {name: _role(study, role) for name, role in study.roles.items() if role.active}
     return Plan(
         point=dict(point.levels),
         repetition=repetition,
         seed=run_seed(experiment.seed, point.levels, repetition),
-        world=_world(study),
+        world=world,
         roles=roles,
         timeline=tuple(_action(action) for action in actions),
         windows={
@@ -57,7 +58,7 @@ def plan_run(experiment: Experiment, point: DesignPoint, repetition: int) -> Pla
         },
         collect=_collect(study),
         limits=_limits(study, actions),
-        because=_because(study, actions),
+        because=_because(study, actions, world),
     )
 
 
@@ -183,7 +184,7 @@ def _limits(study: Study, actions: Actions) -> Limits:
     return Limits(run_ns=run_ns, disk_bytes=limits.disk, memory_bytes=limits.memory)
 
 
-def _because(study: Study, actions: Actions) -> dict[str, str]:
+def _because(study: Study, actions: Actions, world: World) -> dict[str, str]:
     wiring = study.wiring
     because = {f"hosts.{name}": f"hosts.{name}" for name in wiring.hosts}
     because |= {f"hosts.{name}": f"routers.{name}" for name in wiring.routers}
@@ -193,7 +194,7 @@ def _because(study: Study, actions: Actions) -> dict[str, str]:
     because |= {f"vswitches.{name}": bridge.because for name, bridge in wiring.bridges.items()}
     because |= {f"switches.{name}": _switch_because(study, name) for name in wiring.switches}
     because |= {f"links.{name}": cable.because for name, cable in wiring.cables.items()}
-    because |= {f"routes.{name}": "routers" for name in routes_of(wiring, study.addresses)}
+    because |= {f"routes.{name}": "routers" for name in world.routes}
     because |= {f"roles.{name}": f"roles.{name}" for name, role in study.roles.items() if role.active}
     derived = study.timeline is None
     for position, action in enumerate(actions):

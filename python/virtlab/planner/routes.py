@@ -1,77 +1,72 @@
 """Static routes for any graph of broadcast domains and routers.
 
-Domains and routers form a bipartite graph. A breadth-first search from each target domain gives every other
-domain its distance and the router to take; among equals the first by name, so the same graph has the same
-routes.
+Domains and routers form a bipartite graph. A breadth-first search from each target domain gives every other domain
+its distance and the router to take; among equals the first by name, so the same graph has the same routes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from virtlab.experiment.addressing import Addresses
 from virtlab.experiment.topology import Station, Wiring
 from virtlab.plan import Route
 
+Routers = Mapping[str, list[Station]]  # routers that stand in a domain, by name
+
 
 def routes_of(wiring: Wiring, addresses: Addresses) -> dict[str, tuple[Route, ...]]:
     """Routes by guest, for every subnet that the guest is not in and can reach."""
-    routers = {name: station for name, station in sorted(wiring.stations.items()) if station.forwards}
-    if not routers:
+    standing: dict[str, list[Station]] = {}
+    for _, station in sorted(wiring.stations.items()):
+        if station.forwards:
+            for domain in dict.fromkeys(attachment.domain for attachment in station.vnics.values()):
+                standing.setdefault(domain, []).append(station)
+    if not standing:
         return {}
-    domains = list(dict.fromkeys(domain for domain, _ in addresses.subnets))
     routes: dict[str, list[Route]] = {}
-    for target in domains:
-        distance = _distances(target, routers)
+    for target in dict.fromkeys(domain for domain, _ in addresses.subnets):
+        distance = _distances(target, standing)
+        hops = {domain: _next_router(domain, distance, standing) for domain in distance if domain != target}
         for station in wiring.stations.values():
             own = {attachment.domain: vnic for vnic, attachment in station.vnics.items()}
-            if target in own or not own:
+            reachable = [domain for domain in own if domain in distance]
+            if target in own or not reachable:
                 continue
-            found = _first_hop(own, distance, routers)
-            if found is not None:
-                domain, router = found
-                routes.setdefault(station.name, []).extend(
-                    _routes(addresses, target, domain, own[domain], routers[router], station)
-                )
+            domain = min(reachable, key=lambda name: distance[name])
+            found = list(_routes(addresses, target, own[domain], hops[domain], station, domain))
+            if found:
+                routes.setdefault(station.name, []).extend(found)
     return {name: tuple(found) for name, found in routes.items()}
 
 
-def _distances(target: str, routers: dict[str, Station]) -> dict[str, int]:
+def _distances(target: str, standing: Routers) -> dict[str, int]:
     """Routers to pass from each domain to the target."""
     distance = {target: 0}
     frontier = [target]
     while frontier:
         reached = []
-        for router in routers.values():
-            domains = [attachment.domain for attachment in router.vnics.values()]
-            near = [distance[domain] for domain in domains if domain in frontier]
-            if near:
-                for domain in domains:
-                    if domain not in distance:
-                        distance[domain] = min(near) + 1
-                        reached.append(domain)
+        for domain in frontier:
+            for router in standing.get(domain, ()):
+                for attachment in router.vnics.values():
+                    if attachment.domain not in distance:
+                        distance[attachment.domain] = distance[domain] + 1
+                        reached.append(attachment.domain)
         frontier = reached
     return distance
 
 
-def _first_hop(
-    own: dict[str, str], distance: dict[str, int], routers: dict[str, Station]
-) -> tuple[str, str] | None:
-    """The domain to leave by, and the router to take in it."""
-    reachable = [domain for domain in own if domain in distance]
-    if not reachable:
-        return None
-    domain = min(reachable, key=lambda name: distance[name])
-    for name, router in routers.items():
-        beyond = [distance.get(attachment.domain) for attachment in router.vnics.values()]
-        stands_here = any(attachment.domain == domain for attachment in router.vnics.values())
-        if stands_here and distance[domain] - 1 in beyond:
-            return domain, name
-    return None
+def _next_router(domain: str, distance: Mapping[str, int], standing: Routers) -> Station:
+    """The router of a domain that leads one step nearer."""
+    return next(
+        router
+        for router in standing[domain]
+        if any(distance[attachment.domain] == distance[domain] - 1 for attachment in router.vnics.values())
+    )
 
 
 def _routes(
-    addresses: Addresses, target: str, domain: str, vnic: str, router: Station, station: Station
+    addresses: Addresses, target: str, vnic: str, router: Station, station: Station, domain: str
 ) -> Iterator[Route]:
     port = next(name for name, attachment in router.vnics.items() if attachment.domain == domain)
     for version in (4, 6):

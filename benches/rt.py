@@ -52,11 +52,16 @@ def bench() -> Iterator[dict[str, Any]]:
     for tasks, goal in GOALS.items():
         family = Family(tasks, 1000, 10_000, 1000)
         period, wcet = generate(family, 0.3, 40_000, seed=1)
-        few = [list(zip(map(int, t), map(int, c), strict=True)) for t, c in zip(period[:300], wcet[:300], strict=True)]
+        few = [
+            list(zip(map(int, t), map(int, c), strict=True))
+            for t, c in zip(period[:300], wcet[:300], strict=True)
+        ]
         fast = response_times(period[:300], wcet[:300], vm_period=VM_PERIOD, budget=BUDGET)
         slow = plain_python(few)
         assert [[None if v > 2**62 else v for v in row] for row in fast.tolist()] == slow
-        ours = 40_000 / best_of(5, lambda p=period, c=wcet: response_times(p, c, vm_period=VM_PERIOD, budget=BUDGET))
+        ours = 40_000 / best_of(
+            5, lambda p=period, c=wcet: response_times(p, c, vm_period=VM_PERIOD, budget=BUDGET)
+        )
         peer = 300 / best_of(2, lambda rows=few: plain_python(rows))
         yield {
             "name": f"rt.sets_per_s.n{tasks}", "value": ours, "unit": "1/s of one core", "ratio": ours / peer,
@@ -64,7 +69,10 @@ def bench() -> Iterator[dict[str, Any]]:
         }  # fmt: skip
         as_float = period.astype(float), wcet.astype(float)
         floating = 40_000 / best_of(
-            5, lambda f=as_float: _native.rt_response_times_float(f[0], f[1], float(VM_PERIOD), float(BUDGET), 0.0)
+            5,
+            lambda f=as_float: _native.rt_response_times_float(
+                f[0], f[1], float(VM_PERIOD), float(BUDGET), 0.0
+            ),
         )
         yield {
             "name": f"rt.exact_over_float_time.n{tasks}", "value": floating / ours, "unit": "ratio of times",
@@ -80,7 +88,9 @@ def _study() -> dict[str, Any]:
     def study() -> None:
         for tasks in settings.tasks:
             family = Family(tasks, settings.shortest, settings.longest, settings.least_wcet)
-            largest_ratios(family, list(settings.utilisations), list(settings.shares), sets=1000, seed=1, threads=1)
+            largest_ratios(
+                family, list(settings.utilisations), list(settings.shares), sets=1000, seed=1, threads=1
+            )
 
     spent = best_of(3, study)
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from fractions import Fraction as F
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +37,14 @@ def reservation() -> None:
 
 def observed(windows: list[list[int]], jobs: list[list[int]]) -> Observation:
     return Observation(
-        np.array(windows), np.zeros((0, 4), dtype=np.int64), np.array(jobs).reshape(-1, 5), 0, 0, 0, None, "deadline"
+        np.array(windows),
+        np.zeros((0, 4), dtype=np.int64),
+        np.array(jobs).reshape(-1, 5),
+        0,
+        0,
+        0,
+        None,
+        "deadline",
     )
 
 
@@ -102,7 +109,11 @@ def test_overhead_is_a_loss_per_period(reservation):
 
 @pytest.mark.parametrize(
     ("period", "budget", "says"),
-    [(50_000, 10_000, "100 us to 4.19 s"), (5_000_000_000, 1_000_000, "4.19 s"), (10_000_000, 500, "1024 ns")],
+    [
+        (50_000, 10_000, "100 us to 4.19 s"),
+        (5_000_000_000, 1_000_000, "4.19 s"),
+        (10_000_000, 500, "1024 ns"),
+    ],
 )
 def test_refused_periods_are_told_in_plain_words(reservation, period, budget, says):
     with pytest.raises(MachineError, match=says):
@@ -122,9 +133,15 @@ def test_a_pinned_guest_is_told_so(reservation):
     if len(allowed) < 2:
         pytest.skip("one CPU: nothing to pin to")
     agent = str(realtime.agent_path())
-    request = json.dumps({"period_ns": 10_000_000, "budget_ns": 1_000_000, "by": "deadline", "duration_ns": 10_000_000})
+    request = json.dumps(
+        {"period_ns": 10_000_000, "budget_ns": 1_000_000, "by": "deadline", "duration_ns": 10_000_000}
+    )
     answer = subprocess.run(
-        ["taskset", "-c", str(min(allowed)), agent, "rt"], input=request, capture_output=True, text=True, check=True
+        ["taskset", "-c", str(min(allowed)), agent, "rt"],
+        input=request,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     refused = json.loads(answer.stdout)["refused"]
     assert refused["name"] == "EPERM"
@@ -137,7 +154,7 @@ def test_edf_fractions_and_jitter_are_not_played():
     with pytest.raises(ExperimentError, match="fixed priorities"):
         realtime.run_guest(tasks, found)
     fixed = example((8, 1), (15, 3))
-    found = analyze(fixed, period_ns=F(35 * UNIT_NS, 6), budget_ns=3 * UNIT_NS)
+    found = analyze(fixed, period_ns=Fraction(35 * UNIT_NS, 6), budget_ns=3 * UNIT_NS)
     with pytest.raises(ExperimentError, match="whole number of nanoseconds"):
         realtime.run_guest(fixed, found)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from virtlab.errors import ExperimentError
@@ -384,7 +385,8 @@ def least_budget(
     """The least budget at a period, `max_i min_{t,k} max(w/k + X, P - (t - w - kX)/(k + 1))`, and who needs it.
 
     >>> from virtlab.realtime import Task, TaskSet
-    >>> found = least_budget(TaskSet([Task("a", Fraction(8), Fraction(1)), Task("b", Fraction(15), Fraction(3))]), period_ns=6)
+    >>> two = TaskSet([Task("a", Fraction(8), Fraction(1)), Task("b", Fraction(15), Fraction(3))])
+    >>> found = least_budget(two, period_ns=6)
     >>> found.budget_ns, found.critical_task, found.rounded.budget_ns
     (Fraction(8, 3), 'b', 3)
     """
@@ -475,7 +477,10 @@ def sensitivity(
     native = frame.assign(vm, budget, overhead)
 
     def limit(what: str, index: int = 0) -> tuple[Pair, int] | None:
-        return frame.ask(lambda: native.limit(what, index, vm, budget, overhead, frame.polling, frame.by_edf))
+        found: tuple[Pair, int] | None = frame.ask(
+            lambda: native.limit(what, index, vm, budget, overhead, frame.polling, frame.by_edf)
+        )
+        return found
 
     growth: dict[str, Fraction | None] = {}
     breaks: dict[str, str | None] = {}
@@ -534,9 +539,8 @@ def _critical(
         ).critical_task
     overhead = frame.ticks(overhead_ns)
     for place, name in enumerate(frame.names):
-        own = frame.ask(
-            lambda place=place: frame.native.periods_of_task(place, pair(share), overhead, frame.polling)
-        )
+        question = partial(frame.native.periods_of_task, place, pair(share), overhead, frame.polling)
+        own: list[tuple[Pair, Pair]] = frame.ask(question)
         if any(frame.ns(high) == largest for _, high in own):
             return name
     return None
@@ -555,7 +559,7 @@ def _opa_budget(
         at = frame.ticks(trial)
         if Fraction(*at) <= Fraction(*overhead):
             return answer
-        order = frame.ask(lambda at=at: native.audsley(vm, at, overhead, frame.polling))
+        order: list[int] | None = frame.ask(partial(native.audsley, vm, at, overhead, frame.polling))
         if order is None:
             return answer
         names = [tasks.tasks[place].name for place in order]

@@ -94,7 +94,13 @@ def generate(
 
 
 def largest_ratios(
-    family: Family, utilisations: list[float], shares: list[Fraction], *, sets: int, seed: int, threads: int = 0
+    family: Family,
+    utilisations: list[float],
+    shares: list[Fraction],
+    *,
+    sets: int,
+    seed: int,
+    threads: int = 0,
 ) -> NDArray[np.float64]:
     """P/T_1 of the largest exact VM period (X = 0), shape (utilisation, share, set); 0 where no period is enough."""
     from virtlab._native import rt_largest_ratios
@@ -112,13 +118,28 @@ def response_curve(
     from virtlab._native import rt_response_curve
 
     flat: NDArray[np.float64] = rt_response_curve(
-        family.row(), utilisation, (share.numerator, share.denominator), overhead, periods, sets, seed, cap, threads
+        family.row(),
+        utilisation,
+        (share.numerator, share.denominator),
+        overhead,
+        periods,
+        sets,
+        seed,
+        cap,
+        threads,
     )
     return flat.reshape(len(periods), sets)
 
 
 def exact_periods(
-    family: Family, *, utilisation: float, share: Fraction, overhead: int, sets: int, seed: int, threads: int = 0
+    family: Family,
+    *,
+    utilisation: float,
+    share: Fraction,
+    overhead: int,
+    sets: int,
+    seed: int,
+    threads: int = 0,
 ) -> list[tuple[int, int, list[tuple[float, float]]]]:
     """Per set: T_1, C_1 and the exact set of VM periods (intervals), ticks."""
     from virtlab._native import rt_exact_periods

@@ -110,12 +110,9 @@ def shortfall_ns(
     >>> exact = np.array([[10 * k, 10 * k + 4] for k in range(9)])
     >>> shortfall_ns(exact, period_ns=10, budget_ns=4, overhead_ns=0, horizon_ns=60)
     0
-    >>> late = exact.copy(); late[4] += [0, -1]
-    >>> shortfall_ns(late, period_ns=10, budget_ns=4, overhead_ns=0, horizon_ns=60)
-    0
-    >>> late[4] += [2, 0]; late[3] -= [3, 3]
-    >>> shortfall_ns(late, period_ns=10, budget_ns=4, overhead_ns=0, horizon_ns=60)
-    2
+    >>> cut = exact.copy(); cut[4, 1] -= 1
+    >>> shortfall_ns(cut, period_ns=10, budget_ns=4, overhead_ns=0, horizon_ns=60)
+    1
     """
     import numpy as np
 
@@ -167,7 +164,9 @@ def judge(observed: Observation, analysis: Analysis) -> Judgement:
                 misses=int((response > float(bound.deadline_ns)).sum()) + unfinished,
             )
         )
-    verdict: Verdict = "void" if short > 0 else "confirmed" if all(task.within for task in measured) else "refuted"
+    verdict: Verdict = (
+        "void" if short > 0 else "confirmed" if all(task.within for task in measured) else "refuted"
+    )
     cycles = observed.cycles[1:]  # the first period was cut by its own beginning
     return Judgement(
         verdict,

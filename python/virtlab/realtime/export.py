@@ -34,21 +34,26 @@ def granted(format_: str, period_ns: Fraction, budget_ns: Fraction) -> tuple[int
     if not shortest <= period <= longest or budget < least:
         raise ExperimentError(
             "--period",
-            f"{format_} takes periods of {show_time(shortest)} to {show_time(longest)} and budgets from {show_time(least)}, not"
-            f" {show_time(budget)} in {show_time(period)}",
+            f"{format_} takes periods of {show_time(shortest)} to {show_time(longest)} and budgets from"
+            f" {show_time(least)}, not {show_time(budget)} in {show_time(period)}",
         )
     if budget > period:
-        raise ExperimentError("--budget", f"{show_time(budget)} exceeds the period {show_time(period)} after rounding")
+        raise ExperimentError(
+            "--budget", f"{show_time(budget)} exceeds the period {show_time(period)} after rounding"
+        )
     return period, budget
 
 
-def export(format_: str, tasks: TaskSet, order: tuple[str, ...], period_ns: int, budget_ns: int, guest: str) -> str:
+def export(
+    format_: str, tasks: TaskSet, order: tuple[str, ...], period_ns: int, budget_ns: int, guest: str
+) -> str:
     """The text for one format; `period_ns` and `budget_ns` as `granted` gave them."""
     period_us, budget_us = period_ns // 1000, budget_ns // 1000
     if format_ == "chrt":
         return (
             f"# on the vCPU thread of {guest}, unpinned (PID: its thread id)\n"
-            f"chrt --deadline --sched-runtime {budget_ns} --sched-deadline {period_ns} --sched-period {period_ns} --pid 0 PID\n"
+            f"chrt --deadline --sched-runtime {budget_ns} --sched-deadline {period_ns}"
+            f" --sched-period {period_ns} --pid 0 PID\n"
         )
     if format_ == "libvirt":
         return (
@@ -85,6 +90,11 @@ def _rt_app(tasks: TaskSet, order: tuple[str, ...], period_ns: int, budget_ns: i
             }
             for place, name in enumerate(names)
         },
-        "global": {"duration": 10, "calibration": "CPU0", "default_policy": "SCHED_OTHER", "pi_enabled": False},
+        "global": {
+            "duration": 10,
+            "calibration": "CPU0",
+            "default_policy": "SCHED_OTHER",
+            "pi_enabled": False,
+        },
     }
     return json.dumps(content, indent=2) + "\n"

@@ -213,9 +213,7 @@ def _rt_app_events(body: Mapping[str, Any], where: str) -> tuple[Fraction, Fract
     run, period = Fraction(0), None
     for key, value in body.items():
         if key == "run" or key.startswith("run"):
-            if key.startswith("runtime"):
-                run += _microseconds(value, where)
-            elif not isinstance(value, (dict, list)):
+            if key.startswith("runtime") or not isinstance(value, (dict, list)):
                 run += _microseconds(value, where)
         elif key.startswith("timer") and isinstance(value, dict) and "period" in value:
             period = _microseconds(value["period"], where)

@@ -34,7 +34,9 @@ def load_study(path: Path) -> tuple[list[str], Scenarios, Overheads]:
     except (OSError, UnicodeDecodeError) as error:
         raise ExperimentError(str(path), f"cannot be read: {error}") from None
     if not isinstance(content, dict) or content.get("study") != "realtime-vm" or content.get("version") != 1:
-        raise ExperimentError(str(path), "is no real-time study", "begin with 'version: 1' and 'study: realtime-vm'")
+        raise ExperimentError(
+            str(path), "is no real-time study", "begin with 'version: 1' and 'study: realtime-vm'"
+        )
     unknown = set(content) - {"version", "study", "form", "parts", "scenarios", "overhead"}
     if unknown:
         raise ExperimentError(f"{path}: {sorted(map(str, unknown))[0]}", "is no key of a real-time study")
@@ -43,7 +45,9 @@ def load_study(path: Path) -> tuple[list[str], Scenarios, Overheads]:
         raise ExperimentError(f"{path}: form", f"'{form}' is unknown", f"choose one of {', '.join(FORMS)}")
     parts = content.get("parts", list(PARTS))
     if not isinstance(parts, list) or not set(parts) <= set(PARTS):
-        raise ExperimentError(f"{path}: parts", "names no parts of the study", f"choose among {', '.join(PARTS)}")
+        raise ExperimentError(
+            f"{path}: parts", "names no parts of the study", f"choose among {', '.join(PARTS)}"
+        )
     scenarios, overheads = FORMS[form]
     return (
         parts,
@@ -69,6 +73,9 @@ def override(settings: Settings, values: dict[str, Any], where: str) -> Settings
         except (TypeError, ValueError):
             raise ExperimentError(f"{where}.{key}", f"'{value}' is not like {before!r}") from None
         numbers = changed[key] if isinstance(changed[key], tuple) else (changed[key],)
-        if any(not isinstance(item, str) and item < (0 if key in {"seed", "threads"} else 1e-9) for item in numbers):
+        if any(
+            not isinstance(item, str) and item < (0 if key in {"seed", "threads"} else 1e-9)
+            for item in numbers
+        ):
             raise ExperimentError(f"{where}.{key}", f"'{value}' must be more than zero")
     return replace(settings, **changed)

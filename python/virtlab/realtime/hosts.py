@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,9 @@ def load_host(path: Path) -> Host:
     _only(host, {"cores", "scheduler", "preemptive", "switch_cost", "packing"}, f"{path}: host")
     scheduler, packing = host.get("scheduler", "edf"), host.get("packing", "exact")
     if scheduler not in SCHEDULERS:
-        raise ExperimentError(f"{path}: host.scheduler", f"'{scheduler}' is unknown", f"choose {', '.join(SCHEDULERS)}")
+        raise ExperimentError(
+            f"{path}: host.scheduler", f"'{scheduler}' is unknown", f"choose {', '.join(SCHEDULERS)}"
+        )
     if packing not in {"exact", "first_fit"}:
         raise ExperimentError(f"{path}: host.packing", f"'{packing}' is unknown", "choose exact or first_fit")
     vcpus: list[Vcpu] = []
@@ -152,7 +155,7 @@ def place(host: Host) -> Placement:
         cost = (found.cores, sum(one.share for one in found.placed))
         if best is None or cost < best[0]:
             best = cost, found
-    return best[1] if best else Placement(False, 0, (), "", reason)
+    return best[1] if best else Placement(fits=False, cores=0, placed=(), choice="", reason=reason)
 
 
 def how_many_more(host: Host, guest: str, most: int = 64) -> int:
@@ -181,7 +184,9 @@ def _guest(row: Any, number: int, path: Path) -> Iterator[Vcpu]:
     _only(row, {"name", "tasks", "policy", "period", "budget", "vcpus", "copies", "server"}, where)
     policy = row.get("policy", "rm")
     if policy not in POLICIES:
-        raise ExperimentError(f"{where}.policy", f"'{policy}' is unknown", f"choose one of {', '.join(POLICIES)}")
+        raise ExperimentError(
+            f"{where}.policy", f"'{policy}' is unknown", f"choose one of {', '.join(POLICIES)}"
+        )
     server = row.get("server", "periodic")
     listed = row.get("tasks")
     if isinstance(listed, str):
@@ -214,11 +219,15 @@ def allocate(tasks: TaskSet, vcpus: int, where: str = "") -> list[TaskSet]:
         elif 0 <= task.vcpu < vcpus:
             parts[task.vcpu].append(task)
         else:
-            raise ExperimentError(f"{where}: task {task.name}", f"vcpu {task.vcpu} is not one of 0 to {vcpus - 1}")
+            raise ExperimentError(
+                f"{where}: task {task.name}", f"vcpu {task.vcpu} is not one of 0 to {vcpus - 1}"
+            )
     for task in sorted(free, key=lambda task: task.utilisation, reverse=True):
         min(parts, key=lambda part: sum((one.utilisation for one in part), Fraction(0))).append(task)
     if any(not part for part in parts):
-        raise ExperimentError(where, f"{vcpus} virtual CPUs for {len(tasks.tasks)} tasks: one has none", "give fewer")
+        raise ExperimentError(
+            where, f"{vcpus} virtual CPUs for {len(tasks.tasks)} tasks: one has none", "give fewer"
+        )
     rank = {task.name: number for number, task in enumerate(tasks.tasks)}
     return [tasks.only(sorted(part, key=lambda task: rank[task.name])) for part in parts]
 
@@ -281,10 +290,10 @@ def _settle(host: Host, chosen: Chosen, name: str) -> tuple[Placement | None, st
             (chosen[vcpu.name], budget, vcpu.server in {"deferrable", "cbs"}, groups[vcpu.guest])
             for vcpu, budget in zip(host.vcpus, budgets, strict=True)
         ]
-        cores = ask(
+        cores: list[int] | None = ask(
             host.vcpus[0].tasks,
             [vcpu.name for vcpu in host.vcpus],
-            lambda rows=rows: rt_pack(rows, by_edf, host.preemptive, host.switch_cost_ns, host.cores, host.exact),
+            partial(rt_pack, rows, by_edf, host.preemptive, host.switch_cost_ns, host.cores, host.exact),
         )
         if cores is None:
             return None, f"they do not fit on {host.cores} cores"
@@ -298,7 +307,7 @@ def _settle(host: Host, chosen: Chosen, name: str) -> tuple[Placement | None, st
                 Placed(vcpu.name, vcpu.guest, core, chosen[vcpu.name], budget, now[vcpu.name])
                 for vcpu, core, budget in zip(host.vcpus, cores, budgets, strict=True)
             )
-            return Placement(True, len(set(cores)), placed, name), ""
+            return Placement(fits=True, cores=len(set(cores)), placed=placed, choice=name), ""
         starts = {key: max(now[key], starts[key]) for key in now}
     return None, "preemptions keep adding overhead"
 
@@ -309,7 +318,11 @@ def _budget(vcpu: Vcpu, period_ns: int, overhead_ns: int) -> int | None:
         if vcpu.budget_ns <= overhead_ns or vcpu.budget_ns > period_ns:
             return None
         found = analyze(
-            vcpu.tasks, period_ns=period_ns, budget_ns=vcpu.budget_ns, overhead_ns=overhead_ns, server=vcpu.server
+            vcpu.tasks,
+            period_ns=period_ns,
+            budget_ns=vcpu.budget_ns,
+            overhead_ns=overhead_ns,
+            server=vcpu.server,
         )
         return vcpu.budget_ns if found.schedulable else None
     least = least_budget(vcpu.tasks, period_ns=period_ns, overhead_ns=overhead_ns, server=vcpu.server)

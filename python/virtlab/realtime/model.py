@@ -31,7 +31,9 @@ class ThreeLines:
         return self.slope * self.left + self.offset
 
 
-def three_lines(*, share: float, utilisation: float, overhead: float, first_period: float, first_wcet: float) -> ThreeLines:
+def three_lines(
+    *, share: float, utilisation: float, overhead: float, first_period: float, first_wcet: float
+) -> ThreeLines:
     """The model's interval of VM periods, in the unit of the times given.
 
     >>> found = three_lines(share=0.54, utilisation=0.3, overhead=1, first_period=157, first_wcet=2)

@@ -127,7 +127,10 @@ def three_task_ratios(rows: list[Row]) -> Spec:
 
 def three_task_intervals(intervals: list[tuple[Fraction, Fraction]], name: str) -> Spec:
     """The exact set of periods: bars for intervals, dots for isolated points."""
-    rows = [{"low": float(low), "high": float(high), "share": name, "point": low == high} for low, high in intervals]
+    rows = [
+        {"low": float(low), "high": float(high), "share": name, "point": low == high}
+        for low, high in intervals
+    ]
     return _spec(
         "All VM periods at which every deadline holds",
         rows,

@@ -1,8 +1,8 @@
 """Which published values and statements hold here: every row of `published/realtime_scheduling.csv`, computed again.
 
-A value holds when the printed digits are its own, rounded or cut off; 'about' and 'less than' allow one unit of the last digit. Statements
-are judged by the source's own criterion (the mean curve of max R/T comes down to 1), with the fraction of task sets
-beside it, which that criterion hides.
+A value holds when the printed digits are its own, rounded or cut off; 'about' and 'less than' allow one unit of the last
+digit. Statements are judged by the source's own criterion (the mean curve of max R/T comes down to 1), with the fraction
+of task sets beside it, which that criterion hides.
 """
 
 from __future__ import annotations
@@ -73,15 +73,15 @@ def _check(row: dict[str, str], studied: _Studied) -> Check:
         holds, here = _statement(case, studied)
         return Check(case, metric, "stated", here, holds, note)
     if metric == "standard_deviation_over_mean":
-        value = _spread(case, studied)
+        spread = _spread(case, studied)
         # '0' stands beside values with three decimals: it is read as 0.000.
-        return Check(case, metric, published, f"{value:.2g}", abs(value - float(published)) <= 0.001, note)
+        return Check(case, metric, published, f"{spread:.2g}", abs(spread - float(published)) <= 0.001, note)
     compute = _VALUES.get(metric)
     if compute is None:
         return Check(case, metric, published, "-", None, "no computation for this row")
     value = compute(case, published)
     if value is None:
-        return Check(case, metric, published, "none", False, note)
+        return Check(case, metric, published, "none", holds=False, note=note)
     return Check(case, metric, published, f"{value:.6g}", _close(value, published, row["qualifier"]), note)
 
 
@@ -103,7 +103,9 @@ def _named(case: str, key: str) -> float:
 
 def _response(place: int) -> Callable[[str, str], float | None]:
     def compute(_case: str, _published: str) -> float | None:
-        found = analyze(example(*TWO_TASKS), period_ns=6 * UNIT_NS, budget_ns=3 * UNIT_NS).tasks[place].wcrt_ns
+        found = (
+            analyze(example(*TWO_TASKS), period_ns=6 * UNIT_NS, budget_ns=3 * UNIT_NS).tasks[place].wcrt_ns
+        )
         return None if found is None else float(found / UNIT_NS)
 
     return compute
@@ -177,7 +179,11 @@ _STATEMENTS: dict[str, tuple[float, _Cell, bool]] = {
     "u 0.1: X 1 always schedulable": (0.1, lambda c: c["overhead"] == 1, True),
     "u 0.2: X 16 never schedulable, even at share 0.4": (0.2, lambda c: c["overhead"] == 16, False),
     "u 0.2, share 0.4: X 8 schedulable": (0.2, lambda c: c["overhead"] == 8 and c["share"] == 0.4, True),
-    "u 0.3: at share 0.54 and 0.6 some T_VM always schedulable": (0.3, lambda c: c["share"] in {0.54, 0.6}, True),
+    "u 0.3: at share 0.54 and 0.6 some T_VM always schedulable": (
+        0.3,
+        lambda c: c["share"] in {0.54, 0.6},
+        True,
+    ),
 }
 
 

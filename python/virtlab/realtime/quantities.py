@@ -65,8 +65,9 @@ def show_time(value_ns: Fraction | int) -> str:
     """
     value = Fraction(value_ns)
     units = {name: size for name, size in Duration.units.items() if name not in {"min", "h"}}
+    largest = max(abs(value), Fraction(1))
     name, size = max(
-        ((name, size) for name, size in units.items() if size <= max(abs(value), 1)), key=lambda pair: pair[1]
+        ((name, size) for name, size in units.items() if size <= largest), key=lambda pair: pair[1]
     )
     scaled = value / size
     text = f"{float(scaled):.9g}"

@@ -89,7 +89,13 @@ def scenarios(settings: Scenarios) -> Study:
     cells: list[Row] = []
     for tasks in settings.tasks:
         family = Family(
-            tasks, settings.shortest, settings.longest, settings.least_wcet, settings.spread, settings.wcets, TICKS
+            tasks,
+            settings.shortest,
+            settings.longest,
+            settings.least_wcet,
+            settings.spread,
+            settings.wcets,
+            TICKS,
         )
         ratios = largest_ratios(
             family, list(settings.utilisations), list(settings.shares), sets=settings.sets, seed=settings.seed,
@@ -100,7 +106,9 @@ def scenarios(settings: Scenarios) -> Study:
                 values = ratios[u_place, a_place]
                 hits = int((values > 0).sum())
                 low, high = wilson(hits, settings.sets)
-                mean, spread = _mean_and_spread(values if settings.unschedulable == "zero" else values[values > 0])
+                mean, spread = _mean_and_spread(
+                    values if settings.unschedulable == "zero" else values[values > 0]
+                )
                 cells.append(
                     {
                         "tasks": tasks,
@@ -124,7 +132,13 @@ def overheads(settings: Overheads) -> Study:
     cells: list[Row] = []
     curves: list[Row] = []
     family = Family(
-        settings.tasks, settings.shortest, settings.longest, settings.least_wcet, settings.spread, settings.wcets, TICKS
+        settings.tasks,
+        settings.shortest,
+        settings.longest,
+        settings.least_wcet,
+        settings.spread,
+        settings.wcets,
+        TICKS,
     )
     periods = list(range(settings.step, settings.longest_vm_period + 1, settings.step))
     for utilisation in settings.utilisations:
@@ -169,7 +183,12 @@ def _curve(label: Row, periods: list[int], ratios: NDArray[np.float64], cap: flo
 
 
 def _model_cell(
-    family: Family, settings: Overheads, utilisation: float, share: Fraction, overhead: int, ratios: NDArray[np.float64]
+    family: Family,
+    settings: Overheads,
+    utilisation: float,
+    share: Fraction,
+    overhead: int,
+    ratios: NDArray[np.float64],
 ) -> Row:
     """How the three-line model does: sets whose exact periods lie inside, and how much of its interval is empty."""
     exact = exact_periods(

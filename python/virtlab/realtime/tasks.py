@@ -214,30 +214,20 @@ class TaskSet:
         `R_i = J_i + f_inv(b_i + C_i + sum_{j<i} ceil((t + J_j)/T_j) C_j)`, its least fixed point, with
         `f_inv(w) = (P-B) + w + ceil(w/(B-X)) (P-B+X)`.
         """
-        scale = self._natives_scale()
-        native, order = self._natives.get("ordered"), self._natives_order()
-        if native is None:
+        ready = self.__dict__.get("_ready")
+        if ready is None:
             native, order = self.ordered()
-        found = native.response_times(period_ns * scale, budget_ns * scale, overhead_ns * scale, polling)
+            ready = native.response_times, self.ticks_per_ns, None if order == sorted(order) else order
+            object.__setattr__(self, "_ready", ready)
+        call, scale, places = ready
+        found: list[int | Fraction | None] = call(
+            period_ns * scale, budget_ns * scale, overhead_ns * scale, polling
+        )
         if scale != 1:
             found = [None if ticks is None else Fraction(ticks, scale) for ticks in found]
-        if order == sorted(order):
-            return list(found)
-        answer: list[int | Fraction | None] = [None] * len(order)
-        for place, value in zip(order, found, strict=True):
+        if places is None:
+            return found
+        answer: list[int | Fraction | None] = [None] * len(places)
+        for place, value in zip(places, found, strict=True):
             answer[place] = value
         return answer
-
-    def _natives_scale(self) -> int:
-        cached = self.__dict__.get("_scale")
-        if cached is None:
-            cached = self.ticks_per_ns
-            object.__setattr__(self, "_scale", cached)
-        return int(cached)
-
-    def _natives_order(self) -> list[int]:
-        cached: list[int] | None = self.__dict__.get("_order")
-        if cached is None:
-            cached = self.order()
-            object.__setattr__(self, "_order", cached)
-        return cached

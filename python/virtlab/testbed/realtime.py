@@ -72,7 +72,12 @@ def agent_path() -> Path:
 
 
 def measure_overhead(
-    *, period_ns: int, budget_ns: int, seconds: float = 2.0, by: By = "auto", competitors: Sequence[Competitor] = ()
+    *,
+    period_ns: int,
+    budget_ns: int,
+    seconds: float = 2.0,
+    by: By = "auto",
+    competitors: Sequence[Competitor] = (),
 ) -> Overhead:
     """X on this machine: per period, the budget less what reached the guest. MachineError when refused."""
     request = _request(period_ns, budget_ns, competitors) | {"duration_ns": int(seconds * 1e9)}
@@ -106,14 +111,18 @@ def run_guest(
     of a ns), MachineError for the kernel's refusals.
     """
     if not analysis.order:
-        raise ExperimentError("--policy", "the guest on the real kernel runs fixed priorities", "use rm, dm, opa or given")
+        raise ExperimentError(
+            "--policy", "the guest on the real kernel runs fixed priorities", "use rm, dm, opa or given"
+        )
     period_ns, budget_ns = _whole(analysis.period_ns, "--period"), _whole(analysis.budget_ns, "--budget")
     named = {task.name: task for task in tasks.tasks}
     ordered = [named[name] for name in analysis.order]
     for task in ordered:
         if task.jitter_ns or task.blocking_ns:
             raise ExperimentError(
-                f"task {task.name}", "release jitter and blocking are analysed, not played", "run the set without them"
+                f"task {task.name}",
+                "release jitter and blocking are analysed, not played",
+                "run the set without them",
             )
     longest = max(math.ceil(task.period_ns) for task in ordered)
     episode_ns = 2 * longest
@@ -122,7 +131,9 @@ def run_guest(
     count = max(phases, int(seconds * 1e9 / (episode_ns + 3 * period_ns)))
     if count * (episode_ns + 3 * period_ns) > LONGEST_RUN_S * 1e9:
         raise ExperimentError(
-            "--phases", f"{count} episodes of {show_time(episode_ns)} last longer than {LONGEST_RUN_S:g} s", "ask for fewer"
+            "--phases",
+            f"{count} episodes of {show_time(episode_ns)} last longer than {LONGEST_RUN_S:g} s",
+            "ask for fewer",
         )
     # Evenly over the period, and just after the budget is gone: the worst one.
     points = [period_ns * index // max(phases - 1, 1) for index in range(max(phases - 1, 1))] + [budget_ns]
@@ -176,7 +187,9 @@ def _request(period_ns: int, budget_ns: int, competitors: Sequence[Competitor]) 
 
 def _whole(value: Fraction, where: str) -> int:
     if value.denominator != 1:
-        raise ExperimentError(where, f"{value} ns is no whole number of nanoseconds", "round it; analyze says if it holds")
+        raise ExperimentError(
+            where, f"{value} ns is no whole number of nanoseconds", "round it; analyze says if it holds"
+        )
     return int(value)
 
 
@@ -184,7 +197,7 @@ def _observe(request: dict[str, Any], by: By, seconds: float) -> Observation:
     if by in {"auto", "deadline"}:
         try:
             return _play(request | {"by": "deadline"}, seconds, None)
-        except _Refused as refused:
+        except _RefusedError as refused:
             if by == "deadline" or refused.name != "EPERM" or request["competitors"]:
                 raise refused.error() from None
     from virtlab.testbed.realtime_quota import quota_group
@@ -192,11 +205,11 @@ def _observe(request: dict[str, Any], by: By, seconds: float) -> Observation:
     with quota_group(request["period_ns"], request["budget_ns"]) as join:
         try:
             return _play(request | {"by": "quota"}, seconds, join)
-        except _Refused as refused:
+        except _RefusedError as refused:
             raise refused.error() from None
 
 
-class _Refused(Exception):
+class _RefusedError(Exception):
     def __init__(self, content: dict[str, Any]) -> None:
         super().__init__(content["what"])
         self.call, self.name, self.what = content["call"], content["name"], content["what"]
@@ -215,7 +228,11 @@ def _play(request: dict[str, Any], seconds: float, join: Callable[[int], None] |
 
     before = _steal_ns()
     with subprocess.Popen(
-        [str(agent_path()), "rt"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [str(agent_path()), "rt"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         try:
             if join is not None:
@@ -230,7 +247,7 @@ def _play(request: dict[str, Any], seconds: float, join: Callable[[int], None] |
         raise AgentError("virtlab-agent rt", complaint.strip() or f"ended with {process.returncode}")
     content = json.loads(answer)
     if "refused" in content:
-        raise _Refused(content["refused"])
+        raise _RefusedError(content["refused"])
     reply = content["ok"]
 
     def table(key: str, width: int) -> np.ndarray[Any, np.dtype[np.int64]]:

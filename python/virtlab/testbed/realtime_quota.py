@@ -51,7 +51,9 @@ def quota_group(period_ns: int, budget_ns: int) -> Iterator[Callable[[int], None
                 (path / "cpu.cfs_quota_us").write_text(str(budget_ns // 1000))
         except OSError as error:
             raise MachineError(
-                str(path), f"a cgroup with a CPU quota is refused: {error.strerror}", "run as root, or have it delegated"
+                str(path),
+                f"a cgroup with a CPU quota is refused: {error.strerror}",
+                "run as root, or have it delegated",
             ) from None
         yield lambda process: _join(path, process)
     finally:
@@ -82,7 +84,9 @@ def _join(path: Path, process: int) -> None:
     try:
         (path / "cgroup.procs").write_text(str(process))
     except OSError as error:
-        raise MachineError(str(path), f"a process cannot be moved into it: {error.strerror}", "run as root") from None
+        raise MachineError(
+            str(path), f"a process cannot be moved into it: {error.strerror}", "run as root"
+        ) from None
 
 
 def _parent() -> tuple[Path, bool]:
@@ -95,7 +99,9 @@ def _parent() -> tuple[Path, bool]:
         if "cpu" in groups and (root / "cpu.cfs_quota_us").parent.is_dir() and (root / "tasks").exists():
             return root / groups["cpu"].lstrip("/"), False
     unified = Path("/sys/fs/cgroup") / groups.get("", "/").lstrip("/")
-    if (unified / "cgroup.controllers").exists() and "cpu" in (unified / "cgroup.subtree_control").read_text():
+    if (unified / "cgroup.controllers").exists() and "cpu" in (
+        unified / "cgroup.subtree_control"
+    ).read_text():
         return unified, True
     raise MachineError(
         "cgroup quota", "no CPU controller can be used by this process", "run as root, or use SCHED_DEADLINE"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,7 +71,9 @@ def analyze(
                     "unbounded" if task.wcrt_ns is None else show_time(task.wcrt_ns),
                     show_time(task.deadline_ns),
                     "-" if task.slack_ns is None else _signed(task.slack_ns),
-                    "-" if proof is None else f"{show_time(proof.w_ns)} by {show_time(proof.t_ns)} in {proof.k}",
+                    "-"
+                    if proof is None
+                    else f"{show_time(proof.w_ns)} by {show_time(proof.t_ns)} in {proof.k}",
                     "safe" if task.schedulable else "MISSES",
                 )
             )
@@ -107,7 +110,9 @@ def period(
     else:
         exactly = "" if found.max_period_ns.denominator == 1 else f" (exactly {found.max_period_ns} ns)"
         typer.echo(f"largest period        {show_time(found.max_period_ns)}{exactly}")
-        start = "any shorter one" if found.safe_from_ns == 0 else f"any down to {show_time(found.safe_from_ns)}"
+        start = (
+            "any shorter one" if found.safe_from_ns == 0 else f"any down to {show_time(found.safe_from_ns)}"
+        )
         typer.echo(f"largest without holes {show_time(found.safe_period_ns)} ({start} is enough too)")
         typer.echo(f"critical task         {found.critical_task}")
         shown = [_interval(low, high) for low, high in found.intervals_ns]
@@ -158,7 +163,9 @@ def best(
     policy: PolicyOption = "rm",
     server: ServerOption = "periodic",
     speed: SpeedOption = "1",
-    least_period: Annotated[str, typer.Option("--least-period", help="shorter periods are not wanted")] = "0 ns",
+    least_period: Annotated[
+        str, typer.Option("--least-period", help="shorter periods are not wanted")
+    ] = "0 ns",
     points: Annotated[int, typer.Option("--points", min=1, max=200, help="points of the Pareto front")] = 16,
     json: JsonOption = False,
 ) -> None:
@@ -237,7 +244,7 @@ def sensitivity(
         raise typer.Exit(1)
 
 
-def table(rows: list[tuple[str, ...]]) -> None:
+def table(rows: Sequence[tuple[str, ...]]) -> None:
     """Prints rows, the first being the header, in aligned columns."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
@@ -273,4 +280,6 @@ def _show_choice(choice: Choice, name: str) -> None:
 def _show_rounded(rounded: Rounded | None) -> None:
     if rounded is not None:
         proof = "proved again" if rounded.schedulable else "NOT safe after rounding"
-        typer.echo(f"in whole ns           period {rounded.period_ns} ns, budget {rounded.budget_ns} ns ({proof})")
+        typer.echo(
+            f"in whole ns           period {rounded.period_ns} ns, budget {rounded.budget_ns} ns ({proof})"
+        )

@@ -47,7 +47,11 @@ def export(
     given = tasks_of(tasks, policy, speed)
     period_ns, budget_ns = granted(format_, time_ns(period, "--period"), time_ns(budget, "--budget"))
     found = analyze(
-        given, period_ns=period_ns, budget_ns=budget_ns, overhead_ns=time_ns(overhead, "--overhead"), server=server
+        given,
+        period_ns=period_ns,
+        budget_ns=budget_ns,
+        overhead_ns=time_ns(overhead, "--overhead"),
+        server=server,
     )
     if not found.schedulable:
         raise ExperimentError(

@@ -9,14 +9,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from virtlab.cli.rt.answers import table
-from virtlab.cli.rt.options import BudgetOption, JsonOption, PeriodOption, PolicyOption, TasksFile, show_json, tasks_of, time_ns
+from virtlab.cli.rt.options import (
+    BudgetOption,
+    JsonOption,
+    PeriodOption,
+    PolicyOption,
+    TasksFile,
+    show_json,
+    tasks_of,
+    time_ns,
+)
 from virtlab.errors import ExperimentError, MachineError
 
 if TYPE_CHECKING:
     from virtlab.realtime.confirm import Judgement
 
 ByOption = Annotated[str, typer.Option("--by", help="auto, deadline (SCHED_DEADLINE) or quota (cgroup)")]
-SecondsOption = Annotated[float, typer.Option("--seconds", min=0.1, max=120.0, help="about how long each attempt runs")]
+SecondsOption = Annotated[
+    float, typer.Option("--seconds", min=0.1, max=120.0, help="about how long each attempt runs")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -30,15 +41,24 @@ def run(
     period: PeriodOption,
     budget: BudgetOption,
     overhead: Annotated[
-        str, typer.Option("--overhead", "-x", help="time lost at each start; 'measure': 1 s here before the run")
+        str,
+        typer.Option("--overhead", "-x", help="time lost at each start; 'measure': 1 s here before the run"),
     ] = "measure",
     policy: PolicyOption = "rm",
-    phases: Annotated[int, typer.Option("--phases", min=1, max=1000, help="release phases within the VM's period")] = 8,
+    phases: Annotated[
+        int, typer.Option("--phases", min=1, max=1000, help="release phases within the VM's period")
+    ] = 8,
     seconds: SecondsOption = 3.0,
-    competitors: Annotated[bool, typer.Option("--competitors", help="other reservations fill the rest")] = False,
+    competitors: Annotated[
+        bool, typer.Option("--competitors", help="other reservations fill the rest")
+    ] = False,
     by: ByOption = "auto",
-    guest: Annotated[str, typer.Option("--guest", help="thread: a thread with the budget plays the guest")] = "thread",
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="folder for windows, jobs and verdict")] = None,
+    guest: Annotated[
+        str, typer.Option("--guest", help="thread: a thread with the budget plays the guest")
+    ] = "thread",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="folder for windows, jobs and verdict")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Runs the tasks in a guest with the budget; confirmed (0), refuted (1), or void: the supply was broken (4)."""
@@ -59,23 +79,31 @@ def run(
     others = competitors_for(int(period_ns), int(budget_ns)) if competitors else []
     if overhead == "measure":
         if chosen == "quota":
-            raise ExperimentError("--overhead", "cannot be measured under a cgroup quota", "state it, e.g. '500 us'")
+            raise ExperimentError(
+                "--overhead", "cannot be measured under a cgroup quota", "state it, e.g. '500 us'"
+            )
         found = measure_overhead(
             period_ns=int(period_ns), budget_ns=int(budget_ns), seconds=1.0, by="deadline", competitors=others
         )
         lost = Fraction(found.advised_ns)
         if not json:
-            typer.echo(f"overhead per start, as measured here: {show_time(found.largest_ns)} at most, planned {show_time(lost)}")
+            typer.echo(
+                f"overhead per start, as measured here: {show_time(found.largest_ns)} at most, planned {show_time(lost)}"
+            )
     else:
         lost = time_ns(overhead, "--overhead")
     analysis = analyze(given, period_ns=period_ns, budget_ns=budget_ns, overhead_ns=lost)
     if not json and not analysis.schedulable:
-        typer.echo(f"the analysis says that a deadline can break (critical task {analysis.critical_task}); running all the same")
+        typer.echo(
+            f"the analysis says that a deadline can break (critical task {analysis.critical_task}); running all the same"
+        )
 
     def progress(number: int, judgement: Judgement) -> None:
         if not json and judgement.verdict == "void":
             short = show_time(judgement.shortfall_ns)
-            typer.echo(f"attempt {number} of {ATTEMPTS}: void, the machine gave {short} less than the model's least supply")
+            typer.echo(
+                f"attempt {number} of {ATTEMPTS}: void, the machine gave {short} less than the model's least supply"
+            )
 
     attempts = run_guest(
         given, analysis, seconds=seconds, phases=phases, by=chosen, competitors=others, observe=progress
@@ -101,7 +129,9 @@ def overhead(
     period: PeriodOption = "10 ms",
     budget: BudgetOption = "3 ms",
     seconds: SecondsOption = 3.0,
-    competitors: Annotated[bool, typer.Option("--competitors", help="other reservations fill the rest")] = False,
+    competitors: Annotated[
+        bool, typer.Option("--competitors", help="other reservations fill the rest")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Measures X: what each start of a guest costs its budget on this machine (switch, interrupts, a machine below)."""
@@ -160,7 +190,9 @@ def _show(judgement: Judgement, by: str, lost_ns: int, longest_ns: int) -> None:
         typer.echo(
             f"supply per period: {show_time(least)} to {show_time(most)} over {len(judgement.supply_per_period_ns)} periods"
         )
-    typer.echo(f"charged but not seen by the guest: {show_time(lost_ns)} in all, {show_time(longest_ns)} at once")
+    typer.echo(
+        f"charged but not seen by the guest: {show_time(lost_ns)} in all, {show_time(longest_ns)} at once"
+    )
     name = "SCHED_DEADLINE" if by == "deadline" else "a cgroup quota"
     meaning = {
         "confirmed": "the supply was kept and every response time lies within its bound",
@@ -180,6 +212,11 @@ def _keep(folder: Path, content: dict[str, Any], attempts: list[Any]) -> None:
         (folder / "verdict.json").write_text(text.dumps(content, indent=2))
         for number, attempt in enumerate(attempts, 1):
             for name in ("windows", "cycles", "jobs"):
-                np.savetxt(folder / f"attempt{number}-{name}.csv", getattr(attempt.observed, name), fmt="%d", delimiter=",")
+                np.savetxt(
+                    folder / f"attempt{number}-{name}.csv",
+                    getattr(attempt.observed, name),
+                    fmt="%d",
+                    delimiter=",",
+                )
     except OSError as error:
         raise ExperimentError("--output", f"{folder} cannot be written: {error.strerror}") from None

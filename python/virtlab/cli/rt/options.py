@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-TasksFile = Annotated[Path, typer.Argument(help="task file: .csv, .yaml, .json (ours or rt-app's), .xml (SimSo)")]
+TasksFile = Annotated[
+    Path, typer.Argument(help="task file: .csv, .yaml, .json (ours or rt-app's), .xml (SimSo)")
+]
 PeriodOption = Annotated[str, typer.Option("--period", "-p", help="the VM's period, e.g. '6 ms'")]
 BudgetOption = Annotated[str, typer.Option("--budget", "-b", help="its budget each period, e.g. '3 ms'")]
 ShareOption = Annotated[str, typer.Option("--share", "-a", help="budget / period, e.g. 0.4, '40 %' or 2/5")]

@@ -17,9 +17,9 @@ def register(app: typer.Typer) -> None:
 
 
 def check_published(
-    file: Annotated[
-        Path, typer.Argument(help="the published values")
-    ] = Path(__file__).parents[4] / "published" / "realtime_scheduling.csv",
+    file: Annotated[Path, typer.Argument(help="the published values")] = Path(__file__).parents[4]
+    / "published"
+    / "realtime_scheduling.csv",
     sets: Annotated[int, typer.Option("--sets", min=10, max=100_000, help="task sets per scenario")] = 200,
     seed: Annotated[int, typer.Option("--seed", min=0)] = 1,
     json: JsonOption = False,

@@ -22,14 +22,22 @@ def register(app: typer.Typer) -> None:
 
 
 def study(
-    what: Annotated[str, typer.Argument(help="three-task, scenarios, overhead, all, or a study file (.yaml)")] = "all",
+    what: Annotated[
+        str, typer.Argument(help="three-task, scenarios, overhead, all, or a study file (.yaml)")
+    ] = "all",
     form: Annotated[str, typer.Option("--form", help="quick, full or published")] = "quick",
-    sets: Annotated[int, typer.Option("--sets", min=0, help="task sets per scenario; 0: as the form says")] = 0,
+    sets: Annotated[
+        int, typer.Option("--sets", min=0, help="task sets per scenario; 0: as the form says")
+    ] = 0,
     seed: Annotated[int, typer.Option("--seed", min=0)] = 1,
-    spread: Annotated[str, typer.Option("--periods", help="distribution of periods: uniform or log")] = "uniform",
+    spread: Annotated[
+        str, typer.Option("--periods", help="distribution of periods: uniform or log")
+    ] = "uniform",
     wcets: Annotated[str, typer.Option("--wcets", help="execution times: scaled or uunifast")] = "scaled",
     threads: Annotated[int, typer.Option("--threads", min=0, help="0: all cores")] = 0,
-    output: Annotated[Path, typer.Option("--output", "-o", help="folder for tables and plots")] = Path("realtime-vm.study"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="folder for tables and plots")] = Path(
+        "realtime-vm.study"
+    ),
 ) -> None:
     """Runs a study: tables (CSV) and plots (SVG, PNG) in a folder, the findings here."""
     from virtlab.realtime.forms import FORMS, PARTS, load_study, override
@@ -40,7 +48,9 @@ def study(
         if form not in FORMS:
             raise ExperimentError("--form", f"'{form}' is unknown", f"choose one of {', '.join(FORMS)}")
         if what not in {*PARTS, "all"}:
-            raise ExperimentError("study", f"'{what}' is unknown", f"choose one of {', '.join(PARTS)}, all, or a file")
+            raise ExperimentError(
+                "study", f"'{what}' is unknown", f"choose one of {', '.join(PARTS)}, all, or a file"
+            )
         parts = list(PARTS) if what == "all" else [what]
         scenarios, overheads = FORMS[form]
         chosen: dict[str, Any] = {"seed": seed, "spread": spread, "wcets": wcets, "threads": threads}
@@ -72,13 +82,21 @@ def _three_task(output: Path) -> None:
         typer.echo(f"  share 0.4, tasks 1-{count}: largest period {_units(found.max_period_ns, UNIT_NS)}")
     found = periods(example(*THREE_TASKS), share=share)
     intervals = [(low / UNIT_NS, high / UNIT_NS) for low, high in found.intervals_ns]
-    shown = [f"{{{high}}}" if low == high else f"{'(0' if low == 0 else f'[{low}'}, {high}]" for low, high in intervals]
+    shown = [
+        f"{{{high}}}" if low == high else f"{'(0' if low == 0 else f'[{low}'}, {high}]"
+        for low, high in intervals
+    ]
     typer.echo(f"  all periods at share 0.4: {' u '.join(shown)}")
     half = periods(example(*THREE_TASKS), share=Fraction(1, 2))
-    typer.echo(f"  share 0.5: largest period {_units(half.max_period_ns, UNIT_NS)}, critical task {half.critical_task}")
+    typer.echo(
+        f"  share 0.5: largest period {_units(half.max_period_ns, UNIT_NS)}, critical task {half.critical_task}"
+    )
     rows = three_task_curve(share)
     _table(output / "three-task.csv", rows)
-    plots = {"three-task-ratios": three_task_ratios(rows), "three-task-intervals": three_task_intervals(intervals, "0.4")}
+    plots = {
+        "three-task-ratios": three_task_ratios(rows),
+        "three-task-intervals": three_task_intervals(intervals, "0.4"),
+    }
     write_plots(output, plots)
 
 
@@ -90,12 +108,17 @@ def _scenarios(output: Path, settings: Scenarios) -> None:
     found = scenarios(settings)
     spent = time.perf_counter() - began
     _table(output / "scenarios.csv", found.cells)
-    write_plots(output, {"scenarios-mean": scenario_mean(found.cells), "scenarios-spread": scenario_spread(found.cells)})
+    write_plots(
+        output,
+        {"scenarios-mean": scenario_mean(found.cells), "scenarios-spread": scenario_spread(found.cells)},
+    )
     typer.echo(f"{len(found.cells)} scenarios of {settings.sets} task sets, exact, in {spent:.2f} s")
     above = [cell for cell in found.cells if cell["largest_ratio"] > cell["bound"]]
     typer.echo(f"  the bound P/T1 < 1/(2(1 - share)) holds in {len(found.cells) - len(above)} of them")
     for tasks in settings.tasks:
-        spreads = [cell["spread"] for cell in found.cells if cell["tasks"] == tasks and cell["spread"] is not None]
+        spreads = [
+            cell["spread"] for cell in found.cells if cell["tasks"] == tasks and cell["spread"] is not None
+        ]
         typer.echo(f"  n = {tasks}: spread of P/T1 up to {max(spreads, default=0):.3g}")
 
 
@@ -106,15 +129,27 @@ def _overhead(output: Path, settings: Overheads) -> None:
     found = overheads(settings)
     _table(output / "overhead.csv", found.cells)
     _table(output / "overhead-curves.csv", found.curves)
-    write_plots(output, {"overhead-curves": overhead_curves(found.curves), "overhead-fraction": overhead_fraction(found.curves)})
+    write_plots(
+        output,
+        {
+            "overhead-curves": overhead_curves(found.curves),
+            "overhead-fraction": overhead_fraction(found.curves),
+        },
+    )
     count = len(found.cells)
     inside = sum(cell["exact_inside_model"] for cell in found.cells) / count
     empty = [cell["model_interval_empty"] for cell in found.cells if cell["model_interval_empty"] is not None]
     typer.echo(f"overhead: {count} combinations of {settings.sets} task sets")
-    typer.echo(f"  the exact periods lie inside the three-line model's interval for {inside:.1%} of the task sets")
+    typer.echo(
+        f"  the exact periods lie inside the three-line model's interval for {inside:.1%} of the task sets"
+    )
     typer.echo(f"  on average {sum(empty) / max(len(empty), 1):.0%} of that interval is no usable period")
-    hidden = [cell for cell in found.cells if cell["mean_curve_below_one"] and not cell["a_period_safe_for_all"]]
-    typer.echo(f"  in {len(hidden)} combinations the mean curve looks schedulable though no period suits all task sets")
+    hidden = [
+        cell for cell in found.cells if cell["mean_curve_below_one"] and not cell["a_period_safe_for_all"]
+    ]
+    typer.echo(
+        f"  in {len(hidden)} combinations the mean curve looks schedulable though no period suits all task sets"
+    )
 
 
 def _units(value: Fraction | None, unit: int) -> str:

@@ -68,28 +68,36 @@ def read_columns(
     return found
 
 
-def role_counters(record: RunRecord, role: str) -> dict[str, int]:
-    """Counters of a role over the run. Both ends may report one: health counters add up, of traffic the
-    larger counts (of the sender's and the receiver's `sent_packets`, the sender's)."""
-    found: dict[str, dict[str, int]] = {}
+CounterRow = tuple[str, str, str, str, int]  # stream, mark, entity, counter, value
+
+
+def counter_rows(record: RunRecord) -> list[CounterRow]:
+    """Every counter of a run, in the order read."""
+    found: list[CounterRow] = []
     for stream in record.streams():
-        if stream.schema != "counter/1":
+        if stream.schema == "counter/1":
+            rows = record.samples(stream.stream, stream.schema)
+            columns = (rows[name].tolist() for name in ("mark", "entity", "counter", "value"))
+            found += [(stream.stream, *row) for row in zip(*columns, strict=True)]
+    return found
+
+
+def role_counters(rows: Sequence[CounterRow], role: str) -> dict[str, int]:
+    """Counters of a role over the run. Both ends may report one: health counters add up, of traffic the larger
+    counts (of the sender's and the receiver's `sent_packets`, the sender's).
+    """
+    found: dict[str, dict[str, int]] = {}
+    for stream, mark, entity, counter, value in rows:
+        if entity != role and not entity.startswith((f"{role}.", f"{role}/")):
             continue
-        columns = record.samples(stream.stream, stream.schema)
-        for mark, entity, counter, value in zip(
-            columns["mark"], columns["entity"], columns["counter"], columns["value"], strict=True
-        ):
-            if entity == role or str(entity).startswith((f"{role}.", f"{role}/")):
-                of = found.setdefault(str(counter), {})
-                key = f"{stream.stream}|{entity}"
-                if mark in {"arm", "start"}:
-                    of[key] = of.get(key, 0) - int(value)
-                else:
-                    of[key] = (
-                        max(of.get(key, 0), int(value))
-                        if counter not in SUMMED
-                        else of.get(key, 0) + int(value)
-                    )
+        of = found.setdefault(counter, {})
+        end = f"{stream}|{entity}"
+        if mark in {"arm", "start"}:
+            of[end] = of.get(end, 0) - value
+        elif counter in SUMMED:
+            of[end] = of.get(end, 0) + value
+        else:
+            of[end] = max(of.get(end, 0), value)
     return {
         counter: sum(of.values()) if counter in SUMMED else max(of.values(), default=0)
         for counter, of in found.items()

@@ -6,6 +6,7 @@ Only metrics of the registry become values; what a backend adds beyond it stays 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from virtlab.analysis.window import MEASURED
@@ -14,6 +15,7 @@ from virtlab.metrics import METRICS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from virtlab.analysis.context import CounterRow
     from virtlab.analysis.values import Collector
     from virtlab.results.record import RunRecord
 
@@ -23,14 +25,13 @@ COUNTERS = {
 }
 
 
-def values(record: RunRecord, out: Collector) -> None:
+def values(record: RunRecord, counters: Sequence[CounterRow], out: Collector) -> None:
     """Adds the values of every entity."""
     low, high = record.windows.get(MEASURED, (-(2**62), 2**62))
     for stream in record.streams():
         if stream.schema == "series/1":
             _series(record.samples(stream.stream, stream.schema), low, high, out)
-        elif stream.schema == "counter/1":
-            _counters(record.samples(stream.stream, stream.schema), set(record.plan.roles), out)
+    _counters(counters, set(record.plan.roles), out)
 
 
 def _series(rows: dict[str, NDArray[Any]], low: int, high: int, out: Collector) -> None:
@@ -48,13 +49,13 @@ def _series(rows: dict[str, NDArray[Any]], low: int, high: int, out: Collector) 
             out.distribution(metric, rows["value"][inside & (names == name)])
 
 
-def _counters(rows: dict[str, NDArray[Any]], roles: set[str], out: Collector) -> None:
+def _counters(rows: Sequence[CounterRow], roles: set[str], out: Collector) -> None:
     first: dict[tuple[str, str], int] = {}
     last: dict[tuple[str, str], int] = {}
-    for entity, counter, value in zip(rows["entity"], rows["counter"], rows["value"], strict=True):
-        if str(entity).split("/")[0] not in roles:
-            first.setdefault((str(entity), str(counter)), int(value))
-            last[str(entity), str(counter)] = int(value)
+    for _, _, entity, counter, value in rows:
+        if entity.split("/")[0] not in roles:
+            first.setdefault((entity, counter), value)
+            last[entity, counter] = value
     for metric, names in COUNTERS.items():
         totals: dict[str, int] = {}
         for (entity, counter), value in last.items():

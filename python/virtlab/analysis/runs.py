@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from virtlab.analysis import entities
-from virtlab.analysis.context import RoleContext, role_counters
+from virtlab.analysis.context import RoleContext, counter_rows, role_counters
 from virtlab.analysis.values import Collector, RunValue
 from virtlab.analysis.window import role_window
 from virtlab.analysis.workloads import WORKLOADS
@@ -19,11 +19,14 @@ def values_of_run(record: RunRecord) -> list[RunValue]:
     out = Collector(
         record.name, record.point, dict(record.levels), record.repetition, record.link_realisation
     )
+    counters = counter_rows(record)
     for name, role in record.plan.roles.items():
         if role.workload not in WORKLOADS:
             continue  # a workload of a newer version or a plug-in: its samples stay in the dataset
         out.role = name
-        context = RoleContext(record, name, role, role_window(record, name), role_counters(record, name), out)
+        context = RoleContext(
+            record, name, role, role_window(record, name), role_counters(counters, name), out
+        )
         WORKLOADS[role.workload](context)
-    entities.values(record, out)
+    entities.values(record, counters, out)
     return out.values

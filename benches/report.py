@@ -30,9 +30,11 @@ from pathlib import Path
 from virtlab.report import write_report
 from virtlab.results import Dataset
 page = write_report(Dataset.open(Path(sys.argv[1])))
+used = resource.getrusage(resource.RUSAGE_SELF)
 print(json.dumps({
+    "cpu_seconds": used.ru_utime + used.ru_stime,
     "seconds": time.perf_counter() - began,
-    "peak_kib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+    "peak_kib": used.ru_maxrss,
     "page_bytes": page.stat().st_size,
     "pictures": len(list((page.parent / "figures").iterdir())),
 }))

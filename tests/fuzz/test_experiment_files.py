@@ -19,7 +19,10 @@ from virtlab.planner import plan_run
 ROOT = Path(__file__).parents[2]
 CORPUS = sorted((Path(__file__).parent / "experiments").iterdir())
 FILES = sorted(
-    [*(ROOT / "experiments").rglob("*.yaml"), *(ROOT / "tests/golden/experiments").rglob("*.yaml")]
+    [
+        *(ROOT / "experiments" / "switched-network").glob("*.yaml"),
+        *(ROOT / "tests/golden/experiments").rglob("*.yaml"),
+    ]
 )
 SEEDS = [path.read_bytes() for path in FILES if path.name != "figures.yaml" and path.stat().st_size < 4000]
 WORDS = [

@@ -53,12 +53,12 @@ def _write(folder: Path, template: str) -> Path:
     """Writes the files of a study; refuses where one exists, before anything is written."""
     import json
 
-    from virtlab.experiment.load import NAME
+    from virtlab.experiment.experiment import DATASET_NAME
     from virtlab.experiment.schema import json_schema
     from virtlab.experiment.templates import template as text_of
 
     name = folder.resolve().name
-    if not NAME.match(name):
+    if not DATASET_NAME.match(name):
         raise ExperimentError(
             str(folder), f"'{name}' is no name of an experiment", "use lower-case letters, digits and '-'"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from virtlab.experiment.timeline import ActionSpec
     from virtlab.experiment.topology import Wiring
 
+DATASET_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}\Z")  # of experiments and of claims
 RUNS_MAX = 10_000  # of one experiment, unless its author says that more are meant
 MAXIMUM_WITH_UNTIL = 30
 

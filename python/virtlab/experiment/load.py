@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from virtlab.catalogue.kinds import COUNT, nearest, shown
 from virtlab.errors import ExperimentError
-from virtlab.experiment.experiment import MAXIMUM_WITH_UNTIL, RUNS_MAX, Claim, Experiment, Repeat, Until
+from virtlab.experiment.expected import check_until, read_claims
+from virtlab.experiment.experiment import (
+    DATASET_NAME,
+    MAXIMUM_WITH_UNTIL,
+    RUNS_MAX,
+    Experiment,
+    Repeat,
+    Until,
+)
 from virtlab.experiment.factors import (
     Design,
     Factor,
@@ -23,7 +30,6 @@ from virtlab.experiment.mistakes import FileMistakesError, Mistake, Mistakes
 from virtlab.experiment.tree import Node, read_tree
 
 VERSION = 1
-NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}\Z")
 PLAIN = ("version", "name", "title", "seed", "repeat", "claims", "factors", "exclude")  # cannot vary
 SEED_MAX = 2**53
 
@@ -90,8 +96,8 @@ def _experiment(root: Node, text: str, mistakes: Mistakes, runs_max: int | None)
     if not _too_many(design, repeat, runs_max, findings):
         _resolve_all(Resolver(root, factors, mistakes), design, root, findings)
     roles = _role_names(root)
-    claims = _claims(findings, factors, roles)
-    _check_until(repeat, roles, findings)
+    claims = read_claims(findings, factors, roles)
+    check_until(repeat, roles, findings)
     return Experiment(
         name=name, title=title or name, text=text, seed=seed, design=design, repeat=repeat, claims=claims,
         resolver=Resolver(root, factors, mistakes),
@@ -154,7 +160,7 @@ def _heading(root: Node, findings: Findings) -> tuple[str, str, int]:
     name = root.get("name")
     if name is None:
         findings.add((), "'name' is missing", "write e.g. 'name: my-study'; it names the folder of results")
-    elif not isinstance(name.value, str) or not NAME.match(name.value):
+    elif not isinstance(name.value, str) or not DATASET_NAME.match(name.value):
         findings.add(
             ("name",), f"'{shown(name.plain())}' is no name", "use lower-case letters, digits and '-'"
         )
@@ -285,97 +291,3 @@ def _check_described(root: Node, seen: set[str], findings: Findings) -> None:
                 alike = sorted(other for other in seen if ("-" in other) is (section == "links"))
                 cure = nearest(name, alike) or f"there are {', '.join(alike[:8])}"
                 findings.add((section, name), f"no design point has a {one} '{shown(name)}'", cure, key=True)
-
-
-def _claims(findings: Findings, factors: Mapping[str, Factor], roles: Mapping[str, str]) -> tuple[Claim, ...]:
-    node = findings.root.get("claims")
-    if node is None or node.value is None:
-        return ()
-    if not isinstance(node.value, list):
-        findings.add(
-            ("claims",),
-            "is no list of claims",
-            "write e.g. '- {id: linear, text: probe.rtt.mean grows with load}'",
-        )
-        return ()
-    claims: list[Claim] = []
-    for position, entry in enumerate(node.value):
-        claim = _claim(position, entry, findings, {claim.id for claim in claims})
-        if claim is not None:
-            claims.append(claim)
-            _check_claim(position, claim, factors, roles, findings)
-    return tuple(claims)
-
-
-def _claim(position: int, node: Node, findings: Findings, taken: set[str]) -> Claim | None:
-    at = ("claims", position)
-    if isinstance(node.value, str):
-        return Claim(f"claim-{position + 1}", node.value, node.line, node.column)
-    if not isinstance(node.value, dict):
-        findings.add(at, "is no claim", "write e.g. '{id: linear, text: probe.rtt.mean grows with load}'")
-        return None
-    for key in node.value:
-        if key not in {"id", "text", "published"}:
-            cure = nearest(key, ["id", "text", "published"]) or "it has id, text, published"
-            findings.add((*at, key), f"unknown key '{shown(key)}' of a claim", cure, key=True)
-    name, text, published = node.get("id"), node.get("text"), node.get("published")
-    if text is None or not isinstance(text.value, str) or not text.value.strip():
-        findings.add(at, "'text' is missing", "write e.g. 'text: probe.rtt.mean grows with load'")
-        return None
-    identity = str(name.value) if name is not None else f"claim-{position + 1}"
-    if not NAME.match(identity):
-        findings.add((*at, "id"), f"'{shown(identity)}' is no id", "use lower-case letters, digits and '-'")
-    if identity in taken:
-        findings.add((*at, "id"), f"'{identity}' is already a claim", "give each its own id")
-    if published is not None and not isinstance(published.value, dict):
-        findings.add((*at, "published"), "is no mapping", "write '{file: study.csv, metric: rtt_mean}'")
-        return None
-    return Claim(
-        identity, text.value, text.line, text.column, published.plain() if published is not None else None
-    )
-
-
-def _check_claim(
-    position: int, claim: Claim, factors: Mapping[str, Factor], roles: Mapping[str, str], findings: Findings
-) -> None:
-    """The claim's own grammar, then its roles, factors and levels."""
-    from virtlab.analysis.claims import ClaimError
-
-    at = ("claims", position, "text")
-    try:
-        parsed = claim.parsed()
-    except ClaimError as error:
-        offset = error.column - claim.column
-        findings.mistakes.add(
-            Mistake(claim.line, claim.column + offset, f"claims[{position}].text", error.what, error.cure)
-        )
-        return
-    except ValueError as error:
-        findings.add_text(("claims", position, "published"), str(error))
-        return
-    levels = {name: list(factor.levels) for name, factor in factors.items()}
-    for found in parsed.check(levels, roles):
-        findings.add(at, f"{found.what} (column {found.column} of the claim)", found.cure)
-
-
-def _check_until(repeat: Repeat, roles: Mapping[str, str], findings: Findings) -> None:
-    if repeat.until is None:
-        return
-    from virtlab.metrics import METRICS, MetricPath
-
-    at = ("repeat", "until", "metric")
-    try:
-        path = MetricPath.parse(repeat.until.metric)
-    except ValueError as error:
-        findings.add_text(at, str(error))
-        return
-    if METRICS[path.metric].workloads:
-        if path.role not in roles:
-            findings.add(
-                at,
-                f"there is no role '{path.role}'",
-                nearest(path.role, roles) or f"there are {', '.join(roles)}",
-            )
-        elif roles[path.role] and roles[path.role] not in METRICS[path.metric].workloads:
-            what = f"{path.metric} is not measured by {roles[path.role]}, the workload of '{path.role}'"
-            findings.add(at, what, "name a metric of that workload")

@@ -4,6 +4,7 @@ sizes on the wire, and that what was sent either arrived or was lost."""
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import time
@@ -434,3 +435,38 @@ def test_a_killed_probe_leaves_no_traffic(world: pw.World) -> None:
     before = world.b.interface()["rx_packets"]
     time.sleep(0.1)
     assert world.b.interface()["rx_packets"] - before < 10
+
+
+@pytest.mark.skipif(shutil.which("tc") is None, reason="needs tc")
+@pytest.mark.parametrize(
+    ("workload", "parameters"),
+    [
+        ("udp_stream", {"ip_packet_bytes": 1500}),
+        ("raw_stream", {"frame_bytes": 1518}),
+        ("burst_load", {"burst_bytes": 300_000, "period_ns": 10 * MS, "streams": 3}),
+    ],
+    ids=["udp_stream", "raw_stream", "burst_load"],
+)
+def test_a_vnic_that_holds_back_its_sender_loses_nothing_and_a_stop_is_still_obeyed(
+    world: pw.World, ends: tuple[pw.Probe, pw.Probe], workload: str, parameters: dict[str, Any]
+) -> None:
+    htb = ["rate", "20mbit", "burst", "15k", "overhead", "24", "mpu", "84"]
+    world.shape(world.a, "handle", "1:", "htb", "default", "1")
+    world.a.run("tc", "class", "add", "dev", "eth0", "parent", "1:", "classid", "1:1", "htb", *htb)
+    client, server = ends
+    try:
+        with pw.role(client, server, workload, world, **parameters):
+            server.ask("start", role="role")
+            client.ask("start", role="role")
+            time.sleep(0.5)
+            client.ask("stop", role="role")
+            # What was taken is still on its way: the queue holds at most its 1000 packets, 0.6 s at this rate.
+            time.sleep(0.8)
+            server.ask("stop", role="role")
+            near, far = client.collect("role").counters, server.collect("role").counters
+    finally:
+        world.a.run("tc", "qdisc", "del", "dev", "eth0", "root")
+    own_drops = far["socket_drops"] + far.get("ring_drops", 0)
+    assert 0 < near["sent_packets"] == far["received_packets"] + own_drops
+    # Far less than was asked for: the sender was held back.
+    assert near["sent_bytes"] < 20e6 / 8 * 2

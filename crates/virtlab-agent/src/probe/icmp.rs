@@ -84,7 +84,6 @@ fn prepare(sender: &OwnedFd, receiver: &OwnedFd, one_socket: bool) -> io::Result
     socket::stamp_transmits(sender, one_socket)?;
     socket::set_timeout(sender, libc::SO_SNDTIMEO, socket::SEND_TIMEOUT_US)?;
     socket::set_buffer(receiver, true, 8 << 20)?;
-    socket::set_buffer(sender, false, 4 << 20)?;
     Ok(())
 }
 

@@ -397,7 +397,7 @@ pub enum Trouble {
 /// Sorts an error.
 pub fn trouble(error: &io::Error) -> Trouble {
     match error.raw_os_error() {
-        Some(libc::EAGAIN | libc::EINTR) => Trouble::Again,
+        Some(libc::EAGAIN | libc::EINTR | libc::ETIMEDOUT) => Trouble::Again,
         Some(libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH | libc::EHOSTDOWN | libc::EPERM) => {
             Trouble::Refused
         }

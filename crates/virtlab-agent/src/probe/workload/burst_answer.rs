@@ -62,7 +62,6 @@ impl Responder {
     pub fn open(run: &Run, address: SocketAddr) -> anyhow::Result<Self> {
         let socket = socket::udp(address, false).with_context(|| format!("cannot bind UDP {address}"))?;
         socket::set_buffer(&socket, true, 16 << 20)?;
-        socket::set_buffer(&socket, false, 4 << 20)?;
         socket::set_option(&socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1i32)?;
         run.wakes(&socket)?;
         let port = socket::local_address(&socket)?.port();

@@ -19,6 +19,8 @@ use virtlab_load::meters::{Arrival, Sequence};
 use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::{ProbeHeader, Purpose};
 
+/// Until a full queue is tried again.
+const NO_ROOM_PAUSE: Nanos = Nanos(300_000);
 /// Replies still on their way at the end are awaited this long.
 const GRACE: Nanos = Nanos(40_000_000);
 
@@ -98,7 +100,8 @@ impl Origin {
         for _ in 0..plan.streams {
             let address = SocketAddr::new(local, 0);
             let fd = socket::udp(address, false).with_context(|| format!("cannot bind UDP {address}"))?;
-            socket::set_buffer(&fd, false, 4 << 20)?;
+            // The send buffer stays the system's: a network that pushes back then holds the sender, as it holds any
+            // program, instead of filling the guest's own queue until fragments are dropped there.
             socket::set_buffer(&fd, true, 8 << 20)?;
             socket::set_option(&fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1i32)?;
             senders.push(fd);
@@ -263,9 +266,10 @@ impl Origin {
                         Trouble::Again if !run.stopped() => report.add("blocked_sends", 1),
                         Trouble::Again => break,
                         Trouble::Refused => report.add("refused", 1),
+                        // A raw socket does not wait for room by itself.
                         Trouble::NoRoom => {
-                            report.add("send_errors", 1);
-                            break;
+                            report.add("blocked_sends", 1);
+                            sleep(NO_ROOM_PAUSE);
                         }
                         Trouble::Fatal => {
                             report.add("send_errors", 1);

@@ -281,7 +281,12 @@ impl Client {
             match socket::send(self.sender.as_fd(), self.packet.fill(&header, k as u16), Some(&self.to)) {
                 Ok(()) => break,
                 Err(error) => match trouble(&error) {
-                    Trouble::Again | Trouble::NoRoom => sending.report.add("blocked_sends", 1),
+                    Trouble::Again => sending.report.add("blocked_sends", 1),
+                    // A raw socket does not wait for room by itself.
+                    Trouble::NoRoom => {
+                        sending.report.add("blocked_sends", 1);
+                        sleep(Nanos(100_000));
+                    }
                     Trouble::Refused => sending.report.add("refused", 1),
                     Trouble::Fatal => {
                         sending.report.add("send_errors", 1);

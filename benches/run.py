@@ -27,7 +27,8 @@ def benches(wanted: list[str]) -> Iterator[tuple[str, Any]]:
         sys.exit(f"benches/run.py: no bench {', '.join(sorted(unknown))}; there are {', '.join(names)}")
     for name in wanted or names:
         spec = importlib.util.spec_from_file_location(f"benches.{name}", HERE / f"{name}.py")
-        assert spec is not None and spec.loader is not None
+        assert spec is not None
+        assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module
         spec.loader.exec_module(module)

@@ -121,7 +121,7 @@ class Size:
 class PacketSize:
     """A size in bytes that says what it is the size of.
 
-    `layer` is 'frame' (header to FCS), 'ip_packet' (IP header and all behind it) or 'payload' (behind UDP, TCP or ICMP header).
+    `layer` is 'frame' (header to FCS), 'ip_packet' (IP header and what follows) or 'payload' (behind UDP, TCP or ICMP).
 
     >>> PacketSize.parse("1500 B ip_packet")
     PacketSize(size_bytes=1500, layer='ip_packet')

@@ -29,7 +29,7 @@ def _schema(id: str, meaning: str, /, **columns: Dtype) -> tuple[str, BlockSchem
 BLOCKS: dict[str, BlockSchema] = dict(
     [
         _schema(
-            "sent/1", "One row per request or packet that a measuring role sent; intended_ns is the open-loop schedule.",
+            "sent/1", "One row per request or packet that a measuring role sent; intended_ns: open-loop schedule.",
             seq="i64", flow="i32", intended_ns="i64", sent_ns="i64", payload_bytes="i32",
         ),
         _schema(
@@ -46,7 +46,7 @@ BLOCKS: dict[str, BlockSchema] = dict(
             replied_bytes="i64",
         ),
         _schema(
-            "interval/1", "Progress of a TCP stream over each interval; srtt_ns and retransmits from TCP_INFO of the sender.",
+            "interval/1", "Progress of a TCP stream per interval; srtt_ns and retransmits from the sender's TCP_INFO.",
             flow="i32", begin_ns="i64", end_ns="i64", received_bytes="i64", sent_bytes="i64", retransmits="i64",
             srtt_ns="i64", cwnd_packets="i64",
         ),

@@ -452,7 +452,7 @@ fn rt_response_curve<'py>(
 
 /// Per set: (T_1, C_1, intervals of periods), ticks.
 #[pyfunction]
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, clippy::type_complexity)]
 fn rt_exact_periods(
     py: Python<'_>,
     row: FamilyRow,

@@ -153,6 +153,7 @@ def needs_testbed() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1500)  # it waits while another testbed run holds the machine
 @pytest.mark.usefixtures("reaper")
 def test_twenty_kills_leave_nothing_behind_and_lose_nothing(tmp_path: Path) -> None:
     needs_testbed()
@@ -167,7 +168,16 @@ def test_twenty_kills_leave_nothing_behind_and_lose_nothing(tmp_path: Path) -> N
     for kill in range(KILLS):
         process = command(tmp_path)
         seen: set[str] = set()
-        end = time.monotonic() + draws.uniform(0.6, 2.4)
+        among_runs = (
+            kill % 5 != 0
+        )  # the others die while they start: files read, machine tried out, dataset opened
+        begun = time.monotonic()
+        while (
+            among_runs and not list(dataset.glob(f"runs/.partial-*-{process.pid}")) and process.poll() is None
+        ):
+            assert time.monotonic() < begun + 600, "no run began"
+            time.sleep(0.01)
+        end = time.monotonic() + draws.uniform(0.0, 1.2)
         while time.monotonic() < end and process.poll() is None:
             seen |= namespaces(descendants(process.pid))
             time.sleep(0.01)
@@ -181,7 +191,7 @@ def test_twenty_kills_leave_nothing_behind_and_lose_nothing(tmp_path: Path) -> N
             f"a finished run changed at kill {kill}"
         )
         finished = now
-    assert worlds_killed >= KILLS // 4, (
+    assert worlds_killed >= KILLS // 2, (
         f"only {worlds_killed} of {KILLS} kills met a built world: they say nothing"
     )
     last = command(tmp_path)
@@ -209,7 +219,10 @@ def test_a_signal_takes_the_world_down_and_ends_in_130(tmp_path: Path, number: s
     seen: set[str] = set()
     end = time.monotonic() + 60
     while not seen and process.poll() is None and time.monotonic() < end:
-        seen |= namespaces(descendants(process.pid))
+        if list(
+            (tmp_path / "killed.results/runs").glob(".partial-*")
+        ):  # not yet while the machine is tried out
+            seen |= namespaces(descendants(process.pid))
         time.sleep(0.01)
     assert seen, "no world was built"
     process.send_signal(number)

@@ -84,12 +84,12 @@ def run(
     from virtlab.experiment.experiment import RUNS_MAX
 
     settings = load_settings(backend=backend, wait=wait, report=report, anonymise=anonymise)
-    experiment = load(file, runs_max=None if yes else RUNS_MAX)
-    selected = select_points(experiment.points(), points) if points else None
-    player = _backend(settings.backend)
-    _refuse(experiment, player, selected)
-    path = _dataset_path(experiment, settings, dataset, fresh=fresh_name)
-    with Interruption() as interruption:
+    with Interruption() as interruption:  # from here on: trying the machine out builds worlds too
+        experiment = load(file, runs_max=None if yes else RUNS_MAX)
+        selected = select_points(experiment.points(), points) if points else None
+        player = _backend(settings.backend)
+        _refuse(experiment, player, selected)
+        path = _dataset_path(experiment, settings, dataset, fresh=fresh_name)
         observer = _observer(quiet=as_json, verbose=verbose)
         observer.asked = lambda: interruption.asked
         try:

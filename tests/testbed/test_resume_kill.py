@@ -53,12 +53,12 @@ def reaper() -> object:
 
 
 def children(pid: int) -> list[int]:
-    found = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            found += [int(child) for child in task.read_text().split()]
-        except OSError:
-            continue
+    found: list[int] = []
+    try:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += [int(child) for child in (task / "children").read_text().split()]
+    except OSError:
+        pass  # it ended meanwhile
     return found
 
 
@@ -91,11 +91,12 @@ def held(wanted: set[str]) -> set[str]:
     for process in Path("/proc").iterdir():
         if not process.name.isdigit():
             continue
-        for link in [*process.glob("ns/*"), *process.glob("fd/*")]:
+        for folder in ("ns", "fd"):
             try:
-                found.add(str(link.readlink()))
+                for link in (process / folder).iterdir():
+                    found.add(str(link.readlink()))
             except OSError:
-                continue
+                continue  # it ended meanwhile
     mounts = Path("/proc/self/mountinfo").read_text()
     return {each for each in wanted if each in found or each in mounts}
 

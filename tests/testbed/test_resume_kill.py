@@ -85,6 +85,13 @@ def namespaces(pids: set[int]) -> set[str]:
     return found - {str(Path(f"/proc/self/ns/{kind}").readlink()) for kind in NAMESPACES}
 
 
+def listed(folder: Path) -> list[str]:
+    try:
+        return [entry.name for entry in folder.iterdir()]
+    except OSError:
+        return []  # its process ended meanwhile
+
+
 def held(wanted: set[str]) -> set[str]:
     """Those of the namespaces that any process on the machine is in, holds by descriptor, or has mounted."""
     found = set()
@@ -92,11 +99,11 @@ def held(wanted: set[str]) -> set[str]:
         if not process.name.isdigit():
             continue
         for folder in ("ns", "fd"):
-            try:
-                for link in (process / folder).iterdir():
-                    found.add(str(link.readlink()))
-            except OSError:
-                continue  # it ended meanwhile
+            for name in listed(process / folder):
+                try:
+                    found.add(str((process / folder / name).readlink()))
+                except OSError:
+                    continue  # closed meanwhile
     mounts = Path("/proc/self/mountinfo").read_text()
     return {each for each in wanted if each in found or each in mounts}
 

@@ -14,7 +14,8 @@ help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
 
 demo: setup  ## set up, run the quick switched-network study, show verdicts and the report's path
-	$(BIN)/virtlab run experiments/switched-network/quick.yaml --fresh-name
+	@# a refuted (1) or undecided (4) claim is an answer of the study, not a failure of the demonstration
+	$(BIN)/virtlab run experiments/switched-network/quick.yaml --fresh-name || { code=$$?; [ $$code -eq 1 ] || [ $$code -eq 4 ]; }
 
 test: setup rust-test unit  ## set up and run all tests
 

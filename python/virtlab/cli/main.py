@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from virtlab import __version__
+from virtlab.cli.startup import lighten
 from virtlab.errors import VirtlabError
 
 COMMANDS: dict[str, str] = {
@@ -81,6 +82,7 @@ def _root(
 
 def main(arguments: list[str] | None = None) -> Any:
     """Runs the command line; ends the process with the exit code of what happened."""
+    lighten()
     try:
         return app(args=arguments, prog_name="virtlab")
     except VirtlabError as error:

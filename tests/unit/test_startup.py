@@ -1,0 +1,30 @@
+"""Starting a command: what is left out is out of nobody's way."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def ran(code: str) -> str:
+    """What a fresh Python prints."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_light_start_still_validates() -> None:
+    code = (
+        "from virtlab.cli.startup import lighten; lighten()\n"
+        "from pydantic import TypeAdapter; print(TypeAdapter(int).validate_python('3'))"
+    )
+    assert ran(code) == "3"
+
+
+def test_whoever_asks_for_more_of_pydantics_loader_gets_the_real_one() -> None:
+    code = (
+        "from virtlab.cli.startup import lighten; lighten()\n"
+        "from pydantic.plugin._loader import get_plugins, PYDANTIC_ENTRY_POINT_GROUP as group\n"
+        "print(list(get_plugins()), group)"
+    )
+    assert ran(code) == "[] pydantic"

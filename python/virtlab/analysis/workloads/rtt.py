@@ -79,7 +79,12 @@ def _loss(context: RoleContext, distinct: int, duplicates: int, reordered: int) 
             out.absent(metric, "how many requests were sent is not known")
         return
     out.add("loss", "ratio", max(0.0, 1.0 - distinct / count), count)
-    out.add("duplicates", "ratio", duplicates / count, count)
-    out.add("duplicates", "count", duplicates, count)
+    told = context.counters.get("duplicate_packets", 0)  # the probe keeps the first answer only, and counts
+    if told and not context.window.whole:
+        out.absent("duplicates", "duplicates are counted over the whole of a role, not in a window")
+    else:
+        duplicates = max(duplicates, told)
+        out.add("duplicates", "ratio", duplicates / count, count)
+        out.add("duplicates", "count", duplicates, count)
     out.add("reordering", "ratio", reordered / distinct if distinct else None, distinct, NO_REPLY)
     out.add("reordering", "count", reordered, distinct)

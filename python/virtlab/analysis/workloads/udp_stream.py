@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from virtlab.analysis.workloads import stream
+from virtlab.analysis.workloads import iperf3, stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,6 +24,9 @@ def values(context: RoleContext) -> None:
     """All metrics of the stream."""
     import numpy as np
 
+    if context.parameter("meter") == "iperf3":
+        _by_iperf3(context)
+        return
     packets = context.samples("packet/1", "sent_ns", stream.COLUMNS)
     mtu_bytes, version = path_of(context)
     sizes, which = np.unique(packets["payload_bytes"], return_inverse=True)
@@ -69,12 +72,16 @@ def path_of(context: RoleContext) -> tuple[int, int]:
     return mtu_bytes, version
 
 
-def _offered(context: RoleContext, version: int) -> None:
-    """The rate asked for is of IP packets; as payload it is smaller by the headers' share."""
-    rate = context.parameter("rate_bit_per_s")
-    if rate is None:
-        context.out.absent("offered_load", "as fast as possible")
-        return
+def _by_iperf3(context: RoleContext) -> None:
+    mtu_bytes, version = path_of(context)
+    offered = _offered(context, version)
+    payload = payload_of(context, version)
+    frames = frames_bytes(payload, mtu_bytes, version) if payload is not None else 0
+    iperf3.values(context, payload_bytes=payload, frame_bytes=frames, offered_bit_per_s=offered)
+
+
+def payload_of(context: RoleContext, version: int) -> int | None:
+    """Payload of one datagram in bytes; None when the role names no size."""
     headers = (20 if version == 4 else 40) + UDP_BYTES
     for name, less in (
         ("payload_bytes", 0),
@@ -82,7 +89,18 @@ def _offered(context: RoleContext, version: int) -> None:
         ("frame_bytes", headers + ETHERNET_BYTES),
     ):
         if (size := context.parameter(name)) is not None:
-            payload = size - less
-            context.out.add("offered_load", "mean", rate * payload / (payload + headers), 1)
-            return
-    context.out.absent("offered_load", "the role names no size")
+            return int(size) - less
+    return None
+
+
+def _offered(context: RoleContext, version: int) -> float | None:
+    """The rate asked for is of IP packets; as payload it is smaller by the headers' share."""
+    rate = context.parameter("rate_bit_per_s")
+    payload = payload_of(context, version)
+    if rate is None or payload is None:
+        reason = "as fast as possible" if rate is None else "the role names no size"
+        context.out.absent("offered_load", reason)
+        return None
+    offered = float(rate) * payload / (payload + (20 if version == 4 else 40) + UDP_BYTES)
+    context.out.add("offered_load", "mean", offered, 1)
+    return offered

@@ -72,12 +72,25 @@ def test_namespaces_and_interfaces_exist_before_they_are_used() -> None:
                 assert (values["namespace"], values["link"]) in made, step
 
 
+def ipv6_values(lowered: Lowered) -> list[str]:
+    ops = [step.op for step in lowered.steps]
+    return [op.path for op in ops if isinstance(op, SysctlSet) and "ipv6" in op.path]
+
+
+def test_every_guest_can_hold_the_fragments_that_an_overload_leaves() -> None:
+    ops = [step.op for step in lower(SWITCHED).steps]
+    held = {(op.namespace, op.path): op.value for op in ops if isinstance(op, SysctlSet)}
+    for guest in SWITCHED.world.guests:
+        assert int(held[f"guest:{guest}", "net/ipv4/ipfrag_high_thresh"]) > 4 << 20
+        assert int(held[f"guest:{guest}", "net/ipv4/ipfrag_time"]) < 30
+
+
 def test_ipv6_is_silenced_before_interfaces_unless_asked_for() -> None:
     quiet = [step.op for step in lower(SWITCHED).steps if isinstance(step.op, SysctlSet)]
-    assert {op.path for op in quiet} == {"net/ipv6/conf/default/disable_ipv6"}
-    assert [op for op in lower(SWITCHED, Machine(has_ipv6=False)).steps if isinstance(op.op, SysctlSet)] == []
+    assert {op.path for op in quiet if "ipv6" in op.path} == {"net/ipv6/conf/default/disable_ipv6"}
+    assert ipv6_values(lower(SWITCHED, Machine(has_ipv6=False))) == []
     noisy = SWITCHED.model_copy(update={"world": SWITCHED.world.model_copy(update={"ipv6_noise": True})})
-    assert [op for op in lower(noisy).steps if isinstance(op.op, SysctlSet)] == []
+    assert ipv6_values(lower(noisy)) == []
 
 
 def test_live_arp_leaves_neighbours_and_forwarding_to_the_network() -> None:

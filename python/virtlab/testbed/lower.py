@@ -47,6 +47,9 @@ QUIET_IPV6 = {
     "accept_dad": "0",
     "addr_gen_mode": "1",
 }
+# What a guest keeps of datagrams whose last fragments were lost: at the kernel's own 4 MiB and 30 s, one overloaded design
+# point leaves it deaf to fragments for half a minute. A gigabit link carries less than this in the time that they are kept.
+FRAGMENTS = {"high_thresh": str(512 << 20), "time": "2"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +147,14 @@ def _ipv6(namespace: str, wanted: bool, plan: Plan, machine: Machine) -> Iterato
         yield SysctlSet(namespace, "net/ipv6/conf/default/disable_ipv6", "1")
 
 
+def _fragments(namespace: str, ipv6: bool, machine: Machine) -> Iterator[Operation]:
+    """Reassembly that an overload does not spoil for what follows it."""
+    for key, value in FRAGMENTS.items():
+        yield SysctlSet(namespace, f"net/ipv4/ipfrag_{key}", value)
+        if ipv6 and machine.has_ipv6:
+            yield SysctlSet(namespace, f"net/ipv6/ip6frag_{key}", value)
+
+
 def _namespaces(plan: Plan, machine: Machine, out: Lowered) -> None:
     natives: dict[str, list[str]] = {}
     for name, guest in plan.world.guests.items():
@@ -154,12 +165,15 @@ def _namespaces(plan: Plan, machine: Machine, out: Lowered) -> None:
         namespace = host_namespace(host)
         wanted = _has_ipv6(plan, natives.get(host, []))
         out.add(f"hosts.{host}", NamespaceAdd(namespace), *_ipv6(namespace, wanted, plan, machine))
+        for guest in natives.get(host, []):
+            out.add(f"guests.{guest}", *_fragments(namespace, wanted, machine))
     for name, guest in plan.world.guests.items():
         if guest.platform != "native":
             namespace = guest_namespace(name)
             out.guests[name] = namespace
             wanted = _has_ipv6(plan, [name])
             out.add(f"guests.{name}", NamespaceAdd(namespace), *_ipv6(namespace, wanted, plan, machine))
+            out.add(f"guests.{name}", *_fragments(namespace, wanted, machine))
     if plan.world.links:
         first = f"links.{next(iter(plan.world.links))}"
         out.add(first, NamespaceAdd(FABRIC), *_ipv6(FABRIC, wanted=False, plan=plan, machine=machine))

@@ -43,9 +43,8 @@ def realise(
     for name, guest in plan.world.guests.items():
         intended = guest.model_dump(mode="json", exclude={"vnics"})
         placed = {"namespace": lowered.guests[name]}
-        objects[f"guests.{name}"] = RealisedObject(
-            intended, placed, dict(groups.get(name, {})), guest.platform
-        )
+        read_back: dict[str, Any] = {**groups.get(name, {}), "sysctls": seen[lowered.guests[name]]["sysctls"]}
+        objects[f"guests.{name}"] = RealisedObject(intended, placed, read_back, guest.platform)
     for name, vswitch in plan.world.vswitches.items():
         place = lowered.bridges[name]
         bridge = _link(seen, place, f"vswitches.{name}")

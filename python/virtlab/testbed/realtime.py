@@ -256,7 +256,7 @@ def _play(request: dict[str, Any], seconds: float, join: Callable[[int], None] |
     return Observation(
         windows=table("windows", 2),
         cycles=table("cycles", 4),
-        jobs=table("jobs", 5),
+        jobs=table("jobs", 6),
         lost_ns=reply["lost_ns"],
         longest_loss_ns=reply["longest_loss_ns"],
         served_ns=reply["served_ns"],

@@ -175,7 +175,10 @@ fn write_sysctl(world: &mut World, namespace: &str, path: &str, value: &str) -> 
     let before = fs::read_to_string(&file).with_context(|| format!("cannot read {file}"))?.trim().to_owned();
     if before != value {
         fs::write(&file, value).with_context(|| format!("cannot write '{value}' to {file}"))?;
+        let after = fs::read_to_string(&file).with_context(|| format!("cannot read {file}"))?;
+        anyhow::ensure!(after.trim() == value, "{file} is '{}' after '{value}' was written", after.trim());
     }
+    world.namespace(namespace)?.sysctls.insert(path.to_owned());
     Ok(before)
 }
 

@@ -372,7 +372,21 @@ fn observe_one(world: &mut World, namespace: &str) -> anyhow::Result<Value> {
     }
     Ok(json!({
         "links": described, "neighbours": neighbours, "forwarding": forwarding, "routes": routes,
+        "sysctls": sysctls(world, namespace)?,
     }))
+}
+
+/// What now stands in every value that was set in a namespace.
+fn sysctls(world: &mut World, namespace: &str) -> anyhow::Result<BTreeMap<String, String>> {
+    let paths = world.namespace(namespace)?.sysctls.clone();
+    world.stand_in(namespace)?;
+    let read = |path: String| {
+        let value = std::fs::read_to_string(format!("/proc/sys/{path}"))?.trim().to_owned();
+        Ok((path, value))
+    };
+    let found: std::io::Result<_> = paths.into_iter().map(read).collect();
+    world.go_home()?;
+    Ok(found?)
 }
 
 /// Tries queue disciplines in a namespace that is made for it and dropped.

@@ -6,7 +6,7 @@
 use crate::leader::netlink::Socket;
 use anyhow::{Context, anyhow};
 use nix::sched::{CloneFlags, setns, unshare};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
@@ -28,6 +28,8 @@ pub struct Namespace {
     pub netlink: Socket,
     /// By name.
     pub links: BTreeMap<String, Interface>,
+    /// Values under /proc/sys that were set here.
+    pub sysctls: BTreeSet<String>,
     next_index: i32,
 }
 
@@ -106,6 +108,7 @@ impl World {
             fd,
             netlink: Socket::open()?,
             links: BTreeMap::from([("lo".to_owned(), loopback)]),
+            sysctls: BTreeSet::new(),
             next_index: 1,
         };
         self.namespaces.insert(name.to_owned(), namespace);

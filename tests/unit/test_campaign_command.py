@@ -212,3 +212,20 @@ def test_results_go_into_the_folder_that_is_set(place: Path, monkeypatch: pytest
     manifest = Dataset.open(place / "elsewhere/two-switches.results").manifest
     assert manifest.anonymous
     assert "host_name" not in manifest.machine
+
+
+def test_the_data_of_a_report_are_gathered_once(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from virtlab.report import gather as gathering
+
+    times: list[bool] = []
+    real = gathering.gather
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        times.append(bool(named.get("curves", True)))
+        return real(*arguments, **named)
+
+    for module in ("gather", "write", "terminal"):
+        monkeypatch.setattr(f"virtlab.report.{module}.gather", counted)
+    assert run(experiment(place), "--json") == 0
+    assert times == [True]
+    assert list(place.rglob("report.html"))

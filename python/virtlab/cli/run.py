@@ -200,16 +200,22 @@ def _conclude(dataset: Dataset, ending: Ending, file: Path, *, write: bool, as_j
     published = next(
         (folder / "published" for folder in file.resolve().parents if (folder / "published").is_dir()), None
     )
-    data = gather(dataset, curves=False, published=published)
+    figures = file.resolve().parent / "figures.yaml"
+    writing = write and bool(dataset.runs("ok"))
+    data = gather(
+        dataset,
+        figures_file=figures if figures.exists() else None,
+        curves=writing,
+        published=published,
+    )
     page = None
-    if write and dataset.runs("ok"):
+    if writing:
         from virtlab.report import write_report
 
-        figures = file.resolve().parent / "figures.yaml"
-        page = write_report(dataset, figures_file=figures if figures.exists() else None, published=published)
+        page = write_report(dataset, data=data)
     code = exit_code(ending, data)
     if as_json:
-        typer.echo(_json(dataset, ending, page, code))
+        typer.echo(_json(dataset, data, ending, page, code))
     else:
         _print(dataset, data, ending, page)
     return code
@@ -253,12 +259,12 @@ def _hint(dataset: Dataset) -> None:
         )
 
 
-def _json(dataset: Dataset, ending: Ending, page: Path | None, code: int) -> str:
+def _json(dataset: Dataset, data: Gathered, ending: Ending, page: Path | None, code: int) -> str:
     import json
 
     from virtlab.report import as_json
 
-    values: dict[str, Any] = as_json(dataset, page)
+    values: dict[str, Any] = as_json(dataset, page, data)
     values |= {
         "path": str(dataset.path),
         "ended": ending.why,

@@ -95,7 +95,7 @@ def scale_of(magnitude: float, unit: str) -> tuple[str, float]:
     """The name and size of the unit in which a number of this magnitude reads best.
 
     >>> scale_of(244_160, "ns"), scale_of(0.001, "ratio")
-    (('us', 1000.0), ('%', 0.01))
+    (('µs', 1000.0), ('%', 0.01))
     """
     if unit == "ratio":
         return "%", 0.01
@@ -104,7 +104,7 @@ def scale_of(magnitude: float, unit: str) -> tuple[str, float]:
     plain = {
         name: size
         for name, size in SCALES[unit].items()
-        if name not in {"min", "h", "µs", "μs", "", "packets", "/s"} and "i" not in name.removesuffix("bit/s")
+        if name not in {"min", "h", "us", "μs", "", "packets", "/s"} and "i" not in name.removesuffix("bit/s")
     }
     if unit == "count":
         return "", 1.0
@@ -131,7 +131,7 @@ def show_quantity(value: float, unit: str, digits: int = 4) -> str:
     """The value in the scale that reads best, with its unit.
 
     >>> show_quantity(244_160, "ns"), show_quantity(0.00123, "ratio"), show_quantity(95.2e6, "bit/s")
-    ('244.2 us', '0.123 %', '95.2 Mbit/s')
+    ('244.2 µs', '0.123 %', '95.2 Mbit/s')
     """
     name, size = scale_of(value, unit)
     return f"{show_number(value / size, digits)} {name}".rstrip()
@@ -141,7 +141,7 @@ def show_interval(low: float | None, high: float | None, unit: str, digits: int 
     """An interval in one scale for both ends; an end that is not estimable is shown as such.
 
     >>> show_interval(239_000, 251_500, "ns"), show_interval(None, 2.0, "count")
-    ('239 to 251.5 us', 'not estimable to 2')
+    ('239 to 251.5 µs', 'not estimable to 2')
     """
     name, size = scale_of(max((abs(end) for end in (low, high) if end is not None), default=0.0), unit)
     ends = ["not estimable" if end is None else show_number(end / size, digits) for end in (low, high)]

@@ -296,7 +296,7 @@ def _result(
 ) -> Result:
     from virtlab.stats import look_level
 
-    level = look_level(tuple(table.planned_looks), level) if table.planned_looks else level
+    stated, looks = level, tuple(table.planned_looks)
     groups: dict[tuple[int, str], list[RunValue]] = {}
     counts: dict[tuple[int, str], int] = {}
     for row in table.of(path).values():
@@ -311,6 +311,8 @@ def _result(
             if not values and len(table.realisations) > 1:
                 continue
             present = [one.value for one in values if one.value is not None]
+            early = len(looks) > 1 and len(values) < looks[-1]  # the last planned size keeps the stated level
+            level = look_level(looks, stated) if early else stated
             estimate = _estimate(path, present, counts.get((index, realisation), 0), level)
             cells.append(Cell(_varying_part(point, varying), realisation, values, estimate))
     metric = METRICS[path.metric]

@@ -19,7 +19,7 @@ import pytest
 from virtlab.errors import VirtlabError
 from virtlab.plan import BLOCKS, Backend, Event, Outcome, Plan, Session, Trial
 
-ARMS = ("closed_form", "testbed")
+ARMS = ("closed_form", "simulator", "testbed")
 PLAYED = ("ok", "tainted")  # tainted: played to its end on a machine too busy to measure well
 LINK_BIT_PER_S = 100_000_000
 FRAME_NS = 122_080  # preamble, header, 1500 B, FCS: 1526 B at 100 Mbit/s
@@ -31,6 +31,10 @@ def backend_of(arm: str) -> Backend:
         from tests.contract.closed_form import ClosedForm
 
         return ClosedForm()
+    if arm == "simulator":
+        from virtlab.simulator import Simulator
+
+        return Simulator()
     try:
         testbed = importlib.import_module("virtlab.testbed").Testbed()
     except (ImportError, AttributeError) as error:

@@ -13,10 +13,11 @@ MAY_USE = {
     "qdisc": {"wire"},
     "fabric": {"qdisc", "wire"},
     "rt": set(),
+    "sim": {"fabric", "qdisc", "load", "wire"},
     "agent": {"wire", "load", "qdisc", "fabric", "rt"},
-    "py": {"rt", "wire"},
+    "py": {"rt", "sim", "wire"},
 }
-PURE = ("wire", "load", "qdisc", "fabric", "rt")
+PURE = ("wire", "load", "qdisc", "fabric", "rt", "sim")
 
 
 def crates() -> list[str]:

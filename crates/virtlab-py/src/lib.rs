@@ -3,10 +3,12 @@
 use pyo3::prelude::*;
 
 mod rt;
+mod sim;
 mod wire;
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     rt::register(module)?;
+    sim::register(module)?;
     wire::register(module)
 }

@@ -110,7 +110,7 @@ pub struct Backlog {
 /// A queue discipline. `now` never goes back from call to call.
 ///
 /// Every packet enqueued leaves exactly once: from `dequeue`, or through `drops`.
-pub trait Qdisc {
+pub trait Qdisc: Send {
     /// Takes a packet in; what does not fit any more goes to `drops`.
     fn enqueue(&mut self, packet: Packet, now: Nanos, drops: &mut Vec<Dropped>);
 

@@ -1,0 +1,183 @@
+//! The lowered Plan: names resolved to places in lists, roles with their ends, the timeline as the Plan has it.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use virtlab_fabric::{Layout, Mac};
+
+/// Why an input cannot be played: where in the Plan, the reason, the cure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Path in the Plan.
+    pub path: String,
+    /// The reason.
+    pub reason: String,
+    /// The cure.
+    pub cure: String,
+}
+
+impl Finding {
+    pub(crate) fn new(path: impl Into<String>, reason: impl Into<String>, cure: impl Into<String>) -> Self {
+        Self { path: path.into(), reason: reason.into(), cure: cure.into() }
+    }
+}
+
+/// Everything.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// Physical switches and links.
+    pub fabric: Layout,
+    /// Guests.
+    pub guests: Vec<Guest>,
+    /// Their ports.
+    pub vnics: Vec<Vnic>,
+    /// Virtual switches: by address, which way.
+    pub vswitches: Vec<BTreeMap<Mac, Way>>,
+    /// Who has an address.
+    pub neighbours: BTreeMap<Ipv4Addr, Mac>,
+    /// Workloads.
+    pub roles: Vec<Role>,
+    /// Actions.
+    pub timeline: Vec<Action>,
+    /// Named intervals between events.
+    pub windows: BTreeMap<String, (String, String)>,
+    /// Groups of counters that are read at marks.
+    pub counters: Vec<String>,
+    /// Longest run.
+    pub limit_ns: u64,
+}
+
+/// A guest.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Guest {
+    /// Whether it is a router.
+    pub forwards: bool,
+    /// Its own addresses.
+    pub addresses: Vec<Ipv4Addr>,
+    /// Longest prefix first.
+    pub routes: Vec<Route>,
+}
+
+/// A route of a guest.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Route {
+    /// The network.
+    pub network: Ipv4Addr,
+    /// Bits of it that count.
+    pub prefix_bits: u32,
+    /// Place of the vNIC.
+    pub vnic: usize,
+    /// Next hop; absent: the destination itself.
+    pub via: Option<Ipv4Addr>,
+}
+
+/// A port of a guest.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Vnic {
+    /// Its name in the Plan, for counters.
+    pub name: String,
+    /// Place of its guest.
+    pub guest: usize,
+    /// Its address.
+    pub mac: Mac,
+    /// Largest IP packet.
+    pub mtu_bytes: u32,
+    /// Rate at which it holds back its sender.
+    pub pushback_bit_per_s: Option<u64>,
+    /// Where it is plugged in.
+    pub on: On,
+}
+
+/// Where a vNIC is plugged in.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum On {
+    /// Place of the virtual switch.
+    Vswitch(usize),
+    /// Name of a port of the fabric.
+    Port(String),
+}
+
+/// Which way a frame goes from a virtual switch.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
+    /// Place of a vNIC.
+    Vnic(usize),
+    /// Name of a port of the fabric.
+    Port(String),
+}
+
+/// A workload instance.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Role {
+    /// Its name.
+    pub name: String,
+    /// Which workload.
+    pub workload: String,
+    /// Its own parameters.
+    pub parameters: Map<String, Value>,
+    /// Client and server.
+    pub ends: [RoleEnd; 2],
+    /// Whether its samples are kept.
+    pub kept: bool,
+}
+
+/// One end of a role.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RoleEnd {
+    /// Place of the vNIC.
+    pub vnic: usize,
+    /// Its address; a workload below IP needs none.
+    pub address: Option<Ipv4Addr>,
+    /// Of its named random streams.
+    pub seed: u64,
+}
+
+/// A step of the timeline.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Action {
+    /// Its name.
+    pub id: String,
+    /// start, run, stop, set, wait.
+    #[serde(rename = "do")]
+    pub what: String,
+    /// When it begins.
+    #[serde(default)]
+    pub after: Option<Trigger>,
+    /// Place of the role.
+    #[serde(default)]
+    pub role: Option<usize>,
+    /// Parameters to set.
+    #[serde(default)]
+    pub args: Map<String, Value>,
+    /// Length of a wait.
+    #[serde(default)]
+    pub for_ns: u64,
+    /// When it is given up.
+    #[serde(default)]
+    pub timeout_ns: Option<u64>,
+    /// fail, cancel, censor.
+    #[serde(default)]
+    pub on_timeout: Option<String>,
+}
+
+/// When an action begins: some time after all, or any, of some events.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trigger {
+    /// The events.
+    pub events: Vec<String>,
+    /// Whether one of them is enough.
+    pub any: bool,
+    /// How long after.
+    pub plus_ns: u64,
+}

@@ -1,0 +1,502 @@
+//! Sockets, IP, vNICs, bridges and the fabric: how a message gets from one guest to another.
+//!
+//! A vNIC with pushback lets frames go as the testbed's does, by a token bucket at its rate with a burst of ten frames,
+//! counted in Ethernet's octet times; sending is allowed while the bucket is not overdrawn, as in Linux's HTB. Frame
+//! after frame that is `start = max(now, free)` and `free = max(free, start - burst) + cost`. A frame takes no time on its
+//! way to the bridge and through it: on the wire it is once, on the link.
+
+use crate::agenda::{Agenda, Due};
+use crate::input::{Finding, Guest, Input, On, Vnic, Way};
+use crate::ip::{self, Cargo, HOPS, Message, Packet, Reassembly};
+use crate::marks::Readings;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::Ipv4Addr;
+use virtlab_fabric::{Departure, Fabric, Frame, Mac, PortId, flow_hash};
+use virtlab_load::Transport;
+use virtlab_qdisc::Ecn;
+use virtlab_wire::Nanos;
+use virtlab_wire::ethernet::{HEADER_BYTES, serialisation, wire_bytes};
+
+/// Frames that a vNIC with pushback lets go at once after a pause; the testbed's figure.
+pub const BURST_FRAMES: u32 = 10;
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Nic(usize),
+    Port(PortId),
+}
+
+/// A frame at a vNIC.
+#[derive(Clone, Copy, Debug)]
+struct Outgoing {
+    cargo: Cargo,
+    source: Mac,
+    destination: Mac,
+    /// Header and payload, no FCS.
+    bytes: u32,
+    flow: u64,
+    socket: Option<usize>,
+}
+
+/// A frame that has come to a vNIC.
+#[derive(Clone, Copy, Debug)]
+pub struct Incoming {
+    nic: usize,
+    destination: Mac,
+    bytes: u32,
+    flow: u64,
+    cargo: Cargo,
+}
+
+#[derive(Debug, Default)]
+struct Traffic {
+    received_packets: u64,
+    received_bytes: u64,
+    sent_packets: u64,
+    sent_bytes: u64,
+    strangers: u64,
+}
+
+struct Nic {
+    given: Vnic,
+    bridge: Option<usize>,
+    port: Option<PortId>,
+    /// Instant at which the bucket is just not overdrawn; may lie before the beginning.
+    free_ns: i64,
+    burst_ns: i64,
+    queue: VecDeque<(u64, Outgoing)>,
+    traffic: Traffic,
+}
+
+struct Host {
+    given: Guest,
+    reassembly: Reassembly,
+}
+
+/// How a role's side sends.
+pub struct Socket {
+    nic: usize,
+    source: Mac,
+    destination: Mac,
+    /// The far address; absent below IP.
+    ip: Option<Ipv4Addr>,
+    /// Flow hash of whole packets and of fragments.
+    flows: [u64; 2],
+    /// Bytes of its frames that wait in the vNIC, and how many may before it is held back.
+    held_bytes: u64,
+    most_bytes: u64,
+    pending: VecDeque<Message>,
+    waiter: Option<Due>,
+}
+
+/// Everything between two sockets.
+pub struct Network {
+    /// Virtual time.
+    pub now_ns: u64,
+    /// What is planned.
+    pub agenda: Agenda,
+    /// Frames that stand at vNICs now.
+    pub inbox: VecDeque<Incoming>,
+    fabric: Fabric<Outgoing>,
+    departures: Vec<Departure<Outgoing>>,
+    port_nics: Vec<Option<usize>>,
+    port_bridges: Vec<Option<usize>>,
+    nics: Vec<Nic>,
+    hosts: Vec<Host>,
+    bridges: Vec<BTreeMap<Mac, Place>>,
+    neighbours: BTreeMap<Ipv4Addr, Mac>,
+    sockets: Vec<Socket>,
+    packets: u64,
+}
+
+impl Network {
+    /// The world's network. A finding when the fabric cannot be.
+    pub fn new(input: &Input, uplinks: &BTreeMap<String, usize>) -> Result<Self, Finding> {
+        let fabric: Fabric<Outgoing> =
+            Fabric::new(&input.fabric).map_err(|error| Finding::new(error.path, error.what, error.cure))?;
+        let port = |name: &str| {
+            fabric
+                .port(name)
+                .ok_or_else(|| Finding::new("links", format!("'{name}' is in no link"), "give it a link"))
+        };
+        let mut port_nics = vec![None; fabric.ports().len()];
+        let mut port_bridges = vec![None; fabric.ports().len()];
+        for (name, bridge) in uplinks {
+            port_bridges[port(name)?.0] = Some(*bridge);
+        }
+        let mut nics = Vec::new();
+        for (index, vnic) in input.vnics.iter().enumerate() {
+            let (bridge, at) = match &vnic.on {
+                On::Vswitch(bridge) => (Some(*bridge), None),
+                On::Port(name) => (None, Some(port(name)?)),
+            };
+            if let Some(at) = at {
+                port_nics[at.0] = Some(index);
+            }
+            let burst = vnic.pushback_bit_per_s.map_or(Nanos::ZERO, |rate| {
+                serialisation(BURST_FRAMES * wire_bytes(vnic.mtu_bytes + HEADER_BYTES), rate)
+            });
+            nics.push(Nic {
+                given: vnic.clone(),
+                bridge,
+                port: at,
+                free_ns: -(burst.0 as i64),
+                burst_ns: burst.0 as i64,
+                queue: VecDeque::new(),
+                traffic: Traffic::default(),
+            });
+        }
+        let mut bridges = Vec::new();
+        for table in &input.vswitches {
+            let mut ways = BTreeMap::new();
+            for (mac, way) in table {
+                ways.insert(
+                    *mac,
+                    match way {
+                        Way::Vnic(nic) => Place::Nic(*nic),
+                        Way::Port(name) => Place::Port(port(name)?),
+                    },
+                );
+            }
+            bridges.push(ways);
+        }
+        Ok(Self {
+            now_ns: 0,
+            agenda: Agenda::default(),
+            inbox: VecDeque::new(),
+            fabric,
+            departures: Vec::new(),
+            port_nics,
+            port_bridges,
+            nics,
+            hosts: input
+                .guests
+                .iter()
+                .map(|guest| Host { given: guest.clone(), reassembly: Reassembly::default() })
+                .collect(),
+            bridges,
+            neighbours: input.neighbours.clone(),
+            sockets: Vec::new(),
+            packets: 0,
+        })
+    }
+
+    /// Largest IP packet of a vNIC.
+    pub fn mtu_bytes(&self, nic: usize) -> u32 {
+        self.nics[nic].given.mtu_bytes
+    }
+
+    /// Whether a vNIC holds back its sender.
+    pub fn pushes_back(&self, nic: usize) -> bool {
+        self.nics[nic].given.pushback_bit_per_s.is_some()
+    }
+
+    /// A socket of `guest_of` to an address. `None` when no route leads there.
+    pub fn socket(
+        &mut self,
+        guest_of: usize,
+        from: Ipv4Addr,
+        to: Ipv4Addr,
+        transport: Transport,
+        port: u16,
+        most_bytes: u64,
+    ) -> Option<usize> {
+        let guest = self.nics[guest_of].given.guest;
+        let (nic, destination) = self.next_hop(guest, to)?;
+        let header = |fragmented: bool| {
+            let mut bytes = vec![0; 14];
+            bytes[12] = 8;
+            bytes.extend([0x45, 0, 0, 0, 0, 0, if fragmented { 0x20 } else { 0 }, 0, HOPS]);
+            bytes.push(if transport == Transport::Udp { 17 } else { 1 });
+            bytes.extend([0, 0]);
+            bytes.extend(from.octets());
+            bytes.extend(to.octets());
+            bytes.extend(port.to_be_bytes());
+            bytes.extend(5001u16.to_be_bytes());
+            flow_hash(&bytes)
+        };
+        self.sockets.push(Socket {
+            nic,
+            source: self.nics[nic].given.mac,
+            destination,
+            ip: Some(to),
+            flows: [header(false), header(true)],
+            held_bytes: 0,
+            most_bytes,
+            pending: VecDeque::new(),
+            waiter: None,
+        });
+        Some(self.sockets.len() - 1)
+    }
+
+    /// A socket below IP; `flow` is written into its source address.
+    pub fn raw_socket(&mut self, from: usize, to: usize, flow: u16, most_bytes: u64) -> usize {
+        let (mut source, destination) = (self.nics[from].given.mac, self.nics[to].given.mac);
+        source.0[4] ^= (flow >> 8) as u8;
+        source.0[5] ^= flow as u8;
+        let addresses: Vec<u8> = destination.0.iter().chain(&source.0).copied().chain([0x88, 0xb5]).collect();
+        self.sockets.push(Socket {
+            nic: from,
+            source,
+            destination,
+            ip: None,
+            flows: [flow_hash(&addresses); 2],
+            held_bytes: 0,
+            most_bytes,
+            pending: VecDeque::new(),
+            waiter: None,
+        });
+        self.sockets.len() - 1
+    }
+
+    /// Whether a socket takes another message at once.
+    pub fn has_room(&self, socket: usize) -> bool {
+        self.sockets[socket].held_bytes < self.sockets[socket].most_bytes
+    }
+
+    /// Has `due` happen as soon as the socket has room again.
+    pub fn await_room(&mut self, socket: usize, due: Due) {
+        self.sockets[socket].waiter = Some(due);
+    }
+
+    /// Sends now; the instant at which the first frame leaves the vNIC.
+    pub fn send(&mut self, socket: usize, message: Message) -> u64 {
+        let Socket { nic, source, destination, ip, flows, .. } = self.sockets[socket];
+        let Some(to) = ip else {
+            let cargo = Cargo { message, ip: None };
+            // What a layer-2 message says is its frame, FCS included.
+            let bytes = message.payload_bytes - virtlab_wire::ethernet::FCS_BYTES;
+            return self.put(
+                nic,
+                Outgoing { cargo, source, destination, bytes, flow: flows[0], socket: Some(socket) },
+            );
+        };
+        let whole_bytes = message.payload_bytes + ip::TRANSPORT_BYTES;
+        let number = self.packets;
+        self.packets += 1;
+        let mut first = None;
+        for body_bytes in ip::fragments(whole_bytes, self.nics[nic].given.mtu_bytes) {
+            let packet = Packet { number, to, hops_left: HOPS, body_bytes, whole_bytes };
+            let out = Outgoing {
+                cargo: Cargo { message, ip: Some(packet) },
+                source,
+                destination,
+                bytes: HEADER_BYTES + ip::HEADER_BYTES + body_bytes,
+                flow: flows[usize::from(body_bytes < whole_bytes)],
+                socket: Some(socket),
+            };
+            let left = self.put(nic, out);
+            first.get_or_insert(left);
+        }
+        first.unwrap_or(self.now_ns)
+    }
+
+    /// Sends as soon as there is room, in order.
+    pub fn send_later(&mut self, socket: usize, message: Message) {
+        if self.sockets[socket].pending.is_empty() && self.has_room(socket) {
+            self.send(socket, message);
+        } else {
+            self.sockets[socket].pending.push_back(message);
+        }
+    }
+
+    /// A vNIC's frames that may go by now.
+    pub fn release(&mut self, nic: usize) {
+        while let Some(&(at, out)) = self.nics[nic].queue.front() {
+            if at > self.now_ns {
+                self.agenda.plan(at, Due::Release(nic));
+                return;
+            }
+            self.nics[nic].queue.pop_front();
+            self.transmit(nic, out);
+            if let Some(socket) = out.socket {
+                self.sockets[socket].held_bytes -= u64::from(out.bytes);
+                self.refill(socket);
+            }
+        }
+    }
+
+    fn refill(&mut self, socket: usize) {
+        while self.has_room(socket) {
+            let Some(message) = self.sockets[socket].pending.pop_front() else { break };
+            self.send(socket, message);
+        }
+        if self.has_room(socket)
+            && let Some(due) = self.sockets[socket].waiter.take()
+        {
+            self.agenda.plan(self.now_ns, due);
+        }
+    }
+
+    /// The fabric's next event.
+    pub fn fabric_ns(&self) -> Option<u64> {
+        self.fabric.next_event().map(|at| at.0)
+    }
+
+    /// Plays the fabric up to now; what leaves it goes into the inbox.
+    pub fn advance_fabric(&mut self) {
+        let mut departures = std::mem::take(&mut self.departures);
+        self.fabric.advance(Nanos(self.now_ns), &mut departures);
+        for departure in departures.drain(..) {
+            let (port, mut out) = (departure.port, departure.payload);
+            out.socket = None;
+            match (self.port_nics[port.0], self.port_bridges[port.0]) {
+                (Some(nic), _) => self.arrive(nic, out),
+                (None, Some(bridge)) => self.cross(bridge, out),
+                (None, None) => {}
+            }
+        }
+        self.departures = departures;
+    }
+
+    /// A frame that has come to a vNIC; a message that is whole with it, for this side's role.
+    pub fn receive(&mut self, incoming: Incoming) -> Option<Message> {
+        let Incoming { nic, destination, bytes, flow, cargo } = incoming;
+        let port = &mut self.nics[nic];
+        if destination != port.given.mac {
+            port.traffic.strangers += 1;
+            return None;
+        }
+        port.traffic.received_packets += 1;
+        port.traffic.received_bytes += u64::from(bytes);
+        let Some(packet) = cargo.ip else { return Some(cargo.message) };
+        let guest = port.given.guest;
+        let host = &mut self.hosts[guest];
+        if host.given.addresses.contains(&packet.to) {
+            return host.reassembly.take(&packet, self.now_ns).then_some(cargo.message);
+        }
+        if host.given.forwards && packet.hops_left > 1 {
+            self.forward(guest, packet, cargo.message, bytes, flow);
+        } else {
+            self.nics[nic].traffic.strangers += 1;
+        }
+        None
+    }
+
+    fn forward(&mut self, guest: usize, packet: Packet, message: Message, bytes: u32, flow: u64) {
+        let Some((nic, destination)) = self.next_hop(guest, packet.to) else { return };
+        let out = Outgoing {
+            cargo: Cargo { message, ip: Some(Packet { hops_left: packet.hops_left - 1, ..packet }) },
+            source: self.nics[nic].given.mac,
+            destination,
+            bytes,
+            flow,
+            socket: None,
+        };
+        self.put(nic, out);
+    }
+
+    fn next_hop(&self, guest: usize, to: Ipv4Addr) -> Option<(usize, Mac)> {
+        let route = ip::route(&self.hosts[guest].given.routes, to)?;
+        Some((route.vnic, *self.neighbours.get(&route.via.unwrap_or(to))?))
+    }
+
+    /// Into the vNIC's queue, or through it; the instant at which the frame leaves it.
+    fn put(&mut self, nic: usize, out: Outgoing) -> u64 {
+        let port = &mut self.nics[nic];
+        let Some(rate) = port.given.pushback_bit_per_s else {
+            self.transmit(nic, out);
+            return self.now_ns;
+        };
+        let cost = serialisation(wire_bytes(out.bytes), rate).0 as i64;
+        let start = port.free_ns.max(self.now_ns as i64);
+        port.free_ns = port.free_ns.max(start - port.burst_ns) + cost;
+        let start = start as u64;
+        if start == self.now_ns && port.queue.is_empty() {
+            self.transmit(nic, out);
+            return start;
+        }
+        if port.queue.is_empty() {
+            self.agenda.plan(start, Due::Release(nic));
+        }
+        port.queue.push_back((start, out));
+        if let Some(socket) = out.socket {
+            self.sockets[socket].held_bytes += u64::from(out.bytes);
+        }
+        start
+    }
+
+    fn transmit(&mut self, nic: usize, out: Outgoing) {
+        let port = &mut self.nics[nic];
+        port.traffic.sent_packets += 1;
+        port.traffic.sent_bytes += u64::from(out.bytes);
+        match (port.bridge, port.port) {
+            (Some(bridge), _) => self.cross(bridge, out),
+            (None, Some(at)) => self.enter(at, out),
+            (None, None) => {}
+        }
+    }
+
+    /// Through a bridge, at once. A frame to an address that lies nowhere behind it is lost; roles have none such.
+    fn cross(&mut self, bridge: usize, out: Outgoing) {
+        match self.bridges[bridge].get(&out.destination) {
+            Some(Place::Nic(nic)) => self.arrive(*nic, out),
+            Some(Place::Port(at)) => self.enter(*at, out),
+            None => {}
+        }
+    }
+
+    fn enter(&mut self, at: PortId, out: Outgoing) {
+        let frame = Frame {
+            bytes: out.bytes,
+            source: out.source,
+            destination: out.destination,
+            flow: out.flow,
+            ecn: Ecn::NotCapable,
+            payload: out,
+        };
+        self.fabric.arrive(at, frame, Nanos(self.now_ns));
+    }
+
+    fn arrive(&mut self, nic: usize, out: Outgoing) {
+        self.inbox.push_back(Incoming {
+            nic,
+            destination: out.destination,
+            bytes: out.bytes,
+            flow: out.flow,
+            cargo: out.cargo,
+        });
+    }
+
+    /// Counters of the groups asked for.
+    pub fn read(&self, groups: &[String], mark: &str, readings: &mut Readings) {
+        let wanted = |group: &str| groups.iter().any(|each| each == group);
+        if wanted("vnics") {
+            for nic in &self.nics {
+                let Traffic { received_packets, received_bytes, sent_packets, sent_bytes, strangers } =
+                    nic.traffic;
+                readings.note(
+                    self.now_ns,
+                    mark,
+                    &nic.given.name,
+                    &[
+                        ("received_packets", received_packets),
+                        ("received_bytes", received_bytes),
+                        ("rx_dropped", strangers),
+                        ("sent_packets", sent_packets),
+                        ("sent_bytes", sent_bytes),
+                        ("tx_dropped", 0),
+                    ],
+                );
+            }
+        }
+        if wanted("links") {
+            for line in self.fabric.lines(Nanos(self.now_ns)) {
+                let entity = format!("links.{}.{}", line.link, line.direction);
+                readings.note(
+                    self.now_ns,
+                    mark,
+                    &entity,
+                    &[
+                        ("packets", line.counters.packets),
+                        ("bytes", line.counters.bytes),
+                        ("drops", line.counters.drops),
+                        ("backlog_packets", line.backlog.packets),
+                        ("backlog_max_packets", line.counters.backlog_max_packets),
+                        ("busy_ns", line.counters.busy_ns),
+                    ],
+                );
+            }
+        }
+    }
+}

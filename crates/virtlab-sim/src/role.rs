@@ -1,0 +1,61 @@
+//! What every workload is: told of its start, its instants, its messages and its stop; asked for its samples at the end.
+
+use crate::input::{Finding, Role};
+use crate::ip::Message;
+use crate::network::Network;
+use crate::rows::Table;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// Counters of the client and of the server.
+pub type Counters = [Vec<(&'static str, u64)>; 2];
+
+/// Bytes of frames that a socket may have waiting in its vNIC: the system's default send buffer.
+pub const SOCKET_BYTES: u64 = 212_992;
+/// Of a socket that streams.
+pub const STREAM_SOCKET_BYTES: u64 = 1 << 20;
+
+/// A running workload.
+pub trait Workload: Send {
+    /// Begins now.
+    fn start(&mut self, network: &mut Network);
+    /// An instant that the workload planned.
+    fn tick(&mut self, side: usize, generation: u32, network: &mut Network);
+    /// Looks whether its waiting is over.
+    fn expire(&mut self, side: usize, network: &mut Network);
+    /// A whole message has come.
+    fn take(&mut self, message: Message, network: &mut Network);
+    /// No more requests; it finishes when the replies under way have come, or soon.
+    fn stop(&mut self, network: &mut Network);
+    /// A parameter changes.
+    fn set(&mut self, parameter: &str, value: &Value, network: &mut Network);
+    /// Whether the client's side is over.
+    fn finished(&self) -> bool;
+    /// Samples, and counters.
+    fn report(&self, stream: &str) -> (Vec<Table>, Counters);
+}
+
+/// The workload's own parameters, strictly.
+pub fn parse<T: DeserializeOwned>(role: &Role) -> Result<T, Finding> {
+    serde_json::from_value(Value::Object(role.parameters.clone()))
+        .map_err(|error| finding(role, &error.to_string()))
+}
+
+/// A finding about a role's parameters.
+pub fn finding(role: &Role, reason: &str) -> Finding {
+    Finding::new(format!("roles.{}", role.name), reason, "mend the role's parameters")
+}
+
+/// A finding about a pair of ends that no route joins.
+pub fn unreachable(role: &Role) -> Finding {
+    Finding::new(
+        format!("roles.{}.to", role.name),
+        "no route leads from one end to the other",
+        "give both ends IPv4 addresses of one network, or routes",
+    )
+}
+
+/// Refuses zero where a workload divides by it.
+pub fn positive(role: &Role, name: &str, value: u64) -> Result<u64, Finding> {
+    if value == 0 { Err(finding(role, &format!("{name} must be above 0"))) } else { Ok(value) }
+}

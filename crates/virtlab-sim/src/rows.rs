@@ -1,0 +1,67 @@
+//! Samples as columns, under the names of the block schemas.
+
+/// One column.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Column {
+    /// 64 bits.
+    I64(Vec<i64>),
+    /// 32 bits.
+    I32(Vec<i32>),
+    /// Names.
+    Name(Vec<String>),
+}
+
+/// Rows of one schema from one stream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Role, or `counters`.
+    pub stream: String,
+    /// Schema, as `rtt/1`.
+    pub schema: &'static str,
+    /// Columns in the schema's order.
+    pub columns: Vec<(&'static str, Column)>,
+}
+
+/// Makes the struct of a schema's row and turns rows into columns.
+macro_rules! rows {
+    ($(#[$doc:meta])* $name:ident, $schema:literal, { $($field:ident : $kind:ident),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name { $(pub $field: rows!(@type $kind)),+ }
+        impl $name {
+            /// Rows as a table; `None` without rows.
+            pub fn table(stream: &str, rows: &[Self]) -> Option<Table> {
+                (!rows.is_empty()).then(|| Table {
+                    stream: stream.to_owned(),
+                    schema: $schema,
+                    columns: vec![$((
+                        stringify!($field),
+                        Column::$kind(rows.iter().map(|row| row.$field).collect()),
+                    )),+],
+                })
+            }
+        }
+    };
+    (@type I64) => { i64 };
+    (@type I32) => { i32 };
+}
+
+rows!(
+    /// A request or packet sent.
+    SentRow, "sent/1", { seq: I64, flow: I32, intended_ns: I64, sent_ns: I64, payload_bytes: I32 }
+);
+rows!(
+    /// A reply.
+    RttRow, "rtt/1",
+    { seq: I64, flow: I32, intended_ns: I64, sent_ns: I64, received_ns: I64, rtt_ns: I64, path_rtt_ns: I64 }
+);
+rows!(
+    /// A datagram or frame received.
+    PacketRow, "packet/1",
+    { seq: I64, flow: I32, sent_ns: I64, received_ns: I64, user_ns: I64, payload_bytes: I32 }
+);
+rows!(
+    /// A burst.
+    BurstRow, "burst/1",
+    { burst: I64, stream: I32, intended_ns: I64, sent_ns: I64, finished_ns: I64, sent_bytes: I64, replied_bytes: I64 }
+);

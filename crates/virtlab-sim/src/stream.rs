@@ -1,0 +1,308 @@
+//! `udp_stream` and `raw_stream`: a numbered stream one way, at a rate or as fast as the vNIC lets it.
+//!
+//! Packets go at their intended instants; where the socket has no room they go as soon as it has, several at once when
+//! several are due.
+
+use crate::agenda::Due;
+use crate::input::{Finding, Role};
+use crate::ip::Message;
+use crate::network::Network;
+use crate::role::{Counters, STREAM_SOCKET_BYTES, Workload, finding, parse, positive, unreachable};
+use crate::rows::{PacketRow, SentRow, Table};
+use serde::Deserialize;
+use serde_json::Value;
+use virtlab_load::meters::{Jitter, Sequence};
+use virtlab_load::schedule::Schedule;
+use virtlab_load::size::IpVersion;
+use virtlab_load::{SizeRequest, Transport};
+use virtlab_wire::Nanos;
+use virtlab_wire::ethernet::{FCS_BYTES, HEADER_BYTES, MINIMUM_FRAME_BYTES};
+use virtlab_wire::probe_header::COMPACT_BYTES;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Datagrams {
+    rate_bit_per_s: Option<u64>,
+    frame_bytes: Option<u32>,
+    ip_packet_bytes: Option<u32>,
+    payload_bytes: Option<u32>,
+    duration_ns: Option<u64>,
+    #[serde(default)]
+    keep_sent: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Frames {
+    frame_bytes: u32,
+    rate_pps: Option<u64>,
+    duration_ns: Option<u64>,
+    #[serde(default = "one")]
+    flows: u16,
+    #[serde(default)]
+    keep_sent: bool,
+}
+
+const fn one() -> u16 {
+    1
+}
+
+/// One stream role.
+pub struct Stream {
+    role: usize,
+    schedule: Schedule,
+    /// Bits of a packet that count against a rate; absent when the rate is in packets.
+    packet_bits: Option<u64>,
+    duration_ns: u64,
+    payload_bytes: u32,
+    keep_sent: bool,
+    /// One per flow.
+    sockets: Vec<usize>,
+    start_ns: u64,
+    base: u64,
+    origin_ns: u64,
+    generation: u32,
+    sent: u64,
+    complete: bool,
+    finished: bool,
+    sent_rows: Vec<SentRow>,
+    rows: Vec<PacketRow>,
+    flows: Vec<Sequence>,
+    jitter: Jitter,
+    received_bytes: u64,
+}
+
+impl Stream {
+    /// Prepares both ends of a `udp_stream`.
+    pub fn udp(index: usize, role: &Role, network: &mut Network) -> Result<Self, Finding> {
+        let own: Datagrams = parse(role)?;
+        let [client, server] = &role.ends;
+        let request = SizeRequest {
+            frame_bytes: own.frame_bytes,
+            ip_packet_bytes: own.ip_packet_bytes,
+            payload_bytes: own.payload_bytes,
+        };
+        let size = request
+            .resolve(Transport::Udp, IpVersion::V4, network.mtu_bytes(client.vnic))
+            .map_err(|error| finding(role, &error.to_string()))?;
+        if (size.payload_bytes as usize) < COMPACT_BYTES {
+            return Err(finding(role, &format!("payload must be at least {COMPACT_BYTES} B")));
+        }
+        let (Some(from), Some(to)) = (client.address, server.address) else { return Err(unreachable(role)) };
+        let port = 40_000 + index as u16;
+        let socket = network
+            .socket(client.vnic, from, to, Transport::Udp, port, STREAM_SOCKET_BYTES)
+            .ok_or_else(|| unreachable(role))?;
+        let packet_bits = u64::from(size.ip_packet_bytes) * 8;
+        let schedule = match own.rate_bit_per_s {
+            Some(rate) => {
+                let rate_bit_per_s = positive(role, "rate_bit_per_s", rate)?;
+                Schedule::Paced { packet_bits, rate_bit_per_s }
+            }
+            None => flood(role, client.vnic, network)?,
+        };
+        Ok(Self::new(
+            index,
+            schedule,
+            Some(packet_bits),
+            own.duration_ns,
+            size.payload_bytes,
+            own.keep_sent,
+            vec![socket],
+        ))
+    }
+
+    /// Prepares both ends of a `raw_stream`.
+    pub fn raw(index: usize, role: &Role, network: &mut Network) -> Result<Self, Finding> {
+        let own: Frames = parse(role)?;
+        positive(role, "flows", u64::from(own.flows))?;
+        let [client, server] = &role.ends;
+        let longest = network.mtu_bytes(client.vnic) + HEADER_BYTES + FCS_BYTES;
+        if !(MINIMUM_FRAME_BYTES..=longest).contains(&own.frame_bytes) {
+            return Err(finding(
+                role,
+                &format!("frame_bytes must be {MINIMUM_FRAME_BYTES} to {longest} B at this MTU"),
+            ));
+        }
+        let schedule = match own.rate_pps {
+            Some(rate) => Schedule::PerSecond { rate_pps: positive(role, "rate_pps", rate)? },
+            None => flood(role, client.vnic, network)?,
+        };
+        let sockets = (0..own.flows)
+            .map(|flow| network.raw_socket(client.vnic, server.vnic, flow, STREAM_SOCKET_BYTES))
+            .collect();
+        Ok(Self::new(index, schedule, None, own.duration_ns, own.frame_bytes, own.keep_sent, sockets))
+    }
+
+    fn new(
+        role: usize,
+        schedule: Schedule,
+        packet_bits: Option<u64>,
+        duration_ns: Option<u64>,
+        payload_bytes: u32,
+        keep_sent: bool,
+        sockets: Vec<usize>,
+    ) -> Self {
+        Self {
+            role,
+            schedule,
+            packet_bits,
+            duration_ns: duration_ns.unwrap_or(u64::MAX),
+            payload_bytes,
+            keep_sent,
+            flows: vec![Sequence::default(); sockets.len()],
+            sockets,
+            start_ns: 0,
+            base: 0,
+            origin_ns: 0,
+            generation: 0,
+            sent: 0,
+            complete: false,
+            finished: false,
+            sent_rows: Vec::new(),
+            rows: Vec::new(),
+            jitter: Jitter::default(),
+            received_bytes: 0,
+        }
+    }
+
+    fn end_ns(&self) -> u64 {
+        self.start_ns.saturating_add(self.duration_ns)
+    }
+
+    fn send(&mut self, socket: usize, intended_ns: u64, network: &mut Network) {
+        let flows = self.sockets.len() as u64;
+        let (flow, seq, sent_ns) = ((self.sent % flows) as u32, self.sent / flows, network.now_ns);
+        let message = Message {
+            role: self.role,
+            origin: 0,
+            reply: false,
+            flow,
+            seq,
+            sent_ns,
+            payload_bytes: self.payload_bytes,
+        };
+        network.send(socket, message);
+        self.sent += 1;
+        if self.keep_sent {
+            self.sent_rows.push(SentRow {
+                seq: seq as i64,
+                flow: flow as i32,
+                intended_ns: intended_ns as i64,
+                sent_ns: sent_ns as i64,
+                payload_bytes: self.payload_bytes as i32,
+            });
+        }
+    }
+}
+
+/// As fast as the vNIC lets it; a vNIC that never holds back would let a costless sender send for ever in no time.
+fn flood(role: &Role, vnic: usize, network: &Network) -> Result<Schedule, Finding> {
+    if network.pushes_back(vnic) {
+        return Ok(Schedule::Flood);
+    }
+    Err(Finding::new(
+        format!("roles.{}", role.name),
+        "as fast as possible has no meaning where sending costs nothing and the vNIC does not push back",
+        "give the role a rate, or its vNIC a pushback",
+    ))
+}
+
+impl Workload for Stream {
+    fn start(&mut self, network: &mut Network) {
+        (self.start_ns, self.origin_ns) = (network.now_ns, network.now_ns);
+        if self.duration_ns < u64::MAX {
+            network.agenda.plan(self.end_ns(), Due::Expire { role: self.role, side: 0 });
+        }
+        self.tick(0, 0, network);
+    }
+
+    fn tick(&mut self, side: usize, generation: u32, network: &mut Network) {
+        let due = Due::Tick { role: self.role, side, generation };
+        while generation == self.generation && !self.finished && network.now_ns < self.end_ns() {
+            let intended = self.origin_ns.saturating_add(self.schedule.offset(self.sent - self.base).0);
+            if intended > network.now_ns {
+                network.agenda.plan(intended, due);
+                return;
+            }
+            let socket = self.sockets[(self.sent % self.sockets.len() as u64) as usize];
+            if !network.has_room(socket) {
+                network.await_room(socket, due);
+                return;
+            }
+            let flooding = matches!(self.schedule, Schedule::Flood);
+            self.send(socket, if flooding { network.now_ns } else { intended }, network);
+        }
+    }
+
+    fn expire(&mut self, _side: usize, _network: &mut Network) {
+        self.complete |= !self.finished;
+        self.finished = true;
+    }
+
+    fn take(&mut self, message: Message, network: &mut Network) {
+        let bytes = u64::from(message.payload_bytes);
+        self.flows[message.flow as usize].record(message.seq);
+        self.received_bytes += bytes;
+        self.jitter.record(message.sent_ns as i64, network.now_ns as i64);
+        self.rows.push(PacketRow {
+            seq: message.seq as i64,
+            flow: message.flow as i32,
+            sent_ns: message.sent_ns as i64,
+            received_ns: network.now_ns as i64,
+            user_ns: network.now_ns as i64,
+            payload_bytes: message.payload_bytes as i32,
+        });
+    }
+
+    fn stop(&mut self, _network: &mut Network) {
+        self.finished = true;
+    }
+
+    fn set(&mut self, parameter: &str, value: &Value, network: &mut Network) {
+        let schedule = match (parameter, self.packet_bits, value.as_u64()) {
+            ("rate_bit_per_s", Some(packet_bits), Some(rate_bit_per_s)) => {
+                Schedule::Paced { packet_bits, rate_bit_per_s }
+            }
+            ("rate_pps", None, Some(rate_pps)) => Schedule::PerSecond { rate_pps },
+            _ => return,
+        };
+        self.schedule = schedule;
+        (self.base, self.origin_ns) = (self.sent, network.now_ns);
+        self.generation += 1;
+        self.tick(0, self.generation, network);
+    }
+
+    fn finished(&self) -> bool {
+        self.finished
+    }
+
+    fn report(&self, stream: &str) -> (Vec<Table>, Counters) {
+        let sum = |of: fn(&Sequence) -> u64| self.flows.iter().map(of).sum::<u64>();
+        let mut client = vec![
+            ("sent_packets", self.sent),
+            ("sent_bytes", self.sent * u64::from(self.payload_bytes)),
+            ("send_errors", 0),
+        ];
+        let elapsed = Nanos(self.end_ns().saturating_sub(self.origin_ns));
+        if let (true, Some(due)) = (self.complete, self.schedule.due(elapsed))
+            && due < u64::MAX
+        {
+            // The packet that is due at the very end is not part of the stream.
+            client.push(("unsent_packets", (due + self.base).saturating_sub(self.sent + 1)));
+        }
+        let mut server = vec![
+            ("received_packets", sum(|flow| flow.received)),
+            ("received_bytes", self.received_bytes),
+            ("duplicate_packets", sum(|flow| flow.duplicates)),
+            ("reordered_packets", sum(|flow| flow.reordered)),
+            ("missing_packets", sum(|flow| flow.lost(flow.next_expected()))),
+            ("socket_drops", 0),
+        ];
+        if let Some(jitter) = self.jitter.ns() {
+            server.push(("jitter_rfc3550_ns", jitter as u64));
+        }
+        let sent = SentRow::table(stream, &self.sent_rows);
+        (sent.into_iter().chain(PacketRow::table(stream, &self.rows)).collect(), [client, server])
+    }
+}

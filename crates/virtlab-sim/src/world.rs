@@ -1,0 +1,403 @@
+//! The whole: network, roles and timeline, played from instant to instant.
+
+use crate::agenda::Due;
+use crate::burst::BurstLoad;
+use crate::input::{Finding, Input, Way};
+use crate::marks::Readings;
+use crate::network::Network;
+use crate::role::Workload;
+use crate::rows::{Column, Table};
+use crate::rtt::Rtt;
+use crate::stream::Stream;
+use crate::timeline::Timeline;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Steps without time going on, beyond which the world is said to stand still.
+const STANDSTILL: u64 = 10_000_000;
+
+/// An event of the timeline, in order.
+pub type Happened = (u64, String);
+
+struct Playing {
+    name: String,
+    kept: bool,
+    workload: Box<dyn Workload>,
+    started: bool,
+    told: bool,
+}
+
+/// How the pass ended, and what it measured.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Why it failed; empty when it did not.
+    pub reasons: Vec<String>,
+    /// First instant of each event.
+    pub marks: BTreeMap<String, u64>,
+    /// Windows that have both ends.
+    pub windows: BTreeMap<String, (u64, u64)>,
+    /// Actions that were given up and are censored.
+    pub censored: Vec<String>,
+    /// Events in order.
+    pub happened: Vec<Happened>,
+    /// Samples of roles that are kept, then counters.
+    pub tables: Vec<Table>,
+    /// Events played.
+    pub events: u64,
+}
+
+/// A world that is being played.
+pub struct World {
+    input: Input,
+    network: Network,
+    roles: Vec<Playing>,
+    timeline: Timeline,
+    stops: Vec<(String, usize)>,
+    waits: BTreeSet<(u64, usize)>,
+    edges: BTreeSet<String>,
+    marked: BTreeSet<String>,
+    readings: Readings,
+    happened: Vec<Happened>,
+    reasons: Vec<String>,
+    closing: bool,
+    over: bool,
+    unsettled: bool,
+    next_timeline: Option<u64>,
+    events: u64,
+    still: u64,
+}
+
+impl World {
+    /// Builds a world.
+    ///
+    /// # Errors
+    /// Everything in the input that cannot be played.
+    pub fn new(input: Input) -> Result<Self, Vec<Finding>> {
+        let uplinks: BTreeMap<String, usize> =
+            input.vswitches.iter().enumerate().fold(BTreeMap::new(), |mut all, (bridge, table)| {
+                for way in table.values() {
+                    if let Way::Port(name) = way {
+                        all.insert(name.clone(), bridge);
+                    }
+                }
+                all
+            });
+        let mut network = Network::new(&input, &uplinks).map_err(|finding| vec![finding])?;
+        let mut findings = Vec::new();
+        let mut roles = Vec::new();
+        for (index, role) in input.roles.iter().enumerate() {
+            let made: Result<Box<dyn Workload>, Finding> = match role.workload.as_str() {
+                "rtt" => Rtt::new(index, role, &mut network).map(|made| Box::new(made) as _),
+                "burst_load" => BurstLoad::new(index, role, &mut network).map(|made| Box::new(made) as _),
+                "udp_stream" => Stream::udp(index, role, &mut network).map(|made| Box::new(made) as _),
+                "raw_stream" => Stream::raw(index, role, &mut network).map(|made| Box::new(made) as _),
+                other => Err(Finding::new(
+                    format!("roles.{}.workload", role.name),
+                    format!("the simulator has no workload '{other}'"),
+                    "use rtt, burst_load, udp_stream or raw_stream",
+                )),
+            };
+            match made {
+                Ok(workload) => roles.push(Playing {
+                    name: role.name.clone(),
+                    kept: role.kept,
+                    workload,
+                    started: false,
+                    told: false,
+                }),
+                Err(finding) => findings.push(finding),
+            }
+        }
+        if !findings.is_empty() {
+            return Err(findings);
+        }
+        let edges: BTreeSet<String> =
+            input.windows.values().flat_map(|(from, to)| [from.clone(), to.clone()]).collect();
+        let timeline = Timeline::new(&input.timeline, edges.iter().cloned().collect());
+        let mut world = Self {
+            network,
+            roles,
+            timeline,
+            stops: Vec::new(),
+            waits: BTreeSet::new(),
+            edges,
+            marked: BTreeSet::new(),
+            readings: Readings::default(),
+            happened: Vec::new(),
+            reasons: Vec::new(),
+            closing: false,
+            over: false,
+            unsettled: true,
+            next_timeline: None,
+            events: 0,
+            still: 0,
+            input,
+        };
+        world.read("begin");
+        Ok(world)
+    }
+
+    /// Plays on for at most so many events; true when the pass is over.
+    pub fn play(&mut self, events: u64) -> bool {
+        let until = self.events.saturating_add(events);
+        while !self.over && self.events < until {
+            self.step();
+        }
+        self.over
+    }
+
+    /// Virtual time so far.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        self.network.now_ns
+    }
+
+    fn step(&mut self) {
+        self.events += 1;
+        if let Some(incoming) = self.network.inbox.pop_front() {
+            self.still += 1;
+            if let Some(message) = self.network.receive(incoming) {
+                self.roles[message.role].workload.take(message, &mut self.network);
+                self.look(message.role);
+            }
+            self.refuse_standstill();
+            return;
+        }
+        if self.unsettled {
+            self.unsettled = false;
+            self.settle();
+            return;
+        }
+        let fabric = self.network.fabric_ns();
+        let own = self.network.agenda.next_ns();
+        let Some(at) = [fabric, own, self.next_timeline].into_iter().flatten().min() else {
+            return self.end();
+        };
+        if at > self.input.limit_ns {
+            self.network.now_ns = self.input.limit_ns;
+            if !self.closing {
+                let limit = self.input.limit_ns as f64 / 1e9;
+                self.reasons.push(format!("limits.run_ns: not over within {limit} s"));
+            }
+            return self.end();
+        }
+        self.still = if at > self.network.now_ns { 0 } else { self.still + 1 };
+        self.network.now_ns = at;
+        self.refuse_standstill();
+        if fabric == Some(at) {
+            self.network.advance_fabric();
+        } else if own == Some(at) {
+            match self.network.agenda.take() {
+                Some(Due::Release(nic)) => self.network.release(nic),
+                Some(Due::Tick { role, side, generation }) => {
+                    self.roles[role].workload.tick(side, generation, &mut self.network);
+                    self.look(role);
+                }
+                Some(Due::Expire { role, side }) => {
+                    self.roles[role].workload.expire(side, &mut self.network);
+                    self.look(role);
+                }
+                None => {}
+            }
+        } else {
+            self.settle();
+        }
+    }
+
+    fn refuse_standstill(&mut self) {
+        if self.still > STANDSTILL {
+            self.reasons.push(format!(
+                "time stands still at {} ns: a role goes on without any link on its way; give it an interval",
+                self.network.now_ns
+            ));
+            self.end();
+        }
+    }
+
+    /// After something happened to a role: tells when it has finished.
+    fn look(&mut self, role: usize) {
+        let playing = &mut self.roles[role];
+        if !playing.started || playing.told || !playing.workload.finished() {
+            return;
+        }
+        playing.told = true;
+        self.unsettled = true;
+        for action in self.timeline.actions_of(role) {
+            self.note(&format!("{action}.finished"));
+        }
+        let (done, left): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.stops).into_iter().partition(|(_, stopped)| *stopped == role);
+        self.stops = left;
+        for (action, _) in done {
+            self.note(&format!("{action}.done"));
+        }
+    }
+
+    fn note(&mut self, event: &str) {
+        let now_ns = self.network.now_ns;
+        if self.timeline.event(event, now_ns) {
+            self.happened.push((now_ns, event.to_owned()));
+        }
+        self.unsettled = true;
+    }
+
+    /// Everything that the timeline has for this instant.
+    fn settle(&mut self) {
+        let now_ns = self.network.now_ns;
+        if !self.closing {
+            while let Some(&(at, action)) = self.waits.first().filter(|(at, _)| *at <= now_ns) {
+                self.waits.remove(&(at, action));
+                let id = self.timeline.action(action).id.clone();
+                self.note(&format!("{id}.done"));
+            }
+            while let Some(action) = self.timeline.due(now_ns) {
+                self.begin(action);
+            }
+            while let Some((action, word)) = self.timeline.expired(now_ns) {
+                let entry = self.timeline.action(action);
+                let (id, role) = (entry.id.clone(), entry.role);
+                self.waits.retain(|(_, waiting)| *waiting != action);
+                self.note(&format!("{id}.{word}"));
+                if let Some(role) = role {
+                    self.stop(role);
+                }
+            }
+            let edges: Vec<String> = self
+                .edges
+                .iter()
+                .filter(|edge| self.timeline.marks.contains_key(*edge) && !self.marked.contains(*edge))
+                .cloned()
+                .collect();
+            for edge in edges {
+                self.read(&edge);
+                self.marked.insert(edge);
+            }
+            if self.timeline.over() || !self.timeline.failures.is_empty() || !self.reasons.is_empty() {
+                self.closing = true;
+                for role in 0..self.roles.len() {
+                    self.stop(role);
+                }
+            }
+        }
+        if self.closing {
+            self.next_timeline = None;
+            if self.roles.iter().all(|role| !role.started || role.workload.finished()) {
+                self.end();
+            }
+            return;
+        }
+        let wait = self.waits.first().map(|(at, _)| *at);
+        self.next_timeline = wait.into_iter().chain(self.timeline.next_ns()).min();
+    }
+
+    fn begin(&mut self, index: usize) {
+        let action = self.timeline.action(index).clone();
+        let id = &action.id;
+        match (action.what.as_str(), action.role) {
+            ("start" | "run", Some(role)) => {
+                if self.roles[role].started {
+                    let name = &self.roles[role].name;
+                    self.reasons.push(format!(
+                        "timeline.{id}: role {name} was started before; a role runs once in a trial"
+                    ));
+                    return;
+                }
+                self.roles[role].started = true;
+                self.note(&format!("{id}.started"));
+                self.roles[role].workload.start(&mut self.network);
+                self.look(role);
+            }
+            ("stop", Some(role)) => {
+                self.note(&format!("{id}.started"));
+                if !self.roles[role].started || self.roles[role].workload.finished() {
+                    self.note(&format!("{id}.done"));
+                } else {
+                    self.stops.push((id.clone(), role));
+                    self.stop(role);
+                }
+            }
+            ("set", Some(role)) => {
+                for (parameter, value) in &action.args {
+                    self.roles[role].workload.set(parameter, value, &mut self.network);
+                }
+                self.note(&format!("{id}.done"));
+            }
+            _ => {
+                self.note(&format!("{id}.started"));
+                self.waits.insert((self.network.now_ns.saturating_add(action.for_ns), index));
+            }
+        }
+    }
+
+    fn stop(&mut self, role: usize) {
+        if self.roles[role].started {
+            self.roles[role].workload.stop(&mut self.network);
+            self.look(role);
+        }
+    }
+
+    fn read(&mut self, mark: &str) {
+        self.network.read(&self.input.counters, mark, &mut self.readings);
+    }
+
+    fn end(&mut self) {
+        if !self.over {
+            self.over = true;
+            self.read("end");
+        }
+    }
+
+    /// What came of it.
+    #[must_use]
+    pub fn outcome(mut self) -> Outcome {
+        let mut tables = Vec::new();
+        for role in self.roles.iter().filter(|role| role.started) {
+            let (samples, counters) = role.workload.report(&role.name);
+            if role.kept {
+                tables.extend(samples);
+            }
+            for (side, counters) in ["client", "server"].iter().zip(&counters) {
+                self.readings.note(self.network.now_ns, "stop", &format!("{}/{side}", role.name), counters);
+            }
+        }
+        tables.extend(counter_table(&self.readings));
+        let windows: BTreeMap<String, (u64, u64)> = self
+            .input
+            .windows
+            .iter()
+            .filter_map(|(name, (from, to))| {
+                let ends = (*self.timeline.marks.get(from)?, *self.timeline.marks.get(to)?);
+                (ends.0 <= ends.1).then(|| (name.clone(), ends))
+            })
+            .collect();
+        let mut reasons = self.reasons;
+        reasons.append(&mut self.timeline.failures);
+        if reasons.is_empty() {
+            let missing = self.input.windows.keys().filter(|name| !windows.contains_key(*name));
+            reasons.extend(missing.map(|name| format!("windows.{name}: an end of it never came")));
+        }
+        Outcome {
+            reasons,
+            marks: self.timeline.marks,
+            windows,
+            censored: self.timeline.censored,
+            happened: self.happened,
+            tables,
+            events: self.events,
+        }
+    }
+}
+
+fn counter_table(readings: &Readings) -> Option<Table> {
+    let rows = &readings.0;
+    (!rows.is_empty()).then(|| Table {
+        stream: "counters".to_owned(),
+        schema: "counter/1",
+        columns: vec![
+            ("t_ns", Column::I64(rows.iter().map(|row| row.t_ns as i64).collect())),
+            ("mark", Column::Name(rows.iter().map(|row| row.mark.clone()).collect())),
+            ("entity", Column::Name(rows.iter().map(|row| row.entity.clone()).collect())),
+            ("counter", Column::Name(rows.iter().map(|row| row.counter.to_owned()).collect())),
+            ("value", Column::I64(rows.iter().map(|row| row.value).collect())),
+        ],
+    })
+}

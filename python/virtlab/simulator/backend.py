@@ -1,0 +1,52 @@
+"""`Simulator`: the Backend that plays Plans in virtual time."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib.metadata import version
+
+from virtlab.errors import MachineError
+from virtlab.plan import Capabilities, Observer, Plan, Refusal, Session
+
+BUILD_NS = 5_000_000
+PACE = 100  # virtual seconds per real second, about, at 100 Mbit/s
+
+
+class Simulator:
+    """Guests on Linux bridges, physical switches and links, IPv4; no platform has a cost."""
+
+    def capabilities(self) -> Capabilities:
+        """What is modelled, with the reason for what is not."""
+        from virtlab.simulator.refusals import capabilities
+
+        return capabilities(fingerprint())
+
+    def check(self, plan: Plan) -> list[Refusal]:
+        """Every reason not to play this Plan."""
+        from virtlab.simulator.refusals import refusals
+
+        return refusals(plan)
+
+    def estimate_ns(self, plan: Plan) -> int:
+        """Real time: a small part of the timeline's, as far as its waits and roles say how long it is."""
+        roles = (role.parameters for role in plan.roles.values())
+        length = sum(
+            int(values.get("duration_ns") or (values.get("count") or 0) * (values.get("interval_ns") or 0))
+            for values in roles
+        )
+        length += sum(action.for_ns or 0 for action in plan.timeline)
+        return BUILD_NS + min(length, plan.limits.run_ns) // PACE
+
+    def open(self, plan: Plan, observe: Observer) -> Session:
+        """Lowers the Plan. MachineError when `check` refuses."""
+        from virtlab.simulator.session import SimulatorSession
+
+        if found := self.check(plan):
+            raise MachineError(found[0].path, found[0].reason, found[0].cure)
+        return SimulatorSession(plan, observe)
+
+
+@lru_cache(maxsize=1)
+def fingerprint() -> dict[str, str]:
+    """What a simulated result depends on: not the machine, only the model and its version."""
+    return {"model": "packet by packet", "profile": "ideal", "virtlab": version("virtlab")}

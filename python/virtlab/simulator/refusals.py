@@ -1,0 +1,267 @@
+"""Every reason not to simulate a Plan, each with its path and its cure: what is not modelled is refused, never left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from ipaddress import ip_address, ip_network
+
+from virtlab.plan import Capabilities, Plan, Refusal
+from virtlab.simulator.lower import addresses, lower, role_ends
+from virtlab.simulator.wiring import Wiring, vnic_path
+
+PLATFORMS = ("namespace", "native")
+VSWITCHES = ("linux_bridge",)
+QDISCS = (
+    "fifo",
+    "pfifo",
+    "bfifo",
+    "pfifo_fast",
+    "tbf",
+    "sfq",
+    "codel",
+    "fq_codel",
+    "prio",
+    "drr",
+    "htb",
+    "hfsc",
+)
+WORKLOADS = ("rtt", "burst_load", "udp_stream", "raw_stream")
+LATER_WORKLOADS = {"tcp_stream": "TCP is not modelled", "tcp_rr": "TCP is not modelled"}
+ACTIONS = ("start", "stop", "run", "set", "wait")
+LATER_ACTIONS = {
+    "migrate": "a simulated guest has no memory to move",
+    "call": "services are not modelled",
+    "exec": "a simulated guest runs no programs",
+}
+WORDS: Mapping[str, frozenset[str]] = {
+    "start": frozenset({"started", "finished", "done", "failed"}),
+    "run": frozenset({"started", "finished", "done", "failed", "timeout", "cancelled"}),
+    "stop": frozenset({"started", "done"}),
+    "set": frozenset({"started", "done"}),
+    "wait": frozenset({"started", "done", "timeout", "cancelled"}),
+}
+SETTABLE = {"burst_load": "burst_bytes", "udp_stream": "rate_bit_per_s", "raw_stream": "rate_pps"}
+MTU_MIN_BYTES = 68
+MTU_MAX_BYTES = 65_535
+
+
+def refusals(plan: Plan) -> list[Refusal]:
+    """All of them; empty when the Plan can be played."""
+    found: list[Refusal] = []
+    for check in (_world, _guests, _roles, _timeline, _collect, _networks):
+        found += check(plan)
+    found += Wiring(plan).mistakes
+    return found or list(_core(plan)) or list(_ways(plan))
+
+
+def _core(plan: Plan) -> Iterator[Refusal]:
+    """What the core itself finds: sizes, parameters, disciplines."""
+    from virtlab._native import Simulation
+
+    try:
+        Simulation(json.dumps(lower(plan, plan.seed)))
+    except ValueError as error:
+        for path, reason, cure in error.args[0]:
+            yield Refusal(path, reason, cure)
+
+
+def _world(plan: Plan) -> Iterator[Refusal]:
+    world = plan.world
+    if world.arp != "static":
+        yield Refusal("world.arp", "ARP is not modelled: everybody is known", "write 'arp: static'")
+    if world.ipv6_noise:
+        yield Refusal("world.ipv6_noise", "IPv6 is not modelled", "remove it")
+    for kind, named in (("services", world.services), ("pools", world.pools)):
+        for name in named:
+            yield Refusal(f"{kind}.{name}", f"{kind} are not modelled", f"remove the {kind} from the file")
+    for name, vswitch in world.vswitches.items():
+        if vswitch.kind not in VSWITCHES:
+            reason = f"'{vswitch.kind}' is not modelled"
+            yield Refusal(f"vswitches.{name}.kind", reason, f"write {' or '.join(VSWITCHES)}")
+        if vswitch.parameters:
+            unknown = ", ".join(sorted(vswitch.parameters))
+            yield Refusal(f"vswitches.{name}.parameters", f"{unknown} not modelled", "remove them")
+
+
+def _guests(plan: Plan) -> Iterator[Refusal]:
+    macs: dict[str, str] = {}
+    mtus: dict[int, str] = {}
+    for name, guest in plan.world.guests.items():
+        path = f"guests.{name}"
+        if guest.platform not in PLATFORMS:
+            reason = f"'{guest.platform}' guests are not modelled: what they cost is not known"
+            yield Refusal(f"{path}.platform", reason, f"write 'platform: {' | '.join(PLATFORMS)}'")
+        for key in ("cpu_quota_ratio", "memory_bytes"):
+            if getattr(guest, key) is not None:
+                yield Refusal(f"{path}.{key}", "CPU and memory are not modelled", "remove it")
+        for vnic_name, vnic in guest.vnics.items():
+            vnic_at = vnic_path(name, vnic_name)
+            if vnic.offloads != "off":
+                yield Refusal(f"{vnic_at}.offloads", "offloads are not modelled", "write 'offloads: off'")
+            if vnic.vswitch is not None and guest.platform == "native":
+                yield Refusal(vnic_at, "a native guest stands on no virtual switch", "give it an uplink")
+            if not MTU_MIN_BYTES <= vnic.mtu_bytes <= MTU_MAX_BYTES:
+                cure = f"write {MTU_MIN_BYTES} B to {MTU_MAX_BYTES} B"
+                yield Refusal(f"{vnic_at}.mtu_bytes", f"{vnic.mtu_bytes} B is no MTU of IPv4", cure)
+            mtus.setdefault(vnic.mtu_bytes, vnic_at)
+            mac = vnic.mac.lower()
+            if mac in macs:
+                yield Refusal(f"{vnic_at}.mac", f"{vnic.mac} is {macs[mac]}'s too", "give each its own MAC")
+            macs[mac] = vnic_at
+    if len(mtus) > 1:
+        sizes = " and ".join(f"{mtu} B" for mtu in mtus)
+        yield Refusal(
+            f"{list(mtus.values())[1]}.mtu_bytes", f"MTUs of {sizes} in one world are not modelled", "use one"
+        )
+
+
+def _networks(plan: Plan) -> Iterator[Refusal]:
+    owners: dict[str, str] = {}
+    for name, guest in plan.world.guests.items():
+        for vnic, address in addresses(guest):
+            path = vnic_path(name, vnic)
+            if str(address.ip) in owners:
+                reason = f"{address.ip} is {owners[str(address.ip)]}'s too"
+                yield Refusal(f"{path}.ip", reason, "give each vNIC its own address")
+            owners[str(address.ip)] = path
+    for name, routes in plan.world.routes.items():
+        for route in routes:
+            path = f"routes.{name}"
+            if name not in plan.world.guests or route.vnic not in plan.world.guests[name].vnics:
+                yield Refusal(path, f"there is no vNIC '{route.vnic}' of '{name}'", "name one of the file")
+            elif ip_network(route.to, strict=False).version != 4:
+                yield Refusal(path, "IPv6 is not modelled", "write IPv4 networks")
+            elif str(ip_address(route.via)) not in owners:
+                yield Refusal(path, f"next hop {route.via} is nobody's address", "name a router's address")
+
+
+def _roles(plan: Plan) -> Iterator[Refusal]:
+    for name, role in plan.roles.items():
+        path = f"roles.{name}"
+        values = role.parameters
+        if role.workload not in WORKLOADS:
+            reason = LATER_WORKLOADS.get(role.workload, f"there is no workload '{role.workload}'")
+            yield Refusal(f"{path}.workload", reason, f"the simulator has {', '.join(WORKLOADS)}")
+            continue
+        for key, guest in (("from", role.from_), ("to", role.to)):
+            if guest not in plan.world.guests:
+                yield Refusal(f"{path}.{key}", f"there is no guest '{guest}'", "name a guest of the file")
+        if role.from_ == role.to:
+            yield Refusal(f"{path}.to", "both ends are the same guest", "name another guest")
+        elif {role.from_, role.to} <= plan.world.guests.keys() and role_ends(plan, role) is None:
+            yield Refusal(path, "its ends share no IPv4 address; IPv6 is not modelled", "give both IPv4")
+        if values.get("family") not in {None, "ipv4"}:
+            yield Refusal(f"{path}.family", "IPv6 is not modelled", "write 'family: ipv4', or remove it")
+        if values.get("meter") not in {None, "virtlab"}:
+            reason = f"a simulated guest runs no '{values['meter']}'"
+            yield Refusal(f"{path}.meter", reason, "remove it: virtlab's own meter is modelled")
+
+
+def _timeline(plan: Plan) -> Iterator[Refusal]:
+    actions = {action.id: action for action in plan.timeline}
+    started: dict[str, str] = {}
+    for action in plan.timeline:
+        path = f"timeline.{action.id}"
+        if action.do not in ACTIONS:
+            reason = f"cannot {action.do}: {LATER_ACTIONS[action.do]}"
+            yield Refusal(path, reason, f"use {', '.join(ACTIONS)}")
+        elif action.do != "wait" and action.role not in plan.roles:
+            yield Refusal(f"{path}.role", f"there is no role '{action.role}'", "name a role of the file")
+        elif action.do in {"start", "run"}:
+            if str(action.role) in started:
+                reason = f"role '{action.role}' was started by '{started[str(action.role)]}' before"
+                yield Refusal(path, reason, "give the second part a role of its own")
+            started[str(action.role)] = action.id
+        elif action.do == "set":
+            able = SETTABLE.get(plan.roles[str(action.role)].workload)
+            for parameter, value in action.args.items():
+                whole = isinstance(value, int) and value >= (parameter != "burst_bytes")
+                if parameter != able or not whole:
+                    reason = f"cannot set {parameter} to {value!r} while the role runs"
+                    yield Refusal(f"{path}.args", reason, f"set {able} to a whole number" if able else "stop")
+        elif action.until is not None:
+            reason = "the simulator waits for a time, not for a call or a series"
+            yield Refusal(f"{path}.until", reason, "write 'for', or wait for an event with 'after'")
+        trigger = action.after
+        if trigger is not None:
+            events = (trigger.event,) if trigger.event is not None else trigger.any or trigger.all
+            for event in events:
+                yield from _event(f"{path}.after", str(event), {name: a.do for name, a in actions.items()})
+    for name, window in plan.windows.items():
+        for event in (window.from_, window.to):
+            yield from _event(f"windows.{name}", event, {name: a.do for name, a in actions.items()})
+
+
+def _event(path: str, event: str, actions: Mapping[str, str]) -> Iterator[Refusal]:
+    name, _, word = event.rpartition(".")
+    if name not in actions:
+        yield Refusal(
+            path, f"'{event}' is of no action of this timeline", "name an action's id and its event"
+        )
+    elif actions[name] in WORDS and word not in WORDS[actions[name]]:
+        has = ", ".join(sorted(WORDS[actions[name]]))
+        yield Refusal(path, f"'{actions[name]}' has no event '{word}'", f"it has {has}")
+
+
+def _collect(plan: Plan) -> Iterator[Refusal]:
+    for name in plan.collect.packets:
+        if name not in plan.roles:
+            yield Refusal(f"collect.packets.{name}", "is no role", "name a role of the file")
+
+
+def _ways(plan: Plan) -> Iterator[Refusal]:
+    """Both ends of every role must reach each other, over routers or not; below IP without any."""
+    wiring = Wiring(plan)
+    lowered = lower(plan, plan.seed)
+    vnics, guests = lowered["vnics"], lowered["guests"]
+    places = {vnic["mac"]: place for place, vnic in enumerate(vnics)}
+
+    def segment(place: int) -> object:
+        return wiring.segment(("vnic", vnics[place]["name"]))
+
+    def reaches(here: int, address: str) -> bool:
+        for _ in range(64):
+            guest = guests[here]
+            if address in guest["addresses"]:
+                return True
+            to = ip_address(address)
+            way = next(
+                (r for r in guest["routes"] if to in ip_network(f"{r['network']}/{r['prefix_bits']}")), None
+            )
+            if way is None or (way["via"] or address) not in lowered["neighbours"]:
+                return False
+            there = places[lowered["neighbours"][way["via"] or address]]
+            if segment(there) != segment(way["vnic"]):
+                return False
+            here = vnics[there]["guest"]
+            if address not in guests[here]["addresses"] and not guests[here]["forwards"]:
+                return False
+        return False
+
+    for role in lowered["roles"]:
+        client, server = role["ends"]
+        if role["workload"] == "raw_stream":
+            joined = segment(client["vnic"]) == segment(server["vnic"])
+        else:
+            joined = reaches(vnics[client["vnic"]]["guest"], server["address"]) and reaches(
+                vnics[server["vnic"]]["guest"], client["address"]
+            )
+        if not joined:
+            cure = "wire or route them; raw_stream crosses no router"
+            yield Refusal(f"roles.{role['name']}", "its ends cannot reach each other", cure)
+
+
+def capabilities(fingerprint: Mapping[str, str]) -> Capabilities:
+    """What is modelled, with the reason for what is not."""
+    return Capabilities(
+        backend="simulator",
+        platforms=dict.fromkeys(PLATFORMS),
+        vswitches=dict.fromkeys(VSWITCHES),
+        qdiscs={f"{kind}/virtlab": None for kind in QDISCS},
+        workloads={**dict.fromkeys(WORKLOADS), **LATER_WORKLOADS},
+        actions={**dict.fromkeys(ACTIONS), **LATER_ACTIONS},
+        links={"simulated": None},
+        parallel_sessions=1024,
+        fingerprint=fingerprint,
+    )

@@ -1,0 +1,159 @@
+"""A simulated world that plays trials: `Session` of the simulator."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.metadata import version
+from types import TracebackType
+from typing import Any, Self
+
+from virtlab.errors import ExperimentError, MachineError
+from virtlab.plan import (
+    Access,
+    Event,
+    Mark,
+    Observer,
+    Outcome,
+    Plan,
+    Realised,
+    RealisedObject,
+    Sink,
+    Trial,
+)
+from virtlab.simulator.lower import lower, queue
+from virtlab.simulator.wiring import vnic_path
+
+EVENTS_AT_ONCE = 200_000  # between two looks at the observer
+BLOCK_ROWS = 100_000
+BURST_FRAMES = 10  # of a vNIC's pushback, as in the testbed
+NAMES = frozenset({"mark", "entity", "counter"})
+PROFILE = {"profile": "ideal"}
+SAMPLED_COUNTERS = frozenset({"vnics", "links"})
+
+
+class SimulatorSession:
+    """A context manager; there is nothing to leave behind."""
+
+    realised: Realised
+
+    def __init__(self, plan: Plan, observe: Observer) -> None:
+        self.plan = plan
+        self._observe = observe
+        self.realised = realise(plan)
+
+    def run(self, trial: Trial, sink: Sink) -> Outcome:
+        """Plays the timeline once. ExperimentError when a parameter is not tunable, MachineError when one cannot be."""
+        from virtlab._native import Simulation
+
+        overrides = self._overrides(trial)
+        try:
+            world = Simulation(json.dumps(lower(self.plan, trial.seed, overrides)))
+        except ValueError as error:
+            path, reason, cure = error.args[0][0]
+            raise MachineError(path, reason, cure) from error
+        limit_ns = max(self.plan.limits.run_ns, 1)
+        while not self._observe.cancelled():
+            over = world.play(EVENTS_AT_ONCE)
+            self._observe.progress("simulate", 1.0 if over else min(world.now_ns / limit_ns, 1.0))
+            if over:
+                return self._keep(world.outcome(), sink)
+        return Outcome("cancelled")
+
+    def _overrides(self, trial: Trial) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        for key, value in trial.overrides.items():
+            name, _, parameter = key.partition(".")
+            if name not in self.plan.roles or parameter not in self.plan.roles[name].tunable:
+                cure = f"list {parameter} in roles.{name}.tunable"
+                raise ExperimentError(f"trial.{key}", "is not tunable in this Plan", cure)
+            found.setdefault(name, {})[parameter] = value
+        return found
+
+    def _keep(self, found: Mapping[str, Any], sink: Sink) -> Outcome:
+        import numpy as np
+
+        for text in unsampled(self.plan):
+            sink.event(Event(0, "log.info", {"text": text}))
+        for t_ns, what in found["happened"]:
+            sink.event(Event(t_ns, what))
+        for stream, schema, columns in found["tables"]:
+            arrays = {
+                name: np.array(column, dtype=object) if name in NAMES else column
+                for name, column in columns.items()
+            }
+            rows = len(next(iter(arrays.values())))
+            for low in range(0, rows, BLOCK_ROWS):
+                part = {name: column[low : low + BLOCK_ROWS] for name, column in arrays.items()}
+                sink.block(stream, schema, part)
+        reasons = tuple(found["reasons"])
+        return Outcome(
+            status="failed" if reasons else "ok",
+            reasons=reasons,
+            marks={name: Mark(t_ns) for name, t_ns in found["marks"].items()},
+            windows={name: (low, high) for name, (low, high) in found["windows"].items()},
+            clocks={"run": "virtual", "bound_ns": 0, "events": found["events"]},
+            censored=tuple(found["censored"]),
+        )
+
+    def describe(self) -> Access:
+        """Addresses only; nobody can walk around in a simulated guest."""
+        return Access(
+            {
+                name: tuple(text for vnic in guest.vnics.values() for text in vnic.ip)
+                for name, guest in self.plan.world.guests.items()
+            }
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._observe.progress("done", 1.0)
+
+
+def unsampled(plan: Plan) -> list[str]:
+    """What the Plan wants collected and an ideal world does not have: missing, not zero."""
+    found = [f"series {each.source}: an ideal platform has none to sample" for each in plan.collect.series]
+    found += [
+        f"counters {group}: an ideal platform has none"
+        for group in plan.collect.counters
+        if group not in SAMPLED_COUNTERS
+    ]
+    return found
+
+
+def realise(plan: Plan) -> Realised:
+    """The world as it is simulated: links by 'simulated', all else by 'simulator' with the ideal profile."""
+    world = plan.world
+    objects: dict[str, RealisedObject] = {}
+    for name, guest in world.guests.items():
+        intended = guest.model_dump(mode="json", exclude={"vnics"})
+        objects[f"guests.{name}"] = RealisedObject(intended, PROFILE, PROFILE, "simulator")
+        for vnic_name, vnic in guest.vnics.items():
+            applied: dict[str, Any] = dict(PROFILE)
+            if vnic.pushback_bit_per_s is not None:
+                applied |= {"pushback_bit_per_s": vnic.pushback_bit_per_s, "burst_frames": BURST_FRAMES}
+            values = vnic.model_dump(mode="json")
+            objects[vnic_path(name, vnic_name)] = RealisedObject(values, applied, applied, "simulator")
+    for name, vswitch in world.vswitches.items():
+        values = vswitch.model_dump(mode="json")
+        objects[f"vswitches.{name}"] = RealisedObject(values, PROFILE, PROFILE, "simulator")
+    for name, switch in world.switches.items():
+        values = {"processing_ns": switch.processing_ns}
+        objects[f"switches.{name}"] = RealisedObject(
+            switch.model_dump(mode="json"), values, values, "simulator"
+        )
+    for name, link in world.links.items():
+        values = {
+            "rate_bit_per_s": link.rate_bit_per_s,
+            "propagation_ns": link.propagation_ns,
+            "queue": {"ab": queue(link.queue.ab), "ba": queue(link.queue.ba)},
+        }
+        objects[f"links.{name}"] = RealisedObject(link.model_dump(mode="json"), values, values, "simulated")
+    for name, routes in world.routes.items():
+        values = {"routes": [route.model_dump(mode="json") for route in routes]}
+        objects[f"routes.{name}"] = RealisedObject(values, values, values, "simulator")
+    return Realised(objects, {"virtlab": version("virtlab"), **PROFILE})

@@ -251,3 +251,10 @@ def test_no_cure_is_lost_in_the_text_of_the_error() -> None:
 def test_nothing_that_a_file_says_is_ignored(change: tuple[str, str], expected: str) -> None:
     found = mistakes_of(RIGHT.replace(*change))
     assert any(expected in mistake for mistake in found), found
+
+
+def test_a_guest_that_is_not_there_is_named_even_where_role_and_network_are_wrong_too() -> None:
+    wrong = RIGHT.replace("topology: line", "topology: {shape: line, switchs: 2}")
+    found = mistakes_of(wrong.replace("to: h2.g1", "to: h9.g1, sizes: 3"))
+    for expected in ("there is no guest 'h9.g1'", "switchs", "sizes"):
+        assert any(expected in mistake for mistake in found), found

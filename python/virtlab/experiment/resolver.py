@@ -107,6 +107,10 @@ class Resolver:
                 point,
                 lambda own, _: check_roles(network[0], network[2], roles, own),
             )
+        checked = set(roles) if network is not None else set()
+        self._once(
+            "guests", ("hosts", "host", "roles"), point, lambda own, at: self._guests(own, at, checked)
+        )
         timeline, windows = self._once(
             "timeline", (*NETWORK, "roles", "timeline", "windows"), point,
             lambda own, _: _timeline(own, roles, guests),
@@ -119,6 +123,26 @@ class Resolver:
             wiring, addresses, spec, queues, roles, typed["timing"] or TimingSpec.model_construct(), timeline, windows,
             typed["collect"] or CollectSpec.model_construct(), typed["limits"] or LimitsSpec.model_construct(),
         )  # fmt: skip
+
+    def _guests(self, findings: Findings, point: Levels, checked: set[str]) -> None:
+        """Names guests that no host has in roles that were not checked, because they or the network are wrong."""
+        hosts, common, roles = (
+            self._section("hosts", point),
+            self._section("host", point),
+            findings.root.get("roles"),
+        )
+        if hosts is None or (findings.root.get("host") is not None and common is None):
+            return
+        guests = [f"{name}.{guest}" for name, host in hosts.items() for guest in merged(common, host).guests]
+        for name, role in (
+            roles.value if roles is not None and isinstance(roles.value, dict) else {}
+        ).items():
+            for key in ("from", "to") if name not in checked and isinstance(role.value, dict) else ():
+                end = role.get(key)
+                guest = end.value if end is not None and isinstance(end.value, str) else ""
+                if "." in guest and guest not in guests:
+                    cure = nearest(guest, guests) or f"there are {', '.join(guests[:8])}"
+                    findings.add(("roles", name, key), f"there is no guest '{guest}'", cure)
 
     def _network(
         self, findings: Findings, point: Levels

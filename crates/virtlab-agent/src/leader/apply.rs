@@ -8,7 +8,10 @@ use crate::leader::netlink::{KernelError, Request};
 use crate::leader::offload;
 use crate::leader::operation::{End, Operation};
 use crate::leader::world::{Interface, World};
-use std::fs;
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::Mode;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 
 /// Why a batch was undone.
 #[derive(Debug)]
@@ -170,16 +173,33 @@ fn write_sysctl(world: &mut World, namespace: &str, path: &str, value: &str) -> 
         path.starts_with("net/") && !path.split('/').any(|part| part == ".."),
         "only values under net/ belong to a namespace, not '{path}'"
     );
-    world.stand_in(namespace)?;
-    let file = format!("/proc/sys/{path}");
-    let before = fs::read_to_string(&file).with_context(|| format!("cannot read {file}"))?.trim().to_owned();
+    let (directory, name) = sysctl_parts(path)?;
+    let directory = world.sysctl_directory(namespace, directory)?;
+    let flags = OFlag::O_CLOEXEC;
+    let open = openat(directory, name, flags | OFlag::O_RDWR, Mode::empty())
+        .with_context(|| format!("cannot open /proc/sys/{path}"))?;
+    let file = File::from(open);
+    let read = || -> anyhow::Result<String> {
+        let mut bytes = [0; 256];
+        let length = file.read_at(&mut bytes, 0).with_context(|| format!("cannot read {path}"))?;
+        Ok(String::from_utf8_lossy(&bytes[..length]).trim().to_owned())
+    };
+    let before = read()?;
     if before != value {
-        fs::write(&file, value).with_context(|| format!("cannot write '{value}' to {file}"))?;
-        let after = fs::read_to_string(&file).with_context(|| format!("cannot read {file}"))?;
-        anyhow::ensure!(after.trim() == value, "{file} is '{}' after '{value}' was written", after.trim());
+        file.write_at(value.as_bytes(), 0).with_context(|| format!("cannot write '{value}' to {path}"))?;
+        let after = read()?;
+        anyhow::ensure!(after == value, "{path} is '{after}' after '{value}' was written");
     }
     world.namespace(namespace)?.sysctls.insert(path.to_owned());
     Ok(before)
+}
+
+/// `net/ipv4` and what comes after it.
+fn sysctl_parts(path: &str) -> anyhow::Result<(&str, &str)> {
+    path.match_indices('/')
+        .nth(1)
+        .map(|(at, _)| (&path[..at], &path[at + 1..]))
+        .ok_or_else(|| anyhow::anyhow!("'{path}' names no value below net/"))
 }
 
 fn encode_one(world: &mut World, operation: &Operation) -> anyhow::Result<(String, Request, Undo)> {

@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow};
 use nix::sched::{CloneFlags, setns, unshare};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// What the leader knows of an interface that it made.
 #[derive(Clone, Debug)]
@@ -51,6 +51,8 @@ impl Namespace {
 pub struct World {
     home: OwnedFd,
     standing: Option<String>,
+    /// Directory of the last value set, with the namespace and path that it is of.
+    directory: Option<(String, String, OwnedFd)>,
     namespaces: BTreeMap<String, Namespace>,
 }
 
@@ -64,7 +66,7 @@ impl World {
     /// # Errors
     /// When /proc is not readable.
     pub fn new() -> anyhow::Result<Self> {
-        Ok(Self { home: own_network()?, standing: None, namespaces: BTreeMap::new() })
+        Ok(Self { home: own_network()?, standing: None, directory: None, namespaces: BTreeMap::new() })
     }
 
     /// A namespace by name.
@@ -119,6 +121,7 @@ impl World {
     /// Lets go of a namespace; it ends with its last process and descriptor.
     pub fn forget(&mut self, name: &str) -> anyhow::Result<()> {
         self.go_home()?;
+        self.directory = None;
         self.namespaces.remove(name);
         Ok(())
     }
@@ -136,6 +139,24 @@ impl World {
             self.standing = Some(name.to_owned());
         }
         Ok(())
+    }
+
+    /// A directory below `/proc/sys` as a namespace sees it, `net/ipv4`.
+    ///
+    /// The kernel keeps one entry of that name per namespace in one chain of its name cache, and every look-up walks it.
+    /// So a directory is looked up once for all values in it.
+    ///
+    /// # Errors
+    /// When there is no such namespace or directory.
+    pub fn sysctl_directory(&mut self, namespace: &str, path: &str) -> anyhow::Result<BorrowedFd<'_>> {
+        self.stand_in(namespace)?;
+        if self.directory.as_ref().is_none_or(|(of, at, _)| of != namespace || at != path) {
+            let full = format!("/proc/sys/{path}");
+            let fd = File::open(&full).with_context(|| format!("cannot open {full}"))?.into();
+            self.directory = Some((namespace.to_owned(), path.to_owned(), fd));
+        }
+        let (_, _, fd) = self.directory.as_ref().context("a directory that was just opened")?;
+        Ok(fd.as_fd())
     }
 
     /// Moves the thread back to where it began.

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from virtlab.catalogue import PLATFORMS, QDISCS, VSWITCHES, WORKLOADS, Parameter, Workload
 from virtlab.metrics import METRICS
@@ -30,6 +31,7 @@ def defaults(workload: Workload) -> dict[str, object]:
         written = parameter.default if parameter.default is not None else None
         if written is None and parameter.required:
             written = parameter.kind.example
+            written = YAML(typ="safe").load(written) if written.startswith("[") else written
         if written is not None:
             values |= parameter.plan_values(written)
     return values
@@ -45,11 +47,17 @@ def test_a_declaration_names_its_arms_and_what_it_means(entry: Workload) -> None
 @pytest.mark.parametrize(("entry", "parameter"), PARAMETERS)
 def test_a_parameter_takes_its_own_example_and_default(entry: Workload, parameter: Parameter) -> None:
     examples = {"count": 100, "truth value": True}  # these are no text in a file
-    assert parameter.plan_values(examples.get(parameter.kind.name, parameter.kind.example))
+    example = parameter.kind.example
+    written = YAML(typ="safe").load(example) if example.startswith("[") else example
+    assert parameter.plan_values(examples.get(parameter.kind.name, written))
     if parameter.default is not None:
         assert parameter.plan_values(parameter.default)
     bare = re.search(r"_(ns|bytes|bit_per_s|pps|ratio)$", parameter.plan)
-    assert bare or parameter.kind.name in {"choice", "count", "truth value"}
+    assert (
+        bare
+        or parameter.kind.name in {"choice", "count", "truth value"}
+        or parameter.kind.name.startswith("list")
+    )
 
 
 @pytest.mark.parametrize("workload", WORKLOADS.values(), ids=lambda workload: workload.name)
@@ -98,6 +106,18 @@ def test_disciplines_and_their_parameters_are_in_the_reference() -> None:
         ("udp_stream", {"payload_bytes": 15}, "no room for sequence number"),
         ("udp_stream", {"payload_bytes": 65_508}, "more than one datagram can carry"),
         ("raw_stream", {"frame_bytes": 63}, "does not exist"),
+        ("rt_tasks", {"tasks": []}, "there is no task"),
+        ("rt_tasks", {"period_ns": 99_999}, "the kernel takes no such period"),
+        ("rt_tasks", {"budget_ns": 10_000_001}, "more than one CPU"),
+        ("rt_tasks", {"overhead_ns": 10_000_000}, "leaves nothing"),
+        ("rt_tasks", {"server": "quota", "budget_ns": 999_999}, "at least 1 ms"),
+        (
+            "rt_tasks",
+            {"server": "quota", "competitors": [{"period_ns": 9, "budget_ns": 1}]},
+            "under SCHED_DEADLINE",
+        ),
+        ("rt_tasks", {"duration_ns": 495_999_999}, "write between '496 ms' and '120 s'"),
+        ("rt_tasks", {"phases": 10_000}, "longer than 2 min"),
     ],
 )
 def test_values_that_do_not_go_together_are_refused(

@@ -137,9 +137,9 @@ def table_of(rows: Iterable[RunValue]) -> RunTable:
 
 def run_values(dataset: Dataset) -> RunTable:
     """Run-level values of every run of a dataset that ended well. One run is in memory at a time."""
-    from virtlab.analysis.runs import values_of_run
+    from virtlab.analysis.kept import values_of
 
     rows: list[RunValue] = []
     for record in dataset.runs("ok"):
-        rows += values_of_run(record)
+        rows += values_of(record)
     return RunTable(tuple(rows))

@@ -2,8 +2,12 @@
 
 Metrics are of the window `measured` when the Plan names one. A role that began and ended inside it counts
 whole, so that no packet at its edge is cut by the time an event takes to be told; one that was active before
-or after (a load) counts by the part inside. Where there is no such window, or the role was not active in it,
-its own time from started to finished counts.
+or after counts by the part inside. Where there is no such window, or the role was not active in it, its own
+time from started to finished counts.
+
+A load beside several measuring roles is another load for each: beside a stream that takes what it can get it
+loses more than beside a probe. It counts while the first measuring role ran that is no stream as fast as
+possible (the first of all where each is one), so its values speak of one state of the network.
 """
 
 from __future__ import annotations
@@ -12,9 +16,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from virtlab.plan.model import Plan, Role
     from virtlab.results.record import RunRecord
 
 MEASURED = "measured"
+STREAMS = frozenset({"udp_stream", "tcp_stream", "raw_stream"})
 FOREVER = 2**62
 
 
@@ -50,10 +56,30 @@ def role_window(record: RunRecord, role: str) -> RoleWindow:
     measured = record.windows.get(MEASURED)
     if measured is None:
         return own
+    beside = beside_of(record.plan, role)
+    if beside is not None and beside in record.windows:
+        low = max(measured[0], own.begin_ns, record.windows[beside][0])
+        high = min(measured[1], own.end_ns, record.windows[beside][1])
+        if low < high:
+            return RoleWindow(low, high, beside, whole=(low, high) == (own.begin_ns, own.end_ns))
     low, high = max(measured[0], own.begin_ns), min(measured[1], own.end_ns)
     if low >= high:
         return own
     return RoleWindow(low, high, MEASURED, whole=(low, high) == (own.begin_ns, own.end_ns))
+
+
+def beside_of(plan: Plan, role: str) -> str | None:
+    """The measuring role beside which a load counts; None for a role that measures, or beside one only."""
+    runs = list(dict.fromkeys(action.role for action in plan.timeline if action.do == "run" and action.role))
+    if role in runs or len(runs) < 2:
+        return None
+    return next((name for name in runs if not _takes_all(plan.roles[name])), runs[0])
+
+
+def _takes_all(role: Role) -> bool:
+    """Whether a role is a stream as fast as possible."""
+    paced = any(role.parameters.get(rate) is not None for rate in ("rate_bit_per_s", "rate_pps"))
+    return role.workload in STREAMS and not paced
 
 
 def _mark(record: RunRecord, names: list[str]) -> int | None:

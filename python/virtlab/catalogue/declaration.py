@@ -64,6 +64,7 @@ class Workload:
     )
     idle: Callable[[Values], bool] = lambda _: False  # True: the values ask for no traffic at all
     meters: tuple[str, ...] = ("virtlab",)
+    alone: bool = False  # it talks to nobody: a role of it has a `from` and no `to`
     arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
 
     def parameter(self, name: str) -> Parameter | None:

@@ -32,6 +32,14 @@ class Kind:
     example: str
 
 
+class PlacedError(ValueError):
+    """What is wrong inside a value that is a list or mapping; `steps` lead to the place."""
+
+    def __init__(self, steps: tuple[str | int, ...], text: str) -> None:
+        super().__init__(text)
+        self.steps = steps
+
+
 def shown(value: Any) -> str:
     """A scalar as a file would hold it, short enough for one line.
 
@@ -259,3 +267,12 @@ LIMIT = Kind(
     "100 packets",
 )
 TEXT = Kind("text", _text, {"type": "string", "minLength": 1}, "text")
+
+
+def _name_text(value: Any) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,62}", value):
+        raise ValueError(f"'{shown(value)}' is no name; begin with a letter; use letters, digits, _ and -")
+    return value
+
+
+NAME_TEXT = Kind("name", _name_text, {"type": "string"}, "a")

@@ -20,14 +20,15 @@ def check_roles(
     joined = _joined(wiring)
     for name, role in roles.items():
         known = True
-        for key, guest in (("from", role.source), ("to", role.target)):
+        ends_named = (("from", role.source), ("to", role.target))
+        for key, guest in ends_named[:1] if role.declaration.alone else ends_named:
             if guest not in wiring.stations:
                 known = False
                 stations = list(wiring.stations)
                 listed = f"there are {', '.join(stations[:8])}{', ...' if len(stations) > 8 else ''}"
                 cure = nearest(guest, stations) or listed
                 findings.add(("roles", name, key), f"there is no guest '{guest}'", cure)
-        if not known:
+        if not known or role.declaration.alone:
             continue
         if role.source == role.target:
             findings.add(("roles", name, "to"), f"'{role.target}' would talk to itself", "name another guest")

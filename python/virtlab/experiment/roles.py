@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.declaration import Workload
-from virtlab.catalogue.kinds import FLAG, choice, nearest, shown
+from virtlab.catalogue.kinds import FLAG, PlacedError, choice, nearest, shown
 from virtlab.experiment.findings import Findings, Steps
 from virtlab.experiment.leaves import NAME
 from virtlab.experiment.tree import Node
@@ -19,7 +19,10 @@ COMMON = ("workload", "from", "to", "as", "meter", "family", "enabled")
 
 @dataclass(frozen=True, slots=True)
 class RoleSpec:
-    """A role of one design point; `parameters` carry their Plan names and SI values."""
+    """A role of one design point; `parameters` carry their Plan names and SI values.
+
+    `target` is empty where the workload talks to nobody.
+    """
 
     name: str
     workload: str
@@ -122,14 +125,7 @@ def _common(at: Steps, node: Node, workload: Workload, findings: Findings) -> di
             values[key] = kind.parse(entry.plain())
         except ValueError as error:
             findings.add_text((*at, key), str(error))
-    for key in ("from", "to"):
-        entry = node.get(key)
-        if entry is None:
-            findings.add(at, f"'{key}' is missing", "name a guest, e.g. h1.g1", key=True)
-        elif not isinstance(entry.value, str):
-            findings.add((*at, key), f"'{shown(entry.plain())}' is no guest", "name one guest, e.g. h1.g1")
-        else:
-            values[key] = entry.value
+    _guests(at, node, workload, values, findings)
     if values["as"] == "load" and workload.part == "measure" and workload.parameter("duration") is None:
         findings.add(
             (*at, "as"), f"{workload.name} cannot be a load", "take a workload with a duration, or burst_load"
@@ -139,6 +135,22 @@ def _common(at: Steps, node: Node, workload: Workload, findings: Findings) -> di
             (*at, "as"), f"{workload.name} does not end by itself and cannot be measured alone", "remove 'as'"
         )
     return values
+
+
+def _guests(at: Steps, node: Node, workload: Workload, values: dict[str, Any], findings: Findings) -> None:
+    """The ends; a workload that talks to nobody has one."""
+    for key in ("from", "to"):
+        entry = node.get(key)
+        if workload.alone and key == "to":
+            if entry is not None:
+                findings.add((*at, "to"), f"{workload.name} talks to nobody", "remove 'to'", key=True)
+            continue
+        if entry is None:
+            findings.add(at, f"'{key}' is missing", "name a guest, e.g. h1.g1", key=True)
+        elif not isinstance(entry.value, str):
+            findings.add((*at, key), f"'{shown(entry.plain())}' is no guest", "name one guest, e.g. h1.g1")
+        else:
+            values[key] = entry.value
 
 
 def _parameters(
@@ -171,7 +183,8 @@ def _parameters(
         try:
             values |= parameter.plan_values(written)
         except ValueError as error:
-            findings.add_text((*at, parameter.name), str(error))
+            steps = error.steps if isinstance(error, PlacedError) else ()
+            findings.add_text((*at, parameter.name, *steps), str(error))
             wrong = True
     return None if wrong else values
 

@@ -223,10 +223,12 @@ def _role() -> Schema:
             "enabled": _or_reference({**FLAG.schema, "description": "false: this role makes no traffic"}),
         }
         required = [parameter.name for parameter in workload.parameters if parameter.required]
+        ends = ["from"] if workload.alone else ["from", "to"]
+        if workload.alone:
+            del common["to"]
         choices.append({
             "type": "object", "properties": common | _parameters(workload.parameters),
-            "required": ["workload", "from", "to", *required], "additionalProperties": False,
-            "description": workload.meaning,
+            "required": ["workload", *ends, *required], "additionalProperties": False, "description": workload.meaning,
         })  # fmt: skip
     open_workload = {
         "type": "object",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from textwrap import dedent
 
+from virtlab.metrics.deadlines import DEADLINES
 from virtlab.metrics.health import HEALTH
 from virtlab.metrics.metric import Metric
 from virtlab.metrics.network import NETWORK
@@ -41,7 +42,12 @@ _HEAD = """\
 def page() -> str:
     """The whole page as Markdown."""
     parts = [dedent(_HEAD).rstrip()]
-    for title, metrics in (("Delay, loss, order", NETWORK), ("Load and rates", RATES), ("Health", HEALTH)):
+    for title, metrics in (
+        ("Delay, loss, order", NETWORK),
+        ("Load and rates", RATES),
+        ("Hard deadlines", DEADLINES),
+        ("Health", HEALTH),
+    ):
         parts.append(f"\n## {title}\n")
         parts.append(_table(metrics.values()))
     parts.append("\n## Statistics\n\n| statistic | definition | samples needed |\n|---|---|---|")

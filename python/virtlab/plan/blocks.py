@@ -55,6 +55,15 @@ BLOCKS: dict[str, BlockSchema] = dict(
             flow="i32", started_ns="i64", finished_ns="i64",
         ),
         _schema(
+            "rt_job/1", "One row per job of a hard-deadline task; task: place in the role's list; -1: never began or ended.",
+            task="i32", episode="i32", release_ns="i64", start_ns="i64", finish_ns="i64", response_ns="i64",
+            executed_ns="i64", missed="i32",
+        ),
+        _schema(
+            "rt_supply/1", "One row per period of a guest's CPU budget: what reached its tasks, what was charged.",
+            begin_ns="i64", end_ns="i64", served_ns="i64", charged_ns="i64",
+        ),
+        _schema(
             "series/1", "A value of one metric of one entity at an instant.",
             t_ns="i64", entity="name", metric="name", value="f64",
         ),

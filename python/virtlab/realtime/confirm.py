@@ -27,8 +27,8 @@ class Observation:
     """What the agent recorded; ns on CLOCK_MONOTONIC.
 
     `windows`: shape (n, 2), when the guest had the CPU. `cycles`: shape (m, 4), per period first and last instant, time
-    that reached the tasks, time charged. `jobs`: shape (j, 5), episode, task (by priority), release, finish (0:
-    unfinished), time executed.
+    that reached the tasks, time charged. `jobs`: shape (j, 6), episode, task (by priority), release, finish (0:
+    unfinished), time executed, when it first ran (0: never).
     """
 
     windows: NDArray[np.int64]

@@ -25,13 +25,15 @@ class Groups:
     folder: Path = ledger.ROOT_LEDGER
     read_back: dict[str, dict[str, str]] = field(default_factory=dict)  # guest -> file -> value
     _entry: ledger.Entry | None = None
+    _bandwidth: dict[str, tuple[int, int]] = field(default_factory=dict)  # guest -> quota and period, us
 
     def create(self, plan: Plan, *, rootless: bool) -> dict[str, list[str]]:
         """Makes the groups that the Plan's guests need; guest -> files that a process joins by. MachineError if not."""
+        self._bandwidth = _bandwidths(plan)
         bounded = {
             name: guest
             for name, guest in plan.world.guests.items()
-            if guest.cpu_quota_ratio is not None or guest.memory_bytes is not None
+            if name in self._bandwidth or guest.memory_bytes is not None
         }
         if not bounded:
             return {}
@@ -61,7 +63,11 @@ class Groups:
     def _version_1(self, name: str, bounded: dict[str, Guest]) -> dict[str, list[str]]:
         tasks: dict[str, list[str]] = {guest: [] for guest in bounded}
         for controller in ("cpu", "memory"):
-            wanted = {guest: values for guest, each in bounded.items() if (values := _v1(controller, each))}
+            wanted = {
+                guest: values
+                for guest, each in bounded.items()
+                if (values := _v1(controller, each, self._bandwidth.get(guest)))
+            }
             if not wanted:
                 continue
             session = self._own_v1(controller) / name
@@ -89,8 +95,8 @@ class Groups:
         tasks = {}
         for guest, entry in bounded.items():
             values: dict[str, str] = {}
-            if entry.cpu_quota_ratio is not None:
-                values["cpu.max"] = f"{round(entry.cpu_quota_ratio * PERIOD_US)} {PERIOD_US}"
+            if guest in self._bandwidth:
+                values["cpu.max"] = "{} {}".format(*self._bandwidth[guest])
             if entry.memory_bytes is not None:
                 values["memory.max"] = str(entry.memory_bytes)
             tasks[guest] = [str(self._bound(session, guest, values) / "cgroup.procs")]
@@ -113,12 +119,23 @@ class Groups:
         directory.mkdir()
 
 
-def _v1(controller: str, guest: Guest) -> dict[str, str]:
-    if controller == "cpu" and guest.cpu_quota_ratio is not None:
-        return {
-            "cpu.cfs_period_us": str(PERIOD_US),
-            "cpu.cfs_quota_us": str(round(guest.cpu_quota_ratio * PERIOD_US)),
-        }
+def _bandwidths(plan: Plan) -> dict[str, tuple[int, int]]:
+    """Quota and period of guests, us: their own share, or the budget of hard-deadline tasks inside."""
+    found = {
+        name: (round(guest.cpu_quota_ratio * PERIOD_US), PERIOD_US)
+        for name, guest in plan.world.guests.items()
+        if guest.cpu_quota_ratio is not None
+    }
+    for role in plan.roles.values():
+        values = role.parameters
+        if role.workload == "rt_tasks" and values.get("server") == "quota":
+            found[str(role.from_)] = (values["budget_ns"] // 1000, values["period_ns"] // 1000)
+    return found
+
+
+def _v1(controller: str, guest: Guest, bandwidth: tuple[int, int] | None) -> dict[str, str]:
+    if controller == "cpu" and bandwidth is not None:
+        return {"cpu.cfs_period_us": str(bandwidth[1]), "cpu.cfs_quota_us": str(bandwidth[0])}
     if controller == "memory" and guest.memory_bytes is not None:
         pages = guest.memory_bytes // 4096 * 4096
         return {"memory.limit_in_bytes": str(pages)}

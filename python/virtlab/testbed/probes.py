@@ -63,7 +63,9 @@ class Probes:
         return self.channels[guest]
 
     def arm(self, name: str, role: Role, parameters: Mapping[str, Any], seed: int) -> list[Side]:
-        """Arms both ends of a role, the server first. GuestError when an end refuses."""
+        """Arms both ends of a role (one, if it has one), the server first. GuestError when an end refuses."""
+        if role.to is None:
+            return [self._arm_alone(name, role, parameters, seed)]
         ends = role_ends(self.plan, role)
         if ends is None:
             raise GuestError(
@@ -93,6 +95,20 @@ class Probes:
             port = reply.get("port", port)
             armed.append(Side(name, side, end.guest, channel))
         return armed
+
+    def _arm_alone(self, name: str, role: Role, parameters: Mapping[str, Any], seed: int) -> Side:
+        """Arms a role that talks to nobody."""
+        guest = str(role.from_)
+        channel = self.channel(guest)
+        request = {
+            "role": name, "side": "client", "workload": role.workload, "parameters": dict(parameters),
+            "local": {}, "peer": {}, "seed": stream_seed(seed, name, "client"),
+        }  # fmt: skip
+        try:
+            self.control.call("arm", request, channel=channel)
+        except RefusedError as error:
+            raise GuestError(f"roles.{name}", f"guest {guest}: {error.what}") from error
+        return Side(name, "client", guest, channel)
 
     def _endpoint(self, end: RoleEnd, other: RoleEnd, *, local: bool = False) -> dict[str, Any]:
         place = self.lowered.vnics[end.guest, end.vnic]

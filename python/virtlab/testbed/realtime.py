@@ -14,6 +14,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -93,6 +94,20 @@ def measure_overhead(
         raise ExperimentError("--seconds", "not one whole period was seen", "measure for longer")
     rank = min(len(lost) - 1, math.ceil(0.99 * len(lost)) - 1)
     return Overhead(lost[len(lost) // 2], lost[rank], lost[-1], len(lost), observed.by)
+
+
+@cache
+def deadline_refused() -> tuple[str, str] | None:
+    """Why no thread of this process can have a budget under SCHED_DEADLINE, and the cure; None when one can."""
+    request = _request(10_000_000, 100_000, ()) | {"duration_ns": 1_000_000, "by": "deadline"}
+    try:
+        _play(request, 1.0, None)
+    except _RefusedError as refused:
+        error = refused.error()
+        return error.what, "run as root or with CAP_SYS_NICE, unpinned; or as root write 'server: quota'"
+    except (AgentError, MachineError) as error:
+        return error.what, error.cure
+    return None
 
 
 def run_guest(

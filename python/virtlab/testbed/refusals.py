@@ -5,9 +5,10 @@ A Plan that a machine cannot hold is refused whole: nothing is silently left out
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 
-from virtlab.plan import Capabilities, Plan, Refusal
+from virtlab.plan import Capabilities, Plan, Refusal, Role
 from virtlab.testbed.ends import role_ends
 from virtlab.testbed.graph import Wiring
 from virtlab.testbed.machine import Findings
@@ -15,7 +16,8 @@ from virtlab.testbed.timeline import EVENTS
 
 PLATFORMS = ("namespace", "native")
 VSWITCHES = ("linux_bridge",)
-WORKLOADS = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "raw_stream")
+WORKLOADS = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "raw_stream", "rt_tasks")
+ALONE = ("rt_tasks",)  # these talk to nobody
 ACTIONS = ("start", "stop", "run", "set", "wait", "exec")
 LATER_ACTIONS = {
     "migrate": "a guest that is a network namespace has no memory to move",
@@ -107,18 +109,20 @@ def _vswitches(plan: Plan, found: Findings) -> Iterator[Refusal]:
 
 
 def _roles(plan: Plan, found: Findings) -> Iterator[Refusal]:
-    del found
     for name, role in plan.roles.items():
         path = f"roles.{name}"
         if role.workload not in WORKLOADS:
             reason = f"this testbed has no workload '{role.workload}'"
             yield Refusal(f"{path}.workload", reason, f"there are {', '.join(WORKLOADS)}")
             continue
-        for key, guest in (("from", role.from_), ("to", role.to)):
+        ends = (("from", role.from_), ("to", role.to))
+        for key, guest in ends[:1] if role.workload in ALONE else ends:
             if guest is None or guest not in plan.world.guests:
                 reason = f"there is no guest '{guest}'" if guest is not None else "no guest is named"
                 yield Refusal(f"{path}.{key}", reason, "name a guest of the file")
-        if role.from_ == role.to:
+        if role.workload in ALONE:
+            yield from _budgeted(path, plan, role, found)
+        elif role.from_ == role.to:
             yield Refusal(
                 f"{path}.to", "both ends are the same guest, so no link is crossed", "name another guest"
             )
@@ -128,6 +132,35 @@ def _roles(plan: Plan, found: Findings) -> Iterator[Refusal]:
             yield Refusal(
                 path, "its two ends have no address of one IP version", "give both IPv4, or both IPv6"
             )
+
+
+def _budgeted(path: str, plan: Plan, role: Role, found: Findings) -> Iterator[Refusal]:
+    """Can this machine give a guest a CPU budget each period?"""
+    if role.parameters.get("server") == "quota":
+        guest = plan.world.guests.get(str(role.from_))
+        if not found.root:
+            cure = "run as root; `virtlab rt analyze` needs no privilege"
+            yield Refusal(f"{path}.server", "control groups can only be made by root here", cure)
+        elif guest is not None and guest.cpu_quota_ratio is not None:
+            reason = f"guest {role.from_} has a CPU quota of its own already"
+            yield Refusal(f"{path}.server", reason, "remove its 'cpu', or write 'server: deadline'")
+        others = [
+            name
+            for name, other in plan.roles.items()
+            if other.from_ == role.from_ and other.workload == "rt_tasks" and other != role
+        ]
+        if others:
+            reason = f"guest {role.from_} has the budget of {others[0]} too, and one quota"
+            yield Refusal(f"{path}.server", reason, "give each role a guest of its own")
+        return
+    from virtlab.testbed.realtime import deadline_refused
+
+    refused = deadline_refused()
+    if refused is not None:
+        yield Refusal(f"{path}.server", *refused)
+    elif plan.world.links and _realised(plan, found) == "soft_switch" and len(os.sched_getaffinity(0)) > 1:
+        reason = "beside a soft switch guests are pinned, and the kernel gives no pinned thread a budget"
+        yield Refusal(path, reason, "take the role to a file without links, or write 'server: quota'")
 
 
 def _timeline(plan: Plan, found: Findings) -> Iterator[Refusal]:

@@ -76,6 +76,18 @@ record!(
     /// `transaction/1`.
     TransactionRow, "transaction/1", { flow: I32, started_ns: I64, finished_ns: I64 }
 );
+record!(
+    /// `rt_job/1`.
+    RtJobRow, "rt_job/1",
+    {
+        task: I32, episode: I32, release_ns: I64, start_ns: I64, finish_ns: I64, response_ns: I64, executed_ns: I64,
+        missed: I32,
+    }
+);
+record!(
+    /// `rt_supply/1`.
+    RtSupplyRow, "rt_supply/1", { begin_ns: I64, end_ns: I64, served_ns: I64, charged_ns: I64 }
+);
 
 /// Bytes that samples may still take.
 #[derive(Debug)]

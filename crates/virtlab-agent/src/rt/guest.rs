@@ -25,8 +25,8 @@ fn charged() -> u64 {
     time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
 }
 
-/// Plays a request on threads of this process.
-pub fn run(request: &Request) -> Result<Reply, Refusal> {
+/// Plays a request on threads of this process, until it is over or `stop` is set.
+pub fn run(request: &Request, stop: &AtomicBool) -> Result<Reply, Refusal> {
     // Pages that are touched for the first time inside the budget would cost it. An ordinary user's limit on locked
     // memory would make later allocations fail instead.
     if nix::unistd::geteuid().is_root() {
@@ -34,7 +34,7 @@ pub fn run(request: &Request) -> Result<Reply, Refusal> {
         unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) };
     }
     let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    let reply = std::thread::scope(|scope| {
         let (report, outcomes) = mpsc::channel();
         for competitor in &request.competitors {
             let (report, done) = (report.clone(), &done);
@@ -48,11 +48,14 @@ pub fn run(request: &Request) -> Result<Reply, Refusal> {
         }
         let reply = match refused {
             Some(refusal) => Err(refusal),
-            None => scope.spawn(|| guest(request)).join().expect("the guest's thread ends by itself"),
+            None => scope.spawn(|| guest(request, stop)).join().expect("the guest's thread ends by itself"),
         };
         done.store(true, Ordering::Relaxed);
         reply
-    })
+    });
+    // SAFETY: no pointers; the process may have other work to do, whose memory need not stay locked.
+    unsafe { libc::munlockall() };
+    reply
 }
 
 /// Uses its own reservation up, period after period.
@@ -80,10 +83,15 @@ struct Job {
     release_ns: u64,
     left_ns: u64,
     executed_ns: u64,
+    /// When it first had the CPU; 0: not yet.
+    start_ns: u64,
 }
 
 struct Guest<'a> {
     request: &'a Request,
+    stop: &'a AtomicBool,
+    /// When everything ends, at the latest.
+    until: u64,
     reply: Reply,
     last: u64,
     window_start: u64,
@@ -177,7 +185,7 @@ impl Guest<'_> {
         let period = self.request.period_ns;
         if self.request.episodes.is_empty() {
             let end = self.last + self.request.duration_ns;
-            while self.look().0 < end {
+            while self.look().0 < end && !self.stop.load(Ordering::Relaxed) {
                 self.end_of_budget();
             }
             return;
@@ -186,8 +194,15 @@ impl Guest<'_> {
             // The phase counts from the beginning of a period as last seen.
             let base = if self.request.by == By::Deadline { self.cycle_start } else { self.reply.origin_ns };
             let ahead = (self.last - base) / period + 2;
+            if self.over() {
+                return;
+            }
             self.episode(number as u64, base + ahead * period + episode.phase_ns);
         }
+    }
+
+    fn over(&self) -> bool {
+        self.last > self.until || self.stop.load(Ordering::Relaxed)
     }
 
     fn episode(&mut self, number: u64, start: u64) {
@@ -200,6 +215,9 @@ impl Guest<'_> {
         loop {
             let (now, ran) = self.look();
             if let Some(job) = ready.first_mut() {
+                if job.start_ns == 0 && ran > 0 {
+                    job.start_ns = now - ran;
+                }
                 job.executed_ns += ran;
                 job.left_ns = job.left_ns.saturating_sub(ran);
                 if job.left_ns == 0 {
@@ -215,30 +233,39 @@ impl Guest<'_> {
                 }
                 coming = true;
                 if *at <= now {
-                    let job = Job { task, release_ns: *at, left_ns: tasks[task].wcet_ns, executed_ns: 0 };
+                    let job = Job {
+                        task,
+                        release_ns: *at,
+                        left_ns: tasks[task].wcet_ns,
+                        executed_ns: 0,
+                        start_ns: 0,
+                    };
                     let place = ready.iter().position(|other| other.task > task).unwrap_or(ready.len());
                     ready.insert(place, job);
                     *at += tasks[task].period_ns;
                 }
             }
-            if !coming && ready.is_empty() || now > give_up {
+            if !coming && ready.is_empty() || now > give_up || self.over() {
                 break;
             }
             self.end_of_budget();
         }
-        for job in &ready {
+        // A job that still had time when the end came says nothing.
+        let now = self.last;
+        for job in ready.iter().filter(|job| job.release_ns + tasks[job.task].deadline_ns <= now) {
             self.record(number, job, 0);
         }
     }
 
     fn record(&mut self, episode: u64, job: &Job, finish: u64) {
         if self.reply.jobs.len() < MOST_JOBS {
-            self.reply.jobs.push([episode, job.task as u64, job.release_ns, finish, job.executed_ns]);
+            let row = [episode, job.task as u64, job.release_ns, finish, job.executed_ns, job.start_ns];
+            self.reply.jobs.push(row);
         }
     }
 }
 
-fn guest(request: &Request) -> Result<Reply, Refusal> {
+fn guest(request: &Request, stop: &AtomicBool) -> Result<Reply, Refusal> {
     let reply = Reply {
         origin_ns: 0,
         windows: Vec::with_capacity(1 << 16),
@@ -258,6 +285,8 @@ fn guest(request: &Request) -> Result<Reply, Refusal> {
     let (now, spent) = (monotonic().0, charged());
     let mut guest = Guest {
         request,
+        stop,
+        until: request.until_ns.unwrap_or(u64::MAX),
         reply,
         last: now,
         window_start: now,

@@ -11,6 +11,8 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 
+pub use guest::run;
+
 /// Command-line options.
 #[derive(clap::Args)]
 pub struct Options {}
@@ -18,31 +20,34 @@ pub struct Options {}
 /// What to run. Times in ns.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
+pub struct Request {
     /// The guest's period P.
-    period_ns: u64,
+    pub period_ns: u64,
     /// Its budget B.
-    budget_ns: u64,
+    pub budget_ns: u64,
     /// `deadline`: SCHED_DEADLINE; `quota`: the caller put this process into a cgroup with the quota.
-    by: By,
+    pub by: By,
     /// Tasks, highest priority first.
     #[serde(default)]
-    tasks: Vec<Task>,
+    pub tasks: Vec<Task>,
     /// Releases of all tasks together, each at a phase of the guest's period.
     #[serde(default)]
-    episodes: Vec<Episode>,
+    pub episodes: Vec<Episode>,
     /// How long an episode releases jobs.
     #[serde(default)]
-    episode_ns: u64,
+    pub episode_ns: u64,
     /// Without episodes: how long to measure the bare supply.
     #[serde(default)]
-    duration_ns: u64,
+    pub duration_ns: u64,
+    /// When everything ends at the latest, on CLOCK_MONOTONIC; episodes that are under way are cut.
+    #[serde(default)]
+    pub until_ns: Option<u64>,
     /// Other reservations that fill the machine.
     #[serde(default)]
-    competitors: Vec<Competitor>,
+    pub competitors: Vec<Competitor>,
     /// A time between two looks at the clock that counts as not having run.
     #[serde(default = "default_gap_ns")]
-    gap_ns: u64,
+    pub gap_ns: u64,
 }
 
 const fn default_gap_ns() -> u64 {
@@ -51,57 +56,57 @@ const fn default_gap_ns() -> u64 {
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-enum By {
+pub enum By {
     Deadline,
     Quota,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Task {
-    period_ns: u64,
-    wcet_ns: u64,
-    deadline_ns: u64,
+pub struct Task {
+    pub period_ns: u64,
+    pub wcet_ns: u64,
+    pub deadline_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Episode {
-    phase_ns: u64,
+pub struct Episode {
+    pub phase_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Competitor {
-    period_ns: u64,
-    budget_ns: u64,
+pub struct Competitor {
+    pub period_ns: u64,
+    pub budget_ns: u64,
 }
 
 /// What happened; instants on CLOCK_MONOTONIC.
 #[derive(Debug, Serialize)]
-struct Reply {
+pub struct Reply {
     /// When the first period began.
-    origin_ns: u64,
+    pub origin_ns: u64,
     /// When the guest had the CPU: start, end.
-    windows: Vec<[u64; 2]>,
+    pub windows: Vec<[u64; 2]>,
     /// Per period: first instant, last instant, time that reached the tasks, CPU time charged.
-    cycles: Vec<[u64; 4]>,
-    /// Per job: episode, task, release, finish (0: unfinished), time executed.
-    jobs: Vec<[u64; 5]>,
+    pub cycles: Vec<[u64; 4]>,
+    /// Per job: episode, task, release, finish (0: unfinished), time executed, when it first ran (0: never).
+    pub jobs: Vec<[u64; 6]>,
     /// CPU time charged while the guest saw none: interrupts, starts, and what a machine below took.
-    lost_ns: u64,
+    pub lost_ns: u64,
     /// How long the guest ran, in all.
-    served_ns: u64,
+    pub served_ns: u64,
     /// The longest single time charged but not seen.
-    longest_loss_ns: u64,
+    pub longest_loss_ns: u64,
 }
 
 #[derive(Debug, Serialize)]
-struct Refusal {
-    call: &'static str,
-    errno: i32,
-    name: String,
-    what: String,
+pub struct Refusal {
+    pub call: &'static str,
+    pub errno: i32,
+    pub name: String,
+    pub what: String,
 }
 
 /// Runs one request.
@@ -109,7 +114,7 @@ pub fn main(_options: Options) -> anyhow::Result<()> {
     let mut text = String::new();
     std::io::stdin().take(16 << 20).read_to_string(&mut text).context("cannot read the request")?;
     let request: Request = serde_json::from_str(&text).context("the request is not understood")?;
-    match guest::run(&request) {
+    match guest::run(&request, &std::sync::atomic::AtomicBool::new(false)) {
         Ok(reply) => println!("{}", serde_json::json!({ "ok": reply })),
         Err(refusal) => println!("{}", serde_json::json!({ "refused": refusal })),
     }

@@ -4,7 +4,7 @@ judged?"""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from virtlab.analysis.claims.levels import find_level, find_operand, ordered
 from virtlab.analysis.claims.nouns import (
@@ -33,6 +33,8 @@ class Mistake:
     def __str__(self) -> str:
         return f"{self.what}; {self.cure}"
 
+
+PARTED = ("rt_tasks",)  # workloads that give values of their parts too, as ROLE.PART
 
 Factors = Mapping[str, Sequence[str]]
 
@@ -76,6 +78,9 @@ def _path_mistakes(
             return [Mistake(column, f"'{path.role}' is nothing that {metric.key} is collected of",
                             did_you_mean(path.role, sorted(entities)))]  # fmt: skip
         return []
+    role, _, part = path.role.rpartition(".")
+    if part and workloads.get(role) in PARTED:
+        return _path_mistakes(replace(path, role=role), column, workloads, entities)
     if path.role not in workloads:
         cure = did_you_mean(path.role, workloads) if workloads else "declare the role"
         return [Mistake(column, f"'{path.role}' is no role", cure)]

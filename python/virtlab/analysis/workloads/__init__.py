@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from virtlab.analysis.workloads import burst_load, raw_stream, rtt, tcp_rr, tcp_stream, udp_stream
+from virtlab.analysis.workloads import burst_load, raw_stream, rt_tasks, rtt, tcp_rr, tcp_stream, udp_stream
 
 if TYPE_CHECKING:
     from virtlab.analysis.context import RoleContext
@@ -17,6 +17,7 @@ WORKLOADS: dict[str, Callable[[RoleContext], None]] = {
     "tcp_stream": tcp_stream.values,
     "tcp_rr": tcp_rr.values,
     "raw_stream": raw_stream.values,
+    "rt_tasks": rt_tasks.values,
 }
 
 __all__ = ["WORKLOADS"]

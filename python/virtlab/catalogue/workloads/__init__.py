@@ -3,13 +3,14 @@
 from virtlab.catalogue.declaration import Workload
 from virtlab.catalogue.workloads.burst_load import BURST_LOAD
 from virtlab.catalogue.workloads.raw_stream import RAW_STREAM
+from virtlab.catalogue.workloads.rt_tasks import RT_TASKS
 from virtlab.catalogue.workloads.rtt import RTT
 from virtlab.catalogue.workloads.tcp_rr import TCP_RR
 from virtlab.catalogue.workloads.tcp_stream import TCP_STREAM
 from virtlab.catalogue.workloads.udp_stream import UDP_STREAM
 
 WORKLOADS: dict[str, Workload] = {
-    entry.name: entry for entry in (RTT, BURST_LOAD, UDP_STREAM, TCP_STREAM, TCP_RR, RAW_STREAM)
+    entry.name: entry for entry in (RTT, BURST_LOAD, UDP_STREAM, TCP_STREAM, TCP_RR, RAW_STREAM, RT_TASKS)
 }
 
 __all__ = ["WORKLOADS"]

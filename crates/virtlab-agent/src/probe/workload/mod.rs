@@ -13,6 +13,7 @@ mod paced;
 mod program;
 mod raw_stream;
 mod ring;
+mod rt_tasks;
 mod rtt;
 mod tcp;
 mod tcp_rr;
@@ -114,12 +115,14 @@ pub fn prepare(name: &str, arming: Arming<'_>) -> anyhow::Result<Prepared> {
         "raw_stream" => raw_stream::prepare(arming),
         "tcp_stream" => tcp_stream::prepare(arming),
         "tcp_rr" => tcp_rr::prepare(arming),
+        "rt_tasks" => rt_tasks::prepare(arming),
         other => bail!("no workload '{other}'; this probe knows {}", NAMES.join(", ")),
     }
 }
 
 /// The workloads of this probe.
-pub const NAMES: [&str; 6] = ["rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "raw_stream"];
+pub const NAMES: [&str; 7] =
+    ["rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "raw_stream", "rt_tasks"];
 
 /// An end that only stands by: the kernel answers for it.
 pub struct StandBy;

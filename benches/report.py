@@ -1,6 +1,9 @@
 """How long a report takes, and how much memory: over 10 million samples (50,000 requests and replies in each
 of 100 runs).
 
+The first report takes every run's values from its samples (cold); the second finds them kept beside the runs
+(warm). Files are in the page cache both times: they were just written.
+
 The dataset is written through the real writer into a folder that is removed again; the report is made in a
 process of its own, so that its peak memory is the report's alone. There is no peer: no other tool reads these
 datasets.
@@ -63,8 +66,17 @@ def bench() -> Iterator[dict[str, Any]]:
             timeout=300,
         )
         found = json.loads(done.stdout.splitlines()[-1])
+        again = subprocess.run(
+            [sys.executable, "-c", MEASURE, str(path)],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        warm = json.loads(again.stdout.splitlines()[-1])
     rows = 2 * RUNS * REQUESTS  # one of sent/1 and one of rtt/1 each
     yield {"name": "report.seconds", "value": found["seconds"], "unit": "s", "goal": 10.0, "samples": rows}
+    yield {"name": "report.seconds_again", "value": warm["seconds"], "unit": "s", "samples": rows}
     yield {
         "name": "report.peak_memory",
         "value": found["peak_kib"] / 2**20,

@@ -41,31 +41,32 @@ class RoleWindow:
 
 def role_window(record: RunRecord, role: str) -> RoleWindow:
     """The window in which a role's samples count in a run."""
-    actions = [
-        action.id for action in record.plan.timeline if action.role == role and action.do in {"start", "run"}
-    ]
-    stops = [action.id for action in record.plan.timeline if action.role == role and action.do == "stop"]
-    begin = _mark(record, [f"{action}.started" for action in actions])
-    end = _mark(record, [f"{action}.{event}" for action in actions for event in ("finished", "done")])
-    end = (
-        end
-        if end is not None
-        else _mark(record, [f"{action}.{event}" for action in stops for event in ("started", "done")])
-    )
-    own = RoleWindow(begin if begin is not None else -FOREVER, end if end is not None else FOREVER, "own")
+    own = _own(record, role)
     measured = record.windows.get(MEASURED)
     if measured is None:
         return own
+    windows = [(MEASURED, *measured)]
     beside = beside_of(record.plan, role)
-    if beside is not None and beside in record.windows:
-        low = max(measured[0], own.begin_ns, record.windows[beside][0])
-        high = min(measured[1], own.end_ns, record.windows[beside][1])
+    if beside is not None:
+        other = _own(record, beside)
+        windows.insert(0, (beside, max(measured[0], other.begin_ns), min(measured[1], other.end_ns)))
+    for name, begin_ns, end_ns in windows:
+        low, high = max(begin_ns, own.begin_ns), min(end_ns, own.end_ns)
         if low < high:
-            return RoleWindow(low, high, beside, whole=(low, high) == (own.begin_ns, own.end_ns))
-    low, high = max(measured[0], own.begin_ns), min(measured[1], own.end_ns)
-    if low >= high:
-        return own
-    return RoleWindow(low, high, MEASURED, whole=(low, high) == (own.begin_ns, own.end_ns))
+            return RoleWindow(low, high, name, whole=(low, high) == (own.begin_ns, own.end_ns))
+    return own
+
+
+def _own(record: RunRecord, role: str) -> RoleWindow:
+    """From when a role started to when it finished; without an end that did not happen."""
+    mine = [action for action in record.plan.timeline if action.role == role]
+    actions = [action.id for action in mine if action.do in {"start", "run"}]
+    stops = [action.id for action in mine if action.do == "stop"]
+    begin = _mark(record, [f"{action}.started" for action in actions])
+    end = _mark(record, [f"{action}.{event}" for action in actions for event in ("finished", "done")])
+    if end is None:
+        end = _mark(record, [f"{action}.{event}" for action in stops for event in ("started", "done")])
+    return RoleWindow(begin if begin is not None else -FOREVER, end if end is not None else FOREVER, "own")
 
 
 def beside_of(plan: Plan, role: str) -> str | None:

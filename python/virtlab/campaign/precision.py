@@ -48,10 +48,10 @@ class Precision:
         found = []
         for record in runs[:n]:
             if record.name not in self._values:
-                from virtlab.analysis.runs import values_of_run
+                from virtlab.analysis.kept import values_of
 
                 self._values[record.name] = next(
-                    (row.value for row in values_of_run(record) if row.path == self.path), None
+                    (row.value for row in values_of(record) if row.path == self.path), None
                 )
             if (value := self._values[record.name]) is not None:
                 found.append(value)

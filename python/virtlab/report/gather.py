@@ -122,7 +122,7 @@ def gather(
         source=figures.source,
         claimed=frozenset(str(path) for claim in claims for path in claim.expression.paths()),
         sources=tuple(one for one in (figures_file, *_tables_used(claims, figures, published)) if one),
-        notes=_notes(records, points, len(table.mixed_points())),
+        notes=(*_notes(records, points, len(table.mixed_points())), *_load_notes(used)),
     )
 
 
@@ -130,10 +130,11 @@ def _values(
     used: Sequence[RunRecord], looks: tuple[int, ...], declared: Mapping[str, Sequence[str]]
 ) -> RunTable:
     """Run-level values, two runs at a time: reading and sorting samples leaves Python's lock free."""
-    from virtlab.analysis import RunTable, values_of_run
+    from virtlab.analysis import RunTable
+    from virtlab.analysis.kept import values_of
 
     with ThreadPoolExecutor(2, "virtlab-values") as pool:
-        rows = tuple(row for values in pool.map(values_of_run, used) for row in values)
+        rows = tuple(row for values in pool.map(values_of, used) for row in values)
     return RunTable(rows, looks, declared)
 
 
@@ -178,6 +179,18 @@ def _notes(
             "plot, table and verdict and are never pooled."
         )
     return tuple(notes)
+
+
+def _load_notes(used: Sequence[RunRecord]) -> list[str]:
+    """Beside which measuring role a load is valued, where there are several."""
+    from virtlab.analysis.window import beside_of
+
+    plans = {record.point: record.plan for record in used}.values()
+    found = {(role, beside_of(plan, role)) for plan in plans for role in plan.roles}
+    return [
+        f"Values of {role} are of the time while {beside} ran, not of the other measurements."
+        for role, beside in sorted((role, beside) for role, beside in found if beside)
+    ]
 
 
 def _judge(claims: list[Any], table: RunTable, level: float, published: Path | None) -> list[Any]:

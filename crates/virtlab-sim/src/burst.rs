@@ -32,7 +32,7 @@ struct Parameters {
     #[serde(default)]
     direction: Direction,
     #[serde(default)]
-    origin: From,
+    origin: OriginSide,
     #[serde(default)]
     phase: Phase,
     #[serde(default)]
@@ -58,7 +58,7 @@ enum Direction {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum From {
+enum OriginSide {
     #[default]
     From,
     To,
@@ -146,10 +146,10 @@ impl BurstLoad {
         let port = 20_000 + 100 * index as u32;
         let mut origins = [None, None];
         let mut answering = [0; 2];
-        for (side, ours) in [(0, From::From), (1, From::To)] {
+        for (side, ours) in [(0, OriginSide::From), (1, OriginSide::To)] {
             let most = if icmp { u64::MAX } else { SOCKET_BYTES };
             answering[side] = open(side, 5001, most).ok_or_else(|| unreachable(role))?;
-            if own.origin != From::Both && own.origin != ours {
+            if own.origin != OriginSide::Both && own.origin != ours {
                 continue;
             }
             let name = format!("{}.{}", role.name, if side == 0 { "from" } else { "to" });

@@ -56,6 +56,7 @@ pub struct Stream {
     duration_ns: u64,
     payload_bytes: u32,
     keep_sent: bool,
+    kept: bool,
     /// One per flow.
     sockets: Vec<usize>,
     start_ns: u64,
@@ -107,7 +108,7 @@ impl Stream {
             Some(packet_bits),
             own.duration_ns,
             size.payload_bytes,
-            own.keep_sent,
+            [own.keep_sent, role.kept],
             vec![socket],
         ))
     }
@@ -131,7 +132,15 @@ impl Stream {
         let sockets = (0..own.flows)
             .map(|flow| network.raw_socket(client.vnic, server.vnic, flow, STREAM_SOCKET_BYTES))
             .collect();
-        Ok(Self::new(index, schedule, None, own.duration_ns, own.frame_bytes, own.keep_sent, sockets))
+        Ok(Self::new(
+            index,
+            schedule,
+            None,
+            own.duration_ns,
+            own.frame_bytes,
+            [own.keep_sent, role.kept],
+            sockets,
+        ))
     }
 
     fn new(
@@ -140,9 +149,10 @@ impl Stream {
         packet_bits: Option<u64>,
         duration_ns: Option<u64>,
         payload_bytes: u32,
-        keep_sent: bool,
+        kept: [bool; 2],
         sockets: Vec<usize>,
     ) -> Self {
+        let [keep_sent, kept] = kept;
         Self {
             role,
             schedule,
@@ -150,6 +160,7 @@ impl Stream {
             duration_ns: duration_ns.unwrap_or(u64::MAX),
             payload_bytes,
             keep_sent,
+            kept,
             flows: vec![Sequence::default(); sockets.len()],
             sockets,
             start_ns: 0,
@@ -245,6 +256,9 @@ impl Workload for Stream {
         self.flows[message.flow as usize].record(message.seq);
         self.received_bytes += bytes;
         self.jitter.record(message.sent_ns as i64, network.now_ns as i64);
+        if !self.kept {
+            return;
+        }
         self.rows.push(PacketRow {
             seq: message.seq as i64,
             flow: message.flow as i32,

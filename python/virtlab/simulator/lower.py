@@ -1,4 +1,4 @@
-"""The Plan as the core reads it: names resolved to places in lists. What the core's world has is listed in its `input.rs`."""
+"""The Plan as the core reads it: names resolved to places in lists, the timeline as it stands."""
 
 from __future__ import annotations
 

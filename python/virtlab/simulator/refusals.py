@@ -12,20 +12,7 @@ from virtlab.simulator.wiring import Wiring, vnic_path
 
 PLATFORMS = ("namespace", "native")
 VSWITCHES = ("linux_bridge",)
-QDISCS = (
-    "fifo",
-    "pfifo",
-    "bfifo",
-    "pfifo_fast",
-    "tbf",
-    "sfq",
-    "codel",
-    "fq_codel",
-    "prio",
-    "drr",
-    "htb",
-    "hfsc",
-)
+QDISCS = ("fifo", "sfq", "codel", "fq_codel", "tbf", "htb", "hfsc")
 WORKLOADS = ("rtt", "burst_load", "udp_stream", "raw_stream")
 LATER_WORKLOADS = {"tcp_stream": "TCP is not modelled", "tcp_rr": "TCP is not modelled"}
 ACTIONS = ("start", "stop", "run", "set", "wait")

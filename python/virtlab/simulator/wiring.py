@@ -35,7 +35,7 @@ class Wiring:
         boxes: list[Box] = [("switch", name) for name in world.switches]
         for name, vswitch in world.vswitches.items():
             boxes.append(("vswitch", name))
-            owner |= {uplink: ("vswitch", name) for uplink in vswitch.uplinks}
+            owner |= dict.fromkeys(vswitch.uplinks, ("vswitch", name))
         for guest, entry in world.guests.items():
             for name, vnic in entry.vnics.items():
                 boxes.append(("vnic", vnic_path(guest, name)))

@@ -7,6 +7,7 @@ import os
 import platform
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +31,17 @@ def agent_path() -> Path:
         )
     if not os.access(path, os.X_OK):
         raise MachineError("agent", f"{path} cannot be executed by this user", f"chmod a+rx {path}")
+    _of_this_architecture(path)
     return path
+
+
+def _of_this_architecture(path: Path) -> None:
+    """MachineError unless its ELF header names the machine (2 bytes at 18) that this Python's own does."""
+    with path.open("rb") as agent, Path(sys.executable).open("rb") as python:
+        head, own = agent.read(20), python.read(20)
+    if head[:4] == b"\x7fELF" == own[:4] and (head[4:6], head[18:20]) != (own[4:6], own[18:20]):
+        cure = f"build it here with 'make agent', or install a wheel for this architecture ({platform.machine()})"
+        raise MachineError("agent", f"{path} was built for another architecture", cure)
 
 
 def cpus_of_world() -> tuple[list[int], int | None]:
@@ -39,6 +50,12 @@ def cpus_of_world() -> tuple[list[int], int | None]:
     if len(available) < 2:
         return available, None
     return available[:-1], available[-1]
+
+
+def usable_cpus(*, soft_switch: bool) -> list[int]:
+    """CPUs that guests have: all but the soft switch's, where it has one of its own."""
+    world, own = cpus_of_world()
+    return world if soft_switch or own is None else [*world, own]
 
 
 class Leader:

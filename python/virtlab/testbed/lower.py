@@ -165,8 +165,8 @@ def _namespaces(plan: Plan, machine: Machine, out: Lowered) -> None:
         namespace = host_namespace(host)
         wanted = _has_ipv6(plan, natives.get(host, []))
         out.add(f"hosts.{host}", NamespaceAdd(namespace), *_ipv6(namespace, wanted, plan, machine))
-        for guest in natives.get(host, []):
-            out.add(f"guests.{guest}", *_fragments(namespace, wanted, machine))
+        for native in natives.get(host, []):
+            out.add(f"guests.{native}", *_fragments(namespace, wanted, machine))
     for name, guest in plan.world.guests.items():
         if guest.platform != "native":
             namespace = guest_namespace(name)

@@ -39,6 +39,7 @@ class Probes:
     tasks: Mapping[str, list[str]] = field(
         default_factory=dict
     )  # guest -> `tasks` files of its control groups
+    cpus: Mapping[str, list[int]] = field(default_factory=dict)  # guest -> processors, where guests poll
     channels: dict[str, int] = field(default_factory=dict)
     guests: dict[int, str] = field(default_factory=dict)
 
@@ -51,6 +52,8 @@ class Probes:
                 "role": "probe",
                 "namespace": self.lowered.guests[guest],
             }
+            if guest in self.cpus:
+                request["cpus"] = list(self.cpus[guest])
             if guest in self.tasks:
                 request["cgroups"] = list(self.tasks[guest])
             self.control.call("spawn", request)

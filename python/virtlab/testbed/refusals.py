@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from virtlab.plan import Capabilities, Plan, Refusal, Role
 from virtlab.testbed.ends import role_ends
 from virtlab.testbed.graph import Wiring
+from virtlab.testbed.idle import pollers, processors
+from virtlab.testbed.leader import usable_cpus
 from virtlab.testbed.machine import Findings
 from virtlab.testbed.timeline import EVENTS
 
@@ -43,7 +45,18 @@ def refusals(plan: Plan, found: Findings) -> list[Refusal]:
         out += check(plan, found)
     out += _wiring(plan, wiring)
     out += _links(plan, found)
+    out += _pollers(plan, found)
     return out
+
+
+def _pollers(plan: Plan, found: Findings) -> Iterator[Refusal]:
+    cpus = usable_cpus(soft_switch=bool(plan.world.links) and _realised(plan, found) == "soft_switch")
+    if processors(plan, cpus) is None:
+        polling = pollers(plan)
+        reason = f"{len(polling)} guests poll, and {len(cpus)} CPUs are left for guests: each needs its own, the rest one"
+        yield Refusal(
+            f"guests.{polling[0]}.idle", reason, "write 'idle: sleep', or use a machine with more CPUs"
+        )
 
 
 def _hosts(plan: Plan, found: Findings) -> Iterator[Refusal]:

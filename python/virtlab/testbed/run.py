@@ -14,6 +14,7 @@ from typing import Any
 from virtlab.agents import Block, Data, Log, Message, Notice, decode_samples
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Action, Event, Observer, Outcome, Plan, Sink, Trial
+from virtlab.testbed import idle
 from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.execute import Command
 from virtlab.testbed.lower import Lowered
@@ -63,6 +64,7 @@ class Pass:
         parameters = self._parameters()
         self._kept = {*self.plan.collect.packets, "series"}
         before = self.control.call("clock")
+        ticks = idle.ticks()
         timeline = Timeline(self.plan, raw_ns())
         cancelled = False
         try:
@@ -102,7 +104,13 @@ class Pass:
             reasons=tuple(dict.fromkeys([*self.reasons, *self.taints])),
             marks=dict(timeline.marks),
             windows=timeline.windows(),
-            clocks={"run": "CLOCK_MONOTONIC_RAW", "bound_ns": 0, "before": before, "after": after},
+            clocks={
+                "run": "CLOCK_MONOTONIC_RAW",
+                "bound_ns": 0,
+                "before": before,
+                "after": after,
+                "steal_ratio": idle.steal_ratio(ticks, idle.ticks()),
+            },
             censored=tuple(timeline.censored),
         )
 

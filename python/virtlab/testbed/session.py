@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from types import TracebackType
 from typing import Self
 
 from virtlab.errors import VirtlabError
 from virtlab.plan import Access, Observer, Outcome, Plan, Realised, Sink, Trial
-from virtlab.testbed import build, readback
+from virtlab.testbed import build, idle, readback
 from virtlab.testbed.groups import Groups
-from virtlab.testbed.leader import Leader, cpus_of_world
+from virtlab.testbed.leader import Leader, cpus_of_world, usable_cpus
 from virtlab.testbed.lower import Lowered, Machine, lower
 from virtlab.testbed.machine import versions
 from virtlab.testbed.probes import Probes
@@ -28,8 +29,13 @@ class TestbedSession:
         self.lowered: Lowered = lower(plan, machine)
         world_cpus, switch_cpu = cpus_of_world()
         pinned = self.lowered.soft_switch is not None and switch_cpu is not None
+        self._awake = idle.hold_awake() if idle.pollers(plan) else None
         observe.progress("start the leader")
-        self.leader = Leader.start(cpus=world_cpus if pinned else (), kept=kept)
+        try:
+            self.leader = Leader.start(cpus=world_cpus if pinned else (), kept=kept)
+        except BaseException:
+            self._sleep_again()
+            raise
         self._groups = Groups()
         try:
             control = self.leader.control
@@ -47,10 +53,10 @@ class TestbedSession:
                 {*self.lowered.guests.values(), *(place.namespace for place in self.lowered.bridges.values())}
             )
             seen = readback.observe(control, [*namespaces, *(["fabric"] if self.lowered.links else [])])
-            self.realised = readback.realise(
-                plan, self.lowered, seen, said, versions(self.leader.hello), self._groups.read_back
-            )
-            self._probes = Probes(control, plan, self.lowered, tasks)
+            held = {**versions(self.leader.hello), **idle.conditions()}
+            self.realised = readback.realise(plan, self.lowered, seen, said, held, self._groups.read_back)
+            cpus = idle.processors(plan, usable_cpus(soft_switch=self.lowered.soft_switch is not None))
+            self._probes = Probes(control, plan, self.lowered, tasks, cpus or {})
         except BaseException:
             self.end()
             raise
@@ -77,6 +83,12 @@ class TestbedSession:
         """Takes the world down; a second call does nothing."""
         self.leader.end()
         self._groups.remove()
+        self._sleep_again()
+
+    def _sleep_again(self) -> None:
+        if self._awake is not None:
+            os.close(self._awake)
+            self._awake = None
 
     def leave(self) -> None:
         """Lets go of a kept world without ending it; what outlives it stays in the ledger."""

@@ -1,9 +1,9 @@
 //! The lowered Plan: names resolved to places in lists, roles with their ends, the timeline as the Plan has it.
 
+use core::net::Ipv4Addr;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 use virtlab_fabric::{Layout, Mac};
 
 /// Why an input cannot be played: where in the Plan, the reason, the cure.

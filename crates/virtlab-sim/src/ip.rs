@@ -1,8 +1,8 @@
 //! IP version 4 as far as time and bytes go: fragments, reassembly, routes.
 
 use crate::input::Route;
+use core::net::Ipv4Addr;
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 
 /// Without options.
 pub const HEADER_BYTES: u32 = 20;

@@ -13,7 +13,7 @@ use crate::timeline::Timeline;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Steps without time going on, beyond which the world is said to stand still.
-const STANDSTILL: u64 = 10_000_000;
+const STANDSTILL: u64 = 4_000_000;
 
 /// An event of the timeline, in order.
 pub type Happened = (u64, String);

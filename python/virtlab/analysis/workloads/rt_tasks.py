@@ -2,6 +2,7 @@
 
 The bounds come from `virtlab.realtime` and the role's parameters alone, so a claim holds a measurement against a proof.
 The role itself has the values over all tasks; `ROLE.TASK` has those of one.
+An R beyond the task's period bounds the first job of a busy interval only (later ones wait for it too), so it is no bound.
 """
 
 from __future__ import annotations
@@ -49,17 +50,26 @@ def values(context: RoleContext) -> None:
     analysis = exact_bounds(context.role.parameters)
     role, out = context.name, context.out
     slacks, beyond = [], 0
+    proved = [
+        None if task.wcrt_ns is None or task.wcrt_ns > row["period_ns"] else task.wcrt_ns
+        for task, row in zip(analysis.tasks, context.role.parameters["tasks"], strict=True)
+    ]
     for place, task in enumerate(analysis.tasks):
         mine = {name: column[jobs["task"] == place] for name, column in jobs.items()}
         out.role = f"{role}.{task.name}"
-        bound = None if task.wcrt_ns is None else float(task.wcrt_ns)
+        found = proved[place]
+        bound = None if found is None else float(found)
         slack, later = _task(context, mine, bound, float(task.deadline_ns))
         slacks += [slack] if slack is not None else []
         beyond += later
     out.role = role
     _jobs(context, jobs)
-    bounds = [float(task.wcrt_ns) for task in analysis.tasks if task.wcrt_ns is not None]
-    margins = [float(task.slack_ns) for task in analysis.tasks if task.slack_ns is not None]
+    bounds = [float(bound) for bound in proved if bound is not None]
+    margins = [
+        float(task.deadline_ns - bound)
+        for task, bound in zip(analysis.tasks, proved, strict=True)
+        if bound is not None
+    ]
     whole = len(bounds) == len(analysis.tasks)
     count = int(jobs["task"].size)
     for statistic, pick in (("min", min), ("max", max)):

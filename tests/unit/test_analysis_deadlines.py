@@ -80,6 +80,6 @@ def test_without_a_bound_there_is_no_slack_and_never_a_zero(tmp_path: Path) -> N
     found = values_of(kept)
     assert found["response_bound.max"] is None
     assert found["deadline_slack.min"] is None
-    assert "no bound" in reason_of(kept, "response_bound.max")
+    assert "no bound" in reason_of(kept, "r.response_bound.max")
     assert found["deadline_misses.ratio"] == pytest.approx(0.5)
     assert found["supply_shortfall.max"] == 7

@@ -121,7 +121,8 @@ def test_check_loads_nothing_heavy() -> None:
         "import sys; from virtlab.cli.main import main\n"
         f"try: main(['check', {str(QUICK)!r}])\n"
         "except SystemExit: pass\n"
-        "heavy = {'numpy', 'scipy', 'duckdb', 'rich', 'virtlab.plan', 'virtlab.results', 'jinja2', 'importlib.metadata'} & set(sys.modules)\n"
+        "heavy = {'numpy', 'scipy', 'duckdb', 'rich', 'virtlab.plan', 'virtlab.results', 'jinja2',"
+        " 'importlib.metadata'} & set(sys.modules)\n"
         "sys.exit(str(heavy) if heavy else 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

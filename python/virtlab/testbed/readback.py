@@ -98,6 +98,7 @@ def _link(seen: Mapping[str, Any], place: Place, path: str) -> Mapping[str, Any]
 
 def _facts(link: Mapping[str, Any]) -> dict[str, Any]:
     facts = {key: link[key] for key in ("kind", "mac", "mtu_bytes", "up", "offloads")}
+    facts["coalescing"] = link["coalescing"] or "not offered"
     facts["qdiscs"] = [
         {key: value for key, value in qdisc.items() if key not in QDISC_COUNTERS} for qdisc in link["qdiscs"]
     ]

@@ -362,6 +362,10 @@ fn observe_one(world: &mut World, namespace: &str) -> anyhow::Result<Value> {
                 "master": names.get(&(link.master as i32)),
                 "addresses": addresses.remove(&link.index).unwrap_or_default(),
                 "offloads": offloads,
+                "coalescing": offload::coalescing(fd, &link.name).map(|[receive_us, receive_frames, send_us, send_frames]| {
+                    json!({"receive_us": receive_us, "receive_frames": receive_frames,
+                        "send_us": send_us, "send_frames": send_frames})
+                }),
                 "qdiscs": disciplines.remove(&link.index).unwrap_or_default(),
                 "received_packets": traffic.received_packets, "received_bytes": traffic.received_bytes,
                 "received_errors": traffic.received_errors, "received_drops": traffic.received_drops,

@@ -1,4 +1,4 @@
-//! Offloads of an interface through the ethtool ioctl: works without root in a namespace of one's own.
+//! Offloads and interrupt coalescing of an interface through the ethtool ioctl: works without root in a namespace of one's own.
 
 use anyhow::{Context, bail};
 use std::os::fd::RawFd;
@@ -12,6 +12,7 @@ const FEATURES: [(&str, u32, u32); 6] = [
     ("gso", 0x23, 0x24),
     ("gro", 0x2b, 0x2c),
 ];
+const GET_COALESCE: u32 = 0x0e;
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 
 /// `struct ethtool_value`.
@@ -26,7 +27,20 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     FEATURES.iter().map(|(name, _, _)| *name)
 }
 
-fn ioctl(fd: RawFd, link: &str, value: &mut Value) -> anyhow::Result<()> {
+/// `struct ethtool_coalesce`: how long, and over how many frames, interrupts are held back.
+#[repr(C)]
+#[derive(Default)]
+struct Coalesce {
+    command: u32,
+    receive_us: u32,
+    receive_frames: u32,
+    _receive_in_interrupt: [u32; 2],
+    send_us: u32,
+    send_frames: u32,
+    _rest: [u32; 16],
+}
+
+fn ioctl<T>(fd: RawFd, link: &str, value: &mut T) -> anyhow::Result<()> {
     // SAFETY: ifreq is plain old data; all zeroes is a valid value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if link.len() >= request.ifr_name.len() {
@@ -36,7 +50,7 @@ fn ioctl(fd: RawFd, link: &str, value: &mut Value) -> anyhow::Result<()> {
         *to = from.cast_signed();
     }
     request.ifr_ifru.ifru_data = std::ptr::from_mut(value).cast();
-    // SAFETY: the name ends with NUL, and the data points to an ethtool_value that lives during the call.
+    // SAFETY: the name ends with NUL, and the data is a structure of its ethtool command and lives during the call.
     let code = unsafe { libc::ioctl(fd, SIOCETHTOOL as _, &raw mut request) };
     nix::errno::Errno::result(code)?;
     Ok(())
@@ -58,6 +72,13 @@ pub fn read(fd: RawFd, link: &str, feature: &str) -> anyhow::Result<bool> {
     let mut value = Value { command: commands(feature)?.0, data: 0 };
     ioctl(fd, link, &mut value).with_context(|| format!("cannot read offload '{feature}' of '{link}'"))?;
     Ok(value.data != 0)
+}
+
+/// Interrupt coalescing as the driver has it: microseconds and frames, receiving then sending; `None` where it has none.
+pub fn coalescing(fd: RawFd, link: &str) -> Option<[u32; 4]> {
+    let mut found = Coalesce { command: GET_COALESCE, ..Coalesce::default() };
+    ioctl(fd, link, &mut found).ok()?;
+    Some([found.receive_us, found.receive_frames, found.send_us, found.send_frames])
 }
 
 /// Turns a feature on or off.

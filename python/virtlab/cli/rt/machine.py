@@ -36,6 +36,13 @@ def register(app: typer.Typer) -> None:
     app.command("overhead")(overhead)
 
 
+RECORDS = {
+    "windows": "start_ns,end_ns",
+    "cycles": "begin_ns,end_ns,served_ns,charged_ns",
+    "jobs": "episode,task,release_ns,finish_ns,executed_ns,start_ns",
+}
+
+
 def run(
     tasks: TasksFile,
     period: PeriodOption,
@@ -211,12 +218,14 @@ def _keep(folder: Path, content: dict[str, Any], attempts: list[Any]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "verdict.json").write_text(text.dumps(content, indent=2))
         for number, attempt in enumerate(attempts, 1):
-            for name in ("windows", "cycles", "jobs"):
+            for name, columns in RECORDS.items():
                 np.savetxt(
                     folder / f"attempt{number}-{name}.csv",
                     getattr(attempt.observed, name),
                     fmt="%d",
                     delimiter=",",
+                    header=columns,
+                    comments="",
                 )
     except OSError as error:
         raise ExperimentError("--output", f"{folder} cannot be written: {error.strerror}") from None

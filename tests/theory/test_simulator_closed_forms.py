@@ -47,9 +47,14 @@ def test_a_second_of_propagation_and_processing_is_added_once_per_way() -> None:
     assert set(kept.column("probe", "rtt/1", "rtt_ns")) == {488_320 + 2 * (700 + 30_000)}
 
 
-@pytest.mark.parametrize("burst_bytes", [12_000, 30_000, 60_000])
+@pytest.mark.parametrize(
+    ("rate_bit_per_s", "burst_bytes"),
+    [(10**8, 12_000), (10**8, 30_000), (10**8, 65_000), (5 * 10**7, 50_000), (5 * 10**7, 58_000)],
+)
 @pytest.mark.parametrize("switches", [1, 2])
-def test_the_mean_beside_bursts_is_the_fluid_one_less_the_last_frame(burst_bytes: int, switches: int) -> None:
+def test_the_mean_beside_bursts_is_the_fluid_one_less_the_last_frame(
+    rate_bit_per_s: int, burst_bytes: int, switches: int
+) -> None:
     """base + [3/2 D^2 + D a - a^2/2] / T with a = min(D, T - D), D the wire time of a burst every T.
 
     The fluid form lets a probe behind the burst meet all of the answering burst; in packets the answer begins one frame
@@ -57,14 +62,16 @@ def test_the_mean_beside_bursts_is_the_fluid_one_less_the_last_frame(burst_bytes
     """
     count = 2000  # with this interval the probe meets every phase once
     values = values_of(switches=switches, interval_ns=10_005_000, count=count)
+    for link in values["world"]["links"].values():
+        link["rate_bit_per_s"] = rate_bit_per_s
     load = {"burst_bytes": burst_bytes, "period_ns": 10_000_000, "direction": "request_reply"}
     outcome, kept = simulated(beside(values, load))
     assert outcome.status == "ok", outcome.reasons
     rtt_s = kept.column("probe", "rtt/1", "rtt_ns") / 1e9
     assert len(rtt_s) == count
-    d = sum(max(size + 38, 84) for size in fragments(burst_bytes + 28, 1500)) * 80e-9
+    d = sum(max(size + 38, 84) for size in fragments(burst_bytes + 28, 1500)) * 8 / rate_bit_per_s
     a = min(d, PERIOD_S - d)
-    base = 244.16e-6 * (switches + 1)
+    base = 2 * 1526 * 8 / rate_bit_per_s * (switches + 1)
     fluid = base + (1.5 * d**2 + d * a - a**2 / 2) / PERIOD_S
     assert 1.01 < fluid / rtt_s.mean() < 1.04
     assert base - 1e-12 < rtt_s.min()

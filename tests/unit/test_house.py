@@ -21,7 +21,9 @@ PURE = ("wire", "load", "qdisc", "fabric", "rt", "sim")
 
 
 def crates() -> list[str]:
-    return sorted(path.parent.name.removeprefix("virtlab-") for path in (ROOT / "crates").glob("*/Cargo.toml"))
+    return sorted(
+        path.parent.name.removeprefix("virtlab-") for path in (ROOT / "crates").glob("*/Cargo.toml")
+    )
 
 
 @pytest.mark.parametrize("crate", crates())

@@ -161,7 +161,13 @@ def _role(study: Study, role: RoleSpec) -> Role:
         if parameter.tunable and parameter.plan in parameters
     )
     return Role.model_validate(
-        {"workload": role.workload, "from": role.source, "to": role.target or None, "tunable": tunable, **parameters}
+        {
+            "workload": role.workload,
+            "from": role.source,
+            "to": role.target or None,
+            "tunable": tunable,
+            **parameters,
+        }
     )
 
 

@@ -40,7 +40,7 @@ def machine(dataset: Dataset, records: Sequence[RunRecord]) -> dict[str, dict[st
     manifest = dataset.manifest
     groups = {
         "Machine": {_words(name): _value(name, value) for name, value in manifest.machine.items()},
-        "Kernel, clock and load, per run": _over_runs([record.conditions for record in records]),
+        "Kernel, clock and load, per run": _over_runs([_during(record) for record in records]),
         "Backend": {_words(name): _value(name, value) for name, value in manifest.fingerprint.items()},
         "Versions": {name: str(value) for name, value in manifest.versions.items()},
         "Versions of what built the runs": _over_runs([record.realised.versions for record in records]),
@@ -51,6 +51,12 @@ def machine(dataset: Dataset, records: Sequence[RunRecord]) -> dict[str, dict[st
         "experiment file": manifest.experiment_sha256[:16],
     }
     return {title: facts for title, facts in groups.items() if facts}
+
+
+def _during(record: RunRecord) -> dict[str, Any]:
+    """The conditions of a run, and the share of CPU time that the machine below took from it."""
+    steal = record.clocks.get("steal_ratio")
+    return {**record.conditions, **({} if steal is None else {"steal ratio": round(steal, 5)})}
 
 
 def _words(name: str) -> str:

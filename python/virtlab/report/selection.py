@@ -15,7 +15,9 @@ from virtlab.report import names
 from virtlab.report.curves import main_factor
 from virtlab.report.model import Factor, Result
 
-PRIMARY = frozenset({"rtt", "loss", "goodput", "transaction_time", "transaction_rate"})
+PRIMARY = frozenset(
+    {"rtt", "loss", "goodput", "transaction_time", "transaction_rate", "response_time", "deadline_misses"}
+)
 LEADING = ("mean", "median", "p99")
 DISTRIBUTIONS = frozenset({"rtt", "owd", "transaction_time", "burst_time"})  # drawn unasked
 HEALTH = frozenset(

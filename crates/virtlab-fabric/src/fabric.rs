@@ -6,11 +6,10 @@
 
 use crate::bound::{self, Way};
 use crate::layout::{End, Layout, LayoutError};
-use crate::line::{Line, LineCounters, Queueing};
+use crate::line::{Delivery, Line, LineCounters, Queueing};
 use crate::table::Table;
+use crate::timers::Timers;
 use crate::{Frame, Mac};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use virtlab_qdisc::{Backlog, Dropped, Ecn, Packet};
 use virtlab_wire::Nanos;
 
@@ -73,22 +72,13 @@ struct LineEnds {
     reverse: usize,
     /// From its far end.
     ways: Vec<Way>,
-    /// The time under which its discipline stands in the agenda.
-    scheduled: Option<Nanos>,
+    /// Whether its discipline is asked frame by frame, so that its transmitter has a timer.
+    asked: bool,
 }
 
 struct Held<P> {
     frame: Frame<P>,
     arrived: Nanos,
-}
-
-/// What stands in the agenda; at equal times in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Due {
-    /// A transmitter may start its next frame.
-    Start,
-    /// A frame reaches the far end of its line.
-    Delivery,
 }
 
 /// A loop-free graph of switches and links. `P` is what the owner gets back with each frame; a flood clones it.
@@ -98,7 +88,11 @@ pub struct Fabric<P> {
     switches: Vec<Switch>,
     lines: Vec<Line>,
     ends: Vec<LineEnds>,
-    agenda: BinaryHeap<Reverse<(Nanos, Due, usize)>>,
+    /// Line n's transmitter may start a frame: timer n. Its next frame reaches the far end: timer n + lines.
+    agenda: Timers,
+    /// Whether departures are told as soon as they are certain, and those not fetched yet.
+    foretells: bool,
+    foretold: Vec<Departure<P>>,
     held: Vec<Option<Held<P>>>,
     vacant: Vec<usize>,
     drops: Vec<Dropped>,
@@ -149,14 +143,16 @@ impl<P: Clone> Fabric<P> {
                         End::Switch(switch) => processing[switch],
                     };
                 steps.push(bound::step(link.rate_bit_per_s, delay));
-                lines.push(Line::new(link.rate_bit_per_s, Nanos(delay), queueing(queue)));
+                let queueing = queueing(queue);
+                let asked = matches!(queueing, Queueing::Discipline(_));
+                lines.push(Line::new(link.rate_bit_per_s, Nanos(delay), queueing));
                 ends.push(LineEnds {
                     link: name.clone(),
                     direction,
                     far,
                     reverse: if from == 0 { at + 1 } else { at - 1 },
                     ways: Vec::new(),
-                    scheduled: None,
+                    asked,
                 });
             }
         }
@@ -185,9 +181,11 @@ impl<P: Clone> Fabric<P> {
             ports: layout.ports.iter().cloned().collect(),
             port_lines,
             switches,
+            agenda: Timers::new(2 * lines.len()),
             lines,
             ends,
-            agenda: BinaryHeap::new(),
+            foretells: false,
+            foretold: Vec::new(),
             held: Vec::new(),
             vacant: Vec::new(),
             drops: Vec::new(),
@@ -196,6 +194,17 @@ impl<P: Clone> Fabric<P> {
             wants_flow,
             wants_ecn,
         })
+    }
+
+    /// From now on every departure is told as soon as it is certain, which is when its last transmitter takes the frame:
+    /// nothing can call it back from there. It then costs no event of its own. Fetch them with [`Fabric::foretold`].
+    pub fn foretell(&mut self) {
+        self.foretells = true;
+    }
+
+    /// Departures that have become certain since the last call; their times may lie ahead, and never go back at one port.
+    pub fn foretold(&mut self) -> impl Iterator<Item = Departure<P>> {
+        self.foretold.drain(..)
     }
 
     /// The port of this name.
@@ -239,7 +248,7 @@ impl<P: Clone> Fabric<P> {
     /// The time of the next event, inner ones included. Plays nothing.
     #[must_use]
     pub fn next_event(&self) -> Option<Nanos> {
-        self.agenda.peek().map(|Reverse((at, _, _))| *at)
+        self.agenda.first().map(|(at, _)| at)
     }
 
     /// A time before which no frame leaves, whatever has come in so far; `None` when none is inside. Not before the next
@@ -249,17 +258,14 @@ impl<P: Clone> Fabric<P> {
         const SHORTEST: u32 = 14;
         self.agenda
             .iter()
-            .filter_map(|Reverse((at, due, line))| {
-                let ways = &self.ends[*line].ways;
-                match due {
-                    Due::Start => bound::least(ways, SHORTEST).map(|rest| *at + rest),
-                    Due::Delivery => {
-                        let (first, second) = self.lines[*line].first_two();
-                        let first =
-                            first.and_then(|one| Some(one.at + bound::least(ways, one.packet.bytes)?));
-                        let second = second.and_then(|two| Some(two.at + bound::least(ways, SHORTEST)?));
-                        first.into_iter().chain(second).min()
-                    }
+            .filter_map(|(at, timer)| match timer.checked_sub(self.lines.len()) {
+                None => bound::least(&self.ends[timer].ways, SHORTEST).map(|rest| at + rest),
+                Some(line) => {
+                    let ways = &self.ends[line].ways;
+                    let (first, second) = self.lines[line].first_two();
+                    let first = first.and_then(|one| Some(one.at + bound::least(ways, one.packet.bytes)?));
+                    let second = second.and_then(|two| Some(two.at + bound::least(ways, SHORTEST)?));
+                    first.into_iter().chain(second).min()
                 }
             })
             .min()
@@ -267,21 +273,15 @@ impl<P: Clone> Fabric<P> {
 
     /// Plays every event up to `now`; frames that leave are appended to `departures` in the order of their times.
     pub fn advance(&mut self, now: Nanos, departures: &mut Vec<Departure<P>>) {
-        while let Some(&Reverse((at, due, line))) = self.agenda.peek() {
-            if at > now {
-                break;
-            }
-            self.agenda.pop();
-            match due {
-                Due::Start => {
-                    if self.ends[line].scheduled == Some(at) {
-                        self.ends[line].scheduled = None;
-                        let idle = self.lines[line].next_delivery().is_none();
-                        self.lines[line].run(at, &mut self.drops);
-                        self.settle(line, idle);
-                    }
+        while let Some((at, timer)) = self.agenda.first().filter(|(at, _)| *at <= now) {
+            match timer.checked_sub(self.lines.len()) {
+                None => {
+                    self.agenda.clear(timer);
+                    let idle = self.lines[timer].next_delivery().is_none();
+                    self.lines[timer].run(at, &mut self.drops);
+                    self.settle(timer, idle);
                 }
-                Due::Delivery => self.deliver(line, departures),
+                Some(line) => self.deliver(line, departures),
             }
         }
         self.played = self.played.max(now);
@@ -358,33 +358,43 @@ impl<P: Clone> Fabric<P> {
         while let Some(dropped) = self.drops.pop() {
             self.release(dropped.packet);
         }
-        if idle && let Some(next) = self.lines[line].next_delivery() {
-            self.agenda.push(Reverse((next.at, Due::Delivery, line)));
+        if let (true, End::Port(port)) = (self.foretells, self.ends[line].far) {
+            while let Some(delivery) = self.lines[line].deliver() {
+                let departure = self.departure(port, delivery);
+                self.foretold.push(departure);
+            }
+        } else if idle && let Some(next) = self.lines[line].next_delivery() {
+            self.agenda.set(self.lines.len() + line, next.at);
         }
-        if let Some(start) = self.lines[line].next_start()
-            && self.ends[line].scheduled != Some(start)
+        if self.ends[line].asked
+            && let Some(start) = self.lines[line].next_start()
         {
-            self.ends[line].scheduled = Some(start);
-            self.agenda.push(Reverse((start, Due::Start, line)));
+            self.agenda.set(line, start);
+        }
+    }
+
+    fn departure(&mut self, port: usize, delivery: Delivery) -> Departure<P> {
+        let held = self.release(delivery.packet);
+        Departure {
+            port: PortId(port),
+            at: delivery.at,
+            arrived: held.arrived,
+            bytes: held.frame.bytes,
+            marked: delivery.packet.ecn == Ecn::Marked,
+            payload: held.frame.payload,
         }
     }
 
     fn deliver(&mut self, line: usize, departures: &mut Vec<Departure<P>>) {
         let delivery = self.lines[line].deliver().expect("a delivery in the agenda is in its line's cable");
-        if let Some(next) = self.lines[line].next_delivery() {
-            self.agenda.push(Reverse((next.at, Due::Delivery, line)));
+        match self.lines[line].next_delivery() {
+            Some(next) => self.agenda.set(self.lines.len() + line, next.at),
+            None => self.agenda.clear(self.lines.len() + line),
         }
         match self.ends[line].far {
             End::Port(port) => {
-                let held = self.release(delivery.packet);
-                departures.push(Departure {
-                    port: PortId(port),
-                    at: delivery.at,
-                    arrived: held.arrived,
-                    bytes: held.frame.bytes,
-                    marked: delivery.packet.ecn == Ecn::Marked,
-                    payload: held.frame.payload,
-                });
+                let departure = self.departure(port, delivery);
+                departures.push(departure);
             }
             End::Switch(switch) => {
                 self.forward(switch, self.ends[line].reverse, delivery.packet, delivery.at)

@@ -17,8 +17,10 @@ mod frame;
 mod layout;
 mod line;
 mod table;
+mod timers;
 
 pub use fabric::{Departure, Fabric, LineView, PortId, SwitchCounters};
 pub use frame::{Frame, Mac, ecn, flow_hash, mark};
 pub use layout::{Layout, LayoutError, LinkLayout, QueueLayout, QueuesLayout, SwitchLayout};
 pub use line::{LineCounters, Queueing};
+pub use timers::Timers;

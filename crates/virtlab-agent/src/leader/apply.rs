@@ -3,6 +3,7 @@
 //! Requests to the same namespace that follow each other go to the kernel together. When one is refused, everything that
 //! the batch had done is undone in reverse, and the answer names the operation and carries the kernel's text.
 
+use crate::leader::bridge_port;
 use crate::leader::encode::{self, LinkChange, NewLink, Shape};
 use crate::leader::netlink::{KernelError, Request};
 use crate::leader::offload;
@@ -282,6 +283,10 @@ fn encode_one(world: &mut World, operation: &Operation) -> anyhow::Result<(Strin
             let index = world.interface(namespace, link)?.index;
             let mac = encode::parse_mac(mac)?;
             by(namespace, encode::forwarding(true, index, mac), encode::forwarding(false, index, mac))
+        }
+        Operation::BridgePort { namespace, link, rules } => {
+            let index = world.interface(namespace, link)?.index;
+            by(namespace, bridge_port::change(index, *rules), bridge_port::change(index, rules.undone()))
         }
         Operation::Qdisc { namespace, link, parent, handle, discipline } => {
             let index = world.interface(namespace, link)?.index;

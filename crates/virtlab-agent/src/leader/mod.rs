@@ -6,6 +6,7 @@
 
 mod apply;
 mod birth;
+mod bridge_port;
 mod child;
 mod encode;
 mod netlink;
@@ -17,6 +18,7 @@ mod reach;
 mod request;
 mod serve;
 mod telemetry;
+mod values;
 mod world;
 
 use anyhow::Context;

@@ -1,5 +1,6 @@
 //! Reading back: what the kernel has, for comparison with what was asked.
 
+use crate::leader::bridge_port;
 use crate::leader::encode::{self, link_header, print_handle, traffic_header};
 use crate::leader::netlink::{attributes, number32, number64, text};
 use crate::leader::offload;
@@ -65,6 +66,8 @@ pub struct LinkState {
     pub mac: String,
     pub master: u32,
     pub kind: String,
+    /// Rules of a bridge port; null for any other interface.
+    pub bridge_port: Value,
     pub traffic: Traffic,
 }
 
@@ -93,6 +96,7 @@ fn link_state(body: &[u8]) -> LinkState {
             libc::IFLA_ADDRESS => link.mac = print_mac(value),
             libc::IFLA_MASTER => link.master = number32(value),
             libc::IFLA_LINKINFO => {
+                link.bridge_port = bridge_port::read(value).unwrap_or_default();
                 if let Some((_, kind)) = attributes(value).find(|(kind, _)| *kind == libc::IFLA_INFO_KIND) {
                     link.kind = text(kind);
                 }
@@ -360,6 +364,7 @@ fn observe_one(world: &mut World, namespace: &str) -> anyhow::Result<Value> {
                 "index": link.index, "up": link.up, "running": link.running, "mtu_bytes": link.mtu_bytes,
                 "mac": link.mac, "kind": link.kind,
                 "master": names.get(&(link.master as i32)),
+                "bridge_port": link.bridge_port,
                 "addresses": addresses.remove(&link.index).unwrap_or_default(),
                 "offloads": offloads,
                 "coalescing": offload::coalescing(fd, &link.name).map(|[receive_us, receive_frames, send_us, send_frames]| {

@@ -3,6 +3,7 @@
 //! An operation says what is to be; it holds no shell text and no undo (the leader knows how to undo a failed batch, and
 //! the world dies with its leader).
 
+use crate::leader::bridge_port::Rules;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -55,6 +56,8 @@ pub enum Operation {
     Neighbour { namespace: String, link: String, address: String, mac: String },
     /// A static forwarding entry of the bridge that `link` is a port of.
     Forwarding { namespace: String, link: String, mac: String },
+    /// What a bridge does at its port `link`.
+    BridgePort { namespace: String, link: String, rules: Rules },
     /// A queue discipline at an interface.
     Qdisc {
         namespace: String,

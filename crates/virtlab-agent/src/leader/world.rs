@@ -4,6 +4,7 @@
 //! that thread: [`World::stand_in`] remembers where it stands.
 
 use crate::leader::netlink::Socket;
+use crate::leader::values::Values;
 use anyhow::{Context, anyhow};
 use nix::sched::{CloneFlags, setns, unshare};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,8 +52,7 @@ impl Namespace {
 pub struct World {
     home: OwnedFd,
     standing: Option<String>,
-    /// Directory of the last value set, with the namespace and path that it is of.
-    directory: Option<(String, String, OwnedFd)>,
+    values: Values,
     namespaces: BTreeMap<String, Namespace>,
 }
 
@@ -66,7 +66,12 @@ impl World {
     /// # Errors
     /// When /proc is not readable.
     pub fn new() -> anyhow::Result<Self> {
-        Ok(Self { home: own_network()?, standing: None, directory: None, namespaces: BTreeMap::new() })
+        Ok(Self {
+            home: own_network()?,
+            standing: None,
+            values: Values::default(),
+            namespaces: BTreeMap::new(),
+        })
     }
 
     /// A namespace by name.
@@ -121,7 +126,7 @@ impl World {
     /// Lets go of a namespace; it ends with its last process and descriptor.
     pub fn forget(&mut self, name: &str) -> anyhow::Result<()> {
         self.go_home()?;
-        self.directory = None;
+        self.values.forget();
         self.namespaces.remove(name);
         Ok(())
     }
@@ -143,20 +148,11 @@ impl World {
 
     /// A directory below `/proc/sys` as a namespace sees it, `net/ipv4`.
     ///
-    /// The kernel keeps one entry of that name per namespace in one chain of its name cache, and every look-up walks it.
-    /// So a directory is looked up once for all values in it.
-    ///
     /// # Errors
     /// When there is no such namespace or directory.
     pub fn sysctl_directory(&mut self, namespace: &str, path: &str) -> anyhow::Result<BorrowedFd<'_>> {
         self.stand_in(namespace)?;
-        if self.directory.as_ref().is_none_or(|(of, at, _)| of != namespace || at != path) {
-            let full = format!("/proc/sys/{path}");
-            let fd = File::open(&full).with_context(|| format!("cannot open {full}"))?.into();
-            self.directory = Some((namespace.to_owned(), path.to_owned(), fd));
-        }
-        let (_, _, fd) = self.directory.as_ref().context("a directory that was just opened")?;
-        Ok(fd.as_fd())
+        self.values.directory(namespace, path)
     }
 
     /// Moves the thread back to where it began.

@@ -37,8 +37,11 @@ def up(
 ) -> None:
     """Builds a testbed and keeps it, to walk around in with `shell` and `exec`; `down` ends it.
 
+    While it is built no measurement runs on this machine; it waits for one that does.
+
     Example: virtlab up experiments/switched-network/quick.yaml
     """
+    from virtlab.campaign import MachineLock
     from virtlab.errors import ExperimentError, MachineError
     from virtlab.experiment import load
     from virtlab.planner import plan_run
@@ -60,7 +63,10 @@ def up(
         first = refusals[0]
         more = f" (and {len(refusals) - 1} more)" if len(refusals) > 1 else ""
         raise MachineError(first.path, first.reason + more, first.cure)
-    world = keep(plan, name or file.stem, str(file), _Quiet(), idle_ns=idle_ns)
+    # Building takes processor time that a running measurement would miss; a world that stands idle takes none.
+    with MachineLock(f"virtlab up {file.name}") as lock:
+        lock.acquire(wait=True, waiting=lambda holder: typer.echo(f"  waits for {holder}", err=True))
+        world = keep(plan, name or file.stem, str(file), _Quiet(), idle_ns=idle_ns)
     for guest, addresses in world.addresses.items():
         typer.echo(f"{guest:<24} {' '.join(addresses)}")
     which = f" --name {world.name}" if name is not None else ""

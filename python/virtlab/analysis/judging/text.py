@@ -78,9 +78,9 @@ def required(comparison: Comparison) -> str:
     low, high = comparison.required
     unit = comparison.estimate.unit
     if low is None and high is not None:
-        return "below zero" if high == 0 else f"at most {show_quantity(high, unit)}"
+        return "at most zero" if high == 0 else f"at most {show_quantity(high, unit)}"
     if high is None and low is not None:
-        return "above zero" if low == 0 else f"at least {show_quantity(low, unit)}"
+        return "at least zero" if low == 0 else f"at least {show_quantity(low, unit)}"
     return show_interval(low, high, unit)
 
 

@@ -1,0 +1,14 @@
+"""Searches for the highest load that a goal allows: pure, ask and tell.
+
+>>> search = Bisection(1.0, 100.0, trial_s=1.0, width=0.02)
+>>> while (wanted := search.ask()) is not None:
+...     search.tell(Told(wanted.load, wanted.trial_s, 0.0 if wanted.load <= 40.0 else 0.1))
+>>> round(search.found()[0].lower)
+40
+"""
+
+from virtlab.campaign.search.asking import Found, Goal, Search, Told, Wanted
+from virtlab.campaign.search.bisection import Bisection
+from virtlab.campaign.search.mlr import MlrSearch
+
+__all__ = ["Bisection", "Found", "Goal", "MlrSearch", "Search", "Told", "Wanted"]

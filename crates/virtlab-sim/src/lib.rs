@@ -19,6 +19,8 @@ mod network;
 mod role;
 mod rows;
 mod rtt;
+mod scatter;
+pub mod star;
 mod stream;
 mod timeline;
 mod world;

@@ -4,6 +4,10 @@
 //! counted in Ethernet's octet times; sending is allowed while the bucket is not overdrawn, as in Linux's HTB. Frame
 //! after frame that is `start = max(now, free)` and `free = max(free, start - burst) + cost`. A frame takes no time on its
 //! way to the bridge and through it: on the wire it is once, on the link.
+//!
+//! A frame that leaves the fabric is told of as soon as its last transmitter takes it, and waits in the landing of its port.
+//! Where the far side answers, forwards or reassembles, an event fetches it at its instant. Where the far side only counts,
+//! no event is needed: it is counted, with its own instant, before anybody reads a counter.
 
 use crate::agenda::{Agenda, Due};
 use crate::input::{Finding, Guest, Input, On, Vnic, Way};
@@ -36,7 +40,21 @@ struct Outgoing {
     bytes: u32,
     flow: u64,
     socket: Option<usize>,
+    /// Whether its receiver only counts it.
+    counted: bool,
 }
+
+/// A frame that leaves the fabric at `at_ns`.
+#[derive(Clone, Copy, Debug)]
+struct Landing {
+    at_ns: u64,
+    out: Outgoing,
+    /// The vNIC at which it is only counted; otherwise an event stands for it.
+    counted_at: Option<usize>,
+}
+
+/// Frames in a landing, from which on those that have come are counted without waiting for a reader.
+const CROWD: usize = 128;
 
 /// A frame that has come to a vNIC.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +105,7 @@ pub struct Socket {
     most_bytes: u64,
     pending: VecDeque<Message>,
     waiter: Option<Due>,
+    counted: bool,
 }
 
 /// Everything between two sockets.
@@ -99,6 +118,9 @@ pub struct Network {
     pub inbox: VecDeque<Incoming>,
     fabric: Fabric<Outgoing>,
     departures: Vec<Departure<Outgoing>>,
+    landings: Vec<VecDeque<Landing>>,
+    /// Ports whose landings have grown beyond a crowd.
+    pub crowded: Vec<usize>,
     port_nics: Vec<Option<usize>>,
     port_bridges: Vec<Option<usize>>,
     nics: Vec<Nic>,
@@ -112,8 +134,9 @@ pub struct Network {
 impl Network {
     /// The world's network. A finding when the fabric cannot be.
     pub fn new(input: &Input, uplinks: &BTreeMap<String, usize>) -> Result<Self, Finding> {
-        let fabric: Fabric<Outgoing> =
+        let mut fabric: Fabric<Outgoing> =
             Fabric::new(&input.fabric).map_err(|error| Finding::new(error.path, error.what, error.cure))?;
+        fabric.foretell();
         let port = |name: &str| {
             fabric
                 .port(name)
@@ -166,6 +189,8 @@ impl Network {
             inbox: VecDeque::new(),
             fabric,
             departures: Vec::new(),
+            landings: vec![VecDeque::new(); port_nics.len()],
+            crowded: Vec::new(),
             port_nics,
             port_bridges,
             nics,
@@ -225,6 +250,7 @@ impl Network {
             most_bytes,
             pending: VecDeque::new(),
             waiter: None,
+            counted: false,
         });
         Some(self.sockets.len() - 1)
     }
@@ -245,8 +271,14 @@ impl Network {
             most_bytes,
             pending: VecDeque::new(),
             waiter: None,
+            counted: false,
         });
         self.sockets.len() - 1
+    }
+
+    /// The far side of this socket only counts what comes.
+    pub fn only_counted(&mut self, socket: usize) {
+        self.sockets[socket].counted = true;
     }
 
     /// Whether a socket takes another message at once.
@@ -261,14 +293,14 @@ impl Network {
 
     /// Sends now; the instant at which the first frame leaves the vNIC.
     pub fn send(&mut self, socket: usize, message: Message) -> u64 {
-        let Socket { nic, source, destination, ip, flows, .. } = self.sockets[socket];
+        let Socket { nic, source, destination, ip, flows, counted, .. } = self.sockets[socket];
         let Some(to) = ip else {
             let cargo = Cargo { message, ip: None };
             // What a layer-2 message says is its frame, FCS included.
             let bytes = message.payload_bytes - virtlab_wire::ethernet::FCS_BYTES;
             return self.put(
                 nic,
-                Outgoing { cargo, source, destination, bytes, flow: flows[0], socket: Some(socket) },
+                Outgoing { cargo, source, destination, bytes, flow: flows[0], socket: Some(socket), counted },
             );
         };
         let whole_bytes = message.payload_bytes + ip::TRANSPORT_BYTES;
@@ -284,6 +316,7 @@ impl Network {
                 bytes: HEADER_BYTES + ip::HEADER_BYTES + body_bytes,
                 flow: flows[usize::from(body_bytes < whole_bytes)],
                 socket: Some(socket),
+                counted,
             };
             let left = self.put(nic, out);
             first.get_or_insert(left);
@@ -333,20 +366,72 @@ impl Network {
         self.fabric.next_event().map(|at| at.0)
     }
 
-    /// Plays the fabric up to now; what leaves it goes into the inbox.
+    /// Plays the fabric up to now; what will leave it goes into the landings.
     pub fn advance_fabric(&mut self) {
         let mut departures = std::mem::take(&mut self.departures);
         self.fabric.advance(Nanos(self.now_ns), &mut departures);
-        for departure in departures.drain(..) {
-            let (port, mut out) = (departure.port, departure.payload);
+        debug_assert!(departures.is_empty(), "every departure is foretold");
+        self.departures = departures;
+        self.foresee();
+    }
+
+    fn foresee(&mut self) {
+        for Departure { port, at, payload, .. } in self.fabric.foretold() {
+            let port = port.0;
+            let nic = match (self.port_nics[port], self.port_bridges[port]) {
+                (Some(nic), _) => Some(nic),
+                (None, Some(bridge)) => match self.bridges[bridge].get(&payload.destination) {
+                    Some(Place::Nic(nic)) => Some(*nic),
+                    _ => None,
+                },
+                (None, None) => None,
+            };
+            let counted_at = nic.filter(|nic| {
+                let given = &self.nics[*nic].given;
+                payload.counted
+                    && given.mac == payload.destination
+                    && payload.cargo.ip.is_none_or(|packet| {
+                        packet.body_bytes == packet.whole_bytes
+                            && self.hosts[given.guest].given.addresses.contains(&packet.to)
+                    })
+            });
+            let landing = &mut self.landings[port];
+            landing.push_back(Landing { at_ns: at.0, out: payload, counted_at });
+            if counted_at.is_none() {
+                self.agenda.plan(at.0, Due::Land(port));
+            } else if landing.len() >= CROWD && landing[0].at_ns <= self.now_ns {
+                self.crowded.push(port);
+            }
+        }
+    }
+
+    /// Ports of the fabric.
+    pub fn ports(&self) -> usize {
+        self.landings.len()
+    }
+
+    /// Takes what has landed at a port by now: a message that is only counted, with its instant, is returned; other frames
+    /// go into the inbox.
+    pub fn land(&mut self, port: usize) -> Option<(Message, u64)> {
+        while let Some(&Landing { at_ns, mut out, counted_at }) = self.landings[port].front() {
+            if at_ns > self.now_ns {
+                break;
+            }
+            self.landings[port].pop_front();
+            if let Some(nic) = counted_at {
+                let traffic = &mut self.nics[nic].traffic;
+                traffic.received_packets += 1;
+                traffic.received_bytes += u64::from(out.bytes);
+                return Some((out.cargo.message, at_ns));
+            }
             out.socket = None;
-            match (self.port_nics[port.0], self.port_bridges[port.0]) {
+            match (self.port_nics[port], self.port_bridges[port]) {
                 (Some(nic), _) => self.arrive(nic, out),
                 (None, Some(bridge)) => self.cross(bridge, out),
                 (None, None) => {}
             }
         }
-        self.departures = departures;
+        None
     }
 
     /// A frame that has come to a vNIC; a message that is whole with it, for this side's role.
@@ -382,6 +467,7 @@ impl Network {
             bytes,
             flow,
             socket: None,
+            counted: false,
         };
         self.put(nic, out);
     }
@@ -446,6 +532,7 @@ impl Network {
             payload: out,
         };
         self.fabric.arrive(at, frame, Nanos(self.now_ns));
+        self.foresee();
     }
 
     fn arrive(&mut self, nic: usize, out: Outgoing) {

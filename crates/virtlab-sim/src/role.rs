@@ -6,6 +6,7 @@ use crate::network::Network;
 use crate::rows::Table;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use virtlab_load::histogram::Histogram;
 
 /// Counters of the client and of the server.
 pub type Counters = [Vec<(&'static str, u64)>; 2];
@@ -25,6 +26,12 @@ pub trait Workload: Send {
     fn expire(&mut self, side: usize, network: &mut Network);
     /// A whole message has come.
     fn take(&mut self, message: Message, network: &mut Network);
+    /// Counts a message that came at `at_ns`, which may lie before now: called instead of `take` where the message's socket
+    /// is only counted (`Network::only_counted`). It can neither send nor finish the workload.
+    fn count(&mut self, message: Message, at_ns: u64) {
+        let _ = (message, at_ns);
+        unreachable!("only a workload whose sockets are only counted is asked to count")
+    }
     /// No more requests; it finishes when the replies under way have come, or soon.
     fn stop(&mut self, network: &mut Network);
     /// A parameter changes.
@@ -33,6 +40,10 @@ pub trait Workload: Send {
     fn finished(&self) -> bool;
     /// Samples, and counters.
     fn report(&self, stream: &str) -> (Vec<Table>, Counters);
+    /// One-way delays, where the workload gathers them instead of keeping samples.
+    fn delays(&self) -> Option<&Histogram> {
+        None
+    }
 }
 
 /// The workload's own parameters, strictly.

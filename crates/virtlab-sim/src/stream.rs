@@ -94,6 +94,7 @@ impl Stream {
         let socket = network
             .socket(client.vnic, from, to, Transport::Udp, port, STREAM_SOCKET_BYTES)
             .ok_or_else(|| unreachable(role))?;
+        network.only_counted(socket);
         let packet_bits = u64::from(size.ip_packet_bytes) * 8;
         let schedule = match own.rate_bit_per_s {
             Some(rate) => {
@@ -129,9 +130,10 @@ impl Stream {
             Some(rate) => Schedule::PerSecond { rate_pps: positive(role, "rate_pps", rate)? },
             None => flood(role, client.vnic, network)?,
         };
-        let sockets = (0..own.flows)
+        let sockets: Vec<usize> = (0..own.flows)
             .map(|flow| network.raw_socket(client.vnic, server.vnic, flow, STREAM_SOCKET_BYTES))
             .collect();
+        sockets.iter().for_each(|socket| network.only_counted(*socket));
         Ok(Self::new(
             index,
             schedule,
@@ -252,10 +254,14 @@ impl Workload for Stream {
     }
 
     fn take(&mut self, message: Message, network: &mut Network) {
+        self.count(message, network.now_ns);
+    }
+
+    fn count(&mut self, message: Message, at_ns: u64) {
         let bytes = u64::from(message.payload_bytes);
         self.flows[message.flow as usize].record(message.seq);
         self.received_bytes += bytes;
-        self.jitter.record(message.sent_ns as i64, network.now_ns as i64);
+        self.jitter.record(message.sent_ns as i64, at_ns as i64);
         if !self.kept {
             return;
         }
@@ -263,8 +269,8 @@ impl Workload for Stream {
             seq: message.seq as i64,
             flow: message.flow as i32,
             sent_ns: message.sent_ns as i64,
-            received_ns: network.now_ns as i64,
-            user_ns: network.now_ns as i64,
+            received_ns: at_ns as i64,
+            user_ns: at_ns as i64,
             payload_bytes: message.payload_bytes as i32,
         });
     }

@@ -8,9 +8,11 @@ use crate::network::Network;
 use crate::role::Workload;
 use crate::rows::{Column, Table};
 use crate::rtt::Rtt;
+use crate::scatter::Scatter;
 use crate::stream::Stream;
 use crate::timeline::Timeline;
 use std::collections::{BTreeMap, BTreeSet};
+use virtlab_load::histogram::Histogram;
 
 /// Steps without time going on, beyond which the world is said to stand still.
 const STANDSTILL: u64 = 4_000_000;
@@ -43,6 +45,26 @@ pub struct Outcome {
     pub tables: Vec<Table>,
     /// Events played.
     pub events: u64,
+}
+
+impl Outcome {
+    /// Counters of roles at the end.
+    pub(crate) fn role_counters(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.tables.iter().filter(|table| table.stream == "counters").flat_map(|table| {
+            let column =
+                |wanted: &str| table.columns.iter().find(|(name, _)| *name == wanted).map(|(_, all)| all);
+            match (column("mark"), column("counter"), column("value")) {
+                (Some(Column::Name(marks)), Some(Column::Name(names)), Some(Column::I64(values))) => marks
+                    .iter()
+                    .zip(names)
+                    .zip(values)
+                    .filter(|((mark, _), _)| *mark == "stop")
+                    .map(|((_, name), value)| (name.as_str(), *value as u64))
+                    .collect::<Vec<_>>(),
+                _ => Vec::new(),
+            }
+        })
+    }
 }
 
 /// A world that is being played.
@@ -90,6 +112,7 @@ impl World {
                 "burst_load" => BurstLoad::new(index, role, &mut network).map(|made| Box::new(made) as _),
                 "udp_stream" => Stream::udp(index, role, &mut network).map(|made| Box::new(made) as _),
                 "raw_stream" => Stream::raw(index, role, &mut network).map(|made| Box::new(made) as _),
+                "scatter" => Scatter::new(index, role, &mut network).map(|made| Box::new(made) as _),
                 other => Err(Finding::new(
                     format!("roles.{}.workload", role.name),
                     format!("the simulator has no workload '{other}'"),
@@ -185,8 +208,10 @@ impl World {
         self.refuse_standstill();
         if fabric == Some(at) {
             self.network.advance_fabric();
+            self.thin();
         } else if own == Some(at) {
             match self.network.agenda.take() {
+                Some(Due::Land(port)) => self.land(port),
                 Some(Due::Release(nic)) => self.network.release(nic),
                 Some(Due::Tick { role, side, generation }) => {
                     self.roles[role].workload.tick(side, generation, &mut self.network);
@@ -198,8 +223,22 @@ impl World {
                 }
                 None => {}
             }
+            self.thin();
         } else {
             self.settle();
+        }
+    }
+
+    /// What has landed at a port by now.
+    fn land(&mut self, port: usize) {
+        while let Some((message, at_ns)) = self.network.land(port) {
+            self.roles[message.role].workload.count(message, at_ns);
+        }
+    }
+
+    fn thin(&mut self) {
+        while let Some(port) = self.network.crowded.pop() {
+            self.land(port);
         }
     }
 
@@ -336,6 +375,9 @@ impl World {
     }
 
     fn read(&mut self, mark: &str) {
+        for port in 0..self.network.ports() {
+            self.land(port);
+        }
         self.network.read(&self.input.counters, mark, &mut self.readings);
     }
 
@@ -344,6 +386,11 @@ impl World {
             self.over = true;
             self.read("end");
         }
+    }
+
+    /// Delays of the roles that gather them.
+    pub(crate) fn delays(&self) -> impl Iterator<Item = &Histogram> {
+        self.roles.iter().filter_map(|role| role.workload.delays())
     }
 
     /// What came of it.

@@ -1,0 +1,202 @@
+//! The yardstick: hosts on one switch, each sending 1500 B IP packets at half of its 100 Mbit/s link, statistics on.
+//!
+//! A packet occupies a link for (1500 + 38) * 80 ns = 123.04 us, so half of a link is one every 246.08 us. `constant`:
+//! host i sends to host i + 1, first at i * 246.08 us / N; nobody shares a link, so every one-way delay is exactly two
+//! serialisations, 2 * 122.08 us. `poisson`: exponential gaps of that mean, each packet to one of the others at random;
+//! then every line out of the switch is an M/D/1 queue, nearly, with room for 100 packets.
+
+use crate::input::{Finding, Guest, Input, On, Role, RoleEnd, Route, Vnic};
+use crate::world::World;
+use core::net::Ipv4Addr;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use virtlab_fabric::{Layout, LinkLayout, Mac, QueueLayout, QueuesLayout, SwitchLayout};
+use virtlab_load::histogram::Histogram;
+
+/// Between two packets of a host.
+pub const GAP_NS: u64 = 246_080;
+/// Of a packet that meets nobody.
+pub const DELAY_NS: u64 = 244_160;
+const PACKET_BYTES: u32 = 1500;
+const MOST_HOSTS: u32 = 4096;
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Figures {
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets delivered.
+    pub packets: u64,
+    /// Packets dropped by queues, and of the same kind those still under way at the end.
+    pub undelivered: u64,
+    /// Events played.
+    pub events: u64,
+    /// The least one-way delay, and the largest.
+    pub delay_range_ns: (u64, u64),
+    /// All one-way delays.
+    pub delays: Histogram,
+}
+
+/// A star to be played.
+///
+/// # Errors
+/// A number of hosts that cannot be.
+pub fn star(hosts: u32, poisson: bool, duration_ns: u64, seed: u64) -> Result<World, Vec<Finding>> {
+    if !(2..=MOST_HOSTS).contains(&hosts) {
+        let reason = format!("{hosts} hosts make no star");
+        return Err(vec![Finding::new("hosts", reason, format!("give 2 to {MOST_HOSTS}"))]);
+    }
+    let address = |host: u32| Ipv4Addr::from(0x0a00_0001 + host);
+    let mac = |host: u32| Mac([2, 0, 0, 0, (host >> 8) as u8, host as u8]);
+    let queue = || QueueLayout { limit_packets: Some(100), ..QueueLayout::default() };
+    let link = |host: u32| LinkLayout {
+        ends: [format!("h{host:04}"), format!("s.p{host}")],
+        rate_bit_per_s: 100_000_000,
+        propagation_ns: 0,
+        realise: None,
+        queue: QueuesLayout { ab: queue(), ba: queue() },
+    };
+    let role = |host: u32| {
+        let to: Vec<Ipv4Addr> = if poisson {
+            (0..hosts).filter(|other| *other != host).map(address).collect()
+        } else {
+            vec![address((host + 1) % hosts)]
+        };
+        let first_ns = if poisson { 0 } else { u64::from(host) * GAP_NS / u64::from(hosts) };
+        let parameters = json!({
+            "ip_packet_bytes": PACKET_BYTES, "gap_ns": GAP_NS, "poisson": poisson, "first_ns": first_ns,
+            "duration_ns": duration_ns, "to": to,
+        });
+        let end = |host: u32| RoleEnd {
+            vnic: host as usize,
+            address: Some(address(host)),
+            // Any one-to-one mixing does: streams are told apart by their seeds.
+            seed: seed.wrapping_add(u64::from(host).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+        };
+        Role {
+            name: format!("r{host}"),
+            workload: "scatter".to_owned(),
+            parameters: parameters.as_object().cloned().unwrap_or_default(),
+            ends: [end(host), end((host + 1) % hosts)],
+            kept: false,
+        }
+    };
+    let all = || 0..hosts;
+    World::new(Input {
+        fabric: Layout {
+            ports: all().map(|host| format!("h{host:04}")).collect::<BTreeSet<_>>(),
+            switches: BTreeMap::from([("s".to_owned(), SwitchLayout::default())]),
+            links: all().map(|host| (format!("l{host:04}"), link(host))).collect(),
+            forwarding: BTreeMap::from([(
+                "s".to_owned(),
+                all().map(|host| (mac(host), format!("s.p{host}"))).collect(),
+            )]),
+        },
+        guests: all()
+            .map(|host| Guest {
+                forwards: false,
+                addresses: vec![address(host)],
+                routes: vec![Route {
+                    network: Ipv4Addr::from(0x0a00_0000),
+                    prefix_bits: 8,
+                    vnic: host as usize,
+                    via: None,
+                }],
+            })
+            .collect(),
+        vnics: all()
+            .map(|host| Vnic {
+                name: format!("h{host}"),
+                guest: host as usize,
+                mac: mac(host),
+                mtu_bytes: PACKET_BYTES,
+                pushback_bit_per_s: None,
+                on: On::Port(format!("h{host:04}")),
+            })
+            .collect(),
+        vswitches: Vec::new(),
+        neighbours: all().map(|host| (address(host), mac(host))).collect(),
+        roles: all().map(role).collect(),
+        timeline: star_timeline(hosts, duration_ns),
+        windows: BTreeMap::new(),
+        counters: vec!["vnics".to_owned(), "links".to_owned()],
+        limit_ns: duration_ns.saturating_add(2_000_000_000),
+    })
+}
+
+fn star_timeline(hosts: u32, duration_ns: u64) -> Vec<crate::input::Action> {
+    let action = |id: String, what: &str, role: Option<usize>, for_ns: u64| crate::input::Action {
+        id,
+        what: what.to_owned(),
+        after: None,
+        role,
+        args: serde_json::Map::new(),
+        for_ns,
+        timeout_ns: None,
+        on_timeout: None,
+    };
+    // A queue of 100 packets is empty 12.4 ms after the last packet.
+    let wait = action("wait".to_owned(), "wait", None, duration_ns.saturating_add(100_000_000));
+    let starts = (0..hosts as usize).map(|role| action(format!("a{role}"), "start", Some(role), 0));
+    starts.chain([wait]).collect()
+}
+
+/// Sums up a star that was played to its end.
+#[must_use]
+pub fn figures(world: World) -> Figures {
+    let mut delays = Histogram::default();
+    world.delays().for_each(|each| delays.merge(each));
+    let outcome = world.outcome();
+    let (mut sent, mut least) = (0, u64::MAX);
+    for (counter, value) in outcome.role_counters() {
+        match counter {
+            "sent_packets" => sent += value,
+            "delay_least_ns" => least = least.min(value),
+            _ => {}
+        }
+    }
+    Figures {
+        sent,
+        packets: delays.len(),
+        undelivered: sent - delays.len(),
+        events: outcome.events,
+        delay_range_ns: (least, delays.largest().0),
+        delays,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn played(hosts: u32, poisson: bool, seed: u64) -> Figures {
+        let mut world = star(hosts, poisson, 200_000_000, seed).unwrap();
+        assert!(world.play(u64::MAX));
+        figures(world)
+    }
+
+    #[test]
+    fn constant_arrivals_take_two_serialisations_each() {
+        for hosts in [2, 7, 32] {
+            let found = played(hosts, false, 1);
+            assert_eq!(found.delay_range_ns, (DELAY_NS, DELAY_NS));
+            assert_eq!((found.packets, found.undelivered), (u64::from(hosts) * 813, 0));
+            assert!(found.events <= 2 * found.packets + u64::from(hosts) + 8, "two events for a packet");
+        }
+    }
+
+    #[test]
+    fn poisson_arrivals_wait_and_the_same_seed_waits_the_same() {
+        let [first, again, other] = [1, 1, 2].map(|seed| played(16, true, seed));
+        assert_eq!(first.delay_range_ns.0, DELAY_NS);
+        assert!(first.delay_range_ns.1 > 2 * DELAY_NS);
+        let key = |found: &Figures| (found.packets, found.events, found.delay_range_ns);
+        assert_eq!(key(&first), key(&again));
+        assert_ne!(key(&first), key(&other));
+    }
+
+    #[test]
+    fn one_host_is_no_star() {
+        assert_eq!(star(1, true, 1, 1).err().map(|found| found[0].path.clone()), Some("hosts".to_owned()));
+    }
+}

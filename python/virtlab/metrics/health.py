@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from virtlab.metrics.metric import Metric, by_key
 
-_PROBES = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "raw_stream")
+_PROBES = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "raw_stream", "psping")
 _SAMPLED = ("mean", "median", "p95", "p99", "min", "max")
 
 HEALTH = by_key(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Better = Literal["lower", "higher", "neither"]
-Unit = Literal["ns", "ratio", "bit/s", "1/s", "bytes", "count"]
+Unit = Literal["ns", "ratio", "bit/s", "byte/s", "1/s", "bytes", "count"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ NETWORK = by_key(
     Metric(
         "rtt", "ns", "lower",
         "Round-trip time of a request as the application sees it: send call to receive return.",
-        "RFC 2681; min/mean/max/mdev as iputils ping", DISTRIBUTION, ("rtt",), "RTT",
+        "RFC 2681; min/mean/max/mdev as iputils ping", DISTRIBUTION, ("rtt", "psping"), "RTT",
     ),
     Metric(
         "path_rtt", "ns", "lower",
@@ -57,7 +57,7 @@ NETWORK = by_key(
         "loss", "ratio", "lower",
         "Share of what was sent in the window that never arrived: replies for `rtt` and for bursts with "
         "reply, datagrams or frames for streams. Drops of the probe's own socket are counted apart.",
-        "RFC 7680", ("ratio",), ("rtt", "burst_load", *_STREAMS),
+        "RFC 7680", ("ratio",), ("rtt", "psping", "burst_load", *_STREAMS),
     ),
     Metric(
         "flow_loss", "ratio", "lower", "Loss of each flow by itself; the statistics are over flows.",
@@ -78,8 +78,14 @@ NETWORK = by_key(
         "first to last byte of a burst", DISTRIBUTION, ("burst_load",), "burst response time",
     ),
     Metric(
-        "transaction_time", "ns", "lower", "Time from a TCP request to the whole response.",
-        "netperf TCP_RR, per transaction", DISTRIBUTION, ("tcp_rr",), "transaction time",
+        "transaction_time", "ns", "lower",
+        "Time from a request to its whole response; for `psping` of its bandwidth test, where several are "
+        "under way.",
+        "netperf TCP_RR, per transaction", DISTRIBUTION, ("tcp_rr", "psping"), "transaction time",
+    ),
+    Metric(
+        "connect_time", "ns", "lower", "Time that a TCP connection takes to be there: the call of connect(2).",
+        "PsPing, TCP ping", DISTRIBUTION, ("psping",), "connect time",
     ),
     Metric(
         "srtt", "ns", "lower",

@@ -1,6 +1,6 @@
 """Numbers of metrics as people write and read them: `244.16 us`, `0.1 %`, `95.2 Mbit/s`.
 
-Values are kept as floats in a metric's own unit (ns, ratio, bit/s, 1/s, bytes, count); this file is the way
+Values are kept as floats in a metric's own unit (ns, ratio, bit/s, byte/s, 1/s, bytes, count); this file is the way
 in and out. Unlike `virtlab.units` it takes fractions of a nanosecond and signs, since a mean or a difference
 has them.
 """
@@ -15,6 +15,7 @@ SCALES: dict[str, dict[str, float]] = {
     "ns": {"ns": 1.0, "us": 1e3, "µs": 1e3, "μs": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9, "h": 3600e9},
     "ratio": {"%": 0.01, "pp": 0.01, "ratio": 1.0},  # pp: percentage points
     "bit/s": {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, "Tbit/s": 1e12},
+    "byte/s": {"B/s": 1.0, "kB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9, "KiB/s": 2.0**10, "MiB/s": 2.0**20},
     "1/s": {"1/s": 1.0, "/s": 1.0, "k/s": 1e3, "M/s": 1e6},
     "bytes": {
         "B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
@@ -27,6 +28,7 @@ _EXAMPLES = {
     "ns": "200 us",
     "ratio": "0.1 %",
     "bit/s": "95 Mbit/s",
+    "byte/s": "300 kB/s",
     "1/s": "1000 1/s",
     "bytes": "30 kB",
     "count": "3",

@@ -61,6 +61,12 @@ RATES = by_key(
         "netperf TCP_RR", ("mean",), ("tcp_rr",), "transactions per second",
     ),
     Metric(
+        "bandwidth", "byte/s", "higher",
+        "Payload of requests that were answered, per second, between the first answer and the last; min and max "
+        "are over ten equal parts of that time.", "PsPing, bandwidth test (-b)", ("mean", "min", "max"),
+        ("psping",),
+    ),
+    Metric(
         "retransmits", "count", "lower", "Segments that TCP sent again.",
         "RFC 4898; Linux TCP_INFO tcpi_total_retrans", ("total", "rate"), ("tcp_stream",),
     ),

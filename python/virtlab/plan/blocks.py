@@ -55,6 +55,10 @@ BLOCKS: dict[str, BlockSchema] = dict(
             flow="i32", started_ns="i64", finished_ns="i64",
         ),
         _schema(
+            "request/1", "One row per request of psping; seq is below 0 in the warm-up, finished_ns -1 without an answer.",
+            seq="i64", sent_ns="i64", finished_ns="i64", payload_bytes="i64",
+        ),
+        _schema(
             "rt_job/1", "One row per job of a hard-deadline task; task: place in the role's list; -1: never began or ended.",
             task="i32", episode="i32", release_ns="i64", start_ns="i64", finish_ns="i64", response_ns="i64",
             executed_ns="i64", missed="i32",

@@ -19,7 +19,7 @@ BUILD_NS = 700_000_000  # private world, soft switch, reachability check, commit
 BUILD_PER_GUEST_NS = 5_000_000
 BYTES_PER_ROW = {
     "sent/1": 14, "rtt/1": 24, "packet/1": 16, "burst/1": 24, "interval/1": 40, "transaction/1": 12, "series/1": 8,
-    "rt_job/1": 24, "rt_supply/1": 20,
+    "request/1": 16, "rt_job/1": 24, "rt_supply/1": 20,
 }  # fmt: skip
 RUN_BYTES = 60_000  # Plan, record, log, counters
 

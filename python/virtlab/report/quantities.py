@@ -11,6 +11,7 @@ from dataclasses import dataclass
 _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "ns": ((1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")),
     "bit/s": ((1.0, "bit/s"), (1e3, "kbit/s"), (1e6, "Mbit/s"), (1e9, "Gbit/s")),
+    "byte/s": ((1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s")),
     "B": ((1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB")),
     "1/s": ((1.0, "1/s"), (1e3, "thousand/s"), (1e6, "million/s")),
     "count": ((1.0, ""),),

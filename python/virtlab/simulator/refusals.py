@@ -14,7 +14,11 @@ PLATFORMS = ("namespace", "native")
 VSWITCHES = ("linux_bridge",)
 QDISCS = ("fifo", "sfq", "codel", "fq_codel", "tbf", "htb", "hfsc")
 WORKLOADS = ("rtt", "burst_load", "udp_stream", "raw_stream")
-LATER_WORKLOADS = {"tcp_stream": "TCP is not modelled", "tcp_rr": "TCP is not modelled"}
+LATER_WORKLOADS = {
+    "tcp_stream": "TCP is not modelled",
+    "tcp_rr": "TCP is not modelled",
+    "psping": "TCP is not modelled",
+}
 ACTIONS = ("start", "stop", "run", "set", "wait")
 LATER_ACTIONS = {
     "migrate": "a simulated guest has no memory to move",

@@ -18,7 +18,7 @@ from virtlab.testbed.timeline import EVENTS
 
 PLATFORMS = ("namespace", "native")
 VSWITCHES = ("linux_bridge",)
-WORKLOADS = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "raw_stream", "rt_tasks")
+WORKLOADS = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "psping", "raw_stream", "rt_tasks")
 ALONE = ("rt_tasks",)  # these talk to nobody
 ACTIONS = ("start", "stop", "run", "set", "wait", "exec")
 LATER_ACTIONS = {

@@ -77,6 +77,10 @@ record!(
     TransactionRow, "transaction/1", { flow: I32, started_ns: I64, finished_ns: I64 }
 );
 record!(
+    /// `request/1`.
+    RequestRow, "request/1", { seq: I64, sent_ns: I64, finished_ns: I64, payload_bytes: I64 }
+);
+record!(
     /// `rt_job/1`.
     RtJobRow, "rt_job/1",
     {

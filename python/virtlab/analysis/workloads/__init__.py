@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from virtlab.analysis.workloads import burst_load, raw_stream, rt_tasks, rtt, tcp_rr, tcp_stream, udp_stream
+from virtlab.analysis.workloads import (
+    burst_load,
+    psping,
+    raw_stream,
+    rt_tasks,
+    rtt,
+    tcp_rr,
+    tcp_stream,
+    udp_stream,
+)
 
 if TYPE_CHECKING:
     from virtlab.analysis.context import RoleContext
@@ -16,6 +25,7 @@ WORKLOADS: dict[str, Callable[[RoleContext], None]] = {
     "udp_stream": udp_stream.values,
     "tcp_stream": tcp_stream.values,
     "tcp_rr": tcp_rr.values,
+    "psping": psping.values,
     "raw_stream": raw_stream.values,
     "rt_tasks": rt_tasks.values,
 }

@@ -2,6 +2,7 @@
 
 from virtlab.catalogue.declaration import Workload
 from virtlab.catalogue.workloads.burst_load import BURST_LOAD
+from virtlab.catalogue.workloads.psping import PSPING
 from virtlab.catalogue.workloads.raw_stream import RAW_STREAM
 from virtlab.catalogue.workloads.rt_tasks import RT_TASKS
 from virtlab.catalogue.workloads.rtt import RTT
@@ -10,7 +11,8 @@ from virtlab.catalogue.workloads.tcp_stream import TCP_STREAM
 from virtlab.catalogue.workloads.udp_stream import UDP_STREAM
 
 WORKLOADS: dict[str, Workload] = {
-    entry.name: entry for entry in (RTT, BURST_LOAD, UDP_STREAM, TCP_STREAM, TCP_RR, RAW_STREAM, RT_TASKS)
+    entry.name: entry
+    for entry in (RTT, BURST_LOAD, UDP_STREAM, TCP_STREAM, TCP_RR, PSPING, RAW_STREAM, RT_TASKS)
 }
 
 __all__ = ["WORKLOADS"]

@@ -11,6 +11,8 @@ mod meter_iperf3;
 mod meter_ping;
 mod paced;
 mod program;
+mod psping;
+mod psping_udp;
 mod raw_stream;
 mod ring;
 mod rt_tasks;
@@ -115,14 +117,15 @@ pub fn prepare(name: &str, arming: Arming<'_>) -> anyhow::Result<Prepared> {
         "raw_stream" => raw_stream::prepare(arming),
         "tcp_stream" => tcp_stream::prepare(arming),
         "tcp_rr" => tcp_rr::prepare(arming),
+        "psping" => psping::prepare(arming),
         "rt_tasks" => rt_tasks::prepare(arming),
         other => bail!("no workload '{other}'; this probe knows {}", NAMES.join(", ")),
     }
 }
 
 /// The workloads of this probe.
-pub const NAMES: [&str; 7] =
-    ["rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "raw_stream", "rt_tasks"];
+pub const NAMES: [&str; 8] =
+    ["rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "psping", "raw_stream", "rt_tasks"];
 
 /// An end that only stands by: the kernel answers for it.
 pub struct StandBy;

@@ -73,7 +73,7 @@ pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
     match (arming.side, parameters.protocol) {
         (Side::Client, _) => Ok(Prepared::fixed(Client::prepare(&arming, parameters)?)),
         (Side::Server, Protocol::Icmp) => Ok(Prepared::fixed(StandBy)),
-        (Side::Server, Protocol::Udp) => Ok(Prepared::fixed(Reflector::prepare(&arming)?)),
+        (Side::Server, Protocol::Udp) => Ok(Prepared::fixed(Reflector::prepare(&arming, None)?)),
     }
 }
 
@@ -504,15 +504,20 @@ fn receive_until_over(format: Format, receiver: &OwnedFd, shared: &Shared, recei
     }
 }
 
-/// The UDP server: sends each datagram back.
-struct Reflector {
+/// The UDP server: sends each datagram back, or as much as `answer_bytes` says, its header in front.
+pub struct Reflector {
     socket: OwnedFd,
     port: u16,
     idle: Idle,
+    answer_bytes: Option<usize>,
 }
 
 impl Reflector {
-    fn prepare(arming: &Arming<'_>) -> anyhow::Result<Self> {
+    /// Binds its socket.
+    ///
+    /// # Errors
+    /// When the address cannot be bound.
+    pub fn prepare(arming: &Arming<'_>, answer_bytes: Option<usize>) -> anyhow::Result<Self> {
         let address = arming.local.socket_address("local")?;
         let socket = socket::udp(address, false).with_context(|| format!("cannot bind UDP {address}"))?;
         socket::set_buffer(&socket, true, 8 << 20)?;
@@ -520,7 +525,7 @@ impl Reflector {
         socket::set_option(&socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1i32)?;
         arming.run.wakes(&socket)?;
         let port = socket::local_address(&socket)?.port();
-        Ok(Self { socket, port, idle: arming.common.idle })
+        Ok(Self { socket, port, idle: arming.common.idle, answer_bytes })
     }
 }
 
@@ -534,6 +539,7 @@ impl Workload for Reflector {
         let mut inbox = Inbox::new();
         let flags = if self.idle == Idle::Poll { libc::MSG_DONTWAIT } else { 0 };
         let (mut packets, mut bytes, mut errors, mut drops) = (0u64, 0u64, 0u64, 0);
+        let mut answer = vec![0; self.answer_bytes.unwrap_or(0)];
         while !run.stopped() {
             match inbox.receive(self.socket.as_fd(), flags) {
                 Ok(message) if ProbeHeader::read(message.bytes).is_some() => {
@@ -541,8 +547,13 @@ impl Workload for Reflector {
                     bytes += message.bytes.len() as u64;
                     drops = message.drops.unwrap_or(drops);
                     let to = message.from().map(RawAddress::from);
-                    errors +=
-                        u64::from(socket::send(self.socket.as_fd(), message.bytes, to.as_ref()).is_err());
+                    let reply = if self.answer_bytes.is_some() {
+                        answer[..COMPACT_BYTES].copy_from_slice(&message.bytes[..COMPACT_BYTES]);
+                        &answer
+                    } else {
+                        message.bytes
+                    };
+                    errors += u64::from(socket::send(self.socket.as_fd(), reply, to.as_ref()).is_err());
                 }
                 Ok(_) => {}
                 Err(error) if trouble(&error) == Trouble::Fatal => {

@@ -54,14 +54,27 @@ pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
             let local = SocketAddr::new(arming.local.ip("local")?, 0);
             Ok(Prepared::fixed(Client { parameters, local, peer, buffers, idle }))
         }
-        Side::Server => {
-            let (listener, port) = tcp::listen(arming.run, arming.local.socket_address("local")?, buffers)?;
-            Ok(Prepared::fixed(Server { parameters, listener, port, idle }))
-        }
+        Side::Server => answerer(&arming, buffers, parameters.request_bytes, parameters.response_bytes),
     }
 }
 
-fn flags_of(idle: Idle) -> i32 {
+/// The answering end: for each whole request, a response.
+///
+/// # Errors
+/// When the address cannot be bound or a buffer is not granted.
+pub fn answerer(
+    arming: &Arming<'_>,
+    buffers: Buffers,
+    request_bytes: u64,
+    response_bytes: u64,
+) -> anyhow::Result<Prepared> {
+    let (listener, port) = tcp::listen(arming.run, arming.local.socket_address("local")?, buffers)?;
+    let idle = arming.common.idle;
+    Ok(Prepared::fixed(Server { request_bytes, response_bytes, listener, port, idle }))
+}
+
+/// Flags of a read that sleeps or polls.
+pub fn flags_of(idle: Idle) -> i32 {
     if idle == Idle::Poll { libc::MSG_DONTWAIT } else { 0 }
 }
 
@@ -131,7 +144,8 @@ impl Workload for Client {
 }
 
 struct Server {
-    parameters: Parameters,
+    request_bytes: u64,
+    response_bytes: u64,
     listener: OwnedFd,
     port: u16,
     idle: Idle,
@@ -144,8 +158,8 @@ impl Workload for Server {
 
     fn run(self: Box<Self>, run: &Run) -> Report {
         let mut report = Report::default();
-        let mut request = vec![0; self.parameters.request_bytes as usize];
-        let response = vec![0x72; self.parameters.response_bytes as usize];
+        let mut request = vec![0; self.request_bytes as usize];
+        let response = vec![0x72; self.response_bytes as usize];
         let mut answered = 0u64;
         loop {
             let fd = match tcp::accept(run, &self.listener) {

@@ -1,0 +1,446 @@
+//! `psping`: the tests of Sysinternals PsPing. `ping` takes the time of an ICMP echo or of a TCP connection, `latency` that of
+//! a request and its answer over TCP or UDP, one at a time; `bandwidth` keeps `outstanding` requests under way.
+//!
+//! A request is over when the far end has it whole and its answer is back, so a bandwidth test is a latency test with a
+//! larger window: nothing counts as sent because it lies in a socket's buffer. `reverse` (`-r`) swaps the sizes of request
+//! and answer. A row per request; those of the warm-up have numbers below 0, those never answered end at -1.
+
+use super::tcp::{self, Buffers};
+use super::tcp_rr::{answerer, flags_of};
+use super::{Arming, Prepared, Side, StandBy, Workload, meter_ping, parse, psping_udp, rtt};
+use crate::clock;
+use crate::probe::pacing::{Pacer, Pacing};
+use crate::probe::parameters::{Idle, positive};
+use crate::probe::report::Report;
+use crate::probe::run::Run;
+use crate::probe::socket;
+use crate::probe::spool::{RequestRow, Spool};
+use anyhow::{Context, bail};
+use serde::Deserialize;
+use serde_json::json;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+use virtlab_wire::Nanos;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Test {
+    Ping,
+    Latency,
+    Bandwidth,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Protocol {
+    Tcp,
+    Udp,
+    Icmp,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parameters {
+    test: Test,
+    protocol: Protocol,
+    request_bytes: u64,
+    #[serde(default = "one")]
+    response_bytes: u64,
+    count: u64,
+    #[serde(default)]
+    warmup: u64,
+    #[serde(default)]
+    interval_ns: u64,
+    #[serde(default = "one")]
+    outstanding: u64,
+    #[serde(default)]
+    reverse: bool,
+    #[serde(default = "five_seconds")]
+    timeout_ns: u64,
+    limit_ns: Option<u64>,
+}
+
+const fn one() -> u64 {
+    1
+}
+
+const fn five_seconds() -> u64 {
+    5_000_000_000
+}
+
+/// What a client of any protocol is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// Bytes of a request and of its answer.
+    pub sizes: (u64, u64),
+    /// Requests with those of the warm-up, which are the first.
+    pub total: u64,
+    /// Requests that do not count.
+    pub warmup: u64,
+    /// Least time between the beginnings of two requests.
+    pub interval: Nanos,
+    /// Requests under way at once.
+    pub window: u64,
+    /// An answer or connection later than this is lost.
+    pub timeout: Nanos,
+    /// Longest time of the test.
+    pub limit: Option<Nanos>,
+}
+
+impl Asked {
+    /// The number of request `k`, below 0 during the warm-up.
+    pub fn seq(&self, k: u64) -> i64 {
+        k as i64 - self.warmup as i64
+    }
+
+    /// Bytes that the test is about: of the larger of request and answer.
+    pub fn payload_bytes(&self) -> i64 {
+        self.sizes.0.max(self.sizes.1) as i64
+    }
+
+    /// When it must end.
+    pub fn end(&self, begun: Nanos) -> Nanos {
+        self.limit.map_or(Nanos::MAX, |limit| begun + limit)
+    }
+}
+
+/// Prepares either end.
+pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
+    let parameters: Parameters = parse(arming.own.clone())?;
+    for (name, value) in [
+        ("count", parameters.count),
+        ("outstanding", parameters.outstanding),
+        ("response_bytes", parameters.response_bytes),
+        ("timeout_ns", parameters.timeout_ns),
+    ] {
+        positive(name, value)?;
+    }
+    let (test, protocol) = (parameters.test, parameters.protocol);
+    if protocol == Protocol::Icmp && test != Test::Ping || protocol == Protocol::Udp && test == Test::Ping {
+        bail!(
+            "parameters.protocol: test ping goes over icmp or tcp, tests latency and bandwidth over tcp or udp"
+        );
+    }
+    if protocol == Protocol::Icmp {
+        return prepare_icmp(arming, &parameters);
+    }
+    if test != Test::Ping {
+        positive("request_bytes", parameters.request_bytes)?;
+    }
+    for (name, bytes) in
+        [("request_bytes", parameters.request_bytes), ("response_bytes", parameters.response_bytes)]
+    {
+        anyhow::ensure!(bytes <= 64 << 20, "parameters.{name}: at most 64 MiB");
+    }
+    let sizes = if parameters.reverse {
+        (parameters.response_bytes, parameters.request_bytes)
+    } else {
+        (parameters.request_bytes, parameters.response_bytes)
+    };
+    let asked = Asked {
+        sizes,
+        total: parameters.count + parameters.warmup,
+        warmup: parameters.warmup,
+        interval: Nanos(parameters.interval_ns),
+        window: if test == Test::Bandwidth { parameters.outstanding } else { 1 },
+        timeout: Nanos(parameters.timeout_ns),
+        limit: parameters.limit_ns.map(Nanos),
+    };
+    if protocol == Protocol::Udp {
+        return psping_udp::prepare(&arming, asked);
+    }
+    if arming.side == Side::Server {
+        return answerer(&arming, Buffers::default(), asked.sizes.0, asked.sizes.1);
+    }
+    let port = arming.peer.port.context("peer.port is missing; arm the server first")?;
+    let peer = SocketAddr::new(arming.peer.ip("peer")?, port);
+    let local = SocketAddr::new(arming.local.ip("local")?, 0);
+    if test == Test::Ping {
+        return Ok(Prepared::fixed(Connector { asked, local, peer }));
+    }
+    Ok(Prepared::fixed(Client { asked, local, peer, idle: arming.common.idle }))
+}
+
+/// ICMP echoes are those of `rtt`: one after another, or at the interval.
+fn prepare_icmp(arming: Arming<'_>, parameters: &Parameters) -> anyhow::Result<Prepared> {
+    if arming.side == Side::Server {
+        return Ok(Prepared::fixed(StandBy));
+    }
+    let own = json!({
+        "protocol": "icmp", "payload_bytes": parameters.request_bytes, "interval_ns": parameters.interval_ns,
+        "count": parameters.count + parameters.warmup, "timeout_ns": parameters.timeout_ns,
+    });
+    let own = own.as_object().cloned().unwrap_or_default();
+    let arming = Arming { own, ..arming };
+    if arming.common.meter == crate::probe::parameters::Meter::Ping {
+        return meter_ping::prepare(arming);
+    }
+    rtt::prepare(arming)
+}
+
+/// Adds what every test counts.
+pub fn close(report: &mut Report, asked: &Asked, rows: Spool<RequestRow>, answered: u64, sent: u64) {
+    report.add("sent_requests", sent);
+    report.add("answered_requests", answered);
+    report.add("sent_bytes", sent * asked.sizes.0);
+    report.add("received_bytes", answered * asked.sizes.1);
+    report.add("unsent_requests", asked.total - sent);
+    report.add("send_errors", 0);
+    report.table(rows);
+}
+
+/// `ping` over TCP: a connection each time, closed at once.
+struct Connector {
+    asked: Asked,
+    local: SocketAddr,
+    peer: SocketAddr,
+}
+
+impl Connector {
+    /// Instants before and after the handshake.
+    fn connect(&self) -> anyhow::Result<(Nanos, Option<Nanos>)> {
+        let fd = socket::open(socket::family(&self.peer), libc::SOCK_STREAM, 0)?;
+        socket::bind(&fd, self.local)?;
+        socket::set_timeout(&fd, libc::SO_SNDTIMEO, (self.asked.timeout.0 / 1000).max(1) as i64)?;
+        let sent = clock::raw();
+        let connected = socket::connect(&fd, self.peer).is_ok();
+        Ok((sent, connected.then(clock::raw)))
+    }
+}
+
+impl Workload for Connector {
+    fn run(self: Box<Self>, run: &Run) -> Report {
+        let mut report = Report::default();
+        let pacer = Pacer::new(Pacing::Sleep);
+        let Some(start) = run.wait_for_start(pacer) else { return report };
+        let mut rows = Spool::new(&run.budget);
+        let (mut sent, mut answered, mut next) = (0, 0, start);
+        let end = self.asked.end(start);
+        while sent < self.asked.total && pacer.wait_until(next, &run.stop) && clock::raw() < end {
+            let (began, finished) = match self.connect() {
+                Ok(instants) => instants,
+                Err(error) => {
+                    report.failure = Some(format!("{error:#}"));
+                    break;
+                }
+            };
+            answered += u64::from(finished.is_some());
+            rows.push(RequestRow {
+                seq: self.asked.seq(sent),
+                sent_ns: began.0 as i64,
+                finished_ns: finished.map_or(-1, |instant| instant.0 as i64),
+                payload_bytes: 0,
+            });
+            sent += 1;
+            next = began + self.asked.interval;
+        }
+        report.complete = report.failure.is_none() && !run.stopped();
+        close(&mut report, &self.asked, rows, answered, sent);
+        report
+    }
+}
+
+/// `latency` and `bandwidth` over one TCP connection.
+struct Client {
+    asked: Asked,
+    local: SocketAddr,
+    peer: SocketAddr,
+    idle: Idle,
+}
+
+impl Workload for Client {
+    fn run(self: Box<Self>, run: &Run) -> Report {
+        let mut report = Report::default();
+        let Some(start) = run.wait_for_start(Pacer::new(Pacing::Sleep)) else { return report };
+        let began = clock::raw();
+        let fd = match tcp::connect(run, self.local, self.peer, Buffers::default(), true, 0) {
+            Ok(fd) => fd,
+            Err(error) => {
+                report.failure = (!run.stopped()).then(|| format!("{error:#}"));
+                return report;
+            }
+        };
+        report.add("connect_ns", clock::raw().since(began).0);
+        let mut rows = Spool::new(&run.budget);
+        let begun = clock::raw().max(start);
+        let outcome = if self.asked.window == 1 {
+            self.one_at_a_time(run, &fd, begun, &mut rows)
+        } else {
+            self.several(run, &fd, begun, &mut rows)
+        };
+        let answered = rows.len() as u64 + rows.overflowed;
+        let sent = match outcome {
+            Ok(sent) => sent,
+            Err(error) => {
+                report.failure = (!run.stopped()).then(|| format!("the connection broke: {error:#}"));
+                answered
+            }
+        };
+        report.complete = report.failure.is_none() && !run.stopped();
+        report.add("retransmits", tcp::info(&fd).map_or(0, |info| info.retransmits));
+        close(&mut report, &self.asked, rows, answered, sent);
+        report
+    }
+}
+
+impl Client {
+    fn row(&self, k: u64, sent: Nanos, finished: Nanos) -> RequestRow {
+        RequestRow {
+            seq: self.asked.seq(k),
+            sent_ns: sent.0 as i64,
+            finished_ns: finished.0 as i64,
+            payload_bytes: self.asked.payload_bytes(),
+        }
+    }
+
+    fn one_at_a_time(
+        &self,
+        run: &Run,
+        fd: &OwnedFd,
+        begun: Nanos,
+        rows: &mut Spool<RequestRow>,
+    ) -> anyhow::Result<u64> {
+        let request = vec![0x50; self.asked.sizes.0 as usize];
+        let mut response = vec![0; self.asked.sizes.1 as usize];
+        let pacer = Pacer::new(Pacing::Spin);
+        let (end, mut next) = (self.asked.end(begun), begun);
+        for k in 0..self.asked.total {
+            if !pacer.wait_until(next, &run.stop) || clock::raw() >= end {
+                return Ok(k);
+            }
+            let sent = clock::raw();
+            let answered = tcp::write_whole(run, fd, &request)?
+                && tcp::read_whole_with(run, fd, &mut response, flags_of(self.idle))?;
+            if !answered {
+                anyhow::ensure!(run.stopped(), "the server closed it");
+                return Ok(k);
+            }
+            rows.push(self.row(k, sent, clock::raw()));
+            next = sent + self.asked.interval;
+        }
+        Ok(self.asked.total)
+    }
+
+    /// A writer that waits for room in the window, and this thread, which reads answers.
+    fn several(
+        &self,
+        run: &Run,
+        fd: &OwnedFd,
+        begun: Nanos,
+        rows: &mut Spool<RequestRow>,
+    ) -> anyhow::Result<u64> {
+        let mut response = vec![0; self.asked.sizes.1 as usize];
+        let window = Window::default();
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| self.write(run, fd, begun, &window));
+            let mut k = 0;
+            let heard = loop {
+                let Some(sent) = window.oldest() else { break Ok(()) };
+                match tcp::read_whole_with(run, fd, &mut response, flags_of(self.idle)) {
+                    Ok(true) => {
+                        rows.push(self.row(k, sent, clock::raw()));
+                        window.pop();
+                        k += 1;
+                    }
+                    Ok(false) if run.stopped() => break Ok(()),
+                    Ok(false) => break Err(anyhow::anyhow!("the server closed it")),
+                    Err(error) => break Err(error.into()),
+                }
+            };
+            window.close();
+            let sent = writer.join().map_err(|_| anyhow::anyhow!("its writer ended"))?;
+            heard.and(sent)
+        })
+    }
+
+    fn write(&self, run: &Run, fd: &OwnedFd, begun: Nanos, window: &Window) -> anyhow::Result<u64> {
+        let request = vec![0x50; self.asked.sizes.0 as usize];
+        let end = self.asked.end(begun);
+        let mut sent = 0;
+        while sent < self.asked.total && !run.stop.load(Ordering::Relaxed) && clock::raw() < end {
+            if !window.push(self.asked.window, run) {
+                break;
+            }
+            match tcp::write_whole(run, fd, &request) {
+                Ok(true) => sent += 1,
+                Ok(false) => break,
+                Err(error) => {
+                    window.close();
+                    return Err(error.into());
+                }
+            }
+        }
+        window.last();
+        Ok(sent)
+    }
+}
+
+/// Instants of the requests under way, oldest first.
+#[derive(Default)]
+struct Window {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    under_way: VecDeque<Nanos>,
+    /// No request will follow.
+    complete: bool,
+    /// Nobody reads answers any more.
+    closed: bool,
+}
+
+impl Window {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for room and begins a request; false when there is none to be begun.
+    fn push(&self, room: u64, run: &Run) -> bool {
+        let mut state = self.lock();
+        while state.under_way.len() as u64 >= room {
+            if state.closed || run.stopped() {
+                return false;
+            }
+            let waited = self.changed.wait_timeout(state, Duration::from_millis(20));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.under_way.push_back(clock::raw());
+        self.changed.notify_all();
+        !state.closed
+    }
+
+    /// When the oldest request began; waits for one; `None` when there is none and none will follow.
+    fn oldest(&self) -> Option<Nanos> {
+        let mut state = self.lock();
+        loop {
+            if let Some(sent) = state.under_way.front() {
+                return Some(*sent);
+            }
+            if state.complete || state.closed {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn pop(&self) {
+        self.lock().under_way.pop_front();
+        self.changed.notify_all();
+    }
+
+    fn last(&self) {
+        self.lock().complete = true;
+        self.changed.notify_all();
+    }
+
+    fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_all();
+    }
+}

@@ -31,19 +31,36 @@ pub struct BuildError {
 }
 
 impl BuildError {
-    fn new(key: &str, what: impl Into<String>) -> Self {
+    pub(crate) fn new(key: &str, what: impl Into<String>) -> Self {
         Self { key: key.to_owned(), what: what.into() }
+    }
+
+    /// The same mistake, of one class.
+    pub(crate) fn of_class(self, name: &str) -> Self {
+        Self { key: format!("classes.{name}.{}", self.key), what: self.what }
     }
 }
 
 /// Parameters being read; what was not asked for in the end is unknown.
-struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     given: &'a BTreeMap<String, Parameter>,
     read: RefCell<BTreeSet<&'static str>>,
 }
 
-impl Reader<'_> {
-    fn whole(&self, key: &'static str) -> Result<Option<u64>, BuildError> {
+impl<'a> Reader<'a> {
+    pub(crate) fn new(given: &'a BTreeMap<String, Parameter>) -> Self {
+        Self { given, read: RefCell::default() }
+    }
+
+    /// Refuses what was given and never asked for.
+    pub(crate) fn nothing_left(&self, kind: &str) -> Result<(), BuildError> {
+        match self.given.keys().find(|key| !self.read.borrow().contains(key.as_str())) {
+            Some(unknown) => Err(BuildError::new(unknown, format!("{kind} has no such parameter"))),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn whole(&self, key: &'static str) -> Result<Option<u64>, BuildError> {
         self.read.borrow_mut().insert(key);
         match self.given.get(key) {
             None => Ok(None),
@@ -52,14 +69,14 @@ impl Reader<'_> {
         }
     }
 
-    fn positive(&self, key: &'static str) -> Result<Option<u64>, BuildError> {
+    pub(crate) fn positive(&self, key: &'static str) -> Result<Option<u64>, BuildError> {
         match self.whole(key)? {
             Some(0) => Err(BuildError::new(key, "must be above zero")),
             value => Ok(value),
         }
     }
 
-    fn bytes(&self, key: &'static str) -> Result<Option<u32>, BuildError> {
+    pub(crate) fn bytes(&self, key: &'static str) -> Result<Option<u32>, BuildError> {
         self.positive(key)?
             .map(|value| u32::try_from(value).map_err(|_| BuildError::new(key, "is beyond 4 GiB")))
             .transpose()
@@ -74,7 +91,7 @@ impl Reader<'_> {
         }
     }
 
-    fn required(&self, key: &'static str) -> Result<u64, BuildError> {
+    pub(crate) fn required(&self, key: &'static str) -> Result<u64, BuildError> {
         self.positive(key)?.ok_or_else(|| BuildError::new(key, "is missing"))
     }
 
@@ -103,7 +120,7 @@ pub fn build(
     limit_bytes: Option<u64>,
     parameters: &BTreeMap<String, Parameter>,
 ) -> Result<Box<dyn Qdisc>, BuildError> {
-    let reader = Reader { given: parameters, read: RefCell::default() };
+    let reader = Reader::new(parameters);
     for (key, limit) in [("limit_packets", limit_packets), ("limit_bytes", limit_bytes)] {
         if limit == Some(0) {
             return Err(BuildError::new(key, "a queue that holds nothing passes nothing"));
@@ -195,10 +212,8 @@ pub fn build(
         }
         other => return Err(BuildError::new("kind", format!("there is no discipline '{other}'"))),
     };
-    match parameters.keys().find(|key| !reader.read.borrow().contains(key.as_str())) {
-        Some(unknown) => Err(BuildError::new(unknown, format!("{kind} has no such parameter"))),
-        None => Ok(built),
-    }
+    reader.nothing_left(kind)?;
+    Ok(built)
 }
 
 #[cfg(test)]

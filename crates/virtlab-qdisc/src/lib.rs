@@ -7,6 +7,8 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod build;
+mod classes;
+mod classify;
 mod codel;
 mod drr;
 mod fifo;
@@ -21,6 +23,8 @@ mod tbf;
 mod testing;
 
 pub use build::{BuildError, KINDS, Parameter, build};
+pub use classes::{CLASSFUL, ClassLayout, build_classes, leaves};
+pub use classify::{Classifier, Headers, Rule};
 pub use codel::{Codel, CodelOptions, ControlLaw};
 pub use drr::{Drr, DrrClass};
 pub use fifo::Fifo;

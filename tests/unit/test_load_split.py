@@ -12,8 +12,9 @@ PUBLISHED = (0.0850, 0.1701, 0.2551, 0.3401, 0.4251, 0.5101)  # N = 12, q = 0.01
 
 
 def test_the_published_indices_of_twelve_guests() -> None:
+    """To one unit of the last printed digit: the source has .1701 where the formula gives .17005."""
     for k, expected in enumerate(PUBLISHED, 1):
-        assert fairness(12, k, 0.01) == pytest.approx(expected, abs=5e-5)
+        assert fairness(12, k, 0.01) == pytest.approx(expected, abs=1e-4)
     assert fairness(12, 11, 0.01) == pytest.approx(0.9342, abs=5e-5)
     assert fairness(12, 12, 0.01) == 1.0
 
@@ -54,5 +55,5 @@ def test_combined_latency_weighs_the_groups_and_is_the_plain_mean_of_all_strong(
     ("guests", "strong", "weak"), [(0, 1, 0.1), (3, 0, 0.1), (3, 4, 0.1), (3, 1, 1.0), (3, 1, -0.1)]
 )
 def test_an_impossible_split_is_refused(guests: int, strong: int, weak: float) -> None:
-    with pytest.raises(ValueError, match="write|name"):
+    with pytest.raises(ValueError, match=r"write|name"):
         shares(guests, strong, weak)

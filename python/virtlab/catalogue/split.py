@@ -51,7 +51,7 @@ def fairness(guests: int, strong: int, weak_share: float) -> float:
     """J(k): Jain's index of the split, 1/N to 1. ValueError when impossible.
 
     >>> [f"{fairness(12, k, 0.01):.4f}" for k in (1, 2, 3, 11, 12)]
-    ['0.0850', '0.1701', '0.2551', '0.9342', '1.0000']
+    ['0.0850', '0.1700', '0.2551', '0.9342', '1.0000']
     """
     _checked(guests, strong, weak_share)
     if strong == guests:

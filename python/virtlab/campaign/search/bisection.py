@@ -71,7 +71,8 @@ class Bisection:
     def tell(self, told: Told) -> None:
         """What came of it."""
         wanted = self.ask()
-        assert wanted is not None and told.load == wanted.load, "not the trial asked for"
+        assert wanted is not None, "the search is over"
+        assert told.load == wanted.load, "not the trial asked for"
         if wanted.purpose == "warm-up":
             self._warm = True
         elif told.loss_ratio <= self.loss_ratio:

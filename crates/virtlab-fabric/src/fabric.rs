@@ -9,7 +9,7 @@ use crate::layout::{End, Layout, LayoutError};
 use crate::line::{Delivery, Line, LineCounters, Queueing};
 use crate::table::Table;
 use crate::timers::Timers;
-use crate::{Frame, Mac};
+use crate::{ClassCounters, Frame, Mac};
 use virtlab_qdisc::{Backlog, Dropped, Ecn, Packet};
 use virtlab_wire::Nanos;
 
@@ -45,6 +45,8 @@ pub struct LineView<'a> {
     pub counters: &'a LineCounters,
     /// What waits now.
     pub backlog: Backlog,
+    /// Its classes by name, where the queue has some.
+    pub classes: Vec<(&'a str, ClassCounters)>,
 }
 
 struct Switch {
@@ -100,6 +102,7 @@ pub struct Fabric<P> {
     late_arrivals: u64,
     wants_flow: bool,
     wants_ecn: bool,
+    wants_headers: bool,
 }
 
 impl<P: Clone> Fabric<P> {
@@ -177,6 +180,7 @@ impl<P: Clone> Fabric<P> {
         }
         let wants_flow = lines.iter().any(Line::wants_flow);
         let wants_ecn = lines.iter().any(Line::wants_ecn);
+        let wants_headers = lines.iter().any(Line::wants_headers);
         Ok(Self {
             ports: layout.ports.iter().cloned().collect(),
             port_lines,
@@ -193,6 +197,7 @@ impl<P: Clone> Fabric<P> {
             late_arrivals: 0,
             wants_flow,
             wants_ecn,
+            wants_headers,
         })
     }
 
@@ -229,6 +234,12 @@ impl<P: Clone> Fabric<P> {
     #[must_use]
     pub fn wants_ecn(&self) -> bool {
         self.wants_ecn
+    }
+
+    /// Whether frames need their [`Frame::headers`].
+    #[must_use]
+    pub fn wants_headers(&self) -> bool {
+        self.wants_headers
     }
 
     /// A frame comes in at `port`; `now` is when its owner handed it over.
@@ -294,6 +305,7 @@ impl<P: Clone> Fabric<P> {
             direction: ends.direction,
             counters: &line.counters,
             backlog: line.backlog(now),
+            classes: line.class_counters().map(|(name, counters)| (name, *counters)).collect(),
         })
     }
 
@@ -317,7 +329,7 @@ impl<P: Clone> Fabric<P> {
     /// Counters begin again at zero; frames inside and learned addresses stay.
     pub fn reset_counters(&mut self) {
         for line in &mut self.lines {
-            line.counters = LineCounters::default();
+            line.reset_counters();
         }
         for switch in &mut self.switches {
             switch.counters = SwitchCounters::default();
@@ -346,7 +358,11 @@ impl<P: Clone> Fabric<P> {
         self.held[slot].take().expect("a packet is released once")
     }
 
-    fn offer(&mut self, line: usize, packet: Packet, now: Nanos) {
+    fn offer(&mut self, line: usize, mut packet: Packet, now: Nanos) {
+        if self.wants_headers {
+            let held = self.held[packet.id as usize].as_ref().expect("an offered frame is held");
+            packet.class = self.lines[line].class_of(held.frame.headers.as_deref(), packet.flow);
+        }
         let idle = self.lines[line].next_delivery().is_none();
         self.lines[line].offer(packet, now, &mut self.drops);
         self.settle(line, idle);

@@ -1,8 +1,9 @@
 //! What the fabric knows of an Ethernet frame: its length, its addresses, and which flow it belongs to.
 
+use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use virtlab_qdisc::Ecn;
+use virtlab_qdisc::{Ecn, Headers};
 
 /// An Ethernet address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -72,6 +73,8 @@ pub struct Frame<P> {
     pub flow: u64,
     /// See [`ecn`]; not capable where no discipline looks at it.
     pub ecn: Ecn,
+    /// See [`headers`]; absent where no queue has rules.
+    pub headers: Option<Box<Headers>>,
     /// What the owner gets back with each departure; the fabric never looks at it.
     pub payload: P,
 }
@@ -83,7 +86,15 @@ impl<P> Frame<P> {
         let destination = Mac(bytes.get(0..6)?.try_into().ok()?);
         let source = Mac(bytes.get(6..12)?.try_into().ok()?);
         bytes.get(13)?;
-        Some(Self { bytes: bytes.len() as u32, source, destination, flow: 0, ecn: Ecn::NotCapable, payload })
+        Some(Self {
+            bytes: bytes.len() as u32,
+            source,
+            destination,
+            flow: 0,
+            ecn: Ecn::NotCapable,
+            headers: None,
+            payload,
+        })
     }
 }
 
@@ -103,6 +114,38 @@ pub fn flow_hash(bytes: &[u8]) -> u64 {
         Some(parts) => fnv(parts.into_iter().flatten()),
         None => fnv(bytes.iter().take(12)),
     }
+}
+
+/// What rules of classes look at, read once: the outer tag's priority, and the IP and transport headers.
+#[must_use]
+pub fn headers(bytes: &[u8]) -> Headers {
+    let (kind, at) = network_layer(bytes);
+    let pcp = if at > 14 { bytes.get(14).map(|byte| byte >> 5) } else { None };
+    let packet = bytes.get(at..).unwrap_or_default();
+    let empty = Headers { pcp, ..Headers::default() };
+    let (tos, parts) = match (kind, packet) {
+        (Some(0x0800), [_, tos, ..]) => (*tos, ipv4_parts(packet)),
+        (Some(0x86dd), [high, low, ..]) => (high << 4 | low >> 4, ipv6_parts(packet)),
+        _ => return empty,
+    };
+    let Some([addresses, protocol, ports]) = parts else { return empty };
+    let (source, destination) = addresses.split_at(addresses.len() / 2);
+    let port = |at: usize| ports.get(at..at + 2).map(|two| u16::from_be_bytes([two[0], two[1]]));
+    Headers {
+        pcp,
+        tos: Some(tos),
+        protocol: protocol.first().copied(),
+        source: address(source),
+        destination: address(destination),
+        source_port: port(0),
+        destination_port: port(2),
+    }
+}
+
+fn address(octets: &[u8]) -> Option<IpAddr> {
+    let four: Option<[u8; 4]> = octets.try_into().ok();
+    let sixteen: Option<[u8; 16]> = octets.try_into().ok();
+    four.map(IpAddr::from).or(sixteen.map(IpAddr::from))
 }
 
 /// Explicit congestion notification of the IP packet in a frame (RFC 3168); other frames cannot be marked.
@@ -209,6 +252,18 @@ mod tests {
     }
 
     #[test]
+    fn headers_of_a_tagged_datagram_are_read_and_a_fragment_has_no_ports() {
+        let mut bytes = udp(7, 0, true);
+        (bytes[14], bytes[19]) = (0xa0, 0xb8);
+        let read = headers(&bytes);
+        assert_eq!((read.pcp, read.tos, read.protocol), (Some(5), Some(0xb8), Some(17)));
+        assert_eq!((read.source_port, read.destination_port), (Some(7), Some(9)));
+        assert_eq!(read.source, Some("10.0.0.1".parse().unwrap()));
+        let fragment = headers(&udp(7, 0x2000, false));
+        assert_eq!((fragment.pcp, fragment.source_port, fragment.protocol), (None, None, Some(17)));
+    }
+
+    #[test]
     fn a_mark_sets_both_bits_and_keeps_the_checksum_right() {
         let mut bytes = udp(1, 0, true);
         bytes[19] = 2; // ECT(0)
@@ -236,6 +291,7 @@ mod tests {
         #[test]
         fn no_bytes_make_the_hash_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
             prop_assert_eq!(flow_hash(&bytes), flow_hash(&bytes.clone()));
+            prop_assert_eq!(headers(&bytes).tos.map_or(0, |tos| tos & 3) == 3, ecn(&bytes) == Ecn::Marked);
             let mut marked = bytes.clone();
             mark(&mut marked);
             prop_assert!(ecn(&bytes) == Ecn::NotCapable || marked.len() < 34 || ecn(&marked) == Ecn::Marked);

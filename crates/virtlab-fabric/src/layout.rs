@@ -87,6 +87,15 @@ pub struct QueueLayout {
     /// The discipline's own parameters.
     #[serde(default)]
     pub parameters: BTreeMap<String, virtlab_qdisc::Parameter>,
+    /// Classes by name, of disciplines that have them.
+    #[serde(default)]
+    pub classes: BTreeMap<String, virtlab_qdisc::ClassLayout>,
+    /// Which frames belong to which class; the first rule that holds decides.
+    #[serde(default, rename = "match")]
+    pub rules: Vec<virtlab_qdisc::Rule>,
+    /// Class of frames that satisfy no rule.
+    #[serde(default)]
+    pub default: Option<String>,
 }
 
 impl QueueLayout {
@@ -96,6 +105,19 @@ impl QueueLayout {
     /// When the discipline is unknown or has no such parameter.
     pub fn queueing(&self) -> Result<Queueing, BuildError> {
         let kind = self.kind.as_deref().unwrap_or("fifo");
+        if !self.classes.is_empty() {
+            if let Some(key) = self.parameters.keys().next() {
+                return Err(BuildError {
+                    key: key.clone(),
+                    what: "stands in the classes where there are some".to_owned(),
+                });
+            }
+            let built = virtlab_qdisc::build_classes(kind, &self.classes)?;
+            let leaves = virtlab_qdisc::leaves(&self.classes);
+            let classifier = virtlab_qdisc::Classifier::new(&self.rules, self.default.as_deref(), &leaves)?;
+            let names = self.classes.keys().cloned().collect();
+            return Ok(Queueing::Classes { qdisc: built, classifier, names });
+        }
         let fifo = kind == "fifo";
         let (limit_packets, limit_bytes) =
             if fifo { self.limits() } else { (self.limit_packets, self.limit_bytes) };

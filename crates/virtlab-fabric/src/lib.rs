@@ -20,7 +20,7 @@ mod table;
 mod timers;
 
 pub use fabric::{Departure, Fabric, LineView, PortId, SwitchCounters};
-pub use frame::{Frame, Mac, ecn, flow_hash, mark};
+pub use frame::{Frame, Mac, ecn, flow_hash, headers, mark};
 pub use layout::{Layout, LayoutError, LinkLayout, QueueLayout, QueuesLayout, SwitchLayout};
-pub use line::{LineCounters, Queueing};
+pub use line::{ClassCounters, LineCounters, Queueing};
 pub use timers::Timers;

@@ -8,7 +8,7 @@
 //! asked whenever the transmitter falls free. Both give the same departures for a FIFO (tested).
 
 use std::collections::VecDeque;
-use virtlab_qdisc::{Backlog, DropReason, Dropped, Ecn, Fifo, Packet, Qdisc};
+use virtlab_qdisc::{Backlog, Classifier, DropReason, Dropped, Ecn, Fifo, Headers, Packet, Qdisc};
 use virtlab_wire::Nanos;
 use virtlab_wire::ethernet::{GAP_BYTES, serialisation, wire_bytes};
 
@@ -23,6 +23,41 @@ pub enum Queueing {
     },
     /// Any discipline, asked frame by frame.
     Discipline(Box<dyn Qdisc>),
+    /// A discipline with classes, and the rules by which frames go to them.
+    Classes {
+        /// The discipline.
+        qdisc: Box<dyn Qdisc>,
+        /// Its rules.
+        classifier: Classifier,
+        /// Names of the classes, by number.
+        names: Vec<String>,
+    },
+}
+
+impl Queueing {
+    fn discipline(&self) -> Option<&dyn Qdisc> {
+        match self {
+            Self::Fifo { .. } => None,
+            Self::Discipline(qdisc) | Self::Classes { qdisc, .. } => Some(qdisc.as_ref()),
+        }
+    }
+}
+
+/// What one class of a queue has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassCounters {
+    /// Frames that the transmitter took.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Frames dropped.
+    pub drops: u64,
+    /// Frames that left marked with congestion experienced.
+    pub marked_packets: u64,
+    /// Frames that wait.
+    pub backlog_packets: u64,
+    /// Their bytes.
+    pub backlog_bytes: u64,
 }
 
 /// What one direction of a link has seen.
@@ -89,14 +124,21 @@ pub(crate) struct Line {
     busy_until: Nanos,
     cable: VecDeque<Delivery>,
     pub(crate) counters: LineCounters,
+    /// By number of the class; empty without classes.
+    pub(crate) classes: Vec<ClassCounters>,
 }
 
 impl Line {
     pub(crate) fn new(rate_bit_per_s: u64, propagation: Nanos, queueing: Queueing) -> Self {
+        let classes = match &queueing {
+            Queueing::Classes { names, .. } => vec![ClassCounters::default(); names.len()],
+            _ => Vec::new(),
+        };
         Self {
             rate_bit_per_s,
             propagation,
             queueing,
+            classes,
             ahead: VecDeque::new(),
             ahead_bytes: 0,
             clock: Nanos::ZERO,
@@ -107,11 +149,45 @@ impl Line {
     }
 
     pub(crate) fn wants_flow(&self) -> bool {
-        matches!(&self.queueing, Queueing::Discipline(qdisc) if qdisc.wants_flow())
+        matches!(&self.queueing, Queueing::Classes { classifier, .. } if classifier.wants_flow)
+            || self.queueing.discipline().is_some_and(Qdisc::wants_flow)
     }
 
     pub(crate) fn wants_ecn(&self) -> bool {
-        matches!(&self.queueing, Queueing::Discipline(qdisc) if qdisc.wants_ecn())
+        self.queueing.discipline().is_some_and(Qdisc::wants_ecn)
+    }
+
+    /// Whether it has rules that look at headers.
+    pub(crate) fn wants_headers(&self) -> bool {
+        matches!(self.queueing, Queueing::Classes { .. })
+    }
+
+    /// The class of a frame here; 0 without classes.
+    pub(crate) fn class_of(&self, headers: Option<&Headers>, flow: u64) -> u32 {
+        match &self.queueing {
+            Queueing::Classes { classifier, .. } => {
+                classifier.class_of(&headers.copied().unwrap_or_default(), flow)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Classes and their counters.
+    pub(crate) fn class_counters(&self) -> impl Iterator<Item = (&str, &ClassCounters)> {
+        let names: &[String] = match &self.queueing {
+            Queueing::Classes { names, .. } => names,
+            _ => &[],
+        };
+        names.iter().map(String::as_str).zip(&self.classes)
+    }
+
+    /// Counts begin again at zero; what waits still waits.
+    pub(crate) fn reset_counters(&mut self) {
+        self.counters = LineCounters::default();
+        for class in &mut self.classes {
+            let ClassCounters { backlog_packets, backlog_bytes, .. } = *class;
+            *class = ClassCounters { backlog_packets, backlog_bytes, ..ClassCounters::default() };
+        }
     }
 
     /// A frame comes. `now` before that of an earlier call counts as that one's.
@@ -134,8 +210,12 @@ impl Line {
                     }
                 }
             }
-            Queueing::Discipline(qdisc) => {
+            Queueing::Discipline(qdisc) | Queueing::Classes { qdisc, .. } => {
                 qdisc.enqueue(packet, now, drops);
+                if let Some(class) = self.classes.get_mut(packet.class as usize) {
+                    class.backlog_packets += 1;
+                    class.backlog_bytes += u64::from(packet.bytes);
+                }
                 self.drops_since(first_drop, drops);
                 self.run(now, drops);
                 self.note_backlog();
@@ -164,13 +244,20 @@ impl Line {
                 break;
             }
             let first_drop = drops.len();
-            let Queueing::Discipline(qdisc) = &mut self.queueing else {
+            let (Queueing::Discipline(qdisc) | Queueing::Classes { qdisc, .. }) = &mut self.queueing else {
                 unreachable!("a FIFO returned above")
             };
             let packet = qdisc.dequeue(start, drops);
             self.clock = start; // and the discipline's next time is later when it gave nothing, so this ends
             self.drops_since(first_drop, drops);
             if let Some(packet) = packet {
+                if let Some(class) = self.classes.get_mut(packet.class as usize) {
+                    class.packets += 1;
+                    class.bytes += u64::from(packet.bytes);
+                    class.marked_packets += u64::from(packet.ecn == Ecn::Marked);
+                    class.backlog_packets -= 1;
+                    class.backlog_bytes -= u64::from(packet.bytes);
+                }
                 self.transmit(packet, start);
             }
         }
@@ -181,7 +268,7 @@ impl Line {
     pub(crate) fn next_start(&self) -> Option<Nanos> {
         match &self.queueing {
             Queueing::Fifo { .. } => None,
-            Queueing::Discipline(qdisc) => {
+            Queueing::Discipline(qdisc) | Queueing::Classes { qdisc, .. } => {
                 let free = self.busy_until.max(self.clock);
                 qdisc.next_event(free).map(|at| at.max(free))
             }
@@ -212,7 +299,7 @@ impl Line {
                     bytes: sum.bytes + u64::from(*bytes),
                 })
             }
-            Queueing::Discipline(qdisc) => qdisc.backlog(),
+            Queueing::Discipline(qdisc) | Queueing::Classes { qdisc, .. } => qdisc.backlog(),
         }
     }
 
@@ -231,13 +318,18 @@ impl Line {
     fn drops_since(&mut self, first: usize, drops: &[Dropped]) {
         for dropped in &drops[first..] {
             self.counters.note(dropped);
+            if let Some(class) = self.classes.get_mut(dropped.packet.class as usize) {
+                class.drops += 1;
+                class.backlog_packets -= 1;
+                class.backlog_bytes -= u64::from(dropped.packet.bytes);
+            }
         }
     }
 
     fn note_backlog(&mut self) {
         let held = match &self.queueing {
             Queueing::Fifo { .. } => Backlog { packets: self.ahead.len() as u64, bytes: self.ahead_bytes },
-            Queueing::Discipline(qdisc) => qdisc.backlog(),
+            Queueing::Discipline(qdisc) | Queueing::Classes { qdisc, .. } => qdisc.backlog(),
         };
         self.counters.backlog_max_packets = self.counters.backlog_max_packets.max(held.packets);
         self.counters.backlog_max_bytes = self.counters.backlog_max_bytes.max(held.bytes);

@@ -32,6 +32,7 @@ fn frame(source: Mac, destination: Mac, ip_packet_bytes: u32, payload: u64) -> F
         destination,
         flow: 0,
         ecn: virtlab_qdisc::Ecn::NotCapable,
+        headers: None,
         payload,
     }
 }

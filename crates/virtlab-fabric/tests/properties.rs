@@ -81,8 +81,15 @@ fn play(mut fabric: Fabric<usize>, sent: &[Sent], hosts: usize) -> (Vec<(u64, us
         now += gap;
         let (from, to) = (from % hosts, to % hosts);
         let destination = if from == to { Mac::BROADCAST } else { mac(to) };
-        let frame =
-            Frame { bytes, source: mac(from), destination, flow: 0, ecn: Ecn::NotCapable, payload: n };
+        let frame = Frame {
+            bytes,
+            source: mac(from),
+            destination,
+            flow: 0,
+            ecn: Ecn::NotCapable,
+            headers: None,
+            payload: n,
+        };
         fabric.advance(Nanos(now), &mut departures);
         fabric.arrive(PortId(from), frame, Nanos(now));
     }

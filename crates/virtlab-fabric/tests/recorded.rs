@@ -25,7 +25,8 @@ fn recorded_arrivals_give_the_computed_departures_to_the_nanosecond() {
     let mut departures = Vec::new();
     for (port, at, bytes, source, destination) in recorded.arrivals {
         fabric.advance(Nanos(at), &mut departures);
-        let frame = Frame { bytes, source, destination, flow: 0, ecn: Ecn::NotCapable, payload: () };
+        let frame =
+            Frame { bytes, source, destination, flow: 0, ecn: Ecn::NotCapable, headers: None, payload: () };
         fabric.arrive(PortId(port), frame, Nanos(at));
     }
     fabric.advance(Nanos(u64::MAX / 4), &mut departures);

@@ -17,7 +17,7 @@ use core::net::Ipv4Addr;
 use std::collections::{BTreeMap, VecDeque};
 use virtlab_fabric::{Departure, Fabric, Frame, Mac, PortId, flow_hash};
 use virtlab_load::Transport;
-use virtlab_qdisc::Ecn;
+use virtlab_qdisc::{Ecn, Headers};
 use virtlab_wire::Nanos;
 use virtlab_wire::ethernet::{HEADER_BYTES, serialisation, wire_bytes};
 
@@ -129,6 +129,9 @@ pub struct Network {
     neighbours: BTreeMap<Ipv4Addr, Mac>,
     sockets: Vec<Socket>,
     packets: u64,
+    /// Headers of what sockets send, by flow, and TOS by role: what match rules look at.
+    headers: BTreeMap<u64, Headers>,
+    tos: BTreeMap<usize, u8>,
 }
 
 impl Network {
@@ -203,6 +206,8 @@ impl Network {
             neighbours: input.neighbours.clone(),
             sockets: Vec::new(),
             packets: 0,
+            headers: BTreeMap::new(),
+            tos: BTreeMap::new(),
         })
     }
 
@@ -228,7 +233,7 @@ impl Network {
     ) -> Option<usize> {
         let guest = self.nics[guest_of].given.guest;
         let (nic, destination) = self.next_hop(guest, to)?;
-        let header = |fragmented: bool| {
+        let mut header = |fragmented: bool| {
             let mut bytes = vec![0; 14];
             bytes[12] = 8;
             bytes.extend([0x45, 0, 0, 0, 0, 0, if fragmented { 0x20 } else { 0 }, 0, HOPS]);
@@ -238,14 +243,17 @@ impl Network {
             bytes.extend(to.octets());
             bytes.extend(port.to_be_bytes());
             bytes.extend(5001u16.to_be_bytes());
-            flow_hash(&bytes)
+            let flow = flow_hash(&bytes);
+            self.headers.insert(flow, virtlab_fabric::headers(&bytes));
+            flow
         };
+        let flows = [header(false), header(true)];
         self.sockets.push(Socket {
             nic,
             source: self.nics[nic].given.mac,
             destination,
             ip: Some(to),
-            flows: [header(false), header(true)],
+            flows,
             held_bytes: 0,
             most_bytes,
             pending: VecDeque::new(),
@@ -253,6 +261,17 @@ impl Network {
             counted: false,
         });
         Some(self.sockets.len() - 1)
+    }
+
+    /// Packets of a role carry this code point, both ways.
+    pub fn class(&mut self, role: usize, dscp: u8) {
+        self.tos.insert(role, dscp << 2);
+    }
+
+    fn headers_of(&self, out: &Outgoing) -> Headers {
+        let read = self.headers.get(&out.flow).copied().unwrap_or_default();
+        let tos = self.tos.get(&out.cargo.message.role).copied();
+        Headers { tos: read.tos.map(|plain| tos.unwrap_or(plain)), ..read }
     }
 
     /// A socket below IP; `flow` is written into its source address.
@@ -529,6 +548,7 @@ impl Network {
             destination: out.destination,
             flow: out.flow,
             ecn: Ecn::NotCapable,
+            headers: self.fabric.wants_headers().then(|| Box::new(self.headers_of(&out))),
             payload: out,
         };
         self.fabric.arrive(at, frame, Nanos(self.now_ns));
@@ -583,6 +603,21 @@ impl Network {
                         ("busy_ns", line.counters.busy_ns),
                     ],
                 );
+                for (name, class) in &line.classes {
+                    readings.note(
+                        self.now_ns,
+                        mark,
+                        &format!("{entity}.{name}"),
+                        &[
+                            ("packets", class.packets),
+                            ("bytes", class.bytes),
+                            ("drops", class.drops),
+                            ("marked_packets", class.marked_packets),
+                            ("backlog_packets", class.backlog_packets),
+                            ("backlog_bytes", class.backlog_bytes),
+                        ],
+                    );
+                }
             }
         }
     }

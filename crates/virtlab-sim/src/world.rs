@@ -107,6 +107,11 @@ impl World {
         let mut findings = Vec::new();
         let mut roles = Vec::new();
         for (index, role) in input.roles.iter().enumerate() {
+            let mut role = role.clone();
+            if let Some(dscp) = role.parameters.remove("dscp") {
+                network.class(index, dscp.as_u64().and_then(|code| u8::try_from(code).ok()).unwrap_or(0));
+            }
+            let role = &role;
             let made: Result<Box<dyn Workload>, Finding> = match role.workload.as_str() {
                 "rtt" => Rtt::new(index, role, &mut network).map(|made| Box::new(made) as _),
                 "burst_load" => BurstLoad::new(index, role, &mut network).map(|made| Box::new(made) as _),

@@ -168,6 +168,9 @@ impl Player {
                 let Some(mut frame) = Frame::parse(&Rc::clone(&bytes), bytes) else { continue };
                 frame.flow = flow;
                 frame.ecn = ecn;
+                if fabric.wants_headers() {
+                    frame.headers = Some(Box::new(virtlab_fabric::headers(&frame.payload)));
+                }
                 counters.received_packets += 1;
                 counters.received_bytes += length as u64;
                 if let Some(recording) = &mut self.recording {
@@ -257,6 +260,11 @@ impl Player {
                 "backlog_packets": line.backlog.packets, "backlog_bytes": line.backlog.bytes,
                 "backlog_max_packets": counters.backlog_max_packets, "backlog_max_bytes": counters.backlog_max_bytes,
                 "busy_ns": counters.busy_ns, "marked_packets": counters.marked_packets,
+                "classes": line.classes.iter().map(|(name, class)| ((*name).to_owned(), json!({
+                    "packets": class.packets, "bytes": class.bytes, "drops": class.drops,
+                    "marked_packets": class.marked_packets, "backlog_packets": class.backlog_packets,
+                    "backlog_bytes": class.backlog_bytes,
+                }))).collect::<Map<String, Value>>(),
             });
         }
         let mut lateness = Delays::new();

@@ -53,6 +53,9 @@ class Guest(Noun):
     host: str
     vnics: dict[Name, Vnic]
     forwards: bool = False  # a router
+    licence_bit_per_s: int | None = (
+        None  # what a router sends out of each of its ports, at most; None = no limit
+    )
     cpu_quota_ratio: float | None = None  # share of one CPU; None = unlimited
     memory_bytes: int | None = None
     idle: Literal["sleep", "poll"] = "sleep"

@@ -86,6 +86,8 @@ def _guests(plan: Plan) -> Iterator[Refusal]:
         for key in ("cpu_quota_ratio", "memory_bytes"):
             if getattr(guest, key) is not None:
                 yield Refusal(f"{path}.{key}", "CPU and memory are not modelled", "remove it")
+        if guest.licence_bit_per_s is not None:
+            yield Refusal(f"{path}.licence_bit_per_s", "a router's licence is not modelled", "remove it")
         for vnic_name, vnic in guest.vnics.items():
             vnic_at = vnic_path(name, vnic_name)
             if vnic.offloads != "off":

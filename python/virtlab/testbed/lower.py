@@ -30,6 +30,7 @@ from virtlab.testbed.operations import (
     NeighbourAdd,
     OffloadSet,
     Operation,
+    Pfifo,
     QdiscAdd,
     RouteAdd,
     Step,
@@ -40,6 +41,8 @@ from virtlab.testbed.operations import (
 OFFLOADS_OFF = {"tx": False, "sg": False, "tso": False, "gso": False}
 ETHERNET_OCTETS = 38  # preamble, header, FCS and gap around an IP packet
 BURST_FRAMES = 10
+LICENCE_BURST_FRAMES = 2
+LICENCE_QUEUE_PACKETS = 100
 QUIET_IPV6 = {
     "accept_ra": "0",
     "autoconf": "0",
@@ -272,6 +275,8 @@ def _guests(plan: Plan, machine: Machine, out: Lowered) -> None:
             out.add(path, LinkSet(namespace, place.link, up=True))
             out.add(path, *(AddressAdd(namespace, place.link, address) for address in vnic.ip))
             out.add(path, *pushback(namespace, place.link, vnic))
+            if entry.licence_bit_per_s is not None:
+                out.add(path, *licence(namespace, place.link, vnic, entry.licence_bit_per_s))
             for address, mac in known.get((guest, name), {}).items():
                 out.add(path, NeighbourAdd(namespace, place.link, address, mac))
         for route in plan.world.routes.get(guest, ()):
@@ -309,6 +314,27 @@ def pushback(namespace: str, link: str, vnic: Vnic) -> Iterator[Operation]:
         ceil_bit_per_s=rate,
         burst_bytes=burst,
     )
+
+
+def licence(namespace: str, link: str, vnic: Vnic, rate_bit_per_s: int) -> Iterator[Operation]:
+    """HTB at a router's port for what it sends there: frames as the kernel counts them, header without FCS.
+
+    A token bucket of two frames, and 100 packets that wait; the port's own serialisation is its link's.
+    """
+    burst = LICENCE_BURST_FRAMES * (vnic.mtu_bytes + ETHERNET_OCTETS)
+    yield QdiscAdd(namespace, link, Htb(default_class=1), handle="1:")
+    yield ClassAdd(
+        namespace,
+        link,
+        parent="1:",
+        handle="1:1",
+        rate_bit_per_s=rate_bit_per_s,
+        ceil_bit_per_s=rate_bit_per_s,
+        burst_bytes=burst,
+        overhead_bytes=0,
+        minimum_bytes=0,
+    )
+    yield QdiscAdd(namespace, link, Pfifo(LICENCE_QUEUE_PACKETS), parent="1:1", handle="10:")
 
 
 def _forwarding(plan: Plan, wiring: Wiring, out: Lowered) -> None:

@@ -135,6 +135,10 @@ def _vnics(plan: Plan, lowered: Lowered, seen: Mapping[str, Any]) -> Iterator[tu
                 raise MachineError(
                     path, f"pushback is {rates} bit/s in the kernel, not {vnic.pushback_bit_per_s}"
                 )
+            if entry.licence_bit_per_s is not None and rates != [entry.licence_bit_per_s // 8 * 8]:
+                raise MachineError(
+                    path, f"the licence is {rates} bit/s in the kernel, not {entry.licence_bit_per_s}"
+                )
             applied = {"namespace": place.namespace, "interface": place.link}
             yield path, RealisedObject(vnic.model_dump(mode="json"), applied, _facts(link), "veth")
 

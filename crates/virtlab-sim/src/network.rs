@@ -295,6 +295,13 @@ impl Network {
         self.sockets.len() - 1
     }
 
+    /// Directs a socket to where another one sends from, on the same wired network; its flow stays.
+    pub fn aim(&mut self, socket: usize, far: usize) {
+        let nic = self.sockets[far].nic;
+        self.sockets[socket].destination = self.sockets[far].source;
+        self.sockets[socket].ip = self.hosts[self.nics[nic].given.guest].given.addresses.first().copied();
+    }
+
     /// The far side of this socket only counts what comes.
     pub fn only_counted(&mut self, socket: usize) {
         self.sockets[socket].counted = true;

@@ -1,5 +1,5 @@
-//! `scatter`: the yardstick's workload, in no Plan: one host sends packets of one size to one other host, or each to one
-//! of many at random, at a constant or exponential gap; every one-way delay goes into a histogram.
+//! `scatter`: the yardstick's workload, in no Plan: every host sends packets of one size to its neighbour at a constant
+//! gap, or each to any other one at exponential gaps; every one-way delay goes into a histogram, jitter is per receiver.
 
 use crate::agenda::Due;
 use crate::input::{Finding, Role};
@@ -23,78 +23,87 @@ struct Parameters {
     ip_packet_bytes: u32,
     gap_ns: u64,
     poisson: bool,
-    first_ns: u64,
     duration_ns: u64,
-    to: Vec<Ipv4Addr>,
+    /// vNIC n has address n.
+    hosts: Vec<Ipv4Addr>,
 }
 
-/// One sending host.
-pub struct Scatter {
-    role: usize,
-    payload_bytes: u32,
+struct Host {
     schedule: Schedule,
     choice: Stream,
     first_ns: u64,
-    duration_ns: u64,
-    sockets: Vec<usize>,
-    start_ns: u64,
+    socket: usize,
     sent: u64,
+    jitter: Jitter,
+}
+
+/// All hosts.
+pub struct Scatter {
+    role: usize,
+    payload_bytes: u32,
+    poisson: bool,
+    duration_ns: u64,
+    hosts: Vec<Host>,
+    sending: usize,
+    start_ns: u64,
     received: u64,
     delays: Histogram,
     least_ns: u64,
-    jitter: Jitter,
-    finished: bool,
+    stopped: bool,
 }
 
 impl Scatter {
-    /// Prepares a host.
+    /// Prepares the hosts.
     pub fn new(index: usize, role: &Role, network: &mut Network) -> Result<Self, Finding> {
         let own: Parameters = parse(role)?;
-        let client = &role.ends[0];
-        let from = client.address.ok_or_else(|| unreachable(role))?;
+        let count = own.hosts.len();
         let payload_bytes = own
             .ip_packet_bytes
             .checked_sub(HEADER_BYTES + TRANSPORT_BYTES)
-            .filter(|_| !own.to.is_empty() && own.gap_ns > 0)
-            .ok_or_else(|| finding(role, "a packet of at least 28 B, a gap and somebody to send to"))?;
-        let sockets: Option<Vec<usize>> = own
-            .to
-            .iter()
-            .map(|to| network.socket(client.vnic, from, *to, Transport::Udp, 40_000, u64::MAX))
-            .collect();
-        let sockets = sockets.ok_or_else(|| unreachable(role))?;
-        sockets.iter().for_each(|socket| network.only_counted(*socket));
+            .filter(|_| count > 1 && own.gap_ns > 0)
+            .ok_or_else(|| finding(role, "a packet of at least 28 B, a gap and two hosts"))?;
         let gap = Nanos(own.gap_ns);
-        let schedule = if own.poisson {
-            Schedule::poisson(gap, Stream::new(client.seed, "gaps"))
-        } else {
-            Schedule::Fixed { interval: gap }
+        let host = |(vnic, from): (usize, &Ipv4Addr)| {
+            let to = own.hosts[(vnic + 1) % count];
+            let socket = network.socket(vnic, *from, to, Transport::Udp, 40_000, u64::MAX)?;
+            network.only_counted(socket);
+            let stream = |of: &str| Stream::new(role.ends[0].seed, &format!("{of} {vnic}"));
+            Some(Host {
+                schedule: if own.poisson {
+                    Schedule::poisson(gap, stream("gaps"))
+                } else {
+                    Schedule::Fixed { interval: gap }
+                },
+                choice: stream("receivers"),
+                first_ns: if own.poisson { 0 } else { vnic as u64 * own.gap_ns / count as u64 },
+                socket,
+                sent: 0,
+                jitter: Jitter::default(),
+            })
         };
+        let hosts: Option<Vec<Host>> = own.hosts.iter().enumerate().map(host).collect();
         Ok(Self {
             role: index,
             payload_bytes,
-            schedule,
-            choice: Stream::new(client.seed, "receivers"),
-            first_ns: own.first_ns,
+            poisson: own.poisson,
             duration_ns: own.duration_ns,
-            sockets,
+            sending: count,
+            hosts: hosts.ok_or_else(|| unreachable(role))?,
             start_ns: 0,
-            sent: 0,
             received: 0,
             delays: Histogram::default(),
             least_ns: u64::MAX,
-            jitter: Jitter::default(),
-            finished: false,
+            stopped: false,
         })
     }
 
-    fn plan(&mut self, network: &mut Network) {
-        let offset = self.first_ns + self.schedule.offset(self.sent).0;
+    fn plan(&mut self, side: usize, network: &mut Network) {
+        let host = &mut self.hosts[side];
+        let offset = host.first_ns + host.schedule.offset(host.sent).0;
         if offset < self.duration_ns {
-            let due = Due::Tick { role: self.role, side: 0, generation: 0 };
-            network.agenda.plan(self.start_ns + offset, due);
+            network.agenda.plan(self.start_ns + offset, Due::Tick { role: self.role, side, generation: 0 });
         } else {
-            self.finished = true;
+            self.sending -= 1;
         }
     }
 }
@@ -102,26 +111,36 @@ impl Scatter {
 impl Workload for Scatter {
     fn start(&mut self, network: &mut Network) {
         self.start_ns = network.now_ns;
-        self.plan(network);
+        for side in 0..self.hosts.len() {
+            self.plan(side, network);
+        }
     }
 
-    fn tick(&mut self, _side: usize, _generation: u32, network: &mut Network) {
-        let to = match self.sockets.len() {
-            1 => 0,
-            others => self.choice.below(others as u64) as usize,
-        };
+    fn tick(&mut self, side: usize, _generation: u32, network: &mut Network) {
+        if self.stopped {
+            return;
+        }
+        let others = self.hosts.len() - 1;
+        let host = &mut self.hosts[side];
+        let step = if self.poisson { host.choice.below(others as u64) as usize } else { 0 };
+        let to = (side + 1 + step) % (others + 1);
+        if self.poisson {
+            let far = self.hosts[to].socket;
+            network.aim(self.hosts[side].socket, far);
+        }
+        let host = &mut self.hosts[side];
         let message = Message {
             role: self.role,
             origin: 0,
             reply: false,
             flow: to as u32,
-            seq: self.sent,
+            seq: host.sent,
             sent_ns: network.now_ns,
             payload_bytes: self.payload_bytes,
         };
-        network.send(self.sockets[to], message);
-        self.sent += 1;
-        self.plan(network);
+        host.sent += 1;
+        network.send(host.socket, message);
+        self.plan(side, network);
     }
 
     fn expire(&mut self, _side: usize, _network: &mut Network) {}
@@ -135,23 +154,23 @@ impl Workload for Scatter {
         self.received += 1;
         self.least_ns = self.least_ns.min(delay_ns);
         self.delays.record(Nanos(delay_ns));
-        self.jitter.record(message.sent_ns as i64, at_ns as i64);
+        self.hosts[message.flow as usize].jitter.record(message.sent_ns as i64, at_ns as i64);
     }
 
     fn stop(&mut self, _network: &mut Network) {
-        self.finished = true;
+        self.stopped = true;
     }
 
     fn set(&mut self, _parameter: &str, _value: &Value, _network: &mut Network) {}
 
     fn finished(&self) -> bool {
-        self.finished
+        self.stopped || self.sending == 0
     }
 
     fn report(&self, _stream: &str) -> (Vec<Table>, Counters) {
-        let client = vec![("sent_packets", self.sent)];
-        let jitter_ns = self.jitter.ns().map_or(0, |jitter| jitter as u64);
-        let mut server = vec![("received_packets", self.received), ("jitter_rfc3550_ns", jitter_ns)];
+        let client = vec![("sent_packets", self.hosts.iter().map(|host| host.sent).sum())];
+        let jitter_ns = self.hosts.iter().filter_map(|host| host.jitter.ns()).fold(0.0, f64::max) as u64;
+        let mut server = vec![("received_packets", self.received), ("jitter_largest_ns", jitter_ns)];
         if self.received > 0 {
             server.push(("delay_least_ns", self.least_ns));
             server.push(("delay_largest_ns", self.delays.largest().0));

@@ -1,0 +1,293 @@
+//! What a platform profile adds to an ideal world: work that a processor does per packet, per byte and per message, and
+//! delays drawn from small tables of quantiles.
+//!
+//! ```text
+//! send call --send, first packet, qdisc--> vNIC --vNIC, bridge--> link ... link --soft switch, bridge--> vNIC --> kernel
+//! kernel --wake-up (a draw), message--> process; a process that is awake still takes the next message at once
+//! ```
+//! Work of processes is served by as many processors as the machine has, whoever comes first; a vNIC's and the soft
+//! switch's frames are served one after the other. So a flood, or many guests at once, waits: that is contention.
+//! Costs are whole nanoseconds (bytes: picoseconds), draws are inverse-CDF from named streams. A world without a
+//! profile has none of this.
+
+use serde::Deserialize;
+use virtlab_load::random::Stream;
+
+/// Per packet and per byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cost {
+    /// Of every packet.
+    pub packet_ns: u64,
+    /// Of every byte of it, in picoseconds.
+    pub byte_ps: u64,
+}
+
+impl Cost {
+    /// Of one frame.
+    #[must_use]
+    pub fn of(self, bytes: u32) -> u64 {
+        self.packet_ns + u64::from(bytes) * self.byte_ps / 1000
+    }
+}
+
+/// A distribution as quantiles, linear between them; none: always 0.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quantiles {
+    /// Rising, from 0 to 1.
+    pub probability: Vec<f64>,
+    /// The quantile of each.
+    pub ns: Vec<f64>,
+}
+
+impl Quantiles {
+    /// The value below which a share `u` in [0, 1) lies.
+    #[must_use]
+    pub fn at(&self, u: f64) -> u64 {
+        let above = self.probability.partition_point(|probability| *probability <= u);
+        let (Some(low), Some(high)) = (self.ns.get(above.saturating_sub(1)), self.ns.get(above)) else {
+            return self.ns.last().map_or(0, |last| last.round() as u64);
+        };
+        if above == 0 {
+            return high.round() as u64;
+        }
+        let (left, right) = (self.probability[above - 1], self.probability[above]);
+        (low + (high - low) * (u - left) / (right - left)).round() as u64
+    }
+}
+
+/// Of a guest.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GuestCosts {
+    /// A send call of a process.
+    pub send_ns: u64,
+    /// What a process does with a message that has come.
+    pub message_ns: u64,
+    /// From a message's arrival until its blocked receiver runs.
+    pub wakeup: Quantiles,
+}
+
+/// Of a vNIC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VnicCosts {
+    /// A crossing, either way.
+    pub crossing: Cost,
+    /// Its queue discipline, of every frame sent.
+    pub qdisc: Cost,
+}
+
+/// Of whatever realises links and physical switches.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FabricCosts {
+    /// Of every frame that leaves it; inner hops are model time.
+    pub departure: Cost,
+    /// How late frames leave it.
+    pub lateness: Quantiles,
+}
+
+/// All costs of a world, by the places of its guests, vNICs and virtual switches.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Given {
+    /// Of the named streams.
+    pub seed: u64,
+    /// That processes share.
+    pub processors: usize,
+    /// The first packet of every flow, more than the others.
+    pub first_packet_ns: u64,
+    /// By guest.
+    pub guests: Vec<GuestCosts>,
+    /// By vNIC.
+    pub vnics: Vec<VnicCosts>,
+    /// By virtual switch.
+    pub vswitches: Vec<Cost>,
+    /// Links and physical switches.
+    pub fabric: FabricCosts,
+}
+
+/// Costs, and what is busy until when.
+#[derive(Debug)]
+pub struct Costs {
+    given: Given,
+    processors: Vec<u64>,
+    sent_ns: Vec<u64>,
+    out_ns: Vec<u64>,
+    in_ns: Vec<u64>,
+    port_ns: Vec<u64>,
+    late: Vec<Stream>,
+    wake: Vec<Stream>,
+    warm: Vec<bool>,
+    kernel: Vec<bool>,
+    awake_ns: Vec<u64>,
+}
+
+impl Costs {
+    /// At the beginning of time.
+    #[must_use]
+    pub fn new(given: Given, ports: usize, roles: usize) -> Self {
+        let stream = |name: String| Stream::new(given.seed, &name);
+        Self {
+            processors: vec![0; given.processors.max(1)],
+            sent_ns: vec![0; given.vnics.len()],
+            out_ns: vec![0; given.vnics.len()],
+            in_ns: vec![0; given.vnics.len()],
+            port_ns: vec![0; ports],
+            late: (0..ports).map(|port| stream(format!("profile.lateness.{port}"))).collect(),
+            wake: (0..given.guests.len()).map(|guest| stream(format!("profile.wakeup.{guest}"))).collect(),
+            warm: Vec::new(),
+            kernel: Vec::new(),
+            awake_ns: vec![0; 2 * roles],
+            given,
+        }
+    }
+
+    /// The kernel itself sends from this socket: no call of a process.
+    pub fn by_kernel(&mut self, socket: usize) {
+        set(&mut self.kernel, socket);
+    }
+
+    /// When a message's first frame (or, below, a further one) stands at the vNIC's end.
+    pub fn send(&mut self, now_ns: u64, guest: usize, nic: usize, bytes: u32, call_of: Option<usize>) -> u64 {
+        let mut work_ns = self.given.vnics[nic].qdisc.of(bytes);
+        if let Some(socket) = call_of {
+            if set(&mut self.warm, socket) {
+                work_ns += self.given.first_packet_ns;
+            }
+            if !self.kernel.get(socket).is_some_and(|by| *by) {
+                work_ns += self.given.guests[guest].send_ns;
+            }
+        }
+        let done = if call_of.is_some() { self.work(now_ns, work_ns) } else { now_ns + work_ns };
+        let sent = &mut self.sent_ns[nic];
+        *sent = done.max(*sent);
+        *sent
+    }
+
+    /// When the process behind a vNIC can make its next send call.
+    #[must_use]
+    pub fn sendable_ns(&self, nic: usize) -> u64 {
+        self.sent_ns[nic]
+    }
+
+    /// Whether sending takes any time, so that a flood is bounded.
+    #[must_use]
+    pub fn bounds_a_flood(&self, guest: usize) -> bool {
+        self.given.guests[guest].send_ns > 0
+    }
+
+    /// When a frame that leaves a vNIC now stands behind its bridge, or on its port.
+    pub fn leave(&mut self, now_ns: u64, nic: usize, bridge: Option<usize>, bytes: u32) -> u64 {
+        let cost = self.given.vnics[nic].crossing.of(bytes) + self.bridge(bridge, bytes);
+        serve(&mut self.out_ns[nic], now_ns, cost)
+    }
+
+    /// When a frame that the fabric lets go now stands behind the bridge of its port, or at its vNIC's far end.
+    pub fn depart(&mut self, now_ns: u64, port: usize, bridge: Option<usize>, bytes: u32) -> u64 {
+        let late_ns = self.given.fabric.lateness.at(self.late[port].uniform());
+        let cost = self.given.fabric.departure.of(bytes) + self.bridge(bridge, bytes);
+        serve(&mut self.port_ns[port], now_ns + late_ns, cost)
+    }
+
+    /// When a frame that has come to a vNIC stands in its guest's kernel.
+    pub fn enter(&mut self, now_ns: u64, nic: usize, bytes: u32) -> u64 {
+        let cost = self.given.vnics[nic].crossing.of(bytes);
+        serve(&mut self.in_ns[nic], now_ns, cost)
+    }
+
+    /// When the process of a role's side has a message that the kernel has now.
+    pub fn hand_over(&mut self, now_ns: u64, guest: usize, role: usize, side: usize) -> u64 {
+        let own = &self.given.guests[guest];
+        let awake = self.awake_ns[2 * role + side];
+        let (from, work_ns) = (now_ns + own.wakeup.at(self.wake[guest].uniform()), own.message_ns);
+        let end = self.work(if now_ns < awake { awake } else { from }, work_ns);
+        self.awake_ns[2 * role + side] = end;
+        end
+    }
+
+    fn bridge(&self, bridge: Option<usize>, bytes: u32) -> u64 {
+        bridge.map_or(0, |place| self.given.vswitches[place].of(bytes))
+    }
+
+    /// On the processor that is free first.
+    fn work(&mut self, from_ns: u64, work_ns: u64) -> u64 {
+        if work_ns == 0 {
+            return from_ns;
+        }
+        let free = self.processors.iter_mut().min().expect("there is at least one processor");
+        serve(free, from_ns, work_ns)
+    }
+}
+
+fn serve(free_ns: &mut u64, from_ns: u64, work_ns: u64) -> u64 {
+    *free_ns = from_ns.max(*free_ns) + work_ns;
+    *free_ns
+}
+
+/// Sets a place; whether it was not set before.
+fn set(all: &mut Vec<bool>, place: usize) -> bool {
+    if all.len() <= place {
+        all.resize(place + 1, false);
+    }
+    !std::mem::replace(&mut all[place], true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given() -> Given {
+        Given {
+            processors: 1,
+            first_packet_ns: 500,
+            guests: vec![GuestCosts {
+                send_ns: 100,
+                message_ns: 30,
+                wakeup: Quantiles { probability: vec![0.0, 1.0], ns: vec![40.0, 40.0] },
+            }],
+            vnics: vec![VnicCosts {
+                crossing: Cost { packet_ns: 10, byte_ps: 500 },
+                qdisc: Cost { packet_ns: 7, byte_ps: 0 },
+            }],
+            vswitches: vec![Cost { packet_ns: 3, byte_ps: 0 }],
+            ..Given::default()
+        }
+    }
+
+    #[test]
+    fn quantiles_are_linear_between_and_flat_beyond() {
+        let table = Quantiles { probability: vec![0.0, 0.5, 1.0], ns: vec![10.0, 20.0, 100.0] };
+        assert_eq!([0.0, 0.25, 0.5, 0.75].map(|u| table.at(u)), [10, 15, 20, 60]);
+        assert_eq!(Quantiles::default().at(0.3), 0);
+    }
+
+    #[test]
+    fn the_first_packet_of_a_flow_costs_more_and_the_kernel_makes_no_call() {
+        let mut costs = Costs::new(given(), 0, 1);
+        assert_eq!(costs.send(1000, 0, 0, 64, Some(0)), 1607);
+        assert_eq!(costs.send(5000, 0, 0, 64, Some(0)), 5107);
+        costs.by_kernel(1);
+        assert_eq!(costs.send(9000, 0, 0, 64, Some(1)), 9507);
+        assert_eq!(costs.send(9500, 0, 0, 64, Some(1)), 9514);
+    }
+
+    #[test]
+    fn frames_are_served_one_after_the_other_by_packet_and_byte() {
+        let mut costs = Costs::new(given(), 0, 1);
+        assert_eq!(costs.leave(0, 0, Some(0), 1000), 513);
+        assert_eq!(costs.leave(0, 0, Some(0), 1000), 1026);
+        assert_eq!(costs.enter(2000, 0, 1000), 2510);
+    }
+
+    #[test]
+    fn a_process_that_is_awake_takes_the_next_message_without_waking() {
+        let mut costs = Costs::new(given(), 0, 2);
+        assert_eq!(costs.hand_over(1000, 0, 0, 1), 1070);
+        assert_eq!(costs.hand_over(1010, 0, 0, 1), 1100, "behind the first, no second wake-up");
+        assert_eq!(costs.hand_over(1010, 0, 1, 1), 1130, "another process waits for the only processor");
+        assert_eq!(costs.hand_over(9000, 0, 0, 1), 9070);
+    }
+}

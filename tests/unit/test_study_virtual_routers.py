@@ -1,0 +1,87 @@
+"""The virtual-routers study is whole: three forms, every figure of the source, the published procedure, its licences."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+
+import pytest
+
+from virtlab.experiment import Experiment, load
+from virtlab.planner import plan_run
+from virtlab.report.figures import check_figures
+from virtlab.simulator import Simulator
+from virtlab.testbed.lower import lower
+from virtlab.testbed.operations import ClassAdd
+
+ROOT = Path(__file__).parents[2]
+STUDY = ROOT / "experiments" / "virtual-routers"
+FILES = sorted(path for path in STUDY.glob("*.yaml") if path.name != "figures.yaml")
+
+
+@pytest.fixture(scope="module")
+def experiments() -> dict[str, Experiment]:
+    return {path.name: load(path) for path in FILES}
+
+
+def test_the_study_has_its_three_forms(experiments: dict[str, Experiment]) -> None:
+    assert set(experiments) == {"quick.yaml", "full.yaml", "published.yaml"}
+    assert all(experiment.claims for experiment in experiments.values())
+    assert len({experiment.name for experiment in experiments.values()}) == 3
+
+
+def test_every_plot_that_figures_yaml_names_will_exist() -> None:
+    assert [str(problem) for problem in check_figures(STUDY / "figures.yaml")] == []
+
+
+def test_every_published_reference_names_rows_that_exist(experiments: dict[str, Experiment]) -> None:
+    for experiment in experiments.values():
+        for claim in experiment.claims:
+            if claim.published is None:
+                continue
+            with (ROOT / "published" / str(claim.published["file"])).open(newline="") as table:
+                rows = [row for row in csv.DictReader(table) if row["metric"] == claim.published["metric"]]
+            where = claim.published.get("where", {})
+            assert [row for row in rows if all(row[key] == str(value) for key, value in where.items())]
+
+
+def test_the_page_repeats_the_runs_of_each_file(experiments: dict[str, Experiment]) -> None:
+    page = (STUDY / "README.md").read_text()
+    for name, experiment in experiments.items():
+        runs = len(experiment.points()) * experiment.repeat.minimum
+        assert re.search(rf"\[{re.escape(name)}\]\({re.escape(name)}\) \|[^|]*\| {runs} \|", page), name
+
+
+def test_the_published_sizes_and_counts_are_there(experiments: dict[str, Experiment]) -> None:
+    published = experiments["published.yaml"]
+    assert published.repeat.minimum == 10
+    (point,) = published.points()
+    roles = published.study(point).roles
+    asked = {name: roles[name].parameters for name in ("small", "large", "bulk")}
+    assert {name: (values["request_bytes"], values["count"]) for name, values in asked.items()} == {
+        "small": (32, 1000), "large": (8192, 1000), "bulk": (8192, 10_000),
+    }  # fmt: skip
+
+
+def test_a_licence_limits_each_port_of_each_router_and_nothing_else(
+    experiments: dict[str, Experiment],
+) -> None:
+    published = experiments["published.yaml"]
+    plan = plan_run(published, published.points()[0], 0)
+    licensed = [
+        step.op.namespace
+        for step in lower(plan).steps
+        if isinstance(step.op, ClassAdd) and step.op.rate_bit_per_s == 2_500_000
+    ]
+    assert sorted(licensed) == [f"guest:r{number}" for number in (1, 1, 1, 2, 2, 2, 3, 3, 3)]
+    assert {name: guest.licence_bit_per_s for name, guest in plan.world.guests.items()} == {
+        "h1.g1": None, "h2.g1": None, "h3.g1": None, "r1": 2_500_000, "r2": 2_500_000, "r3": 2_500_000,
+    }  # fmt: skip
+
+
+def test_what_the_simulator_lacks_is_refused_by_name(experiments: dict[str, Experiment]) -> None:
+    published = experiments["published.yaml"]
+    refused = {refusal.path for refusal in Simulator().check(plan_run(published, published.points()[0], 0))}
+    assert "guests.r1.licence_bit_per_s" in refused
+    assert "roles.small.workload" in refused

@@ -35,6 +35,7 @@ class Vnic(Noun):
     ip: tuple[str, ...] = ()  # interface addresses with prefix length, v4 and v6
     mtu_bytes: int = 1500
     offloads: Literal["off", "default"] = "off"
+    isolated: bool = False  # exchanges no frame with another isolated port of its virtual switch
     pushback_bit_per_s: int | None = (
         None  # rate at which the port itself holds back its sender; None = it does not
     )
@@ -56,6 +57,9 @@ class Guest(Noun):
     licence_bit_per_s: int | None = (
         None  # what a router sends out of each of its ports, at most; None = no limit
     )
+    bridges: bool = (
+        False  # forwards frames between its two vNICs, those to a vNIC's own address too; has no IP address
+    )
     cpu_quota_ratio: float | None = None  # share of one CPU; None = unlimited
     memory_bytes: int | None = None
     idle: Literal["sleep", "poll"] = "sleep"
@@ -67,6 +71,8 @@ class Vswitch(Noun):
     kind: str
     host: str
     uplinks: tuple[str, ...] = ()
+    learning: bool = True  # source addresses become forwarding entries
+    flooding: bool = True  # frames to nobody known, to groups and to all leave through every port
     parameters: dict[str, Any] = {}
 
 
@@ -74,6 +80,28 @@ class Switch(Noun):
     """A physical store-and-forward switch; its ports are the ends `NAME.*` of links."""
 
     processing_ns: int = 0
+
+
+class QueueClass(Noun):
+    """A class of a queue; `parameters` carry tc's names with a unit suffix."""
+
+    parent: str | None = None
+    limit_packets: int | None = None
+    parameters: dict[str, Any] = {}
+
+
+class Match(Noun):
+    """A rule: frames that satisfy every condition given belong to the class."""
+
+    class_: str = Field(alias="class")
+    dscp: tuple[int, ...] = ()
+    pcp: tuple[int, ...] = ()
+    protocol: int | None = None
+    source: str | None = None
+    destination: str | None = None
+    source_port: tuple[int, int] | None = None
+    destination_port: tuple[int, int] | None = None
+    flow: tuple[int, int] | None = None  # hash of the flow divided by the second leaves the first
 
 
 class Queue(Noun):
@@ -84,6 +112,9 @@ class Queue(Noun):
     limit_packets: int | None = None
     limit_bytes: int | None = None
     parameters: dict[str, Any] = {}
+    classes: dict[Name, QueueClass] = {}
+    match: tuple[Match, ...] = ()
+    default: str | None = None  # class of frames that satisfy no rule
 
 
 class LinkQueues(Noun):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from virtlab.plan import Plan, Queue
-from virtlab.testbed.graph import Wiring, vnic_box
+from virtlab.testbed.graph import Wiring
 from virtlab.testbed.names import FABRIC, interface
 from virtlab.testbed.operations import (
     Bfifo,
@@ -72,7 +72,7 @@ def soft_switch_request(plan: Plan, wiring: Wiring, ports: Mapping[str, str]) ->
         forwarding: dict[str, dict[str, str]] = {}
         for guest, entry in world.guests.items():
             for name, vnic in entry.vnics.items():
-                for box, port in wiring.ports_towards(vnic_box(guest, name)).items():
+                for box, port in wiring.ways(guest, name).items():
                     if box.startswith("switch:"):
                         forwarding.setdefault(box.removeprefix("switch:"), {})[vnic.mac] = port
         request["forwarding"] = forwarding
@@ -87,6 +87,8 @@ def _queue(queue: Queue) -> dict[str, Any]:
         out["limit_bytes"] = queue.limit_bytes
     if queue.parameters:
         out["parameters"] = queue.parameters
+    if queue.classes:
+        out |= queue.model_dump(mode="json", include={"classes", "match", "default"})
     return out
 
 

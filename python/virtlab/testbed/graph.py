@@ -1,7 +1,8 @@
 """Who is wired to whom: ports, the boxes that own them, and which way a MAC address lies from each box.
 
-A box is a virtual switch (`vswitch:h1.br`), a physical switch (`switch:s1`) or a guest's vNIC (`vnic:a/eth0`). An edge
-joins two boxes through a port of each. Routers join nothing here: a router's vNICs are separate boxes.
+A box is a virtual switch (`vswitch:h1.br`), a physical switch (`switch:s1`), a guest that forwards frames (`bridge:a`) or
+another guest's vNIC (`vnic:a/eth0`). An edge joins two boxes through a port of each. Routers join nothing here: a router's
+vNICs are separate boxes.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from virtlab.plan import Plan
+from virtlab.plan import Guest, Plan
+from virtlab.plan.storms import Port, storm
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,11 @@ def vnic_box(guest: str, vnic: str) -> str:
     return f"vnic:{guest}/{vnic}"
 
 
+def guest_box(guest: str, entry: Guest, vnic: str) -> str:
+    """The box that a vNIC belongs to: itself, or the whole guest where it forwards frames."""
+    return f"bridge:{guest}" if entry.bridges else vnic_box(guest, vnic)
+
+
 def is_switching(box: str) -> bool:
     """Whether a box passes frames on."""
     return not box.startswith("vnic:")
@@ -42,6 +49,14 @@ class Wiring:
         self._trunks: dict[str, list[Edge]] = {}  # edges towards boxes that pass frames on
         self.dangling: list[tuple[str, str]] = []
         self.loops: list[str] = []
+        self._guests = world.guests
+        self._isolated = {
+            f"{guest}/{name}"
+            for guest, entry in world.guests.items()
+            for name, vnic in entry.vnics.items()
+            if vnic.isolated
+        }
+        self._bridging = any(entry.bridges for entry in world.guests.values())
         for name, vswitch in world.vswitches.items():
             self.edges.setdefault(f"vswitch:{name}", [])
             for uplink in vswitch.uplinks:
@@ -50,7 +65,7 @@ class Wiring:
             self.edges.setdefault(f"switch:{name}", [])
         for guest, entry in world.guests.items():
             for name, vnic in entry.vnics.items():
-                box = vnic_box(guest, name)
+                box = guest_box(guest, entry, name)
                 self.edges.setdefault(box, [])
                 if vnic.uplink is not None:
                     self.owner[vnic.uplink] = box
@@ -60,7 +75,7 @@ class Wiring:
                 if vnic.vswitch is not None:
                     path = f"guests.{guest}.vnics.{name}"
                     port = f"{guest}/{name}"
-                    self._join(vnic_box(guest, name), port, f"vswitch:{vnic.vswitch}", port, path)
+                    self._join(guest_box(guest, entry, name), port, f"vswitch:{vnic.vswitch}", port, path)
         for name, link in world.links.items():
             boxes = [self.box_of(end) for end in link.ends]
             for end, owner in zip(link.ends, boxes, strict=True):
@@ -69,6 +84,28 @@ class Wiring:
             first, second = boxes
             if first is not None and second is not None:
                 self._join(first, link.ends[0], second, link.ends[1], f"links.{name}")
+        if self._bridging:
+            self.loops = self._storm()
+
+    def _storm(self) -> list[str]:
+        """Paths of the wires of a way on which a frame would circle."""
+        switching = [box for box in self.edges if is_switching(box)]
+        boxes = {
+            box: {
+                edge.port: box.startswith("vswitch:") and edge.port in self._isolated
+                for edge in self.edges[box]
+            }
+            for box in switching
+        }
+        cables: list[tuple[Port, Port]] = [
+            ((box, edge.port), (edge.box, edge.far))
+            for box in switching
+            for edge in self.edges[box]
+            if edge.box in boxes and box <= edge.box
+        ]
+        circle = storm(boxes, cables)
+        found = [edge.because for box in circle for edge in self.edges[box] if edge.box in circle]
+        return list(dict.fromkeys(found))
 
     def box_of(self, port: str) -> str | None:
         """The box that owns the end of a link; None when nothing does."""
@@ -102,14 +139,43 @@ class Wiring:
         """Whether frames can go from one box to the other."""
         return self._find(first) == self._find(second)
 
-    def ports_towards(self, box: str) -> dict[str, str]:
-        """For every switching box in reach of `box`, the port through which `box` lies."""
+    def ways(self, guest: str, vnic: str) -> dict[str, str]:
+        """For every switching box that may see a frame to this vNIC, the port through which it goes on.
+
+        Where the guest forwards frames, a frame to its vNIC leaves it through its other one, and the virtual switch there
+        by its only port that is not isolated, if there is just one.
+        """
+        entry = self._guests[guest]
+        box = guest_box(guest, entry, vnic)
+        if not entry.bridges:
+            return self.ports_towards(box)
+        port = f"{guest}/{vnic}"
+        found = self.ports_towards(box, port)
+        for edge in self.edges[box]:
+            if edge.port == port:
+                continue
+            found[box] = edge.port
+            exits = [
+                out.port
+                for out in self.edges[edge.box]
+                if out.port not in self._isolated and out.port != edge.far
+            ]
+            if len(exits) == 1:
+                found[edge.box] = exits[0]
+        return found
+
+    def ports_towards(self, box: str, first_port: str | None = None) -> dict[str, str]:
+        """For every switching box in reach of `box` (through `first_port` alone), the port through which `box` lies."""
         found: dict[str, str] = {}
         seen = {box}
         waiting = deque([box])
         while waiting:
             here = waiting.popleft()
             for edge in self._trunks.get(here, ()):
+                if here == box and first_port not in {None, edge.port}:
+                    continue
+                if here.startswith("vswitch:") and {edge.port, found.get(here)} <= self._isolated:
+                    continue  # no frame comes from there
                 if edge.box not in seen:
                     seen.add(edge.box)
                     found[edge.box] = edge.far

@@ -9,18 +9,20 @@ Pure: no kernel is asked here; what depends on the machine comes in as `Machine`
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from virtlab.plan import Plan, Vnic
 from virtlab.testbed import fabric
-from virtlab.testbed.graph import Wiring, vnic_box
+from virtlab.testbed.graph import Wiring
 from virtlab.testbed.names import FABRIC, guest_namespace, host_namespace, interface
 from virtlab.testbed.neighbours import neighbours
 from virtlab.testbed.operations import (
     AddressAdd,
     BridgeAdd,
+    BridgePortSet,
     ClassAdd,
     End,
     ForwardingAdd,
@@ -33,6 +35,7 @@ from virtlab.testbed.operations import (
     Pfifo,
     QdiscAdd,
     RouteAdd,
+    Rules,
     Step,
     SysctlSet,
     VethAdd,
@@ -128,7 +131,7 @@ def _segment_mtus(plan: Plan, wiring: Wiring) -> dict[str, int]:
     largest: dict[str, int] = {}
     for guest, entry in plan.world.guests.items():
         for name, vnic in entry.vnics.items():
-            for box in wiring.ports_towards(vnic_box(guest, name)):
+            for box in wiring.ways(guest, name):
                 largest[box] = max(largest.get(box, 0), vnic.mtu_bytes)
     return {box: largest.get(box, 1500) for box in wiring.edges}
 
@@ -211,9 +214,23 @@ def _guest_ports(plan: Plan, taken: dict[str, set[str]], out: Lowered) -> None:
             out.add(path, VethAdd((near, End(inside, link, mac=vnic.mac, mtu_bytes=vnic.mtu_bytes))))
             out.vnics[guest, name] = Place(inside, link)
             out.ports[f"{guest}/{name}"] = Place(namespace, port)
+            rules = _rules(plan, str(vnic.vswitch), isolated=vnic.isolated)
+            if rules is not None:
+                ups.append((path, BridgePortSet(namespace, port, rules)))
             ups.append((path, LinkSet(namespace, port, up=True)))
         for path, up in ups:
             out.add(path, up)
+
+
+def _rules(plan: Plan, vswitch: str, *, isolated: bool = False) -> Rules | None:
+    """What is not as the kernel has it at a port of a virtual switch; None when nothing is."""
+    entry = plan.world.vswitches[vswitch]
+    rules = Rules(
+        isolated=isolated or None,
+        learning=None if entry.learning else False,
+        flooding=None if entry.flooding else False,
+    )
+    return rules if rules != Rules() else None
 
 
 def _uplinks(
@@ -252,6 +269,10 @@ def _uplinks(
         out.add(path, VethAdd((near, End(FABRIC, far, mtu_bytes=mtu))))
     for end, place in out.uplinks.items():
         if wiring.owner[end].startswith("vswitch:"):
+            vswitch = wiring.owner[end].removeprefix("vswitch:")
+            rules = _rules(plan, vswitch)
+            if rules is not None:
+                out.add(f"vswitches.{vswitch}", BridgePortSet(place.namespace, place.link, rules))
             out.add(
                 f"vswitches.{wiring.owner[end].removeprefix('vswitch:')}",
                 LinkSet(place.namespace, place.link, up=True),
@@ -279,9 +300,24 @@ def _guests(plan: Plan, machine: Machine, out: Lowered) -> None:
                 out.add(path, *licence(namespace, place.link, vnic, entry.licence_bit_per_s))
             for address, mac in known.get((guest, name), {}).items():
                 out.add(path, NeighbourAdd(namespace, place.link, address, mac))
+        if entry.bridges:
+            _bridge_inside(guest, [out.vnics[guest, name] for name in entry.vnics], plan, out)
         for route in plan.world.routes.get(guest, ()):
             link = out.vnics[guest, route.vnic].link
             out.add(f"routes.{guest}", RouteAdd(namespace, link, route.to, route.via))
+
+
+def _bridge_inside(guest: str, ports: list[Place], plan: Plan, out: Lowered) -> None:
+    """A guest's own bridge over its vNICs, with an address of its own: theirs are those of flows through it."""
+    namespace = out.guests[guest]
+    digest = hashlib.sha256(f"bridge/{guest}".encode()).digest()
+    mac = ":".join(f"{byte:02x}" for byte in (6, *digest[:5]))
+    link = interface("bridge", {place.link for place in ports})
+    mtu = max(vnic.mtu_bytes for vnic in plan.world.guests[guest].vnics.values())
+    path = f"guests.{guest}"
+    out.add(path, BridgeAdd(namespace, link, mac=mac, mtu_bytes=mtu))
+    out.add(path, *(LinkSet(namespace, place.link, master=link) for place in ports))
+    out.add(path, LinkSet(namespace, link, up=True))
 
 
 def _forwards(namespace: str, ipv6: bool, machine: Machine) -> Iterator[Operation]:
@@ -339,16 +375,20 @@ def licence(namespace: str, link: str, vnic: Vnic, rate_bit_per_s: int) -> Itera
 
 def _forwarding(plan: Plan, wiring: Wiring, out: Lowered) -> None:
     """Every bridge knows from the start behind which of its ports each vNIC is."""
-    entries: dict[str, list[Step]] = {name: [] for name in plan.world.vswitches}
+    entries: dict[str, list[Step]] = {f"vswitch:{name}": [] for name in plan.world.vswitches}
     for guest, entry in plan.world.guests.items():
         for name, vnic in entry.vnics.items():
-            for box, port in wiring.ports_towards(vnic_box(guest, name)).items():
-                if not box.startswith("vswitch:"):
+            for box, port in wiring.ways(guest, name).items():
+                if box.startswith("vswitch:"):
+                    place = out.ports.get(port) or out.uplinks[port]
+                elif box.startswith("bridge:"):
+                    inside, _, inner = port.rpartition("/")
+                    place = out.vnics[inside, inner]
+                else:
                     continue
-                place = out.ports.get(port) or out.uplinks[port]
                 step = Step(
                     ForwardingAdd(place.namespace, place.link, vnic.mac), f"guests.{guest}.vnics.{name}"
                 )
-                entries[box.removeprefix("vswitch:")].append(step)
+                entries.setdefault(box, []).append(step)
     for steps in entries.values():
         out.steps.extend(steps)

@@ -72,6 +72,7 @@ class BridgeAdd(Operation):
     op: ClassVar[str] = "bridge"
     namespace: str
     name: str
+    mac: str | None = None
     mtu_bytes: int | None = None
     multicast_snooping: bool = False
 
@@ -129,6 +130,25 @@ class ForwardingAdd(Operation):
     namespace: str
     link: str
     mac: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a bridge does at one port; None: as the kernel has it (not isolated, learning, flooding)."""
+
+    isolated: bool | None = None
+    learning: bool | None = None
+    flooding: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BridgePortSet(Operation):
+    """Rules of a bridge's port."""
+
+    op: ClassVar[str] = "bridge_port"
+    namespace: str
+    link: str
+    rules: Rules
 
 
 @dataclass(frozen=True, slots=True)

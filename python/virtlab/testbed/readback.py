@@ -11,7 +11,7 @@ from ipaddress import ip_interface
 from typing import Any
 
 from virtlab.errors import MachineError
-from virtlab.plan import Plan, Realised, RealisedObject
+from virtlab.plan import Plan, Realised, RealisedObject, Vnic
 from virtlab.testbed.control import Control
 from virtlab.testbed.lower import Lowered, Place
 
@@ -53,7 +53,8 @@ def realise(
         ports = sorted(
             link for link, state in seen[place.namespace]["links"].items() if state["master"] == place.link
         )
-        read_back = {**_facts(bridge), "ports": ports}
+        states = {port: seen[place.namespace]["links"][port].get("bridge_port") for port in ports}
+        read_back = {**_facts(bridge), "ports": ports, "port_rules": states}
         objects[f"vswitches.{name}"] = RealisedObject(
             vswitch.model_dump(mode="json"), {"interface": place.link}, read_back, "linux_bridge"
         )
@@ -140,7 +141,23 @@ def _vnics(plan: Plan, lowered: Lowered, seen: Mapping[str, Any]) -> Iterator[tu
                     path, f"the licence is {rates} bit/s in the kernel, not {entry.licence_bit_per_s}"
                 )
             applied = {"namespace": place.namespace, "interface": place.link}
-            yield path, RealisedObject(vnic.model_dump(mode="json"), applied, _facts(link), "veth")
+            facts = _facts(link)
+            if vnic.vswitch is not None:
+                facts["port_rules"] = _port_rules(plan, vnic, lowered.ports[f"{guest}/{name}"], seen, path)
+            yield path, RealisedObject(vnic.model_dump(mode="json"), applied, facts, "veth")
+
+
+def _port_rules(plan: Plan, vnic: Vnic, port: Place, seen: Mapping[str, Any], path: str) -> dict[str, bool]:
+    """What the bridge does at the port, as read back. MachineError where it is not as planned."""
+    has: dict[str, bool] = _link(seen, port, path)["bridge_port"] or {}
+    vswitch = plan.world.vswitches[str(vnic.vswitch)]
+    floods = dict.fromkeys(("unicast_flood", "multicast_flood", "broadcast_flood"), vswitch.flooding)
+    for key, wanted in {"isolated": vnic.isolated, "learning": vswitch.learning, **floods}.items():
+        if has.get(key) is not wanted:
+            raise MachineError(
+                path, f"{key} of its bridge port is {has.get(key)} in the kernel, not {wanted} as planned"
+            )
+    return has
 
 
 def _own_addresses(link: Mapping[str, Any]) -> list[str]:

@@ -79,6 +79,11 @@ def _guests(plan: Plan, found: Findings) -> Iterator[Refusal]:
             yield Refusal(f"{path}.platform", f"'{guest.platform}' guests cannot be started here", cure)
         if guest.host not in plan.world.hosts:
             yield Refusal(f"{path}.host", f"there is no host '{guest.host}'", "name a host of the file")
+        if guest.bridges and (
+            guest.forwards or len(guest.vnics) != 2 or any(v.uplink for v in guest.vnics.values())
+        ):
+            reason = "a guest that forwards frames has two vNICs on virtual switches, and is no router"
+            yield Refusal(path, reason, "give it two virtual switches, or 'forwarding: layer3'")
         for vnic_name, vnic in guest.vnics.items():
             vnic_path = f"{path}.vnics.{vnic_name}"
             least = MTU_MIN_IPV6_BYTES if any(":" in text for text in vnic.ip) else MTU_MIN_BYTES
@@ -128,6 +133,9 @@ def _roles(plan: Plan, found: Findings) -> Iterator[Refusal]:
             reason = f"this testbed has no workload '{role.workload}'"
             yield Refusal(f"{path}.workload", reason, f"there are {', '.join(WORKLOADS)}")
             continue
+        if role.parameters.get("dscp"):
+            reason = "the probe does not write code points into IP headers"
+            yield Refusal(f"{path}.dscp", reason, "match by address or port, or use '--backend simulator'")
         ends = (("from", role.from_), ("to", role.to))
         for key, guest in ends[:1] if role.workload in ALONE else ends:
             if guest is None or guest not in plan.world.guests:
@@ -257,7 +265,8 @@ def _wiring(plan: Plan, wiring: Wiring) -> Iterator[Refusal]:
             "name an uplink or SWITCH.PORT",
         )
     for path in wiring.loops:
-        yield Refusal(path, "closes a loop: broadcasts would circle for ever", "remove one link of the loop")
+        cure = "remove one link of the loop; beside guests that forward frames, isolate their ports"
+        yield Refusal(path, "closes a loop: broadcasts would circle for ever", cure)
     ends: dict[str, str] = {}
     for name, link in plan.world.links.items():
         for end in link.ends:

@@ -8,6 +8,8 @@ pub mod meters;
 pub mod random;
 pub mod schedule;
 pub mod size;
+pub mod split;
 
 pub use histogram::Histogram;
 pub use size::{PacketSize, SizeRequest, Transport};
+pub use split::Split;

@@ -44,6 +44,10 @@ impl Schedule {
     /// Intended offset of packet `k`. Packets of a Poisson schedule are asked for in order.
     pub fn offset(&mut self, k: u64) -> Nanos {
         let product = |count: u64, unit: u64, per: u64| {
+            // A division of 64 bits takes a fraction of one of 128.
+            if let Some(small) = count.checked_mul(unit).and_then(|bits| bits.checked_mul(1_000_000_000)) {
+                return Nanos(small / per.max(1));
+            }
             let exact = u128::from(count) * u128::from(unit) * 1_000_000_000 / u128::from(per.max(1));
             Nanos(u64::try_from(exact).unwrap_or(u64::MAX))
         };
@@ -58,6 +62,39 @@ impl Schedule {
             }
             Self::Flood => Nanos::ZERO,
         }
+    }
+
+    /// Packets of its mean rate in a time; `None` where it has no rate.
+    #[must_use]
+    pub fn position(&self, elapsed: Nanos) -> Option<f64> {
+        let elapsed = elapsed.0 as f64;
+        match self {
+            Self::Fixed { interval } => Some(elapsed / interval.0.max(1) as f64),
+            Self::Paced { packet_bits, rate_bit_per_s } => {
+                Some(elapsed * *rate_bit_per_s as f64 / (*packet_bits.max(&1) as f64 * 1e9))
+            }
+            Self::PerSecond { rate_pps } => Some(elapsed * *rate_pps as f64 / 1e9),
+            Self::Poisson { mean, .. } => Some(elapsed / mean.0.max(1) as f64),
+            Self::Flood => None,
+        }
+    }
+
+    /// Intended offset of a position between two packets, of a schedule with even gaps; whole ones as [`Self::offset`] has them.
+    #[must_use]
+    pub fn offset_at(&mut self, at: f64) -> Nanos {
+        if at.fract() == 0.0 {
+            return self.offset(at as u64);
+        }
+        let nanos = match self {
+            Self::Fixed { interval } => at * interval.0 as f64,
+            Self::Paced { packet_bits, rate_bit_per_s } => {
+                at * *packet_bits as f64 * 1e9 / (*rate_bit_per_s).max(1) as f64
+            }
+            Self::PerSecond { rate_pps } => at * 1e9 / (*rate_pps).max(1) as f64,
+            Self::Poisson { mean, .. } => at * mean.0 as f64,
+            Self::Flood => 0.0,
+        };
+        Nanos(nanos as u64)
     }
 
     /// A Poisson process with draws from the named stream.

@@ -1,5 +1,6 @@
 //! What a receiver keeps of a numbered stream: a row per packet, and per flow what is missing, doubled, out of order.
 
+use super::paced::{COUNTED_FLOWS, flow_counter};
 use crate::probe::report::{Report, STALL};
 use crate::probe::spool::{Budget, PacketRow, Spool};
 use crate::probe::stamps::StampClock;
@@ -89,6 +90,13 @@ impl Arrivals {
         report.add("duplicate_packets", sum(|flow| flow.duplicates));
         report.add("reordered_packets", sum(|flow| flow.reordered));
         report.add("missing_packets", sum(|flow| flow.lost(flow.next_expected())));
+        if (2..=COUNTED_FLOWS).contains(&self.flows.len()) {
+            for (number, flow) in self.flows.iter().enumerate() {
+                report.add(&flow_counter("received", number), flow.received);
+                report.add(&flow_counter("duplicate", number), flow.duplicates);
+                report.add(&flow_counter("reordered", number), flow.reordered);
+            }
+        }
         report.add("stranger_packets", self.strangers);
         report.add("unstamped_packets", self.unstamped);
         if let Some(stalls) = self.stalls {

@@ -3,7 +3,8 @@
 //! The loop knows nothing of sockets: a [`Batch`] fills and sends up to 64 packets at a time. At a rate, packets go when
 //! they are due, several at once when several are; a call that turns out slow makes the next batch smaller, so that the
 //! instants written into packets stay near the truth where the network pushes back. Lateness counts as a pacing error
-//! only from the moment on at which this sender was free: waiting for the network is the network's.
+//! only from the moment on at which this sender was free: waiting for the network is the network's. Which flow's turn it is
+//! says a [`Split`]; all flows go from this one thread.
 
 use crate::clock;
 use crate::probe::pacing::Pacer;
@@ -13,6 +14,7 @@ use crate::probe::socket::{Trouble, trouble};
 use crate::probe::spool::{SentRow, Spool};
 use std::io;
 use std::sync::atomic::Ordering;
+use virtlab_load::Split;
 use virtlab_load::schedule::Schedule;
 use virtlab_wire::Nanos;
 
@@ -20,12 +22,20 @@ use virtlab_wire::Nanos;
 pub const BATCH: usize = 64;
 /// A send call longer than this halves the batch.
 const SLOW_CALL: Nanos = Nanos(150_000);
+/// What was due before the end still goes for so long after it: a sleep ends late by less.
+const GRACE: Nanos = Nanos(200_000);
+/// A packet due so shortly before the end is not missed (RFC 2544 search: "beyond 10 us worth").
+const UNSENT_SLACK: Nanos = Nanos(10_000);
+/// Flows beyond this number have no counters of their own.
+pub const COUNTED_FLOWS: usize = 1024;
 
 /// A packet's place in the stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Numbered {
-    /// 0, 1, 2, ... over all flows.
-    pub number: u64,
+    /// Which flow.
+    pub flow: u16,
+    /// 0, 1, 2, ... within the flow.
+    pub seq: u64,
     /// When it was handed over.
     pub sent: Nanos,
     /// When its schedule wanted it, if it has one.
@@ -34,13 +44,11 @@ pub struct Numbered {
 
 /// Fills and sends packets.
 pub trait Batch {
-    /// Fills packet `index` of the batch.
-    fn fill(&mut self, index: usize, packet: Numbered);
-    /// Sends the first `count`; how many the kernel took.
+    /// Fills and sends them, at most [`BATCH`]; how many of the first the kernel took.
     ///
     /// # Errors
     /// When it took none.
-    fn send(&mut self, count: usize) -> io::Result<usize>;
+    fn send(&mut self, packets: &[Numbered]) -> io::Result<usize>;
 }
 
 /// What is sent.
@@ -53,8 +61,8 @@ pub struct Stream {
     pub duration: Nanos,
     /// How it waits.
     pub pacer: Pacer,
-    /// Flows, served in turn.
-    pub flows: u64,
+    /// Whose turn it is.
+    pub split: Split,
     /// Bytes that each packet counts.
     pub packet_bytes: u64,
     /// Whether a row per packet is kept.
@@ -69,11 +77,13 @@ impl Stream {
         let Some(start) = run.wait_for_start(self.pacer) else {
             return report;
         };
-        // Numbers go on when the rate is changed; the schedule then counts from `base` and `origin` on.
-        let (mut sent, mut base, mut origin) = (0u64, 0u64, start);
+        let mut sent = vec![0u64; usize::from(self.split.flows())];
+        // Positions go on when the rate is changed; the schedule then counts from `base` and `origin` on.
+        let (mut base, mut origin) = (0.0, start);
         let (mut limit, mut tuned) = (BATCH, 0);
         let mut free = start;
-        let mut places = [Numbered { number: 0, sent: start, intended: None }; BATCH];
+        // Due, or of a flood, and not yet taken by the kernel.
+        let mut waiting: Vec<Numbered> = Vec::with_capacity(BATCH);
         let end = start + self.duration;
         while !run.stopped() {
             let changes = run.tuned_count.load(Ordering::Acquire);
@@ -81,38 +91,49 @@ impl Stream {
                 tuned = changes;
                 if let Some(rate) = run.tuned(self.tune.0).and_then(|value| value.as_u64()) {
                     self.schedule = (self.tune.1)(rate);
-                    (base, origin) = (sent, clock::raw());
+                    (base, origin) = (self.split.peek().at, clock::raw());
                 }
             }
             let flooding = matches!(self.schedule, Schedule::Flood);
             let now = clock::raw();
-            if now >= end {
+            if now >= end && (flooding || now >= end + GRACE) {
                 report.complete = true;
                 break;
             }
-            let due = self.schedule.due(now.since(origin)).unwrap_or(0).saturating_sub(sent - base);
-            let intended = origin + self.schedule.offset(sent - base);
-            if due == 0 {
-                self.pacer.wait_until(intended.min(end), &run.stop);
-                free = free.max(intended.min(end));
+            let mut next = end;
+            while waiting.len() < limit {
+                let turn = self.split.peek();
+                let intended = (!flooding).then(|| origin + self.schedule.offset_at(turn.at - base));
+                next = intended.unwrap_or(now);
+                if next > now || next >= end {
+                    break;
+                }
+                waiting.push(Numbered { flow: turn.flow, seq: turn.seq, sent: now, intended });
+                self.split.advance();
+            }
+            let count = waiting.len().min(limit);
+            if count == 0 {
+                if now >= end {
+                    report.complete = true;
+                    break;
+                }
+                self.pacer.wait_until(next.min(end), &run.stop);
+                free = free.max(next.min(end));
                 continue;
             }
-            let count = due.min(limit as u64) as usize;
-            for (index, number) in (sent..).take(count).enumerate() {
-                let intended = (!flooding).then(|| origin + self.schedule.offset(number - base));
-                places[index] = Numbered { number, sent: clock::raw(), intended };
-                batch.fill(index, places[index]);
-            }
-            let before = places[0].sent;
-            if !flooding {
+            let before = clock::raw();
+            waiting[..count].iter_mut().for_each(|packet| packet.sent = before);
+            if let Some(intended) = waiting[0].intended {
                 report.pacing.record(before.since(intended.max(free)));
             }
-            match batch.send(count) {
+            match batch.send(&waiting[..count]) {
                 Ok(taken) => {
-                    if self.keep_sent {
-                        places[..taken].iter().for_each(|place| rows.push(self.row(place)));
+                    for packet in waiting.drain(..taken) {
+                        sent[usize::from(packet.flow)] += 1;
+                        if self.keep_sent {
+                            rows.push(self.row(&packet));
+                        }
                     }
-                    sent += taken as u64;
                 }
                 Err(error) => match trouble(&error) {
                     Trouble::Again => report.add("blocked_sends", 1),
@@ -128,15 +149,26 @@ impl Stream {
             free = clock::raw();
             limit = if free.since(before) > SLOW_CALL { (count / 2).max(1) } else { (limit * 2).min(BATCH) };
         }
-        report.add("sent_packets", sent);
-        report.add("sent_bytes", sent * self.packet_bytes);
+        let total: u64 = sent.iter().sum();
+        report.add("sent_packets", total);
+        report.add("sent_bytes", total * self.packet_bytes);
         report.add("sending_ns", clock::raw().since(start).0);
         report.add("send_errors", 0);
+        let counted = (2..=COUNTED_FLOWS).contains(&sent.len());
+        if counted {
+            sent.iter().enumerate().for_each(|(flow, &sent)| report.add(&flow_counter("sent", flow), sent));
+        }
         if report.complete
-            && let Some(intended) = self.schedule.due(end.since(origin)).filter(|due| *due < u64::MAX)
+            && let Some(position) = self.schedule.position(end.since(origin + UNSENT_SLACK))
         {
-            // The packet that is due at the very end is not part of the stream.
-            report.add("unsent_packets", (intended + base).saturating_sub(sent + 1));
+            let due = self.split.before(base + position);
+            let missing = due.iter().zip(&sent).map(|(due, sent)| due.saturating_sub(*sent));
+            for (flow, missing) in missing.enumerate() {
+                report.add("unsent_packets", missing);
+                if counted {
+                    report.add(&flow_counter("unsent", flow), missing);
+                }
+            }
         }
         if self.keep_sent {
             report.table(rows);
@@ -146,11 +178,16 @@ impl Stream {
 
     fn row(&self, place: &Numbered) -> SentRow {
         SentRow {
-            seq: (place.number / self.flows) as i64,
-            flow: (place.number % self.flows) as i32,
+            seq: place.seq as i64,
+            flow: i32::from(place.flow),
             intended_ns: place.intended.unwrap_or(place.sent).0 as i64,
             sent_ns: place.sent.0 as i64,
             payload_bytes: self.packet_bytes as i32,
         }
     }
+}
+
+/// Name of a counter of one flow: `flow3.sent_packets`.
+pub fn flow_counter(what: &str, flow: usize) -> String {
+    format!("flow{flow}.{what}_packets")
 }

@@ -1,27 +1,34 @@
-//! `raw_stream`: layer-2 frames of exact size, numbered per flow, one way.
+//! `raw_stream`: frames of exact size, numbered per flow, one way, from one thread.
 //!
 //! ```text
 //! destination 6 | source 6 | EtherType 88B5 | probe header 26 | tag of the role u32 | padding
+//! destination 6 | source 6 | IPv4 20 | UDP 8 | probe header 18 or 26 | padding            (with `via`)
 //! ```
-//! Flow f of F carries every F-th frame, with numbers of its own, and its source address ends in its number, so that a
-//! switch or a queue discipline can tell flows apart. Nothing above layer 2 runs: the stream crosses bridges and switches,
-//! not routers.
+//! Each flow has its share of the rate and numbers of its own ([`Split`]). Without `via` nothing above layer 2 runs, a flow's
+//! source address ends in its number, and the stream crosses bridges and switches. With `via`, flow f goes to the hardware
+//! address `via[f]`, with the receiver's address in the IPv4 header: a guest there that forwards, at layer 2 or 3, passes it
+//! on. The receiver reads its ring below its own IP, whose copy of each datagram ends at a socket that takes nothing, so no
+//! answer goes back. UDP goes without checksum (RFC 768), its source port tells flows apart.
 
 use super::arrivals::Arrivals;
-use super::paced::{Batch, Numbered, Stream};
+use super::paced::{Batch, COUNTED_FLOWS, Numbered, Stream, flow_counter};
 use super::ring::{self, ReceiveRing, TransmitRing};
 use super::{Arming, Prepared, Side, Workload, parse};
 use crate::clock;
+use crate::probe::endpoint::parse_mac;
 use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::parameters::{Idle, positive};
 use crate::probe::report::Report;
 use crate::probe::run::Run;
-use crate::probe::socket::{Trouble, trouble};
-use anyhow::{Context, bail};
+use crate::probe::socket::{self, Trouble, trouble};
+use anyhow::{Context, bail, ensure};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Deserialize;
 use serde_json::Value;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+use virtlab_load::Split;
 use virtlab_load::random::Stream as Random;
 use virtlab_load::schedule::Schedule;
 use virtlab_wire::Nanos;
@@ -32,25 +39,54 @@ const PAYLOAD_AT: usize = HEADER_BYTES as usize;
 const TAG_AT: usize = PAYLOAD_AT + FULL_BYTES;
 const TAG_END: usize = TAG_AT + 4;
 
+const UDP_PAYLOAD_AT: usize = PAYLOAD_AT + IPV4_BYTES + 8;
+const IPV4_BYTES: usize = 20;
+const TIME_TO_LIVE: u8 = 64;
+/// Source ports of flows begin here, and there is one for each.
+const FIRST_SOURCE_PORT: u16 = 1024;
+const MOST_UDP_FLOWS: u16 = u16::MAX - FIRST_SOURCE_PORT;
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Parameters {
     frame_bytes: u32,
+    /// Of all flows together.
     rate_pps: Option<u64>,
     /// Absent: until stopped.
     duration_ns: Option<u64>,
-    #[serde(default = "one")]
-    flows: u16,
+    /// Absent: as many as there are shares, else forwarders, else one.
+    flows: Option<u16>,
+    /// Of the rate, one per flow; absent: equal.
+    shares: Option<Vec<f64>>,
+    /// Hardware addresses of forwarders; flow f goes to number f modulo their count.
+    #[serde(default)]
+    via: Vec<String>,
 }
 
-const fn one() -> u16 {
-    1
+impl Parameters {
+    fn split(&self) -> anyhow::Result<Split> {
+        let implied = self.shares.as_ref().map_or(self.via.len().max(1), Vec::len);
+        let flows = usize::from(self.flows.unwrap_or(u16::try_from(implied).unwrap_or(u16::MAX)));
+        positive("flows", flows as u64)?;
+        ensure!(
+            flows.is_multiple_of(self.via.len().max(1)),
+            "parameters.flows: {flows} flows do not divide over {} forwarders in 'via'",
+            self.via.len()
+        );
+        match &self.shares {
+            Some(shares) if shares.len() != flows => {
+                bail!("parameters.shares: {} shares for {flows} flows; write one per flow", shares.len())
+            }
+            Some(shares) => Split::by_shares(shares).context("parameters.shares"),
+            None => Split::even(flows as u16).context("parameters.flows"),
+        }
+    }
 }
 
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
     let parameters: Parameters = parse(arming.own.clone())?;
-    positive("flows", u64::from(parameters.flows))?;
+    let split = parameters.split()?;
     let most = arming.local.mtu_bytes + HEADER_BYTES + FCS_BYTES;
     if !(MINIMUM_FRAME_BYTES..=most).contains(&parameters.frame_bytes) {
         bail!(
@@ -60,21 +96,33 @@ pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
     }
     let name = arming.local.vnic.as_deref().context("local.vnic is missing")?;
     let interface = ring::interface_index(name)?;
-    if arming.peer.next_hop_mac.is_some() {
-        bail!("a router stands between the two ends, and frames without IP do not cross it; use udp_stream");
+    let routed = !parameters.via.is_empty();
+    if arming.peer.next_hop_mac.is_some() && !routed {
+        bail!(
+            "a router stands between the two ends, and frames without IP do not cross it; use udp_stream, or name it in 'via'"
+        );
     }
+    ensure!(
+        !routed || split.flows() <= MOST_UDP_FLOWS,
+        "parameters.flows: {} flows, but with 'via' there are ports for {MOST_UDP_FLOWS}",
+        split.flows()
+    );
     // Both ends draw the same tag, from the name that they share.
     let tag = Random::new(0, &format!("{}.raw", arming.run.role)).below(1 << 32) as u32;
     let workload: Box<dyn Workload> = match arming.side {
-        Side::Client => Box::new(Sender::prepare(&arming, &parameters, interface, tag)?),
-        Side::Server => Box::new(Receiver {
-            ring: ReceiveRing::open(interface)?,
-            idle: arming.common.idle,
-            flows: usize::from(parameters.flows),
-            tag,
-        }),
+        Side::Client => Box::new(Sender::prepare(&arming, &parameters, split, interface, tag)?),
+        Side::Server => Box::new(Receiver::prepare(&arming, &split, interface, tag, routed)?),
     };
     Ok(Prepared { workload, check: Box::new(check_value) })
+}
+
+fn ipv4(address: IpAddr, whose: &str) -> anyhow::Result<Ipv4Addr> {
+    match address {
+        IpAddr::V4(address) => Ok(address),
+        IpAddr::V6(address) => {
+            bail!("{whose}.address {address} is IPv6, and frames with 'via' are IPv4; give both ends IPv4")
+        }
+    }
 }
 
 fn check_value(parameter: &str, value: &Value) -> anyhow::Result<()> {
@@ -94,15 +142,20 @@ impl Sender {
     fn prepare(
         arming: &Arming<'_>,
         parameters: &Parameters,
+        split: Split,
         interface: i32,
         tag: u32,
     ) -> anyhow::Result<Self> {
         let frame_bytes = (parameters.frame_bytes - FCS_BYTES) as usize;
+        let (fronts, payload_at) = if parameters.via.is_empty() {
+            (raw_fronts(arming, &split)?, PAYLOAD_AT)
+        } else {
+            (udp_fronts(arming, parameters, &split)?, UDP_PAYLOAD_AT)
+        };
         let mut template: Vec<u8> = (0..frame_bytes).map(|at| at as u8).collect();
-        template[..6].copy_from_slice(&arming.peer.mac("peer")?);
-        template[6..12].copy_from_slice(&arming.local.mac("local")?);
-        template[12..14].copy_from_slice(&ring::ETHERTYPE.to_be_bytes());
-        template[TAG_AT..TAG_END].copy_from_slice(&tag.to_le_bytes());
+        if parameters.via.is_empty() {
+            template[TAG_AT..TAG_END].copy_from_slice(&tag.to_le_bytes());
+        }
         let schedule = match parameters.rate_pps {
             Some(rate) => Schedule::PerSecond { rate_pps: positive("rate_pps", rate)? },
             None => Schedule::Flood,
@@ -112,14 +165,61 @@ impl Sender {
             tune: ("rate_pps", Box::new(|rate_pps| Schedule::PerSecond { rate_pps })),
             duration: parameters.duration_ns.map_or(Nanos::MAX, Nanos),
             pacer: Pacer::new(arming.common.pacing.unwrap_or(Pacing::Sleep)),
-            flows: u64::from(parameters.flows),
+            split,
             packet_bytes: u64::from(parameters.frame_bytes),
             keep_sent: arming.common.keep_sent,
         };
-        let ring = TransmitRing::open(interface, frame_bytes)?;
-        let batch = RingBatch { ring, template, flows: u64::from(parameters.flows), places: Vec::new() };
-        Ok(Self { stream, batch })
+        let mut ring = TransmitRing::open(interface, frame_bytes)?;
+        ring.fill(&template);
+        let header_end = frame_bytes.min(payload_at + FULL_BYTES);
+        Ok(Self { stream, batch: RingBatch { ring, frame_bytes, header_end, fronts, flows: Vec::new() } })
     }
+}
+
+/// What stands in front of the probe header, per flow: frames straight to the receiver.
+fn raw_fronts(arming: &Arming<'_>, split: &Split) -> anyhow::Result<Vec<Vec<u8>>> {
+    let (peer, local) = (arming.peer.mac("peer")?, arming.local.mac("local")?);
+    let front = |flow: u16| {
+        let mut source = local;
+        source[4] ^= (flow >> 8) as u8;
+        source[5] ^= flow as u8;
+        [&peer[..], &source, &ring::ETHERTYPE.to_be_bytes()].concat()
+    };
+    Ok((0..split.flows()).map(front).collect())
+}
+
+/// The same for datagrams by way of forwarders.
+fn udp_fronts(arming: &Arming<'_>, parameters: &Parameters, split: &Split) -> anyhow::Result<Vec<Vec<u8>>> {
+    let local = arming.local.mac("local")?;
+    let source = ipv4(arming.local.ip("local")?, "local")?;
+    let destination = ipv4(arming.peer.ip("peer")?, "peer")?;
+    let port = arming.peer.port.context("peer.port is missing; arm the server first")?;
+    let via = parameters.via.iter().map(|mac| parse_mac(mac)).collect::<anyhow::Result<Vec<_>>>();
+    let via = via.context("parameters.via")?;
+    let packet_bytes = (parameters.frame_bytes - HEADER_BYTES - FCS_BYTES) as u16;
+    let mut ip = [0u8; IPV4_BYTES];
+    ip[0] = 0x45;
+    ip[2..4].copy_from_slice(&packet_bytes.to_be_bytes());
+    ip[6] = 0x40; // not to be fragmented
+    ip[8] = TIME_TO_LIVE;
+    ip[9] = libc::IPPROTO_UDP as u8;
+    ip[12..16].copy_from_slice(&source.octets());
+    ip[16..20].copy_from_slice(&destination.octets());
+    let checksum = internet_checksum(&ip);
+    ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+    let front = |flow: u16| {
+        let udp = [FIRST_SOURCE_PORT + flow, port, packet_bytes - IPV4_BYTES as u16, 0].map(u16::to_be_bytes);
+        let to = via[usize::from(flow) % via.len()];
+        [&to[..], &local, &(libc::ETH_P_IP as u16).to_be_bytes(), &ip, udp.as_flattened()].concat()
+    };
+    Ok((0..split.flows()).map(front).collect())
+}
+
+/// RFC 1071, of an even number of bytes.
+fn internet_checksum(bytes: &[u8]) -> u16 {
+    let sum: u32 = bytes.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    let folded = (sum & 0xFFFF) + (sum >> 16);
+    !((folded + (folded >> 16)) as u16)
 }
 
 impl Workload for Sender {
@@ -127,11 +227,17 @@ impl Workload for Sender {
         let mut report = self.stream.send(run, &mut self.batch);
         // What the kernel has not taken yet goes now, or is not counted as sent.
         let until = clock::raw() + Nanos(40_000_000);
-        while self.batch.ring.waiting() > 0 && clock::raw() < until {
+        while self.batch.ring.waiting().next().is_some() && clock::raw() < until {
             let _ = self.batch.ring.flush();
         }
-        let left = self.batch.ring.waiting() as i64;
-        *report.counters.entry("sent_packets".to_owned()).or_default() -= left;
+        let counted = (2..=COUNTED_FLOWS).contains(&self.batch.fronts.len());
+        for slot in self.batch.ring.waiting() {
+            *report.counters.entry("sent_packets".to_owned()).or_default() -= 1;
+            if counted {
+                let flow = usize::from(self.batch.flows[slot]);
+                *report.counters.entry(flow_counter("sent", flow)).or_default() -= 1;
+            }
+        }
         report
     }
 }
@@ -139,29 +245,30 @@ impl Workload for Sender {
 /// A batch in a transmit ring.
 struct RingBatch {
     ring: TransmitRing,
-    template: Vec<u8>,
-    flows: u64,
-    places: Vec<Numbered>,
+    frame_bytes: usize,
+    /// End of what differs between the frames of a flow.
+    header_end: usize,
+    /// Per flow, up to the probe header.
+    fronts: Vec<Vec<u8>>,
+    /// Per slot, whose frame it held last.
+    flows: Vec<u16>,
 }
 
 impl Batch for RingBatch {
-    fn fill(&mut self, index: usize, packet: Numbered) {
-        self.places.truncate(index);
-        self.places.push(packet);
-    }
-
-    fn send(&mut self, count: usize) -> io::Result<usize> {
-        let length = self.template.len();
+    fn send(&mut self, packets: &[Numbered]) -> io::Result<usize> {
         let mut filled = 0;
-        for place in &self.places[..count] {
-            let Some(slot) = self.ring.slot(filled, length) else { break };
-            slot.copy_from_slice(&self.template);
-            let Numbered { number, sent, intended } = *place;
-            let (seq, flow) = (number / self.flows, (number % self.flows) as u16);
-            slot[10] ^= (flow >> 8) as u8;
-            slot[11] ^= flow as u8;
+        for packet in packets {
+            let Some(slot) = self.ring.slot(filled, self.frame_bytes) else { break };
+            let Numbered { flow, seq, sent, intended } = *packet;
+            let front = &self.fronts[usize::from(flow)];
+            slot[..front.len()].copy_from_slice(front);
             ProbeHeader { purpose: Purpose::Data, flow, seq, sent, intended }
-                .write(&mut slot[PAYLOAD_AT..TAG_AT]);
+                .write(&mut slot[front.len()..self.header_end]);
+            let place = self.ring.place(filled);
+            if self.flows.len() <= place {
+                self.flows.resize(place + 1, 0);
+            }
+            self.flows[place] = flow;
             filled += 1;
         }
         if filled == 0 {
@@ -169,7 +276,7 @@ impl Batch for RingBatch {
             return Err(io::Error::from_raw_os_error(libc::EAGAIN));
         }
         // Frames that a failed call leaves are marked: the kernel takes them with the next one.
-        match self.ring.send(filled, length) {
+        match self.ring.send(filled, self.frame_bytes) {
             Err(error) if trouble(&error) == Trouble::Fatal => Err(error),
             _ => Ok(filled),
         }
@@ -180,25 +287,67 @@ struct Receiver {
     ring: ReceiveRing,
     idle: Idle,
     flows: usize,
-    tag: u32,
+    /// Where the probe header stands.
+    payload_at: usize,
+    /// In raw frames, behind the probe header.
+    tag: Option<[u8; 4]>,
+    /// Where the kernel's own copies of datagrams end.
+    sink: Option<(OwnedFd, u16)>,
+}
+
+impl Receiver {
+    fn prepare(
+        arming: &Arming<'_>,
+        split: &Split,
+        interface: i32,
+        tag: u32,
+        routed: bool,
+    ) -> anyhow::Result<Self> {
+        let sink = if routed { Some(sink(ipv4(arming.local.ip("local")?, "local")?)?) } else { None };
+        Ok(Self {
+            ring: ReceiveRing::open(interface, sink.as_ref().map(|(_, port)| *port))?,
+            idle: arming.common.idle,
+            flows: usize::from(split.flows()),
+            payload_at: if routed { UDP_PAYLOAD_AT } else { PAYLOAD_AT },
+            tag: (!routed).then(|| tag.to_le_bytes()),
+            sink,
+        })
+    }
+}
+
+/// A UDP socket that takes nothing, and its port: without one the kernel would answer that the port is unreachable.
+fn sink(address: Ipv4Addr) -> anyhow::Result<(OwnedFd, u16)> {
+    let address = SocketAddr::new(address.into(), 0);
+    let socket = socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
+    let nothing = libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
+    let program = libc::sock_fprog { len: 1, filter: (&raw const nothing).cast_mut() };
+    socket::set_option(&socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, program)?;
+    socket::bind(&socket, address).with_context(|| format!("cannot bind UDP {address}"))?;
+    let port = socket::local_address(&socket)?.port();
+    Ok((socket, port))
 }
 
 impl Workload for Receiver {
+    fn port(&self) -> Option<u16> {
+        self.sink.as_ref().map(|(_, port)| *port)
+    }
+
     fn run(mut self: Box<Self>, run: &Run) -> Report {
         let mut arrivals = Arrivals::new(&run.budget, self.flows, false);
         let mut report = Report::default();
-        let tag = self.tag.to_le_bytes();
+        let (at, tag) = (self.payload_at, self.tag);
         let mut last_look = None;
         loop {
             let user = clock::raw();
             arrivals.awake(user);
             let any = self.ring.next_block(|frame| {
-                let ours = frame.bytes.get(TAG_AT..TAG_END) == Some(&tag);
-                if ours {
-                    let counted = frame.length + FCS_BYTES as usize;
-                    arrivals.take(&frame.bytes[PAYLOAD_AT..TAG_AT], counted, Some(frame.stamp), user);
-                } else {
-                    arrivals.stranger();
+                let ours = tag.is_none_or(|tag| frame.bytes.get(TAG_AT..TAG_END) == Some(&tag));
+                match frame.bytes.get(at..) {
+                    Some(payload) if ours => {
+                        let counted = frame.length + FCS_BYTES as usize;
+                        arrivals.take(payload, counted, Some(frame.stamp), user);
+                    }
+                    _ => arrivals.stranger(),
                 }
             });
             if any {

@@ -2,7 +2,9 @@
 //!
 //! Transmit: TPACKET_V2, a ring of equal slots; user space fills slots and marks them, one `send` hands all marked slots
 //! to the interface's queue discipline (which is not bypassed), and the kernel marks each free again once its frame is
-//! gone. Receive: TPACKET_V3, a ring of blocks that the kernel fills with as many frames as fit and hands over when full
+//! gone. A slot begins with a virtio-net header that has the kernel copy the whole front of the frame: where a guest on the
+//! way forwards, the kernel frees the slot while the frame still waits in a queue, and a front that stayed in the slot would
+//! be overwritten by a later frame's. Receive: TPACKET_V3, a ring of blocks that the kernel fills with as many frames as fit and hands over when full
 //! or after a time; each frame has its kernel stamp, so a late hand-over costs no accuracy. Frames that found no room in
 //! the ring are counted by the kernel.
 
@@ -19,12 +21,17 @@ pub const ETHERTYPE: u16 = 0x88B5;
 pub const TRANSMIT_SLOTS: u32 = 512;
 /// Bytes of each received frame that are kept.
 pub const SNAP_BYTES: u32 = 64;
+const PACKET_VNET_HDR: i32 = 15;
 const BLOCK_BYTES: u32 = 256 << 10;
 const LARGEST_RECEIVE_RING_BYTES: u32 = 64 << 20;
 const SMALLEST_RECEIVE_RING_BYTES: u32 = 1 << 20;
 /// A block that is not full is handed over after this.
 const RETIRE_MS: u32 = 4;
 const TRANSMIT_OFFSET: usize = size_of::<libc::tpacket2_hdr>().next_multiple_of(16);
+/// `struct virtio_net_hdr`: flags u8, gso type u8, header length u16, gso size u16, checksum start u16 and offset u16.
+const VNET_BYTES: usize = 10;
+/// Bytes of a frame that the kernel copies out of the slot: all headers and the probe's.
+const COPIED_BYTES: usize = 96;
 
 /// Memory that the kernel shares.
 struct Mapping {
@@ -121,7 +128,8 @@ impl TransmitRing {
         let fd = packet_socket(libc::tpacket_versions::TPACKET_V2 as i32)?;
         // A malformed slot is skipped instead of stopping the ring.
         socket::set_option(&fd, libc::SOL_PACKET, libc::PACKET_LOSS, 1i32)?;
-        let slot_bytes = (TRANSMIT_OFFSET + frame_bytes).next_power_of_two().max(128);
+        socket::set_option(&fd, libc::SOL_PACKET, PACKET_VNET_HDR, 1i32)?;
+        let slot_bytes = (TRANSMIT_OFFSET + VNET_BYTES + frame_bytes).next_power_of_two().max(128);
         let block_bytes = slot_bytes.max(4096) as u32;
         let per_block = block_bytes / slot_bytes as u32;
         let request = libc::tpacket_req {
@@ -136,25 +144,47 @@ impl TransmitRing {
         socket::set_timeout(&fd, libc::SO_SNDTIMEO, socket::SEND_TIMEOUT_US)?;
         let memory = Mapping::new(&fd, (request.tp_block_size * request.tp_block_nr) as usize)?;
         bind(&fd, interface, 0)?;
-        Ok(Self { fd, memory, slot_bytes, next: 0 })
+        let mut ring = Self { fd, memory, slot_bytes, next: 0 };
+        let mut vnet = [0; VNET_BYTES];
+        vnet[2..4].copy_from_slice(&(frame_bytes.min(COPIED_BYTES) as u16).to_ne_bytes());
+        for slot in 0..ring.slots() {
+            ring.bytes(slot, VNET_BYTES + frame_bytes)[..VNET_BYTES].copy_from_slice(&vnet);
+        }
+        Ok(ring)
     }
 
     fn slots(&self) -> usize {
         self.memory.length / self.slot_bytes
     }
 
-    /// The slot `index` after the next one to be sent; `None` while the kernel still has it.
+    /// Bytes of a slot behind its header; the kernel must not have it.
+    fn bytes(&mut self, slot: usize, length: usize) -> &mut [u8] {
+        assert!(TRANSMIT_OFFSET + length <= self.slot_bytes && slot < self.slots());
+        let offset = slot * self.slot_bytes + TRANSMIT_OFFSET;
+        // SAFETY: the bytes lie inside the mapping, and the kernel does not touch a slot that is not marked.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.start.add(offset), length) }
+    }
+
+    /// The same content into all slots, before the first is sent.
+    pub fn fill(&mut self, frame: &[u8]) {
+        for slot in 0..self.slots() {
+            self.bytes(slot, VNET_BYTES + frame.len())[VNET_BYTES..].copy_from_slice(frame);
+        }
+    }
+
+    /// Number of the slot `index` after the next one to be sent.
+    pub fn place(&self, index: usize) -> usize {
+        (self.next + index) % self.slots()
+    }
+
+    /// The frame in the slot `index` after the next one to be sent; `None` while the kernel still has it.
     pub fn slot(&mut self, index: usize, frame_bytes: usize) -> Option<&mut [u8]> {
-        let offset = (self.next + index) % self.slots() * self.slot_bytes;
-        let status = self.memory.status(offset).load(Ordering::Acquire);
+        let slot = self.place(index);
+        let status = self.memory.status(slot * self.slot_bytes).load(Ordering::Acquire);
         if status & (libc::TP_STATUS_SEND_REQUEST | libc::TP_STATUS_SENDING) != 0 {
             return None;
         }
-        assert!(TRANSMIT_OFFSET + frame_bytes <= self.slot_bytes);
-        // SAFETY: the slot lies inside the mapping and the kernel does not touch it until it is marked.
-        Some(unsafe {
-            std::slice::from_raw_parts_mut(self.memory.start.add(offset + TRANSMIT_OFFSET), frame_bytes)
-        })
+        Some(&mut self.bytes(slot, VNET_BYTES + frame_bytes)[VNET_BYTES..])
     }
 
     /// Marks the next `count` slots and has the kernel send them; how many it took.
@@ -167,8 +197,8 @@ impl TransmitRing {
             // SAFETY: the header stands at the slot's start, inside the mapping; the kernel does not touch it yet.
             unsafe {
                 let header = self.memory.start.add(offset).cast::<libc::tpacket2_hdr>();
-                (*header).tp_len = frame_bytes as u32;
-                (*header).tp_snaplen = frame_bytes as u32;
+                (*header).tp_len = (VNET_BYTES + frame_bytes) as u32;
+                (*header).tp_snaplen = (VNET_BYTES + frame_bytes) as u32;
             }
             self.memory.status(offset).store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
         }
@@ -188,14 +218,11 @@ impl TransmitRing {
     }
 
     /// Slots marked but not yet taken by the kernel, after a failed call.
-    pub fn waiting(&self) -> usize {
-        (0..self.slots())
-            .filter(|slot| {
-                self.memory.status(slot * self.slot_bytes).load(Ordering::Acquire)
-                    & libc::TP_STATUS_SEND_REQUEST
-                    != 0
-            })
-            .count()
+    pub fn waiting(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.slots()).filter(|slot| {
+            self.memory.status(slot * self.slot_bytes).load(Ordering::Acquire) & libc::TP_STATUS_SEND_REQUEST
+                != 0
+        })
     }
 }
 
@@ -221,16 +248,31 @@ pub struct ReceiveRing {
 }
 
 impl ReceiveRing {
-    /// A ring on an interface for frames of [`ETHERTYPE`].
+    /// A ring on an interface for frames of [`ETHERTYPE`], or for UDP over IPv4 to one port (no options, no fragments).
     ///
     /// # Errors
     /// When the guest does not allow packet sockets or has no memory for the ring.
-    pub fn open(interface: i32) -> anyhow::Result<Self> {
+    pub fn open(interface: i32, udp_port: Option<u16>) -> anyhow::Result<Self> {
         let fd = packet_socket(libc::tpacket_versions::TPACKET_V3 as i32)?;
         // The filter keeps the first bytes only; the frame's length is told beside them.
-        let snap =
-            [libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: SNAP_BYTES }];
-        let program = libc::sock_fprog { len: 1, filter: snap.as_ptr().cast_mut() };
+        let instruction = |code: u32, k: u32, jf: u8| libc::sock_filter { code: code as u16, jt: 0, jf, k };
+        let keep = instruction(libc::BPF_RET | libc::BPF_K, SNAP_BYTES, 0);
+        let equal = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+        let filter = match udp_port {
+            None => vec![keep],
+            Some(port) => vec![
+                // Version 4 and 20 B of header; protocol; destination port; else nothing is kept.
+                instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 14, 0),
+                instruction(equal, 0x45, 5),
+                instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 23, 0),
+                instruction(equal, libc::IPPROTO_UDP as u32, 3),
+                instruction(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 36, 0),
+                instruction(equal, u32::from(port), 1),
+                keep,
+                instruction(libc::BPF_RET | libc::BPF_K, 0, 0),
+            ],
+        };
+        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
         socket::set_option(&fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, program)?;
         let mut ring_bytes = LARGEST_RECEIVE_RING_BYTES;
         loop {
@@ -252,7 +294,7 @@ impl ReceiveRing {
             }
         }
         let memory = Mapping::new(&fd, ring_bytes as usize)?;
-        bind(&fd, interface, ETHERTYPE)?;
+        bind(&fd, interface, if udp_port.is_some() { libc::ETH_P_IP as u16 } else { ETHERTYPE })?;
         let blocks = (ring_bytes / BLOCK_BYTES) as usize;
         Ok(Self { fd, memory, blocks, next: 0, ring_bytes })
     }

@@ -21,7 +21,7 @@ use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use virtlab_load::schedule::Schedule;
-use virtlab_load::{PacketSize, SizeRequest, Transport};
+use virtlab_load::{PacketSize, SizeRequest, Split, Transport};
 use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::{COMPACT_BYTES, ProbeHeader, Purpose};
 
@@ -99,7 +99,7 @@ impl Sender {
             tune: ("rate_bit_per_s", Box::new(paced)),
             duration: parameters.duration_ns.map_or(Nanos::MAX, Nanos),
             pacer: Pacer::new(arming.common.pacing.unwrap_or(Pacing::Sleep)),
-            flows: 1,
+            split: Split::even(1)?,
             packet_bytes: u64::from(size.payload_bytes),
             keep_sent: arming.common.keep_sent,
         };
@@ -128,13 +128,12 @@ impl SendBatch {
 }
 
 impl Batch for SendBatch {
-    fn fill(&mut self, index: usize, packet: Numbered) {
-        let payload = &mut self.buffer[index * self.payload_bytes..][..self.payload_bytes];
-        let Numbered { number: seq, sent, intended } = packet;
-        ProbeHeader { purpose: Purpose::Data, flow: 0, seq, sent, intended }.write(payload);
-    }
-
-    fn send(&mut self, count: usize) -> std::io::Result<usize> {
+    fn send(&mut self, packets: &[Numbered]) -> std::io::Result<usize> {
+        let count = packets.len();
+        for (packet, payload) in packets.iter().zip(self.buffer.chunks_exact_mut(self.payload_bytes)) {
+            let Numbered { flow, seq, sent, intended } = *packet;
+            ProbeHeader { purpose: Purpose::Data, flow, seq, sent, intended }.write(payload);
+        }
         // SAFETY: all-zero bytes are valid iovec and mmsghdr arrays.
         let (mut vectors, mut messages): ([libc::iovec; BATCH], [libc::mmsghdr; BATCH]) =
             unsafe { (MaybeUninit::zeroed().assume_init(), MaybeUninit::zeroed().assume_init()) };

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from virtlab.analysis.context import RoleContext
 
 PARTS = 10
-MEASURES = {"latency": "rtt", "ping": "rtt", "bandwidth": "bandwidth"}
 
 
 def values(context: RoleContext) -> None:

@@ -35,7 +35,7 @@ def domains(wiring: Wiring) -> dict[str, list[Member]]:
     found: dict[str, list[Member]] = {}
     for forwards in (False, True):
         for station in wiring.stations.values():
-            if station.forwards is forwards:
+            if station.forwards is forwards and not station.bridges:
                 for vnic, attachment in station.vnics.items():
                     found.setdefault(attachment.domain, []).append((station.name, vnic))
     return found

@@ -47,6 +47,16 @@ def object_name(value: Any) -> str:
 
 
 def network(version: int) -> Callable[[Any], str]:
+def link_end(value: Any) -> str:
+    """One end of a link: a host, switch or router, or one of several virtual switches of a host.
+
+    >>> link_end("sut.br0")
+    'sut.br0'
+    """
+    host, dot, vswitch = value.partition(".") if isinstance(value, str) else (value, "", "")
+    return f"{object_name(host)}{dot}{object_name(vswitch) if dot else ''}"
+
+
     """A parser of an address pool of one IP version, or `none`."""
 
     def parse(value: Any) -> str:
@@ -158,6 +168,13 @@ Mac = Annotated[
 ObjectName = Annotated[str, PlainValidator(object_name), WithJsonSchema(NAME_SCHEMA)]
 Platform = Annotated[
     str, _word(_platforms, "platform"), WithJsonSchema({"type": "string", "x-names": "platforms"})
+LinkEnd = Annotated[
+    str,
+    PlainValidator(link_end),
+    WithJsonSchema(
+        {"type": "string", "pattern": r"^[A-Za-z][A-Za-z0-9_-]{0,30}(\.[A-Za-z][A-Za-z0-9_-]{0,30})?$"}
+    ),
+]
 ]
 VswitchKind = Annotated[
     str, _word(_vswitches, "virtual switch"), WithJsonSchema({"type": "string", "x-names": "vswitches"})
@@ -181,3 +198,4 @@ Spin = Annotated[str, *_types(choice("auto", "always", "never"))]
 Realise = Annotated[str, *_types(choice("auto", "netem", "soft_switch", "shaping"))]
 Shape = Annotated[str, *_types(choice("line", "star", "tree", "direct", "none"))]
 Device = Annotated[str, *_types(choice("switch", "router"))]
+Forwarding = Annotated[str, *_types(choice("none", "layer3", "layer2"))]

@@ -43,6 +43,43 @@ class GuestSpec(Part):
     mac: leaves.Mac | None = Field(None, description="MAC address 02:... instead of an automatic one")
 
 
+class PlacedGuestSpec(GuestSpec):
+    """A guest of a host: where it stands there, and whether it forwards."""
+
+    vswitches: list[leaves.ObjectName] | None = Field(
+        None, description="virtual switches of its host that it stands on, a vNIC each; absent: the first"
+    )
+    forwarding: leaves.Forwarding = Field(
+        "none", description="between its vNICs: layer3 (IP, static routes), layer2 (a bridge inside), or none"
+    )
+    isolate: leaves.Flag | None = Field(None, description="instead of what its virtual switches say")
+    count: leaves.Count | None = Field(None, description="so many guests of this kind: NAME1, NAME2, ...")
+
+
+class VswitchSpec(Part):
+    """One of several virtual switches of a host."""
+
+    kind: leaves.VswitchKind | None = Field(None, description="its kind; absent: the host's 'vswitch'")
+    isolate: leaves.Flag = Field(
+        default=False,
+        description="guests on it reach its uplinks and guests with 'isolate: false', never each other",
+    )
+    learning: leaves.Flag = Field(default=True, description="source addresses become forwarding entries")
+    flooding: leaves.Flag = Field(
+        default=True, description="frames to nobody known, to groups and to all leave through every port"
+    )
+
+
+def _vswitches(value: Any) -> Any:
+    if isinstance(value, list):
+        return _named_once(value, "virtual switch")
+    if not isinstance(value, dict) or not value:
+        raise ValueError(
+            f"'{shown(value)}' names no virtual switch; write e.g. [br0, br1], or a mapping of names"
+        )
+    return {object_name(name): {} if entry is None else entry for name, entry in value.items()}
+
+
 def _guests(value: Any) -> Any:
     """Guests as a mapping of names; a count gives g1, g2, ..."""
     if isinstance(value, bool):
@@ -56,10 +93,28 @@ def _guests(value: Any) -> Any:
     if isinstance(value, dict):
         if not value:
             raise ValueError("a host without guests takes part in nothing; write e.g. 1")
-        return {object_name(name): {} if guest is None else guest for name, guest in value.items()}
+        return _counted_out(value)
     raise ValueError(
         f"'{shown(value)}' is no guests; write their number, names [web, database], or a mapping"
     )
+
+
+def _counted_out(guests: dict[Any, Any]) -> dict[str, Any]:
+    """Entries with a count as so many guests; names that clash are a mistake."""
+    found: dict[str, Any] = {}
+    for name, guest in guests.items():
+        own = dict(guest) if isinstance(guest, dict) else guest or {}
+        count = own.pop("count", None) if isinstance(own, dict) else None
+        if count is not None and (
+            isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= GUESTS_MAX
+        ):
+            raise ValueError(f"'{shown(count)}' is no number of guests; write 'count: 12'")
+        for number in range(1, (count or 1) + 1):
+            full = object_name(name if count is None else f"{name}{number}")
+            if full in found:
+                raise ValueError(f"'{full}' is named twice; give every guest its own name")
+            found[full] = own
+    return found
 
 
 def _named_once(names: list[Any], what: str) -> dict[str, Any]:
@@ -95,12 +150,15 @@ def _numbered(letter: str, what: str, most: int) -> BeforeValidator:
 class HostSpec(GuestSpec):
     """A machine that runs guests, with one virtual switch for them."""
 
-    guests: Annotated[dict[str, GuestSpec], BeforeValidator(_guests)] = Field(
-        default={"g1": GuestSpec.model_construct()},
+    guests: Annotated[dict[str, PlacedGuestSpec], BeforeValidator(_guests)] = Field(
+        default={"g1": PlacedGuestSpec.model_construct()},
         description="how many guests, their names, or names with properties",
     )
     platform: leaves.Platform = Field("namespace", description="how its guests exist")
     vswitch: leaves.VswitchKind = Field("linux_bridge", description="the virtual switch inside, or none")
+    vswitches: Annotated[dict[str, VswitchSpec], BeforeValidator(_vswitches)] | None = Field(
+        None, description="several virtual switches by name instead of one; links end at HOST.VSWITCH"
+    )
     joins: leaves.ObjectName | None = Field(
         None, description="the switch or router that a topology wires it to"
     )
@@ -148,7 +206,7 @@ class RouterSpec(Part):
 class LinkSpec(Part):
     """A full-duplex cable between two ports."""
 
-    ends: tuple[leaves.ObjectName, leaves.ObjectName] | None = Field(
+    ends: tuple[leaves.LinkEnd, leaves.LinkEnd] | None = Field(
         None,
         description="the two hosts, switches or routers that it connects; absent: a link of the topology",
     )

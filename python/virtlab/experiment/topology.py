@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from virtlab.catalogue import PLATFORMS, VSWITCHES
 from virtlab.catalogue.kinds import nearest
+from virtlab.experiment.boxes import Attachment, Bridge, Cable, Station
 from virtlab.experiment.findings import Findings, Steps
 from virtlab.experiment.model import (
     GuestSpec,
@@ -23,50 +24,28 @@ from virtlab.experiment.model import (
     SwitchSpec,
     TopologySpec,
 )
+from virtlab.experiment.places import (
+    bridged,
+    bridges_of,
+    bridging,
+    check_places,
+    check_storms,
+    stations_of,
+    vswitch_of,
+)
 
-
-@dataclass(frozen=True, slots=True)
-class Cable:
-    """A link between two boxes; `ports` are the physical ports at its ends."""
-
-    name: str
-    boxes: tuple[str, str]
-    ports: tuple[str, str]
-    spec: LinkSpec
-    because: str
-
-
-@dataclass(frozen=True, slots=True)
-class Station:
-    """A guest (or native stack, or router) with its vNICs: name -> what it stands on."""
-
-    name: str
-    host: str
-    platform: str
-    vnics: Mapping[str, Attachment]
-    spec: GuestSpec
-    forwards: bool
-    because: str
-
-
-@dataclass(frozen=True, slots=True)
-class Attachment:
-    """What a vNIC stands on (a virtual switch or an uplink), its broadcast domain, and the cables it reaches first."""
-
-    vswitch: str | None
-    uplink: str | None
-    domain: str
-    rate_bit_per_s: int | None  # of the access link; None: no cable
-
-
-@dataclass(frozen=True, slots=True)
-class Bridge:
-    """A virtual switch with its uplinks."""
-
-    kind: str
-    host: str
-    uplinks: tuple[str, ...]
-    because: str
+__all__ = [
+    "Attachment",
+    "Bridge",
+    "Cable",
+    "Station",
+    "Wiring",
+    "check_ends",
+    "is_bare",
+    "port_name",
+    "root",
+    "wire",
+]
 
 
 @dataclass(slots=True)
@@ -98,12 +77,17 @@ def wire(
         cables = _named_cables(ends, links, defaults[2], findings)
     else:
         cables = _explicit_cables(wiring, links, findings)
+    if len(findings.mistakes) == before:
+        check_places(wiring.hosts, cables, findings)
     if len(findings.mistakes) != before:
         return None
     _plug(wiring, cables)
     _check_plugged(wiring, findings, shaped=topology is not None)
     _check_hosts(wiring, findings)
-    _check_loops(wiring, findings)
+    if bridging(wiring.hosts):
+        check_storms(wiring.hosts, wiring.cables, findings)
+    else:
+        _check_loops(wiring, findings)
     if len(findings.mistakes) != before:
         return None
     _populate(wiring)
@@ -232,11 +216,13 @@ def _plug(wiring: Wiring, cables: Mapping[str, tuple[Ends, LinkSpec]]) -> None:
     used: dict[str, int] = {}
     for name, (ends, spec) in cables.items():
         ports = []
-        for box in ends:
+        boxes = (ends[0].partition(".")[0], ends[1].partition(".")[0])
+        for box in boxes:
             used[box] = used.get(box, 0) + 1
             ports.append(port_name(box, used[box], is_host=box in wiring.hosts))
         because = f"links.{name}" if spec.ends is not None else f"topology ({name})"
-        wiring.cables[name] = Cable(name, ends, (ports[0], ports[1]), spec, because)
+        at = (vswitch_of(wiring.hosts, ends[0]), vswitch_of(wiring.hosts, ends[1]))
+        wiring.cables[name] = Cable(name, boxes, (ports[0], ports[1]), spec, because, at)
 
 
 def port_name(box: str, number: int, *, is_host: bool) -> str:
@@ -259,7 +245,10 @@ def check_ends(
     findings: Findings,
 ) -> None:
     """Every end of an explicit link is a box, every box has one meaning."""  # fmt: skip
-    boxes = list(dict.fromkeys([*hosts, *switches, *routers, *extra]))
+    named = [
+        f"{name}.{own}" for name, host in hosts.items() for own in getattr(host, "vswitches", None) or ()
+    ]
+    boxes = list(dict.fromkeys([*hosts, *named, *switches, *routers, *extra]))
     for first, section in (("hosts", hosts), ("switches", switches)):
         for name in section:
             others = {"switches": switches, "routers": routers} if first == "hosts" else {"routers": routers}
@@ -304,7 +293,7 @@ def _check_hosts(wiring: Wiring, findings: Findings) -> None:
         if platform.guests_max is not None and len(host.guests) > platform.guests_max:
             what = f"{len(host.guests)} guests on platform {platform.name}, which has {platform.guests_max} per host"
             findings.add((*at, "guests"), what, "write 'guests: 1', or take another platform")
-        bare = not platform.vswitch or host.vswitch == "none"
+        bare = is_bare(wiring, name)
         if bare and platform.vswitch and len(host.guests) > 1:
             what = f"{len(host.guests)} guests without a virtual switch on one port"
             findings.add((*at, "vswitch"), what, "write 'vswitch: linux_bridge', or 'guests: 1'")
@@ -324,14 +313,14 @@ def _check_hosts(wiring: Wiring, findings: Findings) -> None:
 def is_bare(wiring: Wiring, host: str) -> bool:
     """Whether a host's guest stands on the physical port itself, without a virtual switch."""
     spec = wiring.hosts[host]
-    return spec.vswitch == "none" or not PLATFORMS[spec.platform].vswitch
+    return spec.vswitches is None and (spec.vswitch == "none" or not PLATFORMS[spec.platform].vswitch)
 
 
 def _layer_two(wiring: Wiring, cable: Cable) -> Iterator[str]:
     """The layer-2 vertices at the ends of a cable: a switch, a host's bridge, or a single port."""
-    for box, port in zip(cable.boxes, cable.ports, strict=True):
+    for box, port, vswitch in zip(cable.boxes, cable.ports, cable.vswitches, strict=True):
         through = box in wiring.switches or (box in wiring.hosts and not is_bare(wiring, box))
-        yield box if through else port
+        yield vswitch or (box if through else port)
 
 
 def _check_loops(wiring: Wiring, findings: Findings) -> None:
@@ -359,6 +348,8 @@ def root(above: dict[str, str], vertex: str) -> str:
 def _populate(wiring: Wiring) -> None:
     """Bridges and stations, each vNIC with its domain and the rate of its access link."""
     above: dict[str, str] = {}
+    for one, other in bridged(wiring.hosts):
+        above[root(above, one)] = root(above, other)
     ports: dict[str, list[tuple[str, Cable]]] = {}
     for cable in wiring.cables.values():
         first, second = (root(above, vertex) for vertex in _layer_two(wiring, cable))
@@ -374,6 +365,10 @@ def _populate(wiring: Wiring) -> None:
 def _populate_host(
     wiring: Wiring, name: str, host: HostSpec, ports: list[tuple[str, Cable]], above: dict[str, str]
 ) -> None:
+    if host.vswitches is not None:
+        wiring.bridges |= bridges_of(name, host, ports)
+        wiring.stations |= stations_of(name, host, ports, lambda vswitch: root(above, vswitch))
+        return
     rate = min((cable.spec.rate for _, cable in ports), default=None)
     bare = is_bare(wiring, name)
     if not bare:

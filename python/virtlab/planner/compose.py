@@ -68,7 +68,13 @@ def _world(study: Study) -> World:
         hosts={name: Host() for name in [*wiring.hosts, *wiring.routers]},
         guests={name: _guest(study, station) for name, station in wiring.stations.items()},
         vswitches={
-            name: Vswitch(kind=bridge.kind, host=bridge.host, uplinks=bridge.uplinks)
+            name: Vswitch(
+                kind=bridge.kind,
+                host=bridge.host,
+                uplinks=bridge.uplinks,
+                learning=bridge.learning,
+                flooding=bridge.flooding,
+            )
             for name, bridge in wiring.bridges.items()
         },
         switches={name: Switch(processing_ns=spec.processing) for name, spec in wiring.switches.items()},
@@ -102,7 +108,8 @@ def _guest(study: Study, station: Station) -> Guest:
             ip=tuple(study.addresses.of.get(member, ())),
             mtu_bytes=_said(spec.mtu, host and host.mtu, study.network.mtu),
             offloads=_said(spec.offloads, host and host.offloads, study.network.offloads),
-            pushback_bit_per_s=None if station.forwards else attachment.rate_bit_per_s,
+            isolated=attachment.isolated,
+            pushback_bit_per_s=None if station.forwards or station.bridges else attachment.rate_bit_per_s,
         )
     return Guest(
         platform=station.platform,
@@ -111,6 +118,7 @@ def _guest(study: Study, station: Station) -> Guest:
         forwards=station.forwards,
         licence_bit_per_s=study.wiring.routers[station.name].licence if station.forwards else None,
         cpu_quota_ratio=_said(spec.cpu, host and host.cpu, None),
+        bridges=station.bridges,
         memory_bytes=_said(spec.memory, host and host.memory, None),
         idle=_said(spec.idle, host and host.idle, "sleep"),
     )

@@ -1,0 +1,57 @@
+"""What a wiring is made of: cables, stations with their vNICs, virtual switches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from virtlab.experiment.model import GuestSpec, LinkSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Cable:
+    """A link between two boxes; `ports` are the physical ports at its ends."""
+
+    name: str
+    boxes: tuple[str, str]
+    ports: tuple[str, str]
+    spec: LinkSpec
+    because: str
+    vswitches: tuple[str | None, str | None] = (None, None)  # which one of a host that has several
+
+
+@dataclass(frozen=True, slots=True)
+class Station:
+    """A guest (or native stack, or router) with its vNICs: name -> what it stands on."""
+
+    name: str
+    host: str
+    platform: str
+    vnics: Mapping[str, Attachment]
+    spec: GuestSpec
+    forwards: bool
+    because: str
+    bridges: bool = False  # forwards frames: its vNICs have no IP address
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """What a vNIC stands on (a virtual switch or an uplink), its broadcast domain, and the cables it reaches first."""
+
+    vswitch: str | None
+    uplink: str | None
+    domain: str
+    rate_bit_per_s: int | None  # of the access link; None: no cable
+    isolated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """A virtual switch with its uplinks."""
+
+    kind: str
+    host: str
+    uplinks: tuple[str, ...]
+    because: str
+    learning: bool = True
+    flooding: bool = True

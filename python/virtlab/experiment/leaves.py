@@ -46,7 +46,6 @@ def object_name(value: Any) -> str:
     raise ValueError(f"'{shown(value)}' is no name; begin with a letter; use letters, digits, _ and -")
 
 
-def network(version: int) -> Callable[[Any], str]:
 def link_end(value: Any) -> str:
     """One end of a link: a host, switch or router, or one of several virtual switches of a host.
 
@@ -57,6 +56,7 @@ def link_end(value: Any) -> str:
     return f"{object_name(host)}{dot}{object_name(vswitch) if dot else ''}"
 
 
+def network(version: int) -> Callable[[Any], str]:
     """A parser of an address pool of one IP version, or `none`."""
 
     def parse(value: Any) -> str:
@@ -166,8 +166,6 @@ Mac = Annotated[
     str, PlainValidator(_mac), WithJsonSchema({"type": "string", "pattern": "^02(:[0-9a-f]{2}){5}$"})
 ]
 ObjectName = Annotated[str, PlainValidator(object_name), WithJsonSchema(NAME_SCHEMA)]
-Platform = Annotated[
-    str, _word(_platforms, "platform"), WithJsonSchema({"type": "string", "x-names": "platforms"})
 LinkEnd = Annotated[
     str,
     PlainValidator(link_end),
@@ -175,6 +173,8 @@ LinkEnd = Annotated[
         {"type": "string", "pattern": r"^[A-Za-z][A-Za-z0-9_-]{0,30}(\.[A-Za-z][A-Za-z0-9_-]{0,30})?$"}
     ),
 ]
+Platform = Annotated[
+    str, _word(_platforms, "platform"), WithJsonSchema({"type": "string", "x-names": "platforms"})
 ]
 VswitchKind = Annotated[
     str, _word(_vswitches, "virtual switch"), WithJsonSchema({"type": "string", "x-names": "vswitches"})
@@ -196,6 +196,6 @@ Offloads = Annotated[str, *_types(choice("off", "default"))]
 Arp = Annotated[str, *_types(choice("static", "live"))]
 Spin = Annotated[str, *_types(choice("auto", "always", "never"))]
 Realise = Annotated[str, *_types(choice("auto", "netem", "soft_switch", "shaping"))]
+Forwarding = Annotated[str, *_types(choice("none", "layer3", "layer2"))]
 Shape = Annotated[str, *_types(choice("line", "star", "tree", "direct", "none"))]
 Device = Annotated[str, *_types(choice("switch", "router"))]
-Forwarding = Annotated[str, *_types(choice("none", "layer3", "layer2"))]

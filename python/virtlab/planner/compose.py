@@ -116,9 +116,9 @@ def _guest(study: Study, station: Station) -> Guest:
         host=station.host,
         vnics=vnics,
         forwards=station.forwards,
+        bridges=station.bridges,
         licence_bit_per_s=study.wiring.routers[station.name].licence if station.forwards else None,
         cpu_quota_ratio=_said(spec.cpu, host and host.cpu, None),
-        bridges=station.bridges,
         memory_bytes=_said(spec.memory, host and host.memory, None),
         idle=_said(spec.idle, host and host.idle, "sleep"),
     )

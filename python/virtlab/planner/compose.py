@@ -117,11 +117,16 @@ def _guest(study: Study, station: Station) -> Guest:
         vnics=vnics,
         forwards=station.forwards,
         bridges=station.bridges,
-        licence_bit_per_s=study.wiring.routers[station.name].licence if station.forwards else None,
+        licence_bit_per_s=_licence(study, station),
         cpu_quota_ratio=_said(spec.cpu, host and host.cpu, None),
         memory_bytes=_said(spec.memory, host and host.memory, None),
         idle=_said(spec.idle, host and host.idle, "sleep"),
     )
+
+
+def _licence(study: Study, station: Station) -> int | None:
+    router = study.wiring.routers.get(station.name)
+    return router.licence if router is not None else None
 
 
 def _said(own: Any, hosts: Any, default: Any) -> Any:

@@ -29,6 +29,8 @@ pub enum Due {
         /// 0 client, 1 server.
         side: usize,
     },
+    /// What a cost of the platform held up goes on.
+    Resume(usize),
 }
 
 const PLACE_BITS: u32 = 24;

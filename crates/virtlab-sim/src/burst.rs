@@ -146,9 +146,13 @@ impl BurstLoad {
         let port = 20_000 + 100 * index as u32;
         let mut origins = [None, None];
         let mut answering = [0; 2];
+        let mut kernel = Vec::new();
         for (side, ours) in [(0, OriginSide::From), (1, OriginSide::To)] {
             let most = if icmp { u64::MAX } else { SOCKET_BYTES };
             answering[side] = open(side, 5001, most).ok_or_else(|| unreachable(role))?;
+            if icmp {
+                kernel.push(answering[side]);
+            }
             if own.origin != OriginSide::Both && own.origin != ours {
                 continue;
             }
@@ -179,6 +183,7 @@ impl BurstLoad {
                 finished: false,
             });
         }
+        kernel.into_iter().for_each(|socket| network.by_kernel(socket));
         Ok(Self {
             role: index,
             icmp,
@@ -299,6 +304,10 @@ impl Workload for BurstLoad {
         if let Some(origin) = &mut self.origins[side] {
             origin.look(network.now_ns);
         }
+    }
+
+    fn wakes(&self, message: &Message) -> bool {
+        message.reply || !self.icmp
     }
 
     fn take(&mut self, message: Message, network: &mut Network) {

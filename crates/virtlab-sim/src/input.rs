@@ -1,5 +1,6 @@
 //! The lowered Plan: names resolved to places in lists, roles with their ends, the timeline as the Plan has it.
 
+use crate::costs::Given;
 use core::net::Ipv4Addr;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -47,6 +48,9 @@ pub struct Input {
     pub counters: Vec<String>,
     /// Longest run.
     pub limit_ns: u64,
+    /// What the platform costs; absent: nothing.
+    #[serde(default)]
+    pub costs: Option<Given>,
 }
 
 /// A guest.

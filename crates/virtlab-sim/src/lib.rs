@@ -1,5 +1,5 @@
 //! A Plan's world played packet by packet in virtual time: the same world, roles and timeline that the testbed plays with
-//! real packets, with the costs of an ideal platform, which are none.
+//! real packets, with the costs of a platform profile; those of an ideal platform are none.
 //!
 //! ```text
 //! role -> socket -> IP (route, fragments) -> vNIC (pushback) -> bridge, no time -> fabric: queues, lines, switches
@@ -12,6 +12,7 @@
 
 mod agenda;
 mod burst;
+mod costs;
 mod input;
 mod ip;
 mod marks;
@@ -22,6 +23,7 @@ mod rtt;
 mod scatter;
 pub mod star;
 mod stream;
+pub mod tcp;
 mod timeline;
 mod world;
 

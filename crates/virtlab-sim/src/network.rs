@@ -6,10 +6,12 @@
 //! way to the bridge and through it: on the wire it is once, on the link.
 //!
 //! A frame that leaves the fabric is told of as soon as its last transmitter takes it, and waits in the landing of its port.
-//! Where the far side answers, forwards or reassembles, an event fetches it at its instant. Where the far side only counts,
-//! no event is needed: it is counted, with its own instant, before anybody reads a counter.
+//! Only what changes something beyond counters has an event at its instant: a message that is whole and answered, a frame
+//! that is forwarded. All but the last fragment of a packet, and messages that are only counted, have none: they are
+//! counted, with their own instants, before anybody reads a counter.
 
 use crate::agenda::{Agenda, Due};
+use crate::costs::Costs;
 use crate::input::{Finding, Guest, Input, On, Vnic, Way};
 use crate::ip::{self, Cargo, HOPS, Message, Packet, Reassembly};
 use crate::marks::Readings;
@@ -44,13 +46,35 @@ struct Outgoing {
     counted: bool,
 }
 
+/// What a frame that leaves the fabric is to whoever stands at its port.
+#[derive(Clone, Copy, Debug)]
+enum Meaning {
+    /// It goes on through a bridge or a guest; an event stands for it.
+    Onward(Outgoing),
+    /// A fragment of a message that is not whole with it.
+    Part,
+    /// A message is whole with it and is only counted.
+    Counted(Message),
+    /// A message is whole with it; an event stands for it.
+    Whole(Message),
+}
+
 /// A frame that leaves the fabric at `at_ns`.
 #[derive(Clone, Copy, Debug)]
 struct Landing {
     at_ns: u64,
-    out: Outgoing,
-    /// The vNIC at which it is only counted; otherwise an event stands for it.
-    counted_at: Option<usize>,
+    nic: usize,
+    bytes: u32,
+    meaning: Meaning,
+}
+
+/// A message that has come.
+#[derive(Clone, Copy, Debug)]
+pub enum Landed {
+    /// To be taken now.
+    Now(Message),
+    /// To be counted, with its instant.
+    At(Message, u64),
 }
 
 /// Frames in a landing, from which on those that have come are counted without waiting for a reader.
@@ -89,6 +113,19 @@ struct Nic {
 struct Host {
     given: Guest,
     reassembly: Reassembly,
+}
+
+/// What a cost of the platform holds up.
+#[derive(Clone, Copy, Debug)]
+enum Flight {
+    /// A frame between a vNIC and what lies behind it.
+    Out(usize, Outgoing),
+    /// A frame between the fabric and what lies behind the port.
+    Departed(usize, Outgoing),
+    /// A frame that is coming into a guest.
+    In(usize, Outgoing),
+    /// A message that the kernel has had since an instant, and the process has not.
+    Handed(Message, u64),
 }
 
 /// How a role's side sends.
@@ -132,6 +169,13 @@ pub struct Network {
     /// Headers of what sockets send, by flow, and TOS by role: what match rules look at.
     headers: BTreeMap<u64, Headers>,
     tos: BTreeMap<usize, u8>,
+    /// When the message that a role takes came to its kernel.
+    pub stamp_ns: u64,
+    costs: Option<Box<Costs>>,
+    flights: Vec<Option<Flight>>,
+    landed: Vec<usize>,
+    /// Guests of the roles' sides.
+    sides: Vec<[usize; 2]>,
 }
 
 impl Network {
@@ -186,6 +230,8 @@ impl Network {
             }
             bridges.push(ways);
         }
+        let ports = fabric.ports().len();
+        let costs = input.costs.clone().map(|given| Box::new(Costs::new(given, ports, input.roles.len())));
         Ok(Self {
             now_ns: 0,
             agenda: Agenda::default(),
@@ -208,6 +254,15 @@ impl Network {
             packets: 0,
             headers: BTreeMap::new(),
             tos: BTreeMap::new(),
+            stamp_ns: 0,
+            costs,
+            flights: Vec::new(),
+            landed: Vec::new(),
+            sides: input
+                .roles
+                .iter()
+                .map(|role| [0, 1].map(|side: usize| input.vnics[role.ends[side].vnic].guest))
+                .collect(),
         })
     }
 
@@ -216,9 +271,18 @@ impl Network {
         self.nics[nic].given.mtu_bytes
     }
 
-    /// Whether a vNIC holds back its sender.
-    pub fn pushes_back(&self, nic: usize) -> bool {
-        self.nics[nic].given.pushback_bit_per_s.is_some()
+    /// Whether something bounds how fast a process can send through a vNIC: its pushback, or what sending costs.
+    pub fn bounds_a_flood(&self, nic: usize) -> bool {
+        let given = &self.nics[nic].given;
+        let costs = |costs: &Box<Costs>| costs.bounds_a_flood(given.guest);
+        given.pushback_bit_per_s.is_some() || self.costs.as_ref().is_some_and(costs)
+    }
+
+    /// The kernel itself sends from this socket.
+    pub fn by_kernel(&mut self, socket: usize) {
+        if let Some(costs) = &mut self.costs {
+            costs.by_kernel(socket);
+        }
     }
 
     /// A socket of `guest_of` to an address. `None` when no route leads there.
@@ -304,17 +368,29 @@ impl Network {
 
     /// The far side of this socket only counts what comes.
     pub fn only_counted(&mut self, socket: usize) {
-        self.sockets[socket].counted = true;
+        self.sockets[socket].counted = self.costs.is_none(); // a cost comes between
     }
 
-    /// Whether a socket takes another message at once.
+    /// Whether a process can send another message at once: the socket takes it, and the call before is over.
     pub fn has_room(&self, socket: usize) -> bool {
+        self.takes(socket) && self.call_over_ns(socket) <= self.now_ns
+    }
+
+    /// Has `due` happen as soon as that is so again.
+    pub fn await_room(&mut self, socket: usize, due: Due) {
+        if self.takes(socket) {
+            self.agenda.plan(self.call_over_ns(socket), due);
+        } else {
+            self.sockets[socket].waiter = Some(due);
+        }
+    }
+
+    fn takes(&self, socket: usize) -> bool {
         self.sockets[socket].held_bytes < self.sockets[socket].most_bytes
     }
 
-    /// Has `due` happen as soon as the socket has room again.
-    pub fn await_room(&mut self, socket: usize, due: Due) {
-        self.sockets[socket].waiter = Some(due);
+    fn call_over_ns(&self, socket: usize) -> u64 {
+        self.costs.as_ref().map_or(0, |costs| costs.sendable_ns(self.sockets[socket].nic))
     }
 
     /// Sends now; the instant at which the first frame leaves the vNIC.
@@ -324,10 +400,10 @@ impl Network {
             let cargo = Cargo { message, ip: None };
             // What a layer-2 message says is its frame, FCS included.
             let bytes = message.payload_bytes - virtlab_wire::ethernet::FCS_BYTES;
-            return self.put(
-                nic,
-                Outgoing { cargo, source, destination, bytes, flow: flows[0], socket: Some(socket), counted },
-            );
+            let out =
+                Outgoing { cargo, source, destination, bytes, flow: flows[0], socket: Some(socket), counted };
+            let ready = self.ready(nic, bytes, Some(socket));
+            return self.put(nic, out, ready);
         };
         let whole_bytes = message.payload_bytes + ip::TRANSPORT_BYTES;
         let number = self.packets;
@@ -344,7 +420,8 @@ impl Network {
                 socket: Some(socket),
                 counted,
             };
-            let left = self.put(nic, out);
+            let ready = self.ready(nic, out.bytes, first.is_none().then_some(socket));
+            let left = self.put(nic, out, ready);
             first.get_or_insert(left);
         }
         first.unwrap_or(self.now_ns)
@@ -352,7 +429,7 @@ impl Network {
 
     /// Sends as soon as there is room, in order.
     pub fn send_later(&mut self, socket: usize, message: Message) {
-        if self.sockets[socket].pending.is_empty() && self.has_room(socket) {
+        if self.sockets[socket].pending.is_empty() && self.takes(socket) {
             self.send(socket, message);
         } else {
             self.sockets[socket].pending.push_back(message);
@@ -376,11 +453,11 @@ impl Network {
     }
 
     fn refill(&mut self, socket: usize) {
-        while self.has_room(socket) {
+        while self.takes(socket) {
             let Some(message) = self.sockets[socket].pending.pop_front() else { break };
             self.send(socket, message);
         }
-        if self.has_room(socket)
+        if self.takes(socket)
             && let Some(due) = self.sockets[socket].waiter.take()
         {
             self.agenda.plan(self.now_ns, due);
@@ -412,20 +489,30 @@ impl Network {
                 },
                 (None, None) => None,
             };
-            let counted_at = nic.filter(|nic| {
+            let free = self.costs.is_none(); // otherwise a cost comes between the port and the guest
+            let own = nic.filter(|nic| {
                 let given = &self.nics[*nic].given;
-                payload.counted
-                    && given.mac == payload.destination
-                    && payload.cargo.ip.is_none_or(|packet| {
-                        packet.body_bytes == packet.whole_bytes
-                            && self.hosts[given.guest].given.addresses.contains(&packet.to)
-                    })
+                let addresses = &self.hosts[given.guest].given.addresses;
+                free && given.mac == payload.destination
+                    && payload.cargo.ip.is_none_or(|packet| addresses.contains(&packet.to))
             });
-            let landing = &mut self.landings[port];
-            landing.push_back(Landing { at_ns: at.0, out: payload, counted_at });
-            if counted_at.is_none() {
+            let mut landing =
+                Landing { at_ns: at.0, nic: 0, bytes: payload.bytes, meaning: Meaning::Onward(payload) };
+            if let Some(nic) = own {
+                let waiting = &mut self.hosts[self.nics[nic].given.guest].reassembly;
+                let whole = payload.cargo.ip.is_none_or(|packet| waiting.take(&packet, at.0));
+                landing.nic = nic;
+                landing.meaning = match (whole, payload.counted) {
+                    (false, _) => Meaning::Part,
+                    (true, true) => Meaning::Counted(payload.cargo.message),
+                    (true, false) => Meaning::Whole(payload.cargo.message),
+                };
+            }
+            let waiting = &mut self.landings[port];
+            waiting.push_back(landing);
+            if let Meaning::Onward(_) | Meaning::Whole(_) = landing.meaning {
                 self.agenda.plan(at.0, Due::Land(port));
-            } else if landing.len() >= CROWD && landing[0].at_ns <= self.now_ns {
+            } else if waiting.len() >= CROWD && waiting[0].at_ns <= self.now_ns {
                 self.crowded.push(port);
             }
         }
@@ -436,25 +523,29 @@ impl Network {
         self.landings.len()
     }
 
-    /// Takes what has landed at a port by now: a message that is only counted, with its instant, is returned; other frames
-    /// go into the inbox.
-    pub fn land(&mut self, port: usize) -> Option<(Message, u64)> {
-        while let Some(&Landing { at_ns, mut out, counted_at }) = self.landings[port].front() {
+    /// Takes what has landed at a port by now: messages are returned, one by one; frames that go on are in the inbox.
+    pub fn land(&mut self, port: usize) -> Option<Landed> {
+        while let Some(&Landing { at_ns, nic, bytes, meaning }) = self.landings[port].front() {
             if at_ns > self.now_ns {
                 break;
             }
             self.landings[port].pop_front();
-            if let Some(nic) = counted_at {
-                let traffic = &mut self.nics[nic].traffic;
-                traffic.received_packets += 1;
-                traffic.received_bytes += u64::from(out.bytes);
-                return Some((out.cargo.message, at_ns));
+            if let Meaning::Onward(mut out) = meaning {
+                out.socket = None;
+                match (self.port_nics[port], self.port_bridges[port]) {
+                    (Some(nic), _) => self.arrive(nic, out),
+                    (None, Some(bridge)) => self.cross(bridge, out),
+                    (None, None) => {}
+                }
+                continue;
             }
-            out.socket = None;
-            match (self.port_nics[port], self.port_bridges[port]) {
-                (Some(nic), _) => self.arrive(nic, out),
-                (None, Some(bridge)) => self.cross(bridge, out),
-                (None, None) => {}
+            let traffic = &mut self.nics[nic].traffic;
+            traffic.received_packets += 1;
+            traffic.received_bytes += u64::from(bytes);
+            match meaning {
+                Meaning::Whole(message) => return Some(Landed::Now(message)),
+                Meaning::Counted(message) => return Some(Landed::At(message, at_ns)),
+                Meaning::Part | Meaning::Onward(_) => {}
             }
         }
         None
@@ -495,7 +586,14 @@ impl Network {
             socket: None,
             counted: false,
         };
-        self.put(nic, out);
+        let ready = self.ready(nic, bytes, None);
+        self.put(nic, out, ready);
+    }
+
+    /// When a frame is at the vNIC; `call_of` the socket whose call it begins.
+    fn ready(&mut self, nic: usize, bytes: u32, call_of: Option<usize>) -> u64 {
+        let Some(costs) = &mut self.costs else { return self.now_ns };
+        costs.send(self.now_ns, self.nics[nic].given.guest, nic, bytes, call_of)
     }
 
     fn next_hop(&self, guest: usize, to: Ipv4Addr) -> Option<(usize, Mac)> {
@@ -503,17 +601,16 @@ impl Network {
         Some((route.vnic, *self.neighbours.get(&route.via.unwrap_or(to))?))
     }
 
-    /// Into the vNIC's queue, or through it; the instant at which the frame leaves it.
-    fn put(&mut self, nic: usize, out: Outgoing) -> u64 {
+    /// Into the vNIC's queue when it is ready, or through it; the instant at which the frame leaves it.
+    fn put(&mut self, nic: usize, out: Outgoing, ready_ns: u64) -> u64 {
         let port = &mut self.nics[nic];
-        let Some(rate) = port.given.pushback_bit_per_s else {
-            self.transmit(nic, out);
-            return self.now_ns;
-        };
-        let cost = serialisation(wire_bytes(out.bytes), rate).0 as i64;
-        let start = port.free_ns.max(self.now_ns as i64);
-        port.free_ns = port.free_ns.max(start - port.burst_ns) + cost;
-        let start = start as u64;
+        let mut start = ready_ns;
+        if let Some(rate) = port.given.pushback_bit_per_s {
+            let cost = serialisation(wire_bytes(out.bytes), rate).0 as i64;
+            let free = port.free_ns.max(ready_ns as i64);
+            port.free_ns = port.free_ns.max(free - port.burst_ns) + cost;
+            start = free as u64;
+        }
         if start == self.now_ns && port.queue.is_empty() {
             self.transmit(nic, out);
             return start;
@@ -532,6 +629,16 @@ impl Network {
         let port = &mut self.nics[nic];
         port.traffic.sent_packets += 1;
         port.traffic.sent_bytes += u64::from(out.bytes);
+        if let Some(costs) = &mut self.costs {
+            let at = costs.leave(self.now_ns, nic, port.bridge, out.bytes);
+            self.fly(at, Flight::Out(nic, out));
+        } else {
+            self.leave(nic, out);
+        }
+    }
+
+    fn leave(&mut self, nic: usize, out: Outgoing) {
+        let port = &self.nics[nic];
         match (port.bridge, port.port) {
             (Some(bridge), _) => self.cross(bridge, out),
             (None, Some(at)) => self.enter(at, out),
@@ -563,6 +670,15 @@ impl Network {
     }
 
     fn arrive(&mut self, nic: usize, out: Outgoing) {
+        if let Some(costs) = &mut self.costs {
+            let at = costs.enter(self.now_ns, nic, out.bytes);
+            self.fly(at, Flight::In(nic, out));
+        } else {
+            self.come(nic, out);
+        }
+    }
+
+    fn come(&mut self, nic: usize, out: Outgoing) {
         self.inbox.push_back(Incoming {
             nic,
             destination: out.destination,

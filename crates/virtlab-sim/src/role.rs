@@ -24,6 +24,10 @@ pub trait Workload: Send {
     fn tick(&mut self, side: usize, generation: u32, network: &mut Network);
     /// Looks whether its waiting is over.
     fn expire(&mut self, side: usize, network: &mut Network);
+    /// Whether a process takes the message, not the kernel: then it has to be woken first.
+    fn wakes(&self, _message: &Message) -> bool {
+        false
+    }
     /// A whole message has come.
     fn take(&mut self, message: Message, network: &mut Network);
     /// Counts a message that came at `at_ns`, which may lie before now: called instead of `take` where the message's socket

@@ -87,6 +87,9 @@ impl Rtt {
                 .ok_or_else(|| unreachable(role))
         };
         let sockets = [open(client.vnic, here, there)?, open(server.vnic, there, here)?];
+        if own.protocol == Transport::Icmp {
+            network.by_kernel(sockets[1]);
+        }
         Ok(Self {
             role: index,
             transport: own.protocol,
@@ -173,6 +176,10 @@ impl Workload for Rtt {
         }
     }
 
+    fn wakes(&self, message: &Message) -> bool {
+        message.reply || self.transport != Transport::Icmp
+    }
+
     fn take(&mut self, message: Message, network: &mut Network) {
         if !message.reply {
             self.reflected += 1;
@@ -196,7 +203,7 @@ impl Workload for Rtt {
                 sent_ns: sent as i64,
                 received_ns: now_ns as i64,
                 rtt_ns: (now_ns - sent) as i64,
-                path_rtt_ns: (now_ns - left) as i64,
+                path_rtt_ns: (network.stamp_ns - left) as i64,
             });
         }
         self.look(now_ns);

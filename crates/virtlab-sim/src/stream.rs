@@ -14,7 +14,7 @@ use serde_json::Value;
 use virtlab_load::meters::{Jitter, Sequence};
 use virtlab_load::schedule::Schedule;
 use virtlab_load::size::IpVersion;
-use virtlab_load::{SizeRequest, Transport};
+use virtlab_load::{SizeRequest, Split, Transport};
 use virtlab_wire::Nanos;
 use virtlab_wire::ethernet::{FCS_BYTES, HEADER_BYTES, MINIMUM_FRAME_BYTES};
 use virtlab_wire::probe_header::COMPACT_BYTES;
@@ -37,14 +37,33 @@ struct Frames {
     frame_bytes: u32,
     rate_pps: Option<u64>,
     duration_ns: Option<u64>,
-    #[serde(default = "one")]
-    flows: u16,
+    /// Absent: one per share, else one.
+    flows: Option<u16>,
+    shares: Option<Vec<f64>>,
+    #[serde(default)]
+    via: Vec<String>,
     #[serde(default)]
     keep_sent: bool,
 }
 
-const fn one() -> u16 {
-    1
+impl Frames {
+    fn split(&self, role: &Role) -> Result<Split, Finding> {
+        if !self.via.is_empty() {
+            return Err(Finding::new(
+                format!("roles.{}.via", role.name),
+                "frames by way of forwarding guests are not modelled",
+                "run it on the testbed, or remove 'via'",
+            ));
+        }
+        let split = match &self.shares {
+            Some(shares) if self.flows.is_some_and(|flows| usize::from(flows) != shares.len()) => {
+                return Err(finding(role, "shares must be one per flow"));
+            }
+            Some(shares) => Split::by_shares(shares),
+            None => Split::even(self.flows.unwrap_or(1)),
+        };
+        split.map_err(|error| finding(role, &error.to_string()))
+    }
 }
 
 /// One stream role.
@@ -59,8 +78,10 @@ pub struct Stream {
     kept: bool,
     /// One per flow.
     sockets: Vec<usize>,
+    split: Split,
+    sent_by_flow: Vec<u64>,
     start_ns: u64,
-    base: u64,
+    base: f64,
     origin_ns: u64,
     generation: u32,
     sent: u64,
@@ -111,13 +132,14 @@ impl Stream {
             size.payload_bytes,
             [own.keep_sent, role.kept],
             vec![socket],
+            Split::even(1).map_err(|error| finding(role, &error.to_string()))?,
         ))
     }
 
     /// Prepares both ends of a `raw_stream`.
     pub fn raw(index: usize, role: &Role, network: &mut Network) -> Result<Self, Finding> {
         let own: Frames = parse(role)?;
-        positive(role, "flows", u64::from(own.flows))?;
+        let split = own.split(role)?;
         let [client, server] = &role.ends;
         let longest = network.mtu_bytes(client.vnic) + HEADER_BYTES + FCS_BYTES;
         if !(MINIMUM_FRAME_BYTES..=longest).contains(&own.frame_bytes) {
@@ -130,7 +152,7 @@ impl Stream {
             Some(rate) => Schedule::PerSecond { rate_pps: positive(role, "rate_pps", rate)? },
             None => flood(role, client.vnic, network)?,
         };
-        let sockets: Vec<usize> = (0..own.flows)
+        let sockets: Vec<usize> = (0..split.flows())
             .map(|flow| network.raw_socket(client.vnic, server.vnic, flow, STREAM_SOCKET_BYTES))
             .collect();
         sockets.iter().for_each(|socket| network.only_counted(*socket));
@@ -142,6 +164,7 @@ impl Stream {
             own.frame_bytes,
             [own.keep_sent, role.kept],
             sockets,
+            split,
         ))
     }
 
@@ -153,6 +176,7 @@ impl Stream {
         payload_bytes: u32,
         kept: [bool; 2],
         sockets: Vec<usize>,
+        split: Split,
     ) -> Self {
         let [keep_sent, kept] = kept;
         Self {
@@ -165,8 +189,10 @@ impl Stream {
             kept,
             flows: vec![Sequence::default(); sockets.len()],
             sockets,
+            sent_by_flow: vec![0; usize::from(split.flows())],
+            split,
             start_ns: 0,
-            base: 0,
+            base: 0.0,
             origin_ns: 0,
             generation: 0,
             sent: 0,
@@ -184,8 +210,10 @@ impl Stream {
     }
 
     fn send(&mut self, socket: usize, intended_ns: u64, network: &mut Network) {
-        let flows = self.sockets.len() as u64;
-        let (flow, seq, sent_ns) = ((self.sent % flows) as u32, self.sent / flows, network.now_ns);
+        let turn = self.split.peek();
+        self.split.advance();
+        self.sent_by_flow[usize::from(turn.flow)] += 1;
+        let (flow, seq, sent_ns) = (u32::from(turn.flow), turn.seq, network.now_ns);
         let message = Message {
             role: self.role,
             origin: 0,
@@ -211,7 +239,7 @@ impl Stream {
 
 /// As fast as the vNIC lets it; a vNIC that never holds back would let a costless sender send for ever in no time.
 fn flood(role: &Role, vnic: usize, network: &Network) -> Result<Schedule, Finding> {
-    if network.pushes_back(vnic) {
+    if network.bounds_a_flood(vnic) {
         return Ok(Schedule::Flood);
     }
     Err(Finding::new(
@@ -233,12 +261,14 @@ impl Workload for Stream {
     fn tick(&mut self, side: usize, generation: u32, network: &mut Network) {
         let due = Due::Tick { role: self.role, side, generation };
         while generation == self.generation && !self.finished && network.now_ns < self.end_ns() {
-            let intended = self.origin_ns.saturating_add(self.schedule.offset(self.sent - self.base).0);
+            let turn = self.split.peek();
+            let offset = self.schedule.offset_at(turn.at - self.base);
+            let intended = self.origin_ns.saturating_add(offset.0);
             if intended > network.now_ns {
                 network.agenda.plan(intended, due);
                 return;
             }
-            let socket = self.sockets[(self.sent % self.sockets.len() as u64) as usize];
+            let socket = self.sockets[usize::from(turn.flow)];
             if !network.has_room(socket) {
                 network.await_room(socket, due);
                 return;
@@ -253,8 +283,15 @@ impl Workload for Stream {
         self.finished = true;
     }
 
+    fn wakes(&self, _message: &Message) -> bool {
+        true
+    }
+
     fn take(&mut self, message: Message, network: &mut Network) {
-        self.count(message, network.now_ns);
+        self.count(message, network.stamp_ns);
+        if let (true, Some(row)) = (self.kept, self.rows.last_mut()) {
+            row.user_ns = network.now_ns as i64;
+        }
     }
 
     fn count(&mut self, message: Message, at_ns: u64) {
@@ -288,7 +325,7 @@ impl Workload for Stream {
             _ => return,
         };
         self.schedule = schedule;
-        (self.base, self.origin_ns) = (self.sent, network.now_ns);
+        (self.base, self.origin_ns) = (self.split.peek().at, network.now_ns);
         self.generation += 1;
         self.tick(0, self.generation, network);
     }
@@ -305,11 +342,11 @@ impl Workload for Stream {
             ("send_errors", 0),
         ];
         let elapsed = Nanos(self.end_ns().saturating_sub(self.origin_ns));
-        if let (true, Some(due)) = (self.complete, self.schedule.due(elapsed))
-            && due < u64::MAX
-        {
-            // The packet that is due at the very end is not part of the stream.
-            client.push(("unsent_packets", (due + self.base).saturating_sub(self.sent + 1)));
+        if let (true, Some(position)) = (self.complete, self.schedule.position(elapsed)) {
+            let due = self.split.before(self.base + position);
+            let unsent =
+                due.iter().zip(&self.sent_by_flow).map(|(due, sent)| due.saturating_sub(*sent)).sum();
+            client.push(("unsent_packets", unsent));
         }
         let mut server = vec![
             ("received_packets", sum(|flow| flow.received)),

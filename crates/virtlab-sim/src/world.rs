@@ -3,8 +3,9 @@
 use crate::agenda::Due;
 use crate::burst::BurstLoad;
 use crate::input::{Finding, Input, Way};
+use crate::ip::Message;
 use crate::marks::Readings;
-use crate::network::Network;
+use crate::network::{Landed, Network};
 use crate::role::Workload;
 use crate::rows::{Column, Table};
 use crate::rtt::Rtt;
@@ -184,8 +185,10 @@ impl World {
         if let Some(incoming) = self.network.inbox.pop_front() {
             self.still += 1;
             if let Some(message) = self.network.receive(incoming) {
-                self.roles[message.role].workload.take(message, &mut self.network);
-                self.look(message.role);
+                let wakes = self.roles[message.role].workload.wakes(&message);
+                if let Some(message) = self.network.hand_over(message, wakes) {
+                    self.take(message);
+                }
             }
             self.refuse_standstill();
             return;
@@ -226,6 +229,11 @@ impl World {
                     self.roles[role].workload.expire(side, &mut self.network);
                     self.look(role);
                 }
+                Some(Due::Resume(slot)) => {
+                    if let Some(message) = self.network.resume(slot) {
+                        self.take(message);
+                    }
+                }
                 None => {}
             }
             self.thin();
@@ -236,8 +244,14 @@ impl World {
 
     /// What has landed at a port by now.
     fn land(&mut self, port: usize) {
-        while let Some((message, at_ns)) = self.network.land(port) {
-            self.roles[message.role].workload.count(message, at_ns);
+        while let Some(landed) = self.network.land(port) {
+            match landed {
+                Landed::Now(message) => {
+                    self.roles[message.role].workload.take(message, &mut self.network);
+                    self.look(message.role);
+                }
+                Landed::At(message, at_ns) => self.roles[message.role].workload.count(message, at_ns),
+            }
         }
     }
 
@@ -245,6 +259,11 @@ impl World {
         while let Some(port) = self.network.crowded.pop() {
             self.land(port);
         }
+    }
+
+    fn take(&mut self, message: Message) {
+        self.roles[message.role].workload.take(message, &mut self.network);
+        self.look(message.role);
     }
 
     fn refuse_standstill(&mut self) {

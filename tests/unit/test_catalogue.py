@@ -55,7 +55,7 @@ def test_a_parameter_takes_its_own_example_and_default(entry: Workload, paramete
     bare = re.search(r"_(ns|bytes|bit_per_s|pps|ratio)$", parameter.plan)
     assert (
         bare
-        or parameter.kind.name in {"choice", "count", "truth value"}
+        or parameter.kind.name in {"choice", "count", "truth value", "DSCP"}
         or parameter.kind.name.startswith("list")
     )
 

@@ -109,6 +109,9 @@ class QueueDiscipline:
     meaning: str
     limit: tuple[str, ...]  # 'packets', 'bytes'
     parameters: tuple[Parameter, ...] = ()
+    classes: tuple[Parameter, ...] = ()  # of each class; empty: it has no classes
+    tree: bool = False  # classes can have parents
+    bare: bool = True  # it can also stand without classes
     arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
 
     def parameter(self, name: str) -> Parameter | None:

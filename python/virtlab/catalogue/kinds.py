@@ -151,6 +151,13 @@ def _ratio(value: Any) -> float:
     return ratio
 
 
+def _loss_ratio(value: Any) -> float:
+    ratio = Ratio.parse(text_of(value, "0.5 %")).ratio
+    if not 0 <= ratio < 1:
+        raise ValueError(f"'{shown(value)}' must lie between 0 % and less than 100 %; write e.g. '0.5 %'")
+    return ratio
+
+
 def _proper_ratio(value: Any) -> float:
     ratio = Ratio.parse(text_of(value, Ratio.example)).ratio
     if not 0 < ratio < 1:
@@ -257,6 +264,7 @@ FRAME_SIZE = Kind(
     "frame size", _frame_size, quantity_schema(Size.units, "64 B frame", tail=r"\s+frame"), "64 B frame"
 )
 RATIO = Kind("share", _ratio, quantity_schema(["%", "ratio"], "50 %"), "50 %")
+LOSS_RATIO = Kind("share from 0", _loss_ratio, quantity_schema(["%", "ratio"], "0.5 %"), "0.5 %")
 PROPER_RATIO = Kind("share between 0 and 1", _proper_ratio, quantity_schema(["%", "ratio"], "5 %"), "5 %")
 COUNT = Kind("count", _count, {"type": "integer", "minimum": 1, "maximum": COUNT_MAX}, "100")
 FLAG = Kind("truth value", _flag, {"type": "boolean"}, "true")
@@ -276,3 +284,18 @@ def _name_text(value: Any) -> str:
 
 
 NAME_TEXT = Kind("name", _name_text, {"type": "string"}, "a")
+
+
+_CODE_POINTS = {"default": 0, "ef": 46, "va": 44, **{f"cs{n}": 8 * n for n in range(8)}}
+_CODE_POINTS |= {f"af{group}{drop}": 8 * group + 2 * drop for group in range(1, 5) for drop in range(1, 4)}
+
+
+def _dscp(value: Any) -> int:
+    if isinstance(value, str) and value.lower() in _CODE_POINTS:
+        return _CODE_POINTS[value.lower()]
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 63:
+        return value
+    raise ValueError(f"'{shown(value)}' is no DSCP; write 0 to 63 or a name, e.g. EF")
+
+
+DSCP = Kind("DSCP", _dscp, {"type": ["integer", "string"], "examples": ["EF", 46]}, "EF")

@@ -7,10 +7,12 @@ from typing import Any
 
 from virtlab.catalogue import QDISCS
 from virtlab.catalogue.kinds import LIMIT, choice, nearest, shown
+from virtlab.experiment.classes import read_classes
 from virtlab.experiment.findings import Findings, Steps
 
 LIMIT_PACKETS = 100  # of a queue that says nothing: a common switch port
 COMMON = ("kind", "by", "limit")
+CLASSED = ("classes", "match", "default")
 _BY = choice("auto", "kernel", "virtlab")
 
 
@@ -23,6 +25,9 @@ class QueueSpec:
     limit_packets: int | None = LIMIT_PACKETS
     limit_bytes: int | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
+    classes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    match: list[dict[str, Any]] = field(default_factory=list)
+    default: str | None = None
 
 
 def read_queue(at: Steps, written: Any, findings: Findings) -> QueueSpec:
@@ -44,7 +49,18 @@ def read_queue(at: Steps, written: Any, findings: Findings) -> QueueSpec:
     limits: dict[str, int] = {}
     parameters: dict[str, Any] = {}
     known = [parameter.name for parameter in discipline.parameters]
+    classed = "classes" in written and bool(discipline.classes)
+    if not classed and not discipline.bare:
+        findings.add(at, f"{kind} has no classes", "write e.g. 'classes: {first: {}, rest: {}}'")
+        return QueueSpec()
     for key, value in written.items():
+        if classed and key in CLASSED:
+            continue
+        if classed and key not in ("kind", "by"):
+            findings.add(
+                (*at, key), f"'{shown(key)}' stands in the classes", "write it in each class", key=True
+            )
+            continue
         try:
             parameter = discipline.parameter(key)
             if key == "by":
@@ -62,6 +78,9 @@ def read_queue(at: Steps, written: Any, findings: Findings) -> QueueSpec:
                 findings.add((*at, key), f"'{shown(key)}' is no parameter of {kind}", cure, key=True)
         except ValueError as error:
             findings.add_text((*at, key), str(error))
+    if classed:
+        classes, rules, default = read_classes(at, written, discipline, findings)
+        return QueueSpec(kind, by, None, None, {}, classes, rules, default)
     for parameter in discipline.parameters:
         if parameter.required and parameter.name not in written:
             cure = f"write e.g. '{parameter.name}: {parameter.kind.example}' ({parameter.meaning})"

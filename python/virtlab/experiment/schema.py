@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from virtlab.catalogue import PLATFORMS, QDISCS, VSWITCHES, WORKLOADS
-from virtlab.catalogue.declaration import Parameter
+from virtlab.catalogue.declaration import Parameter, QueueDiscipline
 from virtlab.catalogue.kinds import DURATION, FLAG, LIMIT, POSITIVE_DURATION
+from virtlab.experiment.classes import CONDITIONS
 from virtlab.experiment.leaves import NAME_SCHEMA
 from virtlab.experiment.load import SEED_MAX
 from virtlab.experiment.model import SECTIONS, RepeatSpec
@@ -39,6 +40,7 @@ DESCRIPTIONS = {
     "timing": "warm-up, pause and drain where no timeline says it",
     "collect": "what is kept of a run",
     "limits": "bounds of one run",
+    "search": "the highest value of one tunable input that a goal allows, found at every design point",
 }
 
 
@@ -189,6 +191,10 @@ def _queue() -> Schema:
             "limit": limit,
         }
         required = [parameter.name for parameter in discipline.parameters if parameter.required]
+        if discipline.classes:
+            choices.append(_classed(name, discipline, by))
+        if not discipline.bare:
+            continue
         if name != "fifo":
             required.insert(0, "kind")
         choices.append({
@@ -201,6 +207,37 @@ def _queue() -> Schema:
         "required": ["kind"],
     }
     return {"anyOf": [*choices, open_kind, {"$ref": "#/$defs/reference"}]}
+
+
+def _classed(name: str, discipline: QueueDiscipline, by: Schema) -> Schema:
+    """A queue with classes and the rules by which frames go to them."""
+    own = {"limit": _or_reference({**LIMIT.schema, "description": "how many packets it holds"})}
+    if discipline.tree:
+        own["parent"] = {"type": "string", "description": "the class above it"}
+    entry = {
+        "type": ["object", "null"], "properties": own | _parameters(discipline.classes), "additionalProperties": False,
+    }  # fmt: skip
+    conditions: Schema = {key: {} for key in CONDITIONS}
+    rule = {
+        "type": "object", "properties": {"class": {"type": "string"}, **conditions}, "required": ["class"],
+        "additionalProperties": False,
+    }  # fmt: skip
+    properties: Schema = {
+        "kind": {"const": name, "description": discipline.meaning},
+        "by": by,
+        "classes": {
+            "type": "object",
+            "additionalProperties": entry,
+            "minProperties": 1,
+            "description": "by name",
+        },
+        "match": {"type": "array", "items": rule, "description": "rules; the first that holds decides"},
+        "default": {"type": "string", "description": "class of frames that match no rule"},
+    }
+    return {
+        "type": "object", "properties": properties, "required": ["kind", "classes", "default"],
+        "additionalProperties": False,
+    }  # fmt: skip
 
 
 def _role() -> Schema:

@@ -21,8 +21,10 @@ from virtlab.plan import (
     Limits,
     Link,
     LinkQueues,
+    Match,
     Plan,
     Queue,
+    QueueClass,
     Role,
     SeriesRequest,
     Switch,
@@ -143,6 +145,9 @@ def _queue(spec: QueueSpec) -> Queue:
         limit_packets=spec.limit_packets,
         limit_bytes=spec.limit_bytes,
         parameters=spec.parameters,
+        classes={name: QueueClass.model_validate(entry) for name, entry in spec.classes.items()},
+        match=tuple(Match.model_validate(rule) for rule in spec.match),
+        default=spec.default,
     )
 
 
@@ -169,10 +174,11 @@ def _role(study: Study, role: RoleSpec) -> Role:
         parameters["meter"] = role.meter
     if role.family is not None:
         parameters["family"] = role.family
+    length = {"duration_ns"} if study.search is not None and study.search.role == role.name else set()
     tunable = tuple(
         parameter.plan
         for parameter in role.declaration.parameters
-        if parameter.tunable and parameter.plan in parameters
+        if (parameter.tunable or parameter.plan in length) and parameter.plan in parameters
     )
     return Role.model_validate(
         {

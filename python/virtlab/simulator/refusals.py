@@ -12,7 +12,7 @@ from virtlab.simulator.wiring import Wiring, vnic_path
 
 PLATFORMS = ("namespace", "native")
 VSWITCHES = ("linux_bridge",)
-QDISCS = ("fifo", "sfq", "codel", "fq_codel", "tbf", "htb", "hfsc")
+QDISCS = ("fifo", "sfq", "codel", "fq_codel", "tbf", "htb", "hfsc", "prio", "drr")
 WORKLOADS = ("rtt", "burst_load", "udp_stream", "raw_stream")
 LATER_WORKLOADS = {
     "tcp_stream": "TCP is not modelled",

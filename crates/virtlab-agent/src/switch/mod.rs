@@ -266,7 +266,7 @@ fn hello(protocol: (u16, u16)) -> anyhow::Result<Value> {
     }
     let paired = clock::pair();
     let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let capabilities: Vec<&str> = virtlab_qdisc::KINDS.into_iter().chain(["vlan", "ecn", "record"]).collect();
+    let capabilities: Vec<&str> = virtlab_qdisc::KINDS.into_iter().chain(["prio", "drr", "vlan", "ecn", "record"]).collect();
     Ok(json!({
         "protocol": PROTOCOL, "build": env!("CARGO_PKG_VERSION"), "role": "switch",
         "capabilities": capabilities, "boot_id": boot_id.trim(),

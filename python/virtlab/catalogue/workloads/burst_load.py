@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from virtlab.catalogue.declaration import Parameter, Values, Workload
-from virtlab.catalogue.kinds import COUNT, DURATION, POSITIVE_DURATION, SIZE, choice
+from virtlab.catalogue.kinds import COUNT, DSCP, DURATION, POSITIVE_DURATION, SIZE, choice
 from virtlab.units import Size
 
 STREAM_MAX_BYTES = 65_535 - 20 - 8
@@ -65,6 +65,7 @@ BURST_LOAD = Workload(
             "phase", choice("fixed", "spread", "random"), "phase",
             "of the streams: all at once, spread over the period, or random per run", "fixed",
         ),
+        Parameter("dscp", DSCP, "dscp", "code point in the IP headers of its packets, both ways"),
         Parameter("phase_offset", DURATION, "phase_ns", "the first burst after the start", "0 ns"),
     ),
     streams={"burst/1": "from"},

@@ -532,16 +532,18 @@ impl Network {
             self.landings[port].pop_front();
             if let Meaning::Onward(mut out) = meaning {
                 out.socket = None;
-                match (self.port_nics[port], self.port_bridges[port]) {
-                    (Some(nic), _) => self.arrive(nic, out),
-                    (None, Some(bridge)) => self.cross(bridge, out),
-                    (None, None) => {}
+                if let Some(costs) = &mut self.costs {
+                    let at = costs.depart(self.now_ns, port, self.port_bridges[port], out.bytes);
+                    self.fly(at, Flight::Departed(port, out));
+                } else {
+                    self.departed(port, out);
                 }
                 continue;
             }
             let traffic = &mut self.nics[nic].traffic;
             traffic.received_packets += 1;
             traffic.received_bytes += u64::from(bytes);
+            self.stamp_ns = at_ns;
             match meaning {
                 Meaning::Whole(message) => return Some(Landed::Now(message)),
                 Meaning::Counted(message) => return Some(Landed::At(message, at_ns)),
@@ -549,6 +551,55 @@ impl Network {
             }
         }
         None
+    }
+
+    fn departed(&mut self, port: usize, out: Outgoing) {
+        match (self.port_nics[port], self.port_bridges[port]) {
+            (Some(nic), _) => self.arrive(nic, out),
+            (None, Some(bridge)) => self.cross(bridge, out),
+            (None, None) => {}
+        }
+    }
+
+    fn fly(&mut self, at_ns: u64, flight: Flight) {
+        let slot = self.landed.pop().unwrap_or(self.flights.len());
+        if slot == self.flights.len() {
+            self.flights.push(Some(flight));
+        } else {
+            self.flights[slot] = Some(flight);
+        }
+        self.agenda.plan(at_ns, Due::Resume(slot));
+    }
+
+    /// What a cost held up goes on; a message that its process has now.
+    pub fn resume(&mut self, slot: usize) -> Option<Message> {
+        let flight = self.flights[slot].take()?;
+        self.landed.push(slot);
+        match flight {
+            Flight::Out(nic, out) => self.leave(nic, out),
+            Flight::Departed(port, out) => self.departed(port, out),
+            Flight::In(nic, out) => self.come(nic, out),
+            Flight::Handed(message, stamp_ns) => {
+                self.stamp_ns = stamp_ns;
+                return Some(message);
+            }
+        }
+        None
+    }
+
+    /// Stamps a message that has come to its kernel; it is given back when its process has it at once.
+    pub fn hand_over(&mut self, message: Message, wakes: bool) -> Option<Message> {
+        self.stamp_ns = self.now_ns;
+        let side = message.origin ^ usize::from(!message.reply);
+        match &mut self.costs {
+            Some(costs) if wakes => {
+                let guest = self.sides[message.role][side];
+                let at = costs.hand_over(self.now_ns, guest, message.role, side);
+                self.fly(at, Flight::Handed(message, self.now_ns));
+                None
+            }
+            _ => Some(message),
+        }
     }
 
     /// A frame that has come to a vNIC; a message that is whole with it, for this side's role.

@@ -274,8 +274,8 @@ impl Network {
     /// Whether something bounds how fast a process can send through a vNIC: its pushback, or what sending costs.
     pub fn bounds_a_flood(&self, nic: usize) -> bool {
         let given = &self.nics[nic].given;
-        let costs = |costs: &Box<Costs>| costs.bounds_a_flood(given.guest);
-        given.pushback_bit_per_s.is_some() || self.costs.as_ref().is_some_and(costs)
+        given.pushback_bit_per_s.is_some()
+            || self.costs.as_ref().is_some_and(|costs| costs.bounds_a_flood(given.guest))
     }
 
     /// The kernel itself sends from this socket.

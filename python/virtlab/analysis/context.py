@@ -43,8 +43,8 @@ class RoleContext:
         return columns if bool(inside.all()) else {name: column[inside] for name, column in columns.items()}
 
     def parameter(self, name: str) -> Any:
-        """A parameter of the role as planned; None when it has none."""
-        return self.role.parameters.get(name)
+        """A parameter of the role as planned, or as a search chose it; None when it has none."""
+        return self.record.overrides.get(f"{self.name}.{name}", self.role.parameters.get(name))
 
 
 def read_columns(

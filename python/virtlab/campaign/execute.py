@@ -9,11 +9,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from virtlab.campaign.searching import Conducted, header
+from virtlab.campaign.trials import Journal
 from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.plan.backend import Outcome, Realised, Trial
 
 if TYPE_CHECKING:
     from virtlab.campaign.progress import CampaignObserver
+    from virtlab.experiment.search import SearchFor
     from virtlab.plan.backend import Backend
     from virtlab.plan.model import Plan
     from virtlab.results import Dataset, RunKey, RunRecord, RunWriter
@@ -40,9 +43,33 @@ class _Logged:
 
 
 def execute(
-    dataset: Dataset, key: RunKey, plan: Plan, backend: Backend, observer: CampaignObserver
+    dataset: Dataset,
+    key: RunKey,
+    plan: Plan,
+    backend: Backend,
+    observer: CampaignObserver,
+    search: SearchFor | None = None,
 ) -> RunRecord | None:
-    """Plays one Plan and commits what came of it; None when it was cancelled."""
+    """Plays one Plan and commits what came of it; None when it was cancelled.
+
+    With a `search`, many trials are made in the world; those of a run that was cut off are told again first.
+    """
+    journal = Journal.open(dataset.path, key.name, header(search, plan)) if search is not None else None
+    record = _play(dataset, key, plan, backend, observer, search, journal)
+    if journal is not None and record is not None:
+        journal.remove()
+    return record
+
+
+def _play(
+    dataset: Dataset,
+    key: RunKey,
+    plan: Plan,
+    backend: Backend,
+    observer: CampaignObserver,
+    search: SearchFor | None,
+    journal: Journal | None,
+) -> RunRecord | None:
     realised = Realised({})
     timings: dict[str, int] = {}
     with dataset.begin_run(key, plan) as writer:
@@ -52,7 +79,10 @@ def execute(
                 timings["build"] = time.monotonic_ns() - began_ns
                 playing_ns = time.monotonic_ns()
                 try:
-                    outcome = session.run(Trial(id="t0", seed=plan.seed), writer)
+                    if search is not None and journal is not None:
+                        outcome = Conducted(search, plan, session, writer, journal, observer).run()
+                    else:
+                        outcome = session.run(Trial(id="t0", seed=plan.seed), writer)
                 finally:
                     timings["run"] = time.monotonic_ns() - playing_ns
                     realised = session.realised

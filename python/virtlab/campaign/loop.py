@@ -16,6 +16,7 @@ from virtlab.campaign.progress import CampaignObserver, Standing
 
 if TYPE_CHECKING:
     from virtlab.campaign.schedule import Schedule
+    from virtlab.experiment.search import SearchFor
     from virtlab.plan.backend import Backend, Status
     from virtlab.plan.model import Plan
     from virtlab.results import Dataset, RunKey, RunRecord
@@ -54,9 +55,10 @@ class Campaign:
     width: Callable[[int], str] = lambda _point: ""
     budget_ns: int | None = None
     run_limit: int | None = None
+    search_of: Callable[[int], SearchFor | None] = lambda _point: None
 
     def __post_init__(self) -> None:
-        self._history: dict[RunKey, Status] = {}
+        self.history: dict[RunKey, Status] = {}  # of every finished run
         self._estimates: dict[int, int] = {}
         self._measured_ns = self._estimated_ns = 0
 
@@ -64,30 +66,33 @@ class Campaign:
         """Makes every run that is left; each is on disk before the next begins."""
         made, spent_ns = 0, 0
         for record in self.dataset.runs():
-            self._history[record.key] = record.status
+            self.history[record.key] = record.status
             spent_ns += record.timings.get("total", 0)
         while True:
-            key = self.schedule.next(self._history)
+            key = self.schedule.next(self.history)
             if key is None:
-                return self._ending("complete", made)
+                return self.ending("complete", made)
             if self.observer.cancelled():
-                return self._ending("interrupted", made)
+                return self.ending("interrupted", made)
             if self.run_limit is not None and made >= self.run_limit:
-                return self._ending("run limit", made)
+                return self.ending("run limit", made)
             plan = self.plan_of(key.point, key.repetition)
-            if self.budget_ns is not None and spent_ns + self._expected_ns(key.point) > self.budget_ns:
-                return self._ending("time budget", made)
-            self.observer.run_begins(key, plan.point, self._standing(key.point))
-            finished = execute(self.dataset, key, plan, self.backend, self.observer)
+            if self.budget_ns is not None and spent_ns + self.expected_ns(key.point) > self.budget_ns:
+                return self.ending("time budget", made)
+            self.observer.run_begins(key, plan.point, self.standing(key.point))
+            finished = execute(
+                self.dataset, key, plan, self.backend, self.observer, self.search_of(key.point)
+            )
             if finished is None:
-                return self._ending("interrupted", made)
+                return self.ending("interrupted", made)
             made += 1
             spent_ns += finished.timings["total"]
-            self._learn(finished)
-            self.observer.run_ended(finished, self._standing(key.point))
+            self.learn(finished)
+            self.observer.run_ended(finished, self.standing(key.point))
 
-    def _learn(self, record: RunRecord) -> None:
-        self._history[record.key] = record.status
+    def learn(self, record: RunRecord) -> None:
+        """Takes note of a finished run: its status, and how long it took beside what was estimated."""
+        self.history[record.key] = record.status
         self._measured_ns += record.timings["total"]
         self._estimated_ns += self._estimate_ns(record.point)
 
@@ -96,25 +101,27 @@ class Campaign:
             self._estimates[point] = self.backend.estimate_ns(self.plan_of(point, 0))
         return self._estimates[point]
 
-    def _expected_ns(self, point: int) -> int:
+    def expected_ns(self, point: int) -> int:
         """The backend's estimate, corrected by how its estimates came true in this session."""
         correction = self._measured_ns / self._estimated_ns if self._estimated_ns else 1.0
         return round(self._estimate_ns(point) * correction)
 
-    def _standing(self, point: int) -> Standing:
-        least, most = self.schedule.left(self._history)
+    def standing(self, point: int) -> Standing:
+        """How far the campaign is, for people."""
+        least, most = self.schedule.left(self.history)
         points = self.schedule.order(0)
-        mean_ns = sum(self._expected_ns(each) for each in points) / len(points) if points else 0.0
-        good = sum(status == "ok" for status in self._history.values())
-        tries = len(self._history) / good if good else 1.0  # runs made per good one so far
+        mean_ns = sum(self.expected_ns(each) for each in points) / len(points) if points else 0.0
+        good = sum(status == "ok" for status in self.history.values())
+        tries = len(self.history) / good if good else 1.0  # runs made per good one so far
         left_ns = round(mean_ns * (least or most) * tries)
-        return Standing(len(self._history), least, most, left_ns, self.width(point))
+        return Standing(len(self.history), least, most, left_ns, self.width(point))
 
-    def _ending(self, why: Why, made: int) -> Ending:
+    def ending(self, why: Why, made: int) -> Ending:
+        """What to say at the end."""
         lacking = {}
         for point in self.schedule.order(0):
-            good = len(self.schedule.good(self._history, point))
-            if self.schedule.failed(self._history, point):
+            good = len(self.schedule.good(self.history, point))
+            if self.schedule.failed(self.history, point):
                 lacking[point] = f"every attempt at a repetition failed ({good} good runs)"
             elif good < self.schedule.minimum:
                 lacking[point] = f"{good} of at least {self.schedule.minimum} good runs"

@@ -15,6 +15,7 @@ from virtlab.campaign.schedule import Schedule
 from virtlab.errors import ExperimentError
 
 if TYPE_CHECKING:
+    from virtlab.campaign.dispatch.work import Pool
     from virtlab.experiment import DesignPoint, Experiment
     from virtlab.plan.backend import Backend, Refusal
     from virtlab.plan.model import Plan
@@ -95,11 +96,13 @@ def run_campaign(
     *,
     points: frozenset[int] | None = None,
     run_limit: int | None = None,
+    pool: Pool | None = None,
 ) -> Ending:
     """Makes every run that is left of the experiment; each is on disk before the next begins.
 
-    `points` restricts the design points, `run_limit` the runs of this call. DatasetError when a finished run
-    was planned differently.
+    `points` restricts the design points, `run_limit` the runs of this call. With a `pool` many runs are made at once;
+    for backends whose sessions do not disturb each other only. DatasetError when a finished run was planned
+    differently.
     """
     from virtlab.planner import plan_run
 
@@ -121,7 +124,7 @@ def run_campaign(
         precise=precision.precise if precision else lambda _point, _n: False,
         selected=points,
     )
-    return Campaign(
+    campaign = Campaign(
         dataset,
         backend,
         schedule,
@@ -130,4 +133,10 @@ def run_campaign(
         width=precision.width if precision else lambda _point: "",
         budget_ns=repeat.time_ns,
         run_limit=run_limit,
-    ).run()
+        search_of=lambda point: experiment.study(design[point]).search,
+    )
+    if pool is None:
+        return campaign.run()
+    from virtlab.campaign.ahead import Ahead
+
+    return Ahead(campaign, pool).run()

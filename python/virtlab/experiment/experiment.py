@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from virtlab.experiment.queues import QueueSpec
     from virtlab.experiment.resolver import Resolver
     from virtlab.experiment.roles import RoleSpec
+    from virtlab.experiment.search import SearchFor
     from virtlab.experiment.timeline import ActionSpec
     from virtlab.experiment.topology import Wiring
 
@@ -74,6 +75,7 @@ class Study:
     windows: Mapping[str, tuple[str, str]] | None
     collect: CollectSpec
     limits: LimitsSpec
+    search: SearchFor | None = None
 
 
 @dataclass(frozen=True, slots=True)

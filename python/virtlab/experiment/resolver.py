@@ -29,13 +29,14 @@ from virtlab.experiment.model import (
 from virtlab.experiment.queues import QueueSpec, read_queue
 from virtlab.experiment.reach import check_roles
 from virtlab.experiment.roles import RoleSpec, read_roles
+from virtlab.experiment.search import read_search, searched
 from virtlab.experiment.sections import merged, validate_section
 from virtlab.experiment.timeline import ActionSpec, read_timeline, read_windows
 from virtlab.experiment.topology import Wiring, check_ends, wire
 from virtlab.experiment.tree import Node
 
 NETWORK = ("hosts", "host", "topology", "switches", "switch", "routers", "router", "links", "link", "network")
-RUN = ("timing", "timeline", "windows", "collect", "limits")
+RUN = ("timing", "timeline", "windows", "collect", "limits", "search")
 RESOLVED = (*NETWORK, "roles", *RUN)
 T = TypeVar("T")
 
@@ -98,7 +99,7 @@ class Resolver:
     def _study(self, point: Levels) -> Study | None:
         network = self._once("network", NETWORK, point, self._network)
         roles = self._once("roles", ("roles",), point, lambda own, _: read_roles(own))
-        typed = {name: self._section(name, point) for name in ("timing", "collect", "limits")}
+        typed = {name: self._section(name, point) for name in ("timing", "collect", "limits", "search")}
         guests = list(network[0].stations) if network else None  # None: unknown, so nothing is said of them
         if network is not None:
             self._once(
@@ -116,12 +117,18 @@ class Resolver:
             lambda own, _: _timeline(own, roles, guests),
         )  # fmt: skip
         self._once("kept", ("roles", "timing", "timeline", "collect"), point, lambda own, _: _check_kept(own))
+        search = self._once(
+            "search", ("roles", "search"), point, lambda own, _: read_search(own, typed["search"], roles)
+        )
         if network is None or len(self.mistakes):
             return None  # the file is refused as a whole, so what the other points become matters no more
         wiring, addresses, spec, queues = network
+        if search is not None:
+            roles = {**roles, search.role: searched(roles[search.role], search)}
         return Study(
             wiring, addresses, spec, queues, roles, typed["timing"] or TimingSpec.model_construct(), timeline, windows,
             typed["collect"] or CollectSpec.model_construct(), typed["limits"] or LimitsSpec.model_construct(),
+            search,
         )  # fmt: skip
 
     def _guests(self, findings: Findings, point: Levels, checked: set[str]) -> None:

@@ -15,9 +15,12 @@ from virtlab.metrics.health import HEALTH
 from virtlab.metrics.metric import Metric, Statistic, by_key
 from virtlab.metrics.network import NETWORK
 from virtlab.metrics.rates import RATES
+from virtlab.metrics.searches import SEARCHES
 from virtlab.metrics.statistic import STATISTICS
 
-METRICS: dict[str, Metric] = by_key(*NETWORK.values(), *RATES.values(), *DEADLINES.values(), *HEALTH.values())
+METRICS: dict[str, Metric] = by_key(
+    *NETWORK.values(), *RATES.values(), *SEARCHES.values(), *DEADLINES.values(), *HEALTH.values()
+)
 """Every metric by key."""
 
 _PATH = re.compile(r"([A-Za-z][\w.-]*)\.([A-Za-z][A-Za-z0-9_]*)\.([A-Za-z][A-Za-z0-9_]*(?:\.\d+)?)\Z")

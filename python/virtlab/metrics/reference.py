@@ -13,6 +13,7 @@ from virtlab.metrics.health import HEALTH
 from virtlab.metrics.metric import Metric
 from virtlab.metrics.network import NETWORK
 from virtlab.metrics.rates import RATES
+from virtlab.metrics.searches import SEARCHES
 from virtlab.metrics.statistic import STATISTICS
 
 _HEAD = """\
@@ -45,6 +46,7 @@ def page() -> str:
     for title, metrics in (
         ("Delay, loss, order", NETWORK),
         ("Load and rates", RATES),
+        ("Found by searches", SEARCHES),
         ("Hard deadlines", DEADLINES),
         ("Health", HEALTH),
     ):

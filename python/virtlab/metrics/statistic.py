@@ -26,6 +26,9 @@ _ALL = (
     Statistic("count", "How many."),
     Statistic("total", "The sum over the window."),
     Statistic("rate", "How many per second of the window."),
+    Statistic("found", "What a search found, by its goal."),
+    Statistic("lower", "The highest value that met the goal, below every one that did not."),
+    Statistic("upper", "The lowest value that did not meet the goal."),
     Statistic("bound", "The bound within which the clock makes the metric uncertain."),
     Statistic("jain", "Jain's index (sum x)^2 / (n sum x^2): 1 = all equal, 1/n = one has all.", None, 2),
 )

@@ -78,7 +78,7 @@ class RunRecord:
 
     `levels` maps factor to level as the experiment file writes it. Times of `marks` and `windows` are ns on
     the run's clock. `timings` are ns: `build`, `run`, `store`, `total`. `conditions` are the machine's at the
-    time.
+    time. `overrides` (ROLE.PARAMETER -> value) are those of the pass that was kept, where a search chose it.
     """
 
     folder: Path
@@ -99,6 +99,7 @@ class RunRecord:
     started: str = ""
     conditions: Mapping[str, str] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
+    overrides: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -205,6 +206,7 @@ class RunRecord:
             "timings": dict(self.timings),
             "conditions": dict(self.conditions),
             "rows": dict(self.rows),
+            **({"overrides": dict(self.overrides)} if self.overrides else {}),
             "realised": {
                 "objects": {path: asdict(thing) for path, thing in self.realised.objects.items()},
                 "versions": dict(self.realised.versions),
@@ -255,6 +257,7 @@ class RunRecord:
             started=values.get("started", ""),
             conditions=values.get("conditions", {}),
             rows=values.get("rows", {}),
+            overrides=values.get("overrides", {}),
         )
 
 

@@ -57,6 +57,7 @@ class RunWriter:
         self._rows: dict[Stream, int] = {}
         self._started_ns = time.monotonic_ns()
         self._done = False
+        self.overrides: dict[str, Any] = {}  # of the pass that is kept, where a search chose them
         files.remove_tree(self._partial)
         (self._partial / "samples").mkdir(parents=True)
         (self._partial / "plan.json").write_text(plan.canonical() + "\n", encoding="utf-8")
@@ -149,6 +150,7 @@ class RunWriter:
             windows=outcome.windows,
             clocks=outcome.clocks,
             censored=tuple(outcome.censored),
+            overrides=dict(self.overrides),
             realised=realised,
             link_realisation=realised.link_realisation(),
             timings={**(timings or {}), "store": now_ns - storing_ns, "total": now_ns - self._started_ns},

@@ -1,0 +1,202 @@
+"""The section `search`: the highest value of one tunable input that a goal allows, found inside every design point.
+
+Without `until`, the input is the rate of a stream and a load is good by its loss (`goals`). With `until`, a value
+is too much when a condition on any metric holds after a trial of the whole timeline.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from virtlab.catalogue.declaration import Parameter
+from virtlab.catalogue.kinds import nearest, shown
+from virtlab.experiment.findings import Findings
+from virtlab.experiment.model import GoalSpec, SearchSpec
+from virtlab.experiment.roles import RoleSpec
+
+STREAMS = {"raw_stream": "rate_pps", "udp_stream": "rate_bit_per_s"}
+RFC2544_TRIAL_NS = 60 * 10**9
+_CONDITION = re.compile(r"\s*(\S+)\s*(<=|>=|<|>)\s*(.+?)\s*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """`path operator limit`, the limit in the metric's unit: true means that a value was too much."""
+
+    path: str
+    operator: Literal["<", "<=", ">", ">="]
+    limit: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SearchFor:
+    """A search as the file asks for it; `parameter` is the input's name in the Plan, its bounds in Plan values."""
+
+    role: str
+    parameter: str
+    written: str
+    low: int
+    high: int
+    resolution: int | None
+    method: str  # mlrsearch, bisection, rfc2544
+    goals: tuple[GoalSpec, ...]
+    warmup_ns: int
+    until: Condition | None
+
+    @property
+    def longest_trial_ns(self) -> int:
+        """The longest trial that it can ask for."""
+        return max([self.warmup_ns, *(trial_ns(goal, self.method) for goal in self.goals)])
+
+
+def trial_ns(goal: GoalSpec, method: str) -> int:
+    """Length of a final trial: as the goal says, else 60 s for bisections and 1 s for MLRsearch."""
+    return goal.trial if goal.trial is not None else 10**9 if method == "mlrsearch" else RFC2544_TRIAL_NS
+
+
+def read_search(
+    findings: Findings, spec: SearchSpec | None, roles: Mapping[str, RoleSpec]
+) -> SearchFor | None:
+    """The search of a point, checked against its roles; None when there is none, or a mistake was added."""
+    if spec is None:
+        return None
+    before = len(findings.mistakes)
+    parameter = _variable(findings, spec, roles)
+    if parameter is None:
+        return None
+    role = roles[spec.variable.partition(".")[0]]
+    bounds = {
+        key: _value(findings, key, getattr(spec, key), parameter)
+        for key in ("low", "high", "resolution")
+        if getattr(spec, key) is not None
+    }
+    if len(findings.mistakes) != before:
+        return None
+    if bounds["low"] >= bounds["high"]:
+        findings.add(("search", "low"), "is not below 'high'", "exchange them, or widen the interval")
+    if parameter.plan not in STREAMS.values() and spec.until is None:
+        cure = "add e.g. 'until: probe.loss.ratio > 0 %'"
+        findings.add(
+            ("search", "variable"), f"{spec.variable} is no rate of a stream, so loss alone is no goal", cure
+        )
+    until = _until(findings, spec, roles)
+    method = spec.method or ("bisection" if until else "mlrsearch")
+    if until is not None and method != "bisection":
+        findings.add(
+            ("search", "method"), f"{method} judges loss, not a condition", "write 'method: bisection'"
+        )
+    if until is not None and spec.goals:
+        findings.add(
+            ("search", "goals"), "'until' is the goal here", "keep one of 'until' and 'goals'", key=True
+        )
+    if method != "mlrsearch" and len(spec.goals) > 1:
+        findings.add(("search", "goals"), f"{method} has one goal", "keep one, or write 'method: mlrsearch'")
+    goals = tuple(spec.goals) or (GoalSpec.model_construct(),)
+    _check_goals(findings, goals, method, given=bool(spec.goals))
+    if len(findings.mistakes) != before:
+        return None
+    warmup_ns = spec.warmup if spec.warmup is not None else 10**9 if method == "mlrsearch" else 0
+    return SearchFor(
+        role.name, parameter.plan, spec.variable, bounds["low"], bounds["high"], bounds.get("resolution"), method, goals,
+        0 if until else warmup_ns, until,
+    )  # fmt: skip
+
+
+def searched(role: RoleSpec, search: SearchFor) -> RoleSpec:
+    """The role as its Plan has it: at the highest value, and for a stream as long as the longest trial."""
+    parameters = {**role.parameters, search.parameter: search.high}
+    if search.until is None:
+        parameters["duration_ns"] = search.longest_trial_ns
+    return replace(role, parameters=parameters)
+
+
+def _variable(findings: Findings, spec: SearchSpec, roles: Mapping[str, RoleSpec]) -> Parameter | None:
+    at = ("search", "variable")
+    name, _, key = spec.variable.partition(".")
+    role = roles.get(name)
+    if role is None:
+        cure = nearest(name, roles) or f"there are {', '.join(roles) or 'none'}; write ROLE.PARAMETER"
+        findings.add(at, f"there is no role '{shown(name)}'", cure)
+        return None
+    parameter = role.declaration.parameter(key)
+    tunable = [each.name for each in role.declaration.parameters if each.tunable]
+    listed = f"{role.workload} has {', '.join(tunable) or 'no tunable input'}"
+    if parameter is None:
+        findings.add(
+            at, f"'{shown(key)}' is no parameter of {role.workload}", nearest(key, tunable) or listed
+        )
+        return None
+    if not parameter.tunable:
+        cure = f"{listed}; what is built into the world can be a factor"
+        findings.add(at, f"{spec.variable} is not tunable: a trial cannot change it in a built world", cure)
+        return None
+    if role.meter != "virtlab":
+        findings.add(at, f"the meter {role.meter} cannot be searched", "remove 'meter' from the role")
+        return None
+    return parameter
+
+
+def _value(findings: Findings, key: str, written: Any, parameter: Parameter) -> int:
+    try:
+        return int(parameter.plan_values(written)[parameter.plan])
+    except ValueError as error:
+        findings.add_text(("search", key), str(error))
+        return 0
+
+
+def _until(findings: Findings, spec: SearchSpec, roles: Mapping[str, RoleSpec]) -> Condition | None:
+    from virtlab.metrics import METRICS, MetricPath, parse_quantity
+
+    if spec.until is None:
+        return None
+    at = ("search", "until")
+    match = _CONDITION.match(spec.until)
+    if match is None:
+        findings.add(at, f"'{shown(spec.until)}' is no condition", "write e.g. 'probe.rtt.p99 > 1 ms'")
+        return None
+    try:
+        path = MetricPath.parse(match[1])
+        limit = parse_quantity(match[3], path.unit)
+    except ValueError as error:
+        findings.add_text(at, str(error))
+        return None
+    workloads = METRICS[path.metric].workloads
+    if path.role not in roles:
+        findings.add(
+            at,
+            f"there is no role '{path.role}'",
+            nearest(path.role, roles) or f"there are {', '.join(roles)}",
+        )
+    elif roles[path.role].workload not in workloads:
+        findings.add(
+            at, f"{path.metric} is not measured by {roles[path.role].workload}", "name a metric of that role"
+        )
+    return Condition(str(path), match[2], limit, spec.until)  # type: ignore[arg-type]
+
+
+def _check_goals(findings: Findings, goals: tuple[GoalSpec, ...], method: str, *, given: bool) -> None:
+    names: set[str] = set()
+    for position, goal in enumerate(goals):
+        at = ("search", "goals", position) if given else ("search",)
+        name = goal_name(goal)
+        if name in names:
+            findings.add(
+                at, f"two goals are called {name}", "keep one goal without loss and one with a loss ratio"
+            )
+        names.add(name)
+        final = trial_ns(goal, method)
+        if method == "mlrsearch" and goal.duration_sum < final:
+            findings.add(
+                at, "the duration sum does not hold one trial", "lengthen 'duration_sum', or shorten 'trial'"
+            )
+        if goal.initial_trial is not None and goal.initial_trial > final:
+            findings.add(at, "the initial trial is longer than the final one", "shorten 'initial_trial'")
+
+
+def goal_name(goal: GoalSpec) -> str:
+    """`ndr` for no loss, `pdr` for a loss ratio."""
+    return "pdr" if goal.loss else "ndr"

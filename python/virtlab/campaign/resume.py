@@ -109,6 +109,10 @@ def _same_place(dataset: Dataset, backend: Capabilities) -> None:
         raise DatasetError(
             str(dataset.path), f"was made by backend '{was.backend}', not '{backend.backend}'", CURE
         )
+    profiles = was.fingerprint.get("profile"), backend.fingerprint.get("profile")
+    if profiles[0] != profiles[1]:
+        reason = f"was simulated with profile '{profiles[0]}', not '{profiles[1]}': they are not pooled"
+        raise DatasetError(str(dataset.path), reason, CURE)
     if backend.parallel_sessions > 1:
         return  # virtual time: the machine does not matter
     here = provenance.machine(anonymous=was.anonymous)

@@ -33,6 +33,12 @@ def run(
         str | None,
         typer.Option(help="who plays the runs: testbed, simulator; default: testbed", show_default=False),
     ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            help="what platforms cost in the simulator: ideal, local, a file; default: ideal", show_default=False
+        ),
+    ] = None,
     dataset: Annotated[
         Path | None, typer.Option(help="folder of the dataset; default: NAME.results", show_default=False)
     ] = None,
@@ -70,7 +76,7 @@ def run(
 ) -> None:
     """Runs an experiment, or goes on where it was: the same command never repeats or loses a finished run.
 
-    Ctrl-C ends the current run cleanly. Options not given come from VIRTLAB_BACKEND, VIRTLAB_RESULTS,
+    Ctrl-C ends the current run cleanly. Options not given come from VIRTLAB_BACKEND, VIRTLAB_PROFILE, VIRTLAB_RESULTS,
     VIRTLAB_WAIT, VIRTLAB_REPORT and VIRTLAB_ANONYMISE, then from ~/.config/virtlab/settings.toml.
 
     Exit code: 0 all claims hold, 1 a claim is refuted, 2 the file or an option is wrong, 3 this machine
@@ -83,11 +89,11 @@ def run(
     from virtlab.experiment import load
     from virtlab.experiment.experiment import RUNS_MAX
 
-    settings = load_settings(backend=backend, wait=wait, report=report, anonymise=anonymise)
+    settings = load_settings(backend=backend, profile=profile, wait=wait, report=report, anonymise=anonymise)
     with Interruption() as interruption:  # from here on: trying the machine out builds worlds too
         experiment = load(file, runs_max=None if yes else RUNS_MAX)
         selected = select_points(experiment.points(), points) if points else None
-        player = _backend(settings.backend)
+        player = _backend(settings.backend, settings.profile)
         _refuse(experiment, player, selected)
         path = _dataset_path(experiment, settings, dataset, fresh=fresh_name)
         observer = _observer(quiet=as_json, verbose=verbose)
@@ -106,17 +112,21 @@ def run(
     raise typer.Exit(_conclude(opened, ending, file, write=settings.report, as_json=as_json))
 
 
-def _backend(name: str) -> Backend:
+def _backend(name: str, profile: str) -> Backend:
     if name not in BACKENDS:
         raise ExperimentError("--backend", f"'{name}' is no backend", f"use one of {', '.join(BACKENDS)}")
     module, _, attribute = BACKENDS[name].partition(":")
     try:
-        made = getattr(importlib.import_module(module), attribute)()
+        made = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise MachineError(
             "--backend", f"'{name}' is not in this installation ({error})", "use another one"
         ) from error
-    return cast("Backend", made)
+    if name == "simulator":
+        from virtlab.simulator.profile import load_profile
+
+        return cast("Backend", made(load_profile(profile)))
+    return cast("Backend", made())
 
 
 def _refuse(experiment: Experiment, backend: Backend, selected: Collection[int] | None) -> None:

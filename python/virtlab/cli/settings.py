@@ -32,6 +32,7 @@ class Settings:
     """What can be set once for all runs."""
 
     backend: str = "testbed"  # who plays the runs
+    profile: str = "ideal"  # what platforms cost in the simulator
     results: str = "."  # the folder that datasets are put into
     wait: bool = True  # wait for another run on this machine, or be refused
     report: bool = True  # write the report after the runs

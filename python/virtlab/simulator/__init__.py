@@ -1,4 +1,4 @@
-"""Plays Plans in virtual time, packet by packet, on an ideal platform: every cost that the file does not name is zero."""
+"""Plays Plans in virtual time, packet by packet, with the costs that a platform profile says."""
 
 from virtlab.simulator.backend import Simulator
 

@@ -7,25 +7,33 @@ from importlib.metadata import version
 
 from virtlab.errors import MachineError
 from virtlab.plan import Capabilities, Observer, Plan, Refusal, Session
+from virtlab.simulator.profile import IDEAL_PROFILE, Profile, missing
 
 BUILD_NS = 5_000_000
 PACE = 100  # virtual seconds per real second, about, at 100 Mbit/s
 
 
 class Simulator:
-    """Guests on Linux bridges, physical switches and links, IPv4; no platform has a cost."""
+    """Guests on Linux bridges, physical switches and links, IPv4; platforms cost what the profile says."""
+
+    def __init__(self, profile: Profile | None = None) -> None:
+        self.profile = profile or IDEAL_PROFILE
 
     def capabilities(self) -> Capabilities:
         """What is modelled, with the reason for what is not."""
         from virtlab.simulator.refusals import capabilities
 
-        return capabilities(fingerprint())
+        return capabilities({**fingerprint(), "profile": self.profile.identity})
 
     def check(self, plan: Plan) -> list[Refusal]:
         """Every reason not to play this Plan."""
         from virtlab.simulator.refusals import refusals
 
-        return refusals(plan)
+        unknown = [
+            Refusal(path, f"profile '{self.profile.name}' holds no costs of {kind}", "use another --profile")
+            for path, kind in missing(self.profile, plan)
+        ]
+        return refusals(plan) + unknown
 
     def estimate_ns(self, plan: Plan) -> int:
         """Real time: a small part of the timeline's, as far as its waits and roles say how long it is."""
@@ -43,10 +51,10 @@ class Simulator:
 
         if found := self.check(plan):
             raise MachineError(found[0].path, found[0].reason, found[0].cure)
-        return SimulatorSession(plan, observe)
+        return SimulatorSession(plan, observe, self.profile)
 
 
 @lru_cache(maxsize=1)
 def fingerprint() -> dict[str, str]:
     """What a simulated result depends on: not the machine, only the model and its version."""
-    return {"model": "packet by packet", "profile": "ideal", "virtlab": version("virtlab")}
+    return {"model": "packet by packet", "virtlab": version("virtlab")}

@@ -22,13 +22,13 @@ from virtlab.plan import (
     Trial,
 )
 from virtlab.simulator.lower import lower, queue
+from virtlab.simulator.profile import IDEAL_PROFILE, Profile, costs
 from virtlab.simulator.wiring import vnic_path
 
 EVENTS_AT_ONCE = 200_000  # between two looks at the observer
 BLOCK_ROWS = 100_000
 BURST_FRAMES = 10  # of a vNIC's pushback, as in the testbed
 NAMES = frozenset({"mark", "entity", "counter"})
-PROFILE = {"profile": "ideal"}
 SAMPLED_COUNTERS = frozenset({"vnics", "links"})
 
 
@@ -37,10 +37,11 @@ class SimulatorSession:
 
     realised: Realised
 
-    def __init__(self, plan: Plan, observe: Observer) -> None:
+    def __init__(self, plan: Plan, observe: Observer, profile: Profile = IDEAL_PROFILE) -> None:
         self.plan = plan
+        self.profile = profile
         self._observe = observe
-        self.realised = realise(plan)
+        self.realised = realise(plan, profile)
 
     def run(self, trial: Trial, sink: Sink) -> Outcome:
         """Plays the timeline once. ExperimentError when a parameter is not tunable, MachineError when one cannot be."""
@@ -48,7 +49,9 @@ class SimulatorSession:
 
         overrides = self._overrides(trial)
         try:
-            world = Simulation(json.dumps(lower(self.plan, trial.seed, overrides)))
+            lowered = lower(self.plan, trial.seed, overrides)
+            lowered["costs"] = costs(self.profile, self.plan, trial.seed)
+            world = Simulation(json.dumps(lowered))
         except ValueError as error:
             path, reason, cure = error.args[0][0]
             raise MachineError(path, reason, cure) from error
@@ -125,22 +128,24 @@ def unsampled(plan: Plan) -> list[str]:
     return found
 
 
-def realise(plan: Plan) -> Realised:
-    """The world as it is simulated: links by 'simulated', all else by 'simulator' with the ideal profile."""
+def realise(plan: Plan, profile: Profile = IDEAL_PROFILE) -> Realised:
+    """The world as it is simulated: links by 'simulated', all else by 'simulator', with the profile."""
     world = plan.world
+    named = {"profile": profile.identity}
+    links_by = "simulated" if profile.is_ideal else f"simulated with {profile.identity}"
     objects: dict[str, RealisedObject] = {}
     for name, guest in world.guests.items():
         intended = guest.model_dump(mode="json", exclude={"vnics"})
-        objects[f"guests.{name}"] = RealisedObject(intended, PROFILE, PROFILE, "simulator")
+        objects[f"guests.{name}"] = RealisedObject(intended, named, named, "simulator")
         for vnic_name, vnic in guest.vnics.items():
-            applied: dict[str, Any] = dict(PROFILE)
+            applied: dict[str, Any] = dict(named)
             if vnic.pushback_bit_per_s is not None:
                 applied |= {"pushback_bit_per_s": vnic.pushback_bit_per_s, "burst_frames": BURST_FRAMES}
             values = vnic.model_dump(mode="json")
             objects[vnic_path(name, vnic_name)] = RealisedObject(values, applied, applied, "simulator")
     for name, vswitch in world.vswitches.items():
         values = vswitch.model_dump(mode="json")
-        objects[f"vswitches.{name}"] = RealisedObject(values, PROFILE, PROFILE, "simulator")
+        objects[f"vswitches.{name}"] = RealisedObject(values, named, named, "simulator")
     for name, switch in world.switches.items():
         values = {"processing_ns": switch.processing_ns}
         objects[f"switches.{name}"] = RealisedObject(
@@ -152,8 +157,8 @@ def realise(plan: Plan) -> Realised:
             "propagation_ns": link.propagation_ns,
             "queue": {"ab": queue(link.queue.ab), "ba": queue(link.queue.ba)},
         }
-        objects[f"links.{name}"] = RealisedObject(link.model_dump(mode="json"), values, values, "simulated")
+        objects[f"links.{name}"] = RealisedObject(link.model_dump(mode="json"), values, values, links_by)
     for name, routes in world.routes.items():
         values = {"routes": [route.model_dump(mode="json") for route in routes]}
         objects[f"routes.{name}"] = RealisedObject(values, values, values, "simulator")
-    return Realised(objects, {"virtlab": version("virtlab"), **PROFILE})
+    return Realised(objects, {"virtlab": version("virtlab"), **named})

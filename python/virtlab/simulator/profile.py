@@ -1,0 +1,252 @@
+"""Platform profiles: what a platform costs, as a small TOML file that `virtlab calibrate` fits.
+
+A parameter has a value, an interval, and whether the measurements could tell it from the others; its unit is in its
+name (`_ns` per packet, call or message, `_byte_ns` per byte). A table of wake-ups or of lateness is a list of quantiles. The
+`ideal` profile is built in and costs nothing. A profile is known by its name and the digest of its content.
+
+The parameters, and where a world pays them:
+
+| parameter | paid |
+|---|---|
+| `platform.KIND.send_ns` | by every send call of a process in such a guest |
+| `platform.KIND.message_ns` | by a process for every message that has come |
+| `platform.KIND.crossing_ns`, `platform.KIND.crossing_byte_ns` | by a frame at every crossing of a guest's vNIC |
+| `vswitch.KIND.packet_ns`, `vswitch.KIND.byte_ns` | by a frame at every crossing of a virtual switch |
+| `qdisc.htb.packet_ns` | by a frame that a vNIC with pushback lets go |
+| `links.departure_ns` | by a frame that leaves whatever realises links and physical switches; inner hops are model time |
+| `flow.first_packet_ns` | by the first packet of a flow, beyond the others |
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from virtlab.errors import ExperimentError
+from virtlab.plan import Plan
+
+SCHEMA = "virtlab.profile/1"
+IDEAL = "ideal"
+LOCAL = "local"
+GUEST_PARTS = ("send_ns", "message_ns", "crossing_ns", "crossing_byte_ns")
+TABLES = ("wakeup.sleep", "wakeup.poll", "links.lateness")
+PICOSECONDS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A cost in ns; `low` and `high` are its 95 % interval; `identified` False: the data could not tell it."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    identified: bool = True
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """A distribution in ns, linear between its quantiles."""
+
+    probability: tuple[float, ...]
+    ns: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Costs of a platform. `fit` holds the residuals, `provenance` where and when it was measured."""
+
+    name: str
+    processors: int = 1
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    tables: Mapping[str, Quantiles] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    fit: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_ideal(self) -> bool:
+        """Whether nothing costs anything."""
+        return not self.parameters and not self.tables
+
+    @property
+    def identity(self) -> str:
+        """`ideal`, or the name and a digest of what it costs: results of two are never pooled."""
+        if self.is_ideal:
+            return IDEAL
+        content = {
+            "processors": self.processors,
+            "parameters": {name: each.value for name, each in self.parameters.items()},
+            "tables": {name: [each.probability, each.ns] for name, each in self.tables.items()},
+        }
+        digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        return f"{self.name}-{digest[:12]}"
+
+    def value(self, name: str) -> float:
+        """A parameter's value; 0 where the profile has none."""
+        found = self.parameters.get(name)
+        return 0.0 if found is None else found.value
+
+    def replaced(self, values: Mapping[str, float]) -> Profile:
+        """The same profile with other values of some parameters."""
+        parameters = dict(self.parameters) | {name: Parameter(value) for name, value in values.items()}
+        return Profile(self.name, self.processors, parameters, self.tables, self.provenance, self.fit)
+
+    def text(self) -> str:
+        """The file."""
+        lines = [f'schema = "{SCHEMA}"', f"name = {_toml(self.name)}", f"processors = {self.processors}"]
+        for title, pairs in (("provenance", self.provenance), ("fit", self.fit)):
+            lines += ["", f"[{title}]", *(f"{_key(key)} = {_toml(value)}" for key, value in pairs.items())]
+        for name, one in self.parameters.items():
+            lines += ["", f"[parameters.{json.dumps(name)}]", f"value = {one.value:.6g}"]
+            lines += [
+                f"{end} = {number:.6g}"
+                for end in ("low", "high")
+                if (number := getattr(one, end)) is not None
+            ]
+            lines.append(f"identified = {_toml(one.identified)}")
+            lines += [f"why = {_toml(one.why)}"] if one.why else []
+        for name, table in self.tables.items():
+            lines += ["", f"[tables.{json.dumps(name)}]"]
+            lines.append(f"probability = {_toml(list(table.probability))}")
+            lines.append(f"ns = {_toml([round(value, 1) for value in table.ns])}")
+        return "\n".join(lines) + "\n"
+
+
+IDEAL_PROFILE = Profile(IDEAL)
+
+
+def _key(key: str) -> str:
+    return key if key.replace("_", "").isalnum() and key.isascii() else json.dumps(key)
+
+
+def _toml(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def local_file() -> Path:
+    """Where `virtlab calibrate` puts the profile of this machine."""
+    import os
+
+    home = os.environ.get("XDG_CONFIG_HOME") or str(Path("~/.config").expanduser())
+    return Path(home) / "virtlab" / "local.profile.toml"
+
+
+def load_profile(name: str) -> Profile:
+    """`ideal`, `local` (what `virtlab calibrate` wrote on this machine) or a path. ExperimentError when it is none."""
+    if name == IDEAL:
+        return IDEAL_PROFILE
+    path = local_file() if name == LOCAL else Path(name)
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        cure = "run `virtlab calibrate`, or write 'ideal' or the path of a profile"
+        raise ExperimentError("--profile", f"there is no profile '{name}' ({path})", cure) from None
+    except (OSError, ValueError) as error:
+        raise ExperimentError(str(path), f"is no profile ({error})", "calibrate again") from None
+    try:
+        return _parsed(values)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ExperimentError(str(path), f"is no profile: {error}", "calibrate again") from None
+
+
+def _parsed(values: dict[str, Any]) -> Profile:
+    if values.get("schema") != SCHEMA:
+        raise ValueError(f"schema is {values.get('schema')!r}, this virtlab reads {SCHEMA}")
+    parameters = {name: Parameter(**each) for name, each in values.get("parameters", {}).items()}
+    for name, one in parameters.items():
+        if not isinstance(one.value, int | float) or not 0 <= one.value < 1e12:
+            raise ValueError(f"parameters.{name}.value must be 0 ns or more")
+    tables = {}
+    for name, each in values.get("tables", {}).items():
+        table = Quantiles(tuple(map(float, each["probability"])), tuple(map(float, each["ns"])))
+        if name not in TABLES:
+            raise ValueError(f"tables.{name} is unknown; known are {', '.join(TABLES)}")
+        rising = sorted(table.ns) == list(table.ns) and sorted(set(table.probability)) == list(
+            table.probability
+        )
+        ends = table.probability[:1] == (0.0,) and table.probability[-1:] == (1.0,)
+        if not rising or not ends or len(table.ns) != len(table.probability) or table.ns[0] < 0:
+            raise ValueError(f"tables.{name} must rise, from probability 0 to 1")
+        tables[name] = table
+    processors = values["processors"]
+    if not isinstance(processors, int) or processors < 1:
+        raise ValueError("processors must be 1 or more")
+    return Profile(
+        str(values["name"]),
+        processors,
+        parameters,
+        tables,
+        values.get("provenance", {}),
+        values.get("fit", {}),
+    )
+
+
+def missing(profile: Profile, plan: Plan) -> list[tuple[str, str]]:
+    """Path in the Plan and kind of what the profile does not know."""
+    if profile.is_ideal:
+        return []
+    known = {name.rpartition(".")[0] for name in profile.parameters}
+    found = [
+        (f"guests.{name}.platform", f"platform.{guest.platform}")
+        for name, guest in plan.world.guests.items()
+        if f"platform.{guest.platform}" not in known
+    ]
+    found += [
+        (f"vswitches.{name}.kind", f"vswitch.{vswitch.kind}")
+        for name, vswitch in plan.world.vswitches.items()
+        if f"vswitch.{vswitch.kind}" not in known
+    ]
+    if plan.world.links and "links" not in known:
+        found.append(("links", "links"))
+    return found
+
+
+def costs(profile: Profile, plan: Plan, seed: int) -> dict[str, Any] | None:
+    """The core's costs of this world; None when it is ideal."""
+    if profile.is_ideal:
+        return None
+    guests, vnics = [], []
+
+    def cost(packet: str, byte: str = "") -> dict[str, int]:
+        per_byte = profile.value(byte) * PICOSECONDS if byte else 0.0
+        return {"packet_ns": round(profile.value(packet)), "byte_ps": round(per_byte)}
+
+    for guest in plan.world.guests.values():
+        kind = f"platform.{guest.platform}"
+        guests.append(
+            {
+                "send_ns": round(profile.value(f"{kind}.send_ns")),
+                "message_ns": round(profile.value(f"{kind}.message_ns")),
+                "wakeup": _table(profile, f"wakeup.{guest.idle}"),
+            }
+        )
+        for vnic in guest.vnics.values():
+            held = vnic.pushback_bit_per_s is not None
+            vnics.append(
+                {
+                    "crossing": cost(f"{kind}.crossing_ns", f"{kind}.crossing_byte_ns"),
+                    "qdisc": cost("qdisc.htb.packet_ns") if held else {"packet_ns": 0, "byte_ps": 0},
+                }
+            )
+    return {
+        "seed": seed >> 1,
+        "processors": profile.processors,
+        "first_packet_ns": round(profile.value("flow.first_packet_ns")),
+        "guests": guests,
+        "vnics": vnics,
+        "vswitches": [
+            cost(f"vswitch.{each.kind}.packet_ns", f"vswitch.{each.kind}.byte_ns")
+            for each in plan.world.vswitches.values()
+        ],
+        "fabric": {"departure": cost("links.departure_ns"), "lateness": _table(profile, "links.lateness")},
+    }
+
+
+def _table(profile: Profile, name: str) -> dict[str, list[float]]:
+    table = profile.tables.get(name, Quantiles((), ()))
+    return {"probability": list(table.probability), "ns": list(table.ns)}

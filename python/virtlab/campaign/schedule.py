@@ -12,7 +12,7 @@ Precision is looked at only when a point has as many good repetitions as one of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -77,13 +77,25 @@ class Schedule:
 
     def next(self, history: History) -> RunKey | None:
         """The next run; None when there is nothing left to do."""
+        return next(self.ahead(history), None)
+
+    def ahead(self, history: History, under_way: Collection[RunKey] = ()) -> Iterator[RunKey]:
+        """Runs that can be begun now, in order, beside those under way; the first is the next one.
+
+        Runs under way, and those given before, are taken to end well. Where that decides whether a point is precise
+        enough, the point waits: no run is given that would not be made one after the other, unless one fails.
+        """
         tries = _tries(history)
+        presumed: dict[int, set[int]] = {}  # point -> repetitions
+        for key in under_way:
+            presumed.setdefault(key.point, set()).add(key.repetition)
         playing = [point for point in self.order(0) if not self._has_failed(tries.get(point, {}))]
         good = dict.fromkeys(playing, 0)  # good runs of the rounds before
+        guessed = dict.fromkeys(playing, False)  # whether one of them is only taken to be good
         for round_index in range(self.rounds):
-            in_play = {point for point in good if not self._is_enough(point, good[point])}
+            in_play = {point for point in good if not self._waits(point, good[point], guessed[point])}
             if not in_play:
-                return None
+                return
             found = {
                 point: tries.get(point, {}).get(round_index, [])
                 for point in self.order(round_index)
@@ -91,11 +103,22 @@ class Schedule:
             }
             for attempt in range(self.attempts):
                 for point, statuses in found.items():
-                    if len(statuses) == attempt and "ok" not in statuses:
-                        return RunKey(point, round_index, attempt)
+                    absent = len(statuses) == attempt and "ok" not in statuses
+                    if absent and round_index not in presumed.get(point, ()):
+                        presumed.setdefault(point, set()).add(round_index)
+                        yield RunKey(point, round_index, attempt)
             for point, statuses in found.items():
-                good[point] += "ok" in statuses
-        return None
+                if "ok" in statuses:
+                    good[point] += 1
+                elif round_index in presumed.get(point, ()):
+                    good[point] += 1
+                    guessed[point] = True
+
+    def _waits(self, point: int, good: int, guessed: bool) -> bool:
+        """Whether the point needs no further run, or cannot say so before all its runs have ended."""
+        if guessed and any(self.minimum <= look <= good for look in self.looks):
+            return True
+        return self._is_enough(point, good)
 
     def left(self, history: History) -> tuple[int, int]:
         """How many good runs are wanted at least (every point's minimum) and at most (every point's maximum)."""

@@ -13,6 +13,7 @@ from virtlab.errors import ExperimentError, MachineError
 
 if TYPE_CHECKING:
     from virtlab.campaign import CampaignObserver, Ending
+    from virtlab.campaign.dispatch import Pool
     from virtlab.cli.settings import Settings
     from virtlab.experiment import Experiment
     from virtlab.plan.backend import Backend
@@ -36,7 +37,8 @@ def run(
     profile: Annotated[
         str | None,
         typer.Option(
-            help="what platforms cost in the simulator: ideal, local, a file; default: ideal", show_default=False
+            help="what platforms cost in the simulator: ideal, local, a file; default: ideal",
+            show_default=False,
         ),
     ] = None,
     dataset: Annotated[
@@ -51,6 +53,14 @@ def run(
     max_runs: Annotated[
         int | None,
         typer.Option(help="stop after this many runs; the same command goes on", min=0, show_default=False),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(help="simulated runs at once; default: one per processor", min=1, show_default=False),
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="address of a Dask scheduler whose workers simulate the runs", show_default=False),
     ] = None,
     wait: Annotated[
         bool | None,
@@ -94,13 +104,14 @@ def run(
         experiment = load(file, runs_max=None if yes else RUNS_MAX)
         selected = select_points(experiment.points(), points) if points else None
         player = _backend(settings.backend, settings.profile)
+        hands = _Hands(player, jobs, scheduler)
         _refuse(experiment, player, selected)
         path = _dataset_path(experiment, settings, dataset, fresh=fresh_name)
         observer = _observer(quiet=as_json, verbose=verbose)
         observer.asked = lambda: interruption.asked
         try:
             opened, ending = _runs(
-                experiment, player, path, settings, observer, points=selected, run_limit=max_runs
+                experiment, player, path, settings, observer, hands, points=selected, run_limit=max_runs
             )
         finally:
             observer.ended()
@@ -110,6 +121,36 @@ def run(
         )
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(_conclude(opened, ending, file, write=settings.report, as_json=as_json))
+
+
+class _Hands:
+    """Who makes the runs: this process, a pool of processes, or the workers of a scheduler."""
+
+    def __init__(self, backend: Backend, jobs: int | None, scheduler: str | None) -> None:
+        able = backend.capabilities()
+        for option, given in (("--jobs", jobs not in {None, 1}), ("--scheduler", scheduler is not None)):
+            if given and able.parallel_sessions == 1:
+                what = f"the {able.backend} plays one run at a time on this machine"
+                raise ExperimentError(option, what, "leave it out, or use --backend simulator")
+        if jobs is not None and scheduler is not None:
+            raise ExperimentError(
+                "--jobs", "says how many processes of this machine, --scheduler others", "give one"
+            )
+        self.backend, self.jobs, self.scheduler = backend, jobs, scheduler
+        self.parallel = able.parallel_sessions > 1
+
+    def pool(self, experiment: Experiment, dataset: Dataset) -> Pool | None:
+        """None: this process makes them one by one, as it does for searches, whose worlds play many trials."""
+        from virtlab.campaign.dispatch.local import LocalPool, portable, processors
+
+        if not self.parallel or any(experiment.study(point).search for point in experiment.points()):
+            return None
+        if self.scheduler is not None:
+            from virtlab.campaign.dispatch.dask import DaskPool
+
+            return DaskPool(dataset, self.backend, self.scheduler)
+        count = self.jobs or processors()
+        return LocalPool(dataset, self.backend, count) if count > 1 and portable(self.backend) else None
 
 
 def _backend(name: str, profile: str) -> Backend:
@@ -174,6 +215,7 @@ def _runs(
     path: Path,
     settings: Settings,
     observer: CampaignObserver,
+    hands: _Hands,
     *,
     points: frozenset[int] | None,
     run_limit: int | None,
@@ -197,7 +239,14 @@ def _runs(
         if able.parallel_sessions > 1 or lock.acquire(
             wait=settings.wait, waiting=observer.waiting, cancelled=observer.cancelled
         ):
-            ending = run_campaign(experiment, opened, backend, observer, points=points, run_limit=run_limit)
+            pool = hands.pool(experiment, opened)
+            try:
+                ending = run_campaign(
+                    experiment, opened, backend, observer, points=points, run_limit=run_limit, pool=pool
+                )
+            finally:
+                if pool is not None:
+                    pool.close()
         else:
             ending = Ending("interrupted", 0, {})
     return Dataset.open(path), ending

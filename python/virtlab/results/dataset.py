@@ -48,6 +48,7 @@ class Dataset:
         self.manifest = manifest
         self._lock = lock
         self._records: dict[str, RunRecord] = {}
+        self._assists = False
 
     @classmethod
     def create(
@@ -126,6 +127,16 @@ class Dataset:
             leftover.unlink(missing_ok=True)
         return cls(path, manifest, lock)
 
+    @classmethod
+    def assist(cls, path: Path | str) -> Self:
+        """A dataset that another process has open for writing, to add runs to on its behalf.
+
+        Whoever assists has been asked to by that process, makes no run that another one makes, and ends with it.
+        """
+        dataset = cls(Path(path), Manifest.load(Path(path) / "manifest.json"), None)
+        dataset._assists = True
+        return dataset
+
     @staticmethod
     def is_one(path: Path | str) -> bool:
         """Whether the folder is a dataset, damaged or not."""
@@ -166,7 +177,9 @@ class Dataset:
         memory_bytes: int = MEMORY_BYTES,
     ) -> RunWriter:
         """A writer for one run; it becomes part of the dataset when committed."""
-        assert self._lock is not None, "a dataset is written only by who opened it for writing"
+        assert self._lock is not None or self._assists, (
+            "a dataset is written only by who opened it for writing"
+        )
         if (self.path / "runs" / key.name).exists():
             raise DatasetError(
                 str(self.path / "runs" / key.name), "is there already", "a run is never overwritten"
@@ -183,6 +196,10 @@ class Dataset:
             conditions=provenance.conditions(anonymous=self.manifest.anonymous),
         )
         return RunWriter(self.path / "runs", record, plan, memory_bytes=memory_bytes)
+
+    def note(self, record: RunRecord) -> None:
+        """Takes note of a run that an assistant has committed, so that it need not be read."""
+        self._records[record.name] = record
 
     def runs(self, status: Status | Iterable[Status] | None = None) -> list[RunRecord]:
         """Finished runs by point, repetition, attempt; only those of the given status or statuses.

@@ -1,0 +1,123 @@
+"""The loop of a campaign whose runs do not disturb each other: many at once, the same runs as one after the other.
+
+The schedule says which runs can be begun whatever those under way bring; a point that must be looked at first waits for
+its own. As in the serial loop there is no state but the dataset: what is finished lies there, cut it anywhere.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
+
+from virtlab.campaign.dispatch.work import LostWorkerError, Task
+from virtlab.campaign.progress import Standing
+from virtlab.errors import MachineError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from virtlab.campaign.dispatch.work import Pool
+    from virtlab.campaign.loop import Campaign, Ending, Why
+    from virtlab.results import RunKey, RunRecord
+
+AHEAD = 4  # runs under way per worker, so that none waits for work
+LOOK_S = 0.05  # how often the observer is asked
+SHOW_S = 0.25  # how often what is left is counted anew
+LOSSES = 5  # workers lost in a row, without a finished run between
+
+
+class Ahead:
+    """Plays a campaign on a pool; `run` as `Campaign.run`."""
+
+    def __init__(self, campaign: Campaign, pool: Pool) -> None:
+        self.campaign = campaign
+        self.pool = pool
+        self._ended: SimpleQueue[tuple[RunKey, Future[RunRecord | None]]] = SimpleQueue()
+        self._under_way: dict[RunKey, int] = {}  # and the time expected of each
+        self._ready: deque[RunKey] = deque()
+        self._again: deque[RunKey] = deque()
+        self._made = self._losses = 0
+        self._spent_ns = 0
+        self._shown: tuple[float, Standing] | None = None
+
+    def run(self) -> Ending:
+        """Makes every run that is left. MachineError when workers die one after the other."""
+        campaign = self.campaign
+        for record in campaign.dataset.runs():
+            campaign.history[record.key] = record.status
+            self._spent_ns += record.timings.get("total", 0)
+        why: Why | None = None
+        while True:
+            if why is None and campaign.observer.cancelled():
+                why = "interrupted"
+                self.pool.cancel()
+            while why is None and len(self._under_way) < self.pool.size * AHEAD:
+                key = self._next()
+                if key is None:
+                    break
+                why = self._begin(key)
+            if not self._under_way:
+                return campaign.ending(why or "complete", self._made)
+            self._collect()
+
+    def _next(self) -> RunKey | None:
+        if self._again:
+            return self._again.popleft()
+        if not self._ready:
+            found = self.campaign.schedule.ahead(self.campaign.history, self._under_way)
+            most = self.pool.size * AHEAD
+            self._ready.extend(key for key, _ in zip(found, range(most), strict=False))
+        return self._ready.popleft() if self._ready else None
+
+    def _begin(self, key: RunKey) -> Why | None:
+        """Sends a run off; why not, when a limit is reached."""
+        campaign = self.campaign
+        if campaign.run_limit is not None and self._made + len(self._under_way) >= campaign.run_limit:
+            return "run limit"
+        expected_ns = 0
+        if campaign.budget_ns is not None:
+            expected_ns = campaign.expected_ns(key.point)
+            if self._spent_ns + sum(self._under_way.values()) + expected_ns > campaign.budget_ns:
+                return "time budget"
+        plan = campaign.plan_of(key.point, key.repetition)
+        self._under_way[key] = expected_ns
+        campaign.observer.run_begins(key, plan.point, self._standing(key.point))
+        future = self.pool.submit(Task(key, plan.canonical()))
+        future.add_done_callback(lambda done, key=key: self._ended.put((key, done)))  # type: ignore[misc]
+        return None
+
+    def _collect(self) -> None:
+        """Takes what has ended; waits a moment for it."""
+        try:
+            key, future = self._ended.get(timeout=LOOK_S)
+        except Empty:
+            return
+        del self._under_way[key]
+        try:
+            record = future.result()
+        except LostWorkerError as error:
+            self._losses += 1
+            if self._losses > LOSSES * self.pool.size * AHEAD:
+                raise MachineError(
+                    f"runs.{key.name}",
+                    f"workers died one after the other ({error})",
+                    "see whether memory is short, or use --jobs 1; the same command goes on",
+                ) from error
+            self._again.append(key)
+            return
+        if record is None:
+            return
+        self._made += 1
+        self._losses = 0
+        self._spent_ns += record.timings["total"]
+        self.campaign.dataset.note(record)
+        self.campaign.learn(record)
+        self.campaign.observer.run_ended(record, self._standing(key.point))
+
+    def _standing(self, point: int) -> Standing:
+        now = time.monotonic()
+        if self._shown is None or now - self._shown[0] > SHOW_S:
+            self._shown = now, self.campaign.standing(point)
+        return self._shown[1]

@@ -1,0 +1,118 @@
+"""A pool of processes of this machine.
+
+Processes, not threads: a simulated run is a few milliseconds of the core, which gives the interpreter's lock away, and
+about as many of Python, which plans, lowers and stores it. A worker stores its runs itself, in the dataset whose lock its
+parent holds, so flushes to the disk overlap. Workers are begun afresh (spawn): nothing of the parent's threads and open
+files is copied. Signals of the terminal are the parent's affair; a worker whose parent dies is killed by the kernel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import pickle
+import signal
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from virtlab.campaign.dispatch.work import LostWorkerError, Task, make
+
+if TYPE_CHECKING:
+    from multiprocessing.synchronize import Event as Flag
+
+    from virtlab.plan.backend import Backend
+    from virtlab.results import Dataset, RunRecord
+
+_PR_SET_PDEATHSIG = 1
+_worker: dict[str, Any] = {}
+
+
+def processors() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def portable(backend: Backend) -> bool:
+    """Whether the backend can be sent to another process."""
+    try:
+        pickle.dumps(backend)
+    except (pickle.PicklingError, TypeError, AttributeError):
+        return False
+    return True
+
+
+class LocalPool:
+    """`size` processes, begun with the first task. A worker that dies takes its pool with it; the next task begins another."""
+
+    def __init__(self, dataset: Dataset, backend: Backend, size: int) -> None:
+        self.size = size
+        self._context = multiprocessing.get_context("spawn")
+        self._stop = self._context.Event()
+        self._arguments = (str(dataset.path.absolute()), pickle.dumps(backend), self._stop, os.getpid())
+        self._executor: ProcessPoolExecutor | None = None
+
+    def _begun(self) -> ProcessPoolExecutor:
+        if self._executor is None:
+            self._executor = ProcessPoolExecutor(
+                self.size, mp_context=self._context, initializer=_begin, initargs=self._arguments
+            )
+        return self._executor
+
+    def submit(self, task: Task) -> Future[RunRecord | None]:
+        """Makes a run in one of the processes."""
+        try:
+            inner = self._begun().submit(_make, task)
+        except BrokenProcessPool:
+            self._let_go()
+            inner = self._begun().submit(_make, task)
+        outer: Future[RunRecord | None] = Future()
+        inner.add_done_callback(partial(_pass_on, outer))
+        return outer
+
+    def cancel(self) -> None:
+        """Runs end within one slice of events."""
+        self._stop.set()
+
+    def processes(self) -> list[int]:
+        """Process ids of the workers."""
+        return [] if self._executor is None else list(self._executor._processes)
+
+    def _let_go(self) -> None:
+        if self._executor is not None:
+            self._executor.shutdown(wait=True, cancel_futures=True)
+            self._executor = None
+
+    def close(self) -> None:
+        """Ends the processes; runs under way are dropped."""
+        self._stop.set()
+        self._let_go()
+
+
+def _pass_on(outer: Future[RunRecord | None], inner: Future[RunRecord | None]) -> None:
+    try:
+        outer.set_result(inner.result())
+    except CancelledError:
+        outer.set_result(None)
+    except BrokenProcessPool as error:
+        outer.set_exception(LostWorkerError(str(error)))
+    except Exception as error:
+        outer.set_exception(error)
+
+
+def _begin(folder: str, backend: bytes, stop: Flag, parent: int) -> None:
+    """In a new worker."""
+    from virtlab.results import Dataset
+
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before the kernel was asked
+        os._exit(1)
+    _worker.update(dataset=Dataset.assist(folder), backend=pickle.loads(backend), stop=stop)  # noqa: S301 - our parent's
+
+
+def _make(task: Task) -> RunRecord | None:
+    return make(_worker["dataset"], _worker["backend"], task, _worker["stop"].is_set)

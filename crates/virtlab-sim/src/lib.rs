@@ -23,7 +23,6 @@ mod rtt;
 mod scatter;
 pub mod star;
 mod stream;
-pub mod tcp;
 mod timeline;
 mod world;
 

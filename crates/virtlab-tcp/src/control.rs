@@ -4,9 +4,9 @@
 //! one per window (NewReno) or as CUBIC says. A loss or an ECN echo halves the window (NewReno) or takes CUBIC's 0.7 of
 //! it, two packets at least; a time-out leaves one packet and slow start up to there.
 
-use super::cubic::Cubic;
-use super::hystart::HyStart;
-use super::options::{Algorithm, Options};
+use crate::cubic::Cubic;
+use crate::hystart::HyStart;
+use crate::options::{Algorithm, Options};
 
 /// State of one flow.
 #[derive(Clone, Copy, Debug)]
@@ -60,13 +60,7 @@ impl Control {
         let mut packets = growth.packets;
         if self.starting() {
             if let Some(hystart) = &mut self.hystart
-                && hystart.leave(
-                    self.window,
-                    growth.front,
-                    growth.now_ns,
-                    growth.rtt_ns,
-                    growth.least_rtt_ns,
-                )
+                && hystart.leave(self.window, growth.front, growth.now_ns, growth.rtt_ns, growth.least_rtt_ns)
             {
                 self.threshold = self.window;
             }
@@ -83,10 +77,10 @@ impl Control {
                 self.cubic.packets_per_growth(self.window, packets, growth.now_ns, growth.least_rtt_ns)
             }
         };
-        self.credit += f64::from(packets) / per;
-        let whole = self.credit as u32;
+        self.credit += f64::from(packets);
+        let whole = (self.credit / per) as u32;
         self.window += whole;
-        self.credit -= f64::from(whole);
+        self.credit -= f64::from(whole) * per;
     }
 
     /// Congestion: the threshold falls; the window follows by the caller's recovery.
@@ -107,8 +101,8 @@ impl Control {
     }
 
     /// After a pause of sending.
-    pub fn idle(&mut self, for_ns: u64) {
-        self.cubic.idle(for_ns);
+    pub fn idle(&mut self, for_ns: u64, now_ns: u64) {
+        self.cubic.idle(for_ns, now_ns);
     }
 }
 

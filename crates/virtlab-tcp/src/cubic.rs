@@ -56,9 +56,9 @@ impl Cubic {
     }
 
     /// Nothing was sent for a while: time that passed so does not count (Linux shifts the epoch likewise).
-    pub fn idle(&mut self, for_ns: u64) {
+    pub fn idle(&mut self, for_ns: u64, now_ns: u64) {
         if let Some(epoch) = &mut self.epoch {
-            epoch.begun_ns += for_ns;
+            epoch.begun_ns = (epoch.begun_ns + for_ns).min(now_ns);
         }
     }
 
@@ -106,9 +106,10 @@ mod tests {
         let k_s = ((f64::from(before) - f64::from(window)) / C).cbrt();
         let (mut now_ns, mut credit) = (0u64, 0.0);
         while (now_ns as f64) < 2e9 * k_s {
-            for _ in 0..window {
+            let round = window;
+            for _ in 0..round {
                 credit += 1.0 / cubic.packets_per_growth(window, 1, now_ns, rtt_ns);
-                now_ns += rtt_ns / u64::from(window);
+                now_ns += rtt_ns / u64::from(round);
                 if credit >= 1.0 {
                     credit -= 1.0;
                     window += 1;

@@ -57,6 +57,7 @@ impl Ranges {
     }
 
     /// All, from the lowest.
+    #[cfg(test)]
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.0.iter().map(|(low, high)| (*low, *high))
     }

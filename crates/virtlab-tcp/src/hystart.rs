@@ -31,7 +31,8 @@ impl HyStart {
         least_rtt_ns: u64,
     ) -> bool {
         if ack > self.round_end || self.round_end == 0 {
-            *self = Self { round_end: next, round_ns: now_ns, last_ns: now_ns, samples: 0, least_ns: u64::MAX };
+            *self =
+                Self { round_end: next, round_ns: now_ns, last_ns: now_ns, samples: 0, least_ns: u64::MAX };
         }
         if window < LEAST_WINDOW {
             return false;

@@ -5,7 +5,7 @@
 //! passed. The window is 0 once three segments above were acknowledged (RFC 6675's DupThresh) or in recovery, unless
 //! reordering was seen: then, and before, a quarter of the least round trip. So a lost retransmission is found too.
 
-use super::ranges::Ranges;
+use crate::ranges::Ranges;
 use std::collections::{BTreeSet, VecDeque};
 
 /// RFC 6675's.
@@ -57,6 +57,8 @@ pub struct Flight {
     newest_rtt_ns: u64,
     highest_sacked: u64,
     reordering_seen: bool,
+    /// Shortest round trip so far.
+    pub least_rtt_ns: u64,
 }
 
 impl Flight {
@@ -73,11 +75,6 @@ impl Flight {
     /// Packets sent and not acknowledged in order.
     pub fn outstanding(&self) -> u32 {
         self.segments.len() as u32
-    }
-
-    /// Whether a loss is known and not mended.
-    pub fn has_losses(&self) -> bool {
-        self.lost > 0
     }
 
     /// Lost packets not yet sent again.
@@ -124,8 +121,8 @@ impl Flight {
         self.order.push_back((now_ns, seq));
     }
 
-    /// An acknowledgement in order up to `ack`; `echo_ns` is the stamp it answers.
-    pub fn acknowledge(&mut self, ack: u64, echo_ns: Option<u64>, now_ns: u64, told: &mut Told) {
+    /// An acknowledgement in order up to `ack`.
+    pub fn acknowledge(&mut self, ack: u64, now_ns: u64, told: &mut Told) {
         while let Some(front) = self.segments.front_mut() {
             if front.seq + u64::from(front.bytes) > ack {
                 if front.seq < ack {
@@ -152,7 +149,7 @@ impl Flight {
                     told.newest_rtt_ns = Some(rtt_ns);
                     self.reordering_seen |= sent.seq < self.highest_sacked && !sent.lost;
                 }
-                self.arrived(&sent, echo_ns, now_ns);
+                self.arrived(&sent, now_ns);
             }
             self.lost -= u32::from(sent.lost);
             self.repeated -= u32::from(sent.repeated);
@@ -169,13 +166,7 @@ impl Flight {
     }
 
     /// A block that came out of order.
-    pub fn acknowledge_block(
-        &mut self,
-        (begin, end): (u64, u64),
-        echo_ns: Option<u64>,
-        now_ns: u64,
-        told: &mut Told,
-    ) {
+    pub fn acknowledge_block(&mut self, (begin, end): (u64, u64), now_ns: u64, told: &mut Told) {
         let Some(front) = self.segments.front().map(|sent| sent.seq) else { return };
         if end <= front || begin >= end {
             return; // a duplicate's (RFC 2883)
@@ -202,15 +193,15 @@ impl Flight {
                     self.reordering_seen |= before.seq < self.highest_sacked && !before.lost;
                 }
                 self.highest_sacked = self.highest_sacked.max(before.seq);
-                self.arrived(&before, echo_ns, now_ns);
+                self.arrived(&before, now_ns);
             }
         }
         self.known.insert(begin.max(front), end);
     }
 
-    /// RACK's step 2: the arrived segment that was sent last. Of a repeated one it must be sure which copy arrived.
-    fn arrived(&mut self, sent: &Sent, echo_ns: Option<u64>, now_ns: u64) {
-        if sent.again && echo_ns.is_none_or(|echo| echo < sent.sent_ns) {
+    /// RACK's step 2: the arrived segment that was sent last. What came sooner than any round trip was an earlier copy.
+    fn arrived(&mut self, sent: &Sent, now_ns: u64) {
+        if sent.again && now_ns - sent.sent_ns < self.least_rtt_ns {
             return;
         }
         let this = (sent.sent_ns, sent.seq + u64::from(sent.bytes));
@@ -221,9 +212,9 @@ impl Flight {
     }
 
     /// Marks what must be lost; true when something newly is, and when to look again.
-    pub fn find_losses(&mut self, now_ns: u64, recovering: bool, least_rtt_ns: u64) -> (bool, Option<u64>) {
+    pub fn find_losses(&mut self, now_ns: u64, recovering: bool) -> (bool, Option<u64>) {
         let sure = recovering || self.sacked >= DUPLICATE_THRESHOLD;
-        let patience_ns = if sure && !self.reordering_seen { 0 } else { least_rtt_ns / 4 };
+        let patience_ns = if sure && !self.reordering_seen { 0 } else { self.least_rtt_ns / 4 };
         let mut found = false;
         while let Some(&(sent_ns, seq)) = self.order.front() {
             let at = self.find(seq).filter(|at| {

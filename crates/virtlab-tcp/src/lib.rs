@@ -10,6 +10,7 @@
 //! where it differs. Sequence numbers are 64 bits and begin at 0 with the first byte of the stream: they never wrap, and SYN
 //! takes none. Not modelled: FIN and RST (a flow ends by no more being written), urgent data, F-RTO and undo of spurious
 //! recoveries, PAWS (nothing wraps), keep-alive.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod connection;
 mod control;
@@ -29,4 +30,4 @@ mod tests;
 
 pub use connection::Connection;
 pub use options::{Algorithm, Buffer, Options};
-pub use segment::Segment;
+pub use segment::{Kind, SACK_BLOCKS, Segment, full_bytes};

@@ -1,0 +1,255 @@
+//! One end of a connection: handshake (RFC 9293; SYN again after 1, 2, 4 ... s), and both sides put together.
+
+use crate::options::Options;
+use crate::receiver::Receiver;
+use crate::segment::{Kind, Segment};
+use crate::sender::Sender;
+
+const SYN_TIMEOUT_NS: u64 = 1_000_000_000;
+const SYN_TRIES: u32 = 7;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Closed,
+    Listening,
+    SynSent,
+    SynReceived,
+    Open,
+}
+
+/// One end.
+#[derive(Debug)]
+pub struct Connection {
+    options: Options,
+    phase: Phase,
+    /// Whether a SYN or its answer must go.
+    syn_due: bool,
+    syn_at: Option<u64>,
+    syn_tries: u32,
+    syn_ns: u64,
+    sender: Sender,
+    receiver: Receiver,
+    /// The acknowledgement that ends the handshake.
+    greet: bool,
+    paced_ns: u64,
+}
+
+impl Connection {
+    /// An end that waits for the other.
+    #[must_use]
+    pub fn listening(options: Options) -> Self {
+        Self {
+            phase: Phase::Listening,
+            syn_due: false,
+            syn_at: None,
+            syn_tries: 0,
+            syn_ns: 0,
+            sender: Sender::new(options),
+            receiver: Receiver::new(options),
+            greet: false,
+            paced_ns: 0,
+            options,
+        }
+    }
+
+    /// An end that has yet to connect.
+    #[must_use]
+    pub fn closed(options: Options) -> Self {
+        Self { phase: Phase::Closed, ..Self::listening(options) }
+    }
+
+    /// Begins the handshake.
+    pub fn connect(&mut self) {
+        (self.phase, self.syn_due) = (Phase::SynSent, true);
+    }
+
+    /// Whether the handshake is over.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.phase == Phase::Open
+    }
+
+    /// Whether the handshake was given up.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.phase == Phase::SynSent && self.syn_tries > SYN_TRIES
+    }
+
+    /// Bytes that can be written now.
+    #[must_use]
+    pub fn room_bytes(&self) -> u64 {
+        if self.is_open() { self.sender.room_bytes() } else { 0 }
+    }
+
+    /// Writes bytes; the caller keeps to the room, or to a message that does not fit once.
+    pub fn write(&mut self, bytes: u64) {
+        self.sender.write(bytes);
+    }
+
+    /// Bytes that came in order, all of which the application has read.
+    #[must_use]
+    pub fn received_bytes(&self) -> u64 {
+        self.receiver.in_order()
+    }
+
+    /// Bytes of this end that the other has acknowledged.
+    #[must_use]
+    pub fn acknowledged_bytes(&self) -> u64 {
+        self.sender.acknowledged()
+    }
+
+    /// Segments sent again.
+    #[must_use]
+    pub fn retransmits(&self) -> u64 {
+        self.sender.retransmits()
+    }
+
+    /// Smoothed round trip.
+    #[must_use]
+    pub fn smoothed_ns(&self) -> Option<u64> {
+        self.sender.rtt.smoothed_ns()
+    }
+
+    /// Congestion window.
+    #[must_use]
+    pub fn window_packets(&self) -> u32 {
+        self.sender.control.window
+    }
+
+    /// Rate at which Linux would pace, by which it also bounds what waits in the vNIC.
+    #[must_use]
+    pub fn rate_byte_per_s(&self) -> Option<u64> {
+        self.sender.rate_byte_per_s()
+    }
+
+    /// A segment comes; `marked`: its packet saw congestion on the way.
+    pub fn take(&mut self, segment: &Segment, marked: bool, now_ns: u64) {
+        match (self.phase, segment.kind) {
+            (Phase::Listening, Kind::Syn) => {
+                self.phase = Phase::SynReceived;
+                self.syn_due = true;
+                self.meet(segment);
+            }
+            (Phase::SynReceived, Kind::Syn) => self.syn_due = true,
+            (Phase::SynSent, Kind::SynAck) => {
+                self.phase = Phase::Open;
+                self.meet(segment);
+                self.shake(now_ns);
+                self.greet = true;
+            }
+            (Phase::Open, Kind::Syn | Kind::SynAck) => self.greet = true,
+            (Phase::SynReceived | Phase::Open, Kind::Data) => {
+                if self.phase == Phase::SynReceived {
+                    self.phase = Phase::Open;
+                    self.shake(now_ns);
+                }
+                self.sender.acknowledged_by(segment, now_ns);
+                self.receiver.take(segment, marked, now_ns);
+            }
+            _ => {}
+        }
+    }
+
+    fn meet(&mut self, segment: &Segment) {
+        self.receiver.stamp(segment);
+        self.sender.open(0, segment.window);
+        self.options.ecn &= segment.echo_congestion;
+    }
+
+    /// The round trip of a handshake that was not repeated is the first sample.
+    fn shake(&mut self, now_ns: u64) {
+        (self.syn_at, self.syn_due) = (None, false);
+        if self.syn_tries == 1 {
+            self.sender.rtt.sample(now_ns - self.syn_ns);
+        }
+    }
+
+    /// The next segment to send now; asked until there is none. `room`: whether data may go, acknowledgements always may.
+    pub fn transmit(&mut self, room: bool, now_ns: u64) -> Option<Segment> {
+        if self.syn_due {
+            return Some(self.handshake(now_ns));
+        }
+        if !self.is_open() {
+            return None;
+        }
+        let mut segment =
+            Segment { stamped: self.options.timestamps, stamp_ns: now_ns, ..Segment::default() };
+        if self.greet {
+            self.greet = false;
+            self.receiver.acknowledge(&mut segment, false, now_ns);
+            return Some(segment);
+        }
+        let held = self.options.pacing && self.paced_ns > now_ns;
+        if room
+            && !held
+            && let Some(sent) = self.sender.transmit(now_ns)
+        {
+            (segment.seq, segment.bytes) = (sent.seq, sent.bytes);
+            segment.markable = self.options.ecn;
+            segment.window_reduced = self.sender.take_reduced();
+            self.receiver.acknowledge(&mut segment, true, now_ns);
+            if self.options.pacing
+                && let Some(rate) = self.sender.rate_byte_per_s()
+            {
+                let gap_ns = u64::from(sent.bytes) * 1_000_000_000 / rate.max(1);
+                self.paced_ns = self.paced_ns.max(now_ns) + gap_ns;
+            }
+            return Some(segment);
+        }
+        self.acknowledgement(now_ns)
+    }
+
+    /// An acknowledgement without data, when one is due.
+    pub fn acknowledgement(&mut self, now_ns: u64) -> Option<Segment> {
+        if !self.is_open() || !self.receiver.is_due(now_ns) {
+            return None;
+        }
+        let mut segment =
+            Segment { stamped: self.options.timestamps, stamp_ns: now_ns, ..Segment::default() };
+        segment.seq = self.sender.acknowledged();
+        self.receiver.acknowledge(&mut segment, false, now_ns);
+        Some(segment)
+    }
+
+    fn handshake(&mut self, now_ns: u64) -> Segment {
+        self.syn_due = false;
+        self.syn_tries += 1;
+        if self.syn_tries == 1 {
+            self.syn_ns = now_ns;
+        }
+        self.syn_at = Some(now_ns + (SYN_TIMEOUT_NS << (self.syn_tries - 1).min(6)));
+        let answer = self.phase == Phase::SynReceived;
+        let mut segment = Segment {
+            kind: if answer { Kind::SynAck } else { Kind::Syn },
+            stamped: self.options.timestamps,
+            stamp_ns: now_ns,
+            ..Segment::default()
+        };
+        self.receiver.acknowledge(&mut segment, false, now_ns);
+        // In SYNs the bit says that its sender speaks ECN; the window of a SYN is not scaled.
+        segment.echo_congestion = self.options.ecn;
+        segment.window = segment.window.min(65_535);
+        segment
+    }
+
+    /// When something must be done although nothing comes.
+    #[must_use]
+    pub fn next_ns(&self) -> Option<u64> {
+        let paced = (self.options.pacing && self.paced_ns > 0).then_some(self.paced_ns);
+        [self.syn_at, self.sender.next_ns(), self.receiver.next_ns(), paced].into_iter().flatten().min()
+    }
+
+    /// Time has come to that.
+    pub fn alarm(&mut self, now_ns: u64) {
+        if self.syn_at.is_some_and(|at| at <= now_ns) {
+            self.syn_at = None;
+            if self.syn_tries <= SYN_TRIES {
+                self.syn_due = true;
+            }
+        }
+        if self.paced_ns <= now_ns {
+            self.paced_ns = 0;
+        }
+        self.sender.alarm(now_ns);
+    }
+}

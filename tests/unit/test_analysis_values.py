@@ -441,6 +441,27 @@ def test_raw_stream_loses_per_flow(tmp_path: Path) -> None:
     assert found["fairness.jain"] == pytest.approx((3 * 250 + 125) ** 2 / (4 * (3 * 250**2 + 125**2)))
 
 
+def test_each_flow_of_a_raw_stream_has_its_own_loss_by_the_name_of_its_forwarder(tmp_path: Path) -> None:
+    role = {
+        "workload": "raw_stream", "frame_bytes": 64, "rate_pps": 1000, "duration_ns": SECOND,
+        "via": ["f1", "f2", "f3", "f4"], "shares": [0.25, 0.25, 0.25, 0.25],
+    }  # fmt: skip
+    kept = [n for n in range(1000) if n % 4 != 3 and not (n % 4 == 1 and n % 8 == 5)]
+    told = {f"flow{flow}.sent_packets": 250 for flow in range(4)}
+    blocks = {
+        ("r", "packet/1"): packets(kept, flows=4),
+        ("c", "counter/1"): counters("r/client", sent_packets=1000, **told),
+    }
+    found = {str(value.path): value for value in values_of_run(record_of(tmp_path, plan_with(role), blocks))}
+    assert found["r.f1.loss.ratio"].value == 0
+    assert found["r.f2.loss.ratio"].value == pytest.approx(0.5)
+    assert found["r.f4.loss.ratio"].value == 1
+    assert found["r.f4.path_owd.mean"].value is None
+    assert "nothing" in found["r.f4.path_owd.mean"].reason
+    assert found["r.flow_loss.max"].value == 1
+    assert found["r.f1.path_owd.mean"].samples == 250
+
+
 # -- bursts, TCP, entities
 
 

@@ -44,11 +44,25 @@ def check_roles(
                 what,
                 "write a topology ('topology: line') or links between their hosts",
             )
+        elif role.workload == "raw_stream" and role.parameters.get("via"):
+            _check_forwarders(name, role, wiring, findings)
         elif role.workload == "raw_stream" and not domains[0] & domains[1]:
             what = f"layer-2 frames do not pass the router between {role.source} and {role.target}"
-            findings.add(("roles", name, "workload"), what, "take udp_stream, or guests in one subnet")
+            cure = "take udp_stream, guests in one subnet, or name the router in 'via'"
+            findings.add(("roles", name, "workload"), what, cure)
         _check_family(name, role, network, findings)
         _check_frame(name, role, network, findings)
+
+
+def _check_forwarders(name: str, role: RoleSpec, wiring: Wiring, findings: Findings) -> None:
+    """Guests of `via` exist and are neither end; whether they stand beside the sender and forward, a backend says."""
+    for place, guest in enumerate(role.parameters["via"]):
+        at = ("roles", name, "via", place)
+        if guest not in wiring.stations:
+            cure = nearest(guest, wiring.stations) or "name a guest that forwards"
+            findings.add(at, f"there is no guest '{guest}'", cure)
+        elif guest in (role.source, role.target):
+            findings.add(at, f"'{guest}' is an end of the role", "name a guest between the two ends")
 
 
 def _joined(wiring: Wiring) -> dict[str, str]:

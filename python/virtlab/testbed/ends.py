@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Interface, IPv6Interface, ip_address, ip_interface, ip_network
@@ -69,6 +69,25 @@ def role_ends(plan: Plan, role: Role) -> tuple[RoleEnd, RoleEnd] | None:
             RoleEnd(role.from_, name, vnic.mac, vnic.mtu_bytes, None),
             RoleEnd(role.to, far_name, far_vnic.mac, far_vnic.mtu_bytes, None),
         )
+    return None
+
+
+def via_macs(plan: Plan, here: RoleEnd, guests: Sequence[str]) -> list[str | None]:
+    """For each guest, the MAC of its vNIC on the virtual switch of the sender `here`, else of the one in the sender's IP
+    network; None where it has neither."""
+    sender = plan.world.guests[here.guest].vnics[here.vnic]
+    return [_near_mac(plan, here, sender, plan.world.guests.get(name)) for name in guests]
+
+
+def _near_mac(plan: Plan, here: RoleEnd, sender: Vnic, guest: Guest | None) -> str | None:
+    if guest is None or guest is plan.world.guests[here.guest]:
+        return None
+    for vnic in guest.vnics.values():
+        if vnic.vswitch is not None and vnic.vswitch == sender.vswitch:
+            return vnic.mac
+    for _, vnic, own in interfaces(guest):
+        if here.address is not None and own.ip in here.address.network:
+            return vnic.mac
     return None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Plan, Role
 from virtlab.testbed.control import Control, RefusedError
-from virtlab.testbed.ends import RoleEnd, next_hop_mac, role_ends
+from virtlab.testbed.ends import RoleEnd, next_hop_mac, role_ends, via_macs
 from virtlab.testbed.lower import Lowered
 
 SWITCH_CHANNEL = 1
@@ -85,6 +85,8 @@ class Probes:
             if side == "client" and port is not None:
                 peer["port"] = port
             own = {key: value for key, value in parameters.items() if key != "family"}
+            if own.get("via"):
+                own["via"] = via_macs(self.plan, client, own["via"])
             if self.plan.world.guests[end.guest].idle != "sleep":
                 own["idle"] = self.plan.world.guests[end.guest].idle
             request = {

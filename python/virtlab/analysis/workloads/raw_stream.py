@@ -1,10 +1,10 @@
-"""`raw_stream`: layer-2 frames of exact size, numbered per flow; loss is per flow and over all."""
+"""`raw_stream`: frames of exact size, numbered per flow; loss is per flow and over all, delay too."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from virtlab.analysis.workloads import stream
+from virtlab.analysis.workloads import flows, split, stream
 
 if TYPE_CHECKING:
     from virtlab.analysis.context import RoleContext
@@ -28,3 +28,7 @@ def values(context: RoleContext) -> None:
             "offered_load", "as fast as possible" if rate_pps is None else "the role names no size"
         )
     stream.values(context, frames, packets, whole_frames=True)
+    flows.values(
+        context, packets, stream.sent_per_flow(context, packets) or {}, stream.clock_bound_ns(context)
+    )
+    split.values(context, packets, stream.clock_bound_ns(context))

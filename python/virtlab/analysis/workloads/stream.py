@@ -13,6 +13,7 @@ from virtlab.analysis.rates import jain, rate_per_s
 from virtlab.analysis.sequence import arrivals
 from virtlab.analysis.variation import ipdv, jitter_rfc3550
 from virtlab.analysis.workloads import health
+from virtlab.catalogue.workloads.raw_stream import flows_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,7 +57,7 @@ def values(
     out = context.out
     size = int(packets["seq"].size)
     judged = arrivals(packets["seq"], packets["flow"])
-    sent = _sent_per_flow(context, packets)
+    sent = sent_per_flow(context, packets)
     total_sent = sum(sent.values()) if sent is not None else None
     if size == 0:
         for metric in ALL:
@@ -155,7 +156,8 @@ def clock_bound_ns(context: RoleContext) -> float | None:
     return 0.0 if same_kernel and len(at) <= 1 else None
 
 
-def _sent_per_flow(context: RoleContext, packets: dict[str, NDArray[Any]]) -> dict[int, int] | None:
+def sent_per_flow(context: RoleContext, packets: dict[str, NDArray[Any]]) -> dict[int, int] | None:
+    """Packets sent in the window by flow; None when nothing tells. `packets`: columns of `packet/1`."""
     import numpy as np
 
     if context.has("sent/1"):
@@ -166,7 +168,11 @@ def _sent_per_flow(context: RoleContext, packets: dict[str, NDArray[Any]]) -> di
     flows = np.unique(packets["flow"])
     if context.window.whole and context.counters.get("sent_packets", 0) > 0:
         total = context.counters["sent_packets"]
-        planned = int(context.parameter("flows") or 1)
+        planned = flows_of(context.role.parameters)
+        told = [context.counters.get(f"flow{flow}.sent_packets") for flow in range(planned)]
+        counted = {flow: count for flow, count in enumerate(told) if count is not None}
+        if len(counted) == planned > 1:
+            return counted
         if planned == 1:
             return {int(flows[0]) if flows.size else 0: total}
         return {flow: total // planned + (flow < total % planned) for flow in range(planned)}

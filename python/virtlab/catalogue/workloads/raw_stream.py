@@ -1,15 +1,78 @@
-"""`raw_stream`: layer-2 frames of exact size with sequence number and time stamp, through memory-mapped rings."""
+"""`raw_stream`: frames of exact size with sequence number and time stamp, through memory-mapped rings, in one or many
+flows.
+
+`via` names guests that forward: flow f goes to the vNIC of guest number f modulo their count that stands on the sender's
+virtual switch, as UDP over IPv4 to the receiver. `shares` gives each flow its part of the rate. One thread sends all flows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from virtlab.catalogue.declaration import Parameter, Values, Workload
-from virtlab.catalogue.kinds import COUNT, FRAME_SIZE, PACKET_RATE, POSITIVE_DURATION
+from virtlab.catalogue.kinds import (
+    COUNT,
+    FRAME_SIZE,
+    PACKET_RATE,
+    POSITIVE_DURATION,
+    PROPER_RATIO,
+    Kind,
+    PlacedError,
+    shown,
+)
 
 FRAME_MIN_BYTES = 64
 FRAME_MAX_BYTES = 9_018
 RATE_GUESS_PPS = 500_000  # of an estimate, where the file does not say the rate
+FLOWS_MAX = 4_096
+SHARES_TOLERANCE = 1e-6  # by which shares may miss a sum of 1
+
+
+def _guests(value: Any) -> list[str]:
+    if not isinstance(value, list) or not value:
+        raise ValueError(f"'{shown(value)}' is no list of guests; write e.g. '[h1.g1, h1.g2]'")
+    for place, guest in enumerate(value):
+        if not isinstance(guest, str):
+            raise PlacedError((place,), f"'{shown(guest)}' is no guest; name one, e.g. h1.g1")
+        if guest in value[:place]:
+            raise PlacedError((place,), f"'{guest}' is in the list already; name each guest once")
+    return list(value)
+
+
+def _shares(value: Any) -> list[float]:
+    if not isinstance(value, list) or len(value) < 2:
+        raise ValueError(f"'{shown(value)}' is no list of shares; write e.g. '[99 %, 1 %]'")
+    found: list[float] = []
+    for place, share in enumerate(value):
+        try:
+            found.append(PROPER_RATIO.parse(share))
+        except ValueError as error:
+            raise PlacedError((place,), str(error)) from None
+    if abs(sum(found) - 1.0) > SHARES_TOLERANCE:
+        raise ValueError(f"the shares sum to {sum(found):.9g}, not to 1; write e.g. '[99 %, 1 %]'")
+    return found
+
+
+GUESTS = Kind(
+    "list of guests", _guests, {"type": "array", "minItems": 1, "items": {"type": "string"}}, "[h1.g1, h1.g2]"
+)
+SHARES = Kind(
+    "list of shares",
+    _shares,
+    {"type": "array", "minItems": 2, "items": PROPER_RATIO.schema},
+    "[99 %, 1 %]",
+)
+
+
+def flows_of(values: Values) -> int:
+    """How many flows the Plan values make: as said, else one per share, else one per forwarding guest, else one.
+
+    >>> flows_of({"via": ["a", "b"]}), flows_of({}), flows_of({"flows": 4, "via": ["a", "b"]})
+    (2, 1, 4)
+    """
+    said = values.get("flows")
+    return int(said) if said is not None else len(values.get("shares") or values.get("via") or (1,))
 
 
 def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
@@ -17,28 +80,44 @@ def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
 
 
 def _check(values: Values) -> list[tuple[str, str]]:
-    size_bytes = int(values["frame_bytes"])
+    found = []
+    size_bytes, flows = int(values["frame_bytes"]), flows_of(values)
     if not FRAME_MIN_BYTES <= size_bytes <= FRAME_MAX_BYTES:
-        return [
-            (
-                "size",
-                f"a frame of {size_bytes} B does not exist; write between '64 B frame' and '9018 B frame'",
-            )
-        ]
-    return []
+        what = f"a frame of {size_bytes} B does not exist"
+        found.append(("size", f"{what}; write between '64 B frame' and '9018 B frame'"))
+    if flows > FLOWS_MAX:
+        found.append(("flows", f"{flows} flows are more than one role has; write at most {FLOWS_MAX}"))
+    shares, via = values.get("shares"), values.get("via")
+    if shares is not None and len(shares) != flows:
+        found.append(("shares", f"{len(shares)} shares for {flows} flows; write one per flow"))
+    if via is not None and flows % len(via):
+        what = f"{flows} flows do not divide over {len(via)} guests"
+        found.append(("flows", f"{what}; write a multiple of {len(via)}, or remove 'flows'"))
+    return found
 
 
 RAW_STREAM = Workload(
     name="raw_stream",
-    meaning="layer-2 frames of exact size, one way",
+    meaning="frames of exact size, one way, straight or by way of guests that forward",
     part="measure",
     parameters=(
         Parameter("size", FRAME_SIZE, "frame_bytes", "size of one frame, header to checksum", "64 B frame"),
         Parameter(
-            "rate", PACKET_RATE, "rate_pps", "frames per second; absent: as fast as possible", tunable=True
+            "rate",
+            PACKET_RATE,
+            "rate_pps",
+            "frames per second of all flows together; absent: as fast as possible",
+            tunable=True,
         ),
         Parameter("duration", POSITIVE_DURATION, "duration_ns", "how long it sends", "10 s"),
-        Parameter("flows", COUNT, "flows", "number of flows, each with its own loss", 1),
+        Parameter(
+            "flows",
+            COUNT,
+            "flows",
+            "number of flows, each with its own loss; absent: one, or one per share or guest",
+        ),
+        Parameter("shares", SHARES, "shares", "each flow's part of the rate; absent: equal"),
+        Parameter("via", GUESTS, "via", "guests that forward, one flow by way of each"),
     ),
     streams={"packet/1": "to"},
     duration_ns=lambda values: int(values["duration_ns"]),

@@ -1,0 +1,77 @@
+"""Each flow of a stream by itself, as an entity `ROLE.FLOW`: FLOW is the guest that forwards it, where there
+is one for each, else `flow0`, `flow1`, ...
+
+Loss, duplicates, reordering, one-way delay and packet rate have the same meaning as of the whole stream. A flow of which
+nothing arrived has lost everything, if it is known how much was sent; its delay is missing, not zero.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from virtlab.analysis.rates import rate_per_s
+from virtlab.analysis.sequence import arrivals
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from virtlab.analysis.context import RoleContext
+
+FLOWS_MAX = 64  # beyond so many, flows have their common metrics only
+NOTHING = "nothing of the flow arrived in the window"
+
+
+def names_of(parameters: Mapping[str, Any], flows: int) -> list[str]:
+    """What the flows are called.
+
+    >>> names_of({"via": ["h1.a", "h1.b"]}, 2), names_of({}, 2)
+    (['h1.a', 'h1.b'], ['flow0', 'flow1'])
+    """
+    via = list(parameters.get("via") or ())
+    return via if len(via) == flows else [f"flow{flow}" for flow in range(flows)]
+
+
+def values(
+    context: RoleContext, packets: dict[str, NDArray[Any]], sent: Mapping[int, int], bound_ns: float | None
+) -> None:
+    """Metrics of each of 2 to 64 flows. `sent`: packets sent by flow; `bound_ns`: of the clocks of the two ends."""
+    from virtlab.catalogue.workloads.raw_stream import flows_of
+
+    flows = flows_of(context.role.parameters)
+    if not 2 <= flows <= FLOWS_MAX:
+        return
+    out, role = context.out, context.out.role
+    try:
+        for flow, name in enumerate(names_of(context.role.parameters, flows)):
+            out.role = f"{role}.{name}"
+            mine = packets["flow"] == flow
+            one = {key: column[mine] for key, column in packets.items()}
+            _one(context, one, sent.get(flow), bound_ns)
+    finally:
+        out.role = role
+
+
+def _one(
+    context: RoleContext, packets: dict[str, NDArray[Any]], sent: int | None, bound_ns: float | None
+) -> None:
+    out, size = context.out, int(packets["seq"].size)
+    judged = arrivals(packets["seq"], packets["flow"])
+    unknown = "how many were sent is not known"
+    loss = max(0.0, 1.0 - judged.distinct / sent) if sent else None
+    out.add("loss", "ratio", loss, sent or 0, unknown)
+    out.add("duplicates", "ratio", judged.duplicates / sent if sent else None, sent or 0, unknown)
+    out.add("duplicates", "count", judged.duplicates, sent or size)
+    out.add("reordering", "ratio", judged.reordered / judged.distinct if size else None, size, NOTHING)
+    out.add("reordering", "count", judged.reordered, size)
+    out.add("packet_rate", "mean", rate_per_s(packets["received_ns"], 1) if size else None, size, NOTHING)
+    if not size:
+        out.absent("path_owd", NOTHING)
+    elif bound_ns is None:
+        out.absent("path_owd", "the two ends have different clocks, and how far apart they are is not known")
+    else:
+        out.distribution(
+            "path_owd", (packets["received_ns"] - packets["sent_ns"])[judged.first], skip=("bound",)
+        )
+        out.add("path_owd", "bound", bound_ns, size)

@@ -45,7 +45,7 @@ def portable(backend: Backend) -> bool:
 
 
 class LocalPool:
-    """`size` processes, begun with the first task. A worker that dies takes its pool with it; the next task begins another."""
+    """`size` processes, begun with the first task. One that dies takes the others with it; the next task begins anew."""
 
     def __init__(self, dataset: Dataset, backend: Backend, size: int) -> None:
         self.size = size

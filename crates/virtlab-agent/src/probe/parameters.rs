@@ -49,9 +49,12 @@ pub struct Common {
     /// Bytes of samples that this role may keep; absent: shared with the other roles of the guest.
     #[serde(default)]
     pub spool_bytes: Option<u64>,
+    /// Code point (RFC 2474) of its packets.
+    #[serde(default)]
+    pub dscp: u8,
 }
 
-const COMMON: [&str; 5] = ["meter", "idle", "pacing", "keep_sent", "spool_bytes"];
+const COMMON: [&str; 6] = ["meter", "idle", "pacing", "keep_sent", "spool_bytes", "dscp"];
 
 /// Splits the parameters into common ones and the workload's own.
 ///
@@ -63,7 +66,14 @@ pub fn split(parameters: &Map<String, Value>) -> anyhow::Result<(Common, Map<Str
         .filter(|(_, value)| !value.is_null())
         .map(|(name, value)| (name.clone(), value.clone()))
         .partition(|(name, _)| COMMON.contains(&name.as_str()));
-    Ok((serde_json::from_value(Value::Object(common)).context("parameters")?, own))
+    let common: Common = serde_json::from_value(Value::Object(common)).context("parameters")?;
+    if common.dscp > 63 {
+        bail!("parameters.dscp must be at most 63");
+    }
+    if common.dscp > 0 && common.meter != Meter::Virtlab {
+        bail!("parameters.dscp: only virtlab's own meter writes code points; remove it or 'meter'");
+    }
+    Ok((common, own))
 }
 
 /// The workload's own parameters.

@@ -5,6 +5,7 @@
 //! CLOCK_REALTIME. The transmit stamp is in the socket's error queue before `sendmsg` returns, unless the neighbour was
 //! unknown; a socket that only sends keeps it away from the threads that sleep in a receive.
 
+use std::cell::Cell;
 use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -76,12 +77,37 @@ pub fn check(result: impl Into<i64>) -> io::Result<i64> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
+thread_local! {
+    static CODE_POINT: Cell<u8> = const { Cell::new(0) };
+}
+
+/// IP sockets that `prepare` opens on this thread send with this code point (RFC 2474).
+pub fn with_code_point<T>(dscp: u8, prepare: impl FnOnce() -> T) -> T {
+    let before = CODE_POINT.replace(dscp);
+    let prepared = prepare();
+    CODE_POINT.set(before);
+    prepared
+}
+
+/// The kernel also derives the socket's priority from it, for disciplines that choose a band by that.
+fn write_code_point(fd: &OwnedFd, domain: i32) -> io::Result<()> {
+    let tos = i32::from(CODE_POINT.get()) << 2;
+    match domain {
+        _ if tos == 0 => Ok(()),
+        libc::AF_INET => set_option(fd, libc::IPPROTO_IP, libc::IP_TOS, tos),
+        libc::AF_INET6 => set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, tos),
+        _ => Ok(()),
+    }
+}
+
 /// A new socket, closed in children.
 pub fn open(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
     // SAFETY: socket takes three numbers.
     let fd = check(unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) })?;
     // SAFETY: the descriptor was just opened and nobody else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+    let fd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
+    write_code_point(&fd, domain)?;
+    Ok(fd)
 }
 
 /// Address family of an address.
@@ -416,6 +442,14 @@ mod tests {
             let address: SocketAddr = text.parse().unwrap();
             assert_eq!(RawAddress::to_address(&RawAddress::from(address).storage), Some(address));
         }
+    }
+
+    #[test]
+    fn sockets_opened_for_a_role_carry_its_code_point_and_later_ones_none() {
+        let anywhere: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let marked = with_code_point(46, || udp(anywhere, false).unwrap());
+        let tos = |fd| get_option::<i32>(fd, libc::IPPROTO_IP, libc::IP_TOS).unwrap();
+        assert_eq!((tos(&marked), tos(&udp(anywhere, false).unwrap())), (46 << 2, 0));
     }
 
     #[test]

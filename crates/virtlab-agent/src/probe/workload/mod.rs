@@ -26,7 +26,7 @@ use super::endpoint::Endpoint;
 use super::parameters::{self, Common, Meter};
 use super::report::Report;
 use super::run::Run;
-use super::socket::keep_stamping;
+use super::socket::{keep_stamping, with_code_point};
 use anyhow::bail;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -110,6 +110,14 @@ pub fn prepare(name: &str, arming: Arming<'_>) -> anyhow::Result<Prepared> {
         }
     }
     keep_stamping();
+    let dscp = arming.common.dscp;
+    if dscp > 0 && !["rtt", "burst_load", "udp_stream"].contains(&name) {
+        bail!("parameters.dscp: workload {name} writes no code points");
+    }
+    with_code_point(dscp, || prepare_own(name, arming))
+}
+
+fn prepare_own(name: &str, arming: Arming<'_>) -> anyhow::Result<Prepared> {
     match name {
         "rtt" => rtt::prepare(arming),
         "burst_load" => burst_load::prepare(arming),

@@ -36,6 +36,14 @@ NETWORK = by_key(
         "RFC 7679; Linux SO_TIMESTAMPING", (*DISTRIBUTION, "bound"), _STREAMS, "path one-way delay",
     ),
     Metric(
+        "split_owd", "ns", "lower",
+        "Path one-way delay over flows of unequal shares of the load: q mean(weak flows) + (1 - q) mean(strong flows), q "
+        "the weak ones' share of the whole; the plain mean over flows where all shares are equal. Absent when nothing "
+        "arrived of some flow.",
+        "published forwarding study, its sums and its case without weak guests mended", ("mean",), ("raw_stream",),
+        "combined delay",
+    ),
+    Metric(
         "ipdv", "ns", "lower",
         "Absolute difference between the delays of consecutive packets (in order of sending, both "
         "arrived); round-trip delays for `rtt`, one-way for streams. Clock offset cancels.", "RFC 3393",

@@ -1,0 +1,79 @@
+"""The forwarding study is whole: its forms, its split of the load, and numbers that its page repeats."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from virtlab.catalogue.split import fairness, shares
+from virtlab.experiment import Experiment, load
+from virtlab.planner import plan_run
+from virtlab.planner.estimate import estimate_points
+from virtlab.report.figures import check_figures
+from virtlab.testbed.graph import Wiring
+
+STUDY = Path(__file__).parents[2] / "experiments" / "forwarding-fairness"
+FILES = ("quick.yaml", "full.yaml", "published.yaml")
+GUESTS, WEAK_SHARE = 12, 0.01
+
+
+@pytest.fixture(scope="module")
+def experiments() -> dict[str, Experiment]:
+    return {name: load(STUDY / name) for name in FILES}
+
+
+def test_every_plot_that_figures_yaml_names_will_exist() -> None:
+    assert [str(problem) for problem in check_figures(STUDY / "figures.yaml")] == []
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_levels_of_j_are_the_index_of_their_shares(name: str, experiments: dict[str, Experiment]) -> None:
+    experiment = experiments[name]
+    strong = {f"{fairness(GUESTS, k, WEAK_SHARE):.4f}": k for k in range(1, GUESTS + 1)}
+    seen = set()
+    for point in experiment.points():
+        level = point.levels["J"]
+        if level not in seen:
+            seen.add(level)
+            wanted = shares(GUESTS, strong[level], WEAK_SHARE)
+            for role in experiment.study(point).roles.values():
+                assert role.parameters["shares"] == pytest.approx(wanted, rel=1e-9)
+    assert seen == set(experiment.factors["J"])
+
+
+def test_all_twelve_values_of_k_are_in_the_long_forms(experiments: dict[str, Experiment]) -> None:
+    assert all(len(experiments[name].factors["J"]) == GUESTS for name in ("full.yaml", "published.yaml"))
+
+
+def test_the_quick_form_has_5_sizes_and_4_values_of_k_and_is_planned_to_take_less_than_ten_minutes(
+    experiments: dict[str, Experiment],
+) -> None:
+    quick = experiments["quick.yaml"]
+    assert (len(quick.factors["frame"]), len(quick.factors["J"])) == (5, 4)
+    time_ns = sum(cost.time_ns for cost in estimate_points(quick)) * quick.repeat.maximum
+    assert time_ns < 600 * 10**9
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_flow_has_a_guest_of_its_own_and_no_frame_circles(
+    name: str, experiments: dict[str, Experiment]
+) -> None:
+    experiment = experiments[name]
+    for point in experiment.points()[:: max(1, len(experiment.points()) // 6)]:
+        plan = plan_run(experiment, point, 0)
+        assert Wiring(plan).loops == []
+        for role in plan.roles.values():
+            via = role.parameters["via"]
+            assert len(set(via)) == GUESTS
+            assert all(plan.world.guests[guest].forwards or plan.world.guests[guest].bridges for guest in via)
+
+
+def test_the_page_repeats_the_runs_of_each_file(experiments: dict[str, Experiment]) -> None:
+    page = (STUDY / "README.md").read_text()
+    for name, experiment in experiments.items():
+        points, repeat = len(experiment.points()), experiment.repeat
+        low, high = points * repeat.minimum, points * repeat.maximum
+        runs = str(low) if low == high else f"{low} to {high}"
+        assert re.search(rf"\[{re.escape(name)}\]\({re.escape(name)}\) \|[^|]*\| {runs} \|", page), name

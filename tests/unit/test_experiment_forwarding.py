@@ -1,0 +1,169 @@
+"""Guests that forward, hosts with several virtual switches: what a file says becomes the Plan, mistakes are told."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from virtlab.experiment import load
+from virtlab.experiment.mistakes import FileMistakesError
+from virtlab.plan import Plan
+from virtlab.plan.storms import storm
+from virtlab.planner import plan_run
+from virtlab.testbed.graph import Wiring
+from virtlab.testbed.lower import lower
+
+FILE = """
+version: 1
+name: forwarding
+hosts:
+  sut:
+    vswitches: {switches}
+    guests:
+      generator: {{vswitches: [br0], isolate: false}}
+      receiver: {{vswitches: [br1], isolate: false}}
+      vm: {guests}
+roles:
+  probe: {{workload: rtt, from: sut.generator, to: sut.receiver}}
+"""
+ISOLATED = "{br0: {isolate: true}, br1: {isolate: true}}"
+
+
+def plan_of(folder: Path, switches: str = ISOLATED, guests: str = "{}") -> Plan:
+    file = folder / "forwarding.yaml"
+    file.write_text(textwrap.dedent(FILE.format(switches=switches, guests=guests)))
+    experiment = load(file)
+    return plan_run(experiment, experiment.points()[0], 0)
+
+
+def mistakes(folder: Path, switches: str = ISOLATED, guests: str = "{}") -> str:
+    with pytest.raises(FileMistakesError) as caught:
+        plan_of(folder, switches, guests)
+    return "\n".join(map(str, caught.value.mistakes))
+
+
+def forwarding(layer: int) -> str:
+    return f"{{count: 3, vswitches: [br0, br1], forwarding: layer{layer}}}"
+
+
+def test_a_layer_3_guest_is_a_router_between_two_subnets(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, guests=forwarding(3))
+    guest = plan.world.guests["sut.vm2"]
+    assert guest.forwards
+    assert not guest.bridges
+    assert [vnic.vswitch for vnic in guest.vnics.values()] == ["sut.br0", "sut.br1"]
+    assert all(vnic.ip and vnic.isolated for vnic in guest.vnics.values())
+    assert (
+        plan.world.routes["sut.generator"][0].via
+        == plan.world.guests["sut.vm1"].vnics["eth0"].ip[0].partition("/")[0]
+    )
+
+
+def test_layer_2_guests_join_both_sides_into_one_subnet_and_have_no_address(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, guests=forwarding(2))
+    guest = plan.world.guests["sut.vm2"]
+    assert guest.bridges
+    assert not guest.forwards
+    assert all(not vnic.ip for vnic in guest.vnics.values())
+    ends = [plan.world.guests[name].vnics["eth0"].ip[0] for name in ("sut.generator", "sut.receiver")]
+    assert [address.rpartition(".")[0] for address in ends] == ["10.0.0", "10.0.0"]
+    assert plan.world.routes == {}
+
+
+def test_a_frame_to_a_layer_2_guest_has_its_way_in_every_bridge(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, guests=forwarding(2))
+    assert Wiring(plan).ways("sut.vm3", "eth0") == {
+        "vswitch:sut.br0": "sut.vm3/eth0", "bridge:sut.vm3": "sut.vm3/eth1", "vswitch:sut.br1": "sut.receiver/eth0",
+    }  # fmt: skip
+    steps = [str(step) for step in lower(plan).steps]
+    assert sum(step.startswith("bridge_port") for step in steps) == 6
+    assert sum("link=eth1" in step and step.startswith("forwarding") for step in steps) >= 3
+
+
+def test_rules_of_a_virtual_switch_reach_every_port_of_it(tmp_path: Path) -> None:
+    plan = plan_of(
+        tmp_path, switches="{br0: {learning: false, flooding: false}, br1: {}}", guests=forwarding(3)
+    )
+    rules = [step for step in lower(plan).steps if str(step).startswith("bridge_port")]
+    assert len(rules) == 4  # the generator and three guests
+    assert all("learning=off flooding=off" in str(step) for step in rules)
+
+
+@pytest.mark.parametrize(
+    ("switches", "guests", "said"),
+    [
+        ("[br0, br1]", forwarding(2), "a frame would circle for ever"),
+        (ISOLATED, "{vswitches: [br0], forwarding: layer2}", "nothing to forward between"),
+        (ISOLATED, "{vswitches: [br0, br2]}", "no virtual switch 'br2'; did you mean 'br"),
+        (ISOLATED, "{vswitches: [br0, br0]}", "stands nowhere, or twice"),
+        (ISOLATED, "{vswitches: [br0, br1], forwarding: layer4}", "did you mean 'layer3'"),
+        (ISOLATED, "{count: 0}", "write 'count: 12'"),
+        (ISOLATED, "{vswitches: [br0, br1], forwarding: layer2, ipv4: 10.0.0.9/24}", "has no IP address"),
+        ("{br0: {kind: none}, br1: {}}", forwarding(3), "a virtual switch of no kind"),
+    ],
+)
+def test_what_cannot_be_is_told_with_its_cure(switches: str, guests: str, said: str, tmp_path: Path) -> None:
+    assert said in mistakes(tmp_path, switches, guests)
+
+
+def test_a_link_to_a_host_with_several_virtual_switches_names_one(tmp_path: Path) -> None:
+    file = tmp_path / "linked.yaml"
+    text = """
+        version: 1
+        name: linked
+        hosts:
+          a: {platform: native}
+          b: {vswitches: [br0, br1], guests: {vm: {vswitches: [br0, br1], forwarding: layer3}}}
+        links: {one: {ends: [a, END]}}
+        roles: {probe: {workload: rtt, from: a.g1, to: b.vm}}
+    """
+    file.write_text(textwrap.dedent(text.replace("END", "b")))
+    with pytest.raises(FileMistakesError, match="several virtual switches"):
+        load(file)
+    file.write_text(textwrap.dedent(text.replace("END", "b.br1")))
+    experiment = load(file)
+    plan = plan_run(experiment, experiment.points()[0], 0)
+    assert plan.world.vswitches["b.br1"].uplinks == ("b.up",)
+    assert plan.world.vswitches["b.br0"].uplinks == ()
+
+
+GRAPHS = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(0, 4)).filter(lambda ends: ends[0] != ends[1]), max_size=6
+)
+
+
+@given(GRAPHS)
+def test_without_isolation_a_storm_is_a_loop_of_the_wires(ends: list[tuple[int, int]]) -> None:
+    boxes: dict[str, dict[str, bool]] = {}
+    cables = []
+    above = list(range(5))
+
+    def root(box: int) -> int:
+        return box if above[box] == box else root(above[box])
+
+    loop = False
+    for number, (one, other) in enumerate(ends):
+        for box in (one, other):
+            boxes.setdefault(f"b{box}", {})[str(number)] = False
+        cables.append(((f"b{one}", str(number)), (f"b{other}", str(number))))
+        loop |= root(one) == root(other)
+        above[root(one)] = root(other)
+    assert bool(storm(boxes, cables)) is loop
+
+
+@given(st.integers(1, 8), st.booleans(), st.booleans())
+def test_guests_side_by_side_storm_only_where_two_of_them_share_two_open_switches(
+    guests: int, first: bool, second: bool
+) -> None:
+    boxes: dict[str, dict[str, bool]] = {"br0": {}, "br1": {}}
+    cables = []
+    for number in range(guests):
+        boxes[f"vm{number}"] = {"0": False, "1": False}
+        for side, isolated in enumerate((first, second)):
+            boxes[f"br{side}"][f"vm{number}"] = isolated
+            cables.append(((f"br{side}", f"vm{number}"), (f"vm{number}", str(side))))
+    assert bool(storm(boxes, cables)) is (guests > 1 and not first and not second)

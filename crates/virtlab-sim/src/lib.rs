@@ -23,6 +23,9 @@ mod rtt;
 mod scatter;
 pub mod star;
 mod stream;
+mod tcp_flow;
+mod tcp_rr;
+mod tcp_stream;
 mod timeline;
 mod world;
 

@@ -143,6 +143,8 @@ pub struct Socket {
     pending: VecDeque<Message>,
     waiter: Option<Due>,
     counted: bool,
+    /// Of the header that stands before the payload.
+    transport_bytes: u32,
 }
 
 /// Everything between two sockets.
@@ -301,7 +303,11 @@ impl Network {
             let mut bytes = vec![0; 14];
             bytes[12] = 8;
             bytes.extend([0x45, 0, 0, 0, 0, 0, if fragmented { 0x20 } else { 0 }, 0, HOPS]);
-            bytes.push(if transport == Transport::Udp { 17 } else { 1 });
+            bytes.push(match transport {
+                Transport::Icmp => 1,
+                Transport::Tcp => 6,
+                Transport::Udp => 17,
+            });
             bytes.extend([0, 0]);
             bytes.extend(from.octets());
             bytes.extend(to.octets());
@@ -323,8 +329,32 @@ impl Network {
             pending: VecDeque::new(),
             waiter: None,
             counted: false,
+            transport_bytes: ip::TRANSPORT_BYTES,
         });
         Some(self.sockets.len() - 1)
+    }
+
+    /// Both sockets of a TCP connection; what they send holds the TCP header in its payload.
+    pub fn tcp_sockets(
+        &mut self,
+        guests_of: [usize; 2],
+        addresses: [Ipv4Addr; 2],
+        port: u16,
+        most_bytes: u64,
+    ) -> Option<[usize; 2]> {
+        let [here, there] = addresses;
+        let client = self.socket(guests_of[0], here, there, Transport::Tcp, port, most_bytes)?;
+        // Its own port tells the answers of flows apart as the client's does their requests.
+        let server = self.socket(guests_of[1], there, here, Transport::Tcp, port, most_bytes)?;
+        for socket in [client, server] {
+            self.sockets[socket].transport_bytes = 0;
+        }
+        Some([client, server])
+    }
+
+    /// Bounds what a socket may have waiting in its vNIC.
+    pub fn bound(&mut self, socket: usize, most_bytes: u64) {
+        self.sockets[socket].most_bytes = most_bytes;
     }
 
     /// Packets of a role carry this code point, both ways.
@@ -355,6 +385,7 @@ impl Network {
             pending: VecDeque::new(),
             waiter: None,
             counted: false,
+            transport_bytes: ip::TRANSPORT_BYTES,
         });
         self.sockets.len() - 1
     }
@@ -395,7 +426,8 @@ impl Network {
 
     /// Sends now; the instant at which the first frame leaves the vNIC.
     pub fn send(&mut self, socket: usize, message: Message) -> u64 {
-        let Socket { nic, source, destination, ip, flows, counted, .. } = self.sockets[socket];
+        let Socket { nic, source, destination, ip, flows, counted, transport_bytes, .. } =
+            self.sockets[socket];
         let Some(to) = ip else {
             let cargo = Cargo { message, ip: None };
             // What a layer-2 message says is its frame, FCS included.
@@ -405,7 +437,7 @@ impl Network {
             let ready = self.ready(nic, bytes, Some(socket));
             return self.put(nic, out, ready);
         };
-        let whole_bytes = message.payload_bytes + ip::TRANSPORT_BYTES;
+        let whole_bytes = message.payload_bytes + transport_bytes;
         let number = self.packets;
         self.packets += 1;
         let mut first = None;

@@ -61,6 +61,16 @@ rows!(
     { seq: I64, flow: I32, sent_ns: I64, received_ns: I64, user_ns: I64, payload_bytes: I32 }
 );
 rows!(
+    /// Progress of one end of a TCP connection.
+    IntervalRow, "interval/1",
+    { flow: I32, begin_ns: I64, end_ns: I64, received_bytes: I64, sent_bytes: I64, retransmits: I64, srtt_ns: I64,
+      cwnd_packets: I64 }
+);
+rows!(
+    /// A request and its response over TCP.
+    TransactionRow, "transaction/1", { flow: I32, started_ns: I64, finished_ns: I64 }
+);
+rows!(
     /// A burst.
     BurstRow, "burst/1",
     { burst: I64, stream: I32, intended_ns: I64, sent_ns: I64, finished_ns: I64, sent_bytes: I64, replied_bytes: I64 }

@@ -11,6 +11,8 @@ use crate::rows::{Column, Table};
 use crate::rtt::Rtt;
 use crate::scatter::Scatter;
 use crate::stream::Stream;
+use crate::tcp_rr::TcpRr;
+use crate::tcp_stream::TcpStream;
 use crate::timeline::Timeline;
 use std::collections::{BTreeMap, BTreeSet};
 use virtlab_load::histogram::Histogram;
@@ -118,11 +120,13 @@ impl World {
                 "burst_load" => BurstLoad::new(index, role, &mut network).map(|made| Box::new(made) as _),
                 "udp_stream" => Stream::udp(index, role, &mut network).map(|made| Box::new(made) as _),
                 "raw_stream" => Stream::raw(index, role, &mut network).map(|made| Box::new(made) as _),
+                "tcp_stream" => TcpStream::new(index, role, &mut network).map(|made| Box::new(made) as _),
+                "tcp_rr" => TcpRr::new(index, role, &mut network).map(|made| Box::new(made) as _),
                 "scatter" => Scatter::new(index, role, &mut network).map(|made| Box::new(made) as _),
                 other => Err(Finding::new(
                     format!("roles.{}.workload", role.name),
                     format!("the simulator has no workload '{other}'"),
-                    "use rtt, burst_load, udp_stream or raw_stream",
+                    "use rtt, burst_load, udp_stream, tcp_stream, tcp_rr or raw_stream",
                 )),
             };
             match made {

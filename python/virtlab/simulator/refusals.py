@@ -13,12 +13,8 @@ from virtlab.simulator.wiring import Wiring, vnic_path
 PLATFORMS = ("namespace", "native")
 VSWITCHES = ("linux_bridge",)
 QDISCS = ("fifo", "sfq", "codel", "fq_codel", "tbf", "htb", "hfsc", "prio", "drr")
-WORKLOADS = ("rtt", "burst_load", "udp_stream", "raw_stream")
-LATER_WORKLOADS = {
-    "tcp_stream": "TCP is not modelled",
-    "tcp_rr": "TCP is not modelled",
-    "psping": "TCP is not modelled",
-}
+WORKLOADS = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "raw_stream")
+LATER_WORKLOADS = {"psping": "its requests are not modelled"}
 ACTIONS = ("start", "stop", "run", "set", "wait")
 LATER_ACTIONS = {
     "migrate": "a simulated guest has no memory to move",

@@ -1,0 +1,231 @@
+//! A TCP connection between the ends of a role: the state machine of `virtlab-tcp` on this network's sockets.
+//!
+//! What waits in the vNIC is bounded as by Linux's small queues: what the flow sends in about 1 ms at the rate at which it
+//! would be paced, two segments at least; a frame counts there with the memory it takes, 2,304 B for 1,514 B. A segment's
+//! header waits beside the network under the number that its packet carries. Timers are planned lazily: an event that finds
+//! its time put off plans itself again, so an acknowledgement that only moves a time-out costs none.
+
+use crate::agenda::Due;
+use crate::input::{Finding, Role};
+use crate::ip::Message;
+use crate::network::Network;
+use crate::role::{STREAM_SOCKET_BYTES, finding, unreachable};
+use serde::Deserialize;
+use std::collections::{BTreeMap, VecDeque};
+use virtlab_tcp::{Algorithm, Buffer, Connection, Options, Segment, full_bytes};
+
+/// Bytes with which the testbed's client says which flow a connection is; they are not counted.
+pub const GREETING_BYTES: u64 = 18;
+/// Memory that Linux counts for a frame of 1,514 B.
+const FRAME_MEMORY_BYTES: u64 = 2304;
+const FRAME_BYTES: u64 = 1514;
+/// A packet that so many later ones have overtaken does not come any more.
+const OVERTAKEN: u64 = 1 << 16;
+
+/// Congestion control as a Plan names it.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CongestionControl {
+    /// RFC 9438; Linux's default.
+    #[default]
+    Cubic,
+    /// RFC 5681; Linux's `reno`.
+    NewReno,
+}
+
+/// What a role says of its connections.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wishes {
+    pub congestion_control: CongestionControl,
+    pub send_buffer_bytes: Option<u64>,
+    pub receive_buffer_bytes: Option<u64>,
+    pub no_delay: bool,
+}
+
+/// Headers of segments under way from one end, by number.
+#[derive(Default)]
+struct Wire {
+    first: u64,
+    segments: VecDeque<Segment>,
+    overtaken: BTreeMap<u64, Segment>,
+}
+
+impl Wire {
+    fn put(&mut self, segment: Segment) -> u64 {
+        self.segments.push_back(segment);
+        self.first + self.segments.len() as u64 - 1
+    }
+
+    fn take(&mut self, number: u64) -> Option<Segment> {
+        if number < self.first {
+            return self.overtaken.remove(&number);
+        }
+        while self.first < number {
+            let passed = self.segments.pop_front()?;
+            self.overtaken.insert(self.first, passed);
+            self.first += 1;
+        }
+        while let Some((&lost, _)) =
+            self.overtaken.first_key_value().filter(|(at, _)| **at + OVERTAKEN < number)
+        {
+            self.overtaken.remove(&lost);
+        }
+        self.first += 1;
+        self.segments.pop_front()
+    }
+}
+
+struct End {
+    connection: Connection,
+    socket: usize,
+    wire: Wire,
+    planned_ns: Option<u64>,
+    held_back: bool,
+}
+
+/// One connection; end 0 is the client's.
+pub struct Flow {
+    role: usize,
+    number: u32,
+    ends: [End; 2],
+}
+
+impl Flow {
+    /// Prepares both ends.
+    pub fn new(
+        index: usize,
+        number: u32,
+        role: &Role,
+        wishes: Wishes,
+        network: &mut Network,
+    ) -> Result<Self, Finding> {
+        let [client, server] = &role.ends;
+        let (Some(here), Some(there)) = (client.address, server.address) else {
+            return Err(unreachable(role));
+        };
+        let mtu_bytes = network.mtu_bytes(client.vnic).min(network.mtu_bytes(server.vnic));
+        if mtu_bytes < 128 {
+            return Err(finding(role, "TCP needs an MTU of at least 128 B"));
+        }
+        let fixed = |bytes: Option<u64>, most| bytes.map_or(Buffer::Grows(most), Buffer::Fixed);
+        let options = Options {
+            segment_bytes: full_bytes(mtu_bytes, 20, true),
+            algorithm: match wishes.congestion_control {
+                CongestionControl::Cubic => Algorithm::Cubic,
+                CongestionControl::NewReno => Algorithm::NewReno,
+            },
+            nagle: !wishes.no_delay,
+            send_buffer: fixed(wishes.send_buffer_bytes, 4 << 20),
+            receive_buffer: fixed(wishes.receive_buffer_bytes, 3 << 20),
+            ..Options::default()
+        };
+        let port = 30_000 + 100 * index as u32 + number;
+        let sockets = network
+            .tcp_sockets([client.vnic, server.vnic], [here, there], port as u16, STREAM_SOCKET_BYTES)
+            .ok_or_else(|| unreachable(role))?;
+        let end = |connection, socket| End {
+            connection,
+            socket,
+            wire: Wire::default(),
+            planned_ns: None,
+            held_back: false,
+        };
+        let ends =
+            [end(Connection::closed(options), sockets[0]), end(Connection::listening(options), sockets[1])];
+        Ok(Self { role: index, number, ends })
+    }
+
+    /// The client begins the handshake.
+    pub fn connect(&mut self, network: &mut Network) {
+        self.ends[0].connection.connect();
+        self.pump(0, network);
+    }
+
+    /// One end's state.
+    pub fn end(&self, side: usize) -> &Connection {
+        &self.ends[side].connection
+    }
+
+    /// Writes at an end, and sends what may go.
+    pub fn write(&mut self, side: usize, bytes: u64, network: &mut Network) {
+        self.ends[side].connection.write(bytes);
+        self.pump(side, network);
+    }
+
+    /// A segment comes; which end took it. Its answer goes when the application has had its turn: [`Flow::pump`].
+    pub fn take(&mut self, message: Message, network: &mut Network) -> usize {
+        let side = 1 - message.origin;
+        if let Some(segment) = self.ends[message.origin].wire.take(message.seq) {
+            let now_ns = network.now_ns;
+            self.ends[side].connection.take(&segment, false, now_ns);
+            // The kernel acknowledges before the process runs.
+            if let Some(answer) = self.ends[side].connection.acknowledgement(now_ns) {
+                self.send(side, answer, network);
+            }
+        }
+        side
+    }
+
+    /// An instant that this flow planned has come at an end.
+    pub fn alarm(&mut self, side: usize, network: &mut Network) {
+        let end = &mut self.ends[side];
+        end.held_back = false;
+        if end.planned_ns.is_some_and(|at| at <= network.now_ns) {
+            end.planned_ns = None;
+        }
+        if end.connection.next_ns().is_some_and(|at| at <= network.now_ns) {
+            end.connection.alarm(network.now_ns);
+        }
+        self.pump(side, network);
+    }
+
+    /// Sends all that may go now.
+    pub fn pump(&mut self, side: usize, network: &mut Network) {
+        let due = Due::Tick { role: self.role, side, generation: self.number + 1 };
+        let end = &mut self.ends[side];
+        let socket = end.socket;
+        network.bound(socket, small_queue_bytes(&end.connection));
+        loop {
+            let room = network.has_room(socket);
+            let Some(segment) = self.ends[side].connection.transmit(room, network.now_ns) else {
+                if !room && !self.ends[side].held_back {
+                    self.ends[side].held_back = true;
+                    network.await_room(socket, due);
+                }
+                break;
+            };
+            self.send(side, segment, network);
+        }
+        let end = &mut self.ends[side];
+        if let Some(at) = end.connection.next_ns()
+            && end.planned_ns.is_none_or(|planned| at < planned)
+        {
+            end.planned_ns = Some(at.max(network.now_ns));
+            network.agenda.plan(at.max(network.now_ns), due);
+        }
+    }
+
+    fn send(&mut self, side: usize, segment: Segment, network: &mut Network) {
+        let end = &mut self.ends[side];
+        let message = Message {
+            role: self.role,
+            origin: side,
+            reply: false,
+            flow: self.number,
+            seq: end.wire.put(segment),
+            sent_ns: network.now_ns,
+            payload_bytes: segment.length_bytes(),
+        };
+        network.send(end.socket, message);
+    }
+}
+
+/// Bytes of frames that may wait in the vNIC.
+fn small_queue_bytes(connection: &Connection) -> u64 {
+    match connection.rate_byte_per_s() {
+        None => STREAM_SOCKET_BYTES,
+        Some(rate) => {
+            (rate / 1024 * FRAME_BYTES / FRAME_MEMORY_BYTES).clamp(2 * FRAME_BYTES, STREAM_SOCKET_BYTES)
+        }
+    }
+}

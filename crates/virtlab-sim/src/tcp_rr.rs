@@ -1,0 +1,135 @@
+//! `tcp_rr`: one request, one response, one at a time, over one connection without Nagle's algorithm, as the testbed's.
+
+use crate::agenda::Due;
+use crate::input::{Finding, Role};
+use crate::ip::Message;
+use crate::network::Network;
+use crate::role::{Counters, Workload, parse, positive};
+use crate::rows::{Table, TransactionRow};
+use crate::tcp_flow::{CongestionControl, Flow, GREETING_BYTES, Wishes};
+use serde::Deserialize;
+use serde_json::Value;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parameters {
+    duration_ns: Option<u64>,
+    #[serde(default = "one")]
+    request_bytes: u64,
+    #[serde(default = "one")]
+    response_bytes: u64,
+    send_buffer_bytes: Option<u64>,
+    receive_buffer_bytes: Option<u64>,
+    #[serde(default)]
+    congestion_control: CongestionControl,
+}
+
+const fn one() -> u64 {
+    1
+}
+
+/// One transaction role.
+pub struct TcpRr {
+    role: usize,
+    own: Parameters,
+    flow: Flow,
+    began_ns: Option<u64>,
+    answered: u64,
+    finished: bool,
+    rows: Vec<TransactionRow>,
+}
+
+impl TcpRr {
+    /// Prepares both ends.
+    pub fn new(index: usize, role: &Role, network: &mut Network) -> Result<Self, Finding> {
+        let own: Parameters = parse(role)?;
+        positive(role, "request_bytes", own.request_bytes)?;
+        positive(role, "response_bytes", own.response_bytes)?;
+        let wishes = Wishes {
+            congestion_control: own.congestion_control,
+            send_buffer_bytes: own.send_buffer_bytes,
+            receive_buffer_bytes: own.receive_buffer_bytes,
+            no_delay: true,
+        };
+        let flow = Flow::new(index, 0, role, wishes, network)?;
+        Ok(Self { role: index, own, flow, began_ns: None, answered: 0, finished: false, rows: Vec::new() })
+    }
+
+    fn ask(&mut self, network: &mut Network) {
+        if !self.finished {
+            self.began_ns = Some(network.now_ns);
+            self.flow.write(0, self.own.request_bytes, network);
+        }
+    }
+
+    fn look(&mut self, network: &mut Network) {
+        let asked = self.flow.end(1).received_bytes().saturating_sub(GREETING_BYTES) / self.own.request_bytes;
+        while self.answered < asked {
+            self.answered += 1;
+            self.flow.write(1, self.own.response_bytes, network);
+        }
+        let Some(began_ns) = self.began_ns else { return };
+        if self.flow.end(0).received_bytes() >= (self.rows.len() as u64 + 1) * self.own.response_bytes {
+            self.rows.push(TransactionRow {
+                flow: 0,
+                started_ns: began_ns as i64,
+                finished_ns: network.now_ns as i64,
+            });
+            self.began_ns = None;
+            self.ask(network);
+        }
+    }
+}
+
+impl Workload for TcpRr {
+    fn start(&mut self, network: &mut Network) {
+        self.flow.connect(network);
+    }
+
+    fn tick(&mut self, side: usize, _generation: u32, network: &mut Network) {
+        self.flow.alarm(side, network);
+    }
+
+    fn expire(&mut self, _side: usize, _network: &mut Network) {
+        self.finished = true;
+    }
+
+    fn take(&mut self, message: Message, network: &mut Network) {
+        let was_open = self.flow.end(0).is_open();
+        let side = self.flow.take(message, network);
+        if !was_open && self.flow.end(0).is_open() {
+            if let Some(duration_ns) = self.own.duration_ns {
+                network.agenda.plan(network.now_ns + duration_ns, Due::Expire { role: self.role, side: 0 });
+            }
+            self.flow.write(0, GREETING_BYTES, network);
+            self.ask(network);
+        }
+        if !self.finished {
+            self.look(network);
+        }
+        self.flow.pump(side, network);
+    }
+
+    fn stop(&mut self, _network: &mut Network) {
+        self.finished = true;
+    }
+
+    fn set(&mut self, _parameter: &str, _value: &Value, _network: &mut Network) {}
+
+    fn finished(&self) -> bool {
+        self.finished
+    }
+
+    fn report(&self, stream: &str) -> (Vec<Table>, Counters) {
+        let done = self.rows.len() as u64;
+        let client = vec![
+            ("transactions", done),
+            ("sent_bytes", done * self.own.request_bytes),
+            ("received_bytes", done * self.own.response_bytes),
+            ("retransmits", self.flow.end(0).retransmits()),
+            ("send_errors", 0),
+        ];
+        let server = vec![("answered", self.answered)];
+        (TransactionRow::table(stream, &self.rows).into_iter().collect(), [client, server])
+    }
+}

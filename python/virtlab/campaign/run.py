@@ -135,7 +135,8 @@ def run_campaign(
         run_limit=run_limit,
         search_of=lambda point: experiment.study(design[point]).search,
     )
-    if pool is None:
+    searching = any(experiment.study(point).search is not None for point in design)
+    if pool is None or searching:  # a search asks for one trial after the other
         return campaign.run()
     from virtlab.campaign.ahead import Ahead
 

@@ -13,6 +13,7 @@ from virtlab.catalogue.kinds import (
     DURATION,
     FLAG,
     LIMIT,
+    LOSS_RATIO,
     POSITIVE_DURATION,
     POSITIVE_SIZE,
     PROPER_RATIO,
@@ -154,6 +155,7 @@ Bytes = Annotated[int, *_types(SIZE)]
 PositiveBytes = Annotated[int, *_types(POSITIVE_SIZE)]
 Share = Annotated[float, *_types(RATIO)]
 ProperShare = Annotated[float, *_types(PROPER_RATIO)]
+LossShare = Annotated[float, *_types(LOSS_RATIO)]
 Count = Annotated[int, *_types(COUNT)]
 Flag = Annotated[bool, *_types(FLAG)]
 Text = Annotated[str, *_types(TEXT)]
@@ -195,6 +197,7 @@ Idle = Annotated[str, *_types(choice("sleep", "poll"))]
 Offloads = Annotated[str, *_types(choice("off", "default"))]
 Arp = Annotated[str, *_types(choice("static", "live"))]
 Spin = Annotated[str, *_types(choice("auto", "always", "never"))]
+Method = Annotated[str, *_types(choice("mlrsearch", "bisection", "rfc2544"))]
 Realise = Annotated[str, *_types(choice("auto", "netem", "soft_switch", "shaping"))]
 Forwarding = Annotated[str, *_types(choice("none", "layer3", "layer2"))]
 Shape = Annotated[str, *_types(choice("line", "star", "tree", "direct", "none"))]

@@ -292,6 +292,42 @@ class RepeatSpec(Part):
     confidence: leaves.ProperShare = Field(0.95, description="confidence level of intervals and verdicts")
 
 
+class GoalSpec(Part):
+    """What makes a load of a search good."""
+
+    loss: leaves.LossShare = Field(0.0, description="most loss of a good trial, e.g. '0 %' or '0.5 %'")
+    exceed: leaves.LossShare = Field(0.5, description="share of a load's trial time that may be bad")
+    trial: leaves.PositiveTime | None = Field(
+        None, description="length of a final trial; absent: 1 s (mlrsearch), 60 s (bisection, rfc2544)"
+    )
+    initial_trial: leaves.PositiveTime | None = Field(None, description="length of the first trials")
+    duration_sum: leaves.PositiveTime = Field(
+        21_000_000_000, description="trial time after which a load is decided (mlrsearch)"
+    )
+    width: leaves.ProperShare = Field(0.005, description="width of the final interval, relative to its top")
+
+
+class SearchSpec(Part):
+    """A search for the highest value of one tunable input, inside every design point."""
+
+    variable: leaves.Text = Field(description="the input, 'ROLE.PARAMETER', e.g. 'load.rate'")
+    low: Any = Field(description="the lowest value, in the input's unit")
+    high: Any = Field("wire", description="the highest value, or wire: what the sender's own link carries")
+    resolution: Any = Field(
+        None, description="end when the interval is as narrow (bisection); absent: by width"
+    )
+    method: leaves.Method | None = Field(
+        None, description="mlrsearch, bisection or rfc2544; absent: mlrsearch, bisection with 'until'"
+    )
+    goals: list[GoalSpec] = Field([], description="what makes a load good; absent: no loss")
+    until: leaves.Text | None = Field(
+        None, description="a value is too much when this holds, e.g. 'probe.rtt.p99 > 1 ms'"
+    )
+    warmup: leaves.Time | None = Field(
+        None, description="a trial at the highest load that does not count; absent: 1 s for mlrsearch"
+    )
+
+
 Hosts = Annotated[dict[str, HostSpec], _numbered("h", "hosts", 4096)]
 Switches = Annotated[dict[str, SwitchSpec], _numbered("s", "switches", 1024)]
 Routers = Annotated[dict[str, RouterSpec], _numbered("r", "routers", 1024)]
@@ -311,4 +347,5 @@ SECTIONS: dict[str, Any] = {
     "timing": TimingSpec,
     "collect": CollectSpec,
     "limits": LimitsSpec,
+    "search": SearchSpec,
 }

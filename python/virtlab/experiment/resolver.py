@@ -118,8 +118,9 @@ class Resolver:
         )  # fmt: skip
         self._once("kept", ("roles", "timing", "timeline", "collect"), point, lambda own, _: _check_kept(own))
         search = self._once(
-            "search", ("roles", "search"), point, lambda own, _: read_search(own, typed["search"], roles)
-        )
+            "search", (*NETWORK, "roles", "search"), point,
+            lambda own, _: read_search(own, typed["search"], roles, network[0] if network else None),
+        )  # fmt: skip
         if network is None or len(self.mistakes):
             return None  # the file is refused as a whole, so what the other points become matters no more
         wiring, addresses, spec, queues = network

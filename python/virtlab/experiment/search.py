@@ -11,13 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from virtlab.catalogue.declaration import Parameter
+from virtlab.catalogue.declaration import Parameter, size_of
 from virtlab.catalogue.kinds import nearest, shown
 from virtlab.experiment.findings import Findings
 from virtlab.experiment.model import GoalSpec, SearchSpec
 from virtlab.experiment.roles import RoleSpec
+from virtlab.experiment.topology import Wiring
 
 STREAMS = {"raw_stream": "rate_pps", "udp_stream": "rate_bit_per_s"}
+WIRE = "wire"
 RFC2544_TRIAL_NS = 60 * 10**9
 _CONDITION = re.compile(r"\s*(\S+)\s*(<=|>=|<|>)\s*(.+?)\s*\Z")
 
@@ -59,7 +61,7 @@ def trial_ns(goal: GoalSpec, method: str) -> int:
 
 
 def read_search(
-    findings: Findings, spec: SearchSpec | None, roles: Mapping[str, RoleSpec]
+    findings: Findings, spec: SearchSpec | None, roles: Mapping[str, RoleSpec], wiring: Wiring | None
 ) -> SearchFor | None:
     """The search of a point, checked against its roles; None when there is none, or a mistake was added."""
     if spec is None:
@@ -72,8 +74,9 @@ def read_search(
     bounds = {
         key: _value(findings, key, getattr(spec, key), parameter)
         for key in ("low", "high", "resolution")
-        if getattr(spec, key) is not None
+        if getattr(spec, key) is not None and not (key == "high" and spec.high == WIRE)
     }
+    _limit_by_wire(findings, bounds, role, parameter, wiring, loss=spec.until is None)
     if len(findings.mistakes) != before:
         return None
     if bounds["low"] >= bounds["high"]:
@@ -104,6 +107,49 @@ def read_search(
         role.name, parameter.plan, spec.variable, bounds["low"], bounds["high"], bounds.get("resolution"), method, goals,
         0 if until else warmup_ns, until,
     )  # fmt: skip
+
+
+def wire_rate(role: RoleSpec, wiring: Wiring | None) -> int | None:
+    """The most that a stream's own access link carries, in the stream's parameter; None: no link bounds it.
+
+    A frame takes 20 B more on the wire (preamble, start and gap); an IP packet 18 B of header and checksum before.
+    """
+    station = None if wiring is None else wiring.stations.get(role.source)
+    rates = [] if station is None else [one.rate_bit_per_s for one in station.vnics.values()]
+    rate = min((each for each in rates if each is not None), default=None)
+    if rate is None or role.workload not in STREAMS:
+        return None
+    layer, size_bytes = size_of(role.parameters)
+    ip_bytes = size_bytes + {"frame": -18, "ip_packet": 0, "payload": 28}[layer]
+    wire_bytes = max(ip_bytes + 18, 64) + 20
+    return rate // (8 * wire_bytes) if role.workload == "raw_stream" else rate * ip_bytes // wire_bytes
+
+
+def _limit_by_wire(
+    findings: Findings,
+    bounds: dict[str, int],
+    role: RoleSpec,
+    parameter: Parameter,
+    wiring: Wiring | None,
+    *,
+    loss: bool,
+) -> None:
+    """Above what its own link carries, a sender only fills its own queue: no load of the device."""
+    at = ("search", "high")
+    if parameter.plan != STREAMS.get(role.workload):
+        if "high" not in bounds:
+            bounds["high"] = bounds["low"] + 1
+            findings.add(at, "'high' is missing, and no wire bounds this input", "write the highest value")
+        return
+    most = wire_rate(role, wiring)
+    if "high" not in bounds:
+        if most is None and wiring is not None:
+            findings.add(at, f"no link bounds what {role.source} sends", "write the highest load")
+        bounds["high"] = most if most is not None else bounds["low"] + 1
+    elif loss and most is not None and bounds["high"] > most:
+        unit = "packet/s" if role.workload == "raw_stream" else "bit/s"
+        what = f"the link of {role.source} carries {most} {unit}; more would only fill the sender's own queue"
+        findings.add(at, what, "write 'high: wire', or a lower load")
 
 
 def searched(role: RoleSpec, search: SearchFor) -> RoleSpec:

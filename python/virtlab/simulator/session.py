@@ -38,7 +38,7 @@ class SimulatorSession:
     realised: Realised
 
     def __init__(self, plan: Plan, observe: Observer, profile: Profile = IDEAL_PROFILE) -> None:
-        self.plan = plan
+        self.plan = Plan.parse(plan.canonical())  # maps by name: the order in which they came changes nothing
         self.profile = profile
         self._observe = observe
         self.realised = realise(plan, profile)

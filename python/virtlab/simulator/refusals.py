@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address, ip_network
 
-from virtlab.plan import Capabilities, Plan, Refusal
+from virtlab.plan import Capabilities, Plan, Refusal, Role
 from virtlab.simulator.lower import addresses, lower, role_ends
 from virtlab.simulator.wiring import Wiring, vnic_path
 
@@ -79,6 +79,9 @@ def _guests(plan: Plan) -> Iterator[Refusal]:
         if guest.platform not in PLATFORMS:
             reason = f"'{guest.platform}' guests are not modelled: what they cost is not known"
             yield Refusal(f"{path}.platform", reason, f"write 'platform: {' | '.join(PLATFORMS)}'")
+        if guest.bridges:
+            reason = "a guest that forwards frames is not modelled"
+            yield Refusal(path, reason, "write 'forwarding: layer3'")
         for key in ("cpu_quota_ratio", "memory_bytes"):
             if getattr(guest, key) is not None:
                 yield Refusal(f"{path}.{key}", "CPU and memory are not modelled", "remove it")
@@ -140,11 +143,29 @@ def _roles(plan: Plan) -> Iterator[Refusal]:
             yield Refusal(f"{path}.to", "both ends are the same guest", "name another guest")
         elif {role.from_, role.to} <= plan.world.guests.keys() and role_ends(plan, role) is None:
             yield Refusal(path, "its ends share no IPv4 address; IPv6 is not modelled", "give both IPv4")
+        if {role.from_, role.to} <= plan.world.guests.keys():
+            yield from _isolated(path, plan, role)
         if values.get("family") not in {None, "ipv4"}:
             yield Refusal(f"{path}.family", "IPv6 is not modelled", "write 'family: ipv4', or remove it")
         if values.get("meter") not in {None, "virtlab"}:
             reason = f"a simulated guest runs no '{values['meter']}'"
             yield Refusal(f"{path}.meter", reason, "remove it: virtlab's own meter is modelled")
+
+
+def _isolated(path: str, plan: Plan, role: Role) -> Iterator[Refusal]:
+    """Two isolated ports of one virtual switch exchange no frames; every other pair is as without isolation."""
+    ends = role_ends(plan, role)
+    if ends is None:
+        return
+    vnics = {
+        vnic_path(name, own): vnic
+        for name, guest in plan.world.guests.items()
+        for own, vnic in guest.vnics.items()
+    }
+    here, there = (vnics[end[0]] for end in ends)
+    if here.isolated and there.isolated and here.vswitch == there.vswitch:
+        reason = f"its two ends are isolated from each other on {here.vswitch}"
+        yield Refusal(path, reason, "write 'isolate: false' at one of them")
 
 
 def _timeline(plan: Plan) -> Iterator[Refusal]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from virtlab.analysis.recurrence import effective_samples, recurrence
+from virtlab.analysis.recurrence import RunSummary, recurrence, summarise
 
 
 def runs(
     generator: np.random.Generator, between: float, count: int = 10, size: int = 200
-) -> list[np.ndarray]:
-    return [100 + between * generator.normal() + generator.normal(size=size) for _ in range(count)]
+) -> list[RunSummary]:
+    return [summarise(100 + between * generator.normal() + generator.normal(size=size)) for _ in range(count)]
 
 
 @pytest.mark.parametrize("between", [0.0, 0.5, 2.0])
@@ -38,10 +38,10 @@ def test_samples_that_follow_each_other_are_fewer_than_they_look() -> None:
     for at in range(1, noise.size):
         slow[at] = 0.9 * slow[at - 1] + noise[at]
     # An AR(1) process of 0.9 tells as much as (1 - 0.9)/(1 + 0.9) of its number.
-    assert effective_samples(slow) < 0.25 * slow.size
-    assert effective_samples(noise) > 0.3 * noise.size
+    assert summarise(slow).effective_samples < 0.25 * slow.size
+    assert summarise(noise).effective_samples > 0.3 * noise.size
 
 
 def test_one_run_says_nothing_of_recurrence() -> None:
-    assert recurrence([np.arange(10.0)]) is None
-    assert recurrence([np.ones(10), np.ones(10)]) is None
+    assert recurrence([summarise(np.arange(10.0))]) is None
+    assert recurrence([summarise(np.ones(10)), summarise(np.ones(10))]) is None

@@ -105,9 +105,8 @@ def test_every_plot_has_words_and_a_table(page: Page) -> None:
     assert len(plots) > 10
     assert plots <= page.ids
     labels = [value for tag, name, value in page.attributes if tag == "div" and name == "aria-label"]
-    assert len(
-        [label for label in labels if "highest" in label or "half of" in label or "over time" in label]
-    ) == len(plots)
+    words = ("highest", "half of", "over time", "beside each other")
+    assert len([label for label in labels if any(word in label for word in words)]) == len(plots)
     for path in ("probe-rtt", "stream-goodput", "probe-pacing-error"):
         assert f"table-of-{path}" in page.ids
 
@@ -117,7 +116,7 @@ def test_names_are_those_that_the_file_alone_decides(hostile: Dataset, page: Pag
     drawn = {picture.stem for picture in (hostile.report_folder / "figures").glob("*.svg")}
     assert drawn
     assert drawn <= set(known)
-    assert {name for name in page.ids if name.startswith(("table-of-", "ecdf-of-"))} <= set(known)
+    assert {name for name in page.ids if name.startswith(("table-of-", "ecdf-of-", "runs-of-", "recurrence-of-"))} <= set(known)
     assert "probe-rtt-mean-by-load-per-switches-streams" in drawn
 
 

@@ -32,43 +32,57 @@ class Recurrence:
     effective_samples: float  # harmonic mean over runs
 
 
-def effective_samples(samples: NDArray[Any]) -> float:
-    """How many independent samples tell as much of the mean as these: variance over that of batch means, times batches.
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """What of a run's samples is needed: `batch_variance` is of the means of 20 equal batches in order (None: too few)."""
 
-    Source: batch means (Conway 1963; Law and Kelton). Between 1 and the number of samples; few samples count as they are.
-    """
+    samples: int
+    mean: float
+    variance: float
+    batch_variance: float | None = None
+
+    @property
+    def effective_samples(self) -> float:
+        """How many independent samples tell as much of the mean: variance over that of batch means, times batches.
+
+        Source: batch means (Conway 1963; Law and Kelton). Between 1 and the number of samples.
+        """
+        if not self.batch_variance or self.variance == 0.0:
+            return float(self.samples)
+        return min(max(BATCHES * self.variance / self.batch_variance, 1.0), float(self.samples))
+
+
+def summarise(samples: NDArray[Any]) -> RunSummary:
+    """The summary of a run's samples, in order; at least two of them."""
     size = int(samples.size) // BATCHES
-    variance = float(samples.var(ddof=1)) if samples.size > 1 else 0.0
-    if size < 2 or variance == 0.0:
-        return float(samples.size)
-    means = samples[: size * BATCHES].reshape(BATCHES, size).mean(axis=1)
-    spread = float(means.var(ddof=1))
-    return float(samples.size) if spread == 0.0 else min(max(BATCHES * variance / spread, 1.0), samples.size)
+    batches = samples[: size * BATCHES].reshape(BATCHES, size).mean(axis=1) if size >= 2 else None
+    spread = None if batches is None else float(batches.var(ddof=1))
+    return RunSummary(int(samples.size), float(samples.mean()), float(samples.var(ddof=1)), spread)
 
 
-def recurrence(runs: Sequence[NDArray[Any]], level: float = 0.95) -> Recurrence | None:
+def recurrence(runs: Sequence[RunSummary], level: float = 0.95) -> Recurrence | None:
     """Components of variance of samples by run, and the intra-class correlation with its interval.
 
     Source: Searle, Linear Models (1971), for balanced data; Thomas and Hultquist, Annals of Statistics 6 (1978), for unequal
     n, with the harmonic mean of the effective numbers. None with fewer than two runs of two samples, or without variance.
 
     >>> import numpy as np
-    >>> alike = [np.array([1.0, 2.0, 3.0, 4.0])] * 3
+    >>> alike = [summarise(np.array([1.0, 2.0, 3.0, 4.0]))] * 3
     >>> recurrence(alike).icc
     0.0
     """
     import numpy as np
     from scipy.stats import f
 
-    used = [run.astype(np.float64) for run in runs if run.size > 1]
+    used = [run for run in runs if run.samples > 1]
     if len(used) < 2:
         return None
-    within = float(np.mean([run.var(ddof=1) for run in used]))
+    within = float(np.mean([run.variance for run in used]))
     if within == 0.0:
         return None
-    numbers = [effective_samples(run) for run in used]
+    numbers = [run.effective_samples for run in used]
     count, n = len(used), len(used) / sum(1.0 / number for number in numbers)
-    of_means = float(np.var([run.mean() for run in used], ddof=1))
+    of_means = float(np.var([run.mean for run in used], ddof=1))
     between = max(0.0, of_means - within / n)
     ratio, free = n * of_means / within, max(sum(numbers) - count, 1.0)
     tail = (1.0 - level) / 2.0

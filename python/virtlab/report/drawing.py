@@ -7,6 +7,7 @@ from virtlab.report.curves import ecdf_figure, series_figure
 from virtlab.report.figure import Figure
 from virtlab.report.intervals import interval_figure
 from virtlab.report.model import Gathered
+from virtlab.report.recurrence import runs_figure
 from virtlab.report.selection import interval_plots
 
 
@@ -21,5 +22,6 @@ def figures_of(data: Gathered) -> list[Figure]:
     for one in data.distributions:
         name = names.ecdf_plot(one.role, one.metric)
         found.append(ecdf_figure(name, one, data.factors, split=split))
+    found += [runs_figure(one, data.factors, split=split) for one in data.recurring]
     found += [series_figure(names.series_plot(one.role, one.metric), one) for one in data.courses]
     return found

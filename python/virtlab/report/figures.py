@@ -18,6 +18,7 @@ from virtlab.metrics import METRICS
 from virtlab.report.model import Entry
 from virtlab.report.names import Measured, expected_names
 from virtlab.report.samples import SAMPLED
+from virtlab.report.selection import RECURRING
 
 FILE_NAME = "figures.yaml"
 _KEYS = {"figure", "shows", "experiment", "plots", "why_not", "note"}
@@ -125,7 +126,13 @@ def _texts(value: Any) -> tuple[str, ...]:
 def measured(roles: Mapping[str, str], entities: Iterable[str] = ()) -> list[Measured]:
     """What roles (name -> workload) and entities (hosts, guests, ...) can have values of."""
     found = [
-        Measured(role, metric.key, metric.statistics, sampled=metric.key in SAMPLED)
+        Measured(
+            role,
+            metric.key,
+            metric.statistics,
+            sampled=metric.key in SAMPLED,
+            recurring=metric.key in RECURRING,
+        )
         for role, workload in roles.items()
         for metric in METRICS.values()
         if workload in metric.workloads

@@ -31,8 +31,9 @@ from virtlab.report.model import (
 )
 from virtlab.report.overlay import overlays
 from virtlab.report.quantities import significant
+from virtlab.report.recurrence import Recurring, settings_of
 from virtlab.report.samples import SAMPLED, course, declare_windows, distributions
-from virtlab.report.selection import DISTRIBUTIONS, lead
+from virtlab.report.selection import DISTRIBUTIONS, RECURRING, lead
 from virtlab.report.words import plural
 
 if TYPE_CHECKING:
@@ -84,10 +85,12 @@ def gather(
     overlay = overlays(claims, figures.published, published, varying)
     results = _results(table, varying, points, repeat.confidence, overlay, roles=experiment.role_workloads())
     sampled: tuple[tuple[Sampled, ...], tuple[Sampled, ...]] = ((), ())
+    recurring: tuple[Recurring, ...] = ()
     quality: tuple[dict[str, str], ...] = ()
     if curves:
         with dataset.connect() as db:
             sampled = _sampled(db, used, results, varying, points, asked=figures.plots)
+            recurring = _recurring(db, results, varying, points, repeat.confidence)
             quality = conditions.link_quality(db, used)
     return Gathered(
         title=experiment.title,
@@ -109,6 +112,7 @@ def gather(
         results=results,
         distributions=sampled[0],
         courses=sampled[1],
+        recurring=recurring,
         runs=tuple(
             _run_row(record, varying) for record in sorted(records, key=lambda one: (one.started, one.name))
         ),
@@ -379,6 +383,26 @@ def _sampled(
             chosen = _courses(db, role, metric, result)
             courses.append(Sampled(**about, curves=tuple(chosen)))
     return tuple(spread), tuple(courses)
+
+
+def _recurring(
+    db: duckdb.DuckDBPyConnection,
+    results: Sequence[Result],
+    varying: Sequence[Factor],
+    points: Mapping[int, Mapping[str, str]],
+    level: float,
+) -> tuple[Recurring, ...]:
+    """Runs beside each other, of the metrics that are drawn so, where some setting has two runs."""
+    shown = {index: _varying_part(point, varying) for index, point in points.items()}
+    found = []
+    for result in results:
+        role, metric = result.quantity.role, result.quantity.metric
+        leading = result.quantity.statistic == lead(METRICS[metric].statistics)
+        if metric in RECURRING and leading and any(len(cell.present) > 1 for cell in result.cells):
+            settings = settings_of(db, role, SAMPLED[metric], shown, level)
+            about = METRICS[metric]
+            found.append(Recurring(role, metric, about.unit, about.title(), tuple(settings)))
+    return tuple(found)
 
 
 def _courses(db: duckdb.DuckDBPyConnection, role: str, metric: str, result: Result) -> Iterable[Curve]:

@@ -13,6 +13,7 @@ from virtlab.report import names, theme
 from virtlab.report.figure import Figure
 from virtlab.report.model import Gathered, Result
 from virtlab.report.quantities import display
+from virtlab.report.recurrence import components_table
 from virtlab.report.selection import HEALTH, LEADING, PRIMARY, lead
 from virtlab.report.tables import Block, cell, head
 from virtlab.report.tabulated import settings_table, values_table
@@ -63,6 +64,11 @@ def _section(
         ]
         for one in shown if not several else [one for one in shown if _is_lead(one)]:
             tables.append(_titled(settings_table(data, one), prefix))
+        tables += [
+            _titled(components_table(data, one), prefix)
+            for one in data.recurring
+            if f"{one.role}.{one.metric}" == path
+        ]
         tables.append(_titled(values_table(data, path, results), prefix))
     first = next(iter(groups.values()))[0].quantity
     title = f"More on {key}" if several else f"{_capital(first.title or first.metric)} of {first.role}"

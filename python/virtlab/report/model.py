@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from virtlab.report.recurrence import Recurring
     from virtlab.stats import Estimate
 
 
@@ -191,6 +192,7 @@ class Gathered:
     results: tuple[Result, ...]
     distributions: tuple[Sampled, ...]
     courses: tuple[Sampled, ...]
+    recurring: tuple[Recurring, ...]
     runs: tuple[RunRow, ...]
     machine: Mapping[str, Mapping[str, str]]  # group -> name -> text
     link_quality: tuple[Mapping[str, Any], ...]  # switch lateness and added delay per realisation

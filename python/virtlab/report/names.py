@@ -8,6 +8,8 @@ will hold:
 | interval plot | `ROLE.METRIC.STATISTIC by FACTOR per FACTOR ...` (no factor: `ROLE.METRIC.STATISTIC`) |
 | distribution | `ecdf of ROLE.METRIC` |
 | exemplar runs | `series of ROLE.METRIC` |
+| runs beside each other | `runs of ROLE.METRIC` |
+| table of variances within and between runs | `recurrence of ROLE.METRIC` |
 | table of run-level values | `table of ROLE.METRIC` |
 | picture of the world | `topology` |
 
@@ -65,6 +67,24 @@ def series_plot(role: str, metric: str) -> str:
     return slug(f"series of {role}.{metric}")
 
 
+def runs_plot(role: str, metric: str) -> str:
+    """The name of the plot of runs beside each other.
+
+    >>> runs_plot("probe", "rtt")
+    'runs-of-probe-rtt'
+    """
+    return slug(f"runs of {role}.{metric}")
+
+
+def recurrence_table(role: str, metric: str) -> str:
+    """The name of the table of variances within and between runs.
+
+    >>> recurrence_table("probe", "rtt")
+    'recurrence-of-probe-rtt'
+    """
+    return slug(f"recurrence of {role}.{metric}")
+
+
 def values_table(role: str, metric: str) -> str:
     """The name of the table of run-level values.
 
@@ -82,6 +102,7 @@ class Measured:
     metric: str
     statistics: tuple[str, ...]
     sampled: bool = False
+    recurring: bool = False  # its runs stand beside each other
 
 
 def expected_names(measured: Iterable[Measured], factors: Sequence[str]) -> dict[str, str]:
@@ -103,4 +124,7 @@ def expected_names(measured: Iterable[Measured], factors: Sequence[str]) -> dict
         if one.sampled:
             names[ecdf_plot(one.role, one.metric)] = f"distribution of {path}"
             names[series_plot(one.role, one.metric)] = f"{path} over time in exemplar runs"
+        if one.recurring:
+            names[runs_plot(one.role, one.metric)] = f"runs of {path} beside each other"
+            names[recurrence_table(one.role, one.metric)] = f"variance of {path} within and between runs"
     return names

@@ -34,13 +34,26 @@ class Source:
     counts: str = "true"
 
 
+# psping keeps rows of its own, whatever its test measures; a role has rows of one kind only.
+_SHARED = "run, point, link_realisation, status, stream"
+_REQUESTS = "FROM request WHERE seq >= 0 AND finished_ns >= 0"
+_ROUND_TRIPS = (
+    f"(SELECT {_SHARED}, seq, sent_ns, rtt_ns FROM rtt UNION ALL "
+    f"SELECT {_SHARED}, seq, sent_ns, finished_ns - sent_ns AS rtt_ns {_REQUESTS})"
+)
+_TRANSACTIONS = (
+    f"(SELECT {_SHARED}, started_ns, finished_ns FROM transaction UNION ALL "
+    f"SELECT {_SHARED}, sent_ns AS started_ns, finished_ns {_REQUESTS})"
+)
+
 SAMPLED: dict[str, Source] = {
-    "rtt": Source("rtt", "rtt_ns", "sent_ns"),
+    "rtt": Source(_ROUND_TRIPS, "rtt_ns", "sent_ns", "s.seq >= w.first_seq"),
     "path_rtt": Source("rtt", "path_rtt_ns", "sent_ns", "path_rtt_ns >= 0"),
     "owd": Source("packet", "user_ns - sent_ns", "sent_ns", "user_ns > 0"),
     "path_owd": Source("packet", "received_ns - sent_ns", "sent_ns"),
     "burst_time": Source("burst", "finished_ns - sent_ns", "intended_ns", "finished_ns >= 0"),
-    "transaction_time": Source("transaction", "finished_ns - started_ns", "finished_ns"),
+    "transaction_time": Source(_TRANSACTIONS, "finished_ns - started_ns", "finished_ns"),
+    "connect_time": Source("request", "finished_ns - sent_ns", "sent_ns", "seq >= 0 AND finished_ns >= 0"),
 }
 
 
@@ -60,18 +73,24 @@ def declare_windows(db: duckdb.DuckDBPyConnection, records: Iterable[RunRecord])
     analysis.
     """
     db.execute("SET enable_progress_bar = false")
-    db.execute("CREATE TEMP TABLE role_windows (run VARCHAR, stream VARCHAR, begin_ns BIGINT, end_ns BIGINT)")
+    db.execute(
+        "CREATE TEMP TABLE role_windows "
+        "(run VARCHAR, stream VARCHAR, begin_ns BIGINT, end_ns BIGINT, first_seq BIGINT)"
+    )
     rows = []
     for record in records:
-        for role in record.plan.roles:
+        for role, entry in record.plan.roles.items():
             window = role_window(record, role)
             edges = (-(2**62), 2**62) if window.whole else (window.begin_ns, window.end_ns)
-            rows.append([record.name, role, *edges])
+            icmp = entry.workload == "psping" and entry.parameters.get("protocol") == "icmp"
+            first_seq = int(entry.parameters.get("warmup", 0)) if icmp else -(2**62)
+            rows.append([record.name, role, *edges, first_seq])
     if rows:
-        db.executemany("INSERT INTO role_windows VALUES (?, ?, ?, ?)", rows)
+        db.executemany("INSERT INTO role_windows VALUES (?, ?, ?, ?, ?)", rows)
 
 
-def _rows(source: Source) -> str:
+def rows_of(source: Source) -> str:
+    """SQL of the samples of a role (one parameter) that count: run, point, link_realisation, t_ns, value."""
     return (
         f"SELECT s.run, s.point, s.link_realisation, s.{source.instant} AS t_ns, ({source.value}) AS value "
         f"FROM {source.view} s JOIN role_windows w ON w.run = s.run AND w.stream = s.stream "
@@ -90,7 +109,7 @@ def distributions(
     listed = ", ".join(f"{share!r}" for share in shares)
     answer = db.execute(
         f"SELECT point, link_realisation, quantile_disc(value, [{listed}]), count(*), list(DISTINCT run) "
-        f"FROM ({_rows(source)}) GROUP BY 1, 2 ORDER BY 1, 2",
+        f"FROM ({rows_of(source)}) GROUP BY 1, 2 ORDER BY 1, 2",
         [role],
     ).fetchall()
     return [
@@ -114,7 +133,7 @@ def course(
     """One run over its own time: x seconds from its first sample, y value; None when it has no samples."""
     slice_of = f"floor((t_ns - low) * {SLICES}.0 / (high - low + 1))"
     answer = db.execute(
-        f"WITH one AS (SELECT * FROM ({_rows(source)}) WHERE run = ?), "
+        f"WITH one AS (SELECT * FROM ({rows_of(source)}) WHERE run = ?), "
         "edge AS (SELECT min(t_ns) AS low, max(t_ns) AS high, count(*) AS samples, "
         "min(link_realisation) AS links FROM one), "
         "ranked AS (SELECT t_ns, value, low, samples, links, row_number() OVER upwards AS up, "

@@ -19,7 +19,8 @@ PRIMARY = frozenset(
     {"rtt", "loss", "goodput", "transaction_time", "transaction_rate", "response_time", "deadline_misses"}
 )
 LEADING = ("mean", "median", "p99")
-DISTRIBUTIONS = frozenset({"rtt", "owd", "transaction_time", "burst_time"})  # drawn unasked
+DISTRIBUTIONS = frozenset({"rtt", "owd", "transaction_time", "burst_time", "connect_time"})  # drawn unasked
+RECURRING = frozenset({"rtt", "transaction_time", "connect_time", "burst_time"})  # runs beside each other
 HEALTH = frozenset(
     {"pacing_error", "late_bursts", "stalls", "stall", "socket_drops", "send_errors", "warm_up",
      "offered_load", "achieved_share", "achieved_burst"}

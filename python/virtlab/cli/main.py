@@ -22,6 +22,7 @@ COMMANDS: dict[str, str] = {
     "plan": "show the runs, their order, time and disk; one point's Plan and Steps",
     "run": "run an experiment, or go on where it was",
     "report": "write the report of a dataset again",
+    "predict": "what an experiment would measure, by simulation with a platform profile",
     "export": "samples and values as CSV, JSON or Parquet",
     "schema": "the JSON Schema of experiment files",
     "doctor": "what this machine can and cannot do, with the cure for each",

@@ -80,8 +80,11 @@ class Profile:
             return IDEAL
         content = {
             "processors": self.processors,
-            "parameters": {name: each.value for name, each in self.parameters.items()},
-            "tables": {name: [each.probability, each.ns] for name, each in self.tables.items()},
+            "parameters": {name: f"{each.value:.6g}" for name, each in self.parameters.items()},
+            "tables": {
+                name: [f"{number:.6g}" for number in (*each.probability, *each.ns)]
+                for name, each in self.tables.items()
+            },
         }
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
         return f"{self.name}-{digest[:12]}"
@@ -112,8 +115,8 @@ class Profile:
             lines += [f"why = {_toml(one.why)}"] if one.why else []
         for name, table in self.tables.items():
             lines += ["", f"[tables.{json.dumps(name)}]"]
-            lines.append(f"probability = {_toml(list(table.probability))}")
-            lines.append(f"ns = {_toml([round(value, 1) for value in table.ns])}")
+            lines.append(f"probability = {_toml([float(f'{value:.6g}') for value in table.probability])}")
+            lines.append(f"ns = {_toml([float(f'{value:.6g}') for value in table.ns])}")
         return "\n".join(lines) + "\n"
 
 

@@ -1,0 +1,161 @@
+"""A prediction as a sum of terms that adds up.
+
+Each term is the difference between two worlds that follow each other, simulated with the same seeds: the measured role
+alone on wires without propagation and processing, then with propagation, with processing, with the other traffic
+(queueing), and with one group of the profile's costs after the other. So the terms add up to the prediction exactly, for
+any statistic; the order is part of their meaning. Intervals are those of the paired differences over replications.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from virtlab.errors import ExperimentError
+from virtlab.metrics import MetricPath
+from virtlab.prediction.simulate import simulate
+from virtlab.simulator.profile import IDEAL_PROFILE, Parameter, Profile
+from virtlab.stats import Estimate, mean_interval
+
+if TYPE_CHECKING:
+    from virtlab.experiment import Experiment
+    from virtlab.plan import Plan
+    from virtlab.plan.model import Trigger
+
+GROUPS = (
+    ("virtual switches", ("vswitch.",)),
+    ("links: departures and lateness", ("links.",)),
+    ("guests: vNICs", ("qdisc.", ".crossing")),
+    ("guests: processes and wake-ups", ("platform.", "wakeup.", "flow.")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A part of the total, in the metric's unit."""
+
+    name: str
+    estimate: Estimate
+
+
+def without_propagation(plan: Plan) -> Plan:
+    """Cables of no length."""
+    links = {name: link.model_copy(update={"propagation_ns": 0}) for name, link in plan.world.links.items()}
+    return plan.model_copy(update={"world": plan.world.model_copy(update={"links": links})})
+
+
+def without_processing(plan: Plan) -> Plan:
+    """Switches that take no time."""
+    switches = {
+        name: each.model_copy(update={"processing_ns": 0}) for name, each in plan.world.switches.items()
+    }
+    return plan.model_copy(update={"world": plan.world.model_copy(update={"switches": switches})})
+
+
+def alone(plan: Plan, role: str) -> Plan:
+    """The others stand by: their actions become waits of no length, their roles are gone."""
+    gone = set(plan.roles) - {role}
+    timeline = tuple(
+        action.model_copy(update={"do": "wait", "role": None, "for_ns": 0, "args": {}})
+        if action.role in gone
+        else action
+        for action in plan.timeline
+    )
+    word = {
+        action.id: {"started": "started", "finished": "done", "done": "done"}
+        for action in plan.timeline
+        if action.role in gone
+    }
+
+    def renamed(event: str) -> str:
+        name, _, what = event.rpartition(".")
+        return f"{name}.{word[name].get(what, 'done')}" if name in word else event
+
+    def trigger(after: Trigger | None) -> Trigger | None:
+        if after is None:
+            return None
+        event = renamed(after.event) if after.event is not None else None
+        several = {"any": tuple(map(renamed, after.any)), "all": tuple(map(renamed, after.all))}
+        return after.model_copy(update={"event": event, **several})
+
+    timeline = tuple(action.model_copy(update={"after": trigger(action.after)}) for action in timeline)
+    windows = {
+        name: window.model_copy(update={"from_": renamed(window.from_), "to": renamed(window.to)})
+        for name, window in plan.windows.items()
+    }
+    kept = tuple(name for name in plan.collect.packets if name == role)
+    collect = plan.collect.model_copy(update={"packets": kept})
+    roles = {role: plan.roles[role]}
+    return plan.model_copy(
+        update={"roles": roles, "timeline": timeline, "windows": windows, "collect": collect}
+    )
+
+
+def explain(
+    experiment: Experiment,
+    profile: Profile,
+    path: MetricPath,
+    point: int,
+    *,
+    repetitions: int,
+    level: float = 0.95,
+) -> tuple[list[Term], Estimate]:
+    """Terms in order, and the total. ExperimentError when the simulation has no value of the path."""
+
+    def values(used: Profile, change: Callable[[Plan], Plan] | None) -> list[float]:
+        table = simulate(experiment, used, points=[point], repetitions=repetitions, change=change)
+        found = [row.value for row in sorted(table.of(path).values(), key=lambda row: row.repetition)]
+        if len(found) != repetitions or any(value is None for value in found):
+            raise ExperimentError(
+                str(path), "has no value in the simulation", "name a role's metric that runs have"
+            )
+        return [value for value in found if value is not None]
+
+    role = path.role
+    worlds: list[tuple[str, Profile, Callable[[Plan], Plan] | None]] = [
+        (
+            "serialisation",
+            IDEAL_PROFILE,
+            lambda plan: without_propagation(without_processing(alone(plan, role))),
+        ),
+        ("propagation", IDEAL_PROFILE, lambda plan: without_processing(alone(plan, role))),
+        ("switches: processing", IDEAL_PROFILE, lambda plan: alone(plan, role)),
+        ("queueing behind other traffic", IDEAL_PROFILE, None),
+    ]
+    if not profile.is_ideal:
+        kept: list[str] = []
+        for name, starts in GROUPS:
+            kept += [
+                key
+                for key in (*profile.parameters, *profile.tables)
+                if _in_group(key, starts) and key not in kept
+            ]
+            worlds.append((name, _only(profile, kept), None))
+    terms: list[Term] = []
+    before = [0.0] * repetitions
+    for name, used, change in worlds:
+        after = values(used, change)
+        terms.append(Term(name, _interval([b - a for a, b in zip(before, after, strict=True)], path, level)))
+        before = after
+    return terms, _interval(before, path, level)
+
+
+def _in_group(key: str, starts: Sequence[str]) -> bool:
+    return any(key.startswith(start) or (start.startswith(".") and start in key) for start in starts)
+
+
+def _only(profile: Profile, kept: Sequence[str]) -> Profile:
+    return replace(
+        profile,
+        parameters={
+            name: each if name in kept else Parameter(0.0) for name, each in profile.parameters.items()
+        },
+        tables={name: each for name, each in profile.tables.items() if name in kept},
+    )
+
+
+def _interval(values: Sequence[float], path: MetricPath, level: float) -> Estimate:
+    found = mean_interval(values, level=level, metric=path.metric, unit=path.unit)
+    assert found is not None, "there is a value per repetition"
+    return found

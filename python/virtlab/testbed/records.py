@@ -69,6 +69,11 @@ def switch_rows(stats: Mapping[str, Any], t_ns: int, mark: str) -> list[CounterR
                 for key, name in _LINK_COUNTERS.items()
                 if key in counters
             ]
+            rows += [
+                (t_ns, mark, f"links.{link}.{direction}.{name}", counter, int(value))
+                for name, of_class in counters.get("classes", {}).items()
+                for counter, value in of_class.items()
+            ]
     for port, counters in stats.get("ports", {}).items():
         rows += [
             (t_ns, mark, f"ports.{port}", name, int(counters[name]))
@@ -81,5 +86,9 @@ def switch_rows(stats: Mapping[str, Any], t_ns: int, mark: str) -> list[CounterR
             for key, value in stats.get(which, {}).items()
             if key.endswith("_ns") or key in {"count", "over_200_us"}
         ]
+    rows += [
+        (t_ns, mark, "soft_switch", f"spin_budget_{key}", int(value))
+        for key, value in stats.get("spin_budget", {}).items()
+    ]
     rows.append((t_ns, mark, "soft_switch", "cpu_ns", int(stats.get("cpu_ns", 0))))
     return rows

@@ -3,6 +3,7 @@
 //! The machine itself is `virtlab-fabric`, pure. Here are the rings that frames come from, the clock that says when they
 //! leave, and the control stream. A process of its own, so that it can stand on its own CPU.
 
+mod budget;
 mod lateness;
 mod player;
 mod request;
@@ -16,11 +17,12 @@ use crate::transport::{Reader, Writer};
 use anyhow::{Context, bail};
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::time::{ClockId, clock_gettime};
+use budget::Budget;
 use player::Player;
 use request::{Configure, Request};
 use serde_json::{Value, json};
 use std::os::fd::{FromRawFd, OwnedFd};
-use timing::{BUDGET_MAXIMUM, Sleeper, Spin};
+use timing::{Sleeper, Spin};
 use virtlab_wire::frame::Kind;
 use virtlab_wire::{Nanos, PROTOCOL};
 
@@ -59,7 +61,7 @@ struct Switch {
     player: Option<Player>,
     running: bool,
     spin: Spin,
-    budget: Nanos,
+    budget: Budget,
     overshoot_p99: Nanos,
     started: Nanos,
     cpu_at_start: Nanos,
@@ -81,7 +83,7 @@ impl Switch {
             player: None,
             running: false,
             spin: Spin::Auto,
-            budget: Nanos::ZERO,
+            budget: Budget::none(),
             overshoot_p99: Nanos::ZERO,
             started: Nanos::ZERO,
             cpu_at_start: Nanos::ZERO,
@@ -98,7 +100,7 @@ impl Switch {
                     let sleep_until = match (self.spin, next) {
                         (Spin::Always, _) => Some(now),
                         (_, None) => None,
-                        (_, Some(next)) => Some(next.since(self.budget)),
+                        (_, Some(next)) => Some(next.since(self.budget.value())),
                     };
                     if player.ready() || sleep_until.is_some_and(|until| until <= now) {
                         if now.since(glanced) < GLANCE_EVERY {
@@ -109,7 +111,11 @@ impl Switch {
                         self.sleeper.glance(CONTROL_TOKEN)?
                     } else {
                         glanced = now;
-                        self.sleeper.sleep(sleep_until, CONTROL_TOKEN)?
+                        let asked = self.sleeper.sleep(sleep_until, CONTROL_TOKEN)?;
+                        if let Some(overshoot) = self.sleeper.overslept(sleep_until) {
+                            self.budget.note(overshoot);
+                        }
+                        asked
                     }
                 }
                 Some(player) => {
@@ -185,6 +191,10 @@ impl Switch {
                 report["started_ns"] = json!(self.started);
                 report["running"] = json!(self.running);
                 report["sleep_overshoot_p99_ns"] = json!(self.overshoot_p99);
+                let (least, most) = self.budget.range();
+                report["spin_budget"] = json!({
+                    "now_ns": self.budget.value(), "min_ns": least, "max_ns": most,
+                });
                 report["cpu_ns"] = json!(cpu_time().since(self.cpu_at_start));
                 report["sleeps"] = json!(self.sleeper.sleeps);
                 Ok(report)
@@ -207,6 +217,7 @@ impl Switch {
     fn count_from_now(&mut self) {
         self.cpu_at_start = cpu_time();
         self.sleeper.sleeps = 0;
+        self.budget.forget();
     }
 
     fn configure(&mut self, configure: Configure) -> anyhow::Result<Value> {
@@ -229,13 +240,13 @@ impl Switch {
         let player = Player::new(configure)?;
         let (p50, p99) = self.sleeper.overshoot()?;
         self.overshoot_p99 = p99;
-        self.budget = if self.spin == Spin::Never { Nanos::ZERO } else { p99.min(BUDGET_MAXIMUM) };
+        self.budget = if self.spin == Spin::Never { Budget::none() } else { Budget::new(p99) };
         for ring in player.rings() {
             self.sleeper.watch(ring.fd(), RING_TOKEN)?;
         }
         self.player = Some(player);
         Ok(json!({
-            "sleep_overshoot_p50_ns": p50, "sleep_overshoot_p99_ns": p99, "spin_budget_ns": self.budget,
+            "sleep_overshoot_p50_ns": p50, "sleep_overshoot_p99_ns": p99, "spin_budget_ns": self.budget.value(),
         }))
     }
 }

@@ -1,7 +1,7 @@
 //! Waiting for the next departure: sleep until shortly before it, then spin.
 //!
 //! A sleep ends late by what the kernel and its hypervisor need to wake a process. The switch measures that at its start,
-//! takes the 99th percentile as its budget, and sleeps only to `next - budget`.
+//! takes the 99th percentile as its budget, sleeps only to `next - budget`, and learns from every sleep (`budget.rs`).
 
 use anyhow::{Context, bail};
 use nix::errno::Errno;
@@ -16,8 +16,6 @@ use virtlab_wire::Nanos;
 
 use crate::clock;
 
-/// Longest budget: where sleeps overshoot by more, spinning for all of it would take the whole core for ever.
-pub const BUDGET_MAXIMUM: Nanos = Nanos(250_000);
 const OVERSHOOT_SAMPLES: usize = 256;
 const TIMER_TOKEN: u64 = u64::MAX;
 
@@ -87,6 +85,11 @@ impl Sleeper {
         }
         self.sleeps += 1;
         self.wait(EpollTimeout::NONE, token)
+    }
+
+    /// How long ago the instant of the last sleep was, where its timer ended it; `None` where something else did.
+    pub fn overslept(&self, until: Option<Nanos>) -> Option<Nanos> {
+        until.filter(|_| self.armed.is_none()).map(|until| clock::monotonic().since(until))
     }
 
     /// Whether the descriptor named by `token` can be read now.

@@ -13,11 +13,12 @@ MAY_USE = {
     "qdisc": {"wire"},
     "fabric": {"qdisc", "wire"},
     "rt": set(),
-    "sim": {"fabric", "qdisc", "load", "wire"},
+    "tcp": set(),
+    "sim": {"fabric", "qdisc", "load", "tcp", "wire"},
     "agent": {"wire", "load", "qdisc", "fabric", "rt"},
     "py": {"rt", "sim", "wire"},
 }
-PURE = ("wire", "load", "qdisc", "fabric", "rt", "sim")
+PURE = ("wire", "load", "qdisc", "fabric", "rt", "tcp", "sim")
 
 
 def crates() -> list[str]:

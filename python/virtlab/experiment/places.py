@@ -14,7 +14,7 @@ from virtlab.catalogue.kinds import nearest
 from virtlab.experiment.boxes import Attachment, Bridge, Cable, Station
 from virtlab.experiment.findings import Findings, Steps
 from virtlab.experiment.model import HostSpec, LinkSpec, PlacedGuestSpec
-from virtlab.plan.storms import Port, storm
+from virtlab.experiment.storms import Port, storm
 
 Hosts = Mapping[str, HostSpec]
 Plugged = Sequence[tuple[str, Cable]]  # physical ports of a host, with the cables in them

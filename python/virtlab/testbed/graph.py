@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+from virtlab.experiment.storms import Port, storm
 from virtlab.plan import Guest, Plan
-from virtlab.plan.storms import Port, storm
 
 
 @dataclass(frozen=True, slots=True)

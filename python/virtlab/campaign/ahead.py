@@ -98,6 +98,11 @@ class Ahead:
         try:
             record = future.result()
         except LostWorkerError as error:
+            self.pool.settle()
+            record = self.campaign.dataset.kept(key)  # it may have died behind the commit
+            if record is not None:
+                self._take(record)
+                return
             self._losses += 1
             if self._losses > LOSSES * self.pool.size * AHEAD:
                 raise MachineError(
@@ -107,14 +112,16 @@ class Ahead:
                 ) from error
             self._again.append(key)
             return
-        if record is None:
-            return
+        if record is not None:
+            self._take(record)
+
+    def _take(self, record: RunRecord) -> None:
         self._made += 1
         self._losses = 0
         self._spent_ns += record.timings["total"]
         self.campaign.dataset.note(record)
         self.campaign.learn(record)
-        self.campaign.observer.run_ended(record, self._standing(key.point))
+        self.campaign.observer.run_ended(record, self._standing(record.point))
 
     def _standing(self, point: int) -> Standing:
         now = time.monotonic()

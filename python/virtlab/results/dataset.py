@@ -197,6 +197,29 @@ class Dataset:
         )
         return RunWriter(self.path / "runs", record, plan, memory_bytes=memory_bytes)
 
+    def kept(self, key: RunKey) -> RunRecord | None:
+        """The run of a lost writer: made durable if it is in the dataset, else what is left of it is swept."""
+        folder = self.path / "runs" / key.name
+        if not folder.is_dir():
+            for leftover in folder.parent.glob(f"{PARTIAL}{key.name}-*"):
+                files.remove_tree(leftover)
+            return None
+        files.flush_folder(folder.parent)
+        return RunRecord.load(folder)
+
+    def take(self, key: RunKey, content: Mapping[str, bytes]) -> RunRecord:
+        """Takes in a run that was made elsewhere, by its files' names; whole and durable, or not at all."""
+        partial = self.path / "runs" / f"{PARTIAL}{key.name}-{os.getpid()}"
+        files.remove_tree(partial)
+        for name, text in content.items():
+            path = partial / name
+            if not path.resolve().is_relative_to(partial.resolve()):
+                raise DatasetError(str(path), "lies outside its run", "see who sent it")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text)
+        files.move_in(partial, self.path / "runs" / key.name)
+        return RunRecord.load(self.path / "runs" / key.name)
+
     def note(self, record: RunRecord) -> None:
         """Takes note of a run that an assistant has committed, so that it need not be read."""
         self._records[record.name] = record

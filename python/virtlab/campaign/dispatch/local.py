@@ -53,6 +53,7 @@ class LocalPool:
         self._stop = self._context.Event()
         self._arguments = (str(dataset.path.absolute()), pickle.dumps(backend), self._stop, os.getpid())
         self._executor: ProcessPoolExecutor | None = None
+        self._broken: list[ProcessPoolExecutor] = []
 
     def _begun(self) -> ProcessPoolExecutor:
         if self._executor is None:
@@ -63,14 +64,24 @@ class LocalPool:
 
     def submit(self, task: Task) -> Future[RunRecord | None]:
         """Makes a run in one of the processes."""
+        executor = self._begun()
         try:
-            inner = self._begun().submit(_make, task)
+            inner = executor.submit(_make, task)
         except BrokenProcessPool:
-            self._let_go()
-            inner = self._begun().submit(_make, task)
+            self._broken.append(executor)
+            self.settle()
+            return self.submit(task)
         outer: Future[RunRecord | None] = Future()
-        inner.add_done_callback(partial(_pass_on, outer))
+        inner.add_done_callback(partial(self._pass_on, outer, executor))
         return outer
+
+    def settle(self) -> None:
+        """Ends the processes of a broken pool: one that still played could store its run later."""
+        while self._broken:
+            broken = self._broken.pop()
+            if broken is self._executor:
+                self._executor = None
+            broken.shutdown(wait=True, cancel_futures=True)
 
     def cancel(self) -> None:
         """Runs end within one slice of events."""
@@ -80,33 +91,35 @@ class LocalPool:
         """Process ids of the workers."""
         return [] if self._executor is None else list(self._executor._processes)
 
-    def _let_go(self) -> None:
+    def close(self) -> None:
+        """Ends the processes; runs under way are dropped."""
+        self._stop.set()
         if self._executor is not None:
             self._executor.shutdown(wait=True, cancel_futures=True)
             self._executor = None
 
-    def close(self) -> None:
-        """Ends the processes; runs under way are dropped."""
-        self._stop.set()
-        self._let_go()
-
-
-def _pass_on(outer: Future[RunRecord | None], inner: Future[RunRecord | None]) -> None:
-    try:
-        outer.set_result(inner.result())
-    except CancelledError:
-        outer.set_result(None)
-    except BrokenProcessPool as error:
-        outer.set_exception(LostWorkerError(str(error)))
-    except Exception as error:
-        outer.set_exception(error)
+    def _pass_on(
+        self,
+        outer: Future[RunRecord | None],
+        executor: ProcessPoolExecutor,
+        inner: Future[RunRecord | None],
+    ) -> None:
+        try:
+            outer.set_result(inner.result())
+        except CancelledError:
+            outer.set_result(None)
+        except BrokenProcessPool as error:
+            self._broken.append(executor)
+            outer.set_exception(LostWorkerError(str(error)))
+        except Exception as error:
+            outer.set_exception(error)
 
 
 def _begin(folder: str, backend: bytes, stop: Flag, parent: int) -> None:
     """In a new worker."""
     from virtlab.results import Dataset
 
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it died before the kernel was asked

@@ -39,6 +39,9 @@ class Pool(Protocol):
         A record that comes is on disk, whole and durable.
         """
 
+    def settle(self) -> None:
+        """Returns when no lost worker can store anything any more."""
+
     def cancel(self) -> None:
         """Asks all runs to end early, those not begun included."""
 

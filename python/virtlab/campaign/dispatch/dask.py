@@ -1,0 +1,105 @@
+"""A pool of the workers of a Dask scheduler, on this machine or others: an optional extra, `virtlab[dask]`.
+
+A worker plays a run into a folder of its own and sends the files; they are stored here, by whoever holds the dataset, as
+they come. So workers need no common file system, and one that is lost takes no finished run with it: Dask gives its
+tasks to another, and when it gives up the campaign asks again.
+"""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+import threading
+from concurrent.futures import CancelledError, Future
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from virtlab.campaign.dispatch.work import LostWorkerError, Task, make
+from virtlab.errors import MachineError
+
+if TYPE_CHECKING:
+    from virtlab.plan.backend import Backend
+    from virtlab.results import Dataset, RunRecord
+
+CONNECT_S = 10
+
+
+class DaskPool:
+    """Workers of the scheduler at an address, e.g. `tcp://10.0.0.1:8786`.
+
+    MachineError when Dask is not installed or nobody answers there.
+    """
+
+    def __init__(self, dataset: Dataset, backend: Backend, address: str) -> None:
+        try:
+            import distributed  # type: ignore[import-untyped,unused-ignore]
+        except ImportError as error:
+            raise MachineError(
+                "--scheduler", f"Dask is not installed ({error})", "pip install 'virtlab[dask]'"
+            ) from error
+        client: Any = distributed.Client
+        try:
+            self._client: Any = client(address, timeout=CONNECT_S, set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise MachineError(
+                "--scheduler", f"no scheduler answers at {address} ({error})", "begin one"
+            ) from error
+        threads = self._client.nthreads()
+        self.size = max(1, sum(threads.values()))
+        self._dataset = dataset
+        self._lost = (distributed.KilledWorker,)
+        self._manifest = (dataset.path / "manifest.json").read_text(encoding="utf-8")
+        self._backend = pickle.dumps(backend)
+        self._under_way: dict[Any, Future[RunRecord | None]] = {}
+        self._storing = threading.Lock()
+
+    def submit(self, task: Task) -> Future[RunRecord | None]:
+        """Makes a run on one of the workers."""
+        outer: Future[RunRecord | None] = Future()
+        inner = self._client.submit(_make, self._manifest, self._backend, task, pure=False)
+        self._under_way[inner] = outer
+        inner.add_done_callback(partial(self._ended, task, outer))
+        return outer
+
+    def _ended(self, task: Task, outer: Future[RunRecord | None], inner: Any) -> None:
+        try:
+            content = inner.result()
+            with self._storing:
+                found = self._dataset.take(task.key, content) if content else None
+            outer.set_result(found)
+        except CancelledError:
+            outer.set_result(None)
+        except self._lost as error:
+            outer.set_exception(LostWorkerError(str(error)))
+        except Exception as error:
+            outer.set_exception(error)
+        finally:
+            self._under_way.pop(inner, None)
+
+    def settle(self) -> None:
+        """Runs are stored here, so there is nothing to wait for."""
+
+    def cancel(self) -> None:
+        """Runs that wait are not begun; those that workers play now are let go and not kept."""
+        waiting = list(self._under_way)
+        self._client.cancel(waiting, force=True)
+
+    def close(self) -> None:
+        """Leaves the scheduler."""
+        self._client.close()
+
+
+def _make(manifest: str, backend: bytes, task: Task) -> dict[str, bytes] | None:
+    """On a worker: the files of a run."""
+    from virtlab.results import Dataset
+
+    with tempfile.TemporaryDirectory(prefix="virtlab-run-") as folder:
+        root = Path(folder)
+        (root / "runs").mkdir()
+        (root / "manifest.json").write_text(manifest, encoding="utf-8")
+        record = make(Dataset.assist(root), pickle.loads(backend), task, lambda: False)  # noqa: S301 - the campaign's
+        if record is None:
+            return None
+        files = (path for path in record.folder.rglob("*") if path.is_file() and path.name != "values.json")
+        return {str(path.relative_to(record.folder)): path.read_bytes() for path in files}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from virtlab.metrics import METRICS, MetricPath
 from virtlab.report import conditions, names
 from virtlab.report.figures import FILE_NAME, Figures, read_figures
+from virtlab.report.found import goal_notes, with_goals
 from virtlab.report.model import (
     Cell,
     Curve,
@@ -84,6 +85,7 @@ def gather(
     claims = [claim.parsed() for claim in experiment.claims]
     overlay = overlays(claims, figures.published, published, varying)
     results = _results(table, varying, points, repeat.confidence, overlay, roles=experiment.role_workloads())
+    results = with_goals(results, used)
     sampled: tuple[tuple[Sampled, ...], tuple[Sampled, ...]] = ((), ())
     recurring: tuple[Recurring, ...] = ()
     quality: tuple[dict[str, str], ...] = ()
@@ -126,7 +128,7 @@ def gather(
         source=figures.source,
         claimed=frozenset(str(path) for claim in claims for path in claim.expression.paths()),
         sources=tuple(one for one in (figures_file, *_tables_used(claims, figures, published)) if one),
-        notes=(*_notes(records, points, len(table.mixed_points())), *_load_notes(used)),
+        notes=(*_notes(records, points, len(table.mixed_points())), *_load_notes(used), *goal_notes(used)),
     )
 
 

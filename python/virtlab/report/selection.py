@@ -16,7 +16,20 @@ from virtlab.report.curves import main_factor
 from virtlab.report.model import Factor, Result
 
 PRIMARY = frozenset(
-    {"rtt", "loss", "goodput", "transaction_time", "transaction_rate", "response_time", "deadline_misses"}
+    {
+        "ndr",
+        "pdr",
+        "limit_size",
+        "limit_rate",
+        "limit_packet_rate",
+        "rtt",
+        "loss",
+        "goodput",
+        "transaction_time",
+        "transaction_rate",
+        "response_time",
+        "deadline_misses",
+    }
 )
 LEADING = ("mean", "median", "p99")
 DISTRIBUTIONS = frozenset({"rtt", "owd", "transaction_time", "burst_time", "connect_time"})  # drawn unasked

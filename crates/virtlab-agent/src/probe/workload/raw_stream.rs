@@ -5,7 +5,7 @@
 //! destination 6 | source 6 | IPv4 20 | UDP 8 | probe header 18 or 26 | padding            (with `via`)
 //! ```
 //! Each flow has its share of the rate and numbers of its own ([`Split`]). Without `via` nothing above layer 2 runs, a flow's
-//! source address ends in its number, and the stream crosses bridges and switches. With `via`, flow f goes to the hardware
+//! source address tells it, and the stream crosses bridges and switches. With `via`, flow f goes to the hardware
 //! address `via[f]`, with the receiver's address in the IPv4 header: a guest there that forwards, at layer 2 or 3, passes it
 //! on. The receiver reads its ring below its own IP, whose copy of each datagram ends at a socket that takes nothing, so no
 //! answer goes back. UDP goes without checksum (RFC 768), its source port tells flows apart.
@@ -180,12 +180,18 @@ impl Sender {
 fn raw_fronts(arming: &Arming<'_>, split: &Split) -> anyhow::Result<Vec<Vec<u8>>> {
     let (peer, local) = (arming.peer.mac("peer")?, arming.local.mac("local")?);
     let front = |flow: u16| {
-        let mut source = local;
-        source[4] ^= (flow >> 8) as u8;
-        source[5] ^= flow as u8;
+        let source = source_of(local, flow);
         [&peer[..], &source, &ring::ETHERTYPE.to_be_bytes()].concat()
     };
     Ok((0..split.flows()).map(front).collect())
+}
+
+/// A flow's own source address. Flow 0 has the vNIC's; the others differ from every address of a Plan in their first octet, so
+/// that no switch learns another guest's address at this port, and from one sender to the next in the last three.
+fn source_of(local: [u8; 6], flow: u16) -> [u8; 6] {
+    let [number, low] = flow.to_be_bytes();
+    let mark = if flow == 0 { 0 } else { 0x04 };
+    [local[0] ^ mark, local[1] ^ number, local[2] ^ low, local[3], local[4], local[5]]
 }
 
 /// The same for datagrams by way of forwarders.
@@ -366,5 +372,31 @@ impl Workload for Receiver {
         report.add("socket_drops", 0);
         arrivals.close(&mut report);
         report
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_flow_of_a_sender_has_an_address_of_another_guest_or_of_its_flows() {
+        let guests = (1..=4u8).map(|n| [2, 0, 0, 0, 0, n]);
+        let addresses: BTreeSet<[u8; 6]> =
+            guests.flat_map(|mac| (0..1000).map(move |flow| source_of(mac, flow))).collect();
+        assert_eq!(addresses.len(), 4000);
+        assert!(addresses.iter().all(|mac| mac[0] & 1 == 0), "none is a group address");
+        assert_eq!(addresses.iter().filter(|mac| mac[0] == 2).count(), 4);
+    }
+
+    #[test]
+    fn a_checksum_over_a_header_with_its_checksum_is_zero() {
+        // A header whose checksum is known: b861.
+        let mut header =
+            [0x45, 0, 0, 0x73, 0, 0, 0x40, 0, 0x40, 0x11, 0, 0, 0xc0, 0xa8, 0, 1, 0xc0, 0xa8, 0, 0xc7];
+        assert_eq!(internet_checksum(&header), 0xb861);
+        header[10..12].copy_from_slice(&0xb861u16.to_be_bytes());
+        assert_eq!(internet_checksum(&header), 0);
     }
 }

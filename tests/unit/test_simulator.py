@@ -202,7 +202,7 @@ def probe(key: str, value: Any) -> Any:
 @pytest.mark.parametrize(
     ("change", "path"),
     [
-        (probe("workload", "tcp_stream"), "roles.probe.workload"),
+        (probe("workload", "rt_tasks"), "roles.probe.workload"),
         (probe("family", "ipv6"), "roles.probe.family"),
         (probe("meter", "ping"), "roles.probe.meter"),
         (probe("conut", 3), "roles.probe"),

@@ -33,7 +33,7 @@ class DaskPool:
 
     def __init__(self, dataset: Dataset, backend: Backend, address: str) -> None:
         try:
-            import distributed  # type: ignore[import-untyped,unused-ignore]
+            import distributed
         except ImportError as error:
             raise MachineError(
                 "--scheduler", f"Dask is not installed ({error})", "pip install 'virtlab[dask]'"

@@ -7,13 +7,17 @@ workload.
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import textwrap
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import testbed_world as worlds
+from test_testbed_nothing_left import everyone, held_namespaces, surroundings
 
 from virtlab.errors import GuestError
 from virtlab.experiment import load
@@ -176,3 +180,36 @@ def test_layer_2_guests_side_by_side_without_isolation_are_refused(tmp_path: Pat
     open_world = plan.world.model_copy(update={"guests": guests})
     refused = Testbed().check(plan.model_copy(update={"world": open_world}))
     assert any("loop" in refusal.reason for refusal in refused)
+
+
+@pytest.mark.parametrize("forwarding", ["layer3", "layer2"])
+def test_a_killed_world_of_forwarding_guests_leaves_nothing(forwarding: str, tmp_path: Path) -> None:
+    plan = world(forwarding, tmp_path)
+    own, before = held_namespaces({os.getpid()}), worlds.own_processes()
+    around = surroundings()
+    session = Testbed().open(plan, worlds.Patient())
+    leader = session.leader.process.pid  # type: ignore[attr-defined]
+    family = {pid for pid in everyone() if _ancestor(pid, leader)}
+    namespaces = held_namespaces(family) - own
+    assert len(namespaces) >= GUESTS
+    os.kill(leader, signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while held_namespaces(everyone()) & namespaces and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert held_namespaces(everyone()) & namespaces == set()
+    session.__exit__(None, None, None)
+    assert worlds.own_processes() == before
+    assert surroundings() == around
+
+
+def _ancestor(pid: int, wanted: int) -> bool:
+    """Whether a process is the wanted one or comes from it."""
+    while pid > 1:
+        if pid == wanted:
+            return True
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+        except OSError:
+            return False
+        pid = int(stat.rpartition(")")[2].split()[1])
+    return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from virtlab.catalogue.declaration import Parameter, Values, Workload
-from virtlab.catalogue.kinds import POSITIVE_DURATION, POSITIVE_SIZE
+from virtlab.catalogue.kinds import POSITIVE_DURATION, POSITIVE_SIZE, choice
 
 TRANSACTION_GUESS_NS = 50_000  # of an estimate
 
@@ -33,6 +33,12 @@ TCP_RR = Workload(
             POSITIVE_SIZE,
             "receive_buffer_bytes",
             "socket receive buffers; absent: the system's",
+        ),
+        Parameter(
+            "congestion_control",
+            choice("cubic", "newreno"),
+            "congestion_control",
+            "how it answers congestion; absent: the system's (simulator: cubic)",
         ),
     ),
     streams={"transaction/1": "from"},

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from virtlab.catalogue.declaration import Parameter, Values, Workload
-from virtlab.catalogue.kinds import COUNT, FLAG, POSITIVE_DURATION, POSITIVE_SIZE
+from virtlab.catalogue.kinds import COUNT, FLAG, POSITIVE_DURATION, POSITIVE_SIZE, choice
 
 INTERVAL_NS = 100_000_000  # of progress rows
 
@@ -34,6 +34,12 @@ TCP_STREAM = Workload(
             "receive_buffer", POSITIVE_SIZE, "receive_buffer_bytes", "of the receiver; absent: the system's"
         ),
         Parameter("streams", COUNT, "streams", "number of connections", 1),
+        Parameter(
+            "congestion_control",
+            choice("cubic", "newreno"),
+            "congestion_control",
+            "how it answers congestion; absent: the system's (simulator: cubic)",
+        ),
         Parameter("no_delay", FLAG, "no_delay", "switches Nagle's algorithm off", default=False),
     ),
     streams={"interval/1": "to"},

@@ -41,6 +41,7 @@ struct TcpParameters {
     send_buffer_bytes: Option<u64>,
     receive_buffer_bytes: Option<u64>,
     streams: Option<u64>,
+    congestion_control: Option<super::tcp::CongestionControl>,
     #[serde(default)]
     no_delay: bool,
 }
@@ -84,6 +85,9 @@ pub fn prepare_tcp(arming: Arming<'_>) -> anyhow::Result<Prepared> {
         arguments.extend(value.into_iter().flat_map(|value| [option.to_owned(), value.to_string()]));
     }
     arguments.extend(parameters.no_delay.then(|| "-N".to_owned()));
+    if let Some(congestion_control) = parameters.congestion_control {
+        arguments.extend(["-C".to_owned(), congestion_control.kernel_name().to_owned()]);
+    }
     prepare(&arming, arguments, parameters.duration_ns, false)
 }
 

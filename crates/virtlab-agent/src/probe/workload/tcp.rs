@@ -9,6 +9,7 @@ use crate::probe::pacing::sleep;
 use crate::probe::run::Run;
 use crate::probe::socket::{self, Trouble, trouble};
 use anyhow::{Context, bail};
+use serde::Deserialize;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
@@ -21,17 +22,80 @@ const CONNECT_PATIENCE: Nanos = Nanos(5_000_000_000);
 /// A blocked call returns after this, to see whether it should stop.
 const TIMEOUT_US: i64 = 20_000;
 
-/// Socket buffers; absent: the system's.
+/// What a socket is told before its handshake: buffers and congestion control; absent: the system's.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Buffers {
     /// SO_SNDBUF.
     pub send_bytes: Option<u64>,
     /// SO_RCVBUF.
     pub receive_bytes: Option<u64>,
+    /// TCP_CONGESTION; absent: the system's.
+    pub congestion_control: Option<CongestionControl>,
+}
+
+/// How a connection answers congestion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CongestionControl {
+    /// RFC 9438.
+    Cubic,
+    /// RFC 5681, which Linux calls reno.
+    NewReno,
+}
+
+impl CongestionControl {
+    /// Linux's name.
+    pub const fn kernel_name(self) -> &'static str {
+        match self {
+            Self::Cubic => "cubic",
+            Self::NewReno => "reno",
+        }
+    }
+
+    /// Sets it and reads it back.
+    fn apply(self, fd: &OwnedFd) -> anyhow::Result<()> {
+        let name = self.kernel_name();
+        let mut applied = [0u8; 16]; // TCP_CA_NAME_MAX
+        let mut length = applied.len() as libc::socklen_t;
+        // SAFETY: pointers and lengths describe `name`, which the kernel copies, and `applied`, which it fills.
+        let result = unsafe {
+            let set = libc::setsockopt(
+                fd.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_CONGESTION,
+                name.as_ptr().cast(),
+                name.len() as libc::socklen_t,
+            );
+            if set < 0 {
+                set
+            } else {
+                libc::getsockopt(
+                    fd.as_raw_fd(),
+                    libc::IPPROTO_TCP,
+                    libc::TCP_CONGESTION,
+                    applied.as_mut_ptr().cast(),
+                    &raw mut length,
+                )
+            }
+        };
+        socket::check(result).with_context(|| {
+            format!("parameters.congestion_control: this kernel does not give '{name}'; load tcp_{name} or name another")
+        })?;
+        let applied = applied.split(|byte| *byte == 0).next().unwrap_or_default();
+        anyhow::ensure!(
+            applied == name.as_bytes(),
+            "parameters.congestion_control: '{name}' was asked for and '{}' is in force",
+            String::from_utf8_lossy(applied)
+        );
+        Ok(())
+    }
 }
 
 impl Buffers {
     fn apply(self, fd: &OwnedFd) -> anyhow::Result<()> {
+        if let Some(congestion_control) = self.congestion_control {
+            congestion_control.apply(fd)?;
+        }
         for (receive, name, bytes) in [
             (false, "send_buffer_bytes", self.send_bytes),
             (true, "receive_buffer_bytes", self.receive_bytes),

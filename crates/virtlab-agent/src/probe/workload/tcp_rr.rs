@@ -29,6 +29,7 @@ struct Parameters {
     response_bytes: u64,
     send_buffer_bytes: Option<u64>,
     receive_buffer_bytes: Option<u64>,
+    congestion_control: Option<tcp::CongestionControl>,
 }
 
 const fn one() -> u64 {
@@ -44,8 +45,11 @@ pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
         positive(name, bytes)?;
         anyhow::ensure!(bytes <= 64 << 20, "parameters.{name}: at most 64 MiB");
     }
-    let buffers =
-        Buffers { send_bytes: parameters.send_buffer_bytes, receive_bytes: parameters.receive_buffer_bytes };
+    let buffers = Buffers {
+        send_bytes: parameters.send_buffer_bytes,
+        receive_bytes: parameters.receive_buffer_bytes,
+        congestion_control: parameters.congestion_control,
+    };
     let idle = arming.common.idle;
     match arming.side {
         Side::Client => {

@@ -32,6 +32,7 @@ struct Parameters {
     message_bytes: u64,
     send_buffer_bytes: Option<u64>,
     receive_buffer_bytes: Option<u64>,
+    congestion_control: Option<tcp::CongestionControl>,
     #[serde(default = "one")]
     streams: u16,
     #[serde(default)]
@@ -61,8 +62,11 @@ pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
     anyhow::ensure!(parameters.message_bytes <= 64 << 20, "parameters.message_bytes: at most 64 MiB");
     anyhow::ensure!(parameters.interval_ns >= 1_000_000, "parameters.interval_ns: at least 1 ms");
     let local = SocketAddr::new(arming.local.ip("local")?, 0);
-    let buffers =
-        Buffers { send_bytes: parameters.send_buffer_bytes, receive_bytes: parameters.receive_buffer_bytes };
+    let buffers = Buffers {
+        send_bytes: parameters.send_buffer_bytes,
+        receive_bytes: parameters.receive_buffer_bytes,
+        congestion_control: parameters.congestion_control,
+    };
     match arming.side {
         Side::Client => {
             let port = arming.peer.port.context("peer.port is missing; arm the server first")?;

@@ -13,6 +13,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -46,16 +47,19 @@ def packet_rates(world: pw.World) -> Iterator[dict[str, Any]]:
     """Frames per second that arrive, and the share that does not."""
     client, server = world.probe(world.a), world.probe(world.b)
 
-    def ours(workload: str) -> tuple[float, float]:
-        near, far = pw.play(client, server, workload, world, frame_bytes=64, duration_ns=SECOND_NS)
+    def ours(workload: str, **more: int) -> tuple[float, float]:
+        near, far = pw.play(client, server, workload, world, frame_bytes=64, duration_ns=SECOND_NS, **more)
         assert far is not None
         sent, received = near.counters["sent_packets"], far.counters["received_packets"]
         return received * SECOND_NS / near.counters["sending_ns"], 1 - received / sent
 
     turns: dict[str, Callable[[], tuple[float, float]]] = {
         "raw_stream": lambda: ours("raw_stream"),
+        "raw_stream of 12 flows": lambda: ours("raw_stream", flows=12),
         "udp_stream": lambda: ours("udp_stream"),
     }
+    if shutil.which("trafgen"):
+        turns["trafgen"] = lambda: (trafgen(world), 0.0)
     if shutil.which("iperf3"):
         turns["iperf3"] = lambda: iperf3(world)
         turns["iperf3 -w 4M"] = lambda: iperf3(world, "-w", "4M")
@@ -77,7 +81,15 @@ def packet_rates(world: pw.World) -> Iterator[dict[str, Any]]:
         else:
             figure |= {"missing": "iperf3 is not installed"}
         yield figure
-    for name in ("raw_stream", "udp_stream"):
+    for peer, goal in (("raw_stream", ">= 0.85"), ("trafgen", ">= 0.65")):
+        name = "raw_stream of 12 flows"
+        figure = {"name": f"{name}, peer {peer}", "value": round(rate[name]), "unit": "packet/s"}
+        if peer in rate:
+            figure |= {"peer": round(rate[peer]), "ratio": round(rate[name] / rate[peer], 3), "goal": goal}
+        else:
+            figure |= {"missing": "trafgen (Debian package netsniff-ng) is not installed"}
+        yield figure
+    for name in ("raw_stream", "raw_stream of 12 flows", "udp_stream"):
         figure = {"name": f"{name}.loss", "value": lost[name], "unit": "ratio"}
         yield figure | ({"goal": "<= 0.001"} if name == "udp_stream" else {}) | {"peer": lost.get("iperf3")}
 
@@ -162,6 +174,26 @@ def iperf3(world: pw.World, *more: str) -> tuple[float, float]:
     finally:
         server.terminate()
         server.wait()
+
+
+def trafgen(world: pw.World) -> float:
+    """Frames per second that trafgen sends from one CPU, without number or stamp, to the receiver's address."""
+    octets = ", ".join(f"0x{octet}" for mac in (world.b.mac, world.a.mac) for octet in mac.split(":"))
+    with tempfile.NamedTemporaryFile("w", suffix=".cfg") as config:
+        config.write(f"{{ {octets}, 0x88, 0xB5, fill(0x00, 46) }}\n")
+        config.flush()
+        flood = ["trafgen", "--dev", "eth0", "--conf", config.name, "--cpus", "1"]
+        done = subprocess.run(
+            world.a.argv("timeout", "-s", "INT", "1", *flood),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=30,
+        )
+    found = re.search(r"(\d+) sec, (\d+) usec on CPU\d+ \((\d+) packets\)", done.stdout)
+    assert found is not None, done.stdout + done.stderr
+    seconds, microseconds, packets = (int(group) for group in found.groups())
+    return packets / (seconds + microseconds / 1e6)
 
 
 def sockperf(world: pw.World, near: tuple[str, ...] = (), far: tuple[str, ...] = ()) -> float:

@@ -328,6 +328,21 @@ def test_raw_frames_have_their_exact_size_and_flows_count_apart(
         assert arrived <= after["rx_bytes"] - before["rx_bytes"] < arrived + 2_000
 
 
+def test_a_dozen_flows_take_no_address_away_from_the_receiver(
+    world: pw.World, ends: tuple[pw.Probe, pw.Probe]
+) -> None:
+    for _ in range(2):
+        client, server = pw.play(
+            *ends, "raw_stream", world, frame_bytes=64, rate_pps=6000, duration_ns=100 * MS, flows=12
+        )
+        assert server is not None
+        sent = client.counters["sent_packets"]
+        assert sum(client.counters[f"flow{flow}.sent_packets"] for flow in range(12)) == sent
+        arrived = [server.counters[f"flow{flow}.received_packets"] for flow in range(12)]
+        assert sum(arrived) == server.counters["received_packets"] > 0.5 * sent
+        assert all(count > 0 for count in arrived)
+
+
 @pytest.mark.parametrize("version", [4, 6])
 def test_tcp_bytes_written_are_bytes_read(
     world: pw.World, ends: tuple[pw.Probe, pw.Probe], version: int

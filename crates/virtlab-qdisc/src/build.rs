@@ -185,7 +185,7 @@ pub fn build(
             let class = HtbClass {
                 ceil_bit_per_s: reader.positive("ceil_bit_per_s")?.unwrap_or(default.rate_bit_per_s),
                 burst_bytes,
-                cburst_bytes: burst_bytes,
+                cburst_bytes: reader.bytes("cburst_bytes")?.unwrap_or(burst_bytes),
                 quantum_bytes: reader.bytes("quantum_bytes")?.unwrap_or(default.quantum_bytes),
                 limit_packets: limit_packets.unwrap_or(default.limit_packets),
                 ..default
@@ -232,7 +232,7 @@ mod tests {
             ("codel", parameters(&[("target_ns", 1_000_000)])),
             ("fq_codel", parameters(&[("flows", 64)])),
             ("tbf", parameters(&[("rate_bit_per_s", 1_000_000), ("burst_bytes", 3000)])),
-            ("htb", parameters(&[("rate_bit_per_s", 1_000_000)])),
+            ("htb", parameters(&[("rate_bit_per_s", 1_000_000), ("cburst_bytes", 9000)])),
             ("hfsc", parameters(&[("m2_bit_per_s", 1_000_000)])),
         ] {
             assert!(build(kind, None, None, &given).is_ok(), "{kind}");

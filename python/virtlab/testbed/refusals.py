@@ -133,9 +133,9 @@ def _roles(plan: Plan, found: Findings) -> Iterator[Refusal]:
             reason = f"this testbed has no workload '{role.workload}'"
             yield Refusal(f"{path}.workload", reason, f"there are {', '.join(WORKLOADS)}")
             continue
-        if role.parameters.get("dscp"):
-            reason = "the probe does not write code points into IP headers"
-            yield Refusal(f"{path}.dscp", reason, "match by address or port, or use '--backend simulator'")
+        if role.parameters.get("dscp") and role.parameters.get("meter", "virtlab") != "virtlab":
+            reason = "only virtlab's own meter writes code points into IP headers"
+            yield Refusal(f"{path}.dscp", reason, "remove 'meter', or match by address or port")
         ends = (("from", role.from_), ("to", role.to))
         for key, guest in ends[:1] if role.workload in ALONE else ends:
             if guest is None or guest not in plan.world.guests:

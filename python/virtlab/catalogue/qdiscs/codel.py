@@ -11,5 +11,6 @@ CODEL = QueueDiscipline(
         Parameter("target", POSITIVE_DURATION, "target_ns", "acceptable standing wait", "5 ms"),
         Parameter("interval", POSITIVE_DURATION, "interval_ns", "how long the wait must exceed it", "100 ms"),
         Parameter("ecn", FLAG, "ecn", "marks instead of dropping", default=False),
+        Parameter("ideal", FLAG, "ideal", "drops by RFC 8289's control law, not Linux's approximation"),
     ),
 )

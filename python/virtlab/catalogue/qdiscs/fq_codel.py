@@ -13,5 +13,7 @@ FQ_CODEL = QueueDiscipline(
         Parameter("target", POSITIVE_DURATION, "target_ns", "acceptable standing wait", "5 ms"),
         Parameter("interval", POSITIVE_DURATION, "interval_ns", "how long the wait must exceed it", "100 ms"),
         Parameter("ecn", FLAG, "ecn", "marks instead of dropping", default=True),
+        Parameter("memory_limit", POSITIVE_SIZE, "memory_limit_bytes", "bytes that may wait in all"),
+        Parameter("drop_batch", COUNT, "drop_batch", "most packets dropped at once over the limit"),
     ),
 )

@@ -12,5 +12,6 @@ SFQ = QueueDiscipline(
         Parameter("perturb", DURATION, "perturb_ns", "time between changes of the hash; 0 s: never"),
         Parameter("flows", COUNT, "flows", "number of flows told apart"),
         Parameter("depth", COUNT, "depth", "packets held per flow"),
+        Parameter("divisor", COUNT, "divisor", "slots that flows are hashed into"),
     ),
 )

@@ -15,7 +15,7 @@ from virtlab.report.figures import check_figures
 from virtlab.testbed.graph import Wiring
 
 STUDY = Path(__file__).parents[2] / "experiments" / "forwarding-fairness"
-FILES = ("quick.yaml", "full.yaml", "published.yaml")
+FILES = ("quick.yaml", "throughput.yaml", "full.yaml", "published.yaml")
 GUESTS, WEAK_SHARE = 12, 0.01
 
 

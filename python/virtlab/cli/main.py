@@ -22,6 +22,7 @@ COMMANDS: dict[str, str] = {
     "plan": "show the runs, their order, time and disk; one point's Plan and Steps",
     "run": "run an experiment, or go on where it was",
     "report": "write the report of a dataset again",
+    "calibrate": "measure what this machine's platforms cost, for the simulator",
     "predict": "what an experiment would measure, by simulation with a platform profile",
     "export": "samples and values as CSV, JSON or Parquet",
     "schema": "the JSON Schema of experiment files",
@@ -30,6 +31,7 @@ COMMANDS: dict[str, str] = {
     "shell": "a shell in a guest of a kept testbed",
     "exec": "run a command in a guest of a kept testbed",
     "down": "take a kept testbed down",
+    "bench": "how fast the simulator is here",
     "rt": "period and budget of a VM with hard deadlines inside",
 }
 

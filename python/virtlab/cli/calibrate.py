@@ -1,0 +1,124 @@
+"""`virtlab calibrate`: measures what this machine's platforms cost, and writes the profile."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from virtlab.prediction.calibration import Calibrated
+    from virtlab.results import Dataset
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def calibrate(
+    *,
+    output: Annotated[
+        Path | None, typer.Option(help="the profile; default: that of `--profile local`", show_default=False)
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="fewer, shorter runs: under a minute")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
+) -> None:
+    """Runs echoes on the testbed over a bridge and over one and two switches, and fits the costs to them.
+
+    Costs that the runs cannot tell apart are named: only their sum is known. Tainted runs are repeated.
+
+    Example: virtlab calibrate --quick
+    """
+    import datetime
+    import os
+
+    from virtlab.campaign import CampaignObserver, Interruption, MachineLock, run_campaign
+    from virtlab.campaign.progress import for_terminal
+    from virtlab.errors import MachineError
+    from virtlab.experiment import load_text
+    from virtlab.prediction.calibration import calibrate as fitted
+    from virtlab.prediction.calibration import designs
+    from virtlab.results import Dataset
+    from virtlab.simulator.profile import local_file
+    from virtlab.testbed import Testbed
+
+    target = output or local_file()
+    backend = Testbed()
+    able = backend.capabilities()
+    with (
+        Interruption() as interruption,
+        tempfile.TemporaryDirectory(prefix="virtlab-calibrate-") as folder,
+        MachineLock("calibrate") as lock,
+    ):
+        observer = CampaignObserver() if as_json else for_terminal(verbose=False)
+        observer.asked = lambda: interruption.asked
+        if not lock.acquire(wait=True, waiting=observer.waiting, cancelled=observer.cancelled):
+            raise KeyboardInterrupt
+        made: list[Dataset] = []
+        try:
+            for name, text in designs(quick=quick).items():
+                experiment = load_text(text)
+                dataset = Dataset.create(
+                    Path(folder) / f"{name}.results", text, name=experiment.name, seed=experiment.seed,
+                    backend=able.backend, fingerprint=able.fingerprint, anonymise=True,
+                )  # fmt: skip
+                with dataset:
+                    if run_campaign(experiment, dataset, backend, observer).interrupted:
+                        raise KeyboardInterrupt
+                made.append(dataset)
+        finally:
+            observer.ended()
+        records = [record for dataset in made for record in dataset.runs("ok")]
+        every = sum(len(dataset.runs()) for dataset in made)
+        provenance = {
+            "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "machine": ", ".join(f"{key} {value}" for key, value in sorted(able.fingerprint.items())),
+            "runs": len(records),
+            "runs_set_aside": every - len(records),
+            "design": "quick" if quick else "full",
+        }
+        result = fitted(records, processors=len(os.sched_getaffinity(0)), provenance=provenance, name="local")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(result.profile.text(), encoding="utf-8")
+    except OSError as error:
+        raise MachineError(
+            str(target), f"cannot be written ({error.strerror})", "name another --output"
+        ) from error
+    _print(result, target, as_json=as_json)
+
+
+def _print(result: Calibrated, target: Path, *, as_json: bool) -> None:
+    rows: list[dict[str, Any]] = [
+        {
+            "name": one.name, "value": one.value, "low": one.low, "high": one.high, "unit": "ns",
+            "identified": one.identified, "together": list(one.together), "seen": one.seen,
+        }
+        for one in result.fit.costs
+    ]  # fmt: skip
+    if as_json:
+        import json
+
+        about = {
+            "profile": result.profile.identity,
+            "file": str(target),
+            "runs": result.runs,
+            **result.profile.fit,
+        }
+        typer.echo(json.dumps({**about, "parameters": rows}, indent=2))
+        return
+    typer.echo(f"{'cost':38} {'ns':>10}  95 % interval")
+    for row in rows:
+        says = "" if row["identified"] else "  not identified: "
+        if says:
+            says += (
+                f"only the sum with {', '.join(row['together'])}" if row["seen"] else "no run depends on it"
+            )
+        typer.echo(f"{row['name']:38} {row['value']:10.4g}  {row['low']:.4g} to {row['high']:.4g}{says}")
+    residuals = result.profile.fit
+    typer.echo(
+        f"residuals of {residuals['rows']} medians: median {residuals['residual_median_ns']:g} ns, "
+        f"90 % below {residuals['residual_p90_ns']:g} ns; {result.runs} runs"
+    )
+    typer.echo(f"profile {result.profile.identity}: {target}")

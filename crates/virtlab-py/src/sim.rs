@@ -5,7 +5,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use virtlab_sim::{Column, Input, World};
+use virtlab_sim::{Column, Input, World, star};
 
 /// A world in virtual time: `play(events)` until it returns True, then `outcome()` once.
 ///
@@ -69,6 +69,50 @@ impl Simulation {
     }
 }
 
+/// The yardstick, hosts on one switch: `play(events)` until it returns True, then `figures()` once.
+///
+/// ValueError with a list of `(path, reason, cure)` for an impossible number of hosts.
+#[pyclass(frozen)]
+struct Star(Mutex<Option<World>>);
+
+#[pymethods]
+impl Star {
+    #[new]
+    fn new(py: Python<'_>, hosts: u32, poisson: bool, duration_ns: u64, seed: u64) -> PyResult<Self> {
+        let world = py.detach(|| star::star(hosts, poisson, duration_ns, seed)).map_err(|findings| {
+            let all: Vec<_> =
+                findings.into_iter().map(|finding| (finding.path, finding.reason, finding.cure)).collect();
+            PyValueError::new_err((all,))
+        })?;
+        Ok(Self(Mutex::new(Some(world))))
+    }
+
+    /// Plays at most so many events; True when it is over.
+    fn play(&self, py: Python<'_>, events: u64) -> PyResult<bool> {
+        let mut world =
+            || self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(|world| world.play(events));
+        py.detach(&mut world).ok_or_else(gone)
+    }
+
+    /// `packets` delivered, `undelivered`, `events`, `delay_ns` quantiles. Takes the world with it.
+    fn figures<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let world = self.0.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(gone)?;
+        let found = py.detach(|| star::figures(world));
+        let delay_ns = PyDict::new(py);
+        delay_ns.set_item("min", found.delay_range_ns.0)?;
+        for (name, ratio) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99_9", 0.999)] {
+            delay_ns.set_item(name, found.delays.quantile(ratio).map(|at| at.0))?;
+        }
+        delay_ns.set_item("max", found.delay_range_ns.1)?;
+        let all = PyDict::new(py);
+        all.set_item("packets", found.packets)?;
+        all.set_item("undelivered", found.undelivered)?;
+        all.set_item("events", found.events)?;
+        all.set_item("delay_ns", delay_ns)?;
+        Ok(all)
+    }
+}
+
 impl Simulation {
     fn world(&self) -> MutexGuard<'_, Option<World>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -80,5 +124,6 @@ fn gone() -> PyErr {
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<Simulation>()
+    module.add_class::<Simulation>()?;
+    module.add_class::<Star>()
 }

@@ -202,3 +202,4 @@ Realise = Annotated[str, *_types(choice("auto", "netem", "soft_switch", "shaping
 Forwarding = Annotated[str, *_types(choice("none", "layer3", "layer2"))]
 Shape = Annotated[str, *_types(choice("line", "star", "tree", "direct", "none"))]
 Device = Annotated[str, *_types(choice("switch", "router"))]
+Routing = Annotated[str, *_types(choice("static", "ospf"))]

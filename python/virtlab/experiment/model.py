@@ -198,6 +198,9 @@ class RouterSpec(Part):
     )
     cpu: leaves.Share | None = Field(None, description="share of one CPU that it may use")
     memory: leaves.PositiveBytes | None = Field(None, description="memory that it may use")
+    routing: leaves.Routing = Field(
+        "static", description="static: routes computed beforehand; ospf: FRRouting finds them"
+    )
     licence: leaves.Rate | None = Field(
         None, description="most that it sends out of each of its ports, e.g. '2.5 Mbit/s'; absent: no limit"
     )

@@ -54,6 +54,7 @@ class Guest(Noun):
     host: str
     vnics: dict[Name, Vnic]
     forwards: bool = False  # a router
+    routing: Literal["static", "ospf"] = "static"  # where a router has its routes from
     licence_bit_per_s: int | None = (
         None  # what a router sends out of each of its ports, at most; None = no limit
     )

@@ -90,7 +90,11 @@ def _world(study: Study) -> World:
             )
             for name, cable in wiring.cables.items()
         },
-        routes=routes_of(wiring, study.addresses),
+        routes={
+            name: routes
+            for name, routes in routes_of(wiring, study.addresses).items()
+            if name not in wiring.routers or wiring.routers[name].routing == "static"
+        },
         arp=network.arp,
         ipv6_noise=network.ipv6_noise,
         spin=network.spin,
@@ -120,6 +124,9 @@ def _guest(study: Study, station: Station) -> Guest:
         forwards=station.forwards,
         bridges=station.bridges,
         licence_bit_per_s=_licence(study, station),
+        routing=study.wiring.routers[station.name].routing
+        if station.name in study.wiring.routers
+        else "static",
         cpu_quota_ratio=_said(spec.cpu, host and host.cpu, None),
         memory_bytes=_said(spec.memory, host and host.memory, None),
         idle=_said(spec.idle, host and host.idle, "sleep"),

@@ -85,6 +85,8 @@ def _guests(plan: Plan) -> Iterator[Refusal]:
         for key in ("cpu_quota_ratio", "memory_bytes"):
             if getattr(guest, key) is not None:
                 yield Refusal(f"{path}.{key}", "CPU and memory are not modelled", "remove it")
+        if guest.routing != "static":
+            yield Refusal(f"{path}.routing", f"{guest.routing} is not modelled", "write 'routing: static'")
         if guest.licence_bit_per_s is not None:
             yield Refusal(f"{path}.licence_bit_per_s", "a router's licence is not modelled", "remove it")
         for vnic_name, vnic in guest.vnics.items():

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 from virtlab.plan import Capabilities, Plan, Refusal, Role
+from virtlab.testbed import routing
 from virtlab.testbed.ends import role_ends, via_macs
 from virtlab.testbed.graph import Wiring
 from virtlab.testbed.idle import pollers, processors
@@ -44,6 +45,7 @@ def refusals(plan: Plan, found: Findings) -> list[Refusal]:
     for check in (_hosts, _guests, _vswitches, _roles, _timeline, _collect):
         out += check(plan, found)
     out += _wiring(plan, wiring)
+    out += _routing(plan)
     out += _links(plan, found)
     out += _pollers(plan, found)
     return out
@@ -68,6 +70,24 @@ def _hosts(plan: Plan, found: Findings) -> Iterator[Refusal]:
     if plan.world.services:
         first = next(iter(plan.world.services))
         yield Refusal(f"services.{first}", LATER_ACTIONS["call"], "remove the services from the file")
+
+
+def _routing(plan: Plan) -> Iterator[Refusal]:
+    found = routing.routers(plan)
+    if not found:
+        return
+    first = next(iter(found))
+    why = routing.missing()
+    if why is not None:
+        yield Refusal(f"guests.{first}.routing", why, routing.CURE)
+    for name, guest in plan.world.guests.items():
+        if guest.forwards and guest.routing != "ospf":
+            reason = f"'{name}' has static routes and '{first}' OSPF: they would not know of each other"
+            yield Refusal(f"guests.{name}.routing", reason, "write the same 'routing' for all routers")
+    for name, guest in found.items():
+        if any(":" in text for vnic in guest.vnics.values() for text in vnic.ip):
+            reason = "OSPF is run for IPv4 only"
+            yield Refusal(f"guests.{name}.routing", reason, "write 'ipv6: none', or 'routing: static'")
 
 
 def _guests(plan: Plan, found: Findings) -> Iterator[Refusal]:

@@ -14,6 +14,7 @@ from virtlab.testbed.leader import Leader, cpus_of_world, usable_cpus
 from virtlab.testbed.lower import Lowered, Machine, lower
 from virtlab.testbed.machine import versions
 from virtlab.testbed.probes import Probes
+from virtlab.testbed.routing import Routing, routers
 from virtlab.testbed.run import Pass
 
 
@@ -47,6 +48,10 @@ class TestbedSession:
                 said = build.start_switch(
                     control, self.lowered, cpu=switch_cpu if pinned else None, root=not self.leader.rootless
                 )
+            self._routing = Routing(control, plan, self.lowered)
+            if routers(plan):
+                observe.progress("wait for routes")
+                self._routing.start()
             observe.progress("check who reaches whom")
             self.reached_ns = build.check_reach(control, plan, self.lowered)
             namespaces = sorted(

@@ -10,6 +10,9 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+/// Who set a route, as zebra says it for OSPF (rtnetlink.h has it, libc has not).
+const RTPROT_OSPF: u8 = 188;
+
 /// One queue discipline or class as read back, with its counters.
 #[derive(Clone, Debug, Default)]
 pub struct Queueing {
@@ -319,8 +322,9 @@ fn observe_one(world: &mut World, namespace: &str) -> anyhow::Result<Value> {
             }
         }
         for (_, body) in socket.dump(libc::RTM_GETROUTE, &[0; 12])? {
-            // Main table, set by us.
-            if body.get(4) != Some(&libc::RT_TABLE_MAIN) || body.get(5) != Some(&libc::RTPROT_STATIC) {
+            // Main table, set by us or by OSPF.
+            let ours = matches!(body.get(5), Some(&libc::RTPROT_STATIC | &RTPROT_OSPF));
+            if body.get(4) != Some(&libc::RT_TABLE_MAIN) || !ours {
                 continue;
             }
             let (mut to, mut via, mut link) = (String::new(), Value::Null, String::new());

@@ -7,9 +7,11 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from virtlab.testbed import routing
 from virtlab.testbed.doctor.finding import Finding
 from virtlab.testbed.doctor.network import _search
 
+ROUTERS = "routing daemons"
 METERS = "other meters"
 RUNTIMES = "containers and libvirt"
 _METERS = {
@@ -34,6 +36,18 @@ def examine() -> Iterator[Finding]:
     for group, programs in ((METERS, _METERS), (RUNTIMES, _RUNTIMES)):
         for program, (flag, package) in programs.items():
             yield _program(group, program, flag, package)
+    yield _routing()
+
+
+def _routing() -> Finding:
+    """FRRouting, which is no program of the search path."""
+    why = routing.missing()
+    if why is not None:
+        return Finding("program.frr", ROUTERS, "no", why, "install frr, for 'routing: ospf'")
+    path = routing.DAEMONS / "ospfd"
+    done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False)
+    version = (done.stdout or done.stderr).partition("\n")[0].strip()
+    return Finding("program.frr", ROUTERS, "yes", version, values={"path": str(path), "version": version})
 
 
 def _program(group: str, program: str, flag: str, package: str) -> Finding:

@@ -1,0 +1,196 @@
+"""OSPF in place of static routes: FRRouting's zebra and ospfd for each router, in its namespace of the private world.
+
+Everything the daemons write (configuration, sockets, numbers of processes) lies on a tmpfs that only the private world
+sees, mounted over /etc/frr, so it is gone with the world. FRRouting wants to be a member of the group frrvty, which is one
+of the machine: each daemon gets a mount namespace of its own with a group file that says so, and stays root of the world,
+which in the world of an ordinary user is that user. Nobody listens on a TCP port.
+
+A world is ready when the kernel of every such router has a route to every subnet of its part of the network.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_interface, ip_network
+from pathlib import Path
+
+from virtlab.agents import Data, Notice
+from virtlab.errors import MachineError
+from virtlab.plan import Guest, Plan
+from virtlab.testbed.control import Control, RefusedError, ending
+from virtlab.testbed.lower import Lowered
+
+DAEMONS = Path("/usr/lib/frr")
+RUN = "/etc/frr"  # exists where the package is installed
+CHANNELS = 30_000
+CONVERGENCE_S = 60.0
+POLL_S = 0.1
+TAIL_LINES = 6
+CURE = "install frr (Debian: apt install frr), or write 'routing: static'"
+_PREPARE = (
+    f"mount -t tmpfs none {RUN} && printf 'root:x:0:root\\nfrrvty:x:0:root\\n' >{RUN}/group"
+    f" && for name; do mkdir {RUN}/$name && : >{RUN}/$name/zebra.conf || exit; done"
+)
+_START = (
+    f'mount --bind {RUN}/group /etc/group && mount -t tmpfs none /var/tmp'
+    ' && printf \'%s\' "$1" >"$2" && wait_for=$3 && shift 3'
+    ' && until [ -z "$wait_for" ] || [ -S "$wait_for" ]; do sleep 0.05; done && exec "$@" >&2'
+)
+
+
+def missing() -> str | None:
+    """Why OSPF cannot be run here; None when it can."""
+    lacking = [name for name in ("zebra", "ospfd") if not (DAEMONS / name).is_file()]
+    return f"{DAEMONS} has no {' and no '.join(lacking)}" if lacking else None
+
+
+def routers(plan: Plan) -> dict[str, Guest]:
+    """The routers that find their routes by OSPF."""
+    return {name: guest for name, guest in plan.world.guests.items() if guest.routing == "ospf"}
+
+
+def subnets(guest: Guest) -> set[str]:
+    """IPv4 networks that a router stands in."""
+    found = (ip_interface(text).network for vnic in guest.vnics.values() for text in vnic.ip)
+    return {str(network) for network in found if network.version == 4}
+
+
+def wanted(plan: Plan) -> dict[str, set[str]]:
+    """Router -> the subnets that it is to have a route to: those of its part of the network, without its own."""
+    found = {name: subnets(guest) for name, guest in routers(plan).items()}
+    parts: dict[str, set[str]] = {}
+    for name, own in found.items():
+        part = set(own)
+        while len(grown := part.union(*(nets for nets in found.values() if nets & part))) > len(part):
+            part = grown
+        parts[name] = part - own
+    return parts
+
+
+def configuration(plan: Plan, lowered: Lowered, router: str) -> str:
+    """The text of its ospfd.conf. One area; hellos each second; a port alone in its subnet is passive."""
+    ospf = routers(plan)
+    guest = ospf[router]
+    lines, networks, passive = [f"hostname {router}", "log stdout warnings"], [], []
+    for name, vnic in guest.vnics.items():
+        link = lowered.vnics[router, name].link
+        own = [str(ip_interface(text).network) for text in vnic.ip if ":" not in text]
+        standing = sum(bool(subnets(other) & set(own)) for other in ospf.values())
+        lines += [f"interface {link}", " ip ospf hello-interval 1", " ip ospf dead-interval 4"]
+        if standing == 2:
+            lines.append(" ip ospf network point-to-point")
+        passive += [f" passive-interface {link}"] if standing < 2 else []
+        networks += [f" network {network} area 0" for network in own]
+    first = next(text for vnic in guest.vnics.values() for text in vnic.ip if ":" not in text)
+    lines += [
+        "router ospf",
+        f" ospf router-id {first.partition('/')[0]}",
+        " timers throttle spf 0 50 500",
+        " maximum-paths 1",
+    ]
+    return "\n".join([*lines, *networks, *passive, ""])
+
+
+@dataclass(slots=True)
+class Routing:
+    """The daemons of one world."""
+
+    control: Control
+    plan: Plan
+    lowered: Lowered
+    names: dict[int, str] = field(default_factory=dict)  # channel -> 'ospfd of r1'
+    _tails: dict[int, bytearray] = field(default_factory=dict)
+
+    def start(self) -> None:
+        """Starts them and waits for routes. MachineError with the end of what a daemon wrote."""
+        found = routers(self.plan)
+        if not found:
+            return
+        first = self.lowered.guests[next(iter(found))]
+        # Names of routers may hold what a shell minds; directories are numbered.
+        places = {name: f"{RUN}/{number}" for number, name in enumerate(found)}
+        self._prepare(first, [place.rpartition("/")[2] for place in places.values()])
+        for router, place in places.items():
+            socket = f"{place}/zserv"
+            for daemon, text, after in (
+                ("zebra", "no zebra nexthop kernel enable\n", ""),
+                ("ospfd", configuration(self.plan, self.lowered, router), socket),
+            ):
+                file = f"{place}/{daemon}.conf"
+                argv = [
+                    str(DAEMONS / daemon), "-u", "root", "-g", "root", "-P", "0", "-f", file, "-i", f"{place}/{daemon}.pid",
+                    "-z", socket, "--vty_socket", place, "--log", "stdout", "--log-level", "warnings",
+                ]  # fmt: skip
+                shell = ["unshare", "-m", "sh", "-c", _START, "start", text, file, after, *argv]
+                self._exec(f"{daemon} of {router}", self.lowered.guests[router], shell)
+        self._converge(found)
+
+    def _exec(self, name: str, namespace: str, argv: Sequence[str]) -> int:
+        channel = CHANNELS + len(self.names)
+        try:
+            self.control.call("exec", {"channel": channel, "namespace": namespace, "argv": list(argv)})
+        except RefusedError as error:
+            raise MachineError("routers", f"{name}: {error.what}", CURE) from error
+        self.names[channel] = name
+        return channel
+
+    def _prepare(self, namespace: str, places: Sequence[str]) -> None:
+        channel = self._exec(
+            "the routing daemons' place", namespace, ["sh", "-c", _PREPARE, "prepare", *places]
+        )
+        end = time.monotonic() + CONVERGENCE_S
+        while time.monotonic() < end:
+            for ended in self._listen():
+                if ended.details["channel"] == channel and ended.details.get("code") == 0:
+                    return
+                raise MachineError("routers", f"{RUN} cannot be prepared: {ending(ended)}", CURE)
+        raise MachineError("routers", f"{RUN} was not prepared within {CONVERGENCE_S:g} s", CURE)
+
+    def _listen(self) -> Iterator[Notice]:
+        """Keeps what daemons write; says which ended."""
+        for message in self.control.messages(POLL_S):
+            if isinstance(message, Data) and message.channel in self.names:
+                tail = self._tails.setdefault(message.channel, bytearray())
+                tail += message.content
+                del tail[:-4096]
+            elif isinstance(message, Notice) and message.details.get("channel") in self.names:
+                yield message
+
+    def _converge(self, found: dict[str, Guest]) -> None:
+        need = wanted(self.plan)
+        places = {name: self.lowered.guests[name] for name in found}
+        end = time.monotonic() + CONVERGENCE_S
+        while True:
+            for ended in self._listen():
+                name = self.names[int(ended.details["channel"])]
+                raise MachineError("routers", f"{name} ended with {ending(ended)}", "see `virtlab doctor`")
+            seen = self.control.call("observe", {"namespaces": list(places.values())}, timeout_s=60.0)[
+                "namespaces"
+            ]
+            left = {
+                name: need[name]
+                - {str(ip_network(each["to"], strict=False)) for each in seen[place]["routes"] if each["via"]}
+                for name, place in places.items()
+            }
+            lacking = {name: nets for name, nets in left.items() if nets}
+            if not lacking:
+                return
+            if time.monotonic() > end:
+                name, nets = next(iter(lacking.items()))
+                what = f"OSPF has no route to {', '.join(sorted(nets))} after {CONVERGENCE_S:g} s{self._said(name)}"
+                raise MachineError(
+                    f"routers.{name}", what, "write 'routing: static', or check links and addresses"
+                )
+
+    def _said(self, router: str) -> str:
+        lines = [
+            line
+            for channel, name in self.names.items()
+            if name.endswith(f" of {router}")
+            for line in bytes(self._tails.get(channel, b""))
+            .decode(errors="replace")
+            .splitlines()[-TAIL_LINES:]
+        ]
+        return f"; its daemons said: {' | '.join(lines)}" if lines else ""

@@ -26,9 +26,9 @@ def experiments() -> dict[str, Experiment]:
 
 
 def test_the_study_has_its_three_forms(experiments: dict[str, Experiment]) -> None:
-    assert set(experiments) == {"quick.yaml", "full.yaml", "published.yaml"}
+    assert {"quick.yaml", "full.yaml", "published.yaml"} <= set(experiments)
     assert all(experiment.claims for experiment in experiments.values())
-    assert len({experiment.name for experiment in experiments.values()}) == 3
+    assert len({experiment.name for experiment in experiments.values()}) == len(experiments)
 
 
 def test_every_plot_that_figures_yaml_names_will_exist() -> None:

@@ -39,6 +39,7 @@ def test_what_carries_the_code_point_goes_through_its_class_both_ways(protocol: 
         assert found[f"{line}.voice", "packets"] >= 20
         both = found[f"{line}.voice", "packets"] + found[f"{line}.rest", "packets"]
         assert both == found[line, "packets"]
+        assert found[line, "residence_max_ns"] >= 0
         assert found[f"{line}.voice", "drops"] == found[f"{line}.rest", "drops"] == 0
 
 

@@ -568,12 +568,16 @@ def test_series_and_counters_of_entities_become_values(tmp_path: Path) -> None:
         "metric": np.array(["cpu"] * 10, object),
         "value": np.linspace(0.1, 1.0, 10),
     }
-    first, last = counters("l1.ab", drops=5), counters("l1.ab", drops=12)
+    first, last = (
+        counters("l1.ab", drops=drops, packets=packets, residence_ns=waited_ns)
+        for drops, packets, waited_ns in ((5, 10, 4_000), (12, 30, 64_000))
+    )
     both = {key: np.concatenate([first[key], last[key]]) for key in first}
     blocks = {("series", "series/1"): series, ("counters", "counter/1"): both}
     record = record_of(tmp_path, plan_with(RTT), blocks)
     assert values_of(record, "h1")["cpu.mean"] == pytest.approx(0.55)
     assert values_of(record, "l1.ab")["drops.total"] == 7
+    assert values_of(record, "l1.ab")["residence.mean"] == 3_000
 
 
 def test_every_value_has_the_registrys_unit_and_no_path_comes_twice(tmp_path: Path) -> None:

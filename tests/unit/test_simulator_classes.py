@@ -63,3 +63,12 @@ def test_under_strict_priority_a_frame_waits_for_one_other_at_most_at_each_port(
     frames = 123_040  # 1538 octets at 100 Mbit/s: the longest that may be on the wire already
     alone, _ = played("prio", 46)
     assert max(alone) - min(alone) <= 2 * frames
+
+
+def test_a_queue_tells_how_long_frames_waited_in_it() -> None:
+    _, kept = simulated(values_of(count=20))
+    idle = counters(kept, "end")
+    assert idle["links.l1.ab", "residence_ns"] == idle["links.l1.ab", "residence_max_ns"] == 0
+    _, found = played("prio", 46)
+    longest, total = (found["links.l1.ab", name] for name in ("residence_max_ns", "residence_ns"))
+    assert 0 < longest <= total <= longest * found["links.l1.ab", "packets"]

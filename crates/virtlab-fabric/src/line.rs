@@ -81,6 +81,10 @@ pub struct LineCounters {
     pub busy_ns: u64,
     /// Frames that left marked with congestion experienced.
     pub marked_packets: u64,
+    /// Time for which the frames that the transmitter took had waited in the queue, added up.
+    pub residence_ns: u64,
+    /// The longest of these waits.
+    pub residence_max_ns: u64,
 }
 
 impl LineCounters {
@@ -126,6 +130,8 @@ pub(crate) struct Line {
     pub(crate) counters: LineCounters,
     /// By number of the class; empty without classes.
     pub(crate) classes: Vec<ClassCounters>,
+    /// When a frame came into the discipline, by its id; a FIFO in closed form knows the wait at once.
+    came: Vec<Nanos>,
 }
 
 impl Line {
@@ -139,6 +145,7 @@ impl Line {
             propagation,
             queueing,
             classes,
+            came: Vec::new(),
             ahead: VecDeque::new(),
             ahead_bytes: 0,
             clock: Nanos::ZERO,
@@ -207,10 +214,16 @@ impl Line {
                             self.ahead_bytes += u64::from(packet.bytes);
                         }
                         self.transmit(packet, start);
+                        self.note_residence(start.since(now));
                     }
                 }
             }
             Queueing::Discipline(qdisc) | Queueing::Classes { qdisc, .. } => {
+                let slot = packet.id as usize;
+                if self.came.len() <= slot {
+                    self.came.resize(slot + 1, Nanos::ZERO);
+                }
+                self.came[slot] = now;
                 qdisc.enqueue(packet, now, drops);
                 if let Some(class) = self.classes.get_mut(packet.class as usize) {
                     class.backlog_packets += 1;
@@ -259,6 +272,7 @@ impl Line {
                     class.backlog_bytes -= u64::from(packet.bytes);
                 }
                 self.transmit(packet, start);
+                self.note_residence(start.since(self.came[packet.id as usize]));
             }
         }
         self.clock = self.clock.max(until);
@@ -315,6 +329,11 @@ impl Line {
         self.cable.push_back(Delivery { at, packet });
     }
 
+    fn note_residence(&mut self, wait: Nanos) {
+        self.counters.residence_ns += wait.0;
+        self.counters.residence_max_ns = self.counters.residence_max_ns.max(wait.0);
+    }
+
     fn drops_since(&mut self, first: usize, drops: &[Dropped]) {
         for dropped in &drops[first..] {
             self.counters.note(dropped);
@@ -366,6 +385,7 @@ mod tests {
         assert_eq!(out, [(0, 1000 + 122_080 + 500), (1, 1000 + 123_040 + 122_080 + 500)]);
         assert_eq!(counters.busy_ns, 2 * 123_040);
         assert_eq!((counters.backlog_max_packets, counters.backlog_max_bytes), (1, 1514));
+        assert_eq!((counters.residence_ns, counters.residence_max_ns), (123_040, 123_040));
     }
 
     proptest! {

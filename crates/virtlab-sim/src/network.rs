@@ -807,6 +807,8 @@ impl Network {
                         ("backlog_packets", line.backlog.packets),
                         ("backlog_max_packets", line.counters.backlog_max_packets),
                         ("busy_ns", line.counters.busy_ns),
+                        ("residence_ns", line.counters.residence_ns),
+                        ("residence_max_ns", line.counters.residence_max_ns),
                     ],
                 );
                 for (name, class) in &line.classes {

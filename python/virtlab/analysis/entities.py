@@ -56,6 +56,11 @@ def _counters(rows: Sequence[CounterRow], roles: set[str], out: Collector) -> No
         if entity.split("/")[0] not in roles:
             first.setdefault((entity, counter), value)
             last[entity, counter] = value
+    for (entity, counter), waited_ns in last.items():
+        sent = last.get((entity, "packets"), 0) - first.get((entity, "packets"), 0)
+        if counter == "residence_ns" and sent > 0:
+            out.role = entity
+            out.add("residence", "mean", (waited_ns - first[entity, counter]) / sent, sent)
     for metric, names in COUNTERS.items():
         totals: dict[str, int] = {}
         for (entity, counter), value in last.items():

@@ -86,7 +86,9 @@ def read_queue(at: Steps, written: Any, findings: Findings) -> QueueSpec:
             cure = f"write e.g. '{parameter.name}: {parameter.kind.example}' ({parameter.meaning})"
             findings.add(at, f"'{parameter.name}' of {kind} is missing", cure)
     if by == "kernel" and parameters.get("ideal"):
-        findings.add((*at, "ideal"), "the kernel has its own control law", "write 'by: virtlab', or remove it")
+        findings.add(
+            (*at, "ideal"), "the kernel has its own control law", "write 'by: virtlab', or remove it"
+        )
     if not limits and "packets" in discipline.limit:
         limits = {"limit_packets": LIMIT_PACKETS}
     return QueueSpec(kind, by, limits.get("limit_packets"), limits.get("limit_bytes"), parameters)

@@ -71,6 +71,11 @@ HEALTH = by_key(
         _SAMPLED, (), "queue backlog in packets",
     ),
     Metric(
+        "residence", "ns", "lower",
+        "Time that the frames which left a queue had waited in it; of queues that the soft switch or the simulator plays.",
+        "arrival to start of transmission", ("mean",), (), "queue residence",
+    ),
+    Metric(
         "drops", "count", "lower", "Packets dropped by a queue or interface.",
         "interface and qdisc counters", ("total",), (), "drops",
     ),

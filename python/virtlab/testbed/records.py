@@ -18,6 +18,8 @@ _LINK_COUNTERS = {
     "backlog_packets": "backlog_packets",
     "backlog_max_packets": "backlog_max_packets",
     "busy_ns": "busy_ns",
+    "residence_ns": "residence_ns",
+    "residence_max_ns": "residence_max_ns",
 }
 _PORT_COUNTERS = ("received_packets", "sent_packets", "ring_drops", "oversize", "bad_checksum", "send_errors")
 

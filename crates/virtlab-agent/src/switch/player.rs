@@ -259,7 +259,8 @@ impl Player {
                 "drops": counters.drops, "dropped_bytes": counters.dropped_bytes, "drops_by_reason": reasons,
                 "backlog_packets": line.backlog.packets, "backlog_bytes": line.backlog.bytes,
                 "backlog_max_packets": counters.backlog_max_packets, "backlog_max_bytes": counters.backlog_max_bytes,
-                "busy_ns": counters.busy_ns, "marked_packets": counters.marked_packets,
+                "busy_ns": counters.busy_ns, "residence_ns": counters.residence_ns,
+                "residence_max_ns": counters.residence_max_ns, "marked_packets": counters.marked_packets,
                 "classes": line.classes.iter().map(|(name, class)| ((*name).to_owned(), json!({
                     "packets": class.packets, "bytes": class.bytes, "drops": class.drops,
                     "marked_packets": class.marked_packets, "backlog_packets": class.backlog_packets,

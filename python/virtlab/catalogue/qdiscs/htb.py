@@ -11,7 +11,12 @@ HTB = QueueDiscipline(
         Parameter("rate", RATE, "rate_bit_per_s", "guaranteed rate", required=True),
         Parameter("ceil", RATE, "ceil_bit_per_s", "ceiling; absent: the rate"),
         Parameter("burst", POSITIVE_SIZE, "burst_bytes", "bytes sent at ceiling speed in excess of the rate"),
-        Parameter("cburst", POSITIVE_SIZE, "cburst_bytes", "bytes sent at once in excess of the ceiling; absent: burst"),
+        Parameter(
+            "cburst",
+            POSITIVE_SIZE,
+            "cburst_bytes",
+            "bytes sent at once in excess of the ceiling; absent: burst",
+        ),
         Parameter("quantum", POSITIVE_SIZE, "quantum_bytes", "bytes a class may send per turn"),
     ),
     classes=(

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from virtlab.experiment import load
 from virtlab.experiment.mistakes import FileMistakesError
-from virtlab.plan import Plan
 from virtlab.experiment.storms import storm
+from virtlab.plan import Plan
 from virtlab.planner import plan_run
 from virtlab.testbed.graph import Wiring
 from virtlab.testbed.lower import lower

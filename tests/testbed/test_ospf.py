@@ -20,6 +20,9 @@ from virtlab.testbed.backend import Testbed
 from virtlab.testbed.machine import findings
 from virtlab.testbed.operations import RouteAdd
 
+sys.path.insert(0, str(Path(__file__).parent))
+from test_testbed_privileges import ROOT, as_nobody
+
 STUDY = Path(__file__).parents[2] / "experiments" / "virtual-routers" / "quick.yaml"
 WHY_NOT = routing.missing() or (findings().world or ("",))[0]
 pytestmark = [pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT or ""), pytest.mark.xdist_group("testbed")]
@@ -68,6 +71,18 @@ def test_every_guest_is_reached_over_routes_that_ospf_found(tmp_path: Path) -> N
     assert daemons() <= before
     assert set(Path("/var/tmp").glob("frr*")) == rests
     assert not list(Path(routing.RUN).glob("[0-9]*"))
+
+
+@ROOT
+def test_an_ordinary_user_gets_the_same_routers(tmp_path: Path) -> None:
+    planned = plan(tmp_path)
+
+    def work() -> None:
+        assert Testbed().check(planned) == []
+        with Testbed().open(planned, Silent()) as session:
+            assert "h1.g1 -> h2.g1" in session.reached_ns  # type: ignore[attr-defined]
+
+    assert as_nobody(work) == ""
 
 
 def test_nothing_is_left_when_the_control_plane_is_killed(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Series and counters of hosts, guests, links and switches to values of a run.
 
 A series is summed up over the window; a counter by how much it rose from the window's first mark to its last.
+Where several roles measure one after another, the processors of hosts have values of each one's window too (`ROLE.host.cpu0`).
 Only metrics of the registry become values; what a backend adds beyond it stays in the samples.
 """
 
@@ -30,11 +31,22 @@ def values(record: RunRecord, counters: Sequence[CounterRow], out: Collector) ->
     low, high = record.windows.get(MEASURED, (-(2**62), 2**62))
     for stream in record.streams():
         if stream.schema == "series/1":
-            _series(record.samples(stream.stream, stream.schema), low, high, out)
+            rows = record.samples(stream.stream, stream.schema)
+            _series(rows, low, high, out)
+            for role in _tests(record):
+                begin, end = record.windows[role]
+                _series(rows, begin, end, out, during=role)
     _counters(counters, set(record.plan.roles), out)
 
 
-def _series(rows: dict[str, NDArray[Any]], low: int, high: int, out: Collector) -> None:
+def _tests(record: RunRecord) -> list[str]:
+    """Roles that have a window of their own, where several measure one after another."""
+    mine = [role for role in record.plan.roles if role in record.windows]
+    return mine if len(mine) > 1 else []
+
+
+def _series(rows: dict[str, NDArray[Any]], low: int, high: int, out: Collector, *, during: str = "") -> None:
+    """Values of each entity in a window; `during` a role, the processors of the hosts alone, as ROLE.ENTITY."""
     import numpy as np
 
     inside = (rows["t_ns"] >= low) & (rows["t_ns"] <= high)
@@ -44,8 +56,10 @@ def _series(rows: dict[str, NDArray[Any]], low: int, high: int, out: Collector) 
     )
     for name in dict.fromkeys(names[inside].tolist()):
         entity, metric = name.split("\0")
+        if during and (metric != "cpu" or not entity.startswith("host.")):
+            continue
         if metric in METRICS and not METRICS[metric].workloads:
-            out.role = entity
+            out.role = f"{during}.{entity}" if during else entity
             out.distribution(metric, rows["value"][inside & (names == name)])
 
 

@@ -1,7 +1,7 @@
 """Series and counters of hosts, guests, links and switches to values of a run.
 
 A series is summed up over the window; a counter by how much it rose from the window's first mark to its last.
-Where several roles measure one after another, the processors of hosts have values of each one's window too (`ROLE.host.cpu0`).
+Where several roles measure one after another, hosts have CPU values of the window of each, too (`ROLE.host.cpu0`).
 Only metrics of the registry become values; what a backend adds beyond it stays in the samples.
 """
 

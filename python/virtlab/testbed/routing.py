@@ -34,7 +34,7 @@ _PREPARE = (
     f" && for name; do mkdir {RUN}/$name && : >{RUN}/$name/zebra.conf || exit; done"
 )
 _START = (
-    f'mount --bind {RUN}/group /etc/group && mount -t tmpfs none /var/tmp'
+    f"mount --bind {RUN}/group /etc/group && mount -t tmpfs none /var/tmp"
     ' && printf \'%s\' "$1" >"$2" && wait_for=$3 && shift 3'
     ' && until [ -z "$wait_for" ] || [ -S "$wait_for" ]; do sleep 0.05; done && exec "$@" >&2'
 )

@@ -196,6 +196,9 @@ impl Connection {
             }
             return Some(segment);
         }
+        if !room || held {
+            self.sender.pause();
+        }
         self.acknowledgement(now_ns)
     }
 

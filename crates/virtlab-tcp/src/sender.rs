@@ -64,8 +64,11 @@ pub struct Sender {
     most_window: u64,
     /// End of the last small segment.
     small_end: u64,
+    /// Whether the window held back a segment since `used_until` was set, and the most packets out since then.
     limited: bool,
     most_used: u32,
+    used_until: u64,
+    any_sent: bool,
     retransmits: u64,
     tell_reduced: bool,
     last_sent_ns: u64,
@@ -94,6 +97,8 @@ impl Sender {
             small_end: 0,
             limited: false,
             most_used: 0,
+            used_until: 0,
+            any_sent: false,
             retransmits: 0,
             tell_reduced: false,
             last_sent_ns: 0,
@@ -160,16 +165,30 @@ impl Sender {
                 return Some(self.send_again(seq, bytes, now_ns));
             }
         }
-        let under_way = self.flight.under_way();
-        if under_way >= self.control.window {
-            self.limited = true;
-            return None;
+        if self.flight.under_way() < self.control.window {
+            if let Some((seq, bytes)) = self.flight.next_due() {
+                return Some(self.send_again(seq, bytes, now_ns));
+            }
+            if let Some(bytes) = self.new_bytes() {
+                return Some(self.send_new(bytes, now_ns));
+            }
         }
-        if let Some((seq, bytes)) = self.flight.next_due() {
-            return Some(self.send_again(seq, bytes, now_ns));
+        self.pause();
+        None
+    }
+
+    /// Sending ends for now: notes whether the window is the reason, which holds for a window of bytes (Linux's form of
+    /// RFC 7661; the rate by which a small queue is bounded follows the window, so it matters how long).
+    pub fn pause(&mut self) {
+        let limited = self.flight.under_way() >= self.control.window;
+        if !self.any_sent && !limited {
+            return;
         }
-        let bytes = self.new_bytes()?;
-        Some(self.send_new(bytes, now_ns))
+        self.any_sent = false;
+        let out = self.flight.outstanding();
+        if self.first >= self.used_until || limited || (!self.limited && out > self.most_used) {
+            (self.limited, self.most_used, self.used_until) = (limited, out, self.next);
+        }
     }
 
     /// How many new bytes may go as one segment: a full one, or the rest when neither Nagle's algorithm (in Minshall's form,
@@ -205,7 +224,6 @@ impl Sender {
         if bytes < self.options.segment_bytes {
             self.small_end = self.next;
         }
-        self.most_used = self.most_used.max(self.flight.under_way());
         self.sent(now_ns);
         Transmission { seq, bytes }
     }
@@ -219,6 +237,7 @@ impl Sender {
 
     fn sent(&mut self, now_ns: u64) {
         self.last_sent_ns = now_ns;
+        self.any_sent = true;
         self.reduction.sent += 1;
         if self.timeout_at.is_none() {
             self.timeout_at = Some(now_ns + self.rtt.timeout_ns());
@@ -298,8 +317,6 @@ impl Sender {
         if told.advanced {
             self.rtt.progress();
             self.probed = false;
-            self.limited = false;
-            self.most_used = self.flight.under_way();
             self.timeout_at = (self.flight.outstanding() > 0).then(|| now_ns + self.rtt.timeout_ns());
         }
         if told.delivered > 0 {

@@ -116,7 +116,9 @@ def test_names_are_those_that_the_file_alone_decides(hostile: Dataset, page: Pag
     drawn = {picture.stem for picture in (hostile.report_folder / "figures").glob("*.svg")}
     assert drawn
     assert drawn <= set(known)
-    assert {name for name in page.ids if name.startswith(("table-of-", "ecdf-of-", "runs-of-", "recurrence-of-"))} <= set(known)
+    assert {
+        name for name in page.ids if name.startswith(("table-of-", "ecdf-of-", "runs-of-", "recurrence-of-"))
+    } <= set(known)
     assert "probe-rtt-mean-by-load-per-switches-streams" in drawn
 
 

@@ -220,7 +220,14 @@ def _guest(
         if name in (about.get("from"), about.get("to"))
     ]
     out = _rectangle("guest", x, y, width, GUEST_HEIGHT)
-    out += _text(x + 10, y + 20, _short(name + (" (router)" if guest.get("forwards") else " (bridge)" if guest.get("bridges") else ""), 20), "guest")
+    out += _text(
+        x + 10,
+        y + 20,
+        _short(
+            name + (" (router)" if guest.get("forwards") else " (bridge)" if guest.get("bridges") else ""), 20
+        ),
+        "guest",
+    )
     out += _text(
         x + width - 10, y + 20, _short(addresses[0] if addresses else guest["platform"], 18), "small", "end"
     )

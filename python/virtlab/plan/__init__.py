@@ -48,6 +48,6 @@ from virtlab.plan.model import (
 __all__ = [
     "BLOCKS", "Access", "Action", "Backend", "BlockSchema", "Capabilities", "Collect", "Columns", "Event", "Guest",
     "Host", "Limits", "Link", "LinkQueues", "Mark", "Match", "Observer", "Outcome", "Plan", "Queue", "QueueClass",
-    "Realised", "RealisedObject", "Refusal", "Role", "Route", "SeriesRequest", "Session", "Sink", "Switch", "Trial", "Trigger",
-    "Vnic", "Vswitch", "Wait", "Window", "World",
+    "Realised", "RealisedObject", "Refusal", "Role", "Route", "SeriesRequest", "Session", "Sink", "Switch", "Trial",
+    "Trigger", "Vnic", "Vswitch", "Wait", "Window", "World",
 ]  # fmt: skip

@@ -15,9 +15,9 @@ mod timing;
 use crate::clock;
 use crate::transport::{Reader, Writer};
 use anyhow::{Context, bail};
+use budget::Budget;
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::time::{ClockId, clock_gettime};
-use budget::Budget;
 use player::Player;
 use request::{Configure, Request};
 use serde_json::{Value, json};
@@ -277,7 +277,8 @@ fn hello(protocol: (u16, u16)) -> anyhow::Result<Value> {
     }
     let paired = clock::pair();
     let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let capabilities: Vec<&str> = virtlab_qdisc::KINDS.into_iter().chain(["prio", "drr", "vlan", "ecn", "record"]).collect();
+    let capabilities: Vec<&str> =
+        virtlab_qdisc::KINDS.into_iter().chain(["prio", "drr", "vlan", "ecn", "record"]).collect();
     Ok(json!({
         "protocol": PROTOCOL, "build": env!("CARGO_PKG_VERSION"), "role": "switch",
         "capabilities": capabilities, "boot_id": boot_id.trim(),

@@ -89,9 +89,9 @@ impl Star {
 
     /// Plays at most so many events; True when it is over.
     fn play(&self, py: Python<'_>, events: u64) -> PyResult<bool> {
-        let mut world =
+        let world =
             || self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(|world| world.play(events));
-        py.detach(&mut world).ok_or_else(gone)
+        py.detach(world).ok_or_else(gone)
     }
 
     /// `packets` delivered, `undelivered`, `events`, `delay_ns` quantiles. Takes the world with it.

@@ -66,6 +66,12 @@ impl Frames {
     }
 }
 
+/// A socket per flow, and whose turn it is.
+struct Ways {
+    sockets: Vec<usize>,
+    split: Split,
+}
+
 /// One stream role.
 pub struct Stream {
     role: usize,
@@ -131,8 +137,10 @@ impl Stream {
             own.duration_ns,
             size.payload_bytes,
             [own.keep_sent, role.kept],
-            vec![socket],
-            Split::even(1).map_err(|error| finding(role, &error.to_string()))?,
+            Ways {
+                sockets: vec![socket],
+                split: Split::even(1).map_err(|error| finding(role, &error.to_string()))?,
+            },
         ))
     }
 
@@ -163,8 +171,7 @@ impl Stream {
             own.duration_ns,
             own.frame_bytes,
             [own.keep_sent, role.kept],
-            sockets,
-            split,
+            Ways { sockets, split },
         ))
     }
 
@@ -175,10 +182,10 @@ impl Stream {
         duration_ns: Option<u64>,
         payload_bytes: u32,
         kept: [bool; 2],
-        sockets: Vec<usize>,
-        split: Split,
+        ways: Ways,
     ) -> Self {
         let [keep_sent, kept] = kept;
+        let Ways { sockets, split } = ways;
         Self {
             role,
             schedule,

@@ -26,6 +26,30 @@ pub enum Phase {
     Random,
 }
 
+/// Whether bursts are answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// Nobody answers.
+    #[default]
+    OneWay,
+    /// Each datagram comes back.
+    RequestReply,
+}
+
+/// Which end bursts come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OriginSide {
+    /// The role's `from`.
+    #[default]
+    From,
+    /// The role's `to`.
+    To,
+    /// Each of them.
+    Both,
+}
+
 /// Phase of each stream within the period.
 #[must_use]
 pub fn phases(phase: Phase, base: Nanos, period: Nanos, streams: u32, seed: u64, name: &str) -> Vec<Nanos> {

@@ -12,7 +12,7 @@ use crate::rows::{BurstRow, Table};
 use serde::Deserialize;
 use serde_json::Value;
 use virtlab_load::Transport;
-use virtlab_load::burst::{self, MAXIMUM_DATAGRAM_BYTES, Phase};
+use virtlab_load::burst::{self, Direction, MAXIMUM_DATAGRAM_BYTES, OriginSide, Phase};
 use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::COMPACT_BYTES;
 
@@ -46,23 +46,6 @@ const fn udp() -> Transport {
 
 const fn one() -> u32 {
     1
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Direction {
-    #[default]
-    OneWay,
-    RequestReply,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum OriginSide {
-    #[default]
-    From,
-    To,
-    Both,
 }
 
 struct Stream {

@@ -20,7 +20,7 @@ use anyhow::{Context, bail};
 use serde::Deserialize;
 use serde_json::Value;
 use std::net::SocketAddr;
-use virtlab_load::burst::{self, MAXIMUM_DATAGRAM_BYTES, Phase};
+use virtlab_load::burst::{self, Direction, MAXIMUM_DATAGRAM_BYTES, OriginSide, Phase};
 use virtlab_load::size::IpVersion;
 use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::COMPACT_BYTES;
@@ -56,23 +56,6 @@ enum Carrier {
     #[default]
     Udp,
     Icmp,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Direction {
-    #[default]
-    OneWay,
-    RequestReply,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum OriginSide {
-    #[default]
-    From,
-    To,
-    Both,
 }
 
 /// Prepares either end.

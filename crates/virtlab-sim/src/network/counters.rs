@@ -1,0 +1,67 @@
+//! Counters of vNICs and of link directions, as the testbed names them.
+
+use super::Network;
+use super::vnics::Traffic;
+use crate::marks::Readings;
+use virtlab_wire::Nanos;
+
+impl Network {
+    /// Counters of the groups asked for.
+    pub fn read(&self, groups: &[String], mark: &str, readings: &mut Readings) {
+        let wanted = |group: &str| groups.iter().any(|each| each == group);
+        if wanted("vnics") {
+            for nic in &self.nics {
+                let Traffic { received_packets, received_bytes, sent_packets, sent_bytes, strangers } =
+                    nic.traffic;
+                readings.note(
+                    self.now_ns,
+                    mark,
+                    &nic.given.name,
+                    &[
+                        ("received_packets", received_packets),
+                        ("received_bytes", received_bytes),
+                        ("rx_dropped", strangers),
+                        ("sent_packets", sent_packets),
+                        ("sent_bytes", sent_bytes),
+                        ("tx_dropped", 0),
+                    ],
+                );
+            }
+        }
+        if wanted("links") {
+            for line in self.fabric.lines(Nanos(self.now_ns)) {
+                let entity = format!("links.{}.{}", line.link, line.direction);
+                readings.note(
+                    self.now_ns,
+                    mark,
+                    &entity,
+                    &[
+                        ("packets", line.counters.packets),
+                        ("bytes", line.counters.bytes),
+                        ("drops", line.counters.drops),
+                        ("backlog_packets", line.backlog.packets),
+                        ("backlog_max_packets", line.counters.backlog_max_packets),
+                        ("busy_ns", line.counters.busy_ns),
+                        ("residence_ns", line.counters.residence_ns),
+                        ("residence_max_ns", line.counters.residence_max_ns),
+                    ],
+                );
+                for (name, class) in &line.classes {
+                    readings.note(
+                        self.now_ns,
+                        mark,
+                        &format!("{entity}.{name}"),
+                        &[
+                            ("packets", class.packets),
+                            ("bytes", class.bytes),
+                            ("drops", class.drops),
+                            ("marked_packets", class.marked_packets),
+                            ("backlog_packets", class.backlog_packets),
+                            ("backlog_bytes", class.backlog_bytes),
+                        ],
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! How a role's side sends: a socket holds bytes back while its vNIC has enough of them waiting.
+
+use super::Network;
+use super::vnics::Outgoing;
+use crate::agenda::Due;
+use crate::ip::{self, Cargo, HOPS, Message, Packet};
+use core::net::Ipv4Addr;
+use std::collections::VecDeque;
+use virtlab_fabric::{Mac, flow_hash};
+use virtlab_load::Transport;
+use virtlab_qdisc::Headers;
+use virtlab_wire::ethernet::{FCS_BYTES, HEADER_BYTES};
+
+/// How a role's side sends.
+pub struct Socket {
+    pub(super) nic: usize,
+    pub(super) source: Mac,
+    pub(super) destination: Mac,
+    /// The far address; absent below IP.
+    pub(super) ip: Option<Ipv4Addr>,
+    /// Flow hash of whole packets and of fragments.
+    pub(super) flows: [u64; 2],
+    /// Bytes of its frames that wait in the vNIC, and how many may before it is held back.
+    pub(super) held_bytes: u64,
+    pub(super) most_bytes: u64,
+    pub(super) pending: VecDeque<Message>,
+    pub(super) waiter: Option<Due>,
+    pub(super) counted: bool,
+    /// Of the header that stands before the payload.
+    pub(super) transport_bytes: u32,
+}
+
+impl Network {
+    /// The kernel itself sends from this socket.
+    pub fn by_kernel(&mut self, socket: usize) {
+        if let Some(costs) = &mut self.costs {
+            costs.by_kernel(socket);
+        }
+    }
+
+    /// A socket of `guest_of` to an address. `None` when no route leads there.
+    pub fn socket(
+        &mut self,
+        guest_of: usize,
+        from: Ipv4Addr,
+        to: Ipv4Addr,
+        transport: Transport,
+        port: u16,
+        most_bytes: u64,
+    ) -> Option<usize> {
+        let guest = self.nics[guest_of].given.guest;
+        let (nic, destination) = self.next_hop(guest, to)?;
+        let mut header = |fragmented: bool| {
+            let mut bytes = vec![0; 14];
+            bytes[12] = 8;
+            bytes.extend([0x45, 0, 0, 0, 0, 0, if fragmented { 0x20 } else { 0 }, 0, HOPS]);
+            bytes.push(match transport {
+                Transport::Icmp => 1,
+                Transport::Tcp => 6,
+                Transport::Udp => 17,
+            });
+            bytes.extend([0, 0]);
+            bytes.extend(from.octets());
+            bytes.extend(to.octets());
+            bytes.extend(port.to_be_bytes());
+            bytes.extend(5001u16.to_be_bytes());
+            let flow = flow_hash(&bytes);
+            self.headers.insert(flow, virtlab_fabric::headers(&bytes));
+            flow
+        };
+        let flows = [header(false), header(true)];
+        self.sockets.push(Socket {
+            nic,
+            source: self.nics[nic].given.mac,
+            destination,
+            ip: Some(to),
+            flows,
+            held_bytes: 0,
+            most_bytes,
+            pending: VecDeque::new(),
+            waiter: None,
+            counted: false,
+            transport_bytes: ip::TRANSPORT_BYTES,
+        });
+        Some(self.sockets.len() - 1)
+    }
+
+    /// Both sockets of a TCP connection; what they send holds the TCP header in its payload.
+    pub fn tcp_sockets(
+        &mut self,
+        guests_of: [usize; 2],
+        addresses: [Ipv4Addr; 2],
+        port: u16,
+        most_bytes: u64,
+    ) -> Option<[usize; 2]> {
+        let [here, there] = addresses;
+        let client = self.socket(guests_of[0], here, there, Transport::Tcp, port, most_bytes)?;
+        // Its own port tells the answers of flows apart as the client's does their requests.
+        let server = self.socket(guests_of[1], there, here, Transport::Tcp, port, most_bytes)?;
+        for socket in [client, server] {
+            self.sockets[socket].transport_bytes = 0;
+        }
+        Some([client, server])
+    }
+
+    /// Bounds what a socket may have waiting in its vNIC.
+    pub fn bound(&mut self, socket: usize, most_bytes: u64) {
+        self.sockets[socket].most_bytes = most_bytes;
+    }
+
+    /// Packets of a role carry this code point, both ways.
+    pub fn class(&mut self, role: usize, dscp: u8) {
+        self.tos.insert(role, dscp << 2);
+    }
+
+    pub(super) fn headers_of(&self, out: &Outgoing) -> Headers {
+        let read = self.headers.get(&out.flow).copied().unwrap_or_default();
+        let tos = self.tos.get(&out.cargo.message.role).copied();
+        Headers { tos: read.tos.map(|plain| tos.unwrap_or(plain)), ..read }
+    }
+
+    /// A socket below IP; `flow` is written into its source address.
+    pub fn raw_socket(&mut self, from: usize, to: usize, flow: u16, most_bytes: u64) -> usize {
+        let (mut source, destination) = (self.nics[from].given.mac, self.nics[to].given.mac);
+        source.0[4] ^= (flow >> 8) as u8;
+        source.0[5] ^= flow as u8;
+        let addresses: Vec<u8> = destination.0.iter().chain(&source.0).copied().chain([0x88, 0xb5]).collect();
+        self.sockets.push(Socket {
+            nic: from,
+            source,
+            destination,
+            ip: None,
+            flows: [flow_hash(&addresses); 2],
+            held_bytes: 0,
+            most_bytes,
+            pending: VecDeque::new(),
+            waiter: None,
+            counted: false,
+            transport_bytes: ip::TRANSPORT_BYTES,
+        });
+        self.sockets.len() - 1
+    }
+
+    /// Directs a socket to where another one sends from, on the same wired network; its flow stays.
+    pub fn aim(&mut self, socket: usize, far: usize) {
+        let nic = self.sockets[far].nic;
+        self.sockets[socket].destination = self.sockets[far].source;
+        self.sockets[socket].ip = self.hosts[self.nics[nic].given.guest].given.addresses.first().copied();
+    }
+
+    /// The far side of this socket only counts what comes.
+    pub fn only_counted(&mut self, socket: usize) {
+        self.sockets[socket].counted = self.costs.is_none(); // a cost comes between
+    }
+
+    /// Whether a process can send another message at once: the socket takes it, and the call before is over.
+    pub fn has_room(&self, socket: usize) -> bool {
+        self.takes(socket) && self.call_over_ns(socket) <= self.now_ns
+    }
+
+    /// Has `due` happen as soon as that is so again.
+    pub fn await_room(&mut self, socket: usize, due: Due) {
+        if self.takes(socket) {
+            self.agenda.plan(self.call_over_ns(socket), due);
+        } else {
+            self.sockets[socket].waiter = Some(due);
+        }
+    }
+
+    pub(super) fn takes(&self, socket: usize) -> bool {
+        self.sockets[socket].held_bytes < self.sockets[socket].most_bytes
+    }
+
+    pub(super) fn call_over_ns(&self, socket: usize) -> u64 {
+        self.costs.as_ref().map_or(0, |costs| costs.sendable_ns(self.sockets[socket].nic))
+    }
+
+    /// Sends now; the instant at which the first frame leaves the vNIC.
+    pub fn send(&mut self, socket: usize, message: Message) -> u64 {
+        let Socket { nic, source, destination, ip, flows, counted, transport_bytes, .. } =
+            self.sockets[socket];
+        let Some(to) = ip else {
+            let cargo = Cargo { message, ip: None };
+            // What a layer-2 message says is its frame, FCS included.
+            let bytes = message.payload_bytes - FCS_BYTES;
+            let out =
+                Outgoing { cargo, source, destination, bytes, flow: flows[0], socket: Some(socket), counted };
+            let ready = self.ready(nic, bytes, Some(socket));
+            return self.put(nic, out, ready);
+        };
+        let whole_bytes = message.payload_bytes + transport_bytes;
+        let number = self.packets;
+        self.packets += 1;
+        let mut first = None;
+        for body_bytes in ip::fragments(whole_bytes, self.nics[nic].given.mtu_bytes) {
+            let packet = Packet { number, to, hops_left: HOPS, body_bytes, whole_bytes };
+            let out = Outgoing {
+                cargo: Cargo { message, ip: Some(packet) },
+                source,
+                destination,
+                bytes: HEADER_BYTES + ip::HEADER_BYTES + body_bytes,
+                flow: flows[usize::from(body_bytes < whole_bytes)],
+                socket: Some(socket),
+                counted,
+            };
+            let ready = self.ready(nic, out.bytes, first.is_none().then_some(socket));
+            let left = self.put(nic, out, ready);
+            first.get_or_insert(left);
+        }
+        first.unwrap_or(self.now_ns)
+    }
+
+    /// Sends as soon as there is room, in order.
+    pub fn send_later(&mut self, socket: usize, message: Message) {
+        if self.sockets[socket].pending.is_empty() && self.takes(socket) {
+            self.send(socket, message);
+        } else {
+            self.sockets[socket].pending.push_back(message);
+        }
+    }
+
+    pub(super) fn refill(&mut self, socket: usize) {
+        while self.takes(socket) {
+            let Some(message) = self.sockets[socket].pending.pop_front() else { break };
+            self.send(socket, message);
+        }
+        if self.takes(socket)
+            && let Some(due) = self.sockets[socket].waiter.take()
+        {
+            self.agenda.plan(self.now_ns, due);
+        }
+    }
+}

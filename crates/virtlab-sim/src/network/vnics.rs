@@ -1,0 +1,148 @@
+//! A vNIC: frames wait in it while its bucket is overdrawn, then cross to what lies behind it.
+//!
+//! With pushback it lets frames go as the testbed's does, by a token bucket at its rate with a burst of ten frames,
+//! counted in Ethernet's octet times; sending is allowed while the bucket is not overdrawn, as in Linux's HTB. Frame
+//! after frame that is `start = max(now, free)` and `free = max(free, start - burst) + cost`.
+
+use super::Network;
+use super::flights::Flight;
+use crate::agenda::Due;
+use crate::input::Vnic;
+use crate::ip::Cargo;
+use std::collections::VecDeque;
+use virtlab_fabric::{Mac, PortId};
+use virtlab_wire::ethernet::{serialisation, wire_bytes};
+
+/// Frames that a vNIC with pushback lets go at once after a pause; the testbed's figure.
+pub const BURST_FRAMES: u32 = 10;
+/// A frame at a vNIC.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outgoing {
+    pub(super) cargo: Cargo,
+    pub(super) source: Mac,
+    pub(super) destination: Mac,
+    /// Header and payload, no FCS.
+    pub(super) bytes: u32,
+    pub(super) flow: u64,
+    pub(super) socket: Option<usize>,
+    /// Whether its receiver only counts it.
+    pub(super) counted: bool,
+}
+
+/// A frame that has come to a vNIC.
+#[derive(Clone, Copy, Debug)]
+pub struct Incoming {
+    pub(super) nic: usize,
+    pub(super) destination: Mac,
+    pub(super) bytes: u32,
+    pub(super) flow: u64,
+    pub(super) cargo: Cargo,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Traffic {
+    pub(super) received_packets: u64,
+    pub(super) received_bytes: u64,
+    pub(super) sent_packets: u64,
+    pub(super) sent_bytes: u64,
+    pub(super) strangers: u64,
+}
+
+pub(super) struct Nic {
+    pub(super) given: Vnic,
+    pub(super) bridge: Option<usize>,
+    pub(super) port: Option<PortId>,
+    /// Instant at which the bucket is just not overdrawn; may lie before the beginning.
+    pub(super) free_ns: i64,
+    pub(super) burst_ns: i64,
+    pub(super) queue: VecDeque<(u64, Outgoing)>,
+    pub(super) traffic: Traffic,
+}
+
+impl Network {
+    /// A vNIC's frames that may go by now.
+    pub fn release(&mut self, nic: usize) {
+        while let Some(&(at, out)) = self.nics[nic].queue.front() {
+            if at > self.now_ns {
+                self.agenda.plan(at, Due::Release(nic));
+                return;
+            }
+            self.nics[nic].queue.pop_front();
+            self.transmit(nic, out);
+            if let Some(socket) = out.socket {
+                self.sockets[socket].held_bytes -= u64::from(out.bytes);
+                self.refill(socket);
+            }
+        }
+    }
+
+    /// When a frame is at the vNIC; `call_of` the socket whose call it begins.
+    pub(super) fn ready(&mut self, nic: usize, bytes: u32, call_of: Option<usize>) -> u64 {
+        let Some(costs) = &mut self.costs else { return self.now_ns };
+        costs.send(self.now_ns, self.nics[nic].given.guest, nic, bytes, call_of)
+    }
+
+    /// Into the vNIC's queue when it is ready, or through it; the instant at which the frame leaves it.
+    pub(super) fn put(&mut self, nic: usize, out: Outgoing, ready_ns: u64) -> u64 {
+        let port = &mut self.nics[nic];
+        let mut start = ready_ns;
+        if let Some(rate) = port.given.pushback_bit_per_s {
+            let cost = serialisation(wire_bytes(out.bytes), rate).0 as i64;
+            let free = port.free_ns.max(ready_ns as i64);
+            port.free_ns = port.free_ns.max(free - port.burst_ns) + cost;
+            start = free as u64;
+        }
+        if start == self.now_ns && port.queue.is_empty() {
+            self.transmit(nic, out);
+            return start;
+        }
+        if port.queue.is_empty() {
+            self.agenda.plan(start, Due::Release(nic));
+        }
+        port.queue.push_back((start, out));
+        if let Some(socket) = out.socket {
+            self.sockets[socket].held_bytes += u64::from(out.bytes);
+        }
+        start
+    }
+
+    pub(super) fn transmit(&mut self, nic: usize, out: Outgoing) {
+        let port = &mut self.nics[nic];
+        port.traffic.sent_packets += 1;
+        port.traffic.sent_bytes += u64::from(out.bytes);
+        if let Some(costs) = &mut self.costs {
+            let at = costs.leave(self.now_ns, nic, port.bridge, out.bytes);
+            self.fly(at, Flight::Out(nic, out));
+        } else {
+            self.leave(nic, out);
+        }
+    }
+
+    pub(super) fn leave(&mut self, nic: usize, out: Outgoing) {
+        let port = &self.nics[nic];
+        match (port.bridge, port.port) {
+            (Some(bridge), _) => self.cross(bridge, out),
+            (None, Some(at)) => self.enter(at, out),
+            (None, None) => {}
+        }
+    }
+
+    pub(super) fn arrive(&mut self, nic: usize, out: Outgoing) {
+        if let Some(costs) = &mut self.costs {
+            let at = costs.enter(self.now_ns, nic, out.bytes);
+            self.fly(at, Flight::In(nic, out));
+        } else {
+            self.come(nic, out);
+        }
+    }
+
+    pub(super) fn come(&mut self, nic: usize, out: Outgoing) {
+        self.inbox.push_back(Incoming {
+            nic,
+            destination: out.destination,
+            bytes: out.bytes,
+            flow: out.flow,
+            cargo: out.cargo,
+        });
+    }
+}

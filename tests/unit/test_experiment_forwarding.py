@@ -14,7 +14,7 @@ from virtlab.experiment.mistakes import FileMistakesError
 from virtlab.experiment.storms import storm
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
-from virtlab.testbed.graph import Wiring
+from virtlab.planner.wiring import Wiring
 from virtlab.testbed.lower import lower
 
 FILE = """

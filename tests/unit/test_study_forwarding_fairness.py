@@ -11,8 +11,8 @@ from virtlab.catalogue.split import fairness, shares
 from virtlab.experiment import Experiment, load
 from virtlab.planner import plan_run
 from virtlab.planner.estimate import estimate_points
+from virtlab.planner.wiring import Wiring
 from virtlab.report.figures import check_figures
-from virtlab.testbed.graph import Wiring
 
 STUDY = Path(__file__).parents[2] / "experiments" / "forwarding-fairness"
 FILES = ("quick.yaml", "throughput.yaml", "full.yaml", "published.yaml")

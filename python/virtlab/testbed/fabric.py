@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from virtlab.plan import Plan, Queue
-from virtlab.testbed.graph import Wiring
+from virtlab.planner.wiring import Wiring
 from virtlab.testbed.names import FABRIC, interface
 from virtlab.testbed.operations import (
     Bfifo,

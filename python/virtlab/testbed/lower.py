@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from virtlab.plan import Plan, Vnic
+from virtlab.planner.wiring import Wiring
 from virtlab.testbed import fabric
-from virtlab.testbed.graph import Wiring
 from virtlab.testbed.names import FABRIC, guest_namespace, host_namespace, interface
 from virtlab.testbed.neighbours import neighbours
 from virtlab.testbed.operations import (

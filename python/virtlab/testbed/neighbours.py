@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from ipaddress import ip_address
 
 from virtlab.plan import Plan
-from virtlab.testbed.ends import interfaces, role_ends
+from virtlab.planner.ends import interfaces, role_ends
 
 FULL_MESH_MEMBERS = 64
 

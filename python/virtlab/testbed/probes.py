@@ -9,12 +9,15 @@ from typing import Any
 
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Plan, Role
+from virtlab.planner.ends import RoleEnd, next_hop_mac, role_ends, via_macs
 from virtlab.testbed.control import Control, RefusedError
-from virtlab.testbed.ends import RoleEnd, next_hop_mac, role_ends, via_macs
 from virtlab.testbed.lower import Lowered
 
 SWITCH_CHANNEL = 1
 _FIRST_CHANNEL = 2
+NOT_OF_THE_PROBE = frozenset(
+    {"family", "histogram_buckets", "histogram_edges_ns"}
+)  # of the testbed, of the report
 
 
 @dataclass(slots=True)
@@ -84,7 +87,7 @@ class Probes:
             peer = self._endpoint(other, end)
             if side == "client" and port is not None:
                 peer["port"] = port
-            own = {key: value for key, value in parameters.items() if key != "family"}
+            own = {key: value for key, value in parameters.items() if key not in NOT_OF_THE_PROBE}
             if own.get("via"):
                 own["via"] = via_macs(self.plan, client, own["via"])
             if self.plan.world.guests[end.guest].idle != "sleep":

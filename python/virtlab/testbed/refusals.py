@@ -9,9 +9,9 @@ import os
 from collections.abc import Iterator, Mapping
 
 from virtlab.plan import Capabilities, Plan, Refusal, Role
+from virtlab.planner.ends import role_ends, via_macs
+from virtlab.planner.wiring import Wiring
 from virtlab.testbed import routing
-from virtlab.testbed.ends import role_ends, via_macs
-from virtlab.testbed.graph import Wiring
 from virtlab.testbed.idle import pollers, processors
 from virtlab.testbed.leader import usable_cpus
 from virtlab.testbed.machine import Findings
@@ -301,29 +301,7 @@ def _collect(plan: Plan, found: Findings) -> Iterator[Refusal]:
 
 
 def _wiring(plan: Plan, wiring: Wiring) -> Iterator[Refusal]:
-    for path, end in wiring.dangling:
-        yield Refusal(
-            path,
-            f"'{end}' is no port of a host, a switch or a virtual switch",
-            "name an uplink or SWITCH.PORT",
-        )
-    for path in wiring.loops:
-        cure = "remove one link of the loop; beside guests that forward frames, isolate their ports"
-        yield Refusal(path, "closes a loop: broadcasts would circle for ever", cure)
-    ends: dict[str, str] = {}
-    for name, link in plan.world.links.items():
-        for end in link.ends:
-            if end in ends:
-                yield Refusal(
-                    f"links.{name}",
-                    f"'{end}' is an end of links.{ends[end]} already",
-                    "a port holds one cable",
-                )
-            ends[end] = name
-    for port, box in wiring.owner.items():
-        if port not in ends:
-            where = box.replace("vswitch:", "vswitches.").replace("vnic:", "guests.").replace("/", ".vnics.")
-            yield Refusal(where, f"uplink '{port}' is in no link", "give it a link, or remove it")
+    yield from wiring.mistakes(plan)
     for name in plan.world.vswitches:
         ports = wiring.ports(f"vswitch:{name}")
         if ports > BRIDGE_PORTS_MAX:

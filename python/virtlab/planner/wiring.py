@@ -8,10 +8,11 @@ vNICs are separate boxes.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from virtlab.experiment.storms import Port, storm
-from virtlab.plan import Guest, Plan
+from virtlab.plan import Guest, Plan, Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,3 +186,31 @@ class Wiring:
     def ports(self, box: str) -> int:
         """How many ports of a box are wired."""
         return len(self.edges[box])
+
+    def mistakes(self, plan: Plan) -> Iterator[Refusal]:
+        """Ends that dangle, ways that close a circle, ports with two cables or none."""
+        for path, end in self.dangling:
+            yield Refusal(
+                path,
+                f"'{end}' is no port of a host, a switch or a virtual switch",
+                "name an uplink or SWITCH.PORT",
+            )
+        for path in self.loops:
+            cure = "remove one link of the loop; beside guests that forward frames, isolate their ports"
+            yield Refusal(path, "closes a loop: broadcasts would circle for ever", cure)
+        ends: dict[str, str] = {}
+        for name, link in plan.world.links.items():
+            for end in link.ends:
+                if end in ends:
+                    yield Refusal(
+                        f"links.{name}",
+                        f"'{end}' is an end of links.{ends[end]} already",
+                        "a port holds one cable",
+                    )
+                ends[end] = name
+        for port, box in self.owner.items():
+            if port not in ends:
+                where = (
+                    box.replace("vswitch:", "vswitches.").replace("vnic:", "guests.").replace("/", ".vnics.")
+                )
+                yield Refusal(where, f"uplink '{port}' is in no link", "give it a link, or remove it")

@@ -118,19 +118,27 @@ impl QueueLayout {
             let names = self.classes.keys().cloned().collect();
             return Ok(Queueing::Classes { qdisc: built, classifier, names });
         }
-        let fifo = kind == "fifo";
-        let (limit_packets, limit_bytes) =
-            if fifo { self.limits() } else { (self.limit_packets, self.limit_bytes) };
-        let built = virtlab_qdisc::build(kind, limit_packets, limit_bytes, &self.parameters)?;
-        Ok(if fifo { Queueing::Fifo { limit_packets, limit_bytes } } else { Queueing::Discipline(built) })
+        let (limit_packets, limit_bytes) = self.limits();
+        let qdisc = virtlab_qdisc::build(kind, limit_packets, limit_bytes, &self.parameters)?;
+        Ok(match kind {
+            "fifo" | "pfifo" | "bfifo" => Queueing::Fifo { limit_packets, limit_bytes },
+            "pfifo_fast" => Queueing::Classes {
+                qdisc,
+                classifier: virtlab_qdisc::Classifier::bands(),
+                names: virtlab_qdisc::PFIFO_FAST_BANDS.map(str::to_owned).to_vec(),
+            },
+            _ => Queueing::Discipline(qdisc),
+        })
     }
 
-    /// The limits of a FIFO: those given, or the Plan's default of 100 packets where none is.
+    /// Its limits: those given. Without any a FIFO in all its forms has the Plan's default of 100 packets (in bytes: as many
+    /// full frames); other disciplines have their own.
     #[must_use]
     pub fn limits(&self) -> (Option<u64>, Option<u64>) {
-        match (self.limit_packets, self.limit_bytes) {
-            (None, None) => (Some(100), None),
-            limits => limits,
+        match (self.kind.as_deref().unwrap_or("fifo"), self.limit_packets, self.limit_bytes) {
+            ("fifo" | "pfifo" | "pfifo_fast", None, None) => (Some(100), None),
+            ("bfifo", None, None) => (None, Some(100 * 1514)),
+            (_, packets, bytes) => (packets, bytes),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     Codel, CodelOptions, ControlLaw, Curve, Fifo, FqCodel, FqCodelOptions, Hfsc, HfscClass, Htb, HtbClass,
-    Qdisc, Sfq, SfqOptions, Tbf, TbfOptions,
+    Qdisc, Sfq, SfqOptions, Tbf, TbfOptions, pfifo_fast,
 };
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -108,7 +108,13 @@ impl<'a> Reader<'a> {
 }
 
 /// The disciplines that [`build`] knows by name.
-pub const KINDS: [&str; 7] = ["fifo", "sfq", "codel", "fq_codel", "tbf", "htb", "hfsc"];
+pub const KINDS: [&str; 10] =
+    ["fifo", "pfifo", "bfifo", "pfifo_fast", "sfq", "codel", "fq_codel", "tbf", "htb", "hfsc"];
+
+/// Where an interface says nothing else: `txqueuelen` of an Ethernet port, from which the kernel's FIFOs take their limit.
+const QUEUE_PACKETS: u64 = 1000;
+/// What `bfifo` takes for a packet of it: MTU and Ethernet header.
+const FULL_FRAME_BYTES: u64 = 1514;
 
 /// The discipline of this name. Limits that are not given are tc's defaults, but those of `fifo` do not bind.
 ///
@@ -127,8 +133,10 @@ pub fn build(
         }
     }
     match (kind, limit_packets, limit_bytes) {
-        ("fifo", _, _) | ("tbf", None, _) => {}
-        ("tbf", Some(_), _) => return Err(BuildError::new("limit_packets", "tbf is limited in bytes")),
+        ("fifo", _, _) | ("tbf" | "bfifo", None, _) => {}
+        ("tbf" | "bfifo", Some(_), _) => {
+            return Err(BuildError::new("limit_packets", format!("{kind} is limited in bytes")));
+        }
         (_, _, Some(_)) => {
             return Err(BuildError::new("limit_bytes", format!("{kind} is limited in packets")));
         }
@@ -136,6 +144,9 @@ pub fn build(
     }
     let built: Box<dyn Qdisc> = match kind {
         "fifo" => Box::new(Fifo::new(limit_packets, limit_bytes)),
+        "pfifo" => Box::new(Fifo::new(limit_packets.or(Some(QUEUE_PACKETS)), None)),
+        "bfifo" => Box::new(Fifo::new(None, limit_bytes.or(Some(QUEUE_PACKETS * FULL_FRAME_BYTES)))),
+        "pfifo_fast" => Box::new(pfifo_fast(limit_packets.unwrap_or(QUEUE_PACKETS))),
         "sfq" => {
             let default = SfqOptions::default();
             Box::new(Sfq::new(SfqOptions {
@@ -228,6 +239,9 @@ mod tests {
     fn every_discipline_is_built_by_its_name() {
         for (kind, given) in [
             ("fifo", parameters(&[])),
+            ("pfifo", parameters(&[])),
+            ("bfifo", parameters(&[])),
+            ("pfifo_fast", parameters(&[])),
             ("sfq", parameters(&[("perturb_ns", 10_000_000_000)])),
             ("codel", parameters(&[("target_ns", 1_000_000)])),
             ("fq_codel", parameters(&[("flows", 64)])),
@@ -256,6 +270,8 @@ mod tests {
         assert_eq!(error("fifo", None, None, &[("target_ns", 1)]), "target_ns: fifo has no such parameter");
         assert_eq!(error("tbf", None, None, &[("burst_bytes", 9)]), "rate_bit_per_s: is missing");
         assert_eq!(error("codel", None, Some(9), &[]), "limit_bytes: codel is limited in packets");
+        assert_eq!(error("pfifo", None, Some(9), &[]), "limit_bytes: pfifo is limited in packets");
+        assert_eq!(error("bfifo", Some(9), None, &[]), "limit_packets: bfifo is limited in bytes");
         assert_eq!(
             error("sfq", Some(0), None, &[]),
             "limit_packets: a queue that holds nothing passes nothing"

@@ -4,7 +4,7 @@
 //! ports, or a share of all flows by their hash. A header that a frame does not have satisfies no condition; fragments
 //! have no ports, so that all parts of a packet go the same way. The soft switch and the simulator ask the same rules.
 
-use crate::BuildError;
+use crate::{BuildError, pfifo_fast};
 use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
@@ -120,6 +120,8 @@ impl Compiled {
 pub struct Classifier {
     rules: Vec<Compiled>,
     default: u32,
+    /// Whether the classes are `pfifo_fast`'s bands, which go by the type of service and not by rules.
+    bands: bool,
     /// Whether a rule looks at the flow's hash.
     pub wants_flow: bool,
 }
@@ -156,12 +158,21 @@ impl Classifier {
             });
         }
         let wants_flow = rules.iter().any(|rule| rule.flow.is_some());
-        Ok(Self { rules: compiled, default, wants_flow })
+        Ok(Self { rules: compiled, default, bands: false, wants_flow })
+    }
+
+    /// `pfifo_fast`'s: the class is the band.
+    #[must_use]
+    pub fn bands() -> Self {
+        Self { rules: Vec::new(), default: 0, bands: true, wants_flow: false }
     }
 
     /// The class of a frame.
     #[must_use]
     pub fn class_of(&self, headers: &Headers, flow: u64) -> u32 {
+        if self.bands {
+            return pfifo_fast::band_of(headers) as u32;
+        }
         let found = self.rules.iter().find(|rule| rule.holds(headers, flow));
         found.map_or(self.default, |rule| rule.class)
     }

@@ -62,6 +62,7 @@ class Workload:
     check: Callable[[Values], list[tuple[str, str]]] = (
         _nothing_more  # (parameter, "WHAT; CURE") across parameters
     )
+    lowered: Callable[[Values], Values] = lambda values: values  # as the Plan says what the file says otherwise
     idle: Callable[[Values], bool] = lambda _: False  # True: the values ask for no traffic at all
     meters: tuple[str, ...] = ("virtlab",)
     alone: bool = False  # it talks to nobody: a role of it has a `from` and no `to`
@@ -112,6 +113,7 @@ class QueueDiscipline:
     classes: tuple[Parameter, ...] = ()  # of each class; empty: it has no classes
     tree: bool = False  # classes can have parents
     bare: bool = True  # it can also stand without classes
+    default: Mapping[str, int] = field(default_factory=dict)  # the limit where the file gives none
     arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
 
     def parameter(self, name: str) -> Parameter | None:

@@ -7,10 +7,10 @@ from typing import Any
 
 from virtlab.catalogue import QDISCS
 from virtlab.catalogue.kinds import LIMIT, choice, nearest, shown
+from virtlab.catalogue.qdiscs.fifo import PORT_PACKETS
 from virtlab.experiment.classes import read_classes
 from virtlab.experiment.findings import Findings, Steps
 
-LIMIT_PACKETS = 100  # of a queue that says nothing: a common switch port
 COMMON = ("kind", "by", "limit")
 CLASSED = ("classes", "match", "default")
 _BY = choice("auto", "kernel", "virtlab")
@@ -22,7 +22,7 @@ class QueueSpec:
 
     kind: str = "fifo"
     by: str = "auto"
-    limit_packets: int | None = LIMIT_PACKETS
+    limit_packets: int | None = PORT_PACKETS
     limit_bytes: int | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
     classes: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -89,6 +89,5 @@ def read_queue(at: Steps, written: Any, findings: Findings) -> QueueSpec:
         findings.add(
             (*at, "ideal"), "the kernel has its own control law", "write 'by: virtlab', or remove it"
         )
-    if not limits and "packets" in discipline.limit:
-        limits = {"limit_packets": LIMIT_PACKETS}
+    limits = limits or dict(discipline.default)
     return QueueSpec(kind, by, limits.get("limit_packets"), limits.get("limit_bytes"), parameters)

@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address, ip_network
 
+from virtlab.catalogue import QDISCS
 from virtlab.plan import Capabilities, Plan, Refusal, Role
 from virtlab.simulator.lower import addresses, lower, role_ends
 from virtlab.simulator.wiring import Wiring, vnic_path
 
 PLATFORMS = ("namespace", "native")
 VSWITCHES = ("linux_bridge",)
-QDISCS = ("fifo", "sfq", "codel", "fq_codel", "tbf", "htb", "hfsc", "prio", "drr")
 WORKLOADS = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "raw_stream")
 LATER_WORKLOADS = {"psping": "its requests are not modelled"}
 ACTIONS = ("start", "stop", "run", "set", "wait")

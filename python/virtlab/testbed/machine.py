@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from virtlab import __version__
+from virtlab.catalogue import QDISCS
 from virtlab.errors import VirtlabError
 from virtlab.testbed.leader import Leader
 from virtlab.testbed.lower import Machine
@@ -30,8 +31,6 @@ KERNEL_QDISCS = (
     "fq",
     "ingress",
 )
-
-QDISC_NAMES = frozenset({"fifo", "tbf", "codel", "fq_codel", "sfq", "prio", "drr", "htb", "hfsc"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ def _switch_qdiscs(leader: Leader) -> tuple[str, ...]:
     control.call("apply", {"batch": [NamespaceAdd("trial:switch").json()]})
     control.call("spawn", {"channel": 1, "role": "switch", "namespace": "trial:switch"})
     said = control.greet(1)["capabilities"]
-    return tuple(word for word in said if word in QDISC_NAMES)
+    return tuple(word for word in said if word in QDISCS)
 
 
 def versions(hello: Mapping[str, object] | None = None) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from virtlab.catalogue.declaration import QueueDiscipline
 from virtlab.catalogue.qdiscs.codel import CODEL
 from virtlab.catalogue.qdiscs.drr import DRR
-from virtlab.catalogue.qdiscs.fifo import FIFO
+from virtlab.catalogue.qdiscs.fifo import BFIFO, FIFO, PFIFO, PFIFO_FAST
 from virtlab.catalogue.qdiscs.fq_codel import FQ_CODEL
 from virtlab.catalogue.qdiscs.hfsc import HFSC
 from virtlab.catalogue.qdiscs.htb import HTB
@@ -12,7 +12,8 @@ from virtlab.catalogue.qdiscs.sfq import SFQ
 from virtlab.catalogue.qdiscs.tbf import TBF
 
 QDISCS: dict[str, QueueDiscipline] = {
-    entry.name: entry for entry in (FIFO, SFQ, CODEL, FQ_CODEL, TBF, HTB, HFSC, PRIO, DRR)
+    entry.name: entry
+    for entry in (FIFO, PFIFO, BFIFO, PFIFO_FAST, SFQ, CODEL, FQ_CODEL, TBF, HTB, HFSC, PRIO, DRR)
 }
 
 __all__ = ["QDISCS"]

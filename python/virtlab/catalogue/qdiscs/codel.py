@@ -7,6 +7,7 @@ CODEL = QueueDiscipline(
     name="codel",
     meaning="drops packets once their wait stayed above a target for an interval",
     limit=("packets",),
+    default={"limit_packets": 1000},
     parameters=(
         Parameter("target", POSITIVE_DURATION, "target_ns", "acceptable standing wait", "5 ms"),
         Parameter("interval", POSITIVE_DURATION, "interval_ns", "how long the wait must exceed it", "100 ms"),

@@ -7,6 +7,7 @@ FQ_CODEL = QueueDiscipline(
     name="fq_codel",
     meaning="CoDel in every hashed flow, flows in turn",
     limit=("packets",),
+    default={"limit_packets": 10240},
     parameters=(
         Parameter("flows", COUNT, "flows", "number of flows told apart", 1024),
         Parameter("quantum", POSITIVE_SIZE, "quantum_bytes", "bytes a flow may send per turn", "1514 B"),

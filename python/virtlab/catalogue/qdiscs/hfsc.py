@@ -7,6 +7,7 @@ HFSC = QueueDiscipline(
     name="hfsc",
     meaning="a class served by a two-piece curve",
     limit=("packets",),
+    default={"limit_packets": 1000},
     parameters=(
         Parameter("m1", RATE, "m1_bit_per_s", "slope of the first piece; absent: one piece"),
         Parameter("d", POSITIVE_DURATION, "d_ns", "length of the first piece"),

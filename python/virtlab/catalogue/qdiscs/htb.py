@@ -7,6 +7,7 @@ HTB = QueueDiscipline(
     name="htb",
     meaning="a class with a guaranteed and a ceiling rate",
     limit=("packets",),
+    default={"limit_packets": 1000},
     parameters=(
         Parameter("rate", RATE, "rate_bit_per_s", "guaranteed rate", required=True),
         Parameter("ceil", RATE, "ceil_bit_per_s", "ceiling; absent: the rate"),

@@ -7,6 +7,7 @@ SFQ = QueueDiscipline(
     name="sfq",
     meaning="a fair share per hashed flow, in turn",
     limit=("packets",),
+    default={"limit_packets": 127},
     parameters=(
         Parameter("quantum", POSITIVE_SIZE, "quantum_bytes", "bytes a flow may send per turn"),
         Parameter("perturb", DURATION, "perturb_ns", "time between changes of the hash; 0 s: never"),

@@ -27,14 +27,13 @@ def examine() -> Iterator[Finding]:
             )
             continue
         refused = found.qdiscs.get(kind, "not tried by this agent")
-        played = "fifo" if kind in ("pfifo", "bfifo") else kind
         purpose = _PURPOSE.get(kind, "")
         if refused is None:
             yield Finding(name, GROUP, "yes", purpose or "works", needed=needed)
             continue
         module = _MODULE.get(kind, f"sch_{kind}")
         cure = f"load or build the kernel module {module}" if module else "use a kernel that has it"
-        if played in found.switch_qdiscs:
+        if kind in found.switch_qdiscs:
             cure += "; or write 'by: virtlab': the soft switch plays it on physical links"
         says = f"{refused}" + (f" ({purpose})" if purpose else "")
         yield Finding(name, GROUP, "no", says, cure, needed=needed)

@@ -178,7 +178,7 @@ def _range(node: Node, path: str, mistakes: Mistakes) -> dict[str, Node] | None:
         )
         return None
     try:
-        texts = _range_texts(*(node.value[key] for key in ("from", "to", "step")))
+        texts = range_texts(*(node.value[key] for key in ("from", "to", "step")))
     except ValueError as error:
         what, _, cure = str(error).partition("; ")
         mistakes.add(Mistake(node.line, node.column, path, what, cure or example))
@@ -187,10 +187,10 @@ def _range(node: Node, path: str, mistakes: Mistakes) -> dict[str, Node] | None:
     return {text: Node(int(text) if bare else text, node.line, node.column, text) for text in texts}
 
 
-def _range_texts(first: Node, last: Node, step: Node) -> list[str]:
+def range_texts(first: Node, last: Node, step: Node) -> list[str]:
     """The levels of a range as text, in the step's unit.
 
-    >>> [node(t) for t in ()] or _range_texts(*(Node(t, 1, 1, t) for t in ("0 B", "1 kB", "500 B")))
+    >>> [node(t) for t in ()] or range_texts(*(Node(t, 1, 1, t) for t in ("0 B", "1 kB", "500 B")))
     ['0 B', '500 B', '1000 B']
     """
     numbers = []

@@ -1,4 +1,4 @@
-"""A probe beside one burst per period: every round trip in closed form, and how far the fluid form lies from the mean.
+"""A probe beside one burst a period: every round trip in closed form, and how far the fluid form lies from the mean.
 
 One side sends a datagram of n fragments every T, the far end answers it with an equal one as soon as it is whole. O is
 what a full fragment holds a link, p what the probe's frame does, D what all fragments do, h the switches in line, all

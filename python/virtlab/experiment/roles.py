@@ -83,7 +83,8 @@ def _read_role(name: str, node: Node, findings: Findings) -> RoleSpec | None:
     parameters = _parameters(at, node, workload, common, findings)
     if parameters is None or len(findings.mistakes) != before:
         return None
-    _across(at, parameters, workload, findings)
+    if not _across(at, parameters, workload, findings):
+        parameters = dict(workload.lowered(parameters))
     given = frozenset(key for key in node.value if key not in COMMON)
     active = common["enabled"] and not workload.idle(parameters)
     return RoleSpec(
@@ -189,6 +190,9 @@ def _parameters(
     return None if wrong else values
 
 
-def _across(at: Steps, values: Mapping[str, Any], workload: Workload, findings: Findings) -> None:
-    for parameter, text in workload.check(values):
+def _across(at: Steps, values: Mapping[str, Any], workload: Workload, findings: Findings) -> bool:
+    """Whether the parameters contradict each other; the mistakes are added."""
+    wrong = workload.check(values)
+    for parameter, text in wrong:
         findings.add_text((*at, parameter), text)
+    return bool(wrong)

@@ -56,6 +56,10 @@ RATES = by_key(
         ("jain",), ("tcp_stream", *_STREAMS),
     ),
     Metric(
+        "offered_fairness", "ratio", "neither", "How equally the flows share the load that was asked for.",
+        "Jain, Chiu, Hawe 1984, of the shares", ("jain",), ("raw_stream",), "fairness of the offered load",
+    ),
+    Metric(
         "transaction_rate", "1/s", "higher",
         "Completed request-response pairs per second; its inverse is a mean response time.",
         "netperf TCP_RR", ("mean",), ("tcp_rr",), "transactions per second",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from virtlab.report import names
 from virtlab.report.curves import ecdf_figure, series_figure
+from virtlab.report.fairness import NAME, FairnessAxis
 from virtlab.report.figure import Figure
 from virtlab.report.intervals import interval_figure
 from virtlab.report.model import Gathered
@@ -20,8 +21,30 @@ def figures_of(data: Gathered) -> list[Figure]:
         for result, x, name in interval_plots(data.results, data.factors, asked, data.claimed)
     ]
     for one in data.distributions:
+    if data.fairness is not None:
+        found += _against_fairness(data, data.fairness, asked, split=split)
         name = names.ecdf_plot(one.role, one.metric)
         found.append(ecdf_figure(name, one, data.factors, split=split))
     found += [runs_figure(one, data.factors, split=split) for one in data.recurring]
     found += [series_figure(names.series_plot(one.role, one.metric), one) for one in data.courses]
+    return found
+
+
+def _against_fairness(
+    data: Gathered, axis: FairnessAxis, asked: frozenset[str], *, split: bool
+) -> list[Figure]:
+    """Each interval plot over the factor that decides J once more, over J."""
+    factors = axis.factors(data.factors)
+    others = [factor.name for factor in factors]
+    over = {
+        result.quantity.path
+        for result, x, _ in interval_plots(data.results, data.factors, asked, data.claimed)
+        if x == axis.factor
+    }
+    found = []
+    for result in data.results:
+        quantity = result.quantity
+        name = names.interval_plot(quantity.role, quantity.metric, quantity.statistic, NAME, others)
+        if name in asked or quantity.path in over:
+            found.append(interval_figure(name, axis.result(result), factors, NAME, split=split))
     return found

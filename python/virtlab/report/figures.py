@@ -15,6 +15,7 @@ from typing import Any
 
 from virtlab.errors import ExperimentError
 from virtlab.metrics import METRICS
+from virtlab.report.fairness import axis_of_experiment
 from virtlab.report.model import Entry
 from virtlab.report.names import Measured, expected_names
 from virtlab.report.samples import SAMPLED
@@ -152,7 +153,10 @@ def names_of_experiment(path: Path) -> dict[str, str]:
     from virtlab.experiment import load
 
     experiment = load(path)
-    return expected_names(measured(experiment.role_workloads()), varying(experiment))
+    factors, values = varying(experiment), measured(experiment.role_workloads())
+    axis = axis_of_experiment(experiment, factors)
+    found = expected_names(values, factors)
+    return found if axis is None else expected_names(values, axis.names(factors)) | found
 
 
 def varying(experiment: Any) -> list[str]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from virtlab.metrics import METRICS, MetricPath
 from virtlab.report import conditions, names
+from virtlab.report.fairness import axis_of_experiment
 from virtlab.report.figures import FILE_NAME, Figures, read_figures
 from virtlab.report.found import goal_notes, with_goals
 from virtlab.report.model import (
@@ -131,6 +132,7 @@ def gather(
         notes=(*_notes(records, points, len(table.mixed_points())), *_load_notes(used), *goal_notes(used)),
     )
 
+        fairness=axis_of_experiment(experiment, [factor.name for factor in varying]),
 
 def _values(
     used: Sequence[RunRecord], looks: tuple[int, ...], declared: Mapping[str, Sequence[str]]

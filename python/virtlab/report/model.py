@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from virtlab.report.histograms import Histogram
+    from virtlab.report.fairness import FairnessAxis
     from virtlab.report.recurrence import Recurring
     from virtlab.stats import Estimate
 
@@ -206,6 +208,7 @@ class Gathered:
     sources: tuple[Path, ...] = ()  # files that stand beside the dataset: figures.yaml, published tables
     notes: tuple[str, ...] = ()
 
+    fairness: FairnessAxis | None = None  # where a factor decides Jain's index of the load
     @property
     def realisations(self) -> list[str]:
         """The link realisations of the runs in use, sorted."""

@@ -36,7 +36,7 @@ DISTRIBUTIONS = frozenset({"rtt", "owd", "transaction_time", "burst_time", "conn
 RECURRING = frozenset({"rtt", "transaction_time", "connect_time", "burst_time"})  # runs beside each other
 HEALTH = frozenset(
     {"pacing_error", "late_bursts", "stalls", "stall", "socket_drops", "send_errors", "warm_up",
-     "offered_load", "achieved_share", "achieved_burst"}
+     "offered_load", "offered_fairness", "achieved_share", "achieved_burst"}
 )  # fmt: skip
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from virtlab.analysis.rates import jain
 from virtlab.analysis.workloads import flows, split, stream
+from virtlab.catalogue.workloads.raw_stream import flows_of
 
 if TYPE_CHECKING:
     from virtlab.analysis.context import RoleContext
@@ -27,8 +29,19 @@ def values(context: RoleContext) -> None:
         context.out.absent(
             "offered_load", "as fast as possible" if rate_pps is None else "the role names no size"
         )
+    _fairness_of_the_load(context)
     stream.values(context, frames, packets, whole_frames=True)
     flows.values(
         context, packets, stream.sent_per_flow(context, packets) or {}, stream.clock_bound_ns(context)
     )
     split.values(context, packets, stream.clock_bound_ns(context))
+
+
+def _fairness_of_the_load(context: RoleContext) -> None:
+    """Jain's index of the shares that the flows were asked to carry; it is the same in every run of a design point."""
+    import numpy as np
+
+    flows_asked = flows_of(context.role.parameters)
+    shares = context.role.parameters.get("shares") or [1.0 / flows_asked] * flows_asked
+    index = jain(np.array(shares)) if flows_asked > 1 else None
+    context.out.add("offered_fairness", "jain", index, flows_asked, "one flow shares with nobody")

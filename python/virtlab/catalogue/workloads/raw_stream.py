@@ -2,7 +2,9 @@
 flows.
 
 `via` names guests that forward: flow f goes to the vNIC of guest number f modulo their count that stands on the sender's
-virtual switch, as UDP over IPv4 to the receiver. `shares` gives each flow its part of the rate. One thread sends all flows.
+virtual switch, as UDP over IPv4 to the receiver. `shares` gives each flow its part of the rate; `split` says the same as
+how many flows are strong, and what the weak ones carry together (`catalogue.split`), and becomes `shares` in the Plan. One
+thread sends all flows.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from virtlab.catalogue import split
 from virtlab.catalogue.declaration import Parameter, Values, Workload
 from virtlab.catalogue.kinds import (
     COUNT,
@@ -19,6 +22,7 @@ from virtlab.catalogue.kinds import (
     PROPER_RATIO,
     Kind,
     PlacedError,
+    nearest,
     shown,
 )
 
@@ -65,6 +69,40 @@ SHARES = Kind(
 )
 
 
+def _split(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"'{shown(value)}' is no split of a load; write e.g. '{SPLIT_EXAMPLE}'")
+    for key in value:
+        if key not in SPLIT_KEYS:
+            cure = nearest(str(key), SPLIT_KEYS) or f"it has {', '.join(SPLIT_KEYS)}"
+            raise ValueError(f"unknown key '{shown(key)}' of a split; {cure}")
+    found: dict[str, Any] = {}
+    for key, kind in SPLIT_KEYS.items():
+        if key not in value:
+            raise ValueError(f"a split without '{key}'; write e.g. '{SPLIT_EXAMPLE}'")
+        try:
+            found[key] = kind.parse(value[key])
+        except ValueError as error:
+            raise PlacedError((key,), str(error)) from None
+    return found
+
+
+SPLIT_KEYS = {"strong": COUNT, "weak_share": PROPER_RATIO}
+SPLIT_EXAMPLE = "{strong: 4, weak_share: 1 %}"
+_REFERENCE = {"$ref": "#/$defs/reference"}
+SPLIT = Kind(
+    "split of a load",
+    _split,
+    {
+        "type": "object",
+        "properties": {key: {"anyOf": [kind.schema, _REFERENCE]} for key, kind in SPLIT_KEYS.items()},
+        "required": list(SPLIT_KEYS),
+        "additionalProperties": False,
+    },
+    SPLIT_EXAMPLE,
+)
+
+
 def flows_of(values: Values) -> int:
     """How many flows the Plan values make: as said, else one per share, else one per forwarding guest, else one.
 
@@ -90,9 +128,37 @@ def _check(values: Values) -> list[tuple[str, str]]:
     shares, via = values.get("shares"), values.get("via")
     if shares is not None and len(shares) != flows:
         found.append(("shares", f"{len(shares)} shares for {flows} flows; write one per flow"))
+    if values.get("split") is not None:
+        found += _check_split(values, flows)
     if via is not None and flows % len(via):
         what = f"{flows} flows do not divide over {len(via)} guests"
         found.append(("flows", f"{what}; write a multiple of {len(via)}, or remove 'flows'"))
+    return found
+
+
+def _check_split(values: Values, flows: int) -> list[tuple[str, str]]:
+    if values.get("shares") is not None:
+        return [("split", "a load is shared by 'shares' or by 'split'; keep one of them")]
+    if flows < 2:
+        what = "one flow shares its load with nobody"
+        return [("split", f"{what}; say how many there are by 'via' or 'flows', or remove 'split'")]
+    try:
+        split.shares(flows, values["split"]["strong"], values["split"]["weak_share"])
+    except ValueError as error:
+        return [("split", str(error).replace("guests", "flows"))]
+    return []
+
+
+def _lowered(values: Values) -> dict[str, Any]:
+    """A `split` as the `shares` that it means, strong flows first.
+
+    >>> _lowered({"flows": 4, "split": {"strong": 3, "weak_share": 0.01}})["shares"]
+    [0.33, 0.33, 0.33, 0.01]
+    """
+    found = {key: value for key, value in values.items() if key != "split"}
+    said = values.get("split")
+    if said is not None:
+        found["shares"] = list(split.shares(flows_of(values), said["strong"], said["weak_share"]))
     return found
 
 
@@ -117,10 +183,17 @@ RAW_STREAM = Workload(
             "number of flows, each with its own loss; absent: one, or one per share or guest",
         ),
         Parameter("shares", SHARES, "shares", "each flow's part of the rate; absent: equal"),
+        Parameter(
+            "split",
+            SPLIT,
+            "split",
+            "instead of shares: so many strong flows, and the share that all others carry together",
+        ),
         Parameter("via", GUESTS, "via", "guests that forward, one flow by way of each"),
     ),
     streams={"packet/1": "to"},
     duration_ns=lambda values: int(values["duration_ns"]),
     rows=_rows,
     check=_check,
+    lowered=_lowered,
 )

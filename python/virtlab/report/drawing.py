@@ -6,6 +6,7 @@ from virtlab.report import names
 from virtlab.report.curves import ecdf_figure, series_figure
 from virtlab.report.fairness import NAME, FairnessAxis
 from virtlab.report.figure import Figure
+from virtlab.report.histograms import histogram_figure
 from virtlab.report.intervals import interval_figure
 from virtlab.report.model import Gathered
 from virtlab.report.recurrence import runs_figure
@@ -13,18 +14,19 @@ from virtlab.report.selection import interval_plots
 
 
 def figures_of(data: Gathered) -> list[Figure]:
-    """Interval plots, then distributions, then courses; within a section in that order too."""
+    """Interval plots, then distributions, histograms, runs and courses; within a section in that order too."""
     split = len(data.realisations) > 1
     asked = frozenset(plot for entry in data.entries for plot in entry.plots)
     found = [
         interval_figure(name, result, data.factors, x, split=split)
         for result, x, name in interval_plots(data.results, data.factors, asked, data.claimed)
     ]
-    for one in data.distributions:
     if data.fairness is not None:
         found += _against_fairness(data, data.fairness, asked, split=split)
+    for one in data.distributions:
         name = names.ecdf_plot(one.role, one.metric)
         found.append(ecdf_figure(name, one, data.factors, split=split))
+    found += [histogram_figure(one, data.factors, split=split) for one in data.histograms]
     found += [runs_figure(one, data.factors, split=split) for one in data.recurring]
     found += [series_figure(names.series_plot(one.role, one.metric), one) for one in data.courses]
     return found

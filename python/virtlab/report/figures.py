@@ -19,7 +19,7 @@ from virtlab.report.fairness import axis_of_experiment
 from virtlab.report.model import Entry
 from virtlab.report.names import Measured, expected_names
 from virtlab.report.samples import SAMPLED
-from virtlab.report.selection import RECURRING
+from virtlab.report.selection import BUCKETED, BUCKETED_WORKLOADS, RECURRING
 
 FILE_NAME = "figures.yaml"
 _KEYS = {"figure", "shows", "experiment", "plots", "why_not", "note"}
@@ -133,6 +133,7 @@ def measured(roles: Mapping[str, str], entities: Iterable[str] = ()) -> list[Mea
             metric.statistics,
             sampled=metric.key in SAMPLED,
             recurring=metric.key in RECURRING,
+            bucketed=workload in BUCKETED_WORKLOADS and metric.key in BUCKETED,
         )
         for role, workload in roles.items()
         for metric in METRICS.values()

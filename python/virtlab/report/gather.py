@@ -18,6 +18,7 @@ from virtlab.report import conditions, names
 from virtlab.report.fairness import axis_of_experiment
 from virtlab.report.figures import FILE_NAME, Figures, read_figures
 from virtlab.report.found import goal_notes, with_goals
+from virtlab.report.histograms import Histogram, Wish, buckets_of
 from virtlab.report.model import (
     Cell,
     Curve,
@@ -35,7 +36,7 @@ from virtlab.report.overlay import overlays
 from virtlab.report.quantities import significant
 from virtlab.report.recurrence import Recurring, settings_of
 from virtlab.report.samples import SAMPLED, course, declare_windows, distributions
-from virtlab.report.selection import DISTRIBUTIONS, RECURRING, lead
+from virtlab.report.selection import BUCKETED, BUCKETED_WORKLOADS, DISTRIBUTIONS, RECURRING, lead
 from virtlab.report.words import plural
 
 if TYPE_CHECKING:
@@ -89,11 +90,13 @@ def gather(
     results = with_goals(results, used)
     sampled: tuple[tuple[Sampled, ...], tuple[Sampled, ...]] = ((), ())
     recurring: tuple[Recurring, ...] = ()
+    histograms: tuple[Histogram, ...] = ()
     quality: tuple[dict[str, str], ...] = ()
     if curves:
         with dataset.connect() as db:
             sampled = _sampled(db, used, results, varying, points, asked=figures.plots)
             recurring = _recurring(db, results, varying, points, repeat.confidence)
+            histograms = _histograms(db, used, results, varying, points)
             quality = conditions.link_quality(db, used)
     return Gathered(
         title=experiment.title,
@@ -116,6 +119,7 @@ def gather(
         distributions=sampled[0],
         courses=sampled[1],
         recurring=recurring,
+        histograms=histograms,
         runs=tuple(
             _run_row(record, varying) for record in sorted(records, key=lambda one: (one.started, one.name))
         ),
@@ -128,11 +132,11 @@ def gather(
         entries=figures.entries,
         source=figures.source,
         claimed=frozenset(str(path) for claim in claims for path in claim.expression.paths()),
+        fairness=axis_of_experiment(experiment, [factor.name for factor in varying]),
         sources=tuple(one for one in (figures_file, *_tables_used(claims, figures, published)) if one),
         notes=(*_notes(records, points, len(table.mixed_points())), *_load_notes(used), *goal_notes(used)),
     )
 
-        fairness=axis_of_experiment(experiment, [factor.name for factor in varying]),
 
 def _values(
     used: Sequence[RunRecord], looks: tuple[int, ...], declared: Mapping[str, Sequence[str]]
@@ -406,6 +410,31 @@ def _recurring(
             settings = settings_of(db, role, SAMPLED[metric], shown, level)
             about = METRICS[metric]
             found.append(Recurring(role, metric, about.unit, about.title(), tuple(settings)))
+    return tuple(found)
+
+
+def _histograms(
+    db: duckdb.DuckDBPyConnection,
+    used: Sequence[RunRecord],
+    results: Sequence[Result],
+    varying: Sequence[Factor],
+    points: Mapping[int, Mapping[str, str]],
+) -> tuple[Histogram, ...]:
+    """Histograms of the roles whose workload has them, with the buckets that they ask for."""
+    shown = {index: _varying_part(point, varying) for index, point in points.items()}
+    roles = {name: role for record in used for name, role in record.plan.roles.items()}
+    found = []
+    for result in results:
+        name, metric = result.quantity.role, result.quantity.metric
+        role = roles.get(name)
+        leading = result.quantity.statistic == lead(METRICS[metric].statistics)
+        if role is None or role.workload not in BUCKETED_WORKLOADS or metric not in BUCKETED or not leading:
+            continue
+        if any(cell.present for cell in result.cells):
+            wish = Wish.of(role.parameters)
+            settings = buckets_of(db, name, SAMPLED[metric], shown, wish)
+            about = METRICS[metric]
+            found.append(Histogram(name, metric, about.unit, about.title(), wish.edges, tuple(settings)))
     return tuple(found)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from virtlab.metrics import METRICS
 from virtlab.report import names, theme
 from virtlab.report.figure import Figure
+from virtlab.report.histograms import buckets_table
 from virtlab.report.model import Gathered, Result
 from virtlab.report.quantities import display
 from virtlab.report.recurrence import components_table
@@ -67,6 +68,11 @@ def _section(
         tables += [
             _titled(components_table(data, one), prefix)
             for one in data.recurring
+            if f"{one.role}.{one.metric}" == path
+        ]
+        tables += [
+            _titled(buckets_table(data, one), prefix)
+            for one in data.histograms
             if f"{one.role}.{one.metric}" == path
         ]
         tables.append(_titled(values_table(data, path, results), prefix))

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from virtlab.report.histograms import Histogram
     from virtlab.report.fairness import FairnessAxis
+    from virtlab.report.histograms import Histogram
     from virtlab.report.recurrence import Recurring
     from virtlab.stats import Estimate
 
@@ -195,6 +195,7 @@ class Gathered:
     distributions: tuple[Sampled, ...]
     courses: tuple[Sampled, ...]
     recurring: tuple[Recurring, ...]
+    histograms: tuple[Histogram, ...]
     runs: tuple[RunRow, ...]
     machine: Mapping[str, Mapping[str, str]]  # group -> name -> text
     link_quality: tuple[Mapping[str, Any], ...]  # switch lateness and added delay per realisation
@@ -207,8 +208,8 @@ class Gathered:
     claimed: frozenset[str] = frozenset()  # paths that claims speak about
     sources: tuple[Path, ...] = ()  # files that stand beside the dataset: figures.yaml, published tables
     notes: tuple[str, ...] = ()
-
     fairness: FairnessAxis | None = None  # where a factor decides Jain's index of the load
+
     @property
     def realisations(self) -> list[str]:
         """The link realisations of the runs in use, sorted."""

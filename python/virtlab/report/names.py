@@ -9,6 +9,8 @@ will hold:
 | distribution | `ecdf of ROLE.METRIC` |
 | exemplar runs | `series of ROLE.METRIC` |
 | runs beside each other | `runs of ROLE.METRIC` |
+| histogram | `histogram of ROLE.METRIC` |
+| table of a histogram's buckets | `buckets of ROLE.METRIC` |
 | table of variances within and between runs | `recurrence of ROLE.METRIC` |
 | table of run-level values | `table of ROLE.METRIC` |
 | picture of the world | `topology` |
@@ -76,6 +78,24 @@ def runs_plot(role: str, metric: str) -> str:
     return slug(f"runs of {role}.{metric}")
 
 
+def histogram_plot(role: str, metric: str) -> str:
+    """The name of the histogram of a metric.
+
+    >>> histogram_plot("small", "rtt")
+    'histogram-of-small-rtt'
+    """
+    return slug(f"histogram of {role}.{metric}")
+
+
+def buckets_table(role: str, metric: str) -> str:
+    """The name of the table of a histogram's buckets.
+
+    >>> buckets_table("small", "rtt")
+    'buckets-of-small-rtt'
+    """
+    return slug(f"buckets of {role}.{metric}")
+
+
 def recurrence_table(role: str, metric: str) -> str:
     """The name of the table of variances within and between runs.
 
@@ -103,6 +123,7 @@ class Measured:
     statistics: tuple[str, ...]
     sampled: bool = False
     recurring: bool = False  # its runs stand beside each other
+    bucketed: bool = False  # it has a histogram
 
 
 def expected_names(measured: Iterable[Measured], factors: Sequence[str]) -> dict[str, str]:
@@ -127,4 +148,7 @@ def expected_names(measured: Iterable[Measured], factors: Sequence[str]) -> dict
         if one.recurring:
             names[runs_plot(one.role, one.metric)] = f"runs of {path} beside each other"
             names[recurrence_table(one.role, one.metric)] = f"variance of {path} within and between runs"
+        if one.bucketed:
+            names[histogram_plot(one.role, one.metric)] = f"histogram of {path}"
+            names[buckets_table(one.role, one.metric)] = f"buckets of the histogram of {path}"
     return names

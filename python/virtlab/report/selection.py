@@ -34,6 +34,8 @@ PRIMARY = frozenset(
 LEADING = ("mean", "median", "p99")
 DISTRIBUTIONS = frozenset({"rtt", "owd", "transaction_time", "burst_time", "connect_time"})  # drawn unasked
 RECURRING = frozenset({"rtt", "transaction_time", "connect_time", "burst_time"})  # runs beside each other
+BUCKETED = frozenset({"rtt", "transaction_time", "connect_time"})  # have a histogram, of these workloads
+BUCKETED_WORKLOADS = frozenset({"psping"})
 HEALTH = frozenset(
     {"pacing_error", "late_bursts", "stalls", "stall", "socket_drops", "send_errors", "warm_up",
      "offered_load", "offered_fairness", "achieved_share", "achieved_burst"}

@@ -23,6 +23,7 @@ from virtlab.catalogue.kinds import (
     POSITIVE_SIZE,
     SIZE,
     Kind,
+    PlacedError,
     choice,
     shown,
 )
@@ -31,6 +32,7 @@ DATAGRAM_MAX_BYTES = 65_507
 STREAM_MAX_BYTES = 64 << 20
 REQUEST_GUESS_NS = 500_000  # of an estimate, where neither interval nor bound says the time
 RATE_GUESS_BYTE_PER_S = 10_000_000
+BUCKETS_MAX = 200
 
 
 def _warmup(value: Any) -> int:
@@ -39,6 +41,39 @@ def _warmup(value: Any) -> int:
     return value
 
 
+def _histogram(value: Any) -> tuple[str, Any]:
+    """Plan name and value: a number of equal buckets, or the edges between buckets."""
+    if not isinstance(value, list):
+        return "histogram_buckets", BUCKETS.parse(value)
+    if not 1 <= len(value) <= BUCKETS_MAX:
+        raise ValueError(f"{len(value)} times make no histogram; write between 1 and {BUCKETS_MAX}")
+    edges: list[int] = []
+    for place, edge in enumerate(value):
+        try:
+            edges.append(POSITIVE_DURATION.parse(edge))
+        except ValueError as error:
+            raise PlacedError((place,), str(error)) from None
+        if edges[-1] <= max(edges[:-1], default=0):
+            raise PlacedError(
+                (place,), f"'{shown(edge)}' is not above the time before it; write rising times"
+            )
+    return "histogram_edges_ns", edges
+
+
+def _buckets(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= BUCKETS_MAX:
+        what = f"'{shown(value)}' is no number of buckets"
+        raise ValueError(f"{what}; write 1 to {BUCKETS_MAX}, or a list of times, e.g. '[1 ms, 5 ms]'")
+    return value
+
+
+BUCKETS = Kind("count", _buckets, {"type": "integer", "minimum": 1, "maximum": BUCKETS_MAX}, "20")
+HISTOGRAM = Kind(
+    "list of times between buckets, or how many buckets",
+    _histogram,
+    {"anyOf": [BUCKETS.schema, {"type": "array", "minItems": 1, "items": POSITIVE_DURATION.schema}]},
+    "[1 ms, 5 ms]",
+)
 WARMUP = Kind("count", _warmup, {"type": "integer", "minimum": 0, "maximum": COUNT_MAX}, "5")
 
 
@@ -95,6 +130,9 @@ PSPING = Workload(
             "timeout", POSITIVE_DURATION, "timeout_ns", "an answer or a connection later than this is lost; TCP waits", "5 s"
         ),
         Parameter("at_most", POSITIVE_DURATION, "limit_ns", "ends after this time, even with requests left (-n 10s)"),
+        Parameter(
+            "histogram", HISTOGRAM, "histogram_buckets", "buckets in the report, or the times between them (-h); absent: 20"
+        ),
     ),
     streams={"request/1": "from", "sent/1": "from", "rtt/1": "from"},
     duration_ns=_duration_ns,

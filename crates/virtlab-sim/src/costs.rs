@@ -67,6 +67,21 @@ pub struct GuestCosts {
     pub message_ns: u64,
     /// From a message's arrival until its blocked receiver runs.
     pub wakeup: Quantiles,
+    /// Of a guest that forwards; absent: it costs nothing.
+    #[serde(default)]
+    pub forwarding: Option<Forwarding>,
+}
+
+/// What forwarding costs a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Forwarding {
+    /// Of every frame.
+    pub cost: Cost,
+    /// Until it begins with a frame that comes while it has nothing to do.
+    pub rouse_ns: u64,
+    /// Frames that may wait at it.
+    pub backlog_packets: u32,
 }
 
 /// Of a vNIC.
@@ -173,6 +188,12 @@ impl Costs {
         self.sent_ns[nic]
     }
 
+    /// What forwarding costs a guest, if anything.
+    #[must_use]
+    pub fn forwarding(&self, guest: usize) -> Option<Forwarding> {
+        self.given.guests[guest].forwarding
+    }
+
     /// Whether sending takes any time, so that a flood is bounded.
     #[must_use]
     pub fn bounds_a_flood(&self, guest: usize) -> bool {
@@ -247,6 +268,7 @@ mod tests {
                 send_ns: 100,
                 message_ns: 30,
                 wakeup: Quantiles { probability: vec![0.0, 1.0], ns: vec![40.0, 40.0] },
+                forwarding: None,
             }],
             vnics: vec![VnicCosts {
                 crossing: Cost { packet_ns: 10, byte_ps: 500 },

@@ -34,8 +34,11 @@ pub struct Input {
     pub guests: Vec<Guest>,
     /// Their ports.
     pub vnics: Vec<Vnic>,
-    /// Virtual switches: by address, which way.
-    pub vswitches: Vec<BTreeMap<Mac, Way>>,
+    /// Virtual switches.
+    pub vswitches: Vec<Vswitch>,
+    /// Guests that forward frames.
+    #[serde(default)]
+    pub bridging: Vec<Bridging>,
     /// Who has an address.
     pub neighbours: BTreeMap<Ipv4Addr, Mac>,
     /// Workloads.
@@ -105,6 +108,40 @@ pub enum On {
     Vswitch(usize),
     /// Name of a port of the fabric.
     Port(String),
+}
+
+/// A virtual switch.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Vswitch {
+    /// By address, which way.
+    pub ways: BTreeMap<Mac, Way>,
+    /// Its ports.
+    pub ports: Vec<Plug>,
+    /// Whether a source address moves to the port at which it is seen.
+    pub learns: bool,
+    /// Whether a frame to nobody known leaves through every port.
+    pub floods: bool,
+}
+
+/// A port of a virtual switch.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plug {
+    /// What lies behind it.
+    pub way: Way,
+    /// Exchanges no frame with another isolated port.
+    pub isolated: bool,
+}
+
+/// A guest that forwards frames between its two vNICs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bridging {
+    /// Its place.
+    pub guest: usize,
+    /// By address, through which of its vNICs.
+    pub ways: BTreeMap<Mac, usize>,
 }
 
 /// Which way a frame goes from a virtual switch.

@@ -40,6 +40,8 @@ pub struct Packet {
     pub number: u64,
     pub to: Ipv4Addr,
     pub hops_left: u8,
+    /// Read below IP: its receiver takes it whatever hardware address it carries.
+    pub tapped: bool,
     /// Bytes behind the header, here and of the whole packet.
     pub body_bytes: u32,
     pub whole_bytes: u32,
@@ -98,7 +100,14 @@ mod tests {
     use super::*;
 
     fn packet(number: u64, body_bytes: u32) -> Packet {
-        Packet { number, to: Ipv4Addr::LOCALHOST, hops_left: HOPS, body_bytes, whole_bytes: 3000 }
+        Packet {
+            number,
+            to: Ipv4Addr::LOCALHOST,
+            hops_left: HOPS,
+            tapped: false,
+            body_bytes,
+            whole_bytes: 3000,
+        }
     }
 
     #[test]

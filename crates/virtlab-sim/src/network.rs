@@ -8,6 +8,7 @@ mod counters;
 mod flights;
 mod landing;
 mod routers;
+mod service;
 mod sockets;
 mod vnics;
 
@@ -17,11 +18,12 @@ use crate::agenda::Agenda;
 use crate::costs::Costs;
 use crate::input::{Finding, Input, On, Way};
 use crate::ip::Reassembly;
-use bridges::Place;
+use bridges::{Bridge, Place};
 use core::net::Ipv4Addr;
 use flights::Flight;
 use landing::Landing;
 use routers::Host;
+use service::Service;
 use sockets::Socket;
 use std::collections::{BTreeMap, VecDeque};
 use virtlab_fabric::{Departure, Fabric, Mac};
@@ -47,7 +49,10 @@ pub struct Network {
     port_bridges: Vec<Option<usize>>,
     nics: Vec<Nic>,
     hosts: Vec<Host>,
-    bridges: Vec<BTreeMap<Mac, Place>>,
+    bridges: Vec<Bridge>,
+    /// By vNIC, whether its port of the virtual switch is isolated.
+    isolated: Vec<bool>,
+    service: Service,
     neighbours: BTreeMap<Ipv4Addr, Mac>,
     sockets: Vec<Socket>,
     packets: u64,
@@ -101,18 +106,23 @@ impl Network {
             });
         }
         let mut bridges = Vec::new();
-        for table in &input.vswitches {
-            let mut ways = BTreeMap::new();
-            for (mac, way) in table {
-                ways.insert(
-                    *mac,
-                    match way {
-                        Way::Vnic(nic) => Place::Nic(*nic),
-                        Way::Port(name) => Place::Port(port(name)?),
-                    },
-                );
+        let mut isolated = vec![false; nics.len()];
+        for vswitch in &input.vswitches {
+            let place = |way: &Way| {
+                Ok(match way {
+                    Way::Vnic(nic) => Place::Nic(*nic),
+                    Way::Port(name) => Place::Port(port(name)?),
+                })
+            };
+            let ways =
+                vswitch.ways.iter().map(|(mac, way)| Ok((*mac, place(way)?))).collect::<Result<_, _>>()?;
+            let ports = vswitch.ports.iter().map(|plug| place(&plug.way)).collect::<Result<_, _>>()?;
+            for plug in &vswitch.ports {
+                if let Way::Vnic(nic) = plug.way {
+                    isolated[nic] = plug.isolated;
+                }
             }
-            bridges.push(ways);
+            bridges.push(Bridge { ways, ports, learns: vswitch.learns, floods: vswitch.floods });
         }
         let ports = fabric.ports().len();
         let costs = input.costs.clone().map(|given| Box::new(Costs::new(given, ports, input.roles.len())));
@@ -130,9 +140,20 @@ impl Network {
             hosts: input
                 .guests
                 .iter()
-                .map(|guest| Host { given: guest.clone(), reassembly: Reassembly::default() })
+                .enumerate()
+                .map(|(place, guest)| Host {
+                    given: guest.clone(),
+                    reassembly: Reassembly::default(),
+                    bridging: input
+                        .bridging
+                        .iter()
+                        .find(|each| each.guest == place)
+                        .map(|each| each.ways.clone()),
+                })
                 .collect(),
             bridges,
+            isolated,
+            service: Service::new(input),
             neighbours: input.neighbours.clone(),
             sockets: Vec::new(),
             packets: 0,

@@ -44,6 +44,10 @@ pub trait Workload: Send {
     fn finished(&self) -> bool;
     /// Samples, and counters.
     fn report(&self, stream: &str) -> (Vec<Table>, Counters);
+    /// Counters of the client and of the server by flow, as `flow0.sent_packets`.
+    fn flow_counters(&self) -> [Vec<(String, u64)>; 2] {
+        Default::default()
+    }
     /// One-way delays, where the workload gathers them instead of keeping samples.
     fn delays(&self) -> Option<&Histogram> {
         None

@@ -107,6 +107,7 @@ pub fn star(hosts: u32, poisson: bool, duration_ns: u64, seed: u64) -> Result<Wo
             })
             .collect(),
         vswitches: Vec::new(),
+        bridging: Vec::new(),
         neighbours: all().map(|host| (address(host), mac(host))).collect(),
         roles: vec![role],
         timeline: star_timeline(duration_ns),

@@ -40,31 +40,31 @@ struct Frames {
     /// Absent: one per share, else one.
     flows: Option<u16>,
     shares: Option<Vec<f64>>,
+    /// Places of the vNICs that forward; flow f goes to number f modulo their count.
     #[serde(default)]
-    via: Vec<String>,
+    via: Vec<usize>,
     #[serde(default)]
     keep_sent: bool,
 }
 
 impl Frames {
     fn split(&self, role: &Role) -> Result<Split, Finding> {
-        if !self.via.is_empty() {
-            return Err(Finding::new(
-                format!("roles.{}.via", role.name),
-                "frames by way of forwarding guests are not modelled",
-                "run it on the testbed, or remove 'via'",
-            ));
-        }
+        let implied = u16::try_from(self.via.len().max(1)).unwrap_or(u16::MAX);
         let split = match &self.shares {
             Some(shares) if self.flows.is_some_and(|flows| usize::from(flows) != shares.len()) => {
                 return Err(finding(role, "shares must be one per flow"));
             }
             Some(shares) => Split::by_shares(shares),
-            None => Split::even(self.flows.unwrap_or(1)),
+            None => Split::even(self.flows.unwrap_or(implied)),
         };
         split.map_err(|error| finding(role, &error.to_string()))
     }
 }
+
+/// A packet due so shortly before the end is not missed, as in the testbed.
+const UNSENT_SLACK_NS: u64 = 10_000;
+/// Flows beyond this number have no counters of their own, as in the testbed.
+const COUNTED_FLOWS: usize = 1024;
 
 /// A socket per flow, and whose turn it is.
 struct Ways {
@@ -160,9 +160,16 @@ impl Stream {
             Some(rate) => Schedule::PerSecond { rate_pps: positive(role, "rate_pps", rate)? },
             None => flood(role, client.vnic, network)?,
         };
+        let ends = client.address.zip(server.address);
         let sockets: Vec<usize> = (0..split.flows())
-            .map(|flow| network.raw_socket(client.vnic, server.vnic, flow, STREAM_SOCKET_BYTES))
-            .collect();
+            .map(|flow| match (own.via.get(usize::from(flow) % own.via.len().max(1)), ends) {
+                (None, _) => Ok(network.raw_socket(client.vnic, server.vnic, flow, STREAM_SOCKET_BYTES)),
+                (Some(via), Some((from, to))) => {
+                    Ok(network.raw_socket_via((client.vnic, from), *via, to, flow, STREAM_SOCKET_BYTES))
+                }
+                (Some(_), None) => Err(unreachable(role)),
+            })
+            .collect::<Result<_, Finding>>()?;
         sockets.iter().for_each(|socket| network.only_counted(*socket));
         Ok(Self::new(
             index,
@@ -214,6 +221,14 @@ impl Stream {
 
     fn end_ns(&self) -> u64 {
         self.start_ns.saturating_add(self.duration_ns)
+    }
+
+    /// By flow, what was due and did not leave; `None` where nothing is ever due, or the role was stopped.
+    fn unsent(&self) -> Option<Vec<u64>> {
+        let elapsed = Nanos(self.end_ns().saturating_sub(self.origin_ns).saturating_sub(UNSENT_SLACK_NS));
+        let position = self.schedule.position(elapsed).filter(|_| self.complete)?;
+        let due = self.split.before(self.base + position);
+        Some(due.iter().zip(&self.sent_by_flow).map(|(due, sent)| due.saturating_sub(*sent)).collect())
     }
 
     fn send(&mut self, socket: usize, intended_ns: u64, network: &mut Network) {
@@ -341,6 +356,24 @@ impl Workload for Stream {
         self.finished
     }
 
+    fn flow_counters(&self) -> [Vec<(String, u64)>; 2] {
+        if !(2..=COUNTED_FLOWS).contains(&self.flows.len()) {
+            return Default::default();
+        }
+        let name = |flow: usize, what: &str| format!("flow{flow}.{what}_packets");
+        let sent = self.sent_by_flow.iter().enumerate().map(|(flow, sent)| (name(flow, "sent"), *sent));
+        let unsent = self.unsent().unwrap_or_default();
+        let unsent = unsent.into_iter().enumerate().map(|(flow, unsent)| (name(flow, "unsent"), unsent));
+        let came = self.flows.iter().enumerate().flat_map(|(flow, found)| {
+            [
+                (name(flow, "received"), found.received),
+                (name(flow, "duplicate"), found.duplicates),
+                (name(flow, "reordered"), found.reordered),
+            ]
+        });
+        [sent.chain(unsent).collect(), came.collect()]
+    }
+
     fn report(&self, stream: &str) -> (Vec<Table>, Counters) {
         let sum = |of: fn(&Sequence) -> u64| self.flows.iter().map(of).sum::<u64>();
         let mut client = vec![
@@ -348,12 +381,8 @@ impl Workload for Stream {
             ("sent_bytes", self.sent * u64::from(self.payload_bytes)),
             ("send_errors", 0),
         ];
-        let elapsed = Nanos(self.end_ns().saturating_sub(self.origin_ns));
-        if let (true, Some(position)) = (self.complete, self.schedule.position(elapsed)) {
-            let due = self.split.before(self.base + position);
-            let unsent =
-                due.iter().zip(&self.sent_by_flow).map(|(due, sent)| due.saturating_sub(*sent)).sum();
-            client.push(("unsent_packets", unsent));
+        if let Some(unsent) = self.unsent() {
+            client.push(("unsent_packets", unsent.iter().sum()));
         }
         let mut server = vec![
             ("received_packets", sum(|flow| flow.received)),

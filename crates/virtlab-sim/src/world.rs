@@ -98,9 +98,9 @@ impl World {
     /// Everything in the input that cannot be played.
     pub fn new(input: Input) -> Result<Self, Vec<Finding>> {
         let uplinks: BTreeMap<String, usize> =
-            input.vswitches.iter().enumerate().fold(BTreeMap::new(), |mut all, (bridge, table)| {
-                for way in table.values() {
-                    if let Way::Port(name) = way {
+            input.vswitches.iter().enumerate().fold(BTreeMap::new(), |mut all, (bridge, vswitch)| {
+                for plug in &vswitch.ports {
+                    if let Way::Port(name) = &plug.way {
                         all.insert(name.clone(), bridge);
                     }
                 }
@@ -433,6 +433,12 @@ impl World {
             for (side, counters) in ["client", "server"].iter().zip(&counters) {
                 self.readings.note(self.network.now_ns, "stop", &format!("{}/{side}", role.name), counters);
             }
+            for (side, counters) in ["client", "server"].iter().zip(role.workload.flow_counters()) {
+                let entity = format!("{}/{side}", role.name);
+                for (counter, value) in counters {
+                    self.readings.note_one(self.network.now_ns, "stop", &entity, counter.into(), value);
+                }
+            }
         }
         tables.extend(counter_table(&self.readings));
         let windows: BTreeMap<String, (u64, u64)> = self
@@ -471,7 +477,7 @@ fn counter_table(readings: &Readings) -> Option<Table> {
             ("t_ns", Column::I64(rows.iter().map(|row| row.t_ns as i64).collect())),
             ("mark", Column::Name(rows.iter().map(|row| row.mark.clone()).collect())),
             ("entity", Column::Name(rows.iter().map(|row| row.entity.clone()).collect())),
-            ("counter", Column::Name(rows.iter().map(|row| row.counter.to_owned()).collect())),
+            ("counter", Column::Name(rows.iter().map(|row| row.counter.clone().into_owned()).collect())),
             ("value", Column::I64(rows.iter().map(|row| row.value).collect())),
         ],
     })

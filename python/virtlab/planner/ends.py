@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Interface, IPv6Interface, ip_address, ip_interface, ip_network
 
-from virtlab.plan import Guest, Plan, Role, Vnic
+from virtlab.plan import Guest, Plan, Refusal, Role, Vnic
 
 Interface = IPv4Interface | IPv6Interface
 VERSIONS = {"ipv4": 4, "ipv6": 6}
+BRIDGED_VNICS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,23 +73,59 @@ def role_ends(plan: Plan, role: Role) -> tuple[RoleEnd, RoleEnd] | None:
     return None
 
 
-def via_macs(plan: Plan, here: RoleEnd, guests: Sequence[str]) -> list[str | None]:
-    """For each guest, the MAC of its vNIC on the virtual switch of the sender `here`, else of the one in the sender's IP
+def via_vnics(plan: Plan, here: RoleEnd, guests: Sequence[str]) -> list[tuple[str, str] | None]:
+    """For each guest, itself and its vNIC on the virtual switch of the sender `here`, else the one in the sender's IP
     network; None where it has neither."""
     sender = plan.world.guests[here.guest].vnics[here.vnic]
-    return [_near_mac(plan, here, sender, plan.world.guests.get(name)) for name in guests]
+    return [_near_vnic(plan, here, sender, name) for name in guests]
 
 
-def _near_mac(plan: Plan, here: RoleEnd, sender: Vnic, guest: Guest | None) -> str | None:
-    if guest is None or guest is plan.world.guests[here.guest]:
+def via_macs(plan: Plan, here: RoleEnd, guests: Sequence[str]) -> list[str | None]:
+    """The MACs of those."""
+    found = via_vnics(plan, here, guests)
+    return [None if each is None else plan.world.guests[each[0]].vnics[each[1]].mac for each in found]
+
+
+def _near_vnic(plan: Plan, here: RoleEnd, sender: Vnic, name: str) -> tuple[str, str] | None:
+    guest = plan.world.guests.get(name)
+    if guest is None or name == here.guest:
         return None
-    for vnic in guest.vnics.values():
+    for own, vnic in guest.vnics.items():
         if vnic.vswitch is not None and vnic.vswitch == sender.vswitch:
-            return vnic.mac
-    for _, vnic, own in interfaces(guest):
-        if here.address is not None and own.ip in here.address.network:
-            return vnic.mac
+            return name, own
+    for own, _, address in interfaces(guest):
+        if here.address is not None and address.ip in here.address.network:
+            return name, own
     return None
+
+
+def via_mistakes(path: str, plan: Plan, role: Role) -> Iterator[Refusal]:
+    """Does every guest of `via` stand beside the sender and forward, and do both ends have IPv4?"""
+    names = role.parameters.get("via") or ()
+    ends = role_ends(plan, role)
+    if not names or ends is None:
+        return
+    if any(end.address is None or end.address.version != 4 for end in ends):
+        yield Refusal(
+            f"{path}.via", "frames by way of guests are IPv4, and an end has none", "give both ends IPv4"
+        )
+    for name, vnic in zip(names, via_vnics(plan, ends[0], names), strict=True):
+        guest = plan.world.guests.get(name)
+        if guest is None:
+            yield Refusal(f"{path}.via", f"there is no guest '{name}'", "name a guest of the file")
+        elif vnic is None:
+            reason = f"{name} has no vNIC on the virtual switch or in the network of {role.from_}"
+            yield Refusal(f"{path}.via", reason, "give it one, or remove it from 'via'")
+        elif not (guest.forwards or guest.bridges):
+            yield Refusal(f"{path}.via", f"{name} forwards nothing", "write 'forwards: true', or remove it")
+
+
+def bridging_mistakes(path: str, guest: Guest) -> Iterator[Refusal]:
+    """A guest that forwards frames stands between two virtual switches."""
+    uplinked = any(vnic.uplink for vnic in guest.vnics.values())
+    if guest.bridges and (guest.forwards or len(guest.vnics) != BRIDGED_VNICS or uplinked):
+        reason = "a guest that forwards frames has two vNICs on virtual switches, and is no router"
+        yield Refusal(path, reason, "give it two virtual switches, or 'forwarding: layer3'")
 
 
 def next_hop_mac(plan: Plan, here: RoleEnd, there: RoleEnd) -> str:

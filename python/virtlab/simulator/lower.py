@@ -8,9 +8,17 @@ from ipaddress import IPv4Interface, ip_address, ip_interface, ip_network
 from typing import Any
 
 from virtlab.plan import Action, Guest, Plan, Queue, Role
-from virtlab.simulator.wiring import Wiring, vnic_path
+from virtlab.planner import ends
+from virtlab.planner.wiring import Wiring
 
-WITHOUT_EFFECT = frozenset({"family", "meter", "pacing", "idle"})  # `refusals` has seen to what they may say
+WITHOUT_EFFECT = frozenset(  # `refusals` has seen to what they may say; a histogram is of the report
+    {"family", "meter", "pacing", "idle", "histogram_buckets", "histogram_edges_ns"}
+)
+
+
+def vnic_path(guest: str, vnic: str) -> str:
+    """A vNIC's path in the Plan, which is its name in counters too."""
+    return f"guests.{guest}.vnics.{vnic}"
 
 
 def addresses(guest: Guest) -> Iterator[tuple[str, IPv4Interface]]:
@@ -22,26 +30,11 @@ def addresses(guest: Guest) -> Iterator[tuple[str, IPv4Interface]]:
                 yield name, address
 
 
-def role_ends(plan: Plan, role: Role) -> tuple[tuple[str, IPv4Interface | None], ...] | None:
-    """vNIC path and address of both ends: the first pair on one network, else the first pair at all."""
-    guests = plan.world.guests
-    if role.from_ not in guests or role.to not in guests:
-        return None
-    source, target = guests[role.from_], guests[role.to]
-    pairs = [
-        (far.ip not in own.network, (vnic_path(role.from_, vnic), own), (vnic_path(role.to, far_vnic), far))
-        for vnic, own in addresses(source)
-        for far_vnic, far in addresses(target)
-    ]
-    if pairs:
-        _, here, there = min(pairs, key=lambda pair: pair[0])
-        return here, there
-    if role.workload == "raw_stream" and source.vnics and target.vnics:
-        return (
-            (vnic_path(role.from_, next(iter(source.vnics))), None),
-            (vnic_path(role.to, next(iter(target.vnics))), None),
-        )
-    return None
+def role_ends(plan: Plan, role: Role) -> tuple[ends.RoleEnd, ends.RoleEnd] | None:
+    """Both ends by IPv4, the only family that is modelled; below IP without addresses."""
+    by_ipv4 = role.model_copy(update={"parameters": {**role.parameters, "family": "ipv4"}})
+    found = ends.role_ends(plan, by_ipv4) or ends.role_ends(plan, role)
+    return None if found and any(end.address and end.address.version != 4 for end in found) else found
 
 
 def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
@@ -53,31 +46,30 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
     paths = [vnic_path(guest, name) for guest, entry in world.guests.items() for name in entry.vnics]
     vnics = {path: place for place, path in enumerate(paths)}
     roles = {name: place for place, name in enumerate(plan.roles)}
-    tables: list[dict[str, Any]] = [{} for _ in vswitches]
+    tables: dict[str, dict[str, Any]] = {f"vswitch:{name}": {} for name in vswitches}
+    inside: dict[str, dict[str, int]] = {name: {} for name, entry in world.guests.items() if entry.bridges}
     forwarding: dict[str, dict[str, str]] = {}
-    ports = [uplink for vswitch in world.vswitches.values() for uplink in vswitch.uplinks]
     lowered_vnics = []
     for guest, entry in world.guests.items():
         for name, vnic in entry.vnics.items():
-            path = vnic_path(guest, name)
-            for (kind, box), port in wiring.ways_to(("vnic", path)).items():
-                if kind == "switch":
-                    forwarding.setdefault(box, {})[vnic.mac.lower()] = port
+            path, mac = vnic_path(guest, name), vnic.mac.lower()
+            for box, port in wiring.ways(guest, name).items():
+                if box.startswith("switch:"):
+                    forwarding.setdefault(box.removeprefix("switch:"), {})[mac] = port
+                elif box.startswith("bridge:"):
+                    inside[box.removeprefix("bridge:")][mac] = vnics[vnic_path(*port.split("/"))]
                 else:
-                    way = {"vnic": vnics[path]} if not port else {"port": port}
-                    tables[vswitches[box]][vnic.mac.lower()] = way
+                    tables[box][mac] = _way(port, wiring, vnics)
             on = {"vswitch": vswitches[vnic.vswitch]} if vnic.vswitch is not None else {"port": vnic.uplink}
-            if vnic.uplink is not None:
-                ports.append(vnic.uplink)
             lowered_vnics.append(
                 {
-                    "name": path, "guest": guests[guest], "mac": vnic.mac.lower(), "mtu_bytes": vnic.mtu_bytes,
+                    "name": path, "guest": guests[guest], "mac": mac, "mtu_bytes": vnic.mtu_bytes,
                     "pushback_bit_per_s": vnic.pushback_bit_per_s, "on": on,
                 }
             )  # fmt: skip
     return {
         "fabric": {
-            "ports": ports,
+            "ports": list(wiring.owner),
             "switches": {
                 name: {"processing_ns": each.processing_ns} for name, each in world.switches.items()
             },
@@ -94,7 +86,8 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
         },
         "guests": [_guest(plan, name, vnics) for name in world.guests],
         "vnics": lowered_vnics,
-        "vswitches": tables,
+        "vswitches": [_vswitch(plan, name, tables, wiring, vnics) for name in vswitches],
+        "bridging": [{"guest": guests[name], "ways": ways} for name, ways in inside.items()],
         "neighbours": {
             str(address.ip): entry.vnics[vnic].mac.lower()
             for entry in world.guests.values()
@@ -112,6 +105,33 @@ def queue(entry: Queue) -> dict[str, Any]:
     """One queue: the discipline alone, whoever would realise it."""
     values = entry.model_dump(mode="json", exclude={"by"})
     return {key: value for key, value in values.items() if value is not None}
+
+
+def _way(port: str, wiring: Wiring, vnics: Mapping[str, int]) -> dict[str, Any]:
+    """What lies behind a port of a virtual switch: an uplink, or GUEST/VNIC."""
+    return {"port": port} if port in wiring.owner else {"vnic": vnics[vnic_path(*port.split("/"))]}
+
+
+def _vswitch(
+    plan: Plan, name: str, tables: Mapping[str, dict[str, Any]], wiring: Wiring, vnics: Mapping[str, int]
+) -> dict[str, Any]:
+    entry = plan.world.vswitches[name]
+    isolated = {
+        f"{guest}/{own}": vnic.isolated
+        for guest, each in plan.world.guests.items()
+        for own, vnic in each.vnics.items()
+    }
+    # Where no guest forwards frames, every source stands where the table has it, and there is nothing to learn.
+    bridging = any(guest.bridges for guest in plan.world.guests.values())
+    return {
+        "ways": tables[f"vswitch:{name}"],
+        "ports": [
+            {"way": _way(edge.port, wiring, vnics), "isolated": isolated.get(edge.port, False)}
+            for edge in wiring.edges[f"vswitch:{name}"]
+        ],
+        "learns": entry.learning and bridging,
+        "floods": entry.flooding,
+    }
 
 
 def _guest(plan: Plan, name: str, vnics: Mapping[str, int]) -> dict[str, Any]:
@@ -142,9 +162,12 @@ def _role(
     plan: Plan, name: str, vnics: Mapping[str, int], seed: int, overrides: Mapping[str, Any]
 ) -> dict[str, Any]:
     role = plan.roles[name]
-    ends = role_ends(plan, role)
-    assert ends is not None  # `refusals` has seen to it
+    found = role_ends(plan, role)
+    assert found is not None  # `refusals` has seen to it
     parameters = role.parameters | dict(overrides)
+    if parameters.get("via"):
+        near = ends.via_vnics(plan, found[0], parameters["via"])
+        parameters["via"] = [vnics[vnic_path(*vnic)] for vnic in near if vnic is not None]
     return {
         "name": name,
         "workload": role.workload,
@@ -153,11 +176,11 @@ def _role(
         },
         "ends": [
             {
-                "vnic": vnics[path],
-                "address": None if address is None else str(address.ip),
+                "vnic": vnics[vnic_path(end.guest, end.vnic)],
+                "address": None if end.address is None else str(end.address.ip),
                 "seed": stream_seed(seed, name, side),
             }
-            for side, (path, address) in zip(("client", "server"), ends, strict=True)
+            for side, end in zip(("client", "server"), found, strict=True)
         ],
         "kept": name in plan.collect.packets,
     }

@@ -1,5 +1,9 @@
 """Platform profiles: what a platform costs, as a small TOML file that `virtlab calibrate` fits.
 
+What forwarding costs is not fitted by calibration: a profile is given it. Frames wait for their guest's forwarding in a
+backlog of 1000, Linux's default, and what finds it full is dropped; so forwarding costs make a capacity. Guests
+forward one frame at a time each, on as many processors as there are.
+
 A parameter has a value, an interval, and whether the measurements could tell it from the others; its unit is in its
 name (`_ns` per packet, call or message, `_byte_ns` per byte). A table of wake-ups or of lateness is a list of quantiles. The
 `ideal` profile is built in and costs nothing. A profile is known by its name and the digest of its content.
@@ -14,6 +18,9 @@ The parameters, and where a world pays them:
 | `vswitch.KIND.packet_ns`, `vswitch.KIND.byte_ns` | by a frame at every crossing of a virtual switch |
 | `qdisc.htb.packet_ns` | by a frame that a vNIC with pushback lets go |
 | `links.departure_ns` | by a frame that leaves whatever realises links and physical switches; inner hops are model time |
+| `platform.KIND.forward_ns`, `platform.KIND.forward_byte_ns` | by a packet that a guest forwards at layer 3 |
+| `platform.KIND.bridge_ns`, `platform.KIND.bridge_byte_ns` | by a frame that a guest forwards at layer 2 |
+| `platform.KIND.rouse_ns` | by a frame that comes to a forwarding guest that sleeps |
 | `flow.first_packet_ns` | by the first packet of a flow, beyond the others |
 """
 
@@ -22,13 +29,13 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from virtlab.errors import ExperimentError
-from virtlab.plan import Plan
+from virtlab.plan import Guest, Plan
 
 SCHEMA = "virtlab.profile/1"
 IDEAL = "ideal"
@@ -36,6 +43,7 @@ LOCAL = "local"
 GUEST_PARTS = ("send_ns", "message_ns", "crossing_ns", "crossing_byte_ns")
 TABLES = ("wakeup.sleep", "wakeup.poll", "links.lateness")
 PICOSECONDS = 1000
+BACKLOG_PACKETS = 1000  # net.core.netdev_max_backlog
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +234,7 @@ def costs(profile: Profile, plan: Plan, seed: int) -> dict[str, Any] | None:
                 "send_ns": round(profile.value(f"{kind}.send_ns")),
                 "message_ns": round(profile.value(f"{kind}.message_ns")),
                 "wakeup": _table(profile, f"wakeup.{guest.idle}"),
+                "forwarding": _forwarding(guest, kind, profile, cost),
             }
         )
         for vnic in guest.vnics.values():
@@ -248,6 +257,20 @@ def costs(profile: Profile, plan: Plan, seed: int) -> dict[str, Any] | None:
         ],
         "fabric": {"departure": cost("links.departure_ns"), "lateness": _table(profile, "links.lateness")},
     }
+
+
+def _forwarding(
+    guest: Guest, kind: str, profile: Profile, cost: Callable[[str, str], dict[str, int]]
+) -> dict[str, Any] | None:
+    """What a guest pays for each frame that it forwards; None where it forwards none, or for nothing."""
+    if not (guest.forwards or guest.bridges):
+        return None
+    what = "bridge" if guest.bridges else "forward"
+    paid = cost(f"{kind}.{what}_ns", f"{kind}.{what}_byte_ns")
+    rouse_ns = round(profile.value(f"{kind}.rouse_ns")) if guest.idle == "sleep" else 0
+    if not any((*paid.values(), rouse_ns)):
+        return None
+    return {"cost": paid, "rouse_ns": rouse_ns, "backlog_packets": BACKLOG_PACKETS}
 
 
 def _table(profile: Profile, name: str) -> dict[str, list[float]]:

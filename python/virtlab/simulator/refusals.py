@@ -8,8 +8,9 @@ from ipaddress import ip_address, ip_network
 
 from virtlab.catalogue import QDISCS
 from virtlab.plan import Capabilities, Plan, Refusal, Role
-from virtlab.simulator.lower import addresses, lower, role_ends
-from virtlab.simulator.wiring import Wiring, vnic_path
+from virtlab.planner.ends import bridging_mistakes, via_mistakes
+from virtlab.planner.wiring import Wiring, guest_box
+from virtlab.simulator.lower import addresses, lower, role_ends, vnic_path
 
 PLATFORMS = ("namespace", "native")
 VSWITCHES = ("linux_bridge",)
@@ -38,7 +39,7 @@ def refusals(plan: Plan) -> list[Refusal]:
     found: list[Refusal] = []
     for check in (_world, _guests, _roles, _timeline, _collect, _networks):
         found += check(plan)
-    found += Wiring(plan).mistakes
+    found += Wiring(plan).mistakes(plan)
     return found or list(_core(plan)) or list(_ways(plan))
 
 
@@ -79,9 +80,7 @@ def _guests(plan: Plan) -> Iterator[Refusal]:
         if guest.platform not in PLATFORMS:
             reason = f"'{guest.platform}' guests are not modelled: what they cost is not known"
             yield Refusal(f"{path}.platform", reason, f"write 'platform: {' | '.join(PLATFORMS)}'")
-        if guest.bridges:
-            reason = "a guest that forwards frames is not modelled"
-            yield Refusal(path, reason, "write 'forwarding: layer3'")
+        yield from bridging_mistakes(path, guest)
         for key in ("cpu_quota_ratio", "memory_bytes"):
             if getattr(guest, key) is not None:
                 yield Refusal(f"{path}.{key}", "CPU and memory are not modelled", "remove it")
@@ -147,6 +146,7 @@ def _roles(plan: Plan) -> Iterator[Refusal]:
             yield Refusal(path, "its ends share no IPv4 address; IPv6 is not modelled", "give both IPv4")
         if {role.from_, role.to} <= plan.world.guests.keys():
             yield from _isolated(path, plan, role)
+            yield from via_mistakes(path, plan, role)
         if values.get("family") not in {None, "ipv4"}:
             yield Refusal(f"{path}.family", "IPv6 is not modelled", "write 'family: ipv4', or remove it")
         if values.get("meter") not in {None, "virtlab"}:
@@ -164,8 +164,8 @@ def _isolated(path: str, plan: Plan, role: Role) -> Iterator[Refusal]:
         for name, guest in plan.world.guests.items()
         for own, vnic in guest.vnics.items()
     }
-    here, there = (vnics[end[0]] for end in ends)
-    if here.isolated and there.isolated and here.vswitch == there.vswitch:
+    here, there = (vnics[vnic_path(end.guest, end.vnic)] for end in ends)
+    if not role.parameters.get("via") and here.isolated and there.isolated and here.vswitch == there.vswitch:
         reason = f"its two ends are isolated from each other on {here.vswitch}"
         yield Refusal(path, reason, "write 'isolate: false' at one of them")
 
@@ -227,10 +227,15 @@ def _ways(plan: Plan) -> Iterator[Refusal]:
     wiring = Wiring(plan)
     lowered = lower(plan, plan.seed)
     vnics, guests = lowered["vnics"], lowered["guests"]
+    bridging = {each["guest"] for each in lowered["bridging"]}
     places = {vnic["mac"]: place for place, vnic in enumerate(vnics)}
 
-    def segment(place: int) -> object:
-        return wiring.segment(("vnic", vnics[place]["name"]))
+    boxes = [
+        guest_box(name, guest, vnic) for name, guest in plan.world.guests.items() for vnic in guest.vnics
+    ]
+
+    def joined(first: int, second: int) -> bool:
+        return wiring.same_segment(boxes[first], boxes[second])
 
     def reaches(here: int, address: str) -> bool:
         for _ in range(64):
@@ -244,7 +249,7 @@ def _ways(plan: Plan) -> Iterator[Refusal]:
             if way is None or (way["via"] or address) not in lowered["neighbours"]:
                 return False
             there = places[lowered["neighbours"][way["via"] or address]]
-            if segment(there) != segment(way["vnic"]):
+            if not joined(there, way["vnic"]):
                 return False
             here = vnics[there]["guest"]
             if address not in guests[here]["addresses"] and not guests[here]["forwards"]:
@@ -253,14 +258,20 @@ def _ways(plan: Plan) -> Iterator[Refusal]:
 
     for role in lowered["roles"]:
         client, server = role["ends"]
-        if role["workload"] == "raw_stream":
-            joined = segment(client["vnic"]) == segment(server["vnic"])
+        if role["parameters"].get("via"):
+            stations = [vnics[vnic]["guest"] for vnic in role["parameters"]["via"]]
+            wired = all(
+                joined(client["vnic"], vnic) and (station in bridging or reaches(station, server["address"]))
+                for vnic, station in zip(role["parameters"]["via"], stations, strict=True)
+            )
+        elif role["workload"] == "raw_stream":
+            wired = joined(client["vnic"], server["vnic"])
         else:
-            joined = reaches(vnics[client["vnic"]]["guest"], server["address"]) and reaches(
+            wired = reaches(vnics[client["vnic"]]["guest"], server["address"]) and reaches(
                 vnics[server["vnic"]]["guest"], client["address"]
             )
-        if not joined:
-            cure = "wire or route them; raw_stream crosses no router"
+        if not wired:
+            cure = "wire or route them; raw_stream crosses no router that is not in its 'via'"
             yield Refusal(f"roles.{role['name']}", "its ends cannot reach each other", cure)
 
 

@@ -21,9 +21,8 @@ from virtlab.plan import (
     Sink,
     Trial,
 )
-from virtlab.simulator.lower import lower, queue
+from virtlab.simulator.lower import lower, queue, vnic_path
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, costs
-from virtlab.simulator.wiring import vnic_path
 
 EVENTS_AT_ONCE = 200_000  # between two looks at the observer
 BLOCK_ROWS = 100_000

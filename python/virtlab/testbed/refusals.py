@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 from virtlab.plan import Capabilities, Plan, Refusal, Role
-from virtlab.planner.ends import role_ends, via_macs
+from virtlab.planner.ends import bridging_mistakes, role_ends, via_mistakes
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed import routing
 from virtlab.testbed.idle import pollers, processors
@@ -99,11 +99,7 @@ def _guests(plan: Plan, found: Findings) -> Iterator[Refusal]:
             yield Refusal(f"{path}.platform", f"'{guest.platform}' guests cannot be started here", cure)
         if guest.host not in plan.world.hosts:
             yield Refusal(f"{path}.host", f"there is no host '{guest.host}'", "name a host of the file")
-        if guest.bridges and (
-            guest.forwards or len(guest.vnics) != 2 or any(v.uplink for v in guest.vnics.values())
-        ):
-            reason = "a guest that forwards frames has two vNICs on virtual switches, and is no router"
-            yield Refusal(path, reason, "give it two virtual switches, or 'forwarding: layer3'")
+        yield from bridging_mistakes(path, guest)
         for vnic_name, vnic in guest.vnics.items():
             vnic_path = f"{path}.vnics.{vnic_name}"
             least = MTU_MIN_IPV6_BYTES if any(":" in text for text in vnic.ip) else MTU_MIN_BYTES
@@ -174,28 +170,7 @@ def _roles(plan: Plan, found: Findings) -> Iterator[Refusal]:
                 path, "its two ends have no address of one IP version", "give both IPv4, or both IPv6"
             )
         else:
-            yield from _forwarders(path, plan, role)
-
-
-def _forwarders(path: str, plan: Plan, role: Role) -> Iterator[Refusal]:
-    """Does every guest of `via` stand beside the sender, and do both ends have IPv4?"""
-    names = role.parameters.get("via") or ()
-    ends = role_ends(plan, role)
-    if not names or ends is None:
-        return
-    if any(end.address is None or end.address.version != 4 for end in ends):
-        yield Refusal(
-            f"{path}.via", "frames by way of guests are IPv4, and an end has none", "give both ends IPv4"
-        )
-    for name, mac in zip(names, via_macs(plan, ends[0], names), strict=True):
-        guest = plan.world.guests.get(name)
-        if guest is None:
-            yield Refusal(f"{path}.via", f"there is no guest '{name}'", "name a guest of the file")
-        elif mac is None:
-            reason = f"{name} has no vNIC on the virtual switch or in the network of {role.from_}"
-            yield Refusal(f"{path}.via", reason, "give it one, or remove it from 'via'")
-        elif not (guest.forwards or guest.bridges):
-            yield Refusal(f"{path}.via", f"{name} forwards nothing", "write 'forwards: true', or remove it")
+            yield from via_mistakes(path, plan, role)
 
 
 def _budgeted(path: str, plan: Plan, role: Role, found: Findings) -> Iterator[Refusal]:

@@ -1,23 +1,55 @@
 //! A virtual switch: which way a frame goes, at once; what lies behind it is a vNIC or a port of the fabric.
+//!
+//! Who is where stands in its table from the start. Where it learns, a source address moves to the port at which it is seen,
+//! as in Linux an entry that is not fixed does. A frame to nobody known leaves through every port but its own, where the
+//! switch floods. Two isolated ports exchange no frame, known or flooded.
 
 use super::Network;
 use super::vnics::Outgoing;
-use virtlab_fabric::{Frame, PortId};
+use std::collections::BTreeMap;
+use virtlab_fabric::{Frame, Mac, PortId};
 use virtlab_qdisc::Ecn;
 use virtlab_wire::Nanos;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Nic(usize),
     Port(PortId),
 }
+
+/// A virtual switch.
+pub(super) struct Bridge {
+    pub(super) ways: BTreeMap<Mac, Place>,
+    pub(super) ports: Vec<Place>,
+    pub(super) learns: bool,
+    pub(super) floods: bool,
+}
+
 impl Network {
-    /// Through a bridge, at once. A frame to an address that lies nowhere behind it is lost; roles have none such.
-    pub(super) fn cross(&mut self, bridge: usize, out: Outgoing) {
-        match self.bridges[bridge].get(&out.destination) {
-            Some(Place::Nic(nic)) => self.arrive(*nic, out),
-            Some(Place::Port(at)) => self.enter(*at, out),
+    /// Through a bridge, at once, from one of its ports.
+    pub(super) fn cross(&mut self, bridge: usize, from: Place, out: Outgoing) {
+        let own = &mut self.bridges[bridge];
+        if own.learns && !out.source.is_group() {
+            own.ways.insert(out.source, from);
+        }
+        match own.ways.get(&out.destination).copied() {
+            Some(to) if joined(&self.isolated, from, to) => self.pass(to, out),
+            Some(_) => {}
+            None if own.floods => {
+                let ports: Vec<Place> =
+                    own.ports.iter().copied().filter(|to| joined(&self.isolated, from, *to)).collect();
+                for to in ports {
+                    self.pass(to, out);
+                }
+            }
             None => {}
+        }
+    }
+
+    fn pass(&mut self, to: Place, out: Outgoing) {
+        match to {
+            Place::Nic(nic) => self.arrive(nic, out),
+            Place::Port(at) => self.enter(at, out),
         }
     }
 
@@ -34,4 +66,10 @@ impl Network {
         self.fabric.arrive(at, frame, Nanos(self.now_ns));
         self.foresee();
     }
+}
+
+/// Whether a switch passes frames from one of its ports to another.
+fn joined(isolated: &[bool], from: Place, to: Place) -> bool {
+    let held = |place| matches!(place, Place::Nic(nic) if isolated[nic]);
+    from != to && !(held(from) && held(to))
 }

@@ -11,8 +11,14 @@ impl Network {
         let wanted = |group: &str| groups.iter().any(|each| each == group);
         if wanted("vnics") {
             for nic in &self.nics {
-                let Traffic { received_packets, received_bytes, sent_packets, sent_bytes, strangers } =
-                    nic.traffic;
+                let Traffic {
+                    received_packets,
+                    received_bytes,
+                    sent_packets,
+                    sent_bytes,
+                    strangers,
+                    overflows,
+                } = nic.traffic;
                 readings.note(
                     self.now_ns,
                     mark,
@@ -20,7 +26,7 @@ impl Network {
                     &[
                         ("received_packets", received_packets),
                         ("received_bytes", received_bytes),
-                        ("rx_dropped", strangers),
+                        ("rx_dropped", strangers + overflows),
                         ("sent_packets", sent_packets),
                         ("sent_bytes", sent_bytes),
                         ("tx_dropped", 0),

@@ -14,9 +14,14 @@ pub(super) enum Flight {
     Departed(usize, Outgoing),
     /// A frame that is coming into a guest.
     In(usize, Outgoing),
+    /// A guest that has been asleep.
+    Roused(usize),
+    /// A frame that a guest is forwarding through a vNIC.
+    Forwarded(usize, usize, Outgoing),
     /// A message that the kernel has had since an instant, and the process has not.
     Handed(Message, u64),
 }
+
 impl Network {
     pub(super) fn fly(&mut self, at_ns: u64, flight: Flight) {
         let slot = self.landed.pop().unwrap_or(self.flights.len());
@@ -36,6 +41,8 @@ impl Network {
             Flight::Out(nic, out) => self.leave(nic, out),
             Flight::Departed(port, out) => self.departed(port, out),
             Flight::In(nic, out) => self.come(nic, out),
+            Flight::Roused(guest) => self.roused(guest),
+            Flight::Forwarded(guest, nic, out) => self.forwarded(guest, nic, out),
             Flight::Handed(message, stamp_ns) => {
                 self.stamp_ns = stamp_ns;
                 return Some(message);

@@ -11,7 +11,7 @@ use super::flights::Flight;
 use super::vnics::Outgoing;
 use crate::agenda::Due;
 use crate::ip::Message;
-use virtlab_fabric::Departure;
+use virtlab_fabric::{Departure, PortId};
 use virtlab_wire::Nanos;
 
 /// What a frame that leaves the fabric is to whoever stands at its port.
@@ -67,7 +67,9 @@ impl Network {
             let port = port.0;
             let nic = match (self.port_nics[port], self.port_bridges[port]) {
                 (Some(nic), _) => Some(nic),
-                (None, Some(bridge)) => match self.bridges[bridge].get(&payload.destination) {
+                // Where it will lie may still change at a switch that learns.
+                (None, Some(bridge)) if self.bridges[bridge].learns => None,
+                (None, Some(bridge)) => match self.bridges[bridge].ways.get(&payload.destination) {
                     Some(Place::Nic(nic)) => Some(*nic),
                     _ => None,
                 },
@@ -140,7 +142,7 @@ impl Network {
     pub(super) fn departed(&mut self, port: usize, out: Outgoing) {
         match (self.port_nics[port], self.port_bridges[port]) {
             (Some(nic), _) => self.arrive(nic, out),
-            (None, Some(bridge)) => self.cross(bridge, out),
+            (None, Some(bridge)) => self.cross(bridge, Place::Port(PortId(port)), out),
             (None, None) => {}
         }
     }

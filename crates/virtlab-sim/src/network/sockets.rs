@@ -11,13 +11,18 @@ use virtlab_load::Transport;
 use virtlab_qdisc::Headers;
 use virtlab_wire::ethernet::{FCS_BYTES, HEADER_BYTES};
 
+/// Source ports of flows of whole frames begin here, as in the testbed.
+const FIRST_SOURCE_PORT: u16 = 1024;
+
 /// How a role's side sends.
 pub struct Socket {
     pub(super) nic: usize,
     pub(super) source: Mac,
     pub(super) destination: Mac,
-    /// The far address; absent below IP.
+    /// The far address; absent without IP.
     pub(super) ip: Option<Ipv4Addr>,
+    /// Whether its process makes whole frames, which their receiver reads below IP.
+    pub(super) raw: bool,
     /// Flow hash of whole packets and of fragments.
     pub(super) flows: [u64; 2],
     /// Bytes of its frames that wait in the vNIC, and how many may before it is held back.
@@ -74,6 +79,7 @@ impl Network {
             source: self.nics[nic].given.mac,
             destination,
             ip: Some(to),
+            raw: false,
             flows,
             held_bytes: 0,
             most_bytes,
@@ -119,18 +125,54 @@ impl Network {
         Headers { tos: read.tos.map(|plain| tos.unwrap_or(plain)), ..read }
     }
 
-    /// A socket below IP; `flow` is written into its source address.
+    /// A socket below IP; `flow` is written into its source address, as the testbed's sender does.
     pub fn raw_socket(&mut self, from: usize, to: usize, flow: u16, most_bytes: u64) -> usize {
         let (mut source, destination) = (self.nics[from].given.mac, self.nics[to].given.mac);
-        source.0[4] ^= (flow >> 8) as u8;
-        source.0[5] ^= flow as u8;
+        let [number, low] = flow.to_be_bytes();
+        source.0[0] ^= if flow == 0 { 0 } else { 0x04 };
+        source.0[1] ^= number;
+        source.0[2] ^= low;
         let addresses: Vec<u8> = destination.0.iter().chain(&source.0).copied().chain([0x88, 0xb5]).collect();
+        self.whole_frames(from, source, destination, None, flow_hash(&addresses), most_bytes)
+    }
+
+    /// A socket of whole frames with IP, sent to a vNIC that forwards them; `flow` is their source port.
+    pub fn raw_socket_via(
+        &mut self,
+        from: (usize, Ipv4Addr),
+        via: usize,
+        to: Ipv4Addr,
+        flow: u16,
+        most_bytes: u64,
+    ) -> usize {
+        let (source, destination) = (self.nics[from.0].given.mac, self.nics[via].given.mac);
+        let mut bytes: Vec<u8> = destination.0.iter().chain(&source.0).copied().chain([8, 0]).collect();
+        bytes.extend([0x45, 0, 0, 0, 0, 0, 0x40, 0, HOPS, 17, 0, 0]);
+        bytes.extend(from.1.octets());
+        bytes.extend(to.octets());
+        bytes.extend((FIRST_SOURCE_PORT + flow).to_be_bytes());
+        bytes.extend(5001u16.to_be_bytes());
+        let hash = flow_hash(&bytes);
+        self.headers.insert(hash, virtlab_fabric::headers(&bytes));
+        self.whole_frames(from.0, source, destination, Some(to), hash, most_bytes)
+    }
+
+    fn whole_frames(
+        &mut self,
+        nic: usize,
+        source: Mac,
+        destination: Mac,
+        ip: Option<Ipv4Addr>,
+        flow: u64,
+        most_bytes: u64,
+    ) -> usize {
         self.sockets.push(Socket {
-            nic: from,
+            nic,
             source,
             destination,
-            ip: None,
-            flows: [flow_hash(&addresses); 2],
+            ip,
+            raw: true,
+            flows: [flow; 2],
             held_bytes: 0,
             most_bytes,
             pending: VecDeque::new(),
@@ -177,23 +219,32 @@ impl Network {
 
     /// Sends now; the instant at which the first frame leaves the vNIC.
     pub fn send(&mut self, socket: usize, message: Message) -> u64 {
-        let Socket { nic, source, destination, ip, flows, counted, transport_bytes, .. } =
+        let Socket { nic, source, destination, ip, raw, flows, counted, transport_bytes, .. } =
             self.sockets[socket];
-        let Some(to) = ip else {
-            let cargo = Cargo { message, ip: None };
-            // What a layer-2 message says is its frame, FCS included.
+        let number = self.packets;
+        self.packets += 1;
+        let Some(to) = ip.filter(|_| !raw) else {
+            // What such a message says is its frame, FCS included.
             let bytes = message.payload_bytes - FCS_BYTES;
+            let body_bytes = bytes - HEADER_BYTES;
+            let whole = |to| Packet {
+                number,
+                to,
+                hops_left: HOPS,
+                tapped: true,
+                body_bytes,
+                whole_bytes: body_bytes,
+            };
+            let cargo = Cargo { message, ip: ip.map(whole) };
             let out =
                 Outgoing { cargo, source, destination, bytes, flow: flows[0], socket: Some(socket), counted };
             let ready = self.ready(nic, bytes, Some(socket));
             return self.put(nic, out, ready);
         };
         let whole_bytes = message.payload_bytes + transport_bytes;
-        let number = self.packets;
-        self.packets += 1;
         let mut first = None;
         for body_bytes in ip::fragments(whole_bytes, self.nics[nic].given.mtu_bytes) {
-            let packet = Packet { number, to, hops_left: HOPS, body_bytes, whole_bytes };
+            let packet = Packet { number, to, hops_left: HOPS, tapped: false, body_bytes, whole_bytes };
             let out = Outgoing {
                 cargo: Cargo { message, ip: Some(packet) },
                 source,

@@ -5,6 +5,7 @@
 //! after frame that is `start = max(now, free)` and `free = max(free, start - burst) + cost`.
 
 use super::Network;
+use super::bridges::Place;
 use super::flights::Flight;
 use crate::agenda::Due;
 use crate::input::Vnic;
@@ -15,6 +16,7 @@ use virtlab_wire::ethernet::{serialisation, wire_bytes};
 
 /// Frames that a vNIC with pushback lets go at once after a pause; the testbed's figure.
 pub const BURST_FRAMES: u32 = 10;
+
 /// A frame at a vNIC.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outgoing {
@@ -33,6 +35,7 @@ pub(super) struct Outgoing {
 #[derive(Clone, Copy, Debug)]
 pub struct Incoming {
     pub(super) nic: usize,
+    pub(super) source: Mac,
     pub(super) destination: Mac,
     pub(super) bytes: u32,
     pub(super) flow: u64,
@@ -46,6 +49,8 @@ pub(super) struct Traffic {
     pub(super) sent_packets: u64,
     pub(super) sent_bytes: u64,
     pub(super) strangers: u64,
+    /// Frames that a forwarding guest had no room for.
+    pub(super) overflows: u64,
 }
 
 pub(super) struct Nic {
@@ -121,7 +126,7 @@ impl Network {
     pub(super) fn leave(&mut self, nic: usize, out: Outgoing) {
         let port = &self.nics[nic];
         match (port.bridge, port.port) {
-            (Some(bridge), _) => self.cross(bridge, out),
+            (Some(bridge), _) => self.cross(bridge, Place::Nic(nic), out),
             (None, Some(at)) => self.enter(at, out),
             (None, None) => {}
         }
@@ -139,6 +144,7 @@ impl Network {
     pub(super) fn come(&mut self, nic: usize, out: Outgoing) {
         self.inbox.push_back(Incoming {
             nic,
+            source: out.source,
             destination: out.destination,
             bytes: out.bytes,
             flow: out.flow,

@@ -1,0 +1,97 @@
+//! What forwarding costs: frames wait at their guest, which forwards them one after the other on one of the platform's processors.
+//!
+//! A guest is one virtual processor, and as many guests forward at once as there are processors; those that wait for one take
+//! turns, a frame each. So a single guest forwards at most `1 / cost`, and all of them `processors / cost`. What finds the
+//! guest's backlog full is dropped. A guest that sleeps when it has nothing to do has to be roused by the next frame. Guests
+//! whose forwarding costs nothing forward at once.
+
+use super::Network;
+use super::flights::Flight;
+use super::vnics::Outgoing;
+use crate::input::Input;
+use std::collections::VecDeque;
+
+/// A frame that waits: through which vNIC it goes on.
+type Job = (usize, Outgoing);
+
+#[derive(Default)]
+struct Server {
+    waiting: VecDeque<Job>,
+    /// Being roused, waiting for a processor, or on one.
+    awake: bool,
+}
+
+/// Guests that forward, and the processors that they share.
+pub(super) struct Service {
+    servers: Vec<Server>,
+    turns: VecDeque<usize>,
+    free_processors: usize,
+}
+
+impl Service {
+    pub(super) fn new(input: &Input) -> Self {
+        Self {
+            servers: input.guests.iter().map(|_| Server::default()).collect(),
+            turns: VecDeque::new(),
+            free_processors: input.costs.as_ref().map_or(1, |costs| costs.processors.max(1)),
+        }
+    }
+}
+
+impl Network {
+    /// Has a guest forward a frame from one of its vNICs through another, when it comes to it.
+    pub(super) fn serve(&mut self, guest: usize, from: usize, to: usize, out: Outgoing) {
+        let Some(given) = self.costs.as_ref().and_then(|costs| costs.forwarding(guest)) else {
+            return self.go_on(to, out);
+        };
+        let server = &mut self.service.servers[guest];
+        if server.waiting.len() >= given.backlog_packets as usize {
+            self.nics[from].traffic.overflows += 1;
+            return;
+        }
+        server.waiting.push_back((to, out));
+        if server.awake {
+            return;
+        }
+        server.awake = true;
+        if given.rouse_ns > 0 {
+            self.fly(self.now_ns + given.rouse_ns, Flight::Roused(guest));
+        } else {
+            self.roused(guest);
+        }
+    }
+
+    /// A guest is ready for its next frame.
+    pub(super) fn roused(&mut self, guest: usize) {
+        self.service.turns.push_back(guest);
+        self.take_turns();
+    }
+
+    fn take_turns(&mut self) {
+        while self.service.free_processors > 0 {
+            let Some(guest) = self.service.turns.pop_front() else { return };
+            let given = self.costs.as_ref().and_then(|costs| costs.forwarding(guest));
+            let job = self.service.servers[guest].waiting.pop_front();
+            let (Some(given), Some((to, out))) = (given, job) else { continue };
+            self.service.free_processors -= 1;
+            self.fly(self.now_ns + given.cost.of(out.bytes), Flight::Forwarded(guest, to, out));
+        }
+    }
+
+    /// A guest has forwarded a frame.
+    pub(super) fn forwarded(&mut self, guest: usize, to: usize, out: Outgoing) {
+        self.service.free_processors += 1;
+        let server = &mut self.service.servers[guest];
+        server.awake = !server.waiting.is_empty();
+        if server.awake {
+            self.service.turns.push_back(guest);
+        }
+        self.take_turns();
+        self.go_on(to, out);
+    }
+
+    fn go_on(&mut self, nic: usize, out: Outgoing) {
+        let ready = self.ready(nic, out.bytes, None);
+        self.put(nic, out, ready);
+    }
+}

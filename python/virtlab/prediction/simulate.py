@@ -64,6 +64,12 @@ def values(record: TrialRecord) -> list[RunValue]:
     return values_of_run(record)
 
 
+def play_records(jobs: Sequence[Job], observer: Observer | None = None) -> list[TrialRecord]:
+    """Many runs, in the order given, with all their samples: for few jobs at once."""
+    with ThreadPoolExecutor(min(processors(), max(len(jobs), 1)), "virtlab-predict") as pool:
+        return list(pool.map(lambda job: play(job, observer), jobs))
+
+
 def play_all(jobs: Sequence[Job], observer: Observer | None = None) -> list[list[RunValue]]:
     """Values of many runs, in the order given."""
     with ThreadPoolExecutor(min(processors(), max(len(jobs), 1)), "virtlab-predict") as pool:

@@ -1,0 +1,173 @@
+"""`virtlab capacity`: the largest level of an input that keeps limits, by simulation, and what limits it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from virtlab.prediction.capacity import Capacity
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def capacity(
+    file: Annotated[Path, typer.Argument(help="an experiment file", show_default=False)],
+    *,
+    until: Annotated[
+        list[str],
+        typer.Option(help="a limit to keep, e.g. 'rtt.p99 < 5 ms'; may be repeated", show_default=False),
+    ],
+    vary: Annotated[
+        str,
+        typer.Option(
+            help="the input: a factor, or a place such as host.guests or load.burst", show_default=False
+        ),
+    ],
+    first: Annotated[str | None, typer.Option("--from", help="the lowest level", show_default=False)] = None,
+    last: Annotated[
+        str | None,
+        typer.Option(
+            "--to", help="the highest level; default: a factor's own levels, else open", show_default=False
+        ),
+    ] = None,
+    step: Annotated[str | None, typer.Option(help="from one level to the next", show_default=False)] = None,
+    points: Annotated[
+        str | None,
+        typer.Option(help="only with these levels of the other factors: 'load=30 kB'", show_default=False),
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="of the answer, e.g. 0.95", min=0.5, max=0.9999)] = 0.95,
+    runs: Annotated[int, typer.Option(help="most simulated runs of one level", min=2, max=1000)] = 30,
+    profile: Annotated[
+        str | None,
+        typer.Option(help="what platforms cost: ideal, local, a file; default: ideal", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
+) -> None:
+    """Finds the largest level of an input that keeps all limits, once per combination of the other factors.
+
+    The answer is an interval: the largest level shown to keep the limits, the smallest above it shown to break one.
+    Exit code 4 when no level keeps them somewhere, or the order of levels does not hold.
+
+    Example: virtlab capacity experiments/switched-network/quick.yaml --until 'rtt.p99 < 5 ms' --vary load
+    """
+    from virtlab.campaign import Interruption
+    from virtlab.campaign.progress import CampaignObserver
+    from virtlab.cli.settings import load_settings
+    from virtlab.experiment import load
+    from virtlab.experiment.varied import find_input
+    from virtlab.prediction.capacity import Question, ordered_levels
+    from virtlab.prediction.combinations import other_levels
+    from virtlab.prediction.limits import parse_limit
+    from virtlab.simulator.profile import load_profile
+
+    costs = load_profile(load_settings(profile=profile).profile)
+    experiment = load(file)
+    limits = [parse_limit(text, experiment.role_workloads(), "--until") for text in until]
+    one = find_input(experiment, vary)
+    levels, open_end = ordered_levels(one, first=first, last=last, step=step)
+    shown = sys.stderr.isatty() and not as_json
+    found: list[Capacity] = []
+    with Interruption() as interruption:
+        observer = CampaignObserver()
+        observer.asked = lambda: interruption.asked
+        for others in other_levels(experiment, [one.name] if one.place is None else [], points):
+            question = Question(
+                experiment, costs, one, levels, others, limits, confidence, runs, open_end, observer,
+                say=lambda text: typer.echo(text, err=True) if shown else None,
+            )  # fmt: skip
+            found.append(question.answer())
+    if as_json:
+        import json
+
+        values = {"profile": costs.identity, "answers": [_json(each) for each in found]}
+        typer.echo(json.dumps(values, indent=2, allow_nan=False, ensure_ascii=False))
+    else:
+        typer.echo(f"simulated with profile {costs.identity}; not measured")
+        for each in found:
+            typer.echo("\n".join(_lines(each)))
+    if any(each.largest is None or each.violations for each in found):
+        raise typer.Exit(4)
+
+
+def _lines(one: Capacity) -> list[str]:
+    from virtlab.metrics import show_quantity
+    from virtlab.prediction.capacity import STATES
+
+    head = ", ".join(f"{name} = {level}" for name, level in one.others.items())
+    limits = " and ".join(map(str, one.limits))
+    lines = [f"{head}: {limits}" if head else limits]
+    sure = f"at {one.confidence * 100:g} % confidence"
+    if one.largest is None:
+        lines.append(f"  no level of {one.input} is shown to keep it, {sure}")
+    else:
+        beyond = (
+            f"; {one.smallest_broken} breaks it"
+            if one.smallest_broken
+            else "; no level was shown to break it"
+        )
+        lines.append(f"  largest {one.input}: {one.largest}, {sure}{beyond}")
+    if one.undecided:
+        lines.append(f"  undecided after the most runs: {', '.join(one.undecided)}; --runs takes more")
+    if one.violations:
+        lines.append(
+            f"  not monotone: {', '.join(one.violations)} breaks the limit although a larger level keeps it; "
+            "the answer is the largest below all that break"
+        )
+    for level in one.levels:
+        texts = [str(estimate) for estimate in level.estimates if estimate is not None]
+        lines.append(f"    {level.text:>12}  {STATES[level.state]:9}  {'; '.join(texts) or level.missing}")
+    if one.saturated:
+        lines.append(f"  saturated: {'; '.join(map(str, one.saturated[:3]))}")
+    elif one.at_broken or one.at_answer:
+        lines.append(f"  no line is saturated; the busiest: {(one.at_broken or one.at_answer)[0]}")
+    if one.growth and one.broken is not None:
+        grown = ", ".join(
+            f"{term.name} +{show_quantity(term.by, one.broken.path.unit, 3)} ({term.share * 100:.0f} %)"
+            for term in one.growth[:3]
+        )
+        lines.append(f"  what grows from {one.largest} to {one.smallest_broken}: {grown}")
+    more = f" and {one.explaining} to explain it" if one.explaining else ""
+    lines.append(
+        f"  {one.simulations} simulations{more}; {len(one.levels)} of {one.level_count} levels tried"
+    )
+    return lines
+
+
+def _json(one: Capacity) -> dict[str, Any]:
+    from virtlab.prediction.capacity import STATES
+
+    def estimate(found: Any) -> dict[str, Any] | None:
+        return None if found is None else {
+            "value": found.point, "low": found.low, "high": found.high, "unit": found.unit, "n": found.n,
+        }  # fmt: skip
+
+    def resource(found: Any) -> dict[str, Any]:
+        return {
+            "name": found.name, "busy_ratio": found.busy_ratio, "wait_ns": found.wait_ns,
+            "drop_ratio": found.drop_ratio, "saturated": found.saturated,
+        }  # fmt: skip
+
+    return {
+        "others": dict(one.others), "input": one.input, "limits": [str(limit) for limit in one.limits],
+        "confidence": one.confidence, "largest": one.largest, "smallest_broken": one.smallest_broken,
+        "broken": None if one.broken is None else str(one.broken),
+        "undecided": list(one.undecided), "monotone": not one.violations, "violations": list(one.violations),
+        "levels": [
+            {
+                "level": level.text, "state": STATES[level.state], "runs": level.runs,
+                "estimates": [estimate(found) for found in level.estimates], "missing": level.missing,
+            }
+            for level in one.levels
+        ],
+        "resources": {
+            "at_largest": [resource(found) for found in one.at_answer],
+            "at_broken": [resource(found) for found in one.at_broken],
+        },
+        "growth": [{"term": term.name, "by": term.by, "share": term.share} for term in one.growth],
+        "simulations": one.simulations, "explaining_simulations": one.explaining,
+    }  # fmt: skip

@@ -1,0 +1,32 @@
+"""Combinations of levels: of the factors that a question leaves as they are, and of those that it varies."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from virtlab.errors import ExperimentError
+
+if TYPE_CHECKING:
+    from virtlab.experiment import Experiment
+
+
+def other_levels(experiment: Experiment, varied: Collection[str], points: str | None) -> list[dict[str, str]]:
+    """Combinations of the factors that are not varied, in the file's order; `points` picks some as `--points` does.
+
+    ExperimentError when it picks by a factor that is varied, or by none.
+    """
+    from virtlab.campaign import select_points
+
+    for name in varied:
+        if points and any(part.strip().startswith(f"{name}=") for part in points.split(",")):
+            raise ExperimentError(
+                "--points", f"'{name}' is what is varied", "name levels of the other factors"
+            )
+    chosen = select_points(experiment.points(), points) if points else None
+    found = {}
+    for point in experiment.points():
+        if chosen is None or point.index in chosen:
+            rest = {name: level for name, level in point.levels.items() if name not in varied}
+            found[tuple(rest.items())] = rest
+    return list(found.values())

@@ -1,0 +1,127 @@
+"""What a prediction is held against: `rtt.p99 < 5 ms`, kept or broken by the mean over independent runs.
+
+The role may be left out where one role alone has the metric. Whether a limit is kept is a one-sided test of the runs' mean
+(Student's t); a share that no run differs in is tested by what was counted over all of them (Clopper and Pearson), since no
+packet lost in 400 does not show a loss below 0.1 %. A run without a value breaks the limit: nothing came back.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from virtlab.errors import ExperimentError
+from virtlab.metrics import METRICS, MetricPath, parse_quantity, show_quantity
+
+if TYPE_CHECKING:
+    from virtlab.analysis.values import RunValue
+    from virtlab.stats import Estimate
+
+_LIMIT = re.compile(r"\s*([A-Za-z][\w.-]*)\s*(<=|>=|<|>)\s*(.+?)\s*\Z")
+_HOLDS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """`path operator value`, the value in the metric's unit; true means that it is kept."""
+
+    path: MetricPath
+    operator: str
+    value: float
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.operator} {show_quantity(self.value, self.path.unit)}"
+
+    @property
+    def below(self) -> bool:
+        """Whether smaller values keep it."""
+        return self.operator in {"<", "<="}
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """p values of one level for one limit: small `p_broken` shows that the limit is kept, small `p_kept` that it is broken.
+
+    `missing` is the reason of a run without a value.
+    """
+
+    p_broken: float
+    p_kept: float
+    estimate: Estimate | None
+    missing: str = ""
+
+
+def measuring_path(text: str, roles: Mapping[str, str], where: str) -> MetricPath:
+    """`ROLE.METRIC.STATISTIC`, or `METRIC.STATISTIC` where one measuring role alone has the metric.
+
+    `roles` are role -> workload. ExperimentError says what is wrong.
+    """
+    from virtlab.catalogue import WORKLOADS
+
+    metric, _, rest = text.partition(".")
+    if metric in METRICS and rest and metric not in roles:
+        able = [name for name, workload in roles.items() if workload in METRICS[metric].workloads]
+        first = [name for name in able if WORKLOADS[roles[name]].part == "measure"] or able
+        if len(first) != 1:
+            cure = (
+                f"write {', '.join(f'{name}.{text}' for name in first)}" if first else "name another metric"
+            )
+            raise ExperimentError(where, f"{len(first) or 'no'} roles have '{metric}'", cure)
+        text = f"{first[0]}.{text}"
+    try:
+        path = MetricPath.parse(text)
+    except ValueError as error:
+        what, _, cure = str(error).partition("; ")
+        raise ExperimentError(where, what, cure) from None
+    if METRICS[path.metric].workloads and path.role not in roles:
+        raise ExperimentError(where, f"there is no role '{path.role}'", f"there are {', '.join(roles)}")
+    return path
+
+
+def parse_limit(text: str, roles: Mapping[str, str], where: str) -> Limit:
+    """A limit as a person writes it. ExperimentError says what is wrong and what to write."""
+    match = _LIMIT.match(text)
+    if match is None:
+        raise ExperimentError(where, f"'{text}' is no limit", "write e.g. 'rtt.p99 < 5 ms'")
+    path = measuring_path(match[1], roles, where)
+    try:
+        return Limit(path, match[2], parse_quantity(match[3], path.unit))
+    except ValueError as error:
+        what, _, cure = str(error).partition("; ")
+        raise ExperimentError(where, what, cure) from None
+
+
+def judge_limit(limit: Limit, rows: Sequence[RunValue], level: float) -> Judged:
+    """One limit by the run-level values of its path, one per run."""
+    import numpy as np
+
+    from virtlab.analysis.judging.cells import SHARES
+    from virtlab.stats import contrast, mean_interval, proportion_interval
+    from virtlab.stats.proportions import p_share_above, p_share_below
+
+    found = [row.value for row in rows if row.value is not None]
+    if not rows or len(found) != len(rows):
+        why = next((row.reason for row in rows if row.value is None), "no run has it")
+        return Judged(1.0, 0.0 if rows else 1.0, None, why)
+    path, metric = limit.path, limit.path.metric
+    counted = sum(row.samples for row in rows)
+    if metric in SHARES and path.statistic == "ratio" and counted and len(set(found)) == 1:
+        hits = round(found[0] * counted)
+        above = p_share_above(hits, counted, limit.value)
+        below = p_share_below(hits, counted, limit.value)
+        if (
+            limit.value == 0 and limit.operator == "<="
+        ):  # nothing below zero can be shown: what was seen decides
+            above, below = (1.0, 0.0) if hits == 0 else (0.0, 1.0)
+        estimate = proportion_interval(hits, counted, level=level, metric=metric, runs=len(found))
+    else:
+        mean = contrast([np.array(found)], [1.0])
+        above, below = mean.p_above(limit.value), mean.p_below(limit.value)
+        if mean.se == 0:
+            kept = _HOLDS[limit.operator](mean.value, limit.value)
+            above, below = (1.0, 0.0) if kept is limit.below else (0.0, 1.0)
+        estimate = mean_interval(found, level=level, metric=metric, unit=path.unit)
+    return Judged(below, above, estimate) if limit.below else Judged(above, below, estimate)

@@ -1,0 +1,84 @@
+"""How busy a simulated world is, and what saturates: lines by the time they sent, queues by their waits and drops.
+
+Everything is of one role's time, from its first packet to its last: what a link did while others measured says nothing of
+this one. A line counts the time that frames, their preamble and gap occupied it, so it is saturated at 100 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from virtlab.results.trial import TrialRecord
+
+SATURATED = 0.9  # busy share of a line from which on it is called so
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One direction of a link, over all runs: busy share, mean wait of a frame in its queue, dropped share of frames."""
+
+    name: str
+    busy_ratio: float
+    wait_ns: float
+    drop_ratio: float
+
+    @property
+    def saturated(self) -> bool:
+        """Whether it is full, or drops."""
+        return self.busy_ratio >= SATURATED or self.drop_ratio > 0
+
+    def __str__(self) -> str:
+        from virtlab.metrics import show_quantity
+
+        wait = f", frames wait {show_quantity(self.wait_ns, 'ns', 3)}" if self.wait_ns >= 1000 else ""
+        drops = f", {show_quantity(self.drop_ratio, 'ratio', 2)} dropped" if self.drop_ratio else ""
+        return f"{self.name} {self.busy_ratio * 100:.0f} % busy{wait}{drops}"
+
+
+def resources(records: Sequence[TrialRecord], role: str) -> list[Resource]:
+    """Every line of the world while a role was active, over several runs of it, the busiest first."""
+    sums: dict[str, dict[str, int]] = {}
+    for record in records:
+        for entity, found in _risen(record, role).items():
+            into = sums.setdefault(entity, {})
+            for counter, value in found.items():
+                into[counter] = into.get(counter, 0) + value
+    lines = []
+    for entity, total in sums.items():
+        packets, drops = total.get("packets", 0), total.get("drops", 0)
+        lines.append(
+            Resource(
+                entity,
+                total["busy_ns"] / max(total["t_ns"], 1),
+                total.get("residence_ns", 0) / packets if packets else 0.0,
+                drops / (packets + drops) if packets + drops else 0.0,
+            )
+        )
+    return sorted(lines, key=lambda one: (-one.busy_ratio, -one.wait_ns, one.name))
+
+
+def _risen(record: TrialRecord, role: str) -> dict[str, dict[str, int]]:
+    """Entity -> counter -> its rise from the role's first mark to its last, and that time as `t_ns`."""
+    from virtlab.analysis.context import counter_rows
+
+    actions = [
+        action.id for action in record.plan.timeline if action.role == role and action.do in {"run", "start"}
+    ]
+    marks = [f"{action}.{event}" for action in actions for event in ("started", "finished")]
+    known = [mark for mark in marks if mark in record.marks]
+    first: dict[tuple[str, str], int] = {}
+    last: dict[tuple[str, str], int] = {}
+    for _, mark, entity, counter, value in counter_rows(record):
+        if mark in known and entity.startswith("links."):
+            first.setdefault((entity, counter), value)
+            last[entity, counter] = value
+    if len(known) < 2:
+        return {}
+    length_ns = record.marks[known[-1]].t_ns - record.marks[known[0]].t_ns
+    found: dict[str, dict[str, int]] = {}
+    for (entity, counter), value in last.items():
+        found.setdefault(entity, {"t_ns": length_ns})[counter] = value - first[entity, counter]
+    return {entity: counters for entity, counters in found.items() if "busy_ns" in counters}

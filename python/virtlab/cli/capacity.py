@@ -61,7 +61,7 @@ def capacity(
     from virtlab.experiment import load
     from virtlab.experiment.varied import find_input
     from virtlab.prediction.capacity import Question, ordered_levels
-    from virtlab.prediction.combinations import other_levels
+    from virtlab.prediction.combinations import other_levels, present
     from virtlab.prediction.limits import parse_limit
     from virtlab.simulator.profile import load_profile
 
@@ -70,14 +70,16 @@ def capacity(
     limits = [parse_limit(text, experiment.role_workloads(), "--until") for text in until]
     one = find_input(experiment, vary)
     levels, open_end = ordered_levels(one, first=first, last=last, step=step)
+    own = one.place is None and (first, last, step) == (None, None, None)  # the file's own levels
     shown = sys.stderr.isatty() and not as_json
     found: list[Capacity] = []
     with Interruption() as interruption:
         observer = CampaignObserver()
         observer.asked = lambda: interruption.asked
         for others in other_levels(experiment, [one.name] if one.place is None else [], points):
+            some = present(experiment, one.name, levels, others) if own else levels
             question = Question(
-                experiment, costs, one, levels, others, limits, confidence, runs, open_end, observer,
+                experiment, costs, one, some, others, limits, confidence, runs, open_end, observer,
                 say=lambda text: typer.echo(text, err=True) if shown else None,
             )  # fmt: skip
             found.append(question.answer())

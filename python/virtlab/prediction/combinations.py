@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from virtlab.errors import ExperimentError
@@ -30,3 +30,22 @@ def other_levels(experiment: Experiment, varied: Collection[str], points: str | 
             rest = {name: level for name, level in point.levels.items() if name not in varied}
             found[tuple(rest.items())] = rest
     return list(found.values())
+
+
+def present(
+    experiment: Experiment, factor: str, levels: Sequence[str], others: Mapping[str, str]
+) -> list[str]:
+    """Those levels of a factor that some design point has together with the others: exclusions leave some out.
+
+    ExperimentError when none is left.
+    """
+    known = {
+        point.levels[factor]
+        for point in experiment.points()
+        if all(point.levels[name] == level for name, level in others.items())
+    }
+    found = [level for level in levels if level in known]
+    if not found:
+        where = ", ".join(f"{name} = {level}" for name, level in others.items())
+        raise ExperimentError(where, f"has no design point with a level of {factor}", "exclude less")
+    return found

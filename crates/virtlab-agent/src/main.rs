@@ -25,6 +25,8 @@ struct Arguments {
 enum Role {
     /// Builds a private world and is its PID 1.
     Leader(leader::Options),
+    /// Leads a whole virtual machine from inside, through its serial port.
+    Inside(leader::inside::Options),
     /// Makes and measures traffic inside a guest.
     Probe(probe::Options),
     /// Plays the physical switches and links of a testbed on real packets.
@@ -36,6 +38,7 @@ enum Role {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().role {
         Role::Leader(options) => leader::main(options),
+        Role::Inside(options) => leader::inside::main(&options),
         Role::Probe(options) => probe::main(options),
         Role::Switch(options) => switch::main(options),
         Role::Rt(options) => rt::main(options),

@@ -8,6 +8,8 @@ use crate::leader::encode::{self, LinkChange, NewLink, Shape};
 use crate::leader::netlink::{KernelError, Request};
 use crate::leader::offload;
 use crate::leader::operation::{End, Operation};
+use crate::leader::tap;
+use crate::leader::traffic;
 use crate::leader::world::{Interface, World};
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
@@ -31,6 +33,7 @@ enum Undo {
     Nothing,
     Request(String, Request),
     Namespace(String),
+    Tap { namespace: String, name: String },
     Sysctl { namespace: String, path: String, value: String },
     Offload { namespace: String, link: String, feature: String, on: bool },
 }
@@ -107,6 +110,9 @@ fn one(
             world.interface(namespace, link).map_err(fail)?;
             for (feature, on) in features {
                 let before = offload::read(fd, link, feature).map_err(fail)?;
+                if before == *on {
+                    continue; // a port that never had it refuses to be told so
+                }
                 offload::set(fd, link, feature, *on).map_err(fail)?;
                 done.push(Undo::Offload {
                     namespace: namespace.clone(),
@@ -114,6 +120,39 @@ fn one(
                     feature: feature.clone(),
                     on: before,
                 });
+            }
+        }
+        Operation::Tap { namespace, name, mtu_bytes, master, offloads } => {
+            flush(world, pending, done)?;
+            let change = add_tap(
+                world,
+                &End {
+                    namespace: namespace.clone(),
+                    name: name.clone(),
+                    mac: None,
+                    mtu_bytes: *mtu_bytes,
+                    master: master.clone(),
+                },
+                *offloads,
+            )
+            .map_err(fail)?;
+            done.push(Undo::Tap { namespace: namespace.clone(), name: name.clone() });
+            pending.namespace.clone_from(namespace);
+            pending.requests.push(change);
+            pending.origins.push((index, Undo::Nothing));
+        }
+        Operation::Home { name } => {
+            flush(world, pending, done)?;
+            world.name_home(name).map_err(fail)?;
+            done.push(Undo::Namespace(name.clone()));
+        }
+        Operation::Claim { namespace, name, mac } => {
+            flush(world, pending, done)?;
+            let renames = claim(world, namespace, name, mac).map_err(fail)?;
+            pending.namespace.clone_from(namespace);
+            for rename in renames {
+                pending.requests.push(rename);
+                pending.origins.push((index, Undo::Nothing));
             }
         }
         _ => {
@@ -159,6 +198,9 @@ fn take_back(world: &mut World, undo: Undo) {
             world.namespace(&namespace).and_then(|space| space.netlink.execute_one(request)).map(drop)
         }
         Undo::Namespace(name) => world.forget(&name),
+        Undo::Tap { namespace, name } => {
+            world.namespace(&namespace).map(|space| drop(space.taps.remove(&name)))
+        }
         Undo::Sysctl { namespace, path, value } => write_sysctl(world, &namespace, &path, &value).map(drop),
         Undo::Offload { namespace, link, feature, on } => world
             .namespace(&namespace)
@@ -234,19 +276,21 @@ fn encode_one(world: &mut World, operation: &Operation) -> anyhow::Result<(Strin
             let made = new_interface(world, &end)?;
             by(namespace, encode::dummy(new_link(name, &made, None)), encode::delete_link(made.index))
         }
-        Operation::Link { namespace, link, up, mtu_bytes, mac, master } => {
+        Operation::Link { namespace, link, up, mtu_bytes, mac, master, segments_at_once } => {
             let mac = mac.as_deref().map(encode::parse_mac).transpose()?;
             let master = match master {
                 Some(name) => Some(world.interface(namespace, name)?.index),
                 None => None,
             };
             let known = world.interface(namespace, link)?;
-            let change = LinkChange { up: *up, mtu_bytes: *mtu_bytes, mac, master };
+            let segments_at_once = *segments_at_once;
+            let change = LinkChange { up: *up, mtu_bytes: *mtu_bytes, mac, master, segments_at_once };
             let back = LinkChange {
                 up: up.map(|_| known.up),
                 mtu_bytes: mtu_bytes.and(known.mtu_bytes),
                 mac: mac.and(known.mac),
                 master: master.map(|_| known.master.unwrap_or(0)),
+                segments_at_once: segments_at_once.map(|_| u32::from(u16::MAX)),
             };
             known.up = up.unwrap_or(known.up);
             known.mtu_bytes = mtu_bytes.or(known.mtu_bytes);
@@ -303,6 +347,9 @@ fn encode_one(world: &mut World, operation: &Operation) -> anyhow::Result<(Strin
             rate_bit_per_s,
             ceil_bit_per_s,
             burst_bytes,
+            cburst_bytes,
+            prio,
+            quantum_bytes,
             overhead_bytes,
             minimum_bytes,
         } => {
@@ -312,16 +359,86 @@ fn encode_one(world: &mut World, operation: &Operation) -> anyhow::Result<(Strin
                 rate_bit_per_s: *rate_bit_per_s,
                 ceil_bit_per_s: *ceil_bit_per_s,
                 burst_bytes: *burst_bytes,
+                cburst_bytes: cburst_bytes.unwrap_or(*burst_bytes),
+                prio: *prio,
+                // A quantum of its own: the kernel's default (rate / 10) warns about fast links.
+                quantum_bytes: quantum_bytes.unwrap_or((*burst_bytes).clamp(1600, 60_000)),
                 overhead_bytes: *overhead_bytes,
                 minimum_bytes: *minimum_bytes,
             };
             by(namespace, encode::class(index, handle, parent, shape), encode::delete_class(index, handle))
         }
-        Operation::Namespace { .. } | Operation::Sysctl { .. } | Operation::Offload { .. } => {
+        Operation::HfscClass { namespace, link, parent, handle, real_time, link_share, upper_limit } => {
+            let index = world.interface(namespace, link)?.index;
+            let (parent, handle) = (encode::parse_handle(parent)?, encode::parse_handle(handle)?);
+            let made = traffic::hfsc_class(index, handle, parent, [*real_time, *link_share, *upper_limit]);
+            by(namespace, made, encode::delete_class(index, handle))
+        }
+        Operation::DrrClass { namespace, link, parent, handle, quantum_bytes } => {
+            let index = world.interface(namespace, link)?.index;
+            let (parent, handle) = (encode::parse_handle(parent)?, encode::parse_handle(handle)?);
+            let made = traffic::drr_class(index, handle, parent, *quantum_bytes);
+            by(namespace, made, encode::delete_class(index, handle))
+        }
+        Operation::Filter { namespace, link, parent, preference, protocol, class, matcher } => {
+            let index = world.interface(namespace, link)?.index;
+            let (parent, class) = (encode::parse_handle(parent)?, encode::parse_handle(class)?);
+            let made = traffic::filter(index, parent, *preference, *protocol, class, matcher)?;
+            by(namespace, made, traffic::delete_filter(index, parent, *preference, *protocol))
+        }
+        Operation::QueueLength { namespace, link, packets } => {
+            let index = world.interface(namespace, link)?.index;
+            Ok((namespace.clone(), traffic::queue_length(index, *packets), Undo::Nothing))
+        }
+        Operation::Namespace { .. }
+        | Operation::Sysctl { .. }
+        | Operation::Offload { .. }
+        | Operation::Tap { .. }
+        | Operation::Home { .. }
+        | Operation::Claim { .. } => {
             let request = Request::new(libc::NLMSG_NOOP as u16, 0);
             Ok((String::new(), request, Undo::Nothing))
         }
     }
+}
+
+/// Makes a tap and keeps it open; what is left to be changed at it.
+fn add_tap(world: &mut World, end: &End, offloads: bool) -> anyhow::Result<Request> {
+    let made = new_interface(world, end)?;
+    world.stand_in(&end.namespace)?;
+    let tap = tap::open(&end.name, made.index, offloads)?;
+    world.namespace(&end.namespace)?.taps.insert(end.name.clone(), tap);
+    let change = LinkChange { mtu_bytes: made.mtu_bytes, master: made.master, ..LinkChange::default() };
+    Ok(encode::change_link(made.index, change))
+}
+
+/// Gives the interface with a MAC its name; whoever has the name steps aside.
+fn claim(world: &mut World, namespace: &str, name: &str, mac: &str) -> anyhow::Result<Vec<Request>> {
+    let mac = encode::parse_mac(mac)?;
+    let links = &mut world.namespace(namespace)?.links;
+    let found =
+        links.iter().find(|(_, link)| link.mac == Some(mac)).map(|(known, link)| (known.clone(), link.index));
+    let Some((known, index)) = found else {
+        let there: Vec<&str> = links.keys().map(String::as_str).collect();
+        anyhow::bail!("no interface has the address {}; there are {}", print(mac), there.join(", "));
+    };
+    let mut renames = Vec::new();
+    if known != name {
+        if let Some(other) = links.remove(name) {
+            let aside = format!("aside{}", other.index);
+            renames.push(encode::rename_link(other.index, &aside));
+            links.insert(aside, other);
+        }
+        renames.push(encode::rename_link(index, name));
+        if let Some(link) = links.remove(&known) {
+            links.insert(name.to_owned(), link);
+        }
+    }
+    Ok(renames)
+}
+
+fn print(mac: [u8; 6]) -> String {
+    mac.map(|octet| format!("{octet:02x}")).join(":")
 }
 
 fn plain_end(namespace: &str, name: &str, mac: Option<&String>, mtu_bytes: Option<u32>) -> End {

@@ -86,7 +86,7 @@ pub fn born(control: &OwnedFd) -> anyhow::Result<Born> {
 }
 
 /// A thousand guests need a few thousand descriptors.
-fn raise_descriptor_limit() {
+pub fn raise_descriptor_limit() {
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }

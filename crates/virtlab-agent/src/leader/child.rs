@@ -107,7 +107,7 @@ impl Child {
         })
     }
 
-    /// Runs a command, with a terminal or with pipes.
+    /// Runs a command, with a terminal or with pipes; it sees the descriptors of `more` as 3, 4, ...
     ///
     /// # Errors
     /// When the namespace is unknown, the command is not found, or a process cannot be made.
@@ -117,6 +117,7 @@ impl Child {
         environment: &BTreeMap<String, String>,
         terminal: Option<Terminal>,
         placement: &Placement,
+        more: &[OwnedFd],
     ) -> anyhow::Result<Self> {
         let words: Vec<CString> = argv
             .iter()
@@ -126,10 +127,11 @@ impl Child {
             bail!("an empty command");
         }
         let environment = own_environment(environment);
+        let more = || more.iter().map(AsRawFd::as_raw_fd).zip(3..);
         if let Some(Terminal { rows, columns }) = terminal {
             let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
             let pair = openpty(Some(&size), None).context("no terminal")?;
-            let descriptors = (0..3).map(|to| (pair.slave.as_raw_fd(), to)).collect();
+            let descriptors = (0..3).map(|to| (pair.slave.as_raw_fd(), to)).chain(more()).collect();
             close_on_exec(pair.master.as_fd())?;
             close_on_exec(pair.slave.as_fd())?;
             let plan = Start {
@@ -148,8 +150,9 @@ impl Child {
         let (their_input, input) = pipe()?;
         let (output, their_output) = pipe()?;
         let (errors, their_errors) = pipe()?;
-        let descriptors =
-            vec![(their_input.as_raw_fd(), 0), (their_output.as_raw_fd(), 1), (their_errors.as_raw_fd(), 2)];
+        let streams =
+            [(their_input.as_raw_fd(), 0), (their_output.as_raw_fd(), 1), (their_errors.as_raw_fd(), 2)];
+        let descriptors = streams.into_iter().chain(more()).collect();
         let plan =
             Start { descriptors, executable: Executable::Search, argv: words, environment, terminal: false };
         let pid = start(world, placement, &plan)?;

@@ -2,6 +2,7 @@
 
 use crate::leader::netlink::Request;
 use crate::leader::operation::Discipline;
+use crate::leader::traffic;
 use anyhow::{Context, bail};
 use std::net::IpAddr;
 
@@ -94,6 +95,8 @@ pub struct LinkChange {
     pub mac: Option<[u8; 6]>,
     /// A bridge's index, or 0 for none.
     pub master: Option<i32>,
+    /// Segments that TCP may hand over as one packet.
+    pub segments_at_once: Option<u32>,
 }
 
 /// Changes an interface.
@@ -110,7 +113,15 @@ pub fn change_link(index: i32, change: LinkChange) -> Request {
     if let Some(master) = change.master {
         request = request.u32(libc::IFLA_MASTER, master as u32);
     }
+    if let Some(segments) = change.segments_at_once {
+        request = request.u32(libc::IFLA_GSO_MAX_SEGS, segments);
+    }
     request
+}
+
+/// Gives an interface that is down another name.
+pub fn rename_link(index: i32, name: &str) -> Request {
+    Request::new(libc::RTM_NEWLINK, 0).put(&link_header(index, 0, 0)).text(libc::IFLA_IFNAME, name)
 }
 
 /// Removes an interface.
@@ -204,6 +215,9 @@ pub struct Shape {
     pub rate_bit_per_s: u64,
     pub ceil_bit_per_s: u64,
     pub burst_bytes: u32,
+    pub cburst_bytes: u32,
+    pub prio: u32,
+    pub quantum_bytes: u32,
     pub overhead_bytes: u16,
     pub minimum_bytes: u16,
 }
@@ -251,7 +265,7 @@ pub fn qdisc(index: i32, handle: u32, parent: u32, discipline: &Discipline) -> R
                 options.attribute(10, &(delay_ns as i64).to_ne_bytes())
             })
         }
-        _ => request,
+        _ => traffic::options(request, discipline),
     }
 }
 
@@ -271,10 +285,10 @@ pub fn class(index: i32, handle: u32, parent: u32, shape: Shape) -> Request {
                 rate_spec(shape.rate_bit_per_s, shape.overhead_bytes, shape.minimum_bytes).to_vec();
             parameters.extend(rate_spec(shape.ceil_bit_per_s, shape.overhead_bytes, shape.minimum_bytes));
             parameters.extend(ticks(shape.burst_bytes, shape.rate_bit_per_s).to_ne_bytes());
-            parameters.extend(ticks(shape.burst_bytes, shape.ceil_bit_per_s).to_ne_bytes());
-            // A quantum of its own: the kernel's default (rate / 10) warns about fast links.
-            parameters.extend(shape.burst_bytes.clamp(1600, 60_000).to_ne_bytes());
-            parameters.extend([0; 8]);
+            parameters.extend(ticks(shape.cburst_bytes, shape.ceil_bit_per_s).to_ne_bytes());
+            parameters.extend(shape.quantum_bytes.to_ne_bytes());
+            parameters.extend([0; 4]);
+            parameters.extend(shape.prio.to_ne_bytes());
             let options = options.attribute(1, &parameters);
             let options = big_rate(options, 6, shape.rate_bit_per_s);
             big_rate(options, 7, shape.ceil_bit_per_s)

@@ -72,6 +72,12 @@ impl Request {
         self
     }
 
+    /// What follows the message's header, padded.
+    #[cfg(test)]
+    pub fn body(mut self) -> Vec<u8> {
+        self.seal(0)[HEADER_BYTES..].to_vec()
+    }
+
     fn append_raw(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }

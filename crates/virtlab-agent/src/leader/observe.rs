@@ -2,13 +2,18 @@
 
 use crate::leader::bridge_port;
 use crate::leader::encode::{self, link_header, print_handle, traffic_header};
-use crate::leader::netlink::{attributes, number32, number64, text};
+use crate::leader::netlink::{KernelError, Socket, attributes, number32, number64, text};
 use crate::leader::offload;
-use crate::leader::operation::Discipline;
+use crate::leader::operation::{Discipline, Matcher};
+use crate::leader::options::{self, half};
+use crate::leader::traffic;
 use crate::leader::world::World;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+
+/// Disciplines whose classes are read back with them.
+const CLASSFUL: [&str; 4] = ["htb", "hfsc", "drr", "prio"];
 
 /// Who set a route, as zebra says it for OSPF (rtnetlink.h has it, libc has not).
 const RTPROT_OSPF: u8 = 188;
@@ -27,6 +32,8 @@ pub struct Queueing {
     pub overlimits: u64,
     pub backlog_packets: u64,
     pub backlog_bytes: u64,
+    /// Frames marked instead of dropped, of disciplines that mark.
+    pub marked_packets: Option<u64>,
 }
 
 impl Queueing {
@@ -41,6 +48,9 @@ impl Queueing {
         value.insert("overlimits".into(), json!(self.overlimits));
         value.insert("backlog_packets".into(), json!(self.backlog_packets));
         value.insert("backlog_bytes".into(), json!(self.backlog_bytes));
+        if let Some(marked) = self.marked_packets {
+            value.insert("marked_packets".into(), json!(marked));
+        }
         Value::Object(value)
     }
 }
@@ -66,6 +76,7 @@ pub struct LinkState {
     pub up: bool,
     pub running: bool,
     pub mtu_bytes: u32,
+    pub segments_at_once: u32,
     pub mac: String,
     pub master: u32,
     pub kind: String,
@@ -96,6 +107,7 @@ fn link_state(body: &[u8]) -> LinkState {
         match kind {
             libc::IFLA_IFNAME => link.name = text(value),
             libc::IFLA_MTU => link.mtu_bytes = number32(value),
+            libc::IFLA_GSO_MAX_SEGS => link.segments_at_once = number32(value),
             libc::IFLA_ADDRESS => link.mac = print_mac(value),
             libc::IFLA_MASTER => link.master = number32(value),
             libc::IFLA_LINKINFO => {
@@ -165,6 +177,15 @@ fn queueing(body: &[u8]) -> Queueing {
                             found.drops = at(2);
                             found.overlimits = at(4);
                         }
+                        // TCA_STATS_APP: struct tc_codel_xstats, struct tc_fq_codel_xstats of the discipline.
+                        4 => {
+                            let word = match found.kind.as_str() {
+                                "codel" => 6,
+                                "fq_codel" if number32(value) == 0 => 3,
+                                _ => continue,
+                            };
+                            found.marked_packets = value.get(word * 4..).map(|bytes| number32(bytes).into());
+                        }
                         // TCA_STATS_PKT64: the count above has 32 bits.
                         8 => found.packets = number64(value),
                         _ => {}
@@ -174,84 +195,8 @@ fn queueing(body: &[u8]) -> Queueing {
             _ => {}
         }
     }
-    found.options = decode_options(&found.kind, options);
+    found.options = options::decode(&found.kind, options);
     found
-}
-
-fn decode_options(kind: &str, options: &[u8]) -> Map<String, Value> {
-    let mut map = Map::new();
-    match kind {
-        "pfifo" => drop(map.insert("limit_packets".into(), json!(number32(options)))),
-        "bfifo" => drop(map.insert("limit_bytes".into(), json!(number32(options)))),
-        "htb" => {
-            for (attribute, value) in attributes(options) {
-                match attribute {
-                    1 => {
-                        let rate = value.get(8..).map_or(0, number32);
-                        let ceil = value.get(20..).map_or(0, number32);
-                        let buffer = value.get(24..).map_or(0, number32);
-                        put_rate(&mut map, rate);
-                        map.insert("overhead_bytes".into(), json!(half(value, 2)));
-                        map.insert("minimum_bytes".into(), json!(half(value, 6)));
-                        map.insert("ceil_bit_per_s".into(), json!(u64::from(ceil) * 8));
-                        map.insert("burst_bytes".into(), json!(burst_bytes(buffer, rate)));
-                    }
-                    2 => drop(map.insert("default_class".into(), json!(value.get(8..).map_or(0, number32)))),
-                    6 => drop(map.insert("rate_bit_per_s".into(), json!(number64(value) * 8))),
-                    7 => drop(map.insert("ceil_bit_per_s".into(), json!(number64(value) * 8))),
-                    _ => {}
-                }
-            }
-        }
-        "tbf" => {
-            for (attribute, value) in attributes(options) {
-                match attribute {
-                    1 => {
-                        let rate = value.get(8..).map_or(0, number32);
-                        put_rate(&mut map, rate);
-                        map.insert("overhead_bytes".into(), json!(half(value, 2)));
-                        map.insert("minimum_bytes".into(), json!(half(value, 6)));
-                        map.insert("limit_bytes".into(), json!(value.get(24..).map_or(0, number32)));
-                        let buffer = value.get(28..).map_or(0, number32);
-                        map.insert("burst_bytes".into(), json!(burst_bytes(buffer, rate)));
-                    }
-                    4 => drop(map.insert("rate_bit_per_s".into(), json!(number64(value) * 8))),
-                    _ => {}
-                }
-            }
-        }
-        "netem" => {
-            map.insert("limit_packets".into(), json!(options.get(4..).map_or(0, number32)));
-            map.insert("delay_ns".into(), json!(u64::from(number32(options)) * 64));
-            for (attribute, value) in attributes(options.get(24..).unwrap_or(&[])) {
-                match attribute {
-                    6 => {
-                        put_rate(&mut map, number32(value));
-                        let overhead = value.get(4..).map_or(0, number32) as i32;
-                        map.insert("overhead_bytes".into(), json!(overhead));
-                    }
-                    8 => drop(map.insert("rate_bit_per_s".into(), json!(number64(value) * 8))),
-                    10 => drop(map.insert("delay_ns".into(), json!(number64(value)))),
-                    _ => {}
-                }
-            }
-        }
-        _ => {}
-    }
-    map
-}
-
-fn put_rate(map: &mut Map<String, Value>, bytes_per_s: u32) {
-    map.insert("rate_bit_per_s".into(), json!(u64::from(bytes_per_s) * 8));
-}
-
-fn half(value: &[u8], at: usize) -> u16 {
-    value.get(at..at + 2).map_or(0, |bytes| u16::from_ne_bytes([bytes[0], bytes[1]]))
-}
-
-/// Bytes of a burst from its time in scheduler ticks of 64 ns.
-fn burst_bytes(ticks: u32, bytes_per_s: u32) -> u64 {
-    (u128::from(ticks) * 64 * u128::from(bytes_per_s)).div_ceil(1_000_000_000) as u64
 }
 
 fn print_mac(bytes: &[u8]) -> String {
@@ -348,8 +293,10 @@ fn observe_one(world: &mut World, namespace: &str) -> anyhow::Result<Value> {
             continue;
         }
         disciplines.entry(discipline.index).or_default().push(discipline.json());
-        if discipline.kind == "htb" {
-            for class in classes(world, namespace, discipline.index)? {
+        if CLASSFUL.contains(&discipline.kind.as_str()) {
+            let (handle, kind) = (discipline.handle >> 16, &discipline.kind);
+            let own = |class: &Queueing| class.handle >> 16 == handle && class.kind == *kind;
+            for class in classes(world, namespace, discipline.index)?.into_iter().filter(own) {
                 disciplines.entry(discipline.index).or_default().push(class.json());
             }
         }
@@ -366,6 +313,7 @@ fn observe_one(world: &mut World, namespace: &str) -> anyhow::Result<Value> {
             link.name.clone(),
             json!({
                 "index": link.index, "up": link.up, "running": link.running, "mtu_bytes": link.mtu_bytes,
+                "segments_at_once": link.segments_at_once,
                 "mac": link.mac, "kind": link.kind,
                 "master": names.get(&(link.master as i32)),
                 "bridge_port": link.bridge_port,
@@ -425,6 +373,12 @@ pub fn try_qdiscs(world: &mut World, kinds: &[String]) -> anyhow::Result<Value> 
         // A bridge: not every kernel has dummy interfaces, and a world needs bridges anyway.
         let mut verdict = socket.execute_one(encode::bridge(link, false))?;
         if verdict.is_ok() {
+            if let Some(matcher) = filter_of(kind) {
+                verdict = try_filter(socket, index, &matcher)?;
+                verdicts
+                    .insert(kind.clone(), verdict.map_or_else(|error| json!(error.text), |()| Value::Null));
+                continue;
+            }
             let discipline = trial_of(kind);
             let (handle, parent) =
                 if kind == "ingress" { (0xffff_0000, 0xffff_fff1) } else { (0x1_0000, 0xffff_ffff) };
@@ -440,6 +394,27 @@ pub fn try_qdiscs(world: &mut World, kinds: &[String]) -> anyhow::Result<Value> 
     }
     world.forget(TRIAL)?;
     Ok(json!({"kinds": verdicts}))
+}
+
+fn filter_of(kind: &str) -> Option<Matcher> {
+    let (vlan_priority, network) = (Some(5), Some(0x0800));
+    let (dscp, protocol, source, destination) = (None, None, None, None);
+    match kind {
+        "cls_u32" => Some(Matcher::U32 { keys: vec![[0, 0x00fc_0000, 0]] }),
+        "cls_flower" => Some(Matcher::Flower { vlan_priority, network, dscp, protocol, source, destination }),
+        _ => None,
+    }
+}
+
+/// A filter needs a discipline with classes.
+fn try_filter(socket: &mut Socket, index: i32, matcher: &Matcher) -> anyhow::Result<Result<(), KernelError>> {
+    let htb = Discipline::Htb { default_class: 1, direct_limit_packets: 100 };
+    let made = socket.execute_one(encode::qdisc(index, 0x1_0000, u32::MAX, &htb))?;
+    if made.is_err() {
+        return Ok(made);
+    }
+    let protocol = if matches!(matcher, Matcher::U32 { .. }) { 0x0800 } else { 0x8100 };
+    socket.execute_one(traffic::filter(index, 0x1_0000, 1, protocol, 0x1_0001, matcher)?)
 }
 
 fn trial_of(kind: &str) -> Option<Discipline> {
@@ -458,14 +433,10 @@ fn trial_of(kind: &str) -> Option<Discipline> {
         "netem" => {
             Discipline::Netem { rate_bit_per_s, delay_ns: 1000, limit_packets: 100, overhead_bytes: 24 }
         }
-        "codel" => Discipline::Codel,
-        "fq_codel" => Discipline::FqCodel,
-        "sfq" => Discipline::Sfq,
-        "hfsc" => Discipline::Hfsc,
-        "prio" => Discipline::Prio,
-        "pfifo_fast" => Discipline::PfifoFast,
-        "fq" => Discipline::Fq,
-        "ingress" => Discipline::Ingress,
+        // The others need no option.
+        "codel" | "fq_codel" | "sfq" | "hfsc" | "prio" | "drr" | "pfifo_fast" | "fq" | "ingress" => {
+            serde_json::from_value(json!({"kind": kind})).ok()?
+        }
         _ => return None,
     })
 }

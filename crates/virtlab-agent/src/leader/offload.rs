@@ -13,6 +13,13 @@ const FEATURES: [(&str, u32, u32); 6] = [
     ("gro", 0x2b, 0x2c),
 ];
 const GET_COALESCE: u32 = 0x0e;
+const GET_STRING_COUNTS: u32 = 0x37;
+const GET_STRINGS: u32 = 0x1b;
+const GET_ALL_FEATURES: u32 = 0x3a;
+const STRINGS_OF_FEATURES: u32 = 4;
+const STRING_BYTES: usize = 32;
+/// More than the kernel has (about 70).
+const MOST_FEATURES: usize = 256;
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 
 /// `struct ethtool_value`.
@@ -79,6 +86,63 @@ pub fn coalescing(fd: RawFd, link: &str) -> Option<[u32; 4]> {
     let mut found = Coalesce { command: GET_COALESCE, ..Coalesce::default() };
     ioctl(fd, link, &mut found).ok()?;
     Some([found.receive_us, found.receive_frames, found.send_us, found.send_frames])
+}
+
+/// `struct ethtool_sset_info` of one set.
+#[repr(C)]
+struct StringCount {
+    command: u32,
+    _reserved: u32,
+    mask: u64,
+    count: u32,
+}
+
+/// `struct ethtool_gstrings`.
+#[repr(C)]
+struct Strings {
+    command: u32,
+    set: u32,
+    count: u32,
+    strings: [[u8; STRING_BYTES]; MOST_FEATURES],
+}
+
+/// `struct ethtool_gfeatures`, per 32 features: available, requested, active, never changed.
+#[repr(C)]
+struct AllFeatures {
+    command: u32,
+    blocks: u32,
+    features: [[u32; 4]; MOST_FEATURES / 32],
+}
+
+/// Whether any feature, by its name in the kernel (`tx-udp-segmentation`), is active; `None` when this kernel does not know it.
+///
+/// # Errors
+/// When the interface is unknown.
+pub fn feature(fd: RawFd, link: &str, name: &str) -> anyhow::Result<Option<bool>> {
+    let reading = || format!("cannot read offload '{name}' of '{link}'");
+    let mut count =
+        StringCount { command: GET_STRING_COUNTS, _reserved: 0, mask: 1 << STRINGS_OF_FEATURES, count: 0 };
+    ioctl(fd, link, &mut count).with_context(reading)?;
+    if count.count as usize > MOST_FEATURES {
+        bail!("{} offloads of '{link}', and {MOST_FEATURES} were foreseen", count.count);
+    }
+    let mut known = Box::new(Strings {
+        command: GET_STRINGS,
+        set: STRINGS_OF_FEATURES,
+        count: count.count,
+        strings: [[0; STRING_BYTES]; MOST_FEATURES],
+    });
+    ioctl(fd, link, &mut *known).with_context(reading)?;
+    let called = |string: &[u8; STRING_BYTES]| string.split(|byte| *byte == 0).next() == Some(name.as_bytes());
+    let Some(at) = known.strings.iter().position(called) else { return Ok(None) };
+    let mut all = AllFeatures {
+        command: GET_ALL_FEATURES,
+        blocks: count.count.div_ceil(32),
+        features: [[0; 4]; MOST_FEATURES / 32],
+    };
+    ioctl(fd, link, &mut all).with_context(reading)?;
+    let [_, _, active, _] = all.features[at / 32];
+    Ok(Some(active & 1 << (at % 32) != 0))
 }
 
 /// Turns a feature on or off.

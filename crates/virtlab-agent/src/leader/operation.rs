@@ -4,6 +4,7 @@
 //! the world dies with its leader).
 
 use crate::leader::bridge_port::Rules;
+use crate::leader::traffic::Curve;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -39,6 +40,21 @@ pub enum Operation {
     },
     /// An interface that swallows what it is given.
     Dummy { namespace: String, name: String, mac: Option<String>, mtu_bytes: Option<u32> },
+    /// A virtual machine's port: a tap, to be passed on with `exec`. Up and with a carrier while somebody has it open.
+    Tap {
+        namespace: String,
+        name: String,
+        mtu_bytes: Option<u32>,
+        /// The bridge it is a port of.
+        master: Option<String>,
+        /// Frames carry what their receiver still has to do.
+        #[serde(default)]
+        offloads: bool,
+    },
+    /// The network that the leader was born in, known by `name` from now on: of use where a whole machine is the guest's.
+    Home { name: String },
+    /// The interface with this MAC, which was there before the leader, is called `name` from now on.
+    Claim { namespace: String, name: String, mac: String },
     /// Changes an interface that exists.
     Link {
         namespace: String,
@@ -47,6 +63,8 @@ pub enum Operation {
         mtu_bytes: Option<u32>,
         mac: Option<String>,
         master: Option<String>,
+        /// How many segments TCP may hand over as one packet.
+        segments_at_once: Option<u32>,
     },
     /// An interface address with its prefix length.
     Address { namespace: String, link: String, address: String },
@@ -78,12 +96,44 @@ pub enum Operation {
         rate_bit_per_s: u64,
         ceil_bit_per_s: u64,
         burst_bytes: u32,
+        /// Bytes that may go at once at ceil; absent: `burst_bytes`.
+        cburst_bytes: Option<u32>,
+        /// 0 (served first) to 7.
+        #[serde(default)]
+        prio: u32,
+        /// Bytes in a turn among equals; absent: the burst within 1600 to 60,000.
+        quantum_bytes: Option<u32>,
         /// Octets per frame beyond what the kernel counts (Ethernet header included).
         #[serde(default)]
         overhead_bytes: u16,
         /// Least octets that a frame counts for.
         #[serde(default)]
         minimum_bytes: u16,
+    },
+    /// A class of HFSC; a curve is its first slope in bit/s, the length of the first piece in ns, its second slope.
+    HfscClass {
+        namespace: String,
+        link: String,
+        parent: String,
+        handle: String,
+        real_time: Option<Curve>,
+        link_share: Option<Curve>,
+        upper_limit: Option<Curve>,
+    },
+    /// Packets that the kernel's own FIFOs at an interface take for their limit (`txqueuelen`).
+    QueueLength { namespace: String, link: String, packets: u32 },
+    /// A class of DRR.
+    DrrClass { namespace: String, link: String, parent: String, handle: String, quantum_bytes: u32 },
+    /// A filter: frames of `protocol` (an EtherType, 3 for all) that it matches go to `class`; the smallest preference is
+    /// asked first.
+    Filter {
+        namespace: String,
+        link: String,
+        parent: String,
+        preference: u16,
+        protocol: u16,
+        class: String,
+        matcher: Matcher,
     },
     /// A value under `/proc/sys` of the namespace, `net/ipv4/ip_forward`.
     Sysctl { namespace: String, path: String, value: String },
@@ -130,22 +180,57 @@ pub enum Discipline {
         #[serde(default)]
         overhead_bytes: i32,
     },
-    /// Without options: whatever the kernel's own are.
-    Codel,
-    /// As above.
-    FqCodel,
-    /// As above.
-    Sfq,
-    /// As above.
-    Hfsc,
-    /// As above.
-    Prio,
-    /// As above.
+    /// Controlled delay; what is absent here and below is whatever the kernel's own is.
+    Codel { limit_packets: Option<u32>, target_ns: Option<u64>, interval_ns: Option<u64>, ecn: Option<bool> },
+    /// The same in every flow.
+    FqCodel {
+        limit_packets: Option<u32>,
+        target_ns: Option<u64>,
+        interval_ns: Option<u64>,
+        ecn: Option<bool>,
+        flows: Option<u32>,
+        quantum_bytes: Option<u32>,
+        memory_limit_bytes: Option<u32>,
+        drop_batch: Option<u32>,
+    },
+    /// Stochastic fairness; the kernel counts `perturb_ns` in whole seconds.
+    Sfq {
+        limit_packets: Option<u32>,
+        quantum_bytes: Option<u32>,
+        perturb_ns: Option<u64>,
+        flows: Option<u32>,
+        depth: Option<u32>,
+        divisor: Option<u32>,
+    },
+    /// Hierarchical fair service curves.
+    Hfsc { default_class: Option<u16> },
+    /// Strict priority over `bands`; frames that no filter takes go to `band`, absent: by their priority.
+    Prio { bands: Option<u8>, band: Option<u8> },
+    /// Deficit round robin.
+    Drr,
+    /// Three bands by priority, limited by the interface's `txqueuelen`.
     PfifoFast,
-    /// As above.
+    /// Without options.
     Fq,
-    /// As above.
+    /// Without options.
     Ingress,
+}
+
+/// How a filter looks at a frame.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Matcher {
+    /// Words at offsets from the network header, all of which must agree under their masks: offset, mask, value.
+    U32 { keys: Vec<[u32; 3]> },
+    /// Header fields by name; `network` is the EtherType behind the tag where there is one.
+    Flower {
+        vlan_priority: Option<u8>,
+        network: Option<u16>,
+        dscp: Option<u8>,
+        protocol: Option<u8>,
+        source: Option<String>,
+        destination: Option<String>,
+    },
 }
 
 fn thousand() -> u32 {
@@ -162,11 +247,12 @@ impl Discipline {
             Self::Pfifo { .. } => "pfifo",
             Self::Bfifo { .. } => "bfifo",
             Self::Netem { .. } => "netem",
-            Self::Codel => "codel",
-            Self::FqCodel => "fq_codel",
-            Self::Sfq => "sfq",
-            Self::Hfsc => "hfsc",
-            Self::Prio => "prio",
+            Self::Codel { .. } => "codel",
+            Self::FqCodel { .. } => "fq_codel",
+            Self::Sfq { .. } => "sfq",
+            Self::Hfsc { .. } => "hfsc",
+            Self::Prio { .. } => "prio",
+            Self::Drr => "drr",
             Self::PfifoFast => "pfifo_fast",
             Self::Fq => "fq",
             Self::Ingress => "ingress",

@@ -1,6 +1,7 @@
 //! What the control plane asks of the leader, as it stands in JSON. An unknown request or field is an error.
 
 use crate::leader::child::Terminal;
+use crate::leader::conduit::Descriptor;
 use crate::leader::operation::Operation;
 use crate::leader::reach::Pair;
 use serde::Deserialize;
@@ -65,6 +66,8 @@ pub enum Request {
         cpus: Vec<usize>,
         #[serde(default)]
         cgroups: Vec<String>,
+        #[serde(default)]
+        descriptors: Vec<Descriptor>,
     },
     Resize {
         channel: u16,

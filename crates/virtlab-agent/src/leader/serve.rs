@@ -4,6 +4,7 @@ use crate::clock;
 use crate::leader::apply;
 use crate::leader::birth::Born;
 use crate::leader::child::{Child, Placement, Streams, Terminal};
+use crate::leader::conduit::{Conduit, Conduits, Descriptor, Key};
 use crate::leader::observe;
 use crate::leader::peer::Peer;
 use crate::leader::reach;
@@ -46,8 +47,6 @@ struct Ending {
     agent_open: bool,
 }
 
-type Key = (u32, u16);
-
 /// The leader and everything it holds.
 pub struct Leader {
     world: World,
@@ -56,6 +55,8 @@ pub struct Leader {
     clients: BTreeMap<u32, Peer>,
     next_client: u32,
     children: BTreeMap<Key, Ending>,
+    /// Streams of commands beside their own three, by their first channel.
+    conduits: Conduits,
     signals: SignalFd,
     door: Option<Door>,
     sampler: Sampler,
@@ -71,6 +72,7 @@ enum Source {
     Door,
     Client(u32),
     Agent(Key),
+    Conduit(Key),
     Output(Key),
     Input(Key),
     Errors(Key),
@@ -97,6 +99,7 @@ impl Leader {
             clients: BTreeMap::from([(0, Peer::new(control)?)]),
             next_client: 1,
             children: BTreeMap::new(),
+            conduits: Conduits::default(),
             signals,
             door: None,
             sampler: Sampler::default(),
@@ -171,6 +174,14 @@ impl Leader {
                 polled.push(PollFd::new(fd.as_fd(), PollFlags::POLLIN));
             }
         }
+        for (key, conduit) in self.conduits.open() {
+            let full = self.clients.get(&key.0).is_some_and(|peer| peer.waiting_bytes() > MOST_WAITING_BYTES);
+            let mut events = PollFlags::empty();
+            events.set(PollFlags::POLLIN, !full);
+            events.set(PollFlags::POLLOUT, conduit.waits());
+            sources.push(Source::Conduit(*key));
+            polled.push(PollFd::new(conduit.fd(), events));
+        }
         let timeout = self.timeout();
         match poll(&mut polled, timeout) {
             Ok(_) => {}
@@ -200,6 +211,7 @@ impl Leader {
             Source::Door => self.open_door(),
             Source::Client(id) => self.hear_client(id, events),
             Source::Agent(key) => self.hear_agent(key, events),
+            Source::Conduit(key) => self.hear_conduit(key, events),
             Source::Output(key) => self.hear_output(key),
             Source::Input(key) => {
                 if let Some(entry) = self.children.get_mut(&key) {
@@ -250,7 +262,9 @@ impl Leader {
     }
 
     fn pass_down(&mut self, key: Key, frame: Frame) {
-        let Some(entry) = self.children.get_mut(&key) else { return };
+        let Some(entry) = self.children.get_mut(&key) else {
+            return self.conduits.pass_down(key, &frame, |client| self.clients.contains_key(&client));
+        };
         match &mut entry.child.streams {
             Streams::Agent(peer) => peer.send(0, frame.kind, &frame.body),
             Streams::Command { .. } if frame.kind == Kind::Data => {
@@ -274,6 +288,14 @@ impl Leader {
         while let Some(frame) = peer.next_frame() {
             if let Some(client) = self.clients.get_mut(&key.0) {
                 client.send(key.1, frame.kind, &frame.body);
+            }
+        }
+    }
+
+    fn hear_conduit(&mut self, key: Key, events: PollFlags) {
+        for frame in self.conduits.hear(key, events) {
+            if let Some(client) = self.clients.get_mut(&key.0) {
+                client.send(frame.channel, frame.kind, &frame.body);
             }
         }
     }
@@ -339,6 +361,15 @@ impl Leader {
             let Some(entry) = self.children.remove(&key) else { continue };
             let (code, signal) = entry.child.ended.unwrap_or((None, None));
             let tail = entry.child.tail();
+            let passed_on = self.conduits.end(key, |client| self.clients.contains_key(&client));
+            for ((client, first), channels) in passed_on {
+                if let Some(client) = self.clients.get_mut(&client) {
+                    client.message(&json!({
+                        "event": "exited", "channel": first, "channels": channels, "code": code, "signal": signal,
+                        "tail": tail,
+                    }));
+                }
+            }
             if let Some(client) = self.clients.get_mut(&key.0) {
                 client.message(&json!({
                     "event": "exited", "channel": key.1, "code": code, "signal": signal, "tail": tail,
@@ -450,10 +481,13 @@ impl Leader {
                 let child = Child::agent(&mut self.world, &self.executable, &role, &placement)?;
                 Ok(self.adopt(id, channel, child))
             }
-            Request::Exec { channel, namespace, argv, environment, terminal, cpus, cgroups } => {
+            Request::Exec { channel, namespace, argv, environment, terminal, cpus, cgroups, descriptors } => {
                 self.free(id, channel)?;
                 let placement = Placement { namespace, cpus, fifo_priority: None, cgroups };
-                let child = Child::command(&mut self.world, &argv, &environment, terminal, &placement)?;
+                let (conduits, theirs) = self.make_conduits((id, channel), &descriptors)?;
+                let child =
+                    Child::command(&mut self.world, &argv, &environment, terminal, &placement, &theirs)?;
+                self.conduits.add(conduits);
                 Ok(self.adopt(id, channel, child))
             }
             Request::Resize { channel, rows, columns } => {
@@ -489,7 +523,7 @@ impl Leader {
         }
         let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let mut capabilities =
-            vec!["apply", "observe", "ping", "spawn", "exec", "sample", "counters", "keep"];
+            vec!["apply", "observe", "ping", "spawn", "exec", "descriptors", "sample", "counters", "keep"];
         if !self.born.rootless {
             capabilities.push("root");
         }
@@ -502,8 +536,25 @@ impl Leader {
         }))
     }
 
+    /// Conduits of a command that is about to run, and the descriptors that it is born with.
+    fn make_conduits(&mut self, of: Key, wanted: &[Descriptor]) -> anyhow::Result<(Conduits, Vec<OwnedFd>)> {
+        let mut made = Conduits::default();
+        let mut theirs = Vec::new();
+        for descriptor in wanted {
+            if let Descriptor::Tap { namespace, link } = descriptor {
+                theirs.push(self.world.tap(namespace, link)?);
+            } else if let Some((first, conduit, end)) = Conduit::new(descriptor, of.1)? {
+                conduit.range(first).try_for_each(|channel| self.free(of.0, channel))?;
+                made.insert((of.0, first), conduit)?;
+                theirs.push(end);
+            }
+        }
+        Ok((made, theirs))
+    }
+
     fn free(&self, id: u32, channel: u16) -> anyhow::Result<()> {
-        if channel == 0 || self.children.contains_key(&(id, channel)) {
+        let taken = self.conduits.hold((id, channel)) || self.children.contains_key(&(id, channel));
+        if channel == 0 || taken {
             bail!("channel {channel} is taken");
         }
         Ok(())

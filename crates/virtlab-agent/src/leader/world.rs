@@ -3,7 +3,9 @@
 //! Indexes of interfaces are chosen here, so no operation needs a look-up. The leader has one thread, and `setns` moves
 //! that thread: [`World::stand_in`] remembers where it stands.
 
+use crate::leader::encode;
 use crate::leader::netlink::Socket;
+use crate::leader::observe;
 use crate::leader::values::Values;
 use anyhow::{Context, anyhow};
 use nix::sched::{CloneFlags, setns, unshare};
@@ -31,6 +33,8 @@ pub struct Namespace {
     pub links: BTreeMap<String, Interface>,
     /// Values under /proc/sys that were set here.
     pub sysctls: BTreeSet<String>,
+    /// Open taps: an interface ends with the last descriptor of it.
+    pub taps: BTreeMap<String, OwnedFd>,
     next_index: i32,
 }
 
@@ -93,6 +97,16 @@ impl World {
             .ok_or_else(|| anyhow!("there is no interface '{link}' in namespace '{namespace}'"))
     }
 
+    /// A duplicate of an open tap.
+    ///
+    /// # Errors
+    /// When there is none of that name.
+    pub fn tap(&mut self, namespace: &str, link: &str) -> anyhow::Result<OwnedFd> {
+        let tap = self.namespace(namespace)?.taps.get(link);
+        let tap = tap.with_context(|| format!("there is no tap '{link}' in namespace '{namespace}'"))?;
+        tap.try_clone().context("cannot duplicate a descriptor")
+    }
+
     /// Names of all namespaces.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.namespaces.keys().map(String::as_str)
@@ -116,10 +130,45 @@ impl World {
             netlink: Socket::open()?,
             links: BTreeMap::from([("lo".to_owned(), loopback)]),
             sysctls: BTreeSet::new(),
+            taps: BTreeMap::new(),
             next_index: 1,
         };
         self.namespaces.insert(name.to_owned(), namespace);
         self.standing = Some(name.to_owned());
+        Ok(())
+    }
+
+    /// Gives the network that the leader was born in a name, and enters the interfaces that are there into the books.
+    ///
+    /// # Errors
+    /// When the name is taken or the kernel does not list them.
+    pub fn name_home(&mut self, name: &str) -> anyhow::Result<()> {
+        if self.namespaces.contains_key(name) {
+            return Err(anyhow!("there is already a namespace '{name}'"));
+        }
+        self.go_home()?;
+        let namespace = Namespace {
+            fd: self.home.try_clone().context("cannot duplicate a descriptor")?,
+            netlink: Socket::open()?,
+            links: BTreeMap::new(),
+            sysctls: BTreeSet::new(),
+            taps: BTreeMap::new(),
+            next_index: 0,
+        };
+        self.namespaces.insert(name.to_owned(), namespace);
+        let found = observe::links(self, name)?;
+        let home = self.namespace(name)?;
+        for link in found {
+            home.next_index = home.next_index.max(link.index);
+            let known = Interface {
+                index: link.index,
+                up: link.up,
+                mtu_bytes: Some(link.mtu_bytes),
+                mac: encode::parse_mac(&link.mac).ok(),
+                master: None,
+            };
+            home.links.insert(link.name, known);
+        }
         Ok(())
     }
 

@@ -13,6 +13,7 @@ mod pacing;
 mod parameters;
 mod report;
 mod run;
+mod segmentation;
 mod socket;
 mod spool;
 mod stamps;

@@ -5,7 +5,7 @@
 //! leader's own series, so that a guest with a kernel of its own and a namespace read alike. Rows stay here until the
 //! series end: sending them meanwhile would disturb what is measured.
 
-mod qdisc;
+pub mod qdisc;
 mod series;
 mod source;
 

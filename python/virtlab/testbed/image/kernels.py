@@ -1,0 +1,175 @@
+"""Kernels to boot, from a distribution's packages, unpacked and not installed, in the user's cache.
+
+Two flavours of Debian's kernel: `cloud` is small and boots fast, and knows virtio only; `generic` has drivers of real
+devices (e1000). What is kept of a package is the kernel and the modules that a guest or a laboratory machine may want.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from virtlab.errors import MachineError
+from virtlab.testbed.image import modules
+
+FLAVOURS = {"cloud": "linux-image-cloud-amd64", "generic": "linux-image-amd64"}
+WANTED = (
+    "virtio_pci", "virtio_console", "virtio_net", "virtio_blk", "virtio_rng", "e1000", "e1000e",
+    "sch_htb", "sch_tbf", "sch_sfq", "sch_codel", "sch_fq_codel", "sch_hfsc", "sch_netem", "sch_prio", "sch_fq",
+    "sch_cake", "sch_pie", "sch_drr", "sch_ingress", "cls_u32", "cls_flower", "cls_matchall", "cls_flow", "cls_fw",
+    "bridge", "veth", "tun", "vxlan", "ifb", "crc32c_generic", "openvswitch", "tcp_diag", "udp_diag", "overlay",
+    "loop", "ext4", "isofs",
+)  # fmt: skip
+_DESCRIPTION = "kernel.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel in the cache. `version` is its own (`uname -r`), `package` the package with its version."""
+
+    flavour: str
+    version: str
+    package: str
+    folder: Path
+
+    @property
+    def image(self) -> Path:
+        """The compressed kernel."""
+        return self.folder / "vmlinuz"
+
+    def modules(self) -> list[str]:
+        """Modules that were kept of it."""
+        return sorted(path.stem for path in (self.folder / "modules").glob("*.ko"))
+
+    def module(self, name: str) -> bytes | None:
+        """A module by name; None when it is built in, or was not kept."""
+        path = self.folder / "modules" / f"{name}.ko"
+        return path.read_bytes() if path.is_file() else None
+
+
+def folder() -> Path:
+    """Where images are kept: `virtlab/images` in the user's cache."""
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "virtlab" / "images"
+
+
+def find(flavour: str) -> Kernel | None:
+    """The kernel of a flavour in the cache, or None."""
+    home = folder() / flavour
+    try:
+        said = json.loads((home / _DESCRIPTION).read_text(encoding="utf-8"))
+        found = Kernel(flavour, str(said["version"]), str(said["package"]), home)
+    except (OSError, ValueError, KeyError):
+        return None
+    return found if found.image.is_file() else None
+
+
+def missing(flavour: str) -> MachineError:
+    """That there is no kernel of a flavour yet."""
+    return MachineError(
+        "image", f"there is no {flavour} kernel in {folder()}", f"run `virtlab image build --kernel {flavour}`"
+    )
+
+
+def build(
+    flavour: str, package: Path | None = None, progress: Callable[[str], None] = lambda _what: None
+) -> Kernel:
+    """Fetches the newest kernel package of the distribution (or takes a file) and keeps what a guest needs of it.
+
+    MachineError when there is no such package, no tool to fetch or unpack it, or nothing to boot inside.
+    """
+    home = folder()
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with _locked(home), tempfile.TemporaryDirectory(prefix=".build-", dir=home) as scratch:
+            work = Path(scratch)
+            if package is None:
+                progress(f"fetch {FLAVOURS[flavour]}")
+                package = _fetch(FLAVOURS[flavour], work)
+            progress(f"unpack {package.name}")
+            unpacked = work / "unpacked"
+            _run(["dpkg-deb", "-x", str(package), str(unpacked)], work, "dpkg")
+            progress("pick kernel and modules")
+            _keep(unpacked, package, work / "kept")
+            _replace(work / "kept", home / flavour)
+    except OSError as error:
+        raise MachineError("image", f"{home} cannot be written ({error.strerror})", "make room, or set XDG_CACHE_HOME") from error
+    found = find(flavour)
+    assert found is not None
+    return found
+
+
+def _fetch(name: str, work: Path) -> Path:
+    """The package that a meta-package depends on, downloaded by apt."""
+    said = _run(["apt-cache", "depends", "--important", name], work, "apt")
+    wanted = [line.split()[-1] for line in said.splitlines() if line.strip().startswith("Depends: linux-image-")]
+    if not wanted:
+        what = f"apt knows no package {name}"
+        raise MachineError("image", what, "run `apt-get update`, or give a package with --package")
+    place = work / "fetched"
+    place.mkdir()
+    _run(["apt-get", "download", "-q", wanted[0]], place, "apt")
+    return next(place.glob("*.deb"))
+
+
+def _run(command: list[str], place: Path, package: str) -> str:
+    try:
+        done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    except FileNotFoundError:
+        cure = f"install {package}, or give a kernel package of Debian with --package on a machine that has it"
+        raise MachineError("image", f"{command[0]} is missing", cure) from None
+    if done.returncode != 0:
+        words = done.stderr.strip().splitlines()
+        why = words[-1] if words else f"it ended with {done.returncode}"
+        raise MachineError("image", f"{' '.join(command[:2])}: {why}", "run `apt-get update`, and see whether the network is there")
+    return done.stdout
+
+
+def _keep(unpacked: Path, package: Path, kept: Path) -> None:
+    images = sorted((unpacked / "boot").glob("vmlinuz-*"))
+    if not images:
+        raise MachineError("image", f"{package.name} holds no kernel", "give a package called linux-image-VERSION-amd64")
+    version = images[-1].name.removeprefix("vmlinuz-")
+    tree = next((root for root in (unpacked / "lib", unpacked / "usr/lib") if (root / "modules").is_dir()), None)
+    paths = {}
+    if tree is not None:
+        paths = {
+            modules.plain(path.name): path
+            for path in (tree / "modules" / version).rglob("*.ko*")
+            if path.name.endswith(modules.SUFFIXES)
+        }
+    chosen = modules.closure(WANTED, lambda name: modules.content_of(paths[name]) if name in paths else None)
+    (kept / "modules").mkdir(parents=True)
+    shutil.copyfile(images[-1], kept / "vmlinuz")
+    for name, content in chosen.items():
+        (kept / "modules" / f"{name}.ko").write_bytes(content)
+    digest = hashlib.sha256(package.read_bytes()).hexdigest()
+    said = {"version": version, "package": package.name.removesuffix(".deb").replace("%3a", ":"), "sha256": digest}
+    (kept / _DESCRIPTION).write_text(json.dumps(said, indent=1), encoding="utf-8")
+
+
+def _replace(new: Path, place: Path) -> None:
+    """Puts a folder in place of another at once, as far as a file system can."""
+    old = new.parent / "old"
+    if place.exists():
+        place.rename(old)
+    new.rename(place)
+
+
+@contextlib.contextmanager
+def _locked(home: Path) -> Iterator[None]:
+    descriptor = os.open(home / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -80,6 +80,18 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True)
+class Features:
+    """What a platform is to those who choose one, as `virtlab platforms` prints it."""
+
+    type: str  # where it sits: on the hardware, in an operating system, ...
+    virtualisation: tuple[str, ...]  # by what means guests are kept apart
+    own_kernel: bool  # a guest boots a kernel of its own
+    migration: str
+    snapshots: str
+    licence: str
+
+
+@dataclass(frozen=True, slots=True)
 class Platform:
     """How a guest exists. `guests_max` is per host; `vswitch` says whether its guests stand on a virtual switch."""
 
@@ -87,7 +99,9 @@ class Platform:
     meaning: str
     guests_max: int | None
     vswitch: bool
-    limits: tuple[str, ...]  # which of 'cpu', 'memory' it can bound
+    limits: tuple[str, ...]  # which of 'cpu', 'memory', 'vcpus' it can bound
+    features: Features
+    vnic_models: tuple[str, ...] = ()  # devices that a guest can see, the default first; none: the kernel's own port
     arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
 
 

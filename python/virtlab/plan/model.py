@@ -35,6 +35,7 @@ class Vnic(Noun):
     ip: tuple[str, ...] = ()  # interface addresses with prefix length, v4 and v6
     mtu_bytes: int = 1500
     offloads: Literal["off", "default"] = "off"
+    model: str | None = None  # the device that a guest with a kernel of its own sees; None = its platform's default
     isolated: bool = False  # exchanges no frame with another isolated port of its virtual switch
     pushback_bit_per_s: int | None = (
         None  # rate at which the port itself holds back its sender; None = it does not
@@ -63,6 +64,7 @@ class Guest(Noun):
     )
     cpu_quota_ratio: float | None = None  # share of one CPU; None = unlimited
     memory_bytes: int | None = None
+    vcpus: int | None = Field(default=None, ge=1)  # of a guest with a kernel of its own; None = its platform's default
     idle: Literal["sleep", "poll"] = "sleep"
 
 

@@ -3,7 +3,8 @@
 from virtlab.catalogue.declaration import Platform
 from virtlab.catalogue.platforms.namespace import NAMESPACE
 from virtlab.catalogue.platforms.native import NATIVE
+from virtlab.catalogue.platforms.qemu import QEMU
 
-PLATFORMS: dict[str, Platform] = {entry.name: entry for entry in (NAMESPACE, NATIVE)}
+PLATFORMS: dict[str, Platform] = {entry.name: entry for entry in (NAMESPACE, NATIVE, QEMU)}
 
 __all__ = ["PLATFORMS"]

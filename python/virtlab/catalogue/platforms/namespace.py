@@ -1,6 +1,6 @@
 """`namespace`: a guest is a network namespace of the private world, with vNICs on the host's virtual switch."""
 
-from virtlab.catalogue.declaration import Platform
+from virtlab.catalogue.declaration import Features, Platform
 
 NAMESPACE = Platform(
     name="namespace",
@@ -8,4 +8,12 @@ NAMESPACE = Platform(
     guests_max=None,
     vswitch=True,
     limits=("cpu", "memory"),
+    features=Features(
+        type="in an operating system",
+        virtualisation=("namespaces",),
+        own_kernel=False,
+        migration="none",
+        snapshots="none",
+        licence="GPL-2.0 (Linux)",
+    ),
 )

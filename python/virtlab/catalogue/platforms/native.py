@@ -1,6 +1,6 @@
 """`native`: no guest and no virtual switch; workloads stand on the host's own port. The reference of every study."""
 
-from virtlab.catalogue.declaration import Platform
+from virtlab.catalogue.declaration import Features, Platform
 
 NATIVE = Platform(
     name="native",
@@ -8,4 +8,12 @@ NATIVE = Platform(
     guests_max=1,
     vswitch=False,
     limits=("cpu", "memory"),
+    features=Features(
+        type="none",
+        virtualisation=(),
+        own_kernel=False,
+        migration="none",
+        snapshots="none",
+        licence="GPL-2.0 (Linux)",
+    ),
 )

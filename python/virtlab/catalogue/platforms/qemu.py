@@ -1,0 +1,24 @@
+"""`qemu`: a guest is a virtual machine with a kernel of its own, run by QEMU inside the private world.
+
+Its processor is emulated (TCG), or runs on the hardware (KVM) where a machine that was booted that way really came up.
+"""
+
+from virtlab.catalogue.declaration import Features, Platform
+
+QEMU = Platform(
+    name="qemu",
+    meaning="a virtual machine with its own Linux kernel, run by QEMU",
+    guests_max=None,
+    vswitch=True,
+    limits=("cpu", "memory", "vcpus"),
+    features=Features(
+        type="in an operating system",
+        virtualisation=("hardware (KVM)", "emulation (TCG)", "paravirtual devices (virtio)"),
+        own_kernel=True,
+        migration="live, pre-copy and post-copy",
+        snapshots="of disks and of running machines",
+        licence="GPL-2.0 (QEMU, Linux)",
+    ),
+    vnic_models=("virtio", "e1000", "e1000e"),
+    arms={"testbed": None, "simulator": "what a virtual machine costs is in no profile yet"},
+)

@@ -334,11 +334,13 @@ def pushback(namespace: str, link: str, vnic: Vnic) -> Iterator[Operation]:
     """HTB at the link's rate on the vNIC itself: it holds its sender back, as a real port's full ring would.
 
     24 octets (FCS, preamble, gap) are added to what the kernel counts, and a frame counts for at least 84: the octet
-    times of Ethernet. The burst is ten frames.
+    times of Ethernet. The burst is ten frames. TCP hands over single frames: of a packet of many segments HTB would
+    count the octets once and let all go together, 43 frames and 1.5 % faster than the link.
     """
     rate = vnic.pushback_bit_per_s
     if rate is None:
         return
+    yield LinkSet(namespace, link, segments_at_once=1)
     burst = BURST_FRAMES * (vnic.mtu_bytes + ETHERNET_OCTETS)
     yield QdiscAdd(namespace, link, Htb(default_class=1), handle="1:")
     yield ClassAdd(

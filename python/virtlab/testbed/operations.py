@@ -79,7 +79,7 @@ class BridgeAdd(Operation):
 
 @dataclass(frozen=True, slots=True)
 class LinkSet(Operation):
-    """Changes an interface."""
+    """Changes an interface. `segments_at_once`: how many segments TCP may hand over as one packet."""
 
     op: ClassVar[str] = "link"
     namespace: str
@@ -88,6 +88,7 @@ class LinkSet(Operation):
     mtu_bytes: int | None = None
     mac: str | None = None
     master: str | None = None
+    segments_at_once: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

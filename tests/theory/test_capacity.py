@@ -14,7 +14,7 @@ from virtlab.experiment import Experiment, load_text
 from virtlab.experiment.varied import at_level, find_input, grid
 from virtlab.planner import plan_run
 from virtlab.prediction.capacity import Capacity, Question, ordered_levels, sizes
-from virtlab.prediction.limits import parse_limit
+from virtlab.prediction.limits import parse_limits
 from virtlab.simulator.profile import IDEAL_PROFILE
 
 FILE = """
@@ -45,7 +45,7 @@ def asked(experiment: Experiment, vary: str, *limits: str, **range_: str) -> Cap
     levels, open_end = ordered_levels(
         one, first=range_.get("first"), last=range_.get("last"), step=range_.get("step")
     )
-    parsed = [parse_limit(text, experiment.role_workloads(), "--until") for text in limits]
+    parsed = parse_limits(limits, experiment.role_workloads(), "--until")
     others = {} if vary == "load" else {"load": "0 B"}
     return Question(experiment, IDEAL_PROFILE, one, levels, others, parsed, open_end=open_end).answer()
 
@@ -122,15 +122,24 @@ def test_a_level_that_every_combination_excludes_is_refused() -> None:
         at_level({find_input(reach(), "load"): "60 kB"})
 
 
-def test_limits_name_their_role_where_one_alone_has_the_metric() -> None:
+def test_limits_without_a_role_hold_for_every_measuring_role_that_has_the_metric() -> None:
     roles = {"probe": "rtt", "load": "burst_load", "stream": "udp_stream"}
-    assert str(parse_limit("rtt.p99 < 5 ms", roles, "--until")) == "probe.rtt.p99 < 5 ms"
+    assert [str(one) for one in parse_limits(["rtt.p99 < 5 ms"], roles, "--until")] == [
+        "probe.rtt.p99 < 5 ms"
+    ]
+    assert [str(one.path) for one in parse_limits(["loss <= 0.1 %"], roles, "--until")] == [
+        "probe.loss.ratio",
+        "stream.loss.ratio",
+    ]
+    assert [str(one.path) for one in parse_limits(["load.loss <= 0.1 %"], roles, "--until")] == [
+        "load.loss.ratio"
+    ]
     for text, says in [
         ("rtt.p99 5 ms", "is no limit"), ("rtt.p99 < 5", "has no unit"), ("rtt.medain < 5 ms", "medain"),
-        ("nobody.rtt.p99 < 5 ms", "no role"), ("loss.ratio < 1 %", "roles have 'loss'"),
+        ("nobody.rtt.p99 < 5 ms", "no role"), ("response_time < 1 s", "no role has"),
     ]:  # fmt: skip
         with pytest.raises(ExperimentError, match=says):
-            parse_limit(text, roles, "--until")
+            parse_limits([text], roles, "--until")
 
 
 def test_ranges_and_sizes() -> None:

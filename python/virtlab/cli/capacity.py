@@ -62,12 +62,12 @@ def capacity(
     from virtlab.experiment.varied import find_input
     from virtlab.prediction.capacity import Question, ordered_levels
     from virtlab.prediction.combinations import other_levels, present
-    from virtlab.prediction.limits import parse_limit
+    from virtlab.prediction.limits import parse_limits
     from virtlab.simulator.profile import load_profile
 
     costs = load_profile(load_settings(profile=profile).profile)
     experiment = load(file)
-    limits = [parse_limit(text, experiment.role_workloads(), "--until") for text in until]
+    limits = parse_limits(until, experiment.role_workloads(), "--until")
     one = find_input(experiment, vary)
     levels, open_end = ordered_levels(one, first=first, last=last, step=step)
     own = one.place is None and (first, last, step) == (None, None, None)  # the file's own levels

@@ -204,6 +204,10 @@ class RouterSpec(Part):
     licence: leaves.Rate | None = Field(
         None, description="most that it sends out of each of its ports, e.g. '2.5 Mbit/s'; absent: no limit"
     )
+    pin: leaves.Pin = Field(
+        "none",
+        description="processor that it forwards on: none: its senders'; one: the same for all; spread: each another in turn",
+    )
 
 
 class LinkSpec(Part):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from virtlab.campaign.search.largest import Largest, State
 from virtlab.errors import ExperimentError
 from virtlab.experiment.varied import Input, at_level, find_input
-from virtlab.metrics import level_number
+from virtlab.metrics import MetricPath, level_number
 from virtlab.planner import plan_run
 from virtlab.prediction.explain import explain
 from virtlab.prediction.limits import Judged, Limit, judge_limit
@@ -177,7 +177,8 @@ class Question:
                 records[: EXPLAINED_RUNS - len(self._records.get(place, ()))]
             )
         return [
-            judge_limit(limit, [_row(rows, limit) for rows in kept], self.confidence) for limit in self.limits
+            judge_limit(limit, [row_of(rows, limit.path) for rows in kept], self.confidence)
+            for limit in self.limits
         ]
 
     def _margin(self, limit: Limit, judged: Judged) -> float:
@@ -237,9 +238,8 @@ def sizes(runs_max: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _row(rows: Sequence[RunValue], limit: Limit) -> RunValue:
-    """The row of a limit's path. ExperimentError when the run has no such metric at all."""
-    wanted = limit.path
+def row_of(rows: Sequence[RunValue], wanted: MetricPath) -> RunValue:
+    """The row of a path. ExperimentError when the run has no such metric at all."""
     for row in rows:
         if (row.role, row.metric, row.statistic) == (wanted.role, wanted.metric, wanted.statistic):
             return row

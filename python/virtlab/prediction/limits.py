@@ -1,8 +1,9 @@
 """What a prediction is held against: `rtt.p99 < 5 ms`, kept or broken by the mean over independent runs.
 
-The role may be left out where one role alone has the metric. Whether a limit is kept is a one-sided test of the runs' mean
-(Student's t); a share that no run differs in is tested by what was counted over all of them (Clopper and Pearson), since no
-packet lost in 400 does not show a loss below 0.1 %. A run without a value breaks the limit: nothing came back.
+Without a role a limit holds for every measuring role that has the metric. Whether a limit is kept is a one-sided test of
+the runs' mean (Student's t); a share that no run differs in is tested by what was counted over all of them (Clopper and
+Pearson), since no packet lost in 400 does not show a loss below 0.1 %. A run without a value breaks the limit: nothing came
+back.
 """
 
 from __future__ import annotations
@@ -54,44 +55,65 @@ class Judged:
     missing: str = ""
 
 
-def measuring_path(text: str, roles: Mapping[str, str], where: str) -> MetricPath:
-    """`ROLE.METRIC.STATISTIC`, or `METRIC.STATISTIC` where one measuring role alone has the metric.
+def measuring_paths(text: str, roles: Mapping[str, str], where: str) -> list[MetricPath]:
+    """`ROLE.METRIC.STATISTIC`; without a role, of every measuring role that has the metric (of loads where none has).
 
-    `roles` are role -> workload. ExperimentError says what is wrong.
+    Without a statistic, the metric's ratio where it has one, else its mean. `roles` are role -> workload.
+    ExperimentError says what is wrong.
     """
     from virtlab.catalogue import WORKLOADS
 
-    metric, _, rest = text.partition(".")
-    if metric in METRICS and rest and metric not in roles:
+    parts = text.split(".")
+    metric = parts[0] if parts[0] in METRICS and parts[0] not in roles else parts[1] if len(parts) > 1 else ""
+    if metric in METRICS and text.rpartition(".")[2] == metric:
+        statistics = METRICS[metric].statistics
+        text += f".{'ratio' if 'ratio' in statistics else 'mean' if 'mean' in statistics else statistics[0]}"
+    texts = [text]
+    if parts[0] in METRICS and parts[0] not in roles:
         able = [name for name, workload in roles.items() if workload in METRICS[metric].workloads]
         first = [name for name in able if WORKLOADS[roles[name]].part == "measure"] or able
-        if len(first) != 1:
-            cure = (
-                f"write {', '.join(f'{name}.{text}' for name in first)}" if first else "name another metric"
-            )
-            raise ExperimentError(where, f"{len(first) or 'no'} roles have '{metric}'", cure)
-        text = f"{first[0]}.{text}"
-    try:
-        path = MetricPath.parse(text)
-    except ValueError as error:
-        what, _, cure = str(error).partition("; ")
-        raise ExperimentError(where, what, cure) from None
-    if METRICS[path.metric].workloads and path.role not in roles:
-        raise ExperimentError(where, f"there is no role '{path.role}'", f"there are {', '.join(roles)}")
-    return path
+        if not first:
+            raise ExperimentError(where, f"no role has '{metric}'", "name another metric")
+        texts = [f"{name}.{text}" for name in first]
+    found = []
+    for one in texts:
+        try:
+            path = MetricPath.parse(one)
+        except ValueError as error:
+            what, _, cure = str(error).partition("; ")
+            raise ExperimentError(where, what, cure) from None
+        if METRICS[path.metric].workloads and path.role not in roles:
+            raise ExperimentError(where, f"there is no role '{path.role}'", f"there are {', '.join(roles)}")
+        found.append(path)
+    return found
 
 
-def parse_limit(text: str, roles: Mapping[str, str], where: str) -> Limit:
-    """A limit as a person writes it. ExperimentError says what is wrong and what to write."""
-    match = _LIMIT.match(text)
-    if match is None:
-        raise ExperimentError(where, f"'{text}' is no limit", "write e.g. 'rtt.p99 < 5 ms'")
-    path = measuring_path(match[1], roles, where)
-    try:
-        return Limit(path, match[2], parse_quantity(match[3], path.unit))
-    except ValueError as error:
-        what, _, cure = str(error).partition("; ")
-        raise ExperimentError(where, what, cure) from None
+def measuring_path(text: str, roles: Mapping[str, str], where: str) -> MetricPath:
+    """One path; ExperimentError where several roles have the metric and none is named."""
+    found = measuring_paths(text, roles, where)
+    if len(found) > 1:
+        names = ", ".join(path.role for path in found)
+        raise ExperimentError(where, f"roles {names} have '{found[0].metric}'", f"write {found[0]}")
+    return found[0]
+
+
+def parse_limits(texts: Sequence[str], roles: Mapping[str, str], where: str) -> list[Limit]:
+    """Limits as a person writes them; one without a role holds for every measuring role that has the metric.
+
+    ExperimentError says what is wrong and what to write.
+    """
+    found = []
+    for text in texts:
+        match = _LIMIT.match(text)
+        if match is None:
+            raise ExperimentError(where, f"'{text}' is no limit", "write e.g. 'rtt.p99 < 5 ms'")
+        for path in measuring_paths(match[1], roles, where):
+            try:
+                found.append(Limit(path, match[2], parse_quantity(match[3], path.unit)))
+            except ValueError as error:
+                what, _, cure = str(error).partition("; ")
+                raise ExperimentError(where, what, cure) from None
+    return list(dict.fromkeys(found))
 
 
 def judge_limit(limit: Limit, rows: Sequence[RunValue], level: float) -> Judged:

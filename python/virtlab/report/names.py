@@ -13,6 +13,7 @@ will hold:
 | table of a histogram's buckets | `buckets of ROLE.METRIC` |
 | table of variances within and between runs | `recurrence of ROLE.METRIC` |
 | table of run-level values | `table of ROLE.METRIC` |
+| processors during each test | `cpu of cores during tests` |
 | picture of the world | `topology` |
 
 A factor counts when it has at least two levels among the design points; `per` lists the others in the file's
@@ -26,6 +27,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _OTHER = re.compile(r"[^a-z0-9]+")
+CORES_PLOT = "cpu-of-cores-during-tests"
 
 
 def slug(sentence: str) -> str:

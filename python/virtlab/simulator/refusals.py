@@ -84,6 +84,8 @@ def _guests(plan: Plan) -> Iterator[Refusal]:
         for key in ("cpu_quota_ratio", "memory_bytes"):
             if getattr(guest, key) is not None:
                 yield Refusal(f"{path}.{key}", "CPU and memory are not modelled", "remove it")
+        if guest.pin != "none":
+            yield Refusal(f"{path}.pin", "processors that forward are not modelled", "write 'pin: none'")
         if guest.routing != "static":
             yield Refusal(f"{path}.routing", f"{guest.routing} is not modelled", "write 'routing: static'")
         if guest.licence_bit_per_s is not None:

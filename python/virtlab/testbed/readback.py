@@ -35,6 +35,7 @@ def realise(
     switch: Mapping[str, Any],
     versions: Mapping[str, str],
     groups: Mapping[str, Mapping[str, str]],
+    pins: Mapping[str, Mapping[str, Any]],
 ) -> Realised:
     """Per object: intended, applied, read back, by whom. MachineError where the kernel has it otherwise."""
     objects: dict[str, RealisedObject] = {}
@@ -44,6 +45,8 @@ def realise(
         intended = guest.model_dump(mode="json", exclude={"vnics"})
         placed = {"namespace": lowered.guests[name]}
         read_back: dict[str, Any] = {**groups.get(name, {}), "sysctls": seen[lowered.guests[name]]["sysctls"]}
+        if name in pins:
+            read_back["pin"] = dict(pins[name])
         objects[f"guests.{name}"] = RealisedObject(intended, placed, read_back, guest.platform)
     for name, vswitch in plan.world.vswitches.items():
         place = lowered.bridges[name]
@@ -136,8 +139,6 @@ def _vnics(plan: Plan, lowered: Lowered, seen: Mapping[str, Any]) -> Iterator[tu
                 raise MachineError(
                     path, f"pushback is {rates} bit/s in the kernel, not {vnic.pushback_bit_per_s}"
                 )
-            if vnic.pushback_bit_per_s is not None and link["segments_at_once"] != 1:
-                raise MachineError(path, "TCP hands over more than one segment at once in spite of pushback")
             if entry.licence_bit_per_s is not None and rates != [entry.licence_bit_per_s // 8 * 8]:
                 raise MachineError(
                     path, f"the licence is {rates} bit/s in the kernel, not {entry.licence_bit_per_s}"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from virtlab.plan import Capabilities, Plan, Refusal, Role
 from virtlab.planner.ends import bridging_mistakes, role_ends, via_mistakes
 from virtlab.planner.wiring import Wiring
-from virtlab.testbed import routing
+from virtlab.testbed import pinning, routing
 from virtlab.testbed.idle import pollers, processors
 from virtlab.testbed.leader import usable_cpus
 from virtlab.testbed.machine import Findings
@@ -48,6 +48,7 @@ def refusals(plan: Plan, found: Findings) -> list[Refusal]:
     out += _routing(plan)
     out += _links(plan, found)
     out += _pollers(plan, found)
+    out += _pinned(plan, found)
     return out
 
 
@@ -59,6 +60,13 @@ def _pollers(plan: Plan, found: Findings) -> Iterator[Refusal]:
         yield Refusal(
             f"guests.{polling[0]}.idle", reason, "write 'idle: sleep', or use a machine with more CPUs"
         )
+
+
+def _pinned(plan: Plan, found: Findings) -> Iterator[Refusal]:
+    cpus = usable_cpus(soft_switch=bool(plan.world.links) and _realised(plan, found) == "soft_switch")
+    free = cpus[: max(1, len(cpus) - len(pollers(plan)))]
+    for path, reason, cure in pinning.why_not(plan, free, root=found.root):
+        yield Refusal(path, reason, cure)
 
 
 def _hosts(plan: Plan, found: Findings) -> Iterator[Refusal]:

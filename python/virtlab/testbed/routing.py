@@ -11,7 +11,7 @@ A world is ready when the kernel of every such router has a route to every subne
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_interface, ip_network
 from pathlib import Path
@@ -100,6 +100,7 @@ class Routing:
     control: Control
     plan: Plan
     lowered: Lowered
+    cpus: Mapping[str, int] = field(default_factory=dict)  # router -> the processor it is pinned to
     names: dict[int, str] = field(default_factory=dict)  # channel -> 'ospfd of r1'
     _tails: dict[int, bytearray] = field(default_factory=dict)
 
@@ -124,13 +125,15 @@ class Routing:
                     "-z", socket, "--vty_socket", place, "--log", "stdout", "--log-level", "warnings",
                 ]  # fmt: skip
                 shell = ["unshare", "-m", "sh", "-c", _START, "start", text, file, after, *argv]
-                self._exec(f"{daemon} of {router}", self.lowered.guests[router], shell)
+                cpu = self.cpus.get(router)
+                self._exec(f"{daemon} of {router}", self.lowered.guests[router], shell, [] if cpu is None else [cpu])
         self._converge(found)
 
-    def _exec(self, name: str, namespace: str, argv: Sequence[str]) -> int:
+    def _exec(self, name: str, namespace: str, argv: Sequence[str], cpus: Sequence[int] = ()) -> int:
         channel = CHANNELS + len(self.names)
         try:
-            self.control.call("exec", {"channel": channel, "namespace": namespace, "argv": list(argv)})
+            request = {"channel": channel, "namespace": namespace, "argv": list(argv), "cpus": list(cpus)}
+            self.control.call("exec", request)
         except RefusedError as error:
             raise MachineError("routers", f"{name}: {error.what}", CURE) from error
         self.names[channel] = name

@@ -8,7 +8,7 @@ from typing import Self
 
 from virtlab.errors import VirtlabError
 from virtlab.plan import Access, Observer, Outcome, Plan, Realised, Sink, Trial
-from virtlab.testbed import build, idle, readback
+from virtlab.testbed import build, idle, pinning, readback
 from virtlab.testbed.groups import Groups
 from virtlab.testbed.leader import Leader, cpus_of_world, usable_cpus
 from virtlab.testbed.lower import Lowered, Machine, lower
@@ -48,7 +48,10 @@ class TestbedSession:
                 said = build.start_switch(
                     control, self.lowered, cpu=switch_cpu if pinned else None, root=not self.leader.rootless
                 )
-            self._routing = Routing(control, plan, self.lowered)
+            usable = usable_cpus(soft_switch=self.lowered.soft_switch is not None)
+            on = pinning.processors(plan, usable[: len(usable) - len(idle.pollers(plan))])
+            pins = pinning.pin(control, self.lowered, on)
+            self._routing = Routing(control, plan, self.lowered, on)
             if routers(plan):
                 observe.progress("wait for routes")
                 self._routing.start()
@@ -59,9 +62,9 @@ class TestbedSession:
             )
             seen = readback.observe(control, [*namespaces, *(["fabric"] if self.lowered.links else [])])
             held = {**versions(self.leader.hello), **idle.conditions()}
-            self.realised = readback.realise(plan, self.lowered, seen, said, held, self._groups.read_back)
-            cpus = idle.processors(plan, usable_cpus(soft_switch=self.lowered.soft_switch is not None))
-            self._probes = Probes(control, plan, self.lowered, tasks, cpus or {})
+            self.realised = readback.realise(plan, self.lowered, seen, said, held, self._groups.read_back, pins)
+            cpus = {**(idle.processors(plan, usable) or {}), **{name: [cpu] for name, cpu in on.items()}}
+            self._probes = Probes(control, plan, self.lowered, tasks, cpus)
         except BaseException:
             self.end()
             raise

@@ -62,7 +62,9 @@ class Selection:
         if self.candidates < 1 or not self.sizes or list(self.sizes) != sorted(set(self.sizes)):
             raise ValueError("there is no candidate, or the sizes do not rise")
         if not 0.0 < self.confidence < 1.0 or not 0.0 <= self.margin < 1.0 or self.sizes[0] < 2:
-            raise ValueError("a confidence and a margin lie within 0..1, and a candidate needs 2 runs at least")
+            raise ValueError(
+                "a confidence and a margin lie within 0..1, and a candidate needs 2 runs at least"
+            )
         self._all = [_Candidate() for _ in range(self.candidates)]
 
     @property
@@ -108,7 +110,9 @@ class Selection:
         self._look += 1
         lead = self.leading()
         rivals = [at for at, one in enumerate(self._all) if not one.out and at != lead]
-        settled = lead is not None and all((lead, at) in self._equivalent and self._known(at) for at in rivals)
+        settled = lead is not None and all(
+            (lead, at) in self._equivalent and self._known(at) for at in rivals
+        )
         self._over = self._look == len(self.sizes) or all(one.out for one in self._all) or settled
 
     def _known(self, at: int) -> bool:

@@ -1,0 +1,172 @@
+"""`virtlab recommend`: the best level of one or several inputs, those as good, and those out of the question."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from virtlab.prediction.recommend import Recommendation
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def recommend(
+    file: Annotated[Path, typer.Argument(help="an experiment file", show_default=False)],
+    *,
+    best: Annotated[
+        str,
+        typer.Option(
+            help="what shall be best, e.g. 'rtt.mean'; 'max ...' or 'min ...' says which way",
+            show_default=False,
+        ),
+    ],
+    vary: Annotated[
+        list[str],
+        typer.Option(
+            help="an input: a factor, or INPUT=LEVEL,LEVEL,... ; may be repeated", show_default=False
+        ),
+    ],
+    subject_to: Annotated[
+        list[str] | None,
+        typer.Option(help="a limit to keep, e.g. 'loss <= 0.1 %'; may be repeated", show_default=False),
+    ] = None,
+    margin: Annotated[
+        str, typer.Option(help="a difference that does not matter, as a share of the best")
+    ] = "5 %",
+    points: Annotated[
+        str | None,
+        typer.Option(help="only with these levels of the other factors: 'load=30 kB'", show_default=False),
+    ] = None,
+    confidence: Annotated[
+        float, typer.Option(help="of all that is said together", min=0.5, max=0.9999)
+    ] = 0.95,
+    runs: Annotated[int, typer.Option(help="most simulated runs of one candidate", min=2, max=1000)] = 30,
+    profile: Annotated[
+        str | None,
+        typer.Option(help="what platforms cost: ideal, local, a file; default: ideal", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
+) -> None:
+    """Finds the best level by simulation, once per combination of the other factors.
+
+    Levels that fall behind get no more runs. Says of each whether it is equivalent to the best within the margin,
+    worse, undecided, or breaks a limit. Exit code 4 when no candidate is shown to keep the limits.
+
+    Example: virtlab recommend experiments/switched-network/qos.yaml --vary queues --best 'rtt.mean'
+    """
+    from virtlab.campaign import Interruption
+    from virtlab.campaign.progress import CampaignObserver
+    from virtlab.cli.settings import load_settings
+    from virtlab.errors import ExperimentError
+    from virtlab.experiment import load
+    from virtlab.experiment.varied import find_input
+    from virtlab.metrics import parse_quantity
+    from virtlab.prediction.combinations import other_levels
+    from virtlab.prediction.limits import parse_limits
+    from virtlab.prediction.recommend import Choice, parse_goal
+    from virtlab.simulator.profile import load_profile
+
+    costs = load_profile(load_settings(profile=profile).profile)
+    experiment = load(file)
+    roles = experiment.role_workloads()
+    goal = parse_goal(best, roles, "--best")
+    limits = parse_limits(subject_to or (), roles, "--subject-to")
+    try:
+        share = parse_quantity(margin, "ratio")
+    except ValueError as error:
+        what, _, cure = str(error).partition("; ")
+        raise ExperimentError("--margin", what, cure) from None
+    if not 0 <= share < 1:
+        raise ExperimentError("--margin", f"'{margin}' is no share", "write e.g. '5 %'")
+    varied = {}
+    for text in vary:
+        name, _, written = text.partition("=")
+        one = find_input(experiment, name.strip())
+        levels = [" ".join(level.split()) for level in written.split(",")] if written else list(one.levels)
+        if not levels:
+            raise ExperimentError(
+                f"--vary {name}", "is no factor", f"write its levels: --vary '{name}=1,2,4'"
+            )
+        varied[one] = list(dict.fromkeys(levels))
+    names = [one.name for one in varied if one.place is None]
+    shown = sys.stderr.isatty() and not as_json
+    found: list[Recommendation] = []
+    with Interruption() as interruption:
+        observer = CampaignObserver()
+        observer.asked = lambda: interruption.asked
+        for others in other_levels(experiment, names, points):
+            choice = Choice(
+                experiment, costs, varied, others, goal, limits, confidence, share, runs, observer,
+                say=lambda text: typer.echo(text, err=True) if shown else None,
+            )  # fmt: skip
+            found.append(choice.answer())
+    if as_json:
+        import json
+
+        values = {"profile": costs.identity, "answers": [_json(each) for each in found]}
+        typer.echo(json.dumps(values, indent=2, allow_nan=False, ensure_ascii=False))
+    else:
+        typer.echo(f"simulated with profile {costs.identity}; not measured")
+        for each in found:
+            typer.echo("\n".join(_lines(each)))
+    if any(each.best is None for each in found):
+        raise typer.Exit(4)
+
+
+def _levels(levels: Any) -> str:
+    return ", ".join(f"{name} = {level}" for name, level in levels.items())
+
+
+def _lines(one: Recommendation) -> list[str]:
+    from virtlab.metrics import show_quantity
+
+    subject = f", subject to {' and '.join(map(str, one.limits))}" if one.limits else ""
+    head = f"{_levels(one.others)}: " if one.others else ""
+    lines = [f"{head}{one.goal}{subject}"]
+    sure = f"at {one.confidence * 100:g} % confidence"
+    if one.best is None:
+        lines.append(f"  no candidate is shown to keep the limits, {sure}")
+    else:
+        alike = sum(each.standing == "equivalent" for each in one.candidates)
+        also = f"; {alike} equivalent within {one.margin * 100:g} %" if alike else ""
+        open_ = sum(each.standing == "undecided" for each in one.candidates)
+        more = f"; {open_} not told apart from it" if open_ else ""
+        lines.append(f"  best: {_levels(one.best.levels)}, {sure}{also}{more}")
+    wide = max(len(_levels(each.levels)) for each in one.candidates)
+    for each in one.candidates:
+        text = str(each.estimate) if each.estimate is not None else f"no value: {each.missing}"
+        if each.difference is not None:
+            way = "+" if each.difference.point > 0 else ""
+            text += f"; {way}{show_quantity(each.difference.point, each.difference.unit, 3)} to the best"
+        why = f"; breaks {', '.join(map(str, each.broken))}" if each.broken else ""
+        lines.append(f"    {_levels(each.levels):{wide}}  {each.standing:18} {text}{why}")
+    lines.append(f"  {one.simulations} simulations of {len(one.candidates)} candidates")
+    return lines
+
+
+def _json(one: Recommendation) -> dict[str, Any]:
+    def estimate(found: Any) -> dict[str, Any] | None:
+        return None if found is None else {
+            "value": found.point, "low": found.low, "high": found.high, "unit": found.unit, "n": found.n,
+        }  # fmt: skip
+
+    return {
+        "others": dict(one.others), "goal": str(one.goal), "better": one.goal.better,
+        "limits": [str(limit) for limit in one.limits], "confidence": one.confidence, "margin": one.margin,
+        "best": None if one.best is None else dict(one.best.levels),
+        "candidates": [
+            {
+                "levels": dict(each.levels), "standing": each.standing, "runs": each.runs,
+                "estimate": estimate(each.estimate), "difference": estimate(each.difference),
+                "constraints": [estimate(found) for found in each.constraints],
+                "broken": [str(limit) for limit in each.broken], "missing": each.missing,
+            }
+            for each in one.candidates
+        ],
+        "simulations": one.simulations,
+    }  # fmt: skip

@@ -1,0 +1,103 @@
+"""The recommended level is the one that closed forms and the wire say is best."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from virtlab.cli.recommend import app
+from virtlab.errors import ExperimentError
+from virtlab.experiment import load_text
+from virtlab.experiment.varied import find_input
+from virtlab.prediction.limits import parse_limits
+from virtlab.prediction.recommend import Choice, parse_goal
+from virtlab.simulator.profile import IDEAL_PROFILE
+
+FILE = """
+version: 1
+name: choose
+factors:
+  switches: [1, 2, 4]
+  load: [0 B, 30 kB]
+hosts: 2
+host: {guests: 2}
+topology: {shape: line, switches: "${switches}"}
+link: {rate: 100 Mbit/s}
+roles:
+  probe: {workload: rtt, from: h1.g1, to: h2.g1, size: 1500 B ip_packet, interval: 10.3 ms, count: 20}
+  stream: {workload: udp_stream, from: h1.g1, to: h2.g1, size: 1472 B payload, rate: 30 Mbit/s, duration: 300 ms}
+  load: {workload: burst_load, from: h1.g2, to: h2.g2, burst: "${load}", period: 10 ms, phase: random}
+repeat: 2
+"""
+
+
+def choice(vary: dict[str, list[str]], best: str, *limits: str, load: str = "0 B") -> Choice:
+    experiment = load_text(FILE)
+    roles = experiment.role_workloads()
+    varied = {find_input(experiment, name): levels for name, levels in vary.items()}
+    others = {"load": load} | ({} if "switches" in vary else {"switches": "1"})
+    return Choice(
+        experiment,
+        IDEAL_PROFILE,
+        varied,
+        others,
+        parse_goal(best, roles, "--best"),
+        parse_limits(limits, roles, "-s"),
+    )
+
+
+def test_the_least_delay_is_that_of_the_fewest_switches_and_the_difference_is_the_closed_form() -> None:
+    found = choice({"switches": ["4", "1", "2"]}, "rtt.mean").answer()
+    assert [(one.levels["switches"], one.standing) for one in found.candidates] == [
+        ("1", "best"), ("2", "worse"), ("4", "worse"),
+    ]  # fmt: skip
+    assert found.candidates[1].difference is not None
+    assert found.candidates[1].difference.point == 244_160
+
+
+def test_levels_within_the_margin_are_equivalent_and_those_that_break_a_limit_are_out() -> None:
+    rates = ["20 Mbit/s", "100 Mbit/s", "100.5 Mbit/s", "150 Mbit/s"]
+    found = choice(
+        {"link.rate": rates},
+        "max rtt.mean",
+        "stream.goodput.mean >= 28 Mbit/s",
+        "stream.loss <= 0 %",
+        load="30 kB",
+    ).answer()
+    standing = {one.levels["link.rate"]: one for one in found.candidates}
+    assert standing["20 Mbit/s"].standing == "infeasible"
+    assert "goodput" in str(standing["20 Mbit/s"].broken[0])
+    assert {standing["100 Mbit/s"].standing, standing["100.5 Mbit/s"].standing} <= {
+        "best",
+        "equivalent",
+        "undecided",
+    }
+    assert standing["150 Mbit/s"].standing == "worse"
+
+
+def test_a_goal_needs_a_direction() -> None:
+    roles = {"probe": "rtt", "load": "burst_load"}
+    assert parse_goal("rtt.mean", roles, "--best").better == "lower"
+    assert parse_goal("max probe.rtt", roles, "--best").better == "higher"
+    with pytest.raises(ExperimentError, match="neither more nor less"):
+        parse_goal("load.offered_load.mean", roles, "--best")
+
+
+def test_the_command_answers_per_combination_of_the_other_factors(tmp_path: Path) -> None:
+    file = tmp_path / "choose.yaml"
+    file.write_text(FILE, encoding="utf-8")
+    run = CliRunner().invoke(
+        app, [str(file), "--best", "rtt.mean", "--vary", "switches", "--runs", "8", "--json"]
+    )
+    assert run.exit_code == 0, run.output
+    answers = json.loads(run.stdout)["answers"]
+    assert [answer["others"] for answer in answers] == [{"load": "0 B"}, {"load": "30 kB"}]
+    assert all(answer["best"] == {"switches": "1"} for answer in answers)
+    none = CliRunner().invoke(
+        app, [str(file), "--best", "rtt.mean", "--vary", "switches=1,2", "--subject-to", "rtt.mean < 1 us"]
+    )
+    assert none.exit_code == 4
+    assert "no candidate is shown to keep the limits" in none.stdout

@@ -133,7 +133,8 @@ pub fn feature(fd: RawFd, link: &str, name: &str) -> anyhow::Result<Option<bool>
         strings: [[0; STRING_BYTES]; MOST_FEATURES],
     });
     ioctl(fd, link, &mut *known).with_context(reading)?;
-    let called = |string: &[u8; STRING_BYTES]| string.split(|byte| *byte == 0).next() == Some(name.as_bytes());
+    let called =
+        |string: &[u8; STRING_BYTES]| string.split(|byte| *byte == 0).next() == Some(name.as_bytes());
     let Some(at) = known.strings.iter().position(called) else { return Ok(None) };
     let mut all = AllFeatures {
         command: GET_ALL_FEATURES,

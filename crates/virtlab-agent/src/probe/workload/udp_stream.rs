@@ -153,7 +153,9 @@ impl SendBatch {
                 Ok(count)
             }
             // A kernel that cuts only where the interface also adds checksums (before Linux 6.11).
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL | libc::EOPNOTSUPP)) => {
+            Err(error)
+                if matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL | libc::EOPNOTSUPP)) =>
+            {
                 segmentation::cut_no_more(&self.socket)?;
                 self.cut = false;
                 Ok(0)

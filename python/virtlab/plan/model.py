@@ -66,6 +66,9 @@ class Guest(Noun):
     memory_bytes: int | None = None
     vcpus: int | None = Field(default=None, ge=1)  # of a guest with a kernel of its own; None = its platform's default
     idle: Literal["sleep", "poll"] = "sleep"
+    pin: Literal["none", "one", "spread"] = (
+        "none"  # which processor a router forwards on: its sender's, one for all, each another in turn
+    )
 
 
 class Vswitch(Noun):

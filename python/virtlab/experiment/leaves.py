@@ -118,6 +118,12 @@ def _platforms() -> list[str]:
     return list(PLATFORMS)
 
 
+def _vnic_models() -> list[str]:
+    from virtlab.catalogue import PLATFORMS
+
+    return list(dict.fromkeys(model for platform in PLATFORMS.values() for model in platform.vnic_models))
+
+
 def _vswitches() -> list[str]:
     from virtlab.catalogue import VSWITCHES
 
@@ -180,6 +186,11 @@ Platform = Annotated[
 ]
 VswitchKind = Annotated[
     str, _word(_vswitches, "virtual switch"), WithJsonSchema({"type": "string", "x-names": "vswitches"})
+]
+VnicModel = Annotated[
+    str,
+    _word(lambda: _vnic_models(), "vNIC model"),
+    WithJsonSchema({"type": "string", "x-names": "vnic_models"}),
 ]
 Pool4 = Annotated[
     str, PlainValidator(network(4)), WithJsonSchema({"type": "string", "examples": ["10.0.0.0/16", "none"]})

@@ -155,6 +155,9 @@ def _cleaned(schema: Schema) -> Schema:
     match cleaned.pop("x-names", None):
         case "platforms":
             cleaned = {"enum": list(PLATFORMS), "description": cleaned.get("description", "")}
+        case "vnic_models":
+            models = dict.fromkeys(model for platform in PLATFORMS.values() for model in platform.vnic_models)
+            cleaned = {"enum": list(models), "description": cleaned.get("description", "")}
         case "vswitches":
             cleaned = {"enum": [*VSWITCHES, "none"], "description": cleaned.get("description", "")}
     return cleaned

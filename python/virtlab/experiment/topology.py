@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from virtlab.catalogue import PLATFORMS, VSWITCHES
+from virtlab.catalogue import PLATFORMS, VSWITCHES, Platform
 from virtlab.catalogue.kinds import nearest
 from virtlab.experiment.boxes import Attachment, Bridge, Cable, Station
 from virtlab.experiment.findings import Findings, Steps
@@ -293,7 +293,11 @@ def _check_hosts(wiring: Wiring, findings: Findings) -> None:
         if platform.guests_max is not None and len(host.guests) > platform.guests_max:
             what = f"{len(host.guests)} guests on platform {platform.name}, which has {platform.guests_max} per host"
             findings.add((*at, "guests"), what, "write 'guests: 1', or take another platform")
+        _check_machines(at, platform, host, findings)
         bare = is_bare(wiring, name)
+        if bare and platform.features.own_kernel:
+            what = f"guests of platform {platform.name} stand on a virtual switch"
+            findings.add((*at, "vswitch"), what, "write 'vswitch: linux_bridge'")
         if bare and platform.vswitch and len(host.guests) > 1:
             what = f"{len(host.guests)} guests without a virtual switch on one port"
             findings.add((*at, "vswitch"), what, "write 'vswitch: linux_bridge', or 'guests: 1'")
@@ -308,6 +312,18 @@ def _check_hosts(wiring: Wiring, findings: Findings) -> None:
             most = VSWITCHES[host.vswitch].ports_max
             what = f"{len(host.guests)} guests and {plugged.get(name, 0)} uplinks exceed the {most} ports of {host.vswitch}"
             findings.add((*at, "guests"), what, "spread the guests over more hosts")
+
+
+def _check_machines(at: Steps, platform: Platform, host: HostSpec, findings: Findings) -> None:
+    """Processors and devices of a virtual machine are of no other guest."""
+    for where, spec in ((at, host), *(((*at, "guests", name), guest) for name, guest in host.guests.items())):
+        if spec.vcpus is not None and "vcpus" not in platform.limits:
+            what = f"guests of platform {platform.name} share their host's processors"
+            findings.add((*where, "vcpus"), what, "remove it, or write 'platform: qemu'", key=True)
+        if spec.vnic_model is not None and spec.vnic_model not in platform.vnic_models:
+            models = ", ".join(platform.vnic_models)
+            what = f"guests of platform {platform.name} see " + (models or "no device but the kernel's own port")
+            findings.add((*where, "vnic_model"), what, "remove it, or write 'platform: qemu'", key=True)
 
 
 def is_bare(wiring: Wiring, host: str) -> bool:

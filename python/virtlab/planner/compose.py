@@ -114,6 +114,7 @@ def _guest(study: Study, station: Station) -> Guest:
             ip=tuple(study.addresses.of.get(member, ())),
             mtu_bytes=_said(spec.mtu, host and host.mtu, study.network.mtu),
             offloads=_said(spec.offloads, host and host.offloads, study.network.offloads),
+            model=_said(spec.vnic_model, host and host.vnic_model, None),
             isolated=attachment.isolated,
             pushback_bit_per_s=None if station.forwards or station.bridges else attachment.rate_bit_per_s,
         )
@@ -129,6 +130,7 @@ def _guest(study: Study, station: Station) -> Guest:
         else "static",
         cpu_quota_ratio=_said(spec.cpu, host and host.cpu, None),
         memory_bytes=_said(spec.memory, host and host.memory, None),
+        vcpus=_said(spec.vcpus, host and host.vcpus, None),
         idle=_said(spec.idle, host and host.idle, "sleep"),
         pin=study.wiring.routers[station.name].pin if station.name in study.wiring.routers else "none",
     )

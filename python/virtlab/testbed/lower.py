@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from virtlab.catalogue import PLATFORMS
 from virtlab.plan import Plan, Vnic
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed import fabric
@@ -23,9 +24,11 @@ from virtlab.testbed.operations import (
     AddressAdd,
     BridgeAdd,
     BridgePortSet,
+    Claim,
     ClassAdd,
     End,
     ForwardingAdd,
+    HomeAdd,
     Htb,
     LinkSet,
     NamespaceAdd,
@@ -38,9 +41,11 @@ from virtlab.testbed.operations import (
     Rules,
     Step,
     SysctlSet,
+    TapAdd,
     VethAdd,
 )
 
+DEFAULT_MTU_BYTES = 1500  # that a device comes with
 OFFLOADS_OFF = {"tx": False, "sg": False, "tso": False, "gso": False}
 ETHERNET_OCTETS = 38  # preamble, header, FCS and gap around an IP packet
 BURST_FRAMES = 10
@@ -75,6 +80,14 @@ class Place:
 
 
 @dataclass(slots=True)
+class Inside:
+    """A guest with a kernel of its own: its taps, in the order of its vNICs, and the Steps for the leader inside."""
+
+    taps: dict[str, Place] = field(default_factory=dict)  # vNIC -> its tap
+    steps: list[Step] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Lowered:
     """Steps, and where the Plan's objects are found once they are applied."""
 
@@ -89,6 +102,12 @@ class Lowered:
     ports: dict[str, Place] = field(
         default_factory=dict
     )  # ports of links that are interfaces: kernel realisations
+    machines: dict[str, Inside] = field(default_factory=dict)  # guests with a kernel of their own
+
+    def add_inside(self, guest: str, because: str, *operations: Operation) -> None:
+        """Adds operations where a guest's network is: in the private world, or inside its own kernel."""
+        steps = self.machines[guest].steps if guest in self.machines else self.steps
+        steps.extend(Step(op, because) for op in operations)
 
     def add(self, because: str, *operations: Operation) -> None:
         """Adds operations with one reason."""
@@ -174,7 +193,12 @@ def _namespaces(plan: Plan, machine: Machine, out: Lowered) -> None:
         for native in natives.get(host, []):
             out.add(f"guests.{native}", *_fragments(namespace, wanted, machine))
     for name, guest in plan.world.guests.items():
-        if guest.platform != "native":
+        if PLATFORMS[guest.platform].features.own_kernel:
+            out.guests[name] = guest_namespace(name)
+            out.machines[name] = Inside()
+            out.add(f"guests.{name}", NamespaceAdd(guest_namespace(name)))  # where its process runs: without a network
+            _kernel_of_its_own(name, plan, out)
+        elif guest.platform != "native":
             namespace = guest_namespace(name)
             out.guests[name] = namespace
             wanted = _has_ipv6(plan, [name])
@@ -183,6 +207,30 @@ def _namespaces(plan: Plan, machine: Machine, out: Lowered) -> None:
     if plan.world.links:
         first = f"links.{next(iter(plan.world.links))}"
         out.add(first, NamespaceAdd(FABRIC), *_ipv6(FABRIC, wanted=False, plan=plan, machine=machine))
+
+
+def _kernel_of_its_own(guest: str, plan: Plan, out: Lowered) -> None:
+    """Names the network of a virtual machine. Its interfaces were there first, so each is told about IPv6 by itself."""
+    namespace, path = out.guests[guest], f"guests.{guest}"
+    machine = Machine(has_ipv6=True)
+    wanted = _has_ipv6(plan, [guest])
+    out.add_inside(guest, path, HomeAdd(namespace), *_ipv6(namespace, wanted, plan, machine))
+    out.add_inside(guest, path, *_fragments(namespace, wanted, machine))
+    for name, vnic in plan.world.guests[guest].vnics.items():
+        own = f"{path}.vnics.{name}"
+        link = interface(name, {place.link for place in _places(guest, out)})
+        out.vnics[guest, name] = Place(namespace, link)
+        out.add_inside(guest, own, Claim(namespace, link, vnic.mac))
+        for said in _ipv6(namespace, wanted, plan, machine):
+            if isinstance(said, SysctlSet):
+                path_there = said.path.replace("/default/", f"/{link}/")
+                out.add_inside(guest, own, SysctlSet(namespace, path_there, said.value))
+        if vnic.mtu_bytes != DEFAULT_MTU_BYTES:
+            out.add_inside(guest, own, LinkSet(namespace, link, mtu_bytes=vnic.mtu_bytes))
+
+
+def _places(guest: str, out: Lowered) -> list[Place]:
+    return [place for (owner, _), place in out.vnics.items() if owner == guest]
 
 
 def _bridges(plan: Plan, mtus: Mapping[str, int], taken: dict[str, set[str]], out: Lowered) -> None:
@@ -207,19 +255,31 @@ def _guest_ports(plan: Plan, taken: dict[str, set[str]], out: Lowered) -> None:
         for guest, name, vnic in vnics:
             bridge = out.bridges[str(vnic.vswitch)]
             inside = out.guests[guest]
-            link = interface(name, taken.setdefault(inside, set()))
             port = interface(f"{guest}.{name}", taken.setdefault(namespace, set()))
             path = f"guests.{guest}.vnics.{name}"
+            if guest in out.machines:
+                offloads = vnic.offloads == "default"
+                out.add(path, TapAdd(namespace, port, vnic.mtu_bytes, bridge.link, offloads=offloads))
+                out.machines[guest].taps[name] = out.ports[f"{guest}/{name}"] = Place(namespace, port)
+                ups += _port_ups(plan, path, vnic, namespace, port)
+                continue
+            link = interface(name, taken.setdefault(inside, set()))
             near = End(namespace, port, mtu_bytes=vnic.mtu_bytes, master=bridge.link)
             out.add(path, VethAdd((near, End(inside, link, mac=vnic.mac, mtu_bytes=vnic.mtu_bytes))))
             out.vnics[guest, name] = Place(inside, link)
             out.ports[f"{guest}/{name}"] = Place(namespace, port)
-            rules = _rules(plan, str(vnic.vswitch), isolated=vnic.isolated)
-            if rules is not None:
-                ups.append((path, BridgePortSet(namespace, port, rules)))
-            ups.append((path, LinkSet(namespace, port, up=True)))
+            ups += _port_ups(plan, path, vnic, namespace, port)
         for path, up in ups:
             out.add(path, up)
+
+
+def _port_ups(
+    plan: Plan, path: str, vnic: Vnic, namespace: str, port: str
+) -> Iterator[tuple[str, Operation]]:
+    rules = _rules(plan, str(vnic.vswitch), isolated=vnic.isolated)
+    if rules is not None:
+        yield path, BridgePortSet(namespace, port, rules)
+    yield path, LinkSet(namespace, port, up=True)
 
 
 def _rules(plan: Plan, vswitch: str, *, isolated: bool = False) -> Rules | None:
@@ -286,25 +346,26 @@ def _guests(plan: Plan, machine: Machine, out: Lowered) -> None:
     for guest, entry in plan.world.guests.items():
         namespace = out.guests[guest]
         if entry.forwards:
-            out.add(f"guests.{guest}", *_forwards(namespace, _has_ipv6(plan, [guest]), machine))
-        out.add(f"guests.{guest}", LinkSet(namespace, "lo", up=True))
+            out.add_inside(guest, f"guests.{guest}", *_forwards(namespace, _has_ipv6(plan, [guest]), machine))
+        out.add_inside(guest, f"guests.{guest}", LinkSet(namespace, "lo", up=True))
         for name, vnic in entry.vnics.items():
             place = out.vnics[guest, name]
             path = f"guests.{guest}.vnics.{name}"
             if vnic.offloads == "off":
-                out.add(path, OffloadSet(namespace, place.link, OFFLOADS_OFF))
-            out.add(path, LinkSet(namespace, place.link, up=True))
-            out.add(path, *(AddressAdd(namespace, place.link, address) for address in vnic.ip))
-            out.add(path, *pushback(namespace, place.link, vnic))
+                out.add_inside(guest, path, OffloadSet(namespace, place.link, OFFLOADS_OFF))
+            out.add_inside(guest, path, LinkSet(namespace, place.link, up=True))
+            addresses = (AddressAdd(namespace, place.link, address) for address in vnic.ip)
+            out.add_inside(guest, path, *addresses)
+            out.add_inside(guest, path, *pushback(namespace, place.link, vnic))
             if entry.licence_bit_per_s is not None:
-                out.add(path, *licence(namespace, place.link, vnic, entry.licence_bit_per_s))
+                out.add_inside(guest, path, *licence(namespace, place.link, vnic, entry.licence_bit_per_s))
             for address, mac in known.get((guest, name), {}).items():
-                out.add(path, NeighbourAdd(namespace, place.link, address, mac))
+                out.add_inside(guest, path, NeighbourAdd(namespace, place.link, address, mac))
         if entry.bridges:
             _bridge_inside(guest, [out.vnics[guest, name] for name in entry.vnics], plan, out)
         for route in plan.world.routes.get(guest, ()):
             link = out.vnics[guest, route.vnic].link
-            out.add(f"routes.{guest}", RouteAdd(namespace, link, route.to, route.via))
+            out.add_inside(guest, f"routes.{guest}", RouteAdd(namespace, link, route.to, route.via))
 
 
 def _bridge_inside(guest: str, ports: list[Place], plan: Plan, out: Lowered) -> None:
@@ -315,9 +376,9 @@ def _bridge_inside(guest: str, ports: list[Place], plan: Plan, out: Lowered) -> 
     link = interface("bridge", {place.link for place in ports})
     mtu = max(vnic.mtu_bytes for vnic in plan.world.guests[guest].vnics.values())
     path = f"guests.{guest}"
-    out.add(path, BridgeAdd(namespace, link, mac=mac, mtu_bytes=mtu))
-    out.add(path, *(LinkSet(namespace, place.link, master=link) for place in ports))
-    out.add(path, LinkSet(namespace, link, up=True))
+    out.add_inside(guest, path, BridgeAdd(namespace, link, mac=mac, mtu_bytes=mtu))
+    out.add_inside(guest, path, *(LinkSet(namespace, place.link, master=link) for place in ports))
+    out.add_inside(guest, path, LinkSet(namespace, link, up=True))
 
 
 def _forwards(namespace: str, ipv6: bool, machine: Machine) -> Iterator[Operation]:
@@ -391,6 +452,9 @@ def _forwarding(plan: Plan, wiring: Wiring, out: Lowered) -> None:
                 step = Step(
                     ForwardingAdd(place.namespace, place.link, vnic.mac), f"guests.{guest}.vnics.{name}"
                 )
-                entries.setdefault(box, []).append(step)
+                if box.startswith("bridge:") and inside in out.machines:
+                    out.machines[inside].steps.append(step)
+                else:
+                    entries.setdefault(box, []).append(step)
     for steps in entries.values():
         out.steps.extend(steps)

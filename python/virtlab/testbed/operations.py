@@ -78,6 +78,36 @@ class BridgeAdd(Operation):
 
 
 @dataclass(frozen=True, slots=True)
+class TapAdd(Operation):
+    """A virtual machine's port, kept open by the leader. `offloads`: frames say what their receiver still has to do."""
+
+    op: ClassVar[str] = "tap"
+    namespace: str
+    name: str
+    mtu_bytes: int | None = None
+    master: str | None = None
+    offloads: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HomeAdd(Operation):
+    """The network that a leader was born in gets a name: inside a virtual machine, the machine's."""
+
+    op: ClassVar[str] = "home"
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claim(Operation):
+    """The interface with this MAC, which was there before the leader, is called `name`."""
+
+    op: ClassVar[str] = "claim"
+    namespace: str
+    name: str
+    mac: str
+
+
+@dataclass(frozen=True, slots=True)
 class LinkSet(Operation):
     """Changes an interface. `segments_at_once`: how many segments TCP may hand over as one packet."""
 

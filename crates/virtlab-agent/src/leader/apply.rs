@@ -380,9 +380,9 @@ fn encode_one(world: &mut World, operation: &Operation) -> anyhow::Result<(Strin
             let made = traffic::drr_class(index, handle, parent, *quantum_bytes);
             by(namespace, made, encode::delete_class(index, handle))
         }
-        Operation::Filter { namespace, link, parent, preference, protocol, class, matcher } => {
+        Operation::Filter { namespace, link, parent, preference, protocol, target, matcher } => {
             let index = world.interface(namespace, link)?.index;
-            let (parent, class) = (encode::parse_handle(parent)?, encode::parse_handle(class)?);
+            let (parent, class) = (encode::parse_handle(parent)?, encode::parse_handle(target)?);
             let made = traffic::filter(index, parent, *preference, *protocol, class, matcher)?;
             by(namespace, made, traffic::delete_filter(index, parent, *preference, *protocol))
         }

@@ -10,6 +10,7 @@ mod bridge_port;
 mod child;
 mod conduit;
 mod encode;
+mod filters;
 pub mod inside;
 mod netlink;
 mod observe;

@@ -2,6 +2,7 @@
 
 use crate::leader::bridge_port;
 use crate::leader::encode::{self, link_header, print_handle, traffic_header};
+use crate::leader::filters;
 use crate::leader::netlink::{KernelError, Socket, attributes, number32, number64, text};
 use crate::leader::offload;
 use crate::leader::operation::{Discipline, Matcher};
@@ -288,17 +289,20 @@ fn observe_one(world: &mut World, namespace: &str) -> anyhow::Result<Value> {
         socket.raw_fd()
     };
     let mut disciplines: BTreeMap<i32, Vec<Value>> = BTreeMap::new();
+    let mut sorting: BTreeMap<i32, Vec<Value>> = BTreeMap::new();
     for discipline in qdiscs(world, namespace)? {
         if discipline.kind == "noqueue" {
             continue;
         }
-        disciplines.entry(discipline.index).or_default().push(discipline.json());
+        let (index, handle) = (discipline.index, discipline.handle);
+        disciplines.entry(index).or_default().push(discipline.json());
         if CLASSFUL.contains(&discipline.kind.as_str()) {
-            let (handle, kind) = (discipline.handle >> 16, &discipline.kind);
-            let own = |class: &Queueing| class.handle >> 16 == handle && class.kind == *kind;
-            for class in classes(world, namespace, discipline.index)?.into_iter().filter(own) {
-                disciplines.entry(discipline.index).or_default().push(class.json());
+            let own = |class: &Queueing| class.handle >> 16 == handle >> 16 && class.kind == discipline.kind;
+            for class in classes(world, namespace, index)?.into_iter().filter(own) {
+                disciplines.entry(index).or_default().push(class.json());
             }
+            let socket = &mut world.namespace(namespace)?.netlink;
+            sorting.entry(index).or_default().extend(filters::read(socket, index, handle)?);
         }
     }
     let mut described = Map::new();
@@ -324,6 +328,7 @@ fn observe_one(world: &mut World, namespace: &str) -> anyhow::Result<Value> {
                         "send_us": send_us, "send_frames": send_frames})
                 }),
                 "qdiscs": disciplines.remove(&link.index).unwrap_or_default(),
+                "filters": sorting.remove(&link.index).unwrap_or_default(),
                 "received_packets": traffic.received_packets, "received_bytes": traffic.received_bytes,
                 "received_errors": traffic.received_errors, "received_drops": traffic.received_drops,
                 "sent_packets": traffic.sent_packets, "sent_bytes": traffic.sent_bytes,

@@ -124,7 +124,7 @@ pub enum Operation {
     QueueLength { namespace: String, link: String, packets: u32 },
     /// A class of DRR.
     DrrClass { namespace: String, link: String, parent: String, handle: String, quantum_bytes: u32 },
-    /// A filter: frames of `protocol` (an EtherType, 3 for all) that it matches go to `class`; the smallest preference is
+    /// A filter: frames of `protocol` (an EtherType, 3 for all) that it matches go to class `target`; the smallest preference is
     /// asked first.
     Filter {
         namespace: String,
@@ -132,7 +132,7 @@ pub enum Operation {
         parent: String,
         preference: u16,
         protocol: u16,
-        class: String,
+        target: String,
         matcher: Matcher,
     },
     /// A value under `/proc/sys` of the namespace, `net/ipv4/ip_forward`.

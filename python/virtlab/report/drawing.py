@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from virtlab.report import names
+from virtlab.report.cores import cores_figure
 from virtlab.report.curves import ecdf_figure, series_figure
 from virtlab.report.fairness import NAME, FairnessAxis
 from virtlab.report.figure import Figure
@@ -29,7 +30,8 @@ def figures_of(data: Gathered) -> list[Figure]:
     found += [histogram_figure(one, data.factors, split=split) for one in data.histograms]
     found += [runs_figure(one, data.factors, split=split) for one in data.recurring]
     found += [series_figure(names.series_plot(one.role, one.metric), one) for one in data.courses]
-    return found
+    cores = cores_figure(data)
+    return [*found, cores] if cores is not None else found
 
 
 def _against_fairness(

@@ -17,7 +17,7 @@ from virtlab.errors import ExperimentError
 from virtlab.metrics import METRICS
 from virtlab.report.fairness import axis_of_experiment
 from virtlab.report.model import Entry
-from virtlab.report.names import Measured, expected_names
+from virtlab.report.names import CORES_PLOT, Measured, expected_names
 from virtlab.report.samples import SAMPLED
 from virtlab.report.selection import BUCKETED, BUCKETED_WORKLOADS, RECURRING
 
@@ -157,6 +157,8 @@ def names_of_experiment(path: Path) -> dict[str, str]:
     factors, values = varying(experiment), measured(experiment.role_workloads())
     axis = axis_of_experiment(experiment, factors)
     found = expected_names(values, factors)
+    if "host.cpu" in experiment.study(experiment.points()[0]).collect.series:
+        found[CORES_PLOT] = "processors of the host during each test"
     return found if axis is None else expected_names(values, axis.names(factors)) | found
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from virtlab.metrics import METRICS
 from virtlab.report import names, theme
+from virtlab.report.cores import GROUP as CORES
 from virtlab.report.figure import Figure
 from virtlab.report.histograms import buckets_table
 from virtlab.report.model import Gathered, Result
@@ -38,7 +39,8 @@ def metric_sections(data: Gathered, figures: Sequence[Figure], pictures: Mapping
         mine = {path: found for path, found in tiers["further"].items() if found[0].quantity.role == role}
         blocks.append(_section(data, role, mine, figures, pictures))
     if tiers["health"]:
-        blocks.append(_health(data, tiers["health"]))
+        drawn = _drawn([one for one in figures if one.group == CORES], pictures, several=False)
+        blocks.append(_health(data, tiers["health"], drawn))
     return blocks
 
 
@@ -52,8 +54,6 @@ def _tier(result: Result, drawn: bool) -> str:
 def _section(
     data: Gathered, key: str, groups: Groups, figures: Sequence[Figure], pictures: Mapping[str, str]
 ) -> Block:
-    from markupsafe import Markup
-
     several = len(groups) > 1 or next(iter(groups)) != key
     drawn = [figure for path in groups for figure in figures if figure.group == path]
     tables = []
@@ -83,22 +83,28 @@ def _section(
         "title": title,
         "short": f"{key}, more" if several else key,
         "about": _about(groups, {figure.group for figure in drawn}),
-        "figures": [
-            {
-                "name": figure.name,
-                "title": figure.title,
-                "subtitle": figure.subtitle,
-                "alt": figure.alt,
-                "empty": figure.empty,
-                "tab": _tab(figure, several=several),
-                "svg": Markup(theme.themable(pictures.get(figure.name, ""))),  # noqa: S704 - Vega escapes its text
-            }
-            for figure in drawn
-        ],
+        "figures": _drawn(drawn, pictures, several=several),
         "table": None,
         "tables": tables,
         "nested": [],
     }
+
+
+def _drawn(figures: Sequence[Figure], pictures: Mapping[str, str], *, several: bool) -> list[Block]:
+    from markupsafe import Markup
+
+    return [
+        {
+            "name": figure.name,
+            "title": figure.title,
+            "subtitle": figure.subtitle,
+            "alt": figure.alt,
+            "empty": figure.empty,
+            "tab": _tab(figure, several=several),
+            "svg": Markup(theme.themable(pictures.get(figure.name, ""))),  # noqa: S704 - Vega escapes its text
+        }
+        for figure in figures
+    ]
 
 
 def _is_lead(result: Result) -> bool:
@@ -115,8 +121,9 @@ def _capital(text: str) -> str:
 
 def _tab(figure: Figure, *, several: bool) -> str:
     by = f" by {figure.x}" if figure.x else ""
-    metric = METRICS[figure.group.rpartition(".")[2]].title()
-    return f"{metric}, {figure.statistic}{by}" if several else figure.statistic + by
+    if not several:
+        return figure.statistic + by
+    return f"{METRICS[figure.group.rpartition('.')[2]].title()}, {figure.statistic}{by}"
 
 
 def _about(groups: Groups, drawn: set[str]) -> str:
@@ -142,7 +149,7 @@ def _constant(path: str, results: Sequence[Result]) -> str:
     return ""
 
 
-def _health(data: Gathered, groups: Groups) -> Block:
+def _health(data: Gathered, groups: Groups, drawn: list[Block]) -> Block:
     """What the measuring says of itself: one row per path, the spread over runs; roles' values per run below.
 
     Counters of hosts, guests and links that stayed zero are told in a sentence.
@@ -171,7 +178,7 @@ def _health(data: Gathered, groups: Groups) -> Block:
         "short": "health",
         "about": "What probes, machine and queues say of the measuring itself: late packets, stalls, drops at the "
         f"probe's own buffers, CPU. They say whether the numbers above may be believed.{quiet}",
-        "figures": [],
+        "figures": drawn,
         "table": {"head": head("what", "meaning", *heads, numbers=heads), "rows": rows, "caption": caption},
         "tables": [],
         "nested": [

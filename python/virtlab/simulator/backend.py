@@ -33,7 +33,7 @@ class Simulator:
             Refusal(path, f"profile '{self.profile.name}' holds no costs of {kind}", "use another --profile")
             for path, kind in missing(self.profile, plan)
         ]
-        return refusals(plan) + unknown
+        return refusals(plan, self.profile) + unknown
 
     def estimate_ns(self, plan: Plan) -> int:
         """Real time: a small part of the timeline's, as far as its waits and roles say how long it is."""

@@ -11,6 +11,7 @@ from virtlab.plan import Capabilities, Plan, Refusal, Role
 from virtlab.planner.ends import bridging_mistakes, via_mistakes
 from virtlab.planner.wiring import Wiring, guest_box
 from virtlab.simulator.lower import addresses, lower, role_ends, vnic_path
+from virtlab.simulator.profile import IDEAL_PROFILE, Profile, costs
 
 PLATFORMS = ("namespace", "native")
 VSWITCHES = ("linux_bridge",)
@@ -21,6 +22,7 @@ LATER_ACTIONS = {
     "migrate": "a simulated guest has no memory to move",
     "call": "services are not modelled",
     "exec": "a simulated guest runs no programs",
+    "reset": "a simulated guest has no state that a reset would take away",
 }
 WORDS: Mapping[str, frozenset[str]] = {
     "start": frozenset({"started", "finished", "done", "failed"}),
@@ -34,21 +36,21 @@ MTU_MIN_BYTES = 68
 MTU_MAX_BYTES = 65_535
 
 
-def refusals(plan: Plan) -> list[Refusal]:
-    """All of them; empty when the Plan can be played."""
+def refusals(plan: Plan, profile: Profile = IDEAL_PROFILE) -> list[Refusal]:
+    """All of them; empty when the Plan can be played on a platform of that profile."""
     found: list[Refusal] = []
     for check in (_world, _guests, _roles, _timeline, _collect, _networks):
         found += check(plan)
     found += Wiring(plan).mistakes(plan)
-    return found or list(_core(plan)) or list(_ways(plan))
+    return found or list(_core(plan, profile)) or list(_ways(plan))
 
 
-def _core(plan: Plan) -> Iterator[Refusal]:
+def _core(plan: Plan, profile: Profile) -> Iterator[Refusal]:
     """What the core itself finds: sizes, parameters, disciplines."""
     from virtlab._native import Simulation
 
     try:
-        Simulation(json.dumps(lower(plan, plan.seed)))
+        Simulation(json.dumps({**lower(plan, plan.seed), "costs": costs(profile, plan, plan.seed)}))
     except ValueError as error:
         for path, reason, cure in error.args[0]:
             yield Refusal(path, reason, cure)

@@ -26,6 +26,7 @@ COMMANDS: dict[str, str] = {
     "predict": "what an experiment would measure, by simulation with a platform profile",
     "capacity": "the largest level of an input that keeps limits, and what limits it",
     "recommend": "the best level of an input, those as good, and those that break a limit",
+    "validate": "how far predictions are from a dataset, one factor level left out at a time",
     "export": "samples and values as CSV, JSON or Parquet",
     "schema": "the JSON Schema of experiment files",
     "doctor": "what this machine can and cannot do, with the cure for each",

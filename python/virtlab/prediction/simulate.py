@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from virtlab.campaign import CampaignObserver
 from virtlab.campaign.dispatch.local import processors
-from virtlab.campaign.searching import TrialSink
 from virtlab.errors import ExperimentError
 from virtlab.plan import Trial
 from virtlab.planner import plan_run
 from virtlab.results import RunKey
+from virtlab.results.record import Stream
 from virtlab.results.trial import TrialRecord
 from virtlab.simulator import Simulator
 from virtlab.simulator.profile import Profile
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from virtlab.analysis import RunTable
     from virtlab.analysis.values import RunValue
     from virtlab.experiment import Experiment
-    from virtlab.plan import Observer, Plan
+    from virtlab.plan import Event, Observer, Plan
+    from virtlab.plan.backend import Columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +39,29 @@ class Job:
     point: int = 0
 
 
+class _Memory:
+    """Holds what one run measures."""
+
+    def __init__(self) -> None:
+        self.blocks: dict[Stream, list[Columns]] = {}
+
+    def block(self, stream: str, schema: str, columns: Columns) -> None:
+        """Rows of a stream."""
+        self.blocks.setdefault(Stream(stream, schema), []).append(dict(columns))
+
+    def event(self, event: Event) -> None:
+        """Events say nothing that is predicted."""
+
+    def artefact(self, name: str, chunks: Iterable[bytes]) -> None:
+        """A simulated run leaves none."""
+
+
 def play(job: Job, observer: Observer | None = None) -> TrialRecord:
     """One run. ExperimentError when the simulator refuses it or it fails; KeyboardInterrupt when it was cancelled."""
     backend = Simulator(job.profile)
     if found := backend.check(job.plan):
         raise ExperimentError(found[0].path, found[0].reason, found[0].cure)
-    sink = TrialSink(samples=True)
+    sink = _Memory()
     with backend.open(job.plan, observer or CampaignObserver()) as session:
         outcome = session.run(Trial("t0", job.plan.seed), sink)
     if outcome.status == "cancelled":

@@ -1,0 +1,143 @@
+"""`virtlab validate`: how far predictions are from a dataset's measurements, one factor level left out at a time."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from virtlab.prediction.validation import Summary, Validation
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def validate(
+    dataset: Annotated[Path, typer.Argument(help="folder of a dataset, NAME.results", show_default=False)],
+    *,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="ROLE.METRIC.STATISTIC; may be repeated; default: delay, jitter, throughput",
+            show_default=False,
+        ),
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            help="hold this profile (ideal, local, a file) instead of refitting", show_default=False
+        ),
+    ] = None,
+    repetitions: Annotated[
+        int | None,
+        typer.Option(
+            help="simulated runs per design point; default: as measured, 5 at most", min=1, show_default=False
+        ),
+    ] = None,
+    per_level: Annotated[
+        int, typer.Option(help="design points predicted of each left-out level", min=1)
+    ] = 12,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="print as JSON, every left-out cell included")
+    ] = False,
+) -> None:
+    """Leaves one factor level out at a time, refits costs to the rest, predicts it, and prints the error.
+
+    Beside it stands the error of the naive guess: the measured value at the nearest other level. The goal is a
+    median error of at most 10 %; it is printed whether it is reached or missed.
+
+    Example: virtlab validate switched-network-quick.results
+    """
+    import os
+
+    from virtlab.experiment import load_text
+    from virtlab.prediction.limits import measuring_path
+    from virtlab.prediction.validation import validate as validated
+    from virtlab.results import Dataset
+    from virtlab.simulator.profile import load_profile
+
+    opened = Dataset.open(dataset)
+    roles = load_text(opened.experiment_text, runs_max=None).role_workloads()
+    paths = [measuring_path(text, roles, "--metric") for text in metric or ()]
+    shown = sys.stderr.isatty() and not as_json
+    found = validated(
+        opened, profile=None if profile is None else load_profile(profile), paths=paths, repetitions=repetitions,
+        per_level=per_level, processors=len(os.sched_getaffinity(0)),
+        say=lambda text: typer.echo(text, err=True) if shown else None,
+    )  # fmt: skip
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(_json(found), indent=2, allow_nan=False, ensure_ascii=False))
+        return
+    typer.echo("\n".join(_lines(found)))
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value * 100:.1f} %"
+
+
+def _row(one: Summary) -> str:
+    reaches = ", ".join(
+        f"{kind} {_share(median)} of {count}" for kind, (count, median) in one.reaches.items()
+    )
+    name = one.factor or "all factors"
+    return (
+        f"  {name:16} {one.path!s:32} {_share(one.median):>8} {_share(one.p90):>8} "
+        f"{_share(one.naive_median):>8} {_share(one.noise):>8}  {reaches}"
+    )
+
+
+def _lines(found: Validation) -> list[str]:
+    from virtlab.prediction.validation import GOAL
+
+    lines = [f"{found.dataset} ({found.backend}): one factor level left out at a time, {found.how}"]
+    realisations = list(dict.fromkeys(one.realisation for one in found.overall))
+    for realisation in realisations:
+        if len(realisations) > 1:
+            lines.append(f"links by {realisation}:")
+        lines.append(f"  {'left out':16} {'metric':32} {'error':>8} {'90 %':>8} {'nearest':>8} {'noise':>8}")
+        lines += [_row(one) for one in found.per_factor if one.realisation == realisation]
+        for one in found.overall:
+            if one.realisation == realisation:
+                lines.append(_row(one))
+                verdict = "reached" if one.reached else "missed"
+                lines.append(f"    median error {_share(one.median)}; goal {GOAL * 100:g} %: {verdict}")
+    lines += [f"note: {note}" for note in found.notes]
+    lines.append(
+        "error: median of |predicted - measured| / measured; nearest: the same of the nearest measured level; "
+        "noise: half the width of the measured interval"
+    )
+    lines.append(f"{len(found.errors)} left-out cells, {found.simulations} simulations")
+    return lines
+
+
+def _json(found: Validation) -> dict[str, Any]:
+    from virtlab.prediction.validation import GOAL
+
+    def summary(one: Summary) -> dict[str, Any]:
+        return {
+            "factor": one.factor or None, "metric": str(one.path), "realisation": one.realisation,
+            "median_error": one.median, "p90_error": one.p90, "nearest_median_error": one.naive_median,
+            "noise": one.noise, "cells": one.cells, "goal": GOAL, "reached": one.reached,
+            "reaches": {kind: {"cells": count, "median_error": median} for kind, (count, median) in one.reaches.items()},
+        }  # fmt: skip
+
+    return {
+        "dataset": found.dataset, "backend": found.backend, "how": found.how,
+        "per_factor": [summary(one) for one in found.per_factor],
+        "overall": [summary(one) for one in found.overall],
+        "cells": [
+            {
+                "factor": one.factor, "level": one.level, "point": dict(one.point), "metric": str(one.path),
+                "realisation": one.realisation, "reach": one.reach, "unit": one.path.unit, "measured": one.measured,
+                "predicted": one.predicted, "nearest": one.nearest, "error": one.ratio,
+                "nearest_error": one.naive_ratio,
+            }
+            for one in found.errors
+        ],
+        "notes": list(found.notes), "simulations": found.simulations,
+    }  # fmt: skip

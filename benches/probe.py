@@ -55,6 +55,7 @@ def packet_rates(world: pw.World) -> Iterator[dict[str, Any]]:
 
     turns: dict[str, Callable[[], tuple[float, float]]] = {
         "raw_stream": lambda: ours("raw_stream"),
+        "raw_stream of 2 threads": lambda: ours("raw_stream", flows=2, threads=2),
         "raw_stream of 12 flows": lambda: ours("raw_stream", flows=12),
         "udp_stream": lambda: ours("udp_stream"),
     }
@@ -69,6 +70,8 @@ def packet_rates(world: pw.World) -> Iterator[dict[str, Any]]:
     for name, peer, goal in (
         ("raw_stream", "iperf3", ">= 3"),
         ("raw_stream", "iperf3 -w 4M", ">= 2"),
+        ("raw_stream of 2 threads", "iperf3", ">= 3"),
+        ("raw_stream of 2 threads", "iperf3 -w 4M", ">= 2"),
         ("udp_stream", "iperf3", ">= 1.3"),
     ):
         figure = {
@@ -89,7 +92,7 @@ def packet_rates(world: pw.World) -> Iterator[dict[str, Any]]:
         else:
             figure |= {"missing": "trafgen (Debian package netsniff-ng) is not installed"}
         yield figure
-    for name in ("raw_stream", "raw_stream of 12 flows", "udp_stream"):
+    for name in ("raw_stream", "raw_stream of 2 threads", "raw_stream of 12 flows", "udp_stream"):
         figure = {"name": f"{name}.loss", "value": lost[name], "unit": "ratio"}
         yield figure | ({"goal": "<= 0.001"} if name == "udp_stream" else {}) | {"peer": lost.get("iperf3")}
 

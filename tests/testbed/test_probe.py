@@ -305,6 +305,61 @@ def test_a_flood_loses_nothing_that_is_not_counted(world: pw.World, ends: tuple[
     )
 
 
+def test_a_flood_crosses_as_the_datagrams_it_counts_and_none_longer(
+    world: pw.World, ends: tuple[pw.Probe, pw.Probe]
+) -> None:
+    before = world.b.interface()
+    client, server = pw.play(*ends, "udp_stream", world, payload_bytes=1000, duration_ns=200 * MS)
+    after = world.b.interface()
+    assert server is not None
+    sent, packets = client.counters["sent_packets"], server.columns["packet/1"]
+    assert set(packets["payload_bytes"]) == {1000}
+    assert list(packets["seq"]) == sorted(set(packets["seq"]))
+    # The interface counts what crosses it: were pieces handed on whole, it would see far fewer.
+    assert after["rx_packets"] - before["rx_packets"] >= server.counters["received_packets"]
+    assert client.counters["cut_batches"] <= sent
+
+
+def test_a_flood_in_front_of_a_queue_discipline_goes_datagram_by_datagram(
+    world: pw.World, ends: tuple[pw.Probe, pw.Probe]
+) -> None:
+    world.shape(world.a, "tbf", "rate", "100mbit", "burst", "15kb", "latency", "20ms")
+    try:
+        client, server = pw.play(*ends, "udp_stream", world, payload_bytes=1000, duration_ns=100 * MS)
+    finally:
+        world.a.run("tc", "qdisc", "del", "dev", "eth0", "root")
+    assert server is not None
+    assert client.counters["cut_batches"] == 0
+    assert 0 < server.counters["received_packets"] <= client.counters["sent_packets"]
+
+
+def test_threads_share_the_flows_and_each_flow_stays_in_order(
+    world: pw.World, ends: tuple[pw.Probe, pw.Probe]
+) -> None:
+    for rate in ({"rate_pps": 6000}, {}):
+        client, server = pw.play(
+            *ends, "raw_stream", world, frame_bytes=64, duration_ns=100 * MS, flows=5, threads=2, **rate
+        )
+        assert server is not None
+        near, packets = client.counters, server.columns["packet/1"]
+        sent = [near[f"flow{flow}.sent_packets"] for flow in range(5)]
+        assert sum(sent) == near["sent_packets"]
+        if rate:
+            assert near["sent_packets"] == 600 - near["unsent_packets"]
+        for flow in range(5):
+            seq = packets["seq"][packets["flow"] == flow]
+            assert list(seq) == sorted(set(seq))
+            assert len(seq) == server.counters[f"flow{flow}.received_packets"] <= sent[flow]
+            assert len(seq) > 0
+    with pw.role(*ends, "raw_stream", world, frame_bytes=64, duration_ns=50 * MS, flows=2, threads=2):
+        for end in reversed(ends):
+            end.ask("start", role="role")
+        ends[0].wait_event("finished", "role")
+        assert [event["event"] for event in ends[0].events if event["role"] == "role"] == ["started"]
+    with pytest.raises(pw.ProbeError, match="3 threads for 2 flows"):
+        pw.play(*ends, "raw_stream", world, frame_bytes=64, duration_ns=MS, flows=2, threads=3)
+
+
 def test_raw_frames_have_their_exact_size_and_flows_count_apart(
     world: pw.World, ends: tuple[pw.Probe, pw.Probe]
 ) -> None:

@@ -46,6 +46,9 @@ pub struct Split {
     turn: u64,
     /// Of unequal flows.
     unequal: Option<Unequal>,
+    /// Which flows take turns here: every so many, from the first on.
+    first: u16,
+    stride: u16,
 }
 
 #[derive(Clone, Debug)]
@@ -74,7 +77,7 @@ impl Split {
         if flows == 0 {
             return Err(ShareError::Flows(0));
         }
-        Ok(Self { flows, turn: 0, unequal: None })
+        Ok(Self { flows, turn: 0, unequal: None, first: 0, stride: 1 })
     }
 
     /// Flows by their shares, which sum to 1.
@@ -104,7 +107,24 @@ impl Split {
             let at = unequal.position(flow, 0);
             unequal.next.push(Reverse((at.to_bits(), flow as u16, 0)));
         }
-        Ok(Self { flows, turn: 0, unequal: Some(unequal) })
+        Ok(Self { flows, turn: 0, unequal: Some(unequal), first: 0, stride: 1 })
+    }
+
+    /// The flows `number`, `number + of`, `number + 2 of`, ... of a split that has begun nothing yet, each at its positions in the
+    /// whole stream: `of` senders with a part each send what one would. Takes `number < of <= flows`.
+    #[must_use]
+    pub fn part(&self, number: u16, of: u16) -> Self {
+        debug_assert!(self.stride == 1 && self.turn == 0 && number < of && of <= self.flows);
+        let mut part = Self { first: number, stride: of, ..self.clone() };
+        if let Some(unequal) = &mut part.unequal {
+            unequal.next.retain(|&Reverse((_, flow, _))| flow % of == number);
+        }
+        part
+    }
+
+    /// Whether a flow takes turns here.
+    fn has(&self, flow: usize) -> bool {
+        flow % usize::from(self.stride) == usize::from(self.first)
     }
 
     /// How many flows.
@@ -118,8 +138,10 @@ impl Split {
     #[inline]
     pub fn peek(&self) -> Turn {
         let Some(unequal) = &self.unequal else {
-            let flows = u64::from(self.flows);
-            return Turn { flow: (self.turn % flows) as u16, seq: self.turn / flows, at: self.turn as f64 };
+            let (flows, stride) = (u64::from(self.flows), u64::from(self.stride));
+            let own = (flows - u64::from(self.first)).div_ceil(stride);
+            let (flow, seq) = (u64::from(self.first) + stride * (self.turn % own), self.turn / own);
+            return Turn { flow: flow as u16, seq, at: (seq * flows + flow) as f64 };
         };
         let Some(&Reverse((at, flow, seq))) = unequal.next.peek() else {
             unreachable!("every flow always has a next packet")
@@ -142,15 +164,19 @@ impl Split {
         }
     }
 
-    /// Packets of each flow at positions below `at`.
+    /// Packets of each flow at positions below `at`; none of flows that take no turns here.
     #[must_use]
     pub fn before(&self, at: f64) -> Vec<u64> {
         let Some(unequal) = &self.unequal else {
             let (total, flows) = (at.max(0.0).ceil() as u64, u64::from(self.flows));
-            return (0..flows).map(|flow| total / flows + u64::from(flow < total % flows)).collect();
+            let below = |flow: u64| total / flows + u64::from(flow < total % flows);
+            return (0..flows).map(|flow| if self.has(flow as usize) { below(flow) } else { 0 }).collect();
         };
         (0..unequal.shares.len())
             .map(|flow| {
+                if !self.has(flow) {
+                    return 0;
+                }
                 // Rounding may be off by one; the positions themselves decide.
                 let mut count = (at * unequal.shares[flow] - unequal.phase(flow)).max(0.0).ceil() as u64;
                 while count > 0 && unequal.position(flow, count - 1) >= at {
@@ -206,6 +232,31 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn parts_together_send_what_the_whole_would(
+            weights in prop::collection::vec(1u32..50, 2..9), equal: bool, of in 1u16..9, count in 1usize..500,
+        ) {
+            let sum: u32 = weights.iter().sum();
+            let shares: Vec<f64> = weights.iter().map(|&weight| f64::from(weight) / f64::from(sum)).collect();
+            let flows = weights.len() as u16;
+            let whole = if equal { Split::even(flows) } else { Split::by_shares(&shares) }.unwrap();
+            let of = of.min(flows);
+            let key = |turn: &Turn| (turn.at.to_bits(), turn.flow, turn.seq);
+            let expected: Vec<_> = turns(&mut whole.clone(), count).iter().map(key).collect();
+            let end = f64::from_bits(expected[count - 1].0);
+            let mut seen: Vec<_> = (0..of)
+                .flat_map(|number| turns(&mut whole.part(number, of), count))
+                .filter(|turn| turn.at <= end)
+                .map(|turn| key(&turn))
+                .collect();
+            seen.sort_unstable();
+            prop_assert_eq!(&seen[..count], &expected[..]);
+            let sums = (0..of).map(|number| whole.part(number, of).before(end)).fold(vec![0; weights.len()], |sum, part| {
+                sum.iter().zip(&part).map(|(a, b)| a + b).collect()
+            });
+            prop_assert_eq!(sums, whole.before(end));
+        }
+
         #[test]
         fn each_flow_has_its_share_of_any_stretch_in_order_and_as_counted(
             weights in prop::collection::vec(1u32..1000, 1..20), count in 1usize..2000,

@@ -40,6 +40,8 @@ struct Frames {
     /// Absent: one per share, else one.
     flows: Option<u16>,
     shares: Option<Vec<f64>>,
+    /// Sending takes no time here, so one sends as fast as many.
+    threads: Option<u16>,
     /// Places of the vNICs that forward; flow f goes to number f modulo their count.
     #[serde(default)]
     via: Vec<usize>,
@@ -57,7 +59,11 @@ impl Frames {
             Some(shares) => Split::by_shares(shares),
             None => Split::even(self.flows.unwrap_or(implied)),
         };
-        split.map_err(|error| finding(role, &error.to_string()))
+        let split = split.map_err(|error| finding(role, &error.to_string()))?;
+        if self.threads.is_some_and(|threads| !(1..=split.flows()).contains(&threads)) {
+            return Err(finding(role, "threads must be 1 to the number of flows"));
+        }
+        Ok(split)
     }
 }
 

@@ -82,6 +82,13 @@ impl Run {
 
     /// Waits for the start gate and the instant it names, then says `started`. `None` when the role is stopped before.
     pub fn wait_for_start(&self, pacer: Pacer) -> Option<Nanos> {
+        let at = self.wait_for_gate(pacer)?;
+        self.event("started", &json!({"t_ns": at.0}));
+        Some(at)
+    }
+
+    /// The same for the further threads of a role, of which one says `started`.
+    pub fn wait_for_gate(&self, pacer: Pacer) -> Option<Nanos> {
         let mut phase = lock(&self.phase);
         let at = loop {
             match *phase {
@@ -91,10 +98,7 @@ impl Run {
             }
         };
         drop(phase);
-        pacer.wait_until(at, &self.stop).then(|| {
-            self.event("started", &json!({"t_ns": at.0}));
-            at
-        })
+        pacer.wait_until(at, &self.stop).then_some(at)
     }
 
     /// Waits until the role is stopped.

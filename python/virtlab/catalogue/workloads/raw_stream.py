@@ -4,7 +4,7 @@ flows.
 `via` names guests that forward: flow f goes to the vNIC of guest number f modulo their count that stands on the sender's
 virtual switch, as UDP over IPv4 to the receiver. `shares` gives each flow its part of the rate; `split` says the same as
 how many flows are strong, and what the weak ones carry together (`catalogue.split`), and becomes `shares` in the Plan. One
-thread sends all flows.
+thread sends all flows, or `threads` of them share the flows.
 """
 
 from __future__ import annotations
@@ -113,6 +113,18 @@ def flows_of(values: Values) -> int:
     return int(said) if said is not None else len(values.get("shares") or values.get("via") or (1,))
 
 
+def flow_names(values: Values) -> list[str]:
+    """What the flows are called: the guests that forward them, where there is one for each; none of a single flow.
+
+    >>> flow_names({"via": ["h1.a", "h1.b"]}), flow_names({"flows": 2}), flow_names({})
+    (['h1.a', 'h1.b'], ['flow0', 'flow1'], [])
+    """
+    flows, via = flows_of(values), list(values.get("via") or ())
+    if flows < 2:
+        return []
+    return via if len(via) == flows else [f"flow{flow}" for flow in range(flows)]
+
+
 def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
     return {"packet/1": int(values.get("rate_pps", RATE_GUESS_PPS)) * traffic_ns // 10**9 + 1}
 
@@ -133,6 +145,12 @@ def _check(values: Values) -> list[tuple[str, str]]:
     if via is not None and flows % len(via):
         what = f"{flows} flows do not divide over {len(via)} guests"
         found.append(("flows", f"{what}; write a multiple of {len(via)}, or remove 'flows'"))
+    threads = int(values.get("threads") or 1)
+    if threads > flows:
+        what = f"{threads} threads for {flows} flow{'s' if flows > 1 else ''}"
+        found.append(
+            ("threads", f"{what}; a flow goes from one thread: write at most {flows}, or more flows")
+        )
     return found
 
 
@@ -188,6 +206,12 @@ RAW_STREAM = Workload(
             SPLIT,
             "split",
             "instead of shares: so many strong flows, and the share that all others carry together",
+        ),
+        Parameter(
+            "threads",
+            COUNT,
+            "threads",
+            "threads that send, flows shared among them; absent: one (in virtual time one sends as fast as any)",
         ),
         Parameter("via", GUESTS, "via", "guests that forward, one flow by way of each"),
     ),

@@ -67,6 +67,8 @@ pub struct Stream {
     pub packet_bytes: u64,
     /// Whether a row per packet is kept.
     pub keep_sent: bool,
+    /// Whether this is the thread of the role that says `started`.
+    pub leads: bool,
 }
 
 impl Stream {
@@ -74,7 +76,8 @@ impl Stream {
     pub fn send(mut self, run: &Run, batch: &mut impl Batch) -> Report {
         let mut report = Report::default();
         let mut rows: Spool<SentRow> = Spool::new(&run.budget);
-        let Some(start) = run.wait_for_start(self.pacer) else {
+        let start = if self.leads { run.wait_for_start(self.pacer) } else { run.wait_for_gate(self.pacer) };
+        let Some(start) = start else {
             return report;
         };
         let mut sent = vec![0u64; usize::from(self.split.flows())];

@@ -1,10 +1,11 @@
-//! `raw_stream`: frames of exact size, numbered per flow, one way, from one thread.
+//! `raw_stream`: frames of exact size, numbered per flow, one way.
 //!
 //! ```text
 //! destination 6 | source 6 | EtherType 88B5 | probe header 26 | tag of the role u32 | padding
 //! destination 6 | source 6 | IPv4 20 | UDP 8 | probe header 18 or 26 | padding            (with `via`)
 //! ```
-//! Each flow has its share of the rate and numbers of its own ([`Split`]). Without `via` nothing above layer 2 runs, a flow's
+//! Each flow has its share of the rate and numbers of its own ([`Split`]). One thread sends all flows, or several share them:
+//! thread t of T has the flows t, t + T, ... with a ring of its own, each flow still in order. Without `via` nothing above layer 2 runs, a flow's
 //! source address tells it, and the stream crosses bridges and switches. With `via`, flow f goes to the hardware
 //! address `via[f]`, with the receiver's address in the IPv4 header: a guest there that forwards, at layer 2 or 3, passes it
 //! on. The receiver reads its ring below its own IP, whose copy of each datagram ends at a socket that takes nothing, so no
@@ -58,12 +59,18 @@ struct Parameters {
     flows: Option<u16>,
     /// Of the rate, one per flow; absent: equal.
     shares: Option<Vec<f64>>,
+    /// How many threads send; absent: one.
+    threads: Option<u16>,
     /// Hardware addresses of forwarders; flow f goes to number f modulo their count.
     #[serde(default)]
     via: Vec<String>,
 }
 
 impl Parameters {
+    fn threads(&self) -> u16 {
+        self.threads.unwrap_or(1)
+    }
+
     fn split(&self) -> anyhow::Result<Split> {
         let implied = self.shares.as_ref().map_or(self.via.len().max(1), Vec::len);
         let flows = usize::from(self.flows.unwrap_or(u16::try_from(implied).unwrap_or(u16::MAX)));
@@ -72,6 +79,11 @@ impl Parameters {
             flows.is_multiple_of(self.via.len().max(1)),
             "parameters.flows: {flows} flows do not divide over {} forwarders in 'via'",
             self.via.len()
+        );
+        let threads = self.threads();
+        ensure!(
+            (1..=flows).contains(&usize::from(threads)),
+            "parameters.threads: {threads} threads for {flows} flows; each thread sends at least one flow"
         );
         match &self.shares {
             Some(shares) if shares.len() != flows => {
@@ -134,8 +146,8 @@ fn check_value(parameter: &str, value: &Value) -> anyhow::Result<()> {
 }
 
 struct Sender {
-    stream: Stream,
-    batch: RingBatch,
+    /// One per thread.
+    parts: Vec<(Stream, RingBatch)>,
 }
 
 impl Sender {
@@ -160,19 +172,25 @@ impl Sender {
             Some(rate) => Schedule::PerSecond { rate_pps: positive("rate_pps", rate)? },
             None => Schedule::Flood,
         };
-        let stream = Stream {
-            schedule,
-            tune: ("rate_pps", Box::new(|rate_pps| Schedule::PerSecond { rate_pps })),
-            duration: parameters.duration_ns.map_or(Nanos::MAX, Nanos),
-            pacer: Pacer::new(arming.common.pacing.unwrap_or(Pacing::Sleep)),
-            split,
-            packet_bytes: u64::from(parameters.frame_bytes),
-            keep_sent: arming.common.keep_sent,
+        let part = |number: u16| {
+            let stream = Stream {
+                schedule: schedule.clone(),
+                tune: ("rate_pps", Box::new(|rate_pps| Schedule::PerSecond { rate_pps })),
+                duration: parameters.duration_ns.map_or(Nanos::MAX, Nanos),
+                pacer: Pacer::new(arming.common.pacing.unwrap_or(Pacing::Sleep)),
+                split: split.part(number, parameters.threads()),
+                packet_bytes: u64::from(parameters.frame_bytes),
+                keep_sent: arming.common.keep_sent,
+                leads: number == 0,
+            };
+            let mut ring = TransmitRing::open(interface, frame_bytes)?;
+            ring.fill(&template);
+            let header_end = frame_bytes.min(payload_at + FULL_BYTES);
+            let batch =
+                RingBatch { ring, frame_bytes, header_end, fronts: fronts.clone(), flows: Vec::new() };
+            anyhow::Ok((stream, batch))
         };
-        let mut ring = TransmitRing::open(interface, frame_bytes)?;
-        ring.fill(&template);
-        let header_end = frame_bytes.min(payload_at + FULL_BYTES);
-        Ok(Self { stream, batch: RingBatch { ring, frame_bytes, header_end, fronts, flows: Vec::new() } })
+        Ok(Self { parts: (0..parameters.threads()).map(part).collect::<anyhow::Result<_>>()? })
     }
 }
 
@@ -229,23 +247,46 @@ fn internet_checksum(bytes: &[u8]) -> u16 {
 }
 
 impl Workload for Sender {
-    fn run(mut self: Box<Self>, run: &Run) -> Report {
-        let mut report = self.stream.send(run, &mut self.batch);
-        // What the kernel has not taken yet goes now, or is not counted as sent.
-        let until = clock::raw() + Nanos(40_000_000);
-        while self.batch.ring.waiting().next().is_some() && clock::raw() < until {
-            let _ = self.batch.ring.flush();
-        }
-        let counted = (2..=COUNTED_FLOWS).contains(&self.batch.fronts.len());
-        for slot in self.batch.ring.waiting() {
-            *report.counters.entry("sent_packets".to_owned()).or_default() -= 1;
-            if counted {
-                let flow = usize::from(self.batch.flows[slot]);
-                *report.counters.entry(flow_counter("sent", flow)).or_default() -= 1;
+    fn run(self: Box<Self>, run: &Run) -> Report {
+        let mut parts = self.parts.into_iter();
+        let Some(first) = parts.next() else { return Report::default() };
+        std::thread::scope(|scope| {
+            let others: Vec<_> = parts.map(|part| scope.spawn(|| send(part, run))).collect();
+            let mut report = send(first, run);
+            // Threads send at the same time, so their times of sending do not add up.
+            let sending_ns = report.counters.get("sending_ns").copied();
+            for other in others {
+                match other.join() {
+                    Ok(sent) => {
+                        report.complete &= sent.complete;
+                        report.merge(sent);
+                    }
+                    Err(_) => report.failure = Some("a sending thread ended too soon".to_owned()),
+                }
             }
-        }
-        report
+            report.counters.extend(sending_ns.map(|ns| ("sending_ns".to_owned(), ns)));
+            report
+        })
     }
+}
+
+/// What one thread sends.
+fn send((stream, mut batch): (Stream, RingBatch), run: &Run) -> Report {
+    let mut report = stream.send(run, &mut batch);
+    // What the kernel has not taken yet goes now, or is not counted as sent.
+    let until = clock::raw() + Nanos(40_000_000);
+    while batch.ring.waiting().next().is_some() && clock::raw() < until {
+        let _ = batch.ring.flush();
+    }
+    let counted = (2..=COUNTED_FLOWS).contains(&batch.fronts.len());
+    for slot in batch.ring.waiting() {
+        *report.counters.entry("sent_packets".to_owned()).or_default() -= 1;
+        if counted {
+            let flow = usize::from(batch.flows[slot]);
+            *report.counters.entry(flow_counter("sent", flow)).or_default() -= 1;
+        }
+    }
+    report
 }
 
 /// A batch in a transmit ring.

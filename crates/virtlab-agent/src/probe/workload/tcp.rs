@@ -33,25 +33,6 @@ pub struct Buffers {
     pub congestion_control: Option<CongestionControl>,
 }
 
-/// How a connection answers congestion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CongestionControl {
-    /// RFC 9438.
-    Cubic,
-    /// RFC 5681, which Linux calls reno.
-    NewReno,
-}
-
-impl CongestionControl {
-    /// Linux's name.
-    pub const fn kernel_name(self) -> &'static str {
-        match self {
-            Self::Cubic => "cubic",
-            Self::NewReno => "reno",
-        }
-    }
-
     /// Sets it and reads it back.
     fn apply(self, fd: &OwnedFd) -> anyhow::Result<()> {
         let name = self.kernel_name();

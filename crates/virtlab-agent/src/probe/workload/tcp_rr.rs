@@ -8,43 +8,20 @@ use super::tcp::{self, Buffers};
 use super::{Arming, Prepared, Side, Workload, parse};
 use crate::clock;
 use crate::probe::pacing::{Pacer, Pacing};
-use crate::probe::parameters::{Idle, positive};
+use crate::probe::parameters::Idle;
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::spool::{Spool, TransactionRow};
 use anyhow::Context;
-use serde::Deserialize;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use virtlab_load::parameters::TcpRr as Parameters;
 use virtlab_wire::Nanos;
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Parameters {
-    /// Absent: until stopped.
-    duration_ns: Option<u64>,
-    #[serde(default = "one")]
-    request_bytes: u64,
-    #[serde(default = "one")]
-    response_bytes: u64,
-    send_buffer_bytes: Option<u64>,
-    receive_buffer_bytes: Option<u64>,
-    congestion_control: Option<tcp::CongestionControl>,
-}
-
-const fn one() -> u64 {
-    1
-}
 
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
     let parameters: Parameters = parse(arming.own.clone())?;
-    for (name, bytes) in
-        [("request_bytes", parameters.request_bytes), ("response_bytes", parameters.response_bytes)]
-    {
-        positive(name, bytes)?;
-        anyhow::ensure!(bytes <= 64 << 20, "parameters.{name}: at most 64 MiB");
-    }
+    parameters.check().context("parameters")?;
     let buffers = Buffers {
         send_bytes: parameters.send_buffer_bytes,
         receive_bytes: parameters.receive_buffer_bytes,

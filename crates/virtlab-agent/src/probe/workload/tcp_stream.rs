@@ -8,59 +8,24 @@ use super::tcp::{self, Buffers, Info};
 use super::{Arming, Prepared, Side, Workload, parse};
 use crate::clock;
 use crate::probe::pacing::{Pacer, Pacing};
-use crate::probe::parameters::positive;
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::socket::{Trouble, trouble};
 use crate::probe::spool::{IntervalRow, Spool};
 use anyhow::Context;
-use serde::Deserialize;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use virtlab_load::parameters::TcpStream as Parameters;
 use virtlab_wire::Nanos;
 
 const READ_BYTES: usize = 256 << 10;
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Parameters {
-    /// Absent: until stopped.
-    duration_ns: Option<u64>,
-    #[serde(default = "sixteen_kib")]
-    message_bytes: u64,
-    send_buffer_bytes: Option<u64>,
-    receive_buffer_bytes: Option<u64>,
-    congestion_control: Option<tcp::CongestionControl>,
-    #[serde(default = "one")]
-    streams: u16,
-    #[serde(default)]
-    no_delay: bool,
-    /// Between two rows of a connection.
-    #[serde(default = "tenth_of_a_second")]
-    interval_ns: u64,
-}
-
-const fn sixteen_kib() -> u64 {
-    16 << 10
-}
-
-const fn one() -> u16 {
-    1
-}
-
-const fn tenth_of_a_second() -> u64 {
-    100_000_000
-}
-
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
     let parameters: Parameters = parse(arming.own.clone())?;
-    positive("message_bytes", parameters.message_bytes)?;
-    positive("streams", u64::from(parameters.streams))?;
-    anyhow::ensure!(parameters.message_bytes <= 64 << 20, "parameters.message_bytes: at most 64 MiB");
-    anyhow::ensure!(parameters.interval_ns >= 1_000_000, "parameters.interval_ns: at least 1 ms");
+    parameters.check().context("parameters")?;
     let local = SocketAddr::new(arming.local.ip("local")?, 0);
     let buffers = Buffers {
         send_bytes: parameters.send_buffer_bytes,

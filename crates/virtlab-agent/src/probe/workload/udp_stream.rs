@@ -104,6 +104,7 @@ impl Sender {
             split: Split::even(1)?,
             packet_bytes: u64::from(size.payload_bytes),
             keep_sent: arming.common.keep_sent,
+            leads: true,
         };
         // At a rate, every datagram goes by itself, as it is due.
         let flood = parameters.rate_bit_per_s.is_none();

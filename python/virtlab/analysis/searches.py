@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from virtlab.analysis import benchmarks
+
 if TYPE_CHECKING:
     from virtlab.analysis.values import Collector
     from virtlab.results.record import RunRecord
@@ -16,33 +18,38 @@ NOT_REACHED = "no value that was tried met the goal"
 
 def trials_of(record: RunRecord) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]] | None:
     """(header, trials, what was found per goal) of a run; None when it made no search."""
+    lines = _lines(record)
+    return None if lines is None else (lines[0], lines[1:-1], lines[-1]["found"])
+
+
+def _lines(record: RunRecord) -> list[dict[str, Any]] | None:
     path = record.folder / "artefacts" / FILE_NAME
     if not path.is_file():
         return None
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return lines[0], lines[1:-1], lines[-1]["found"]
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def values(record: RunRecord, out: Collector) -> None:
     """Adds what the search found, per goal."""
-    held = trials_of(record)
-    if held is None:
+    lines = _lines(record)
+    if lines is None:
         return
-    header, trials, found = held
+    header, trials, found = lines[0], lines[1:-1], lines[-1]["found"]
     out.role = header["role"]
     role = record.plan.roles[out.role]
     parameter = header["parameter"]
+    frame_bytes = role.parameters.get("frame_bytes")
+    bits = 1.0 if parameter == "rate_bit_per_s" else 8.0 * float(frame_bytes or 0)
     for one in found:
         if header["until"] is not None:
             _add(out, LIMITS[parameter], one, 1.0, len(trials))
             continue
-        frame_bytes = role.parameters.get("frame_bytes")
-        bits = 1.0 if parameter == "rate_bit_per_s" else 8.0 * float(frame_bytes or 0)
         _add(out, one["goal"], one, bits, len(trials))
         if parameter == "rate_pps":
             _add(out, f"{one['goal']}_rate", one, 1.0, len(trials))
     out.add("search_trials", "count", len(trials), 1)
     out.add("search_traffic", "total", sum(each["trial_s"] for each in trials) * 1e9, len(trials))
+    benchmarks.values(header["role"], role.parameters, lines[-1].get("tests", ()), bits, out)
 
 
 def _add(out: Collector, metric: str, one: dict[str, Any], scale: float, trials: int) -> None:

@@ -24,8 +24,9 @@ FOLDER = "journal"
 class TrialLine:
     """One trial as kept. `value`: what the input really was, a whole number; `load`: what the search asked for.
 
-    `purpose`: warm-up, search, latency, ...; `repeated`: a disturbed attempt that was made again and counts for
-    nothing; `disturbed`: why it may not be trusted. `low` and `high` are the bounds after it, first goal.
+    `purpose`: warm-up, search, or the test of a benchmark; `part`: the load of such a test by name. `repeated`: a
+    disturbed attempt that was made again and counts for nothing; `disturbed`: why it may not be trusted. `low` and
+    `high` are the bounds after it, first goal.
     """
 
     id: str
@@ -40,9 +41,18 @@ class TrialLine:
     receiver_drops: int | None = None
     repeated: bool = False
     disturbed: str = ""
-    measured: float | None = None  # the metric of an `until`, or the latency of a latency trial, ns
+    measured: float | None = None  # the metric of an `until`; of a test the delay, recovery or reset, ns
     low: float | None = None
     high: float | None = None
+    part: str = ""
+    flows_ns: list[float | None] | None = None  # delay of each flow of a latency trial
+    note: str = ""  # why a test has nothing measured
+
+    @property
+    def lost(self) -> int:
+        """Frames of the whole stream that did not come through the device, or could not be sent in time."""
+        arrived = (self.received or 0) + (self.receiver_drops or 0)
+        return max(0, (self.sent or 0) - arrived) + (self.unsent or 0)
 
 
 @dataclass

@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 from virtlab.catalogue.declaration import Parameter, size_of
 from virtlab.catalogue.kinds import nearest, shown
+from virtlab.catalogue.workloads.raw_stream import flow_names, flows_of
+from virtlab.experiment.benchmark import TestsFor, read_tests
 from virtlab.experiment.findings import Findings
 from virtlab.experiment.model import GoalSpec, SearchSpec
 from virtlab.experiment.roles import RoleSpec
@@ -21,6 +23,7 @@ from virtlab.experiment.topology import Wiring
 STREAMS = {"raw_stream": "rate_pps", "udp_stream": "rate_bit_per_s"}
 WIRE = "wire"
 RFC2544_TRIAL_NS = 60 * 10**9
+LAST_TRIAL_MAX_NS = 10**9
 _CONDITION = re.compile(r"\s*(\S+)\s*(<=|>=|<|>)\s*(.+?)\s*\Z")
 
 
@@ -48,11 +51,20 @@ class SearchFor:
     goals: tuple[GoalSpec, ...]
     warmup_ns: int
     until: Condition | None
+    loss_per: str = "stream"  # whose loss judges a load: the worst flow's, or the stream's
+    tests: TestsFor | None = None
+    own_trial_ns: int | None = None  # where a condition judges a stream: the length of the role itself
 
     @property
     def longest_trial_ns(self) -> int:
-        """The longest trial that it can ask for."""
-        return max([self.warmup_ns, *(trial_ns(goal, self.method) for goal in self.goals)])
+        """The longest trial that it, or a test after it, can ask for."""
+        tests_ns = self.tests.longest_trial_ns if self.tests is not None else 0
+        return max([self.warmup_ns, tests_ns, *(trial_ns(goal, self.method) for goal in self.goals)])
+
+    @property
+    def last_trial_ns(self) -> int:
+        """Length of the trial at the value found that is kept with its samples."""
+        return min(max(trial_ns(goal, self.method) for goal in self.goals), LAST_TRIAL_MAX_NS)
 
 
 def trial_ns(goal: GoalSpec, method: str) -> int:
@@ -100,12 +112,19 @@ def read_search(
         findings.add(("search", "goals"), f"{method} has one goal", "keep one, or write 'method: mlrsearch'")
     goals = tuple(spec.goals) or (GoalSpec.model_construct(),)
     _check_goals(findings, goals, method, given=bool(spec.goals))
+    tests = None
+    if spec.tests is not None and parameter.plan not in STREAMS.values():
+        what = f"{spec.variable} is no rate of a stream, and these tests are of frames at rates"
+        findings.add(("search", "tests"), what, "remove 'tests'", key=True)
+    else:
+        tests = read_tests(findings, spec.tests, parameter, role, wiring)
     if len(findings.mistakes) != before:
         return None
     warmup_ns = spec.warmup if spec.warmup is not None else 10**9 if method == "mlrsearch" else 0
     return SearchFor(
         role.name, parameter.plan, spec.variable, bounds["low"], bounds["high"], bounds.get("resolution"), method, goals,
-        0 if until else warmup_ns, until,
+        0 if until else warmup_ns, until, spec.loss_per if flows_of(role.parameters) > 1 else "stream", tests,
+        role.parameters.get("duration_ns") if until else None,
     )  # fmt: skip
 
 
@@ -157,6 +176,8 @@ def searched(role: RoleSpec, search: SearchFor) -> RoleSpec:
     parameters = {**role.parameters, search.parameter: search.high}
     if search.until is None:
         parameters["duration_ns"] = search.longest_trial_ns
+    elif search.tests is not None:
+        parameters["duration_ns"] = max(search.own_trial_ns or 0, search.tests.longest_trial_ns)
     return replace(role, parameters=parameters)
 
 
@@ -211,13 +232,17 @@ def _until(findings: Findings, spec: SearchSpec, roles: Mapping[str, RoleSpec]) 
         findings.add_text(at, str(error))
         return None
     workloads = METRICS[path.metric].workloads
-    if path.role not in roles:
+    name, _, flow = path.role.partition(".")
+    if name not in roles:
         findings.add(
             at,
-            f"there is no role '{path.role}'",
-            nearest(path.role, roles) or f"there are {', '.join(roles)}",
+            f"there is no role '{name}'",
+            nearest(name, roles) or f"there are {', '.join(roles)}",
         )
-    elif roles[path.role].workload not in workloads:
+    elif flow and flow not in (flows := flow_names(roles[name].parameters)):
+        cure = nearest(flow, flows) or f"it has {', '.join(flows[:8]) or 'one'}"
+        findings.add(at, f"{name} has no flow '{shown(flow)}'", cure)
+    elif roles[name].workload not in workloads:
         findings.add(
             at, f"{path.metric} is not measured by {roles[path.role].workload}", "name a metric of that role"
         )

@@ -21,7 +21,7 @@ from virtlab.experiment.tree import Node
 EVENTS = ("started", "done", "finished", "failed", "timeout", "cancelled")
 KEYS = {
     "start": ("role",), "stop": ("role",), "run": ("role",), "set": ("role", "parameter", "value"),
-    "wait": ("for", "until"), "exec": ("guest", "argv"),
+    "wait": ("for", "until"), "exec": ("guest", "argv"), "reset": ("guest", "for"),
 }  # fmt: skip
 _EVENT = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)\.([a-z]+)\Z")
 _ON_TIMEOUT = choice("fail", "cancel", "censor")

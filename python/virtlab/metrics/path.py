@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from virtlab.metrics.benchmarks import BENCHMARKS
 from virtlab.metrics.deadlines import DEADLINES
 from virtlab.metrics.health import HEALTH
 from virtlab.metrics.metric import Metric, Statistic, by_key
@@ -19,7 +20,12 @@ from virtlab.metrics.searches import SEARCHES
 from virtlab.metrics.statistic import STATISTICS
 
 METRICS: dict[str, Metric] = by_key(
-    *NETWORK.values(), *RATES.values(), *SEARCHES.values(), *DEADLINES.values(), *HEALTH.values()
+    *NETWORK.values(),
+    *RATES.values(),
+    *SEARCHES.values(),
+    *BENCHMARKS.values(),
+    *DEADLINES.values(),
+    *HEALTH.values(),
 )
 """Every metric by key."""
 

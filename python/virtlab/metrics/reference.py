@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from textwrap import dedent
 
+from virtlab.metrics.benchmarks import BENCHMARKS
 from virtlab.metrics.deadlines import DEADLINES
 from virtlab.metrics.health import HEALTH
 from virtlab.metrics.metric import Metric
@@ -47,6 +48,7 @@ def page() -> str:
         ("Delay, loss, order", NETWORK),
         ("Load and rates", RATES),
         ("Found by searches", SEARCHES),
+        ("Tested after searches", BENCHMARKS),
         ("Hard deadlines", DEADLINES),
         ("Health", HEALTH),
     ):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
 
-from virtlab.plan.model import Plan
+from virtlab.plan.model import Action, Plan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,11 +47,17 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One pass of the timeline: allowed overrides `role.parameter -> value`, and its seed."""
+    """One pass of the timeline: allowed overrides `role.parameter -> value`, its seed, and `also`, actions that are
+    played besides the Plan's."""
 
     id: str
     seed: int
     overrides: Mapping[str, Any] = field(default_factory=dict)
+    also: tuple[Action, ...] = ()
+
+    def plan(self, plan: Plan) -> Plan:
+        """The Plan as this trial plays it."""
+        return plan.model_copy(update={"timeline": (*plan.timeline, *self.also)}) if self.also else plan
 
 
 @dataclass(frozen=True, slots=True)

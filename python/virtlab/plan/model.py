@@ -209,7 +209,7 @@ class Action(Noun):
     """One step of the timeline. Its events are `ID.started`, `.done`, `.finished`, `.failed`, `.timeout`, ..."""
 
     id: Name
-    do: Literal["start", "stop", "run", "set", "migrate", "call", "exec", "wait"]
+    do: Literal["start", "stop", "run", "set", "migrate", "call", "exec", "reset", "wait"]
     after: Trigger | None = None  # None: at the beginning of the run
     role: str | None = None
     guest: str | None = None

@@ -48,7 +48,7 @@ class SimulatorSession:
 
         overrides = self._overrides(trial)
         try:
-            lowered = lower(self.plan, trial.seed, overrides)
+            lowered = lower(trial.plan(self.plan), trial.seed, overrides)
             lowered["costs"] = costs(self.profile, self.plan, trial.seed)
             world = Simulation(json.dumps(lowered))
         except ValueError as error:

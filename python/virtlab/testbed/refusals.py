@@ -21,7 +21,7 @@ PLATFORMS = ("namespace", "native")
 VSWITCHES = ("linux_bridge",)
 WORKLOADS = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "psping", "raw_stream", "rt_tasks")
 ALONE = ("rt_tasks",)  # these talk to nobody
-ACTIONS = ("start", "stop", "run", "set", "wait", "exec")
+ACTIONS = ("start", "stop", "run", "set", "wait", "exec", "reset")
 LATER_ACTIONS = {
     "migrate": "a guest that is a network namespace has no memory to move",
     "call": "this testbed runs no services",
@@ -231,6 +231,8 @@ def _timeline(plan: Plan, found: Findings) -> Iterator[Refusal]:
             yield Refusal(path, "names no guest of the Plan, or no command", "give it 'guest' and 'argv'")
         elif action.do == "wait" and action.until is not None:
             reason = "this testbed waits for a time, not for a call or a series"
+        elif action.do == "reset" and action.guest not in plan.world.guests:
+            yield Refusal(f"{path}.guest", f"there is no guest '{action.guest}'", "name a guest of the Plan")
             yield Refusal(f"{path}.until", reason, "write 'for', or wait for an event with 'after'")
         for event in _events(plan, action.id):
             yield from _event(f"{path}.after", event, actions)

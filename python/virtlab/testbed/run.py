@@ -14,7 +14,7 @@ from typing import Any
 from virtlab.agents import Block, Data, Log, Message, Notice, decode_samples
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Action, Event, Observer, Outcome, Plan, Sink, Trial
-from virtlab.testbed import idle
+from virtlab.testbed import idle, resetting
 from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.execute import Command
 from virtlab.testbed.lower import Lowered
@@ -176,7 +176,7 @@ class Pass:
         while not self.reasons:
             now = raw_ns()
             for event, at_ns in timeline.waited(now):
-                self._note(timeline, event, at_ns)
+                self._note(timeline, event, self._reset_over(event) or at_ns)
             for action, at_ns in timeline.due(now, LEAD_NS):
                 self._begin(action, at_ns, timeline)
             for action in timeline.expired(now):
@@ -233,6 +233,21 @@ class Pass:
             self.control.call("start", request, channel=side.channel)
 
     def _stop_role(self, name: str, timeline: Timeline) -> None:
+        elif action.do == "reset":
+            guest = str(action.guest)
+            self._note(timeline, f"{action.id}.started", raw_ns())
+            resetting.apply(self.control, resetting.down(self.lowered, guest), guest)
+            timeline.expect(action.id, raw_ns() + (action.for_ns or 0))
+
+    def _reset_over(self, event: str) -> int | None:
+        """Brings a guest up when its time to be down is over; the instant at which that was done."""
+        name = event.rpartition(".")[0]
+        action = next((one for one in self.plan.timeline if one.id == name and one.do == "reset"), None)
+        if action is None:
+            return None
+        guest = str(action.guest)
+        resetting.apply(self.control, resetting.up(self.lowered, guest), guest)
+        return raw_ns()
         """Ends a role's traffic; its server goes on listening for what is still under way."""
         for side in self.sides.get(name, []):
             if side.side == "client" and side.started:

@@ -71,7 +71,7 @@ class TestbedSession:
 
     def run(self, trial: Trial, sink: Sink) -> Outcome:
         """Plays the timeline once. AgentError when the leader dies; GuestError when a role cannot be armed."""
-        one = Pass(self.leader.control, self.plan, self.lowered, self._probes, trial, sink, self._observe)
+        one = Pass(self.leader.control, trial.plan(self.plan), self.lowered, self._probes, trial, sink, self._observe)
         try:
             return one.play()
         except VirtlabError as error:

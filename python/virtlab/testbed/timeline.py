@@ -19,6 +19,7 @@ EVENTS: Mapping[str, frozenset[str]] = {
     "stop": frozenset({"started", "done"}),
     "set": frozenset({"started", "done"}),
     "wait": frozenset({"started", "done", "timeout", "cancelled"}),
+    "reset": frozenset({"started", "done"}),
     "exec": frozenset({"started", "done", "finished", "failed", "timeout", "cancelled"}),
 }
 ENDS = frozenset({"finished", "done", "failed", "timeout", "cancelled"})

@@ -23,28 +23,18 @@ FLOWS_MAX = 64  # beyond so many, flows have their common metrics only
 NOTHING = "nothing of the flow arrived in the window"
 
 
-def names_of(parameters: Mapping[str, Any], flows: int) -> list[str]:
-    """What the flows are called.
-
-    >>> names_of({"via": ["h1.a", "h1.b"]}, 2), names_of({}, 2)
-    (['h1.a', 'h1.b'], ['flow0', 'flow1'])
-    """
-    via = list(parameters.get("via") or ())
-    return via if len(via) == flows else [f"flow{flow}" for flow in range(flows)]
-
-
 def values(
     context: RoleContext, packets: dict[str, NDArray[Any]], sent: Mapping[int, int], bound_ns: float | None
 ) -> None:
     """Metrics of each of 2 to 64 flows. `sent`: packets sent by flow; `bound_ns`: of the clocks of the two ends."""
-    from virtlab.catalogue.workloads.raw_stream import flows_of
+    from virtlab.catalogue.workloads.raw_stream import flow_names, flows_of
 
     flows = flows_of(context.role.parameters)
     if not 2 <= flows <= FLOWS_MAX:
         return
     out, role = context.out, context.out.role
     try:
-        for flow, name in enumerate(names_of(context.role.parameters, flows)):
+        for flow, name in enumerate(flow_names(context.role.parameters)):
             out.role = f"{role}.{name}"
             mine = packets["flow"] == flow
             one = {key: column[mine] for key, column in packets.items()}

@@ -85,14 +85,14 @@ class Goal:
         if self.preceding == 0 and self.initial_trial_s < self.duration_sum_s:
             raise ValueError("a goal of several trials needs a preceding target; write at least 1")
 
-    def text(self) -> str:
-        """The goal for people.
+    def text(self, whose: str = "") -> str:
+        """The goal for people; `whose` loss, where that is not the whole stream's.
 
-        >>> Goal().text()
-        'loss ≤ 0 % in at least 50 % of 21 s, trials of 1 s, width 0.5 %'
+        >>> Goal().text(" of every flow")
+        'loss of every flow ≤ 0 % in at least 50 % of 21 s, trials of 1 s, width 0.5 %'
         """
         held = f"{100 * (1 - self.exceed_ratio):g} % of {self.duration_sum_s:g} s"
         return (
-            f"loss ≤ {100 * self.loss_ratio:g} % in at least {held}, "
+            f"loss{whose} ≤ {100 * self.loss_ratio:g} % in at least {held}, "
             f"trials of {self.final_trial_s:g} s, width {100 * self.width:g} %"
         )

@@ -1,0 +1,60 @@
+"""Frame loss rate: loss at the highest load, then at less and less of it, until two trials in a row lose nothing.
+
+RFC 2544, 26.3: the first trial is at the maximum rate of the medium, the next ones at 90 %, 80 %, ... of it; steps of
+at most 10 %, finer ones encouraged; loss = (input - output) / input.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from virtlab.campaign.benchmark.asking import Asked, Value
+from virtlab.campaign.benchmark.latency import loss_and_load
+from virtlab.campaign.trials import TrialLine
+
+if TYPE_CHECKING:
+    from virtlab.experiment.benchmark import FrameLossTest
+
+NS = 1e9
+LOSSLESS_TRIALS = 2
+
+
+@dataclass(slots=True)
+class FrameLoss:
+    """`high`: the highest load, in the unit of the searched input."""
+
+    test: FrameLossTest
+    high: float
+    name: str = field(default="frame-loss", init=False)
+    _told: list[TrialLine] = field(default_factory=list, init=False)
+
+    def _shares(self) -> list[float]:
+        from virtlab.experiment.benchmark import shares_down
+
+        return shares_down(self.test.step)
+
+    def ask(self) -> Asked | None:
+        """The next load down."""
+        from virtlab.experiment.benchmark import part_of_highest
+
+        lossless = [line.lost == 0 for line in self._told[-LOSSLESS_TRIALS:]]
+        shares = self._shares()
+        if len(self._told) == len(shares) or (len(lossless) == LOSSLESS_TRIALS and all(lossless)):
+            return None
+        share = shares[len(self._told)]
+        return Asked(self.name, share * self.high, self.test.trial_ns / NS, part=part_of_highest(share))
+
+    def tell(self, line: TrialLine) -> None:
+        """What came of it."""
+        self._told.append(line)
+
+    def trials_left(self) -> int:
+        """At most."""
+        return 0 if self.ask() is None else len(self._shares()) - len(self._told)
+
+    def results(self) -> list[Value]:
+        """Loss at each load that was tried."""
+        return [
+            value for line in self._told for value in loss_and_load(line.part, [line], "nothing was sent")
+        ]

@@ -1,0 +1,96 @@
+"""Recovery from an overload, and from a reset: how long until a device forwards everything again.
+
+RFC 2544, 26.5: 110 % of the throughput (or the highest load, whichever is lower) for at least 60 s, then half of that;
+the time from the drop to the last frame lost. RFC 2544, 26.6 with RFC 6201: traffic at the throughput, a reset, and the
+time from the last frame received before it to the first one after. Both are repeated and averaged. An overload that
+loses nothing was none, and a device that does not come back while it is watched has no number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from virtlab.campaign.benchmark.asking import NOTHING_FOUND, Asked, Value, spread
+from virtlab.campaign.trials import TrialLine
+
+if TYPE_CHECKING:
+    from virtlab.experiment.benchmark import RecoveryTest, ResetTest
+
+NS = 1e9
+
+
+def _why(lines: list[TrialLine], found: float | None) -> str:
+    """Why no trial has a value."""
+    if found is None:
+        return NOTHING_FOUND
+    return next((line.note for line in lines if line.note), "no trial was made")
+
+
+@dataclass(slots=True)
+class Recovery:
+    """`found`: the throughput, `high`: the highest load; both in the unit of the searched input."""
+
+    test: RecoveryTest
+    found: float | None
+    high: float
+    name: str = field(default="recovery", init=False)
+    _told: list[TrialLine] = field(default_factory=list, init=False)
+
+    def ask(self) -> Asked | None:
+        """Overload, then less."""
+        if self.found is None or len(self._told) == self.test.trials:
+            return None
+        load = min(self.test.overload * self.found, self.high)
+        return Asked(
+            self.name, load, (self.test.overload_ns + self.test.watch_ns) / NS, "overload",
+            then_after_s=self.test.overload_ns / NS, then_load=self.test.drop_to * load,
+        )  # fmt: skip
+
+    def tell(self, line: TrialLine) -> None:
+        """What came of it."""
+        self._told.append(line)
+
+    def trials_left(self) -> int:
+        """Exactly."""
+        return 0 if self.found is None else self.test.trials - len(self._told)
+
+    def results(self) -> list[Value]:
+        """The time of recovery over trials."""
+        times = [line.measured for line in self._told]
+        return spread("", "recovery_time", times, _why(self._told, self.found))
+
+
+@dataclass(slots=True)
+class Reset:
+    """`found`: the throughput, in the unit of the searched input."""
+
+    test: ResetTest
+    found: float | None
+    name: str = field(default="reset", init=False)
+    _told: list[TrialLine] = field(default_factory=list, init=False)
+
+    def ask(self) -> Asked | None:
+        """Traffic at the throughput, with a reset in it."""
+        from virtlab.experiment.benchmark import RESET_AFTER_NS
+
+        if self.found is None or len(self._told) == self.test.trials:
+            return None
+        trial_ns = RESET_AFTER_NS + self.test.down_ns + self.test.watch_ns
+        return Asked(
+            self.name, self.found, trial_ns / NS, "reset", then_after_s=RESET_AFTER_NS / NS, guest=self.test.guest,
+            down_s=self.test.down_ns / NS,
+        )  # fmt: skip
+
+    def tell(self, line: TrialLine) -> None:
+        """What came of it."""
+        self._told.append(line)
+
+    def trials_left(self) -> int:
+        """Exactly."""
+        return 0 if self.found is None else self.test.trials - len(self._told)
+
+    def results(self) -> list[Value]:
+        """The time without frames over trials."""
+        times = [line.measured for line in self._told]
+        return spread("", "reset_time", times, _why(self._told, self.found))

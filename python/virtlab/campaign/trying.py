@@ -1,0 +1,329 @@
+"""One trial in a built world: its overrides, what is taken from it, and how often it is made again.
+
+Loss is from counters, read after the traffic has stopped and drained: what the sender sent less what arrived. Frames
+that the sender could not send in time count as lost beyond 10 us worth (the sender's own counter allows for that);
+frames that the receiver's own ring dropped had come through the device, and do not. Where the loss of each flow judges
+a load it is the worst flow's; drops of the receiver's ring, which know no flow, are taken off all flows alike. A trial
+whose generator or receiver was starved is made again; one that stays so after three attempts counts as measured and
+is marked. Source: RFC 2544, section 26; draft-ietf-bmwg-mlrsearch, trial loss ratio.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from virtlab.campaign.takes import Delays, Gaps
+from virtlab.campaign.trials import Journal, TrialLine
+from virtlab.catalogue.workloads.raw_stream import flow_names, flows_of
+from virtlab.errors import MachineError
+from virtlab.plan.backend import Outcome, Trial
+from virtlab.plan.model import Action, Trigger
+from virtlab.results.record import Stream
+from virtlab.results.trial import TrialRecord
+
+if TYPE_CHECKING:
+    from virtlab.campaign.benchmark import Asked
+    from virtlab.campaign.search import Wanted
+    from virtlab.experiment.search import SearchFor
+    from virtlab.plan.backend import Columns, Event, Observer, Session
+    from virtlab.plan.model import Plan
+
+ATTEMPTS = 3
+SAMPLES_MAX_BYTES = 512 * 2**20
+NS = 10**9
+BESIDE = "benchmark"  # the action that a test plays besides the Plan's
+OTHER_CLOCKS = "the two ends have different clocks, and how far apart they are is not known"
+
+
+@dataclass
+class TrialSink:
+    """Takes what one trial measures: counters always; samples whole when a condition asks for them, else as they come."""
+
+    samples: bool
+    role: str = ""
+    take: Callable[[Columns], None] | None = None
+    blocks: dict[Stream, list[dict[str, Any]]] = field(default_factory=dict)
+    _bytes: int = 0
+
+    def block(self, stream: str, schema: str, columns: Columns) -> None:
+        """Holds rows in memory. MachineError when a trial makes more of them than a search can hold."""
+        if self.take is not None and (stream, schema) == (self.role, "packet/1"):
+            self.take(columns)
+            return
+        if schema != "counter/1" and not self.samples:
+            return
+        import numpy as np
+
+        rows = {name: np.array(column) for name, column in columns.items()}
+        self._bytes += sum(column.nbytes for column in rows.values())
+        if self._bytes > SAMPLES_MAX_BYTES:
+            raise MachineError(
+                "search",
+                f"a trial makes more than {SAMPLES_MAX_BYTES // 2**20} MiB of samples",
+                "shorten the roles",
+            )
+        self.blocks.setdefault(Stream(stream, schema), []).append(rows)
+
+    def event(self, event: Event) -> None:
+        """Events of trials are not kept."""
+
+    def artefact(self, name: str, chunks: Iterable[bytes]) -> None:
+        """Artefacts of trials are not kept."""
+
+
+@dataclass
+class Tries:
+    """Makes trials of one run; every line is in the journal before the next begins."""
+
+    search: SearchFor
+    plan: Plan
+    session: Session
+    journal: Journal
+    observe: Observer
+
+    def __post_init__(self) -> None:
+        self._role = self.plan.roles[self.search.role]
+        self._flows = flows_of(self._role.parameters)
+
+    def value(self, load: float) -> int:
+        """The load as the input takes it: a whole number, at least one, never above what was asked."""
+        return max(1, min(self.search.high, int(load + 1e-6)))
+
+    def overrides(self, value: int, trial_s: float | None) -> dict[str, Any]:
+        """What a trial changes: the searched input, and a stream's length."""
+        found: dict[str, Any] = {f"{self.search.role}.{self.search.parameter}": value}
+        if trial_s is not None:
+            found[f"{self.search.role}.duration_ns"] = max(1, round(trial_s * NS))
+        elif self.search.own_trial_ns is not None:
+            found[f"{self.search.role}.duration_ns"] = self.search.own_trial_ns
+        return found
+
+    def trial(self, name: str, overrides: Mapping[str, Any], also: tuple[Action, ...] = ()) -> Trial:
+        """A trial with a seed of its own."""
+        digest = hashlib.sha256(f"{self.plan.seed}\0{name}".encode()).digest()
+        return Trial(name, int.from_bytes(digest[:8], "big") >> 1, overrides, also)
+
+    def searched(self, wanted: Wanted, settle: Callable[[TrialLine], TrialLine]) -> TrialLine | Outcome:
+        """One trial of the search; `settle` tells the search of a line that counts, and writes its bounds into it."""
+        until, value = self.search.until, max(self.search.low, self.value(wanted.load))
+        about = {"purpose": wanted.purpose, "load": wanted.load, "value": value, "trial_s": wanted.trial_s}
+        taken: list[Gaps] = []
+
+        def sink() -> TrialSink:
+            taken[:] = [Gaps(self._flows)] if self.search.loss_per == "flow" and until is None else []
+            take = taken[0].take if taken else None
+            return TrialSink(samples=until is not None, role=self.search.role, take=take)
+
+        def judged(number: int, outcome: Outcome, sink: TrialSink) -> TrialLine:
+            line = self._line(number, about, outcome, sink, taken[0] if taken else None)
+            if until is None:
+                return line
+            measured = self._measured(TrialRecord.of(self.plan, outcome, sink.blocks, overrides))
+            return dataclasses.replace(
+                line, loss_ratio=1.0 if self._holds(measured) else 0.0, measured=measured, sent=None, received=None,
+                unsent=None, receiver_drops=None,
+            )  # fmt: skip
+
+        overrides = self.overrides(value, wanted.trial_s if until is None else None)
+        return self._attempts(overrides, (), sink, judged, settle)
+
+    def tested(self, asked: Asked) -> TrialLine | Outcome:
+        """One trial of a test."""
+        value = self.value(asked.load)
+        overrides = self.overrides(value, asked.trial_s)
+        also = self.beside(asked)
+        about = {
+            "purpose": asked.test, "part": asked.part, "load": asked.load, "value": value, "trial_s": asked.trial_s,
+        }  # fmt: skip
+        taken: list[Delays | Gaps] = []
+
+        def sink() -> TrialSink:
+            take: Delays | Gaps | None = None
+            if asked.takes == "delay":
+                take = Delays(self._flows, round(asked.trial_s * NS / 2), asked.tagged)
+            elif asked.takes in {"overload", "reset"}:
+                take = Gaps(self._flows, self._flows_by_way_of(asked.guest))
+            taken[:] = [] if take is None else [take]
+            return TrialSink(samples=False, role=self.search.role, take=None if take is None else take.take)
+
+        def judged(number: int, outcome: Outcome, made: TrialSink) -> TrialLine:
+            line = self._line(number, about, outcome, made, None)
+            if not taken:
+                return line
+            take = taken[0]
+            if isinstance(take, Delays):
+                if self._clocks_apart(outcome):
+                    return dataclasses.replace(line, note=OTHER_CLOCKS)
+                return dataclasses.replace(line, measured=take.of_stream(), flows_ns=take.of_flows())
+            measured, note = (_recovered if asked.takes == "overload" else _resumed)(take, line, outcome)
+            return dataclasses.replace(line, measured=measured, note=note)
+
+        return self._attempts(overrides, also, sink, judged, lambda line: line)
+
+    def beside(self, asked: Asked) -> tuple[Action, ...]:
+        """What a test plays besides the Plan's timeline: a change of the load, or a reset."""
+        runs = next(
+            (
+                one
+                for one in self.plan.timeline
+                if one.role == self.search.role and one.do in {"run", "start"}
+            ),
+            None,
+        )
+        if runs is None or (asked.then_load is None and asked.guest is None):
+            return ()
+        after = Trigger(event=f"{runs.id}.started", plus_ns=round(asked.then_after_s * NS))
+        if asked.guest is not None:
+            return (
+                Action(
+                    id=BESIDE, do="reset", guest=asked.guest, for_ns=round(asked.down_s * NS), after=after
+                ),
+            )
+        assert asked.then_load is not None
+        args = {self.search.parameter: self.value(asked.then_load)}
+        return (Action(id=BESIDE, do="set", role=self.search.role, args=args, after=after),)
+
+    def _flows_by_way_of(self, guest: str | None) -> frozenset[int] | None:
+        """Flows that a guest forwards; None: all."""
+        via = list(self._role.parameters.get("via") or ())
+        if guest is None or guest not in via:
+            return None
+        return frozenset(flow for flow in range(self._flows) if via[flow % len(via)] == guest)
+
+    def _attempts(
+        self, overrides: Mapping[str, Any], also: tuple[Action, ...], sink_of: Callable[[], TrialSink],
+        judged: Callable[[int, Outcome, TrialSink], TrialLine], settle: Callable[[TrialLine], TrialLine],
+    ) -> TrialLine | Outcome:  # fmt: skip
+        """A trial, made again while it is disturbed; an Outcome ends the run."""
+        for attempt in range(ATTEMPTS):
+            if self.observe.cancelled():
+                return Outcome("cancelled")
+            number = len(self.journal.lines)
+            sink = sink_of()
+            outcome = self.session.run(self.trial(f"t{number}", overrides, also), sink)
+            if outcome.status in {"failed", "cancelled"}:
+                return outcome
+            line = judged(number, outcome, sink)
+            again = bool(line.disturbed) and attempt + 1 < ATTEMPTS
+            line = dataclasses.replace(line, repeated=True) if again else settle(line)
+            self.journal.add(line)
+            if not again:
+                return line
+        raise AssertionError("the last attempt counts")
+
+    def _line(
+        self, number: int, about: Mapping[str, Any], outcome: Outcome, sink: TrialSink, gaps: Gaps | None
+    ) -> TrialLine:  # fmt: skip
+        from virtlab.analysis.context import counter_rows, role_counters
+
+        record = TrialRecord.of(self.plan, outcome, sink.blocks, {})
+        counters = role_counters(counter_rows(record), self.search.role)
+        disturbed = list(outcome.reasons) if outcome.status == "tainted" else []
+        unsent = counters.get("unsent_packets", 0)
+        if unsent and not counters.get("blocked_sends", 0) and outcome.clocks.get("run") != "virtual":
+            disturbed.append(
+                f"{unsent} frames were not sent although nothing held the sender back: it was starved"
+            )
+        line = TrialLine(
+            id=f"t{number}", **about, loss_ratio=0.0, disturbed="; ".join(disturbed),
+            sent=counters.get("sent_packets", 0), received=counters.get("received_packets", 0), unsent=unsent,
+            receiver_drops=counters.get("ring_drops", 0) + counters.get("socket_drops", 0),
+        )  # fmt: skip
+        whole = (line.sent or 0) + unsent
+        ratio = line.lost / whole if whole else 1.0
+        if self.search.loss_per == "flow":
+            ratio = max(ratio, worst_flow(counters, self._flows, line.receiver_drops or 0, gaps))
+        return dataclasses.replace(line, loss_ratio=ratio)
+
+    def _clocks_apart(self, outcome: Outcome) -> bool:
+        from virtlab.analysis.context import RoleContext
+        from virtlab.analysis.values import Collector
+        from virtlab.analysis.window import RoleWindow
+        from virtlab.analysis.workloads.stream import clock_bound_ns
+
+        record = TrialRecord.of(self.plan, outcome, {}, {})
+        whole = RoleWindow(0, 0, "")
+        context = RoleContext(record, self.search.role, self._role, whole, {}, Collector("", 0, {}, 0, ""))
+        return clock_bound_ns(context) is None
+
+    def _measured(self, record: TrialRecord) -> float | None:
+        from virtlab.analysis.runs import values_of_run
+
+        assert self.search.until is not None
+        path = self.search.until.path
+        return next((row.value for row in values_of_run(record) if str(row.path) == path), None)
+
+    def _holds(self, measured: float | None) -> bool:
+        """Whether the condition holds; where the metric could not be had, the value was too much by itself."""
+        until = self.search.until
+        assert until is not None
+        if measured is None:
+            return True
+        return {
+            "<": measured < until.limit, "<=": measured <= until.limit,
+            ">": measured > until.limit, ">=": measured >= until.limit,
+        }[until.operator]  # fmt: skip
+
+
+def worst_flow(counters: Mapping[str, int], flows: int, drops: int, gaps: Gaps | None) -> float:
+    """Loss ratio of the flow that lost most.
+
+    From counters per flow where both ends have them (testbed), else from gaps in the numbers of what arrived
+    (simulator; what is missing behind the last frame of a flow shows in the whole stream's loss only).
+
+    >>> worst_flow({"flow0.sent_packets": 90, "flow0.received_packets": 90, "flow1.sent_packets": 10,
+    ...             "flow1.received_packets": 5}, 2, 0, None)
+    0.5
+    """
+    names = [f"flow{flow}" for flow in range(flows)]
+    if all(f"{name}.sent_packets" in counters for name in names):
+        sent = [counters[f"{name}.sent_packets"] for name in names]
+        unsent = [counters.get(f"{name}.unsent_packets", 0) for name in names]
+        arrived = [
+            counters.get(f"{name}.received_packets", 0) - counters.get(f"{name}.duplicate_packets", 0)
+            for name in names
+        ]
+        lost = [max(0, one - two) for one, two in zip(sent, arrived, strict=True)]
+        kept = max(0.0, 1.0 - drops / sum(lost)) if sum(lost) else 0.0
+        parts = [(one * kept + two, three + two) for one, two, three in zip(lost, unsent, sent, strict=True)]
+    elif gaps is not None:
+        parts = [(float(one), one + two) for one, two in zip(gaps.missing, gaps.arrived, strict=True)]
+    else:
+        return 0.0
+    return max((lost / whole for lost, whole in parts if whole), default=0.0)
+
+
+def _recovered(gaps: Gaps, line: TrialLine, outcome: Outcome) -> tuple[float | None, str]:
+    """From the drop of the load to the last frame lost; 0 when that was lost before it."""
+    if not line.lost:
+        return None, "nothing was lost at the overload"
+    if line.lost > sum(gaps.missing) + (line.unsent or 0):
+        return None, "frames were still lost at the end of the trial"
+    if gaps.last_lost_ns is None:
+        return None, "nothing was lost of what was sent"
+    dropped = outcome.marks.get(f"{BESIDE}.done")
+    if dropped is None:
+        return None, "the load did not drop"
+    return max(0.0, gaps.last_lost_ns - dropped.t_ns), ""
+
+
+def _resumed(gaps: Gaps, line: TrialLine, outcome: Outcome) -> tuple[float | None, str]:
+    """From the last frame that arrived before the reset took effect to the first one after."""
+    del line
+    began = outcome.marks.get(f"{BESIDE}.started")
+    if began is None:
+        return None, "the guest was not reset"
+    found = gaps.longest_ending_after(began.t_ns)
+    if found is None:
+        return None, "nothing arrived after the reset while it was watched"
+    return float(found[1] - found[0]), ""
+
+
+def shares_of(parameters: Mapping[str, Any]) -> list[float]:
+    """Each flow's part of a role's load."""
+    names = flow_names(parameters)
+    return list(parameters.get("shares") or [1.0 / max(1, len(names))] * max(1, len(names)))

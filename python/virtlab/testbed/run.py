@@ -217,6 +217,21 @@ class Pass:
             timeline.expect(action.id, at_ns + (action.for_ns or 0))
         elif action.do == "exec":
             self._exec(action, timeline)
+        elif action.do == "reset":
+            guest = str(action.guest)
+            self._note(timeline, f"{action.id}.started", raw_ns())
+            resetting.apply(self.control, resetting.down(self.lowered, guest), guest)
+            timeline.expect(action.id, raw_ns() + (action.for_ns or 0))
+
+    def _reset_over(self, event: str) -> int | None:
+        """Brings a guest up when its time to be down is over; the instant at which that was done."""
+        name = event.rpartition(".")[0]
+        action = next((one for one in self.plan.timeline if one.id == name and one.do == "reset"), None)
+        if action is None:
+            return None
+        guest = str(action.guest)
+        resetting.apply(self.control, resetting.up(self.lowered, guest), guest)
+        return raw_ns()
 
     def _start(self, action: Action, at_ns: int) -> None:
         sides = self.sides[str(action.role)]
@@ -233,21 +248,6 @@ class Pass:
             self.control.call("start", request, channel=side.channel)
 
     def _stop_role(self, name: str, timeline: Timeline) -> None:
-        elif action.do == "reset":
-            guest = str(action.guest)
-            self._note(timeline, f"{action.id}.started", raw_ns())
-            resetting.apply(self.control, resetting.down(self.lowered, guest), guest)
-            timeline.expect(action.id, raw_ns() + (action.for_ns or 0))
-
-    def _reset_over(self, event: str) -> int | None:
-        """Brings a guest up when its time to be down is over; the instant at which that was done."""
-        name = event.rpartition(".")[0]
-        action = next((one for one in self.plan.timeline if one.id == name and one.do == "reset"), None)
-        if action is None:
-            return None
-        guest = str(action.guest)
-        resetting.apply(self.control, resetting.up(self.lowered, guest), guest)
-        return raw_ns()
         """Ends a role's traffic; its server goes on listening for what is still under way."""
         for side in self.sides.get(name, []):
             if side.side == "client" and side.started:

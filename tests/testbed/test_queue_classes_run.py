@@ -1,12 +1,16 @@
-"""Classes of a queue on real packets: code points written by the probe, read by the soft switch, counted per class."""
+"""Classes of a queue on real packets: code points written by the probe, read by the soft switch or by filters of the
+kernel, counted per class."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 import testbed_world as worlds
 
 from virtlab.plan import Trial
 from virtlab.testbed import Testbed
+from virtlab.testbed.machine import findings
 
 pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
 
@@ -16,9 +20,33 @@ QUEUE = {
 }  # fmt: skip
 
 
-def counted(protocol: str, dscp: int) -> dict[tuple[str, str], int]:
+KERNEL = {
+    "kind": "htb", "by": "kernel", "default": "rest",
+    "match": [
+        {"class": "voice", "dscp": [46], "protocol": 17, "destination_port": [1, 65534]},
+        {"class": "voice", "dscp": [46], "source": "10.0.0.0/16", "protocol": 1},
+    ],
+    "classes": {
+        "all": {"parameters": {"rate_bit_per_s": 90_000_000}},
+        "voice": {
+            "parent": "all", "limit_packets": 50,
+            "parameters": {"rate_bit_per_s": 20_000_000, "ceil_bit_per_s": 90_000_000, "prio": 1},
+        },
+        "rest": {
+            "parent": "all", "limit_packets": 60,
+            "parameters": {"rate_bit_per_s": 70_000_000, "ceil_bit_per_s": 90_000_000, "prio": 2},
+        },
+    },
+}  # fmt: skip
+MISSING = [
+    kind for kind in ("htb", "pfifo", "cls_u32") if findings().qdiscs.get(kind, "not tried") is not None
+]
+with_htb = pytest.mark.skipif(bool(MISSING), reason=f"this kernel has no {', '.join(MISSING)}")
+
+
+def counted(protocol: str, dscp: int, queue: dict[str, Any] = QUEUE) -> dict[tuple[str, str], int]:
     """Counters at the end of a run with one echo role."""
-    plan = worlds.echo_plan(worlds.bridged(queue={"ab": QUEUE, "ba": QUEUE}))
+    plan = worlds.echo_plan(worlds.bridged(queue={"ab": queue, "ba": queue}))
     values = plan.model_dump(by_alias=True, exclude_defaults=True)
     values["roles"]["probe"] |= {"protocol": protocol, "dscp": dscp}
     made = type(plan).model_validate(values)
@@ -47,3 +75,30 @@ def test_what_carries_none_goes_to_the_default() -> None:
     found = counted("icmp", 0)
     assert found["links.l1.ab.voice", "packets"] == 0
     assert found["links.l1.ab.rest", "packets"] >= 20
+
+
+@with_htb
+@pytest.mark.parametrize("protocol", ["icmp", "udp"])
+def test_the_kernels_classes_take_what_their_filters_match(protocol: str) -> None:
+    found = counted(protocol, 46, KERNEL)
+    for direction in ("ab", "ba"):
+        line = f"links.l1.{direction}"
+        assert found[f"{line}.voice", "packets"] >= 20
+        assert found[f"{line}.all", "packets"] >= found[f"{line}.voice", "packets"]
+        assert found[f"{line}.voice", "drops"] == 0
+        assert found[line, "packets"] >= found[f"{line}.all", "packets"]
+    assert counted(protocol, 0, KERNEL)["links.l1.ab.voice", "packets"] == 0
+
+
+@with_htb
+def test_what_the_kernel_queues_by_is_read_back() -> None:
+    plan = worlds.echo_plan(worlds.bridged(queue={"ab": KERNEL, "ba": KERNEL}))
+    with Testbed().open(plan, worlds.Patient()) as session:
+        made = session.realised.objects["links.l1"]
+    assert made.by == "shaping"
+    for facts in made.read_back.values():
+        by_handle = {each["handle"]: each for each in facts["qdiscs"]}
+        voice = next(each for each in by_handle.values() if each.get("prio") == 1)
+        assert (voice["rate_bit_per_s"], voice["ceil_bit_per_s"]) == (20_000_000, 90_000_000)
+        assert {each["limit_packets"] for each in by_handle.values() if each["kind"] == "pfifo"} == {50, 60}
+        assert {each["target"] for each in facts["filters"]} == {voice["handle"]}

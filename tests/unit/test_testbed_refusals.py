@@ -70,7 +70,10 @@ def test_the_golden_plan_is_not_refused() -> None:
         (put("world/links/h1-s1/realise", "netem"), "links"),
         (put("world/links/h1-s1/ends", ["h1.up", "s9.p1"]), "links.h1-s1"),
         (put("world/links/h1-s1/queue/ab/kind", "codel"), "links.h1-s1.queue.ab.kind"),
-        (put("world/links/h1-s1/queue/ba/by", "kernel"), "links.h1-s1.queue.ba.by"),
+        (
+            put("world/links/h1-s1/queue", {"ab": {"by": "virtlab"}, "ba": {"by": "kernel"}}),
+            "links.h1-s1.queue.ab.by",
+        ),
         (put("world/links/again", {"ends": ["s1.p8", "s2.p8"], "rate_bit_per_s": 10**8}), "links.again"),
         (put("world/links/s1-s2/ends", ["s1.p1", "s2.p1"]), "links.s1-s2"),
         (put("roles/probe/workload", "objects"), "roles.probe.workload"),

@@ -12,35 +12,40 @@ from typing import TYPE_CHECKING, Any
 
 from virtlab.plan import Plan, Queue
 from virtlab.planner.wiring import Wiring
+from virtlab.testbed import kernel_queues
+from virtlab.testbed.kernel_queues import PortQueue
 from virtlab.testbed.names import FABRIC, interface
-from virtlab.testbed.operations import (
-    Bfifo,
-    BridgeAdd,
-    ClassAdd,
-    End,
-    Htb,
-    LinkSet,
-    Netem,
-    Operation,
-    Pfifo,
-    QdiscAdd,
-    VethAdd,
-)
+from virtlab.testbed.operations import BridgeAdd, End, LinkSet, Netem, Operation, QdiscAdd, VethAdd
 
 if TYPE_CHECKING:
     from virtlab.testbed.lower import Lowered
 
-SHAPING_BURST_FRAMES = 2
-FRAME_OCTETS_BEYOND_IP = 38
+NETEM_KINDS = ("fifo", "pfifo")
+
+
+def realisation(plan: Plan, automatic: str) -> str:
+    """Who realises links that say `auto`. `automatic` is what this machine has for them.
+
+    One link that names a realisation takes the others along, as a fabric is one thing. So does a queue that names its
+    owner: the kernel's queues stand in front of links that the kernel holds, by netem where that can queue so, else by
+    shaping; virtlab's in the soft switch. netem is a FIFO that counts packets: any other queue needs the soft switch.
+    """
+    asked = {link.realise for link in plan.world.links.values()} - {"auto"}
+    if len(asked) == 1:
+        return next(iter(asked))
+    queues = [queue for link in plan.world.links.values() for queue in (link.queue.ab, link.queue.ba)]
+    owners = {queue.by for queue in queues}
+    plain = all(queue.kind in NETEM_KINDS and queue.limit_bytes is None for queue in queues)
+    if "kernel" in owners:
+        return "netem" if automatic == "netem" and plain else "shaping"
+    if "virtlab" in owners or (automatic == "netem" and not plain):
+        return "soft_switch"
+    return automatic
 
 
 def realisations(plan: Plan, automatic: str) -> dict[str, str]:
-    """Link -> who realises it. `automatic` is what this machine has for `realise: auto`.
-
-    One shaping or netem link takes its neighbours along: `auto` beside it becomes the same, as a fabric is one thing.
-    """
-    asked = {link.realise for link in plan.world.links.values()} - {"auto"}
-    default = next(iter(asked)) if len(asked) == 1 else automatic
+    """Link -> who realises it."""
+    default = realisation(plan, automatic)
     return {
         name: (default if link.realise == "auto" else link.realise) for name, link in plan.world.links.items()
     }
@@ -163,25 +168,14 @@ def _disciplines(plan: Plan, name: str, by: str, out: Lowered) -> None:
             namespace, port = place.namespace, place.link
         switch = plan.world.switches.get(end.rpartition(".")[0])
         delay_ns = link.propagation_ns + (switch.processing_ns if switch is not None else 0)
-        out.add(f"links.{name}", *_at_port(namespace, port, by, link.rate_bit_per_s, delay_ns, queue))
+        operations = _at_port(namespace, port, by, link.rate_bit_per_s, delay_ns, queue)
+        out.add(f"links.{name}", *operations)
+        handles = kernel_queues.class_handles(queue)
+        out.queues[name, "ab" if end == first else "ba"] = PortQueue(namespace, port, handles)
 
 
 def _at_port(namespace: str, port: str, by: str, rate: int, delay_ns: int, queue: Queue) -> list[Operation]:
-    packets = queue.limit_packets if queue.limit_packets is not None else 1000
     if by == "netem":
+        packets = queue.limit_packets if queue.limit_packets is not None else 1000
         return [QdiscAdd(namespace, port, Netem(rate, delay_ns, packets), handle="1:")]
-    burst = SHAPING_BURST_FRAMES * (1500 + FRAME_OCTETS_BEYOND_IP)
-    inner: Pfifo | Bfifo = Bfifo(queue.limit_bytes) if queue.limit_bytes is not None else Pfifo(packets)
-    return [
-        QdiscAdd(namespace, port, Htb(default_class=1), handle="1:"),
-        ClassAdd(
-            namespace,
-            port,
-            parent="1:",
-            handle="1:1",
-            rate_bit_per_s=rate,
-            ceil_bit_per_s=rate,
-            burst_bytes=burst,
-        ),
-        QdiscAdd(namespace, port, inner, parent="1:1", handle="10:"),
-    ]
+    return list(kernel_queues.at_port(namespace, port, rate, queue))

@@ -18,6 +18,7 @@ from virtlab.catalogue import PLATFORMS
 from virtlab.plan import Plan, Vnic
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed import fabric
+from virtlab.testbed.kernel_queues import PortQueue
 from virtlab.testbed.names import FABRIC, guest_namespace, host_namespace, interface
 from virtlab.testbed.neighbours import neighbours
 from virtlab.testbed.operations import (
@@ -98,6 +99,7 @@ class Lowered:
     fabric_ports: dict[str, str] = field(default_factory=dict)  # port -> interface in `fabric`
     bridges: dict[str, Place] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)  # link -> realisation
+    queues: dict[tuple[str, str], PortQueue] = field(default_factory=dict)  # link, direction: in the kernel
     soft_switch: dict[str, Any] | None = None  # the configure request
     ports: dict[str, Place] = field(
         default_factory=dict

@@ -30,6 +30,9 @@ KERNEL_QDISCS = (
     "pfifo_fast",
     "fq",
     "ingress",
+    "drr",
+    "cls_u32",
+    "cls_flower",
 )
 
 

@@ -29,13 +29,17 @@ def _fields(value: Any) -> dict[str, Any]:
         if held is None:
             continue
         if is_dataclass(held):
-            held = {"kind": held.kind, **_fields(held)} if isinstance(held, Discipline) else _fields(held)
+            held = {"kind": held.kind, **_fields(held)} if isinstance(held, Kind) else _fields(held)
         elif isinstance(held, tuple):
-            held = [_fields(each) if is_dataclass(each) else each for each in held]
+            held = [_fields(each) if is_dataclass(each) else _listed(each) for each in held]
         elif isinstance(held, dict):
             held = dict(held)
         out[entry.name] = held
     return out
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +187,15 @@ class BridgePortSet(Operation):
 
 
 @dataclass(frozen=True, slots=True)
-class Discipline:
-    """A queue discipline's own options; `kind` is the kernel's name."""
+class Kind:
+    """Options that go by a kind; `kind` is the kernel's name."""
 
     kind: ClassVar[str] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Discipline(Kind):
+    """A queue discipline's own options; None: the kernel's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +247,76 @@ class Netem(Discipline):
 
 
 @dataclass(frozen=True, slots=True)
+class Codel(Discipline):
+    """Controlled delay."""
+
+    kind: ClassVar[str] = "codel"
+    limit_packets: int | None = None
+    target_ns: int | None = None
+    interval_ns: int | None = None
+    ecn: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FqCodel(Discipline):
+    """Controlled delay in every flow."""
+
+    kind: ClassVar[str] = "fq_codel"
+    limit_packets: int | None = None
+    target_ns: int | None = None
+    interval_ns: int | None = None
+    ecn: bool | None = None
+    flows: int | None = None
+    quantum_bytes: int | None = None
+    memory_limit_bytes: int | None = None
+    drop_batch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sfq(Discipline):
+    """Stochastic fairness; `perturb_ns` in whole seconds."""
+
+    kind: ClassVar[str] = "sfq"
+    limit_packets: int | None = None
+    quantum_bytes: int | None = None
+    perturb_ns: int | None = None
+    flows: int | None = None
+    depth: int | None = None
+    divisor: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hfsc(Discipline):
+    """Hierarchical fair service curves."""
+
+    kind: ClassVar[str] = "hfsc"
+    default_class: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prio(Discipline):
+    """Strict priority; frames that no filter takes go to `band`, counted from 0."""
+
+    kind: ClassVar[str] = "prio"
+    bands: int
+    band: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drr(Discipline):
+    """Deficit round robin."""
+
+    kind: ClassVar[str] = "drr"
+
+
+@dataclass(frozen=True, slots=True)
+class PfifoFast(Discipline):
+    """Three bands by priority, limited by the interface's queue length."""
+
+    kind: ClassVar[str] = "pfifo_fast"
+
+
+@dataclass(frozen=True, slots=True)
 class QdiscAdd(Operation):
     """A queue discipline at an interface."""
 
@@ -261,8 +340,85 @@ class ClassAdd(Operation):
     rate_bit_per_s: int
     ceil_bit_per_s: int
     burst_bytes: int
+    cburst_bytes: int | None = None
+    prio: int | None = None
+    quantum_bytes: int | None = None
     overhead_bytes: int = 24
     minimum_bytes: int = 84
+
+
+Curve = tuple[int, int, int]  # first slope in bit/s, length of the first piece in ns, second slope
+
+
+@dataclass(frozen=True, slots=True)
+class HfscClassAdd(Operation):
+    """A class of HFSC."""
+
+    op: ClassVar[str] = "hfsc_class"
+    namespace: str
+    link: str
+    parent: str
+    handle: str
+    real_time: Curve | None = None
+    link_share: Curve | None = None
+    upper_limit: Curve | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DrrClassAdd(Operation):
+    """A class of DRR."""
+
+    op: ClassVar[str] = "drr_class"
+    namespace: str
+    link: str
+    parent: str
+    handle: str
+    quantum_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLengthSet(Operation):
+    """Packets that the kernel's own FIFOs at an interface take for their limit (txqueuelen)."""
+
+    op: ClassVar[str] = "queue_length"
+    namespace: str
+    link: str
+    packets: int
+
+
+@dataclass(frozen=True, slots=True)
+class U32(Kind):
+    """Words at offsets from the network header, all of which agree under their masks: offset, mask, value."""
+
+    kind: ClassVar[str] = "u32"
+    keys: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Flower(Kind):
+    """Header fields of a tagged frame; `network` is the EtherType behind the tag."""
+
+    kind: ClassVar[str] = "flower"
+    vlan_priority: int
+    network: int | None = None
+    dscp: int | None = None
+    protocol: int | None = None
+    source: str | None = None
+    destination: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FilterAdd(Operation):
+    """Frames of `protocol` (an EtherType, 3: all) that the matcher takes go to `target`; small preferences first."""
+
+    op: ClassVar[str] = "filter"
+    namespace: str
+    link: str
+    parent: str
+    preference: int
+    protocol: int
+    target: str
+    matcher: U32 | Flower
 
 
 @dataclass(frozen=True, slots=True)

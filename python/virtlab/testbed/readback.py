@@ -13,6 +13,7 @@ from typing import Any
 from virtlab.errors import MachineError
 from virtlab.plan import Plan, Realised, RealisedObject, Vnic
 from virtlab.testbed.control import Control
+from virtlab.testbed.kernel_queues import check_queues
 from virtlab.testbed.lower import Lowered, Place
 
 PARTS = 40  # namespaces per request, so that a reply fits its frame
@@ -69,6 +70,7 @@ def realise(
             read_back = dict(switch)
         else:
             applied = {"ports": list(link.ends)}
+            check_queues(name, lowered, seen)
             read_back = {
                 end: _port_facts(end, lowered, seen) for end in link.ends if _port_place(end, lowered)
             }
@@ -106,6 +108,8 @@ def _facts(link: Mapping[str, Any]) -> dict[str, Any]:
     facts["qdiscs"] = [
         {key: value for key, value in qdisc.items() if key not in QDISC_COUNTERS} for qdisc in link["qdiscs"]
     ]
+    if link.get("filters"):
+        facts["filters"] = link["filters"]
     if link["addresses"]:
         facts["addresses"] = link["addresses"]
     return facts

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from virtlab.plan import Columns
+    from virtlab.testbed.kernel_queues import PortQueue
     from virtlab.testbed.lower import Lowered
 
 CounterRow = tuple[int, str, str, str, int]  # t_ns, mark, entity, counter, value
@@ -20,7 +21,9 @@ _LINK_COUNTERS = {
     "busy_ns": "busy_ns",
     "residence_ns": "residence_ns",
     "residence_max_ns": "residence_max_ns",
+    "marked_packets": "marked_packets",
 }
+_KERNEL = ("packets", "bytes", "drops", "backlog_packets", "backlog_bytes")
 _PORT_COUNTERS = ("received_packets", "sent_packets", "ring_drops", "oversize", "bad_checksum", "send_errors")
 
 
@@ -36,6 +39,23 @@ def counter_columns(rows: Iterable[CounterRow]) -> Columns:
         "counter": np.array([row[3] for row in kept], dtype=object),
         "value": np.array([row[4] for row in kept], dtype=np.int64),
     }
+
+
+def kernel_rows(
+    queues: Mapping[tuple[str, str], PortQueue], seen: Mapping[str, Any], t_ns: int, mark: str
+) -> list[CounterRow]:
+    """The kernel's counters per link direction and class, of links that it realises."""
+    rows: list[CounterRow] = []
+    for (link, direction), queue in queues.items():
+        found = {each["handle"]: each for each in seen[queue.namespace]["links"][queue.link]["qdiscs"]}
+        line = f"links.{link}.{direction}"
+        for entity, handle in [(line, "1:"), *((f"{line}.{name}", at) for name, at in queue.classes.items())]:
+            counters = found.get(handle, {})
+            rows += [(t_ns, mark, entity, name, int(counters[name])) for name in _KERNEL if name in counters]
+        inner = found.get("10:", {})
+        if "marked_packets" in inner:
+            rows.append((t_ns, mark, line, "marked_packets", int(inner["marked_packets"])))
+    return rows
 
 
 class Entities:

@@ -19,7 +19,8 @@ from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.execute import Command
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.probes import SWITCH_CHANNEL, Probes, Side
-from virtlab.testbed.records import CounterRow, Entities, counter_columns, switch_rows
+from virtlab.testbed.readback import observe
+from virtlab.testbed.records import CounterRow, Entities, counter_columns, kernel_rows, switch_rows
 from virtlab.testbed.taints import clock_taint, switch_taints
 from virtlab.testbed.timeline import Timeline
 
@@ -155,6 +156,9 @@ class Pass:
                 )
                 for entity, counter, value in reply["rows"]
             ]
+        if self.lowered.queues and "links" in self.plan.collect.counters:
+            seen = observe(self.control, sorted({queue.namespace for queue in self.lowered.queues.values()}))
+            self.counters += kernel_rows(self.lowered.queues, seen, raw_ns(), mark)
         if self.lowered.soft_switch is not None and ("links" in self.plan.collect.counters or mark == "end"):
             stats = self.control.call("stats", {}, channel=SWITCH_CHANNEL)
             if "links" in self.plan.collect.counters:

@@ -11,8 +11,10 @@ GROUP = "queue disciplines of the kernel"
 _PURPOSE = {
     "htb": "pushback of access links",
     "netem": "links by its rate mode; without it the soft switch plays them",
+    "cls_u32": "match rules of queues by the kernel",
+    "cls_flower": "802.1p priorities in match rules by the kernel",
 }
-_MODULE = {"pfifo": "", "bfifo": "", "pfifo_fast": "", "ingress": "sch_ingress"}
+_MODULE = {"pfifo": "", "bfifo": "", "pfifo_fast": "", "ingress": "sch_ingress", "cls_u32": "cls_u32", "cls_flower": "cls_flower"}
 
 
 def examine() -> Iterator[Finding]:

@@ -1,0 +1,270 @@
+"""A queue of the Plan in front of a link that the kernel shapes: HTB holds the link's rate, the discipline stands below.
+
+```text
+1:   htb, class 1:1 at the link's rate        10: the queue's own discipline, inside 1:1
+10:n its classes, by name                     filters of 10: are its rules
+100: and on, a pfifo in every class without children
+```
+So the discipline decides whenever the link takes a frame, as in the soft switch. Lengths count as the kernel has them
+(Ethernet header, no FCS); the link's own octets (FCS, preamble, gap) count at 1:1 only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from virtlab.catalogue import QDISCS
+from virtlab.errors import MachineError
+from virtlab.plan import Queue, QueueClass
+from virtlab.testbed.kernel_rules import filters, needs, unsaid
+from virtlab.testbed.operations import (
+    U32,
+    Bfifo,
+    ClassAdd,
+    Codel,
+    Discipline,
+    Drr,
+    DrrClassAdd,
+    FilterAdd,
+    FqCodel,
+    Hfsc,
+    HfscClassAdd,
+    Htb,
+    Operation,
+    Pfifo,
+    PfifoFast,
+    Prio,
+    QdiscAdd,
+    QueueLengthSet,
+    Sfq,
+    Tbf,
+)
+
+if TYPE_CHECKING:
+    from virtlab.testbed.lower import Lowered
+
+LINK_BURST_FRAMES = 2
+FRAME_OCTETS_BEYOND_IP = 38
+CLASS_PACKETS = 1000  # of a class that says nothing, as tc has it
+HTB_BURST_BYTES = 1600  # tc's least
+TBF_QUEUE_NS = 50_000_000
+QUEUE = "10:"
+BANDS_MAX = 16
+FIFOS = ("fifo", "pfifo", "bfifo")
+# The kernel's modules by kind: what has to be there for a queue of that kind.
+KERNEL = {"fifo": ("pfifo", "bfifo"), "htb": ("htb", "pfifo"), "hfsc": ("hfsc", "pfifo")}
+
+
+@dataclass(frozen=True, slots=True)
+class PortQueue:
+    """Where one direction of a link queues in the kernel; `classes`: name to handle."""
+
+    namespace: str
+    link: str
+    classes: Mapping[str, str]
+
+
+def class_handles(queue: Queue) -> dict[str, str]:
+    """Handle of every class. `prio` has its bands in the order of their priorities, others by name."""
+    names = list(queue.classes)
+    if queue.kind == "prio":
+        names.sort(key=lambda name: (queue.classes[name].parameters.get("prio", 0), name))
+    else:
+        names.sort()
+    return {name: f"{QUEUE}{number:x}" for number, name in enumerate(names, start=1)}
+
+
+def at_port(namespace: str, link: str, rate_bit_per_s: int, queue: Queue) -> Iterator[Operation]:
+    """The operations at a port, in order."""
+    yield QdiscAdd(namespace, link, Htb(default_class=1), handle="1:")
+    yield ClassAdd(
+        namespace,
+        link,
+        parent="1:",
+        handle="1:1",
+        rate_bit_per_s=rate_bit_per_s,
+        ceil_bit_per_s=rate_bit_per_s,
+        burst_bytes=LINK_BURST_FRAMES * (1500 + FRAME_OCTETS_BEYOND_IP),
+    )
+    if queue.kind == "pfifo_fast":
+        yield QueueLengthSet(namespace, link, queue.limit_packets or CLASS_PACKETS)
+    handles = class_handles(queue)
+    yield QdiscAdd(namespace, link, _discipline(queue, handles), parent="1:1", handle=QUEUE)
+    classes = dict(queue.classes)
+    if not classes and queue.kind in ("htb", "hfsc"):
+        classes = {"all": _only(queue)}
+        handles = {"all": f"{QUEUE}1"}
+    for name in _downwards(classes):
+        entry = classes[name]
+        parent = handles[entry.parent] if entry.parent is not None else QUEUE
+        yield from _class(queue.kind, namespace, link, parent, handles[name], entry.parameters)
+        if not any(other.parent == name for other in classes.values()):
+            number = int(handles[name].removeprefix(QUEUE), 16)
+            leaf = Pfifo(entry.limit_packets or CLASS_PACKETS)
+            yield QdiscAdd(namespace, link, leaf, parent=handles[name], handle=f"{0xFF + number:x}:")
+    last = queue.default if queue.kind == "drr" else None
+    yield from filters(namespace, link, QUEUE, queue.match, handles, last)
+
+
+def _only(queue: Queue) -> QueueClass:
+    """The one class of a discipline that stands without classes in the file."""
+    values = queue.parameters
+    if queue.kind == "hfsc":
+        values = {
+            f"{curve}_{key}": value for curve in ("rt", "ls") for key, value in queue.parameters.items()
+        }
+    return QueueClass(limit_packets=queue.limit_packets, parameters=values)
+
+
+def _discipline(queue: Queue, handles: Mapping[str, str]) -> Discipline:
+    values: dict[str, Any] = {key: value for key, value in queue.parameters.items() if key != "ideal"}
+    default = int(handles[queue.default].removeprefix(QUEUE), 16) if queue.default is not None else 1
+    packets = queue.limit_packets
+    match queue.kind:
+        case "htb":
+            return Htb(default_class=default)
+        case "hfsc":
+            return Hfsc(default_class=default)
+        case "prio":
+            return Prio(bands=max(2, len(handles)), band=default - 1)
+        case "drr":
+            return Drr()
+        case "pfifo_fast":
+            return PfifoFast()
+        case "codel":
+            return Codel(limit_packets=packets, **values)
+        case "fq_codel":
+            return FqCodel(limit_packets=packets, **values)
+        case "sfq":
+            return Sfq(limit_packets=packets, **values)
+        case "tbf":
+            room = int(values["rate_bit_per_s"]) * TBF_QUEUE_NS // 8_000_000_000 + int(values["burst_bytes"])
+            return Tbf(limit_bytes=queue.limit_bytes or room, overhead_bytes=0, minimum_bytes=0, **values)
+        case _ if queue.limit_bytes is not None:
+            return Bfifo(queue.limit_bytes)
+        case _:
+            return Pfifo(packets or CLASS_PACKETS)
+
+
+def _downwards(classes: Mapping[str, QueueClass]) -> list[str]:
+    """Names, parents before their children."""
+    found: list[str] = []
+    while len(found) < len(classes):
+        found += [
+            name
+            for name, entry in classes.items()
+            if name not in found and (entry.parent is None or entry.parent in found)
+        ]
+    return found
+
+
+def _class(
+    kind: str, namespace: str, link: str, parent: str, handle: str, values: Mapping[str, Any]
+) -> Iterator[Operation]:
+    if kind == "htb":
+        rate = int(values["rate_bit_per_s"])
+        burst = int(values.get("burst_bytes", HTB_BURST_BYTES))
+        yield ClassAdd(
+            namespace,
+            link,
+            parent,
+            handle,
+            rate_bit_per_s=rate,
+            ceil_bit_per_s=int(values.get("ceil_bit_per_s", rate)),
+            burst_bytes=burst,
+            cburst_bytes=int(values.get("cburst_bytes", burst)),
+            prio=min(7, int(values.get("prio", 0))),
+            quantum_bytes=int(values.get("quantum_bytes", min(200_000, max(1000, rate // 80)))),
+            overhead_bytes=0,
+            minimum_bytes=0,
+        )
+    elif kind == "hfsc":
+        curves = [_curve(values, word) for word in ("rt", "ls", "ul")]
+        yield HfscClassAdd(namespace, link, parent, handle, *curves)
+    elif kind == "drr":
+        yield DrrClassAdd(namespace, link, parent, handle, int(values.get("quantum_bytes", 1514)))
+
+
+def _curve(values: Mapping[str, Any], word: str) -> tuple[int, int, int] | None:
+    first, second = values.get(f"{word}_m1_bit_per_s"), values.get(f"{word}_m2_bit_per_s")
+    if first is None and second is None:
+        return None
+    slope = int(second or 0)
+    return int(slope if first is None else first), int(values.get(f"{word}_d_ns", 0)), slope
+
+
+def missing(queue: Queue, kernel: Mapping[str, str | None]) -> Iterator[tuple[str, str, str]]:
+    """What this kernel lacks for the queue, or cannot do: key, reason, cure. `kernel`: what was tried, None: works."""
+    cure = "write 'by: virtlab': the soft switch plays it"
+    wanted = KERNEL.get(queue.kind, (queue.kind, "pfifo") if queue.classes else (queue.kind,))
+    if queue.kind in QDISCS:
+        for kind in wanted:
+            why = kernel.get(kind, "not tried")
+            if why is not None:
+                module = f", load sch_{kind}, or use a kernel that has it" if kind not in FIFOS else ""
+                yield "kind", f"this kernel has no {kind} ({why})", cure + module
+    for classifier in sorted(needs(queue.match)) or (["cls_u32"] if queue.kind == "drr" else []):
+        why = kernel.get(classifier, "not tried")
+        if why is not None:
+            reason = f"this kernel has no {classifier} to sort frames into classes with ({why})"
+            yield "match", reason, f"{cure}, load {classifier}, or use a kernel that has it"
+    for position, rule in enumerate(queue.match):
+        reason_of_rule = unsaid(rule)
+        if reason_of_rule is not None:
+            yield f"match.{position}", reason_of_rule, cure
+    if queue.parameters.get("ideal"):
+        yield "parameters.ideal", "the kernel has its own control law", f"{cure}, or remove it"
+    if queue.parameters.get("perturb_ns", 0) % 1_000_000_000:
+        yield "parameters.perturb_ns", "the kernel counts whole seconds", f"write seconds, or {cure}"
+    if queue.kind == "prio" and len(queue.classes) > BANDS_MAX:
+        yield "classes", f"the kernel's prio has {BANDS_MAX} bands at most", cure
+
+
+def check_queues(link: str, lowered: Lowered, seen: Mapping[str, Any]) -> None:
+    """Compares disciplines, classes and filters of a link with what the kernel has. MachineError where they differ."""
+    ports = {(queue.namespace, queue.link) for (name, _), queue in lowered.queues.items() if name == link}
+    for step in lowered.steps:
+        op = step.op
+        if not isinstance(op, QdiscAdd | ClassAdd | FilterAdd) or (op.namespace, op.link) not in ports:
+            continue
+        has = seen[op.namespace]["links"][op.link]
+        wanted = _said(op.discipline if isinstance(op, QdiscAdd) else op)
+        if isinstance(op, FilterAdd):
+            about = {"preference": op.preference, "protocol": op.protocol, "target": op.target}
+            keys = [list(key) for key in op.matcher.keys] if isinstance(op.matcher, U32) else None
+            found = any(
+                about.items() <= each.items() and (keys is None or each["keys"] == keys)
+                for each in has["filters"]
+            )
+            if not found:
+                raise MachineError(f"links.{link}", f"the kernel has no filter {about} at {op.link}")
+            continue
+        entry = next((each for each in has["qdiscs"] if each["handle"] == op.handle), None)
+        if entry is None:
+            raise MachineError(f"links.{link}", f"the kernel has no {op.handle} at {op.link}")
+        for key, value in wanted.items():
+            if key in entry and entry[key] != value:
+                what = (
+                    f"{key} of {op.handle} at {op.link} is {entry[key]} in the kernel, not {value} as planned"
+                )
+                raise MachineError(f"links.{link}", what)
+
+
+def _said(op: Any) -> dict[str, int]:
+    """What is read back exactly as it was said: limits, rates in whole bytes per second, priorities, quanta."""
+    exact = (
+        "limit_packets",
+        "limit_bytes",
+        "prio",
+        "quantum_bytes",
+        "flows",
+        "drop_batch",
+        "memory_limit_bytes",
+    )
+    found = {key: getattr(op, key, None) for key in exact}
+    for key in ("rate_bit_per_s", "ceil_bit_per_s"):
+        value = getattr(op, key, None)
+        found[key] = None if value is None else value // 8 * 8
+    return {key: value for key, value in found.items() if value is not None}

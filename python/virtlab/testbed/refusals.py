@@ -14,6 +14,7 @@ from virtlab.planner.wiring import Wiring
 from virtlab.testbed import pinning, routing
 from virtlab.testbed.idle import pollers, processors
 from virtlab.testbed.leader import usable_cpus
+from virtlab.testbed.link_refusals import links, realised
 from virtlab.testbed.machine import Findings
 from virtlab.testbed.timeline import EVENTS
 
@@ -26,11 +27,9 @@ LATER_ACTIONS = {
     "migrate": "a guest that is a network namespace has no memory to move",
     "call": "this testbed runs no services",
 }
-KERNEL_FIFO = ("fifo",)
 SERIES = ("host.cpu", "guest.cpu", "softnet", "qdisc", "vnics")
 COUNTERS = ("vnics", "links", "softnet", "qdisc", "qdiscs", "host.cpu", "cpu")
 BRIDGE_PORTS_MAX = 1023  # of the kernel's 1,024, one is the bridge's own
-SOFT_SWITCH_RATE_MAX_BIT_PER_S = 1_000_000_000  # 80 % of it both ways is what one core holds
 MTU_MIN_BYTES = 68
 MTU_MIN_IPV6_BYTES = 1280
 MTU_MAX_BYTES = 65_535
@@ -46,14 +45,14 @@ def refusals(plan: Plan, found: Findings) -> list[Refusal]:
         out += check(plan, found)
     out += _wiring(plan, wiring)
     out += _routing(plan)
-    out += _links(plan, found)
+    out += links(plan, found)
     out += _pollers(plan, found)
     out += _pinned(plan, found)
     return out
 
 
 def _pollers(plan: Plan, found: Findings) -> Iterator[Refusal]:
-    cpus = usable_cpus(soft_switch=bool(plan.world.links) and _realised(plan, found) == "soft_switch")
+    cpus = usable_cpus(soft_switch=bool(plan.world.links) and realised(plan, found) == "soft_switch")
     if processors(plan, cpus) is None:
         polling = pollers(plan)
         reason = f"{len(polling)} guests poll, and {len(cpus)} CPUs are left for guests: each needs its own, the rest one"
@@ -63,7 +62,7 @@ def _pollers(plan: Plan, found: Findings) -> Iterator[Refusal]:
 
 
 def _pinned(plan: Plan, found: Findings) -> Iterator[Refusal]:
-    cpus = usable_cpus(soft_switch=bool(plan.world.links) and _realised(plan, found) == "soft_switch")
+    cpus = usable_cpus(soft_switch=bool(plan.world.links) and realised(plan, found) == "soft_switch")
     free = cpus[: max(1, len(cpus) - len(pollers(plan)))]
     for path, reason, cure in pinning.why_not(plan, free, root=found.root):
         yield Refusal(path, reason, cure)
@@ -125,7 +124,7 @@ def _guests(plan: Plan, found: Findings) -> Iterator[Refusal]:
                     f"{vnic_path}.mac", f"{vnic.mac} is {macs[vnic.mac]}'s too", "give each vNIC its own MAC"
                 )
             macs[vnic.mac] = vnic_path
-            if vnic.offloads != "off" and plan.world.links and _realised(plan, found) == "soft_switch":
+            if vnic.offloads != "off" and plan.world.links and realised(plan, found) == "soft_switch":
                 reason = "with offloads on, no frame that the soft switch sees is finished"
                 yield Refusal(f"{vnic_path}.offloads", reason, "write 'offloads: off'")
         if (guest.cpu_quota_ratio is not None or guest.memory_bytes is not None) and not found.root:
@@ -205,7 +204,7 @@ def _budgeted(path: str, plan: Plan, role: Role, found: Findings) -> Iterator[Re
     refused = deadline_refused()
     if refused is not None:
         yield Refusal(f"{path}.server", *refused)
-    elif plan.world.links and _realised(plan, found) == "soft_switch" and len(os.sched_getaffinity(0)) > 1:
+    elif plan.world.links and realised(plan, found) == "soft_switch" and len(os.sched_getaffinity(0)) > 1:
         reason = "beside a soft switch guests are pinned, and the kernel gives no pinned thread a budget"
         yield Refusal(path, reason, "take the role to a file without links, or write 'server: quota'")
 
@@ -229,10 +228,10 @@ def _timeline(plan: Plan, found: Findings) -> Iterator[Refusal]:
             started[str(action.role)] = action.id
         elif action.do == "exec" and (action.guest not in plan.world.guests or not action.argv):
             yield Refusal(path, "names no guest of the Plan, or no command", "give it 'guest' and 'argv'")
-        elif action.do == "wait" and action.until is not None:
-            reason = "this testbed waits for a time, not for a call or a series"
         elif action.do == "reset" and action.guest not in plan.world.guests:
             yield Refusal(f"{path}.guest", f"there is no guest '{action.guest}'", "name a guest of the Plan")
+        elif action.do == "wait" and action.until is not None:
+            reason = "this testbed waits for a time, not for a call or a series"
             yield Refusal(f"{path}.until", reason, "write 'for', or wait for an event with 'after'")
         for event in _events(plan, action.id):
             yield from _event(f"{path}.after", event, actions)
@@ -294,58 +293,6 @@ def _wiring(plan: Plan, wiring: Wiring) -> Iterator[Refusal]:
                 f"vswitches.{name}",
                 f"{ports} ports, a Linux bridge holds {BRIDGE_PORTS_MAX}",
                 "use several hosts",
-            )
-
-
-def _realised(plan: Plan, found: Findings) -> str:
-    asked = {link.realise for link in plan.world.links.values()} - {"auto"}
-    return next(iter(asked)) if len(asked) == 1 else found.machine.link
-
-
-def _links(plan: Plan, found: Findings) -> Iterator[Refusal]:
-    asked = sorted({link.realise for link in plan.world.links.values()} - {"auto"})
-    if len(asked) > 1:
-        yield Refusal(
-            "links", f"realised as {' and '.join(asked)} at once", "choose one realisation for all links"
-        )
-        return
-    if not plan.world.links:
-        return
-    by = _realised(plan, found)
-    if by == "netem" and found.qdiscs.get("netem", "unknown") is not None:
-        reason = f"this kernel has no netem ({found.qdiscs.get('netem', 'not tried')})"
-        yield Refusal("links", reason, "write 'realise: auto', or load sch_netem")
-    for name, link in plan.world.links.items():
-        path = f"links.{name}"
-        if by == "soft_switch" and link.rate_bit_per_s > SOFT_SWITCH_RATE_MAX_BIT_PER_S:
-            reason = (
-                f"{link.rate_bit_per_s / 1e9:g} Gbit/s is more than one core holds "
-                f"({SOFT_SWITCH_RATE_MAX_BIT_PER_S / 1e9:g} Gbit/s)"
-            )
-            yield Refusal(f"{path}.rate_bit_per_s", reason, "lower it, or use a machine with netem")
-        for direction, queue in (("ab", link.queue.ab), ("ba", link.queue.ba)):
-            queue_path = f"{path}.queue.{direction}"
-            if by == "soft_switch":
-                if queue.by == "kernel":
-                    reason = "the soft switch queues by itself, not in the kernel"
-                    yield Refusal(f"{queue_path}.by", reason, "write 'by: auto' or 'by: virtlab'")
-                elif queue.kind not in found.switch_qdiscs:
-                    cure = f"there are {', '.join(found.switch_qdiscs)}"
-                    yield Refusal(f"{queue_path}.kind", f"the soft switch has no queue '{queue.kind}'", cure)
-                continue
-            if queue.by == "virtlab":
-                reason = f"a link by {by} queues in the kernel"
-                yield Refusal(f"{queue_path}.by", reason, "write 'by: auto', or 'realise: soft_switch'")
-            if queue.kind not in KERNEL_FIFO:
-                reason = f"'{queue.kind}' under {by} is not realised in the kernel here"
-                yield Refusal(f"{queue_path}.kind", reason, "write 'kind: fifo', or 'realise: soft_switch'")
-            if by == "netem" and queue.limit_bytes is not None:
-                yield Refusal(
-                    f"{queue_path}.limit_bytes", "netem counts packets only", "write a limit in packets"
-                )
-        if by == "shaping" and link.propagation_ns:
-            yield Refusal(
-                f"{path}.propagation_ns", "a token bucket delays nothing", "remove it, or use 'realise: auto'"
             )
 
 

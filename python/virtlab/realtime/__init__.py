@@ -6,19 +6,8 @@
 
 from __future__ import annotations
 
-from virtlab.realtime.analysis import (
-    Analysis,
-    Budget,
-    Choice,
-    Periods,
-    Sensitivity,
-    analyze,
-    best,
-    front,
-    least_budget,
-    periods,
-    sensitivity,
-)
+from virtlab.realtime.analysis import analyze, best, front, least_budget, periods, sensitivity
+from virtlab.realtime.answers import Analysis, Budget, Choice, Periods, Sensitivity
 from virtlab.realtime.files import load_tasks
 from virtlab.realtime.tasks import POLICIES, Policy, Task, TaskSet
 

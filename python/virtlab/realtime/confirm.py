@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from virtlab.realtime.analysis import Analysis
+    from virtlab.realtime.answers import Analysis
 
 Verdict = Literal["confirmed", "refuted", "void"]
 

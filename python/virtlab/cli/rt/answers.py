@@ -26,7 +26,7 @@ from virtlab.cli.rt.options import (
 
 if TYPE_CHECKING:
     from virtlab.realtime import Choice
-    from virtlab.realtime.analysis import Rounded
+    from virtlab.realtime.answers import Rounded
 
 
 def register(app: typer.Typer) -> None:

@@ -5,6 +5,7 @@
 pub mod burst;
 pub mod histogram;
 pub mod meters;
+pub mod parameters;
 pub mod random;
 pub mod schedule;
 pub mod size;

@@ -10,8 +10,8 @@ use crate::input::{Finding, Role};
 use crate::ip::Message;
 use crate::network::Network;
 use crate::role::{STREAM_SOCKET_BYTES, finding, unreachable};
-use serde::Deserialize;
 use std::collections::{BTreeMap, VecDeque};
+use virtlab_load::parameters::CongestionControl;
 use virtlab_tcp::{Algorithm, Buffer, Connection, Options, Segment, full_bytes};
 
 /// Bytes with which the testbed's client says which flow a connection is; they are not counted.
@@ -21,17 +21,6 @@ const FRAME_MEMORY_BYTES: u64 = 2304;
 const FRAME_BYTES: u64 = 1514;
 /// A packet that so many later ones have overtaken does not come any more.
 const OVERTAKEN: u64 = 1 << 16;
-
-/// Congestion control as a Plan names it.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CongestionControl {
-    /// RFC 9438; Linux's default.
-    #[default]
-    Cubic,
-    /// RFC 5681; Linux's `reno`.
-    NewReno,
-}
 
 /// What a role says of its connections.
 #[derive(Clone, Copy, Debug, Default)]

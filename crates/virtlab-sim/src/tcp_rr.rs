@@ -4,29 +4,11 @@ use crate::agenda::Due;
 use crate::input::{Finding, Role};
 use crate::ip::Message;
 use crate::network::Network;
-use crate::role::{Counters, Workload, parse, positive};
+use crate::role::{Counters, Workload, finding, parse};
 use crate::rows::{Table, TransactionRow};
-use crate::tcp_flow::{CongestionControl, Flow, GREETING_BYTES, Wishes};
-use serde::Deserialize;
+use crate::tcp_flow::{Flow, GREETING_BYTES, Wishes};
 use serde_json::Value;
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Parameters {
-    duration_ns: Option<u64>,
-    #[serde(default = "one")]
-    request_bytes: u64,
-    #[serde(default = "one")]
-    response_bytes: u64,
-    send_buffer_bytes: Option<u64>,
-    receive_buffer_bytes: Option<u64>,
-    #[serde(default)]
-    congestion_control: CongestionControl,
-}
-
-const fn one() -> u64 {
-    1
-}
+use virtlab_load::parameters::TcpRr as Parameters;
 
 /// One transaction role.
 pub struct TcpRr {
@@ -43,10 +25,9 @@ impl TcpRr {
     /// Prepares both ends.
     pub fn new(index: usize, role: &Role, network: &mut Network) -> Result<Self, Finding> {
         let own: Parameters = parse(role)?;
-        positive(role, "request_bytes", own.request_bytes)?;
-        positive(role, "response_bytes", own.response_bytes)?;
+        own.check().map_err(|error| finding(role, &error.to_string()))?;
         let wishes = Wishes {
-            congestion_control: own.congestion_control,
+            congestion_control: own.congestion_control.unwrap_or_default(),
             send_buffer_bytes: own.send_buffer_bytes,
             receive_buffer_bytes: own.receive_buffer_bytes,
             no_delay: true,

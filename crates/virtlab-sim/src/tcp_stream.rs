@@ -7,41 +7,11 @@ use crate::agenda::Due;
 use crate::input::{Finding, Role};
 use crate::ip::Message;
 use crate::network::Network;
-use crate::role::{Counters, Workload, parse, positive};
+use crate::role::{Counters, Workload, finding, parse};
 use crate::rows::{IntervalRow, Table};
-use crate::tcp_flow::{CongestionControl, Flow, GREETING_BYTES, Wishes};
-use serde::Deserialize;
+use crate::tcp_flow::{Flow, GREETING_BYTES, Wishes};
 use serde_json::Value;
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Parameters {
-    duration_ns: Option<u64>,
-    #[serde(default = "sixteen_kib")]
-    message_bytes: u64,
-    send_buffer_bytes: Option<u64>,
-    receive_buffer_bytes: Option<u64>,
-    #[serde(default = "one")]
-    streams: u16,
-    #[serde(default)]
-    no_delay: bool,
-    #[serde(default = "tenth_of_a_second")]
-    interval_ns: u64,
-    #[serde(default)]
-    congestion_control: CongestionControl,
-}
-
-const fn sixteen_kib() -> u64 {
-    16 << 10
-}
-
-const fn one() -> u16 {
-    1
-}
-
-const fn tenth_of_a_second() -> u64 {
-    100_000_000
-}
+use virtlab_load::parameters::TcpStream as Parameters;
 
 /// An end of a connection as sampled before.
 #[derive(Clone, Copy)]
@@ -79,11 +49,9 @@ impl TcpStream {
     /// Prepares both ends.
     pub fn new(index: usize, role: &Role, network: &mut Network) -> Result<Self, Finding> {
         let own: Parameters = parse(role)?;
-        positive(role, "message_bytes", own.message_bytes)?;
-        positive(role, "streams", u64::from(own.streams))?;
-        positive(role, "interval_ns", own.interval_ns)?;
+        own.check().map_err(|error| finding(role, &error.to_string()))?;
         let wishes = Wishes {
-            congestion_control: own.congestion_control,
+            congestion_control: own.congestion_control.unwrap_or_default(),
             send_buffer_bytes: own.send_buffer_bytes,
             receive_buffer_bytes: own.receive_buffer_bytes,
             no_delay: own.no_delay,

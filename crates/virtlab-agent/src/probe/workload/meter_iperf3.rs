@@ -41,7 +41,7 @@ struct TcpParameters {
     send_buffer_bytes: Option<u64>,
     receive_buffer_bytes: Option<u64>,
     streams: Option<u64>,
-    congestion_control: Option<super::tcp::CongestionControl>,
+    congestion_control: Option<virtlab_load::parameters::CongestionControl>,
     #[serde(default)]
     no_delay: bool,
 }

@@ -10,13 +10,12 @@ use super::tcp_rr::{answerer, flags_of};
 use super::{Arming, Prepared, Side, StandBy, Workload, meter_ping, parse, psping_udp, rtt};
 use crate::clock;
 use crate::probe::pacing::{Pacer, Pacing};
-use crate::probe::parameters::{Idle, positive};
+use crate::probe::parameters::Idle;
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::socket;
 use crate::probe::spool::{RequestRow, Spool};
-use anyhow::{Context, bail};
-use serde::Deserialize;
+use anyhow::Context;
 use serde_json::json;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -24,133 +23,18 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
+use virtlab_load::Transport;
+use virtlab_load::parameters::psping::{Asked, Psping, Test};
 use virtlab_wire::Nanos;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Test {
-    Ping,
-    Latency,
-    Bandwidth,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Protocol {
-    Tcp,
-    Udp,
-    Icmp,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Parameters {
-    test: Test,
-    protocol: Protocol,
-    request_bytes: u64,
-    #[serde(default = "one")]
-    response_bytes: u64,
-    count: u64,
-    #[serde(default)]
-    warmup: u64,
-    #[serde(default)]
-    interval_ns: u64,
-    #[serde(default = "one")]
-    outstanding: u64,
-    #[serde(default)]
-    reverse: bool,
-    #[serde(default = "five_seconds")]
-    timeout_ns: u64,
-    limit_ns: Option<u64>,
-}
-
-const fn one() -> u64 {
-    1
-}
-
-const fn five_seconds() -> u64 {
-    5_000_000_000
-}
-
-/// What a client of any protocol is asked for.
-#[derive(Clone, Copy, Debug)]
-pub struct Asked {
-    /// Bytes of a request and of its answer.
-    pub sizes: (u64, u64),
-    /// Requests with those of the warm-up, which are the first.
-    pub total: u64,
-    /// Requests that do not count.
-    pub warmup: u64,
-    /// Least time between the beginnings of two requests.
-    pub interval: Nanos,
-    /// Requests under way at once.
-    pub window: u64,
-    /// An answer or connection later than this is lost.
-    pub timeout: Nanos,
-    /// Longest time of the test.
-    pub limit: Option<Nanos>,
-}
-
-impl Asked {
-    /// The number of request `k`, below 0 during the warm-up.
-    pub fn seq(&self, k: u64) -> i64 {
-        k as i64 - self.warmup as i64
-    }
-
-    /// Bytes that the test is about: of the larger of request and answer.
-    pub fn payload_bytes(&self) -> i64 {
-        self.sizes.0.max(self.sizes.1) as i64
-    }
-
-    /// When it must end.
-    pub fn end(&self, begun: Nanos) -> Nanos {
-        self.limit.map_or(Nanos::MAX, |limit| begun + limit)
-    }
-}
 
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
-    let parameters: Parameters = parse(arming.own.clone())?;
-    for (name, value) in [
-        ("count", parameters.count),
-        ("outstanding", parameters.outstanding),
-        ("response_bytes", parameters.response_bytes),
-        ("timeout_ns", parameters.timeout_ns),
-    ] {
-        positive(name, value)?;
-    }
-    let (test, protocol) = (parameters.test, parameters.protocol);
-    if protocol == Protocol::Icmp && test != Test::Ping || protocol == Protocol::Udp && test == Test::Ping {
-        bail!(
-            "parameters.protocol: test ping goes over icmp or tcp, tests latency and bandwidth over tcp or udp"
-        );
-    }
-    if protocol == Protocol::Icmp {
+    let parameters: Psping = parse(arming.own.clone())?;
+    let asked = parameters.asked().context("parameters")?;
+    if parameters.protocol == Transport::Icmp {
         return prepare_icmp(arming, &parameters);
     }
-    if test != Test::Ping {
-        positive("request_bytes", parameters.request_bytes)?;
-    }
-    for (name, bytes) in
-        [("request_bytes", parameters.request_bytes), ("response_bytes", parameters.response_bytes)]
-    {
-        anyhow::ensure!(bytes <= 64 << 20, "parameters.{name}: at most 64 MiB");
-    }
-    let sizes = if parameters.reverse {
-        (parameters.response_bytes, parameters.request_bytes)
-    } else {
-        (parameters.request_bytes, parameters.response_bytes)
-    };
-    let asked = Asked {
-        sizes,
-        total: parameters.count + parameters.warmup,
-        warmup: parameters.warmup,
-        interval: Nanos(parameters.interval_ns),
-        window: if test == Test::Bandwidth { parameters.outstanding } else { 1 },
-        timeout: Nanos(parameters.timeout_ns),
-        limit: parameters.limit_ns.map(Nanos),
-    };
-    if protocol == Protocol::Udp {
+    if parameters.protocol == Transport::Udp {
         return psping_udp::prepare(&arming, asked);
     }
     if arming.side == Side::Server {
@@ -159,14 +43,14 @@ pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
     let port = arming.peer.port.context("peer.port is missing; arm the server first")?;
     let peer = SocketAddr::new(arming.peer.ip("peer")?, port);
     let local = SocketAddr::new(arming.local.ip("local")?, 0);
-    if test == Test::Ping {
+    if parameters.test == Test::Ping {
         return Ok(Prepared::fixed(Connector { asked, local, peer }));
     }
     Ok(Prepared::fixed(Client { asked, local, peer, idle: arming.common.idle }))
 }
 
 /// ICMP echoes are those of `rtt`: one after another, or at the interval.
-fn prepare_icmp(arming: Arming<'_>, parameters: &Parameters) -> anyhow::Result<Prepared> {
+fn prepare_icmp(arming: Arming<'_>, parameters: &Psping) -> anyhow::Result<Prepared> {
     if arming.side == Side::Server {
         return Ok(Prepared::fixed(StandBy));
     }

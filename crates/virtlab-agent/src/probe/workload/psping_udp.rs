@@ -1,6 +1,6 @@
 //! `psping` over UDP: one thread sends while the window has room and takes answers; what is not answered in time is lost.
 
-use super::psping::{Asked, close};
+use super::psping::close;
 use super::rtt::Reflector;
 use super::{Arming, Prepared, Side, Workload};
 use crate::clock;
@@ -13,25 +13,18 @@ use anyhow::Context;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use virtlab_load::parameters::psping::Asked;
 use virtlab_wire::Nanos;
-use virtlab_wire::probe_header::{COMPACT_BYTES, ProbeHeader, Purpose};
+use virtlab_wire::probe_header::{ProbeHeader, Purpose};
 
-/// Payload of the largest IPv4 datagram.
-const MOST_BYTES: u64 = 65_507;
 /// A receive waits at most so long, to see what is due.
 const WAIT_US: i64 = 20_000;
 
-/// Prepares either end; an answer is at least as long as the header that says which request it is of.
+/// Prepares either end.
 ///
 /// # Errors
-/// When a size does not fit a datagram or a socket cannot be had.
+/// When a socket cannot be had.
 pub fn prepare(arming: &Arming<'_>, asked: Asked) -> anyhow::Result<Prepared> {
-    let least = COMPACT_BYTES as u64;
-    let asked = Asked { sizes: (asked.sizes.0.max(least), asked.sizes.1.max(least)), ..asked };
-    anyhow::ensure!(
-        asked.sizes.0.max(asked.sizes.1) <= MOST_BYTES,
-        "parameters: a datagram carries at most {MOST_BYTES} B; write less, or protocol tcp"
-    );
     if arming.side == Side::Server {
         return Ok(Prepared::fixed(Reflector::prepare(arming, Some(asked.sizes.1 as usize))?));
     }

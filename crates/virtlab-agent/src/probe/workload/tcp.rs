@@ -9,11 +9,11 @@ use crate::probe::pacing::sleep;
 use crate::probe::run::Run;
 use crate::probe::socket::{self, Trouble, trouble};
 use anyhow::{Context, bail};
-use serde::Deserialize;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use virtlab_load::parameters::CongestionControl;
 use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::{COMPACT_BYTES, ProbeHeader, Purpose};
 
@@ -33,49 +33,48 @@ pub struct Buffers {
     pub congestion_control: Option<CongestionControl>,
 }
 
-    /// Sets it and reads it back.
-    fn apply(self, fd: &OwnedFd) -> anyhow::Result<()> {
-        let name = self.kernel_name();
-        let mut applied = [0u8; 16]; // TCP_CA_NAME_MAX
-        let mut length = applied.len() as libc::socklen_t;
-        // SAFETY: pointers and lengths describe `name`, which the kernel copies, and `applied`, which it fills.
-        let result = unsafe {
-            let set = libc::setsockopt(
+/// Sets it and reads it back.
+fn set_congestion_control(fd: &OwnedFd, wanted: CongestionControl) -> anyhow::Result<()> {
+    let name = wanted.kernel_name();
+    let mut applied = [0u8; 16]; // TCP_CA_NAME_MAX
+    let mut length = applied.len() as libc::socklen_t;
+    // SAFETY: pointers and lengths describe `name`, which the kernel copies, and `applied`, which it fills.
+    let result = unsafe {
+        let set = libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_CONGESTION,
+            name.as_ptr().cast(),
+            name.len() as libc::socklen_t,
+        );
+        if set < 0 {
+            set
+        } else {
+            libc::getsockopt(
                 fd.as_raw_fd(),
                 libc::IPPROTO_TCP,
                 libc::TCP_CONGESTION,
-                name.as_ptr().cast(),
-                name.len() as libc::socklen_t,
-            );
-            if set < 0 {
-                set
-            } else {
-                libc::getsockopt(
-                    fd.as_raw_fd(),
-                    libc::IPPROTO_TCP,
-                    libc::TCP_CONGESTION,
-                    applied.as_mut_ptr().cast(),
-                    &raw mut length,
-                )
-            }
-        };
-        socket::check(result).with_context(|| {
-            format!("parameters.congestion_control: this kernel does not give '{name}'; load tcp_{name} or name another")
-        })?;
-        let applied = applied.split(|byte| *byte == 0).next().unwrap_or_default();
-        anyhow::ensure!(
-            applied == name.as_bytes(),
-            "parameters.congestion_control: '{name}' was asked for and '{}' is in force",
-            String::from_utf8_lossy(applied)
-        );
-        Ok(())
-    }
+                applied.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        }
+    };
+    socket::check(result).with_context(|| {
+        format!("parameters.congestion_control: this kernel does not give '{name}'; load tcp_{name} or name another")
+    })?;
+    let applied = applied.split(|byte| *byte == 0).next().unwrap_or_default();
+    anyhow::ensure!(
+        applied == name.as_bytes(),
+        "parameters.congestion_control: '{name}' was asked for and '{}' is in force",
+        String::from_utf8_lossy(applied)
+    );
+    Ok(())
 }
 
 impl Buffers {
     fn apply(self, fd: &OwnedFd) -> anyhow::Result<()> {
         if let Some(congestion_control) = self.congestion_control {
-            congestion_control.apply(fd)?;
+            set_congestion_control(fd, congestion_control)?;
         }
         for (receive, name, bytes) in [
             (false, "send_buffer_bytes", self.send_bytes),

@@ -1,4 +1,5 @@
-"""Two guests on one bridge and a probe in each, for the tests and the bench of the probe: no leader in between.
+"""Two guests on one bridge and a probe in each, for the tests and the bench of the probe: no leader in between. Offloads and
+the bridge's packet filter are off, as in every world that virtlab builds.
 
 Namespaces live as long as their holder processes, which read a pipe of this process and so end with it; the kernel then
 removes all else. As an ordinary user everything stands in a private user namespace.
@@ -22,12 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from virtlab import _native
+from virtlab.testbed.lower import UNFILTERED_BRIDGES
 
 AGENT = Path(
     os.environ.get(
         "VIRTLAB_AGENT", Path(__file__).parents[2] / "python" / "virtlab" / "_bin" / "virtlab-agent"
     )
 )
+FILTERS_BRIDGES = Path("/proc/sys/net/bridge").is_dir()
 TOOLS = ("unshare", "nsenter", "ip")
 DTYPES = {"i64": np.int64, "i32": np.int32, "f64": np.float64}
 
@@ -266,6 +269,9 @@ def two_guests(offloads: str = "off") -> Iterator[World]:
             prefix = (*enter, "--net", "--target", str(holder))
             guests.append(Guest(name, holder, prefix, f"10.0.0.{number}", f"fd00::{number}", mac))
         subprocess.run([*bridge, "ip", "-batch", "-"], input="\n".join(batch), text=True, check=True)
+        if FILTERS_BRIDGES:
+            unfiltered = [f"echo {value} > /proc/sys/{path}" for path, value in UNFILTERED_BRIDGES.items()]
+            subprocess.run([*bridge, "sh", "-c", " && ".join(unfiltered)], check=True)
         for guest, other in (guests, guests[::-1]):
             commands = [
                 "link set lo up", "link set eth0 up",

@@ -42,6 +42,20 @@ def test_the_soft_switch_is_given_ports_links_and_where_everybody_is() -> None:
     assert request["forwarding"]["s1"] == {"02:00:00:00:00:01": "s1.p1", "02:00:00:00:00:02": "s1.p2"}
 
 
+def test_no_packet_filter_sits_on_a_bridge_where_the_kernel_has_one() -> None:
+    def unfiltered(machine: Machine) -> list[str]:
+        return [
+            step.op.namespace
+            for step in lower(SWITCHED, machine).steps
+            if isinstance(step.op, SysctlSet) and step.op.path == "net/bridge/bridge-nf-call-iptables"
+        ]
+
+    hosts = {f"host:{vswitch.host}" for vswitch in SWITCHED.world.vswitches.values()}
+    assert set(unfiltered(Machine())) == hosts
+    assert len(unfiltered(Machine())) == len(hosts)
+    assert unfiltered(Machine(filters_bridges=False)) == []
+
+
 def test_every_step_says_which_object_of_the_plan_it_is_for() -> None:
     world = SWITCHED.world.model_dump(by_alias=True)
     for step in lower(SWITCHED).steps:

@@ -44,28 +44,30 @@ class Findings:
     qdiscs: Mapping[str, str | None]  # kernel discipline -> None when it works, else the kernel's words
     root: bool
     has_ipv6: bool
+    filters_bridges: bool = False  # whether its kernel's packet filter can see what crosses a bridge
     switch_qdiscs: tuple[str, ...] = ("fifo",)  # queue disciplines that the soft switch plays
 
     @property
     def machine(self) -> Machine:
         """For lowering: netem where the kernel has it, else the soft switch."""
         link = "netem" if self.world is None and self.qdiscs.get("netem", "") is None else "soft_switch"
-        return Machine(link=link, has_ipv6=self.has_ipv6)
+        return Machine(link=link, has_ipv6=self.has_ipv6, filters_bridges=self.filters_bridges)
 
 
 @cache
 def findings() -> Findings:
     """Tries: starts a world, and each queue discipline in a namespace of its own that is dropped at once."""
     has_ipv6 = Path("/proc/sys/net/ipv6").is_dir()
+    filters = Path("/proc/sys/net/bridge").is_dir()
     root = os.geteuid() == 0
     try:
         with Leader.start() as leader:
             found = leader.control.call("try_qdiscs", {"kinds": list(KERNEL_QDISCS)})
             played = _switch_qdiscs(leader)
-            return Findings(None, found["kinds"], not leader.rootless, has_ipv6, played)
+            return Findings(None, found["kinds"], not leader.rootless, has_ipv6, filters, played)
     except VirtlabError as error:
         reason = f"{error.where}: {error.what}" if error.where else error.what
-        return Findings((reason, error.cure), {}, root, has_ipv6)
+        return Findings((reason, error.cure), {}, root, has_ipv6, filters)
 
 
 def _switch_qdiscs(leader: Leader) -> tuple[str, ...]:

@@ -137,6 +137,7 @@ def lower(plan: Plan, machine: Machine = Machine()) -> Lowered:
     if realised:
         kernel = {name for name, by in realised.items() if by in {"netem", "shaping"}}
         if kernel:
+            out.add(f"links.{min(kernel)}", *_unfiltered(FABRIC, machine))
             fabric.build(plan, realised, mtus, out)
         else:
             out.soft_switch = fabric.soft_switch_request(plan, wiring, out.fabric_ports)

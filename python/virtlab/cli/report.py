@@ -1,10 +1,15 @@
-"""`virtlab report`: writes the report of a dataset again."""
+"""`virtlab report`: writes the report of a dataset again, with other datasets beside it when asked."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
+
+if TYPE_CHECKING:
+    from virtlab.report.model import Gathered
+    from virtlab.results import Dataset
 
 app = typer.Typer(add_completion=False)
 
@@ -18,9 +23,16 @@ def report(
     figures_file: Path | None = typer.Option(
         None, help="the study's figures.yaml; else the one around the dataset"
     ),
+    with_: list[Path] = typer.Option(
+        [], "--with", help="another dataset beside this one, e.g. a simulated one; may be repeated"
+    ),
     json_: bool = typer.Option(False, "--json", help="verdicts and estimates as JSON"),
 ) -> None:
-    """Write the report of a dataset: one page that opens offline, and its plots as pictures."""
+    """Write the report of a dataset: one page that opens offline, and its plots as pictures.
+
+    With --with, measured and simulated stand in one report, setting by setting with the difference; never pooled.
+    """
+    from virtlab.report.beside_section import beside_json, beside_lines
     from virtlab.report.gather import gather
     from virtlab.report.terminal import as_json, summary
     from virtlab.report.write import write_report
@@ -29,15 +41,50 @@ def report(
     opened = Dataset.open(dataset)
     formats = [name.strip() for name in figures.split(",") if name.strip() and name.strip() != "none"]
     data = gather(opened, figures_file=figures_file)
+    if with_:
+        data = _with_others(data, [Dataset.open(path) for path in with_])
     page = write_report(opened, directory, formats=formats, data=data)
     if json_:
         import json
 
-        typer.echo(json.dumps(as_json(opened, page, data), ensure_ascii=False, allow_nan=False))
+        values = as_json(opened, page, data)
+        if with_:
+            values["beside"] = beside_json(data)
+        typer.echo(json.dumps(values, ensure_ascii=False, allow_nan=False))
     elif open_path:
         typer.echo(page)
     else:
         import rich
 
         rich.print(summary(opened, data))
+        for line in beside_lines(data):
+            typer.echo(line)
         typer.echo(f"\nreport: {page}")
+
+
+def _with_others(data: Gathered, others: list[Dataset]) -> Gathered:
+    """The report's content with other datasets beside it."""
+    from dataclasses import replace
+
+    from virtlab.errors import ExperimentError
+    from virtlab.report.beside import beside, label_of, others_of
+    from virtlab.report.gather import gather
+
+    taken = {label_of(data, realisation) for realisation in data.realisations}
+    found = []
+    for other in others:
+        found += others_of(gather(other, curves=False), other.path.name, data, taken)
+    pairs = beside(data, found)
+    if not pairs:
+        raise ExperimentError(
+            "--with",
+            "no quantity has a value at the same levels in both",
+            "name a dataset of the same experiment",
+        )
+    differs = [one.label for one in found if one.file_differs]
+    notes = (
+        [f"The experiment file of {', '.join(differs)} is not this one's; compare with care."]
+        if differs
+        else []
+    )
+    return replace(data, beside=pairs, notes=(*data.notes, *notes))

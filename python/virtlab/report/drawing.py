@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from virtlab.report import names
+from virtlab.report.beside_section import beside_figures
 from virtlab.report.cores import cores_figure
 from virtlab.report.curves import ecdf_figure, series_figure
 from virtlab.report.fairness import NAME, FairnessAxis
@@ -27,6 +28,7 @@ def figures_of(data: Gathered) -> list[Figure]:
     for one in data.distributions:
         name = names.ecdf_plot(one.role, one.metric)
         found.append(ecdf_figure(name, one, data.factors, split=split))
+    found += beside_figures(data)
     found += [histogram_figure(one, data.factors, split=split) for one in data.histograms]
     found += [runs_figure(one, data.factors, split=split) for one in data.recurring]
     found += [series_figure(names.series_plot(one.role, one.metric), one) for one in data.courses]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from virtlab.report.beside import Beside
     from virtlab.report.fairness import FairnessAxis
     from virtlab.report.histograms import Histogram
     from virtlab.report.recurrence import Recurring
@@ -208,6 +209,7 @@ class Gathered:
     claimed: frozenset[str] = frozenset()  # paths that claims speak about
     sources: tuple[Path, ...] = ()  # files that stand beside the dataset: figures.yaml, published tables
     notes: tuple[str, ...] = ()
+    beside: tuple[Beside, ...] = ()  # other sources beside the dataset's own
     fairness: FairnessAxis | None = None  # where a factor decides Jain's index of the load
 
     @property

@@ -17,6 +17,7 @@ from typing import Any
 
 from virtlab import __version__
 from virtlab.report import measured, ranges, render, sections, theme, topology
+from virtlab.report.beside_section import beside_section
 from virtlab.report.figure import Figure
 from virtlab.report.model import Gathered
 from virtlab.report.words import plural, verdict_kind, verdict_word
@@ -41,6 +42,8 @@ def html(data: Gathered, figures: Sequence[Figure], pictures: Mapping[str, str])
     library, script = render.javascript(), (TEMPLATES / "page.js").read_text(encoding="utf-8")
     world = topology.picture(data.plan) if data.plan else ""
     blocks = measured.metric_sections(data, figures, pictures)
+    several = beside_section(data, figures, pictures)
+    blocks = [*([several] if several else []), *blocks]
     tables = [table["id"] for block in blocks for table in (*block["tables"], *block["nested"])]
     anchors = frozenset([*(figure.name for figure in figures), *tables, *(["topology"] if world else [])])
     return environment.get_template("page.html.j2").render(

@@ -163,6 +163,11 @@ def _verdict_json(verdict: Verdict) -> dict[str, Any]:
     }
 
 
+def numbers_of(estimate: Any) -> dict[str, Any] | None:
+    """An estimate as plain values; None where there is none."""
+    return None if estimate is None else _numbers(estimate)
+
+
 def _numbers(estimate: Any) -> dict[str, Any]:
     names = ("unit", "point", "low", "high", "level", "n", "method")
     return {name: getattr(estimate, name) for name in names}

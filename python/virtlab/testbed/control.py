@@ -1,6 +1,7 @@
 """The control stream to a leader: a socket, a conversation, and a call that waits for its reply.
 
-One thread. What arrives while a call waits (events, blocks, logs, output) is kept in the order of its arrival.
+Channels are those of the control plane throughout. A leader inside a guest, reached through the world's own, counts the
+channels of what it starts from its own: requests and events are translated here. One thread. What arrives while a call waits (events, blocks, logs, output) is kept in the order of its arrival.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ import select
 import socket
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from virtlab.agents import Conversation, Message, Notice, Reply
+from virtlab.agents import Conversation, Data, Message, Notice, Reply
 from virtlab.agents.conversation import PROTOCOL
 from virtlab.errors import AgentError
 
@@ -37,7 +38,7 @@ def ending(exited: Notice) -> str:
 
 
 class Control:
-    """Frames over a connected stream socket. Channel 0 is the leader."""
+    """Frames over a connected stream socket. Channel 0 is the leader of the world."""
 
     def __init__(self, stream: socket.socket) -> None:
         self._stream = stream
@@ -47,6 +48,7 @@ class Control:
         self._replies: dict[int, Reply] = {}
         self._awaited: dict[int, int] = {}  # number -> channel
         self._ended: dict[int, str] = {}  # channel -> how what ran there ended
+        self._listeners: dict[int, Callable[[Data], None]] = {}  # channel -> who takes its bytes
         self.open = True
 
     def fileno(self) -> int:
@@ -54,10 +56,12 @@ class Control:
         return self._stream.fileno()
 
     def send(self, do: str, fields: Mapping[str, Any] | None = None, *, channel: int = 0) -> int:
-        """Sends a request; its number is for `wait`."""
+        """Sends a request; its number is for `wait`. A `channel` among the fields is one of the leader asked."""
+        if fields is not None and "channel" in fields:
+            if do in {"spawn", "exec"}:
+                self._ended.pop(int(fields["channel"]), None)
+            fields = {**fields, "channel": int(fields["channel"]) - channel}
         number, frame = self._conversation.request(do, fields, channel=channel)
-        if do in {"spawn", "exec"} and fields is not None:
-            self._ended.pop(int(fields["channel"]), None)
         self._awaited[number] = channel
         self._write(frame)
         return number
@@ -78,7 +82,7 @@ class Control:
             left = end - time.monotonic()
             if left <= 0:
                 raise AgentError(do, f"no answer within {timeout_s:g} s")
-            if (how := self._ended.get(self._awaited.get(number, 0))) is not None:
+            if (how := self.ended(self._awaited.get(number, 0))) is not None:
                 raise AgentError(do, f"the agent that was asked ended with {how}")
             if not self._read(left) and not self.open:
                 raise AgentError(
@@ -122,6 +126,21 @@ class Control:
         while self._inbox:
             yield self._inbox.popleft()
 
+    def listen(self, channel: int, hear: Callable[[Data], None] | None) -> None:
+        """Hands the bytes of a channel over as soon as they are read, instead of keeping them for `messages`."""
+        if hear is None:
+            self._listeners.pop(channel, None)
+        else:
+            self._listeners[channel] = hear
+
+    def pump(self, timeout_s: float = 0.0) -> bool:
+        """Reads what is there, waiting up to `timeout_s` for it; whether there was something."""
+        return self.open and self._read(timeout_s)
+
+    def ended(self, channel: int) -> str | None:
+        """How what ran on a channel ended; None while it runs."""
+        return self._ended.get(channel)
+
     def greet(self, channel: int = 0) -> dict[str, Any]:
         """The handshake."""
         return self.call("hello", {"protocol": list(PROTOCOL)}, channel=channel)
@@ -152,10 +171,17 @@ class Control:
                 if message.number in self._awaited:
                     del self._awaited[message.number]
                     self._replies[message.number] = message
+            elif isinstance(message, Data) and message.channel in self._listeners:
+                self._listeners[message.channel](message)
+            elif isinstance(message, Notice) and message.name == "exited":
+                first = message.channel + int(message.details["channel"])
+                exited = Notice(message.channel, message.name, {**message.details, "channel": first})
+                # A guest with a leader of its own takes all its channels along.
+                for channel in range(first, first + int(message.details.get("channels", 1))):
+                    self._ended[channel] = ending(exited)
+                self._inbox.append(exited)
             else:
                 self._inbox.append(message)
-                if isinstance(message, Notice) and message.name == "exited":
-                    self._ended[int(message.details["channel"])] = ending(message)
         return True
 
     def _write(self, frame: bytes) -> None:

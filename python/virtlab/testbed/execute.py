@@ -12,13 +12,14 @@ OUTPUT_MAX_BYTES = 64 << 20
 
 @dataclass(slots=True)
 class Command:
-    """Runs `argv` in a namespace of the world; what it writes is kept up to a bound."""
+    """Runs `argv` in a namespace of a leader; what it writes is kept up to a bound."""
 
     control: Control
     channel: int
     namespace: str
     argv: list[str]
     environment: dict[str, str] = field(default_factory=dict)
+    leader: int = 0  # its channel
     output: bytearray = field(default_factory=bytearray)
     errors: bytearray = field(default_factory=bytearray)
 
@@ -32,7 +33,7 @@ class Command:
         }
         if terminal is not None:
             request["terminal"] = {"rows": terminal[0], "columns": terminal[1]}
-        self.control.call("exec", request)
+        self.control.call("exec", request, channel=self.leader)
 
     def take(self, data: Data) -> None:
         """Keeps what it wrote."""

@@ -9,6 +9,7 @@ import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from virtlab.catalogue import PLATFORMS
 from virtlab.errors import MachineError
 from virtlab.plan import Guest, Plan
 from virtlab.testbed import ledger
@@ -33,7 +34,7 @@ class Groups:
         bounded = {
             name: guest
             for name, guest in plan.world.guests.items()
-            if name in self._bandwidth or guest.memory_bytes is not None
+            if name in self._bandwidth or _memory_bytes(guest) is not None
         }
         if not bounded:
             return {}
@@ -97,8 +98,8 @@ class Groups:
             values: dict[str, str] = {}
             if guest in self._bandwidth:
                 values["cpu.max"] = "{} {}".format(*self._bandwidth[guest])
-            if entry.memory_bytes is not None:
-                values["memory.max"] = str(entry.memory_bytes)
+            if (memory_bytes := _memory_bytes(entry)) is not None:
+                values["memory.max"] = str(memory_bytes)
             tasks[guest] = [str(self._bound(session, guest, values) / "cgroup.procs")]
         return tasks
 
@@ -133,10 +134,16 @@ def _bandwidths(plan: Plan) -> dict[str, tuple[int, int]]:
     return found
 
 
+def _memory_bytes(guest: Guest) -> int | None:
+    """What a group has to bound. A virtual machine has its memory from the start, and needs more around it."""
+    return None if PLATFORMS[guest.platform].features.own_kernel else guest.memory_bytes
+
+
 def _v1(controller: str, guest: Guest, bandwidth: tuple[int, int] | None) -> dict[str, str]:
     if controller == "cpu" and bandwidth is not None:
         return {"cpu.cfs_period_us": str(bandwidth[1]), "cpu.cfs_quota_us": str(bandwidth[0])}
-    if controller == "memory" and guest.memory_bytes is not None:
-        pages = guest.memory_bytes // 4096 * 4096
+    memory_bytes = _memory_bytes(guest)
+    if controller == "memory" and memory_bytes is not None:
+        pages = memory_bytes // 4096 * 4096
         return {"memory.limit_in_bytes": str(pages)}
     return {}

@@ -12,6 +12,7 @@ from virtlab.plan import Plan, Role
 from virtlab.planner.ends import RoleEnd, next_hop_mac, role_ends, via_macs
 from virtlab.testbed.control import Control, RefusedError
 from virtlab.testbed.lower import Lowered
+from virtlab.testbed.platforms.start import Guests
 
 SWITCH_CHANNEL = 1
 _FIRST_CHANNEL = 2
@@ -39,6 +40,7 @@ class Probes:
     control: Control
     plan: Plan
     lowered: Lowered
+    stations: Guests
     tasks: Mapping[str, list[str]] = field(
         default_factory=dict
     )  # guest -> `tasks` files of its control groups
@@ -49,17 +51,19 @@ class Probes:
     def channel(self, guest: str) -> int:
         """The channel of the guest's probe; starts it when there is none."""
         if guest not in self.channels:
-            channel = _FIRST_CHANNEL + len(self.channels)
+            reach = self.stations.reach(guest)
+            inside = reach.channels is not None
+            channel = reach.channels[0] if reach.channels is not None else _FIRST_CHANNEL + len(self.channels)
             request: dict[str, Any] = {
                 "channel": channel,
                 "role": "probe",
                 "namespace": self.lowered.guests[guest],
             }
-            if guest in self.cpus:
+            if guest in self.cpus and not inside:
                 request["cpus"] = list(self.cpus[guest])
-            if guest in self.tasks:
+            if guest in self.tasks and not inside:
                 request["cgroups"] = list(self.tasks[guest])
-            self.control.call("spawn", request)
+            self.control.call("spawn", request, channel=reach.leader)
             try:
                 self.control.greet(channel)
             except AgentError as error:

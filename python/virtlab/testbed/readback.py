@@ -15,16 +15,17 @@ from virtlab.plan import Plan, Realised, RealisedObject, Vnic
 from virtlab.testbed.control import Control
 from virtlab.testbed.kernel_queues import check_queues
 from virtlab.testbed.lower import Lowered, Place
+from virtlab.testbed.platforms.start import Guests
 
 PARTS = 40  # namespaces per request, so that a reply fits its frame
 QDISC_COUNTERS = frozenset({"bytes", "packets", "drops", "overlimits", "backlog_packets", "backlog_bytes"})
 
 
-def observe(control: Control, namespaces: list[str]) -> dict[str, Any]:
-    """What the kernel has in each namespace."""
+def observe(control: Control, namespaces: list[str], *, channel: int = 0) -> dict[str, Any]:
+    """What the kernel has in each namespace of a leader."""
     found: dict[str, Any] = {}
     for at in range(0, len(namespaces), PARTS):
-        reply = control.call("observe", {"namespaces": namespaces[at : at + PARTS]}, timeout_s=60.0)
+        reply = control.call("observe", {"namespaces": namespaces[at : at + PARTS]}, channel=channel, timeout_s=60.0)
         found |= reply["namespaces"]
     return found
 
@@ -37,6 +38,7 @@ def realise(
     versions: Mapping[str, str],
     groups: Mapping[str, Mapping[str, str]],
     pins: Mapping[str, Mapping[str, Any]],
+    guests: Guests,
 ) -> Realised:
     """Per object: intended, applied, read back, by whom. MachineError where the kernel has it otherwise."""
     objects: dict[str, RealisedObject] = {}
@@ -44,8 +46,13 @@ def realise(
         objects[path] = entry
     for name, guest in plan.world.guests.items():
         intended = guest.model_dump(mode="json", exclude={"vnics"})
-        placed = {"namespace": lowered.guests[name]}
-        read_back: dict[str, Any] = {**groups.get(name, {}), "sysctls": seen[lowered.guests[name]]["sysctls"]}
+        applied_there, there = guests.realised(name)
+        placed = {"namespace": lowered.guests[name], **applied_there}
+        read_back: dict[str, Any] = {
+            **groups.get(name, {}),
+            "sysctls": seen[lowered.guests[name]]["sysctls"],
+            **there,
+        }
         if name in pins:
             read_back["pin"] = dict(pins[name])
         objects[f"guests.{name}"] = RealisedObject(intended, placed, read_back, guest.platform)
@@ -151,7 +158,8 @@ def _vnics(plan: Plan, lowered: Lowered, seen: Mapping[str, Any]) -> Iterator[tu
             facts = _facts(link)
             if vnic.vswitch is not None:
                 facts["port_rules"] = _port_rules(plan, vnic, lowered.ports[f"{guest}/{name}"], seen, path)
-            yield path, RealisedObject(vnic.model_dump(mode="json"), applied, facts, "veth")
+            by = "tap" if guest in lowered.machines else "veth"
+            yield path, RealisedObject(vnic.model_dump(mode="json"), applied, facts, by)
 
 
 def _port_rules(plan: Plan, vnic: Vnic, port: Place, seen: Mapping[str, Any], path: str) -> dict[str, bool]:

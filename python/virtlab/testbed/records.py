@@ -69,6 +69,9 @@ class Entities:
         self._names |= {
             f"{place.namespace}/{place.link}": f"vswitches.{name}" for name, place in lowered.bridges.items()
         }
+        for guest, inside in lowered.machines.items():
+            for vnic, tap in inside.taps.items():
+                self._names[f"{tap.namespace}/{tap.link}"] = f"guests.{guest}.vnics.{vnic}.tap"
         for end, place in lowered.uplinks.items():
             self._names.setdefault(f"{place.namespace}/{place.link}", f"uplinks.{end}")
         for end, link in lowered.fabric_ports.items():

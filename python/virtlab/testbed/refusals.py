@@ -16,9 +16,10 @@ from virtlab.testbed.idle import pollers, processors
 from virtlab.testbed.leader import usable_cpus
 from virtlab.testbed.link_refusals import links, realised
 from virtlab.testbed.machine import Findings
+from virtlab.testbed.platforms.qemu.refusals import machine_refusals, machines_missing
 from virtlab.testbed.timeline import EVENTS
 
-PLATFORMS = ("namespace", "native")
+PLATFORMS = ("namespace", "native", "qemu")
 VSWITCHES = ("linux_bridge",)
 WORKLOADS = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "psping", "raw_stream", "rt_tasks")
 ALONE = ("rt_tasks",)  # these talk to nobody
@@ -104,6 +105,8 @@ def _guests(plan: Plan, found: Findings) -> Iterator[Refusal]:
         if guest.platform not in PLATFORMS:
             cure = f"write 'platform: {' | '.join(PLATFORMS)}'"
             yield Refusal(f"{path}.platform", f"'{guest.platform}' guests cannot be started here", cure)
+        elif guest.platform == "qemu":
+            yield from machine_refusals(path, guest)
         if guest.host not in plan.world.hosts:
             yield Refusal(f"{path}.host", f"there is no host '{guest.host}'", "name a host of the file")
         yield from bridging_mistakes(path, guest)
@@ -306,7 +309,7 @@ def capabilities(found: Findings, fingerprint: Mapping[str, str]) -> Capabilitie
     netem = found.qdiscs.get("netem", "not tried")
     return Capabilities(
         backend="testbed",
-        platforms=dict.fromkeys(PLATFORMS, world),
+        platforms={**dict.fromkeys(PLATFORMS, world), "qemu": world or machines_missing()},
         vswitches=dict.fromkeys(VSWITCHES, world),
         qdiscs=qdiscs,
         workloads=dict.fromkeys(WORKLOADS, world),

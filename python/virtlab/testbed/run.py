@@ -18,9 +18,14 @@ from virtlab.testbed import idle, resetting
 from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.execute import Command
 from virtlab.testbed.lower import Lowered
+from virtlab.testbed.platforms.clock import Clock
+from virtlab.testbed.platforms.reach import OURS
+from virtlab.testbed.platforms.start import Guests
+from virtlab.testbed.platforms.stamps import on_our_clock
 from virtlab.testbed.probes import SWITCH_CHANNEL, Probes, Side
 from virtlab.testbed.readback import observe
 from virtlab.testbed.records import CounterRow, Entities, counter_columns, kernel_rows, switch_rows
+from virtlab.testbed.run_clock import raw_ns
 from virtlab.testbed.taints import clock_taint, switch_taints
 from virtlab.testbed.timeline import Timeline
 
@@ -29,11 +34,6 @@ POLL_S = 0.2
 COLLECT_TIMEOUT_S = 300.0
 COMMAND_CHANNELS = 20_000  # of `exec` actions; probes are below
 STREAM_GROUPS = ("vnics", "softnet", "qdiscs", "qdisc", "host.cpu", "cpu")
-
-
-def raw_ns() -> int:
-    """CLOCK_MONOTONIC_RAW, the clock of all agents on this machine."""
-    return time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
 
 
 class CancelledError(Exception):
@@ -51,6 +51,7 @@ class Pass:
     trial: Trial
     sink: Sink
     observe: Observer
+    guests: Guests
     sides: dict[str, list[Side]] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
     taints: list[str] = field(default_factory=list)
@@ -68,6 +69,7 @@ class Pass:
         ticks = idle.ticks()
         timeline = Timeline(self.plan, raw_ns())
         cancelled = False
+        self.guests.read_clocks()
         try:
             self._arm(parameters)
             if self.lowered.soft_switch is not None:
@@ -84,12 +86,16 @@ class Pass:
             self._stop_all()
             self._mark_counters("end")
             self._sample([])
+            self.guests.read_clocks()
             if not cancelled:
                 self._collect()
         finally:
             self._disarm()
+        for name, content in self.guests.artefacts():
+            self.sink.artefact(name, [content])
         self._judge_switch()
         after = self.control.call("clock")
+        clocks = self.guests.clocks()
         self.taints += clock_taint(before, after)
         if self.counters:
             self.sink.block("counters", "counter/1", counter_columns(self.counters))
@@ -107,7 +113,8 @@ class Pass:
             windows=timeline.windows(),
             clocks={
                 "run": "CLOCK_MONOTONIC_RAW",
-                "bound_ns": 0,
+                "bound_ns": max((each["bound_ns"] for each in clocks.values()), default=0),
+                **({"guests": clocks} if clocks else {}),
                 "before": before,
                 "after": after,
                 "steal_ratio": idle.steal_ratio(ticks, idle.ticks()),
@@ -147,15 +154,10 @@ class Pass:
             reply = self.control.call("counters", {"groups": groups})
             t_ns = int(reply["t_ns"])
             self.counters += [
-                (
-                    t_ns,
-                    mark,
-                    entities.name(entity) if "/" in entity else _host(counter, entity),
-                    counter,
-                    int(value),
-                )
+                (t_ns, mark, _entity(entities, counter, entity), counter, int(value))
                 for entity, counter, value in reply["rows"]
             ]
+            self._mark_inside(mark, groups, entities)
         if self.lowered.queues and "links" in self.plan.collect.counters:
             seen = observe(self.control, sorted({queue.namespace for queue in self.lowered.queues.values()}))
             self.counters += kernel_rows(self.lowered.queues, seen, raw_ns(), mark)
@@ -165,6 +167,16 @@ class Pass:
                 self.counters += switch_rows(stats, int(stats["t_ns"]), mark)
             if mark == "end":
                 self._switch_at_end = stats
+
+    def _mark_inside(self, mark: str, groups: list[str], entities: Entities) -> None:
+        """Counters of guests that have a kernel of their own, as that has them."""
+        leaders = self.guests.leaders()
+        asked = [("counters", {"groups": groups}, reach.leader) for reach in leaders.values()]
+        for (guest, reach), reply in zip(leaders.items(), self.control.call_all(asked), strict=True):
+            t_ns = reach.clock.to_ours(int(reply["t_ns"]))
+            for entity, counter, value in reply["rows"]:
+                name = entities.name(entity) if "/" in entity else f"guests.{guest}.{_host(counter, entity)}"
+                self.counters.append((t_ns, mark, name.replace(".host.", "."), counter, int(value)))
 
     def _judge_switch(self) -> None:
         tainted, failed = switch_taints(self._switch_at_end)
@@ -247,7 +259,7 @@ class Pass:
         for side in sides:
             request: dict[str, Any] = {"role": side.role}
             if side.side == "client":
-                request["at_ns"] = max(at_ns, raw_ns())
+                request["at_ns"] = self._clock(side.channel).from_ours(max(at_ns, raw_ns()))
             side.started = True
             self.control.call("start", request, channel=side.channel)
 
@@ -257,12 +269,20 @@ class Pass:
             if side.side == "client" and side.started:
                 reply = self.control.call("stop", {"role": name}, channel=side.channel)
                 side.finished = True
+                t_ns = self._clock(side.channel).to_ours(int(reply["t_ns"]))
                 for action in timeline.actions_of(name):
-                    self._note(timeline, f"{action}.finished", int(reply["t_ns"]))
+                    self._note(timeline, f"{action}.finished", t_ns, self._clock(side.channel))
 
     def _exec(self, action: Action, timeline: Timeline) -> None:
+        guest = str(action.guest)
+        reach = self.guests.reach(guest)
+        # The first of a guest's own is its probe's.
         channel = COMMAND_CHANNELS + len(self.commands)
-        command = Command(self.control, channel, self.lowered.guests[str(action.guest)], list(action.argv))
+        if reach.channels is not None:
+            channel = reach.channels[1 + len(self.commands) % (len(reach.channels) - 1)]
+        command = Command(
+            self.control, channel, self.lowered.guests[guest], list(action.argv), leader=reach.leader
+        )
         try:
             command.start()
         except RefusedError as error:
@@ -278,7 +298,12 @@ class Pass:
             self._stop_role(action.role, timeline)
         for channel, (name, _) in self.commands.items():
             if name == action.id:
-                self.control.call("kill", {"channel": channel, "signal": 9})
+                self._kill(channel)
+
+    def _kill(self, channel: int) -> None:
+        guest = self.guests.of_channel(channel)
+        leader = self.guests.reach(guest).leader if guest is not None else OURS.leader
+        self.control.call("kill", {"channel": channel, "signal": 9}, channel=leader)
 
     # Hearing
 
@@ -299,7 +324,8 @@ class Pass:
         )
         if side is None:
             return
-        t_ns = int(details.get("t_ns", raw_ns()))
+        clock = self._clock(message.channel)
+        t_ns = clock.to_ours(int(details["t_ns"])) if "t_ns" in details else raw_ns()
         reason = str(details.get("reason", ""))
         if message.name == "finished":
             side.finished = True
@@ -308,7 +334,7 @@ class Pass:
         if side.side == "client" and message.name in {"started", "finished"}:
             for action in timeline.actions_of(side.role):
                 failed = message.name == "finished" and reason.startswith("failed")
-                self._note(timeline, f"{action}.{'failed' if failed else message.name}", t_ns)
+                self._note(timeline, f"{action}.{'failed' if failed else message.name}", t_ns, clock)
 
     def _hear_exit(self, message: Notice, timeline: Timeline) -> None:
         channel = int(message.details["channel"])
@@ -318,6 +344,9 @@ class Pass:
             word, now = "finished" if message.details.get("code") == 0 else "failed", raw_ns()
             self._tell(f"{name}.{word}", now, {"ended": ending(message)})
             timeline.event(f"{name}.{word}", now)
+            return
+        if (what := self.guests.ended(message)) is not None:
+            self.reasons.append(what)
             return
         who = (
             "the soft switch"
@@ -356,7 +385,7 @@ class Pass:
         key = (message.channel, samples.stream, samples.schema, samples.number)
         if key not in self._seen:
             self._seen.add(key)
-            columns = dict(samples.columns)
+            columns = on_our_clock(samples.schema, samples.columns, *self._clocks_of(message.channel, samples.stream))
             if samples.schema == "series/1":
                 entities = Entities(self.lowered)
                 columns["entity"] = _renamed(columns["entity"], entities)
@@ -365,10 +394,23 @@ class Pass:
         ack = {"stream": samples.stream, "schema": samples.schema, "number": samples.number}
         self.control.tell("ack", ack, channel=message.channel)
 
-    def _note(self, timeline: Timeline, name: str, t_ns: int) -> None:
+    def _clock(self, channel: int) -> Clock:
+        """The clock of whoever speaks on a channel."""
+        guest = self.guests.of_channel(channel)
+        return self.guests.reach(guest).clock if guest is not None else OURS.clock
+
+    def _clocks_of(self, channel: int, stream: str) -> tuple[Clock, Clock]:
+        """Whose clocks the columns of a stream are of: the sender's of the block, and of the other end of the role."""
+        own = self._clock(channel)
+        for side in self.sides.get(stream, []):
+            if side.channel != channel:
+                return own, self._clock(side.channel)
+        return own, own
+
+    def _note(self, timeline: Timeline, name: str, t_ns: int, clock: Clock = OURS.clock) -> None:
         if name not in timeline.marks:
             self._tell(name, t_ns)
-        timeline.event(name, t_ns)
+        timeline.event(name, t_ns, clock.bound_ns(t_ns))
 
     def _tell(self, name: str, t_ns: int, details: Mapping[str, Any] | None = None) -> None:
         self.sink.event(Event(t_ns, name, dict(details or {})))
@@ -389,7 +431,7 @@ class Pass:
                         side.finished = True
         for channel in self.commands:
             try:
-                self.control.call("kill", {"channel": channel, "signal": 9})
+                self._kill(channel)
             except RefusedError:
                 continue  # it had ended
 
@@ -448,6 +490,10 @@ class Pass:
                     self.control.call("disarm", {"role": side.role}, channel=side.channel)
                 except AgentError:
                     continue  # its probe is gone, which was reported
+
+
+def _entity(entities: Entities, counter: str, entity: str) -> str:
+    return entities.name(entity) if "/" in entity or ":" in entity else _host(counter, entity)
 
 
 def _host(counter: str, entity: str) -> str:

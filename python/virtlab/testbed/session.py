@@ -13,6 +13,7 @@ from virtlab.testbed.groups import Groups
 from virtlab.testbed.leader import Leader, cpus_of_world, usable_cpus
 from virtlab.testbed.lower import Lowered, Machine, lower
 from virtlab.testbed.machine import versions
+from virtlab.testbed.platforms.start import Guests
 from virtlab.testbed.probes import Probes
 from virtlab.testbed.routing import Routing, routers
 from virtlab.testbed.run import Pass
@@ -38,6 +39,7 @@ class TestbedSession:
             self._sleep_again()
             raise
         self._groups = Groups()
+        self._guests = Guests(self.leader.control, plan, self.lowered)
         try:
             control = self.leader.control
             tasks = self._groups.create(plan, rootless=self.leader.rootless)
@@ -48,6 +50,8 @@ class TestbedSession:
                 said = build.start_switch(
                     control, self.lowered, cpu=switch_cpu if pinned else None, root=not self.leader.rootless
                 )
+            self._guests.tasks = tasks
+            self._guests.start(observe)
             usable = usable_cpus(soft_switch=self.lowered.soft_switch is not None)
             on = pinning.processors(plan, usable[: len(usable) - len(idle.pollers(plan))])
             pins = pinning.pin(control, self.lowered, on)
@@ -56,22 +60,24 @@ class TestbedSession:
                 observe.progress("wait for routes")
                 self._routing.start()
             observe.progress("check who reaches whom")
-            self.reached_ns = build.check_reach(control, plan, self.lowered)
+            self.reached_ns = build.check_reach(control, plan, self.lowered, self._guests)
             namespaces = sorted(
                 {*self.lowered.guests.values(), *(place.namespace for place in self.lowered.bridges.values())}
             )
             seen = readback.observe(control, [*namespaces, *(["fabric"] if self.lowered.links else [])])
+            for name, reach in self._guests.leaders().items():
+                seen |= readback.observe(control, [self.lowered.guests[name]], channel=reach.leader)
             held = {**versions(self.leader.hello), **idle.conditions()}
-            self.realised = readback.realise(plan, self.lowered, seen, said, held, self._groups.read_back, pins)
+            self.realised = readback.realise(plan, self.lowered, seen, said, held, self._groups.read_back, pins, self._guests)
             cpus = {**(idle.processors(plan, usable) or {}), **{name: [cpu] for name, cpu in on.items()}}
-            self._probes = Probes(control, plan, self.lowered, tasks, cpus)
+            self._probes = Probes(control, plan, self.lowered, self._guests, tasks, cpus)
         except BaseException:
             self.end()
             raise
 
     def run(self, trial: Trial, sink: Sink) -> Outcome:
         """Plays the timeline once. AgentError when the leader dies; GuestError when a role cannot be armed."""
-        one = Pass(self.leader.control, trial.plan(self.plan), self.lowered, self._probes, trial, sink, self._observe)
+        one = Pass(self.leader.control, trial.plan(self.plan), self.lowered, self._probes, trial, sink, self._observe, self._guests)
         try:
             return one.play()
         except VirtlabError as error:
@@ -89,6 +95,7 @@ class TestbedSession:
 
     def end(self) -> None:
         """Takes the world down; a second call does nothing."""
+        self._guests.close()
         self.leader.end()
         self._groups.remove()
         self._sleep_again()
@@ -100,6 +107,7 @@ class TestbedSession:
 
     def leave(self) -> None:
         """Lets go of a kept world without ending it; what outlives it stays in the ledger."""
+        self._guests.close()
         self.leader.control.close()
 
     def __enter__(self) -> Self:

@@ -1,0 +1,52 @@
+"""Whether guests run on the hardware: only where a small machine that was booted that way came up.
+
+The presence of /dev/kvm says nothing, and QEMU never falls back by itself. A trial may take as long as its time-out, so
+its outcome is kept for the boot of this machine, this kernel image and this QEMU.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+from virtlab.testbed.doctor import kvm, trial
+from virtlab.testbed.image import folder
+from virtlab.testbed.ledger import boot_id
+from virtlab.testbed.platforms.qemu.command import PROGRAM
+
+FORCED = "VIRTLAB_ACCELERATOR"
+
+
+def accelerator(kernel: Path) -> str:
+    """`kvm` or `tcg`. $VIRTLAB_ACCELERATOR decides without a trial."""
+    forced = os.environ.get(FORCED)
+    if forced in {"kvm", "tcg"}:
+        return forced
+    if not os.access(kvm.DEVICE, os.R_OK | os.W_OK):
+        return "tcg"
+    key = hashlib.sha256(
+        f"{boot_id()} {os.getuid()} {kernel.resolve()} {shutil.which(PROGRAM)}".encode()
+    ).hexdigest()
+    place = folder() / f"kvm-{key[:16]}.json"
+    try:
+        return str(json.loads(place.read_text(encoding="utf-8"))["accelerator"])
+    except (OSError, ValueError, KeyError):
+        pass
+    found = "kvm" if _boots(kernel) else "tcg"
+    for old in folder().glob("kvm-*.json"):
+        old.unlink(missing_ok=True)
+    place.write_text(json.dumps({"accelerator": found}), encoding="utf-8")
+    return found
+
+
+def _boots(kernel: Path) -> bool:
+    """Whether a processor runs, a machine boots as fast as by emulation, and a kernel prints."""
+    if not trial.in_child(kvm.run_processor, timeout_s=5).ok:
+        return False
+    seconds, _ = kvm.boot(PROGRAM, "kvm")
+    if seconds is None or seconds > kvm.SLOW_S:
+        return False
+    return kvm.boot_kernel(PROGRAM, "kvm", kernel)[0] is not None

@@ -1,0 +1,87 @@
+"""A virtual machine as QEMU's command line. Pure: what it needs of the machine comes in.
+
+Nothing is there that is not named (`-nodefaults`): a processor, memory, one network device per vNIC, a virtual serial
+device for the agent, a serial port for the kernel's console, and the monitor. Ports, agent and monitor are descriptors
+that the process is born with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from virtlab.testbed.image.initramfs import LOAD, PORT
+
+PROGRAM = "qemu-system-x86_64"
+MEMORY_BYTES = 96 << 20
+DEFAULT_MODEL = "virtio"
+DEVICES = {"virtio": "virtio-net-pci", "e1000": "e1000", "e1000e": "e1000e"}
+DRIVERS = {"virtio": "virtio_net", "e1000": "e1000", "e1000e": "e1000e"}
+TRANSLATION_MIB = 48  # of translated code; QEMU's own choice may fill a gigabyte
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A vNIC: the device that the guest sees, its address, and the descriptor of its tap."""
+
+    mac: str
+    model: str
+    descriptor: int
+    offloads: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What is asked of QEMU. `accelerator`: tcg or kvm."""
+
+    name: str
+    kernel: str
+    initramfs: str
+    accelerator: str
+    vcpus: int
+    memory_bytes: int
+    ports: Sequence[Port]
+    agent: int
+    monitor: int
+    program: str = PROGRAM
+
+    def drivers(self) -> list[str]:
+        """Kernel modules that the guest loads before anything else."""
+        return ["virtio_pci", "virtio_console", *dict.fromkeys(DRIVERS[port.model] for port in self.ports)]
+
+    def argv(self) -> list[str]:
+        """The command line."""
+        out = [
+            self.program, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
+            "-name", f"guest={self.name.replace(',', ',,')},debug-threads=on",
+            "-machine", "pc", *_processor(self.accelerator), "-smp", str(self.vcpus),
+            "-m", f"{-(-self.memory_bytes // MIB)}M",
+            "-kernel", self.kernel, "-initrd", self.initramfs, "-append", self._append(),
+            "-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
+            "-chardev", f"socket,id=monitor,fd={self.monitor}", "-mon", "chardev=monitor,mode=control",
+            "-device", "virtio-serial-pci", "-chardev", f"socket,id=agent,fd={self.agent}",
+            "-device", f"virtserialport,chardev=agent,name={PORT}",
+            "-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny",
+        ]  # fmt: skip
+        for number, port in enumerate(self.ports):
+            out += ["-netdev", f"tap,id=net{number},fd={port.descriptor}"]
+            # Without its boot rom a device is ready sooner; nobody boots from it.
+            device = f"{DEVICES[port.model]},netdev=net{number},mac={port.mac},romfile="
+            out += ["-device", device]
+        return out
+
+    def _append(self) -> str:
+        words = [
+            "console=ttyS0", "quiet", "panic=-1", "nokaslr", "mitigations=off", "audit=0",
+            f"{LOAD}={','.join(self.drivers())}",
+        ]  # fmt: skip
+        if self.accelerator == "tcg":
+            words.append("tsc=unstable")  # it jumps between processors of an emulated machine
+        return " ".join(words)
+
+
+def _processor(accelerator: str) -> list[str]:
+    if accelerator == "kvm":
+        return ["-accel", "kvm", "-cpu", "host"]
+    return ["-accel", f"tcg,thread=multi,tb-size={TRANSLATION_MIB}", "-cpu", "qemu64"]

@@ -1,0 +1,262 @@
+"""The virtual machines of a session: started side by side, ready when their agents answer and their carriers are up.
+
+A machine's process runs in its guest's own network namespace, which is empty: its ports are taps that live where its
+host's virtual switch is. Through its serial device a leader inside takes the same Steps as the world's own.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from virtlab.agents import Data, Notice
+from virtlab.agents.conversation import PROTOCOL
+from virtlab.errors import AgentError, GuestError, MachineError
+from virtlab.plan import Observer, Plan
+from virtlab.testbed import build
+from virtlab.testbed.control import Control, RefusedError, ending
+from virtlab.testbed.image import Image, boot_image
+from virtlab.testbed.lower import Lowered
+from virtlab.testbed.platforms.clock import GuestClock
+from virtlab.testbed.platforms.qemu import command
+from virtlab.testbed.platforms.qemu.acceleration import accelerator
+from virtlab.testbed.platforms.qemu.monitor import Monitor
+from virtlab.testbed.platforms.qemu.refusals import flavour_of
+from virtlab.testbed.platforms.reach import Reach
+
+FIRST_CHANNEL = 40_000
+CHANNELS = 64  # of one machine: its process, its monitor, the leader inside, and what that starts
+BOOT_TIMEOUT_S = 300.0  # a loaded machine needs twenty times as long as a quiet one
+CARRIER_TIMEOUT_S = 60.0
+CONSOLE_BYTES = 1 << 20
+CONSOLE_TAIL_LINES = 12
+LOOK_S = 0.1
+_FIRST_DESCRIPTOR = 3
+
+
+@dataclass(slots=True)
+class Started:
+    """One machine."""
+
+    name: str
+    process: int  # channel
+    console: bytearray = field(default_factory=bytearray)
+    clock: GuestClock = field(default_factory=GuestClock)
+    monitor: Monitor | None = None
+    pid: int = 0
+    applied: dict[str, Any] = field(default_factory=dict)
+    read_back: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def leader(self) -> int:
+        """Channel of the leader inside."""
+        return self.process + 2
+
+    @property
+    def reach(self) -> Reach:
+        """How to talk to it."""
+        return Reach(self.leader, range(self.leader + 1, self.process + CHANNELS), self.clock)
+
+    def hear(self, data: Data) -> None:
+        """Keeps what it says on its console."""
+        if data.stream == 1:
+            self.console += data.content
+            del self.console[: max(0, len(self.console) - CONSOLE_BYTES)]
+
+    def tail(self) -> str:
+        """The end of its console, for an error."""
+        lines = [line.strip() for line in self.console.decode(errors="replace").splitlines() if line.strip()]
+        return " | ".join(lines[-CONSOLE_TAIL_LINES:]) or "nothing"
+
+
+@dataclass(slots=True)
+class Machines:
+    """All virtual machines of a session."""
+
+    control: Control
+    plan: Plan
+    lowered: Lowered
+    tasks: Mapping[str, list[str]] = field(default_factory=dict)
+    machines: dict[str, Started] = field(default_factory=dict)
+    _by_channel: dict[int, Started] = field(default_factory=dict)
+    _reaches: dict[str, Reach] = field(default_factory=dict)
+
+    def start(self, observe: Observer) -> None:
+        """Boots all of them. GuestError with the end of the console when one does not come up."""
+        if shutil.which(command.PROGRAM) is None:
+            raise MachineError("guests", f"{command.PROGRAM} is missing", "install qemu-system-x86")
+        images: dict[str, tuple[Image, str]] = {}
+        names = [name for name in self.lowered.machines if self.plan.world.guests[name].platform == "qemu"]
+        observe.progress(f"boot {len(names)} virtual machines", 0.0)
+        for number, name in enumerate(names):
+            flavour = flavour_of(self.plan.world.guests[name])
+            if flavour not in images:
+                image = boot_image(flavour)
+                images[flavour] = image, accelerator(image.kernel.image)
+            self._begin(name, FIRST_CHANNEL + number * CHANNELS, *images[flavour])
+        hellos = {
+            name: self.control.send("hello", {"protocol": list(PROTOCOL)}, channel=machine.leader)
+            for name, machine in self.machines.items()
+        }
+        deadline = time.monotonic() + BOOT_TIMEOUT_S
+        for done, (name, hello) in enumerate(hellos.items(), start=1):
+            self._await_hello(self.machines[name], hello, deadline, observe)
+            observe.progress(f"boot {len(names)} virtual machines", done / len(names))
+        for machine in self.machines.values():
+            self._furnish(machine, observe)
+        for machine in self.machines.values():
+            self._await_carriers(machine)
+
+    def guests(self) -> Mapping[str, Reach]:
+        """How to talk to each."""
+        return self._reaches
+
+    def ended(self, exited: Notice) -> str | None:
+        """Which machine ended, with the end of its console."""
+        channel = int(exited.details["channel"])
+        machine = next(
+            (each for first, each in self._by_channel.items() if first <= channel < first + CHANNELS), None
+        )
+        if machine is None or (channel != machine.process and channel in machine.reach.channels):
+            return None
+        said = machine.tail()
+        return f"guests.{machine.name}: its virtual machine ended with {ending(exited)}; its console ends with: {said}"
+
+    def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Its processor, memory, devices and kernel as asked of QEMU, and as QEMU has them."""
+        machine = self.machines[guest]
+        return machine.applied, machine.read_back
+
+    def artefacts(self) -> Iterator[tuple[str, bytes]]:
+        """Consoles."""
+        for name, machine in self.machines.items():
+            yield f"console-{name}.log", bytes(machine.console)
+
+    def monitor(self, guest: str) -> Monitor:
+        """The monitor of a machine that has started."""
+        monitor = self.machines[guest].monitor
+        assert monitor is not None
+        return monitor
+
+    def close(self) -> None:
+        """Takes leave of the monitors."""
+        for machine in self.machines.values():
+            if machine.monitor is not None:
+                machine.monitor.close()
+                machine.monitor = None
+
+    def _begin(self, name: str, channel: int, image: Image, accelerated: str) -> None:
+        guest = self.plan.world.guests[name]
+        machine = Started(name, channel)
+        taps = self.lowered.machines[name].taps
+        descriptors: list[dict[str, Any]] = [
+            {"kind": "agent", "channel": machine.leader, "channels": CHANNELS - 2},
+            {"kind": "stream", "channel": channel + 1},
+            *({"kind": "tap", "namespace": tap.namespace, "link": tap.link} for tap in taps.values()),
+        ]
+        ports = [
+            command.Port(
+                vnic.mac,
+                vnic.model or command.DEFAULT_MODEL,
+                _FIRST_DESCRIPTOR + 2 + list(taps).index(vnic_name),
+                offloads=vnic.offloads == "default",
+            )
+            for vnic_name, vnic in guest.vnics.items()
+        ]
+        wanted = command.Machine(
+            name=name,
+            kernel=str(image.kernel.image),
+            initramfs=str(image.initramfs),
+            accelerator=accelerated,
+            vcpus=guest.vcpus or 1,
+            memory_bytes=guest.memory_bytes or command.MEMORY_BYTES,
+            ports=ports,
+            agent=_FIRST_DESCRIPTOR,
+            monitor=_FIRST_DESCRIPTOR + 1,
+        )
+        request: dict[str, Any] = {
+            "channel": channel,
+            "namespace": self.lowered.guests[name],
+            "argv": wanted.argv(),
+            "descriptors": descriptors,
+        }
+        if name in self.tasks:
+            request["cgroups"] = list(self.tasks[name])
+        self.control.listen(channel, machine.hear)
+        machine.monitor = Monitor(self.control, channel + 1, f"guests.{name}")
+        self.machines[name] = machine
+        self._by_channel[channel] = machine
+        try:
+            machine.pid = int(self.control.call("exec", request)["pid"])
+        except RefusedError as error:
+            raise GuestError(
+                f"guests.{name}", f"its virtual machine cannot be started: {error.what}"
+            ) from error
+        machine.applied = {
+            "accelerator": accelerated,
+            "emulated_cpu": accelerated == "tcg",
+            "vcpus": wanted.vcpus,
+            "memory_bytes": wanted.memory_bytes,
+            "vnic_models": [port.model for port in ports],
+            "kernel": image.kernel.version,
+            "kernel_package": image.kernel.package,
+        }
+        self._reaches[name] = machine.reach
+
+    def _await_hello(self, machine: Started, hello: int, deadline: float, observe: Observer) -> None:
+        where = f"guests.{machine.name}"
+        while not self.control.answered(hello):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                what = f"did not boot within {BOOT_TIMEOUT_S:g} s; its console ends with: {machine.tail()}"
+                raise GuestError(where, what, "give it more memory, or see its console")
+            if observe.cancelled():
+                raise GuestError(where, "was still booting when the run was cancelled")
+            how = self.control.ended(machine.process)
+            if how is not None:
+                what = f"its virtual machine ended with {how}; its console ends with: {machine.tail()}"
+                raise GuestError(where, what, "see whether the machine has memory left, or give it less")
+            self.control.pump(min(LOOK_S, left))
+        said = self.control.wait(hello, do="hello")
+        machine.read_back["agent"] = said.get("build")
+
+    def _furnish(self, machine: Started, observe: Observer) -> None:
+        """Applies its Steps, and asks QEMU what it runs."""
+        build.apply(self.control, self.lowered.machines[machine.name].steps, observe, channel=machine.leader)
+        monitor = self.monitor(machine.name)
+        monitor.connect()
+        version = monitor.execute("query-version")["qemu"]
+        processors = monitor.execute("query-cpus-fast")
+        if len(processors) != machine.applied["vcpus"]:
+            what = f"has {len(processors)} processors, not {machine.applied['vcpus']}"
+            raise GuestError(f"guests.{machine.name}", what)
+        machine.read_back |= {
+            "qemu": ".".join(str(version[part]) for part in ("major", "minor", "micro")),
+            "vcpus": len(processors),
+            "memory_bytes": int(monitor.execute("query-memory-size-summary")["base-memory"]),
+            "accelerator": "kvm" if monitor.execute("query-kvm")["enabled"] else "tcg",
+            "status": monitor.execute("query-status")["status"],
+        }
+
+    def _await_carriers(self, machine: Started) -> None:
+        namespace = self.lowered.guests[machine.name]
+        links = {place.link for (owner, _), place in self.lowered.vnics.items() if owner == machine.name}
+        deadline = time.monotonic() + CARRIER_TIMEOUT_S
+        while True:
+            try:
+                seen = self.control.call("observe", {"namespaces": [namespace]}, channel=machine.leader)
+            except AgentError as error:
+                raise GuestError(
+                    f"guests.{machine.name}", f"{error.what}; its console ends with: {machine.tail()}"
+                ) from error
+            found = seen["namespaces"][namespace]["links"]
+            down = sorted(link for link in links if not found[link].get("running"))
+            if not down:
+                return
+            if time.monotonic() > deadline:
+                what = f"{', '.join(down)} had no carrier within {CARRIER_TIMEOUT_S:g} s"
+                raise GuestError(f"guests.{machine.name}", what)
+            time.sleep(LOOK_S)

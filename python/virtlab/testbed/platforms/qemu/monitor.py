@@ -1,0 +1,108 @@
+"""A machine's monitor: QMP by `qemu.qmp`, over a channel of the control stream.
+
+The library speaks to a socket and lives in an event loop; our control stream belongs to one thread that waits for it now
+and then. So the library gets one end of a socket pair, and while a command is under way the loop also carries bytes
+between the other end and the machine's channel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Awaitable, Mapping
+from typing import Any, TypeVar
+
+from qemu.qmp import QMPClient, QMPError
+
+from virtlab.agents import Data
+from virtlab.errors import GuestError
+from virtlab.testbed.control import Control
+
+CALL_TIMEOUT_S = 30.0
+_CHUNK = 1 << 16
+
+T = TypeVar("T")
+
+
+class Monitor:
+    """The monitor of one machine; `where` names the guest in errors."""
+
+    def __init__(self, control: Control, channel: int, where: str) -> None:
+        self._control = control
+        self._channel = channel
+        self._where = where
+        self._loop = asyncio.new_event_loop()
+        self._ours, self._theirs = socket.socketpair()
+        self._ours.setblocking(False)  # noqa: FBT003 - the standard library's own signature
+        self._waiting = bytearray()
+        self._client = QMPClient(where)
+        # From the start: a machine greets as soon as it runs.
+        control.listen(channel, self._from_machine)
+
+    def connect(self) -> None:
+        """Exchanges greetings. GuestError when the machine does not."""
+        self._run(self._client.connect(self._theirs), "greeting", CALL_TIMEOUT_S)
+
+    def execute(
+        self,
+        command: str,
+        arguments: Mapping[str, object] | None = None,
+        *,
+        timeout_s: float = CALL_TIMEOUT_S,
+    ) -> Any:
+        """What QEMU returns. GuestError with its words when it refuses, or says nothing in time."""
+        return self._run(self._client.execute(command, arguments), command, timeout_s)
+
+    def close(self) -> None:
+        """Takes leave; the machine runs on."""
+        with contextlib.suppress(GuestError, EOFError):
+            self._run(self._client.disconnect(), "disconnect", 1.0)
+        self._theirs.close()
+        self._control.listen(self._channel, None)
+        self._ours.close()
+        self._loop.close()
+
+    def _run(self, awaitable: Awaitable[T], what: str, timeout_s: float) -> T:
+        try:
+            return self._loop.run_until_complete(self._carrying(awaitable, timeout_s))
+        except TimeoutError:
+            raise GuestError(
+                self._where, f"its monitor did not answer {what} within {timeout_s:g} s"
+            ) from None
+        except (QMPError, OSError, EOFError) as error:
+            raise GuestError(self._where, f"its monitor: {what}: {error}") from error
+
+    async def _carrying(self, awaitable: Awaitable[T], timeout_s: float) -> T:
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._control.fileno(), self._control.pump)
+        loop.add_reader(self._ours.fileno(), self._to_machine)
+        try:
+            self._flush()
+            return await asyncio.wait_for(awaitable, timeout_s)
+        finally:
+            if self._control.open:
+                loop.remove_reader(self._control.fileno())
+            loop.remove_reader(self._ours.fileno())
+            loop.remove_writer(self._ours.fileno())
+
+    def _to_machine(self) -> None:
+        content = self._ours.recv(_CHUNK)
+        if content:
+            self._control.data(self._channel, content)
+        else:
+            self._loop.remove_reader(self._ours.fileno())
+
+    def _from_machine(self, data: Data) -> None:
+        self._waiting += data.content
+        self._flush()
+
+    def _flush(self) -> None:
+        with contextlib.suppress(BlockingIOError, BrokenPipeError):
+            while self._waiting:
+                del self._waiting[: self._ours.send(self._waiting)]
+        if self._loop.is_running():
+            if self._waiting:
+                self._loop.add_writer(self._ours.fileno(), self._flush)
+            else:
+                self._loop.remove_writer(self._ours.fileno())

@@ -1,0 +1,78 @@
+"""Why a virtual machine cannot be started here, found before anything is built."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Iterator
+
+from virtlab.catalogue import PLATFORMS
+from virtlab.errors import MachineError
+from virtlab.plan import Guest, Refusal
+from virtlab.testbed.image import find, folder
+from virtlab.testbed.image.initramfs import find_busybox
+from virtlab.testbed.platforms.qemu.command import PROGRAM
+
+TUN = "/dev/net/tun"
+MEMORY_MIN_BYTES = 80 << 20  # with less the kernel has no room to unpack what it boots
+VCPUS_MAX = 255
+
+
+def flavour_of(guest: Guest) -> str:
+    """The kernel that has drivers for a guest's devices."""
+    return "cloud" if {vnic.model or "virtio" for vnic in guest.vnics.values()} <= {"virtio"} else "generic"
+
+
+def machine_refusals(path: str, guest: Guest) -> Iterator[Refusal]:
+    """All of one guest."""
+    for what, cure in _lacking(flavour_of(guest)):
+        yield Refusal(f"{path}.platform", what, cure)
+    if guest.memory_bytes is not None and guest.memory_bytes < MEMORY_MIN_BYTES:
+        reason = f"a kernel does not boot in {guest.memory_bytes / (1 << 20):.4g} MiB"
+        yield Refusal(f"{path}.memory_bytes", reason, f"write at least '{MEMORY_MIN_BYTES >> 20} MiB'")
+    if guest.vcpus is not None and guest.vcpus > VCPUS_MAX:
+        yield Refusal(f"{path}.vcpus", f"{guest.vcpus} are more than QEMU has", f"write {VCPUS_MAX} or less")
+    if guest.idle == "poll":
+        yield Refusal(
+            f"{path}.idle", "a virtual machine has no processor of this machine", "write 'idle: sleep'"
+        )
+    if guest.routing == "ospf":
+        yield Refusal(f"{path}.routing", "its image has no routing daemon", "write 'routing: static'")
+    if guest.pin != "none":
+        yield Refusal(f"{path}.pin", "a virtual machine forwards on its own processors", "write 'pin: none'")
+    for name, vnic in guest.vnics.items():
+        if vnic.model is not None and vnic.model not in PLATFORMS["qemu"].vnic_models:
+            models = ", ".join(PLATFORMS["qemu"].vnic_models)
+            yield Refusal(
+                f"{path}.vnics.{name}.model",
+                f"QEMU is not asked for '{vnic.model}' here",
+                f"there are {models}",
+            )
+        if vnic.uplink is not None:
+            reason = "a virtual machine stands on a virtual switch"
+            yield Refusal(f"{path}.vnics.{name}", reason, "write 'vswitch: linux_bridge'")
+
+
+def machines_missing() -> str | None:
+    """Why no virtual machine can be started here; None when one can."""
+    first = next(_lacking("cloud"), None)
+    return "; ".join(first) if first is not None else None
+
+
+def _lacking(flavour: str) -> Iterator[tuple[str, str]]:
+    if platform.machine() != "x86_64":
+        yield f"images are of x86_64, this is {platform.machine()}", "use a machine with an x86_64 processor"
+        return
+    if shutil.which(PROGRAM) is None:
+        yield f"{PROGRAM} is missing", "install qemu-system-x86"
+    if not os.access(TUN, os.R_OK | os.W_OK):
+        there = "cannot be opened by this user" if os.path.exists(TUN) else "is missing"  # noqa: PTH110 - a device
+        yield f"{TUN} {there}", "load the module tun; as root: chmod 0666 /dev/net/tun"
+    if find(flavour) is None:
+        cure = f"run `virtlab image build --kernel {flavour}`"
+        yield f"there is no {flavour} kernel in {folder()}", cure
+    try:
+        find_busybox()
+    except MachineError as error:
+        yield error.what, error.cure

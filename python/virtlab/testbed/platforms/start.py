@@ -1,0 +1,103 @@
+"""Which guests are whose, for one session: guests with a kernel of their own are started, the rest are there already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from virtlab.agents import Notice
+from virtlab.plan import Observer, Plan
+from virtlab.testbed.control import Control
+from virtlab.testbed.lower import Lowered
+from virtlab.testbed.platforms.clock import GuestClock, read
+from virtlab.testbed.platforms.reach import OURS, Reach, Running
+from virtlab.testbed.run_clock import raw_ns
+
+
+@dataclass(slots=True)
+class Guests:
+    """All guests of a session."""
+
+    control: Control
+    plan: Plan
+    lowered: Lowered
+    tasks: Mapping[str, list[str]] = field(
+        default_factory=dict
+    )  # guest -> `tasks` files of its control groups
+    running: list[Running] = field(default_factory=list)
+
+    def start(self, observe: Observer) -> None:
+        """Starts those that have to be started. GuestError or MachineError when one does not come up."""
+        if any(self.plan.world.guests[name].platform == "qemu" for name in self.lowered.machines):
+            from virtlab.testbed.platforms.qemu.machines import Machines
+
+            self.running.append(Machines(self.control, self.plan, self.lowered, self.tasks))
+        for platform in self.running:
+            platform.start(observe)
+
+    def reach(self, guest: str) -> Reach:
+        """How to talk to a guest."""
+        for platform in self.running:
+            if guest in platform.guests():
+                return platform.guests()[guest]
+        return OURS
+
+    def leaders(self) -> dict[str, Reach]:
+        """Guests that have a leader of their own."""
+        return {
+            name: reach
+            for platform in self.running
+            for name, reach in platform.guests().items()
+            if reach.leader != OURS.leader
+        }
+
+    def of_channel(self, channel: int) -> str | None:
+        """The guest with a leader of its own that a channel belongs to."""
+        for name, reach in self.leaders().items():
+            if channel == reach.leader or (reach.channels is not None and channel in reach.channels):
+                return name
+        return None
+
+    def read_clocks(self) -> None:
+        """Compares the clocks of guests that have one."""
+        for reach in self.leaders().values():
+            if isinstance(reach.clock, GuestClock):
+                reach.clock.add(read(lambda at=reach.leader: self._time(at), raw_ns))  # type: ignore[misc]
+
+    def _time(self, leader: int) -> int:
+        return int(self.control.call("clock", channel=leader)["raw_ns"])
+
+    def clocks(self) -> dict[str, dict[str, Any]]:
+        """Offset, drift and bound of each guest's clock, ns and parts per million."""
+        return {
+            name: {
+                "offset_ns": reach.clock.readings[-1].offset_ns,
+                "drift_ppm": reach.clock.drift_ratio * 1e6,
+                "bound_ns": max(each.bound_ns for each in reach.clock.readings[-2:]),
+            }
+            for name, reach in self.leaders().items()
+            if isinstance(reach.clock, GuestClock) and reach.clock.readings
+        }
+
+    def ended(self, exited: Notice) -> str | None:
+        """Whose process ended, and how; None when it is no guest's."""
+        return next(filter(None, (platform.ended(exited) for platform in self.running)), None)
+
+    def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What was applied for a guest, and read back, beyond its network."""
+        for platform in self.running:
+            if guest in platform.guests():
+                return platform.realised(guest)
+        return {}, {}
+
+    def artefacts(self) -> Iterator[tuple[str, bytes]]:
+        """Files worth keeping."""
+        for platform in self.running:
+            yield from platform.artefacts()
+
+    def close(self) -> None:
+        """Lets go of what this process holds for them."""
+        for platform in self.running:
+            platform.close()
+        self.running.clear()

@@ -29,6 +29,8 @@ COMMANDS: dict[str, str] = {
     "validate": "how far predictions are from a dataset, one factor level left out at a time",
     "export": "samples and values as CSV, JSON or Parquet",
     "schema": "the JSON Schema of experiment files",
+    "platforms": "what guests can be, and what of it works here",
+    "image": "what virtual machines boot",
     "doctor": "what this machine can and cannot do, with the cure for each",
     "up": "build a testbed and keep it",
     "shell": "a shell in a guest of a kept testbed",

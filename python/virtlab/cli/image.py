@@ -1,0 +1,73 @@
+"""`virtlab image`: what virtual machines boot: fetched once, kept in the user's cache, never installed."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(add_completion=False, no_args_is_help=True)
+
+
+class Flavour(StrEnum):
+    """Kernels that can be kept."""
+
+    CLOUD = "cloud"
+    GENERIC = "generic"
+    ALL = "all"
+
+
+@app.callback()
+def image() -> None:
+    """What virtual machines boot: a distribution's kernel, unpacked and not installed, and our agent."""
+
+
+@app.command()
+def build(
+    *,
+    kernel: Annotated[
+        Flavour,
+        typer.Option(help="cloud: small, virtio only; generic: also drivers of e1000 and e1000e"),
+    ] = Flavour.CLOUD,
+    package: Annotated[
+        Path | None, typer.Option(help="a kernel package (.deb) to take instead of fetching one", exists=True)
+    ] = None,
+) -> None:
+    """Fetches the distribution's newest kernel package, keeps what guests need of it, and packs the agent beside it.
+
+    Example: virtlab image build --kernel generic
+    """
+    from virtlab.errors import ExperimentError
+    from virtlab.testbed.image import FLAVOURS, boot_image
+    from virtlab.testbed.image import build as build_image
+
+    if package is not None and kernel is Flavour.ALL:
+        raise ExperimentError(
+            "--package", "one package holds one kernel", "say which with --kernel cloud or generic"
+        )
+    for flavour in FLAVOURS if kernel is Flavour.ALL else [kernel.value]:
+        found = build_image(flavour, package.resolve() if package is not None else None, typer.echo)
+        made = boot_image(flavour)
+        size_mb = made.initramfs.stat().st_size / 1e6
+        typer.echo(
+            f"{flavour}: Linux {found.version} ({found.package}), initial file system {size_mb:.1f} MB"
+        )
+
+
+@app.command(name="list")
+def list_images() -> None:
+    """Kernels in the cache.
+
+    Example: virtlab image list
+    """
+    from virtlab.testbed.image import FLAVOURS, find, folder
+
+    typer.echo(f"in {folder()}:")
+    for flavour, package in FLAVOURS.items():
+        found = find(flavour)
+        says = (
+            f"Linux {found.version} ({found.package})" if found is not None else f"none; Debian's {package}"
+        )
+        typer.echo(f"  {flavour:<8} {says}")

@@ -41,11 +41,13 @@ def batches(steps: Sequence[Step]) -> list[list[Step]]:
 
 
 def apply(control: Control, steps: Sequence[Step], observe: Observer, *, channel: int = 0) -> None:
-    """Applies all Steps by the leader of a channel. MachineError that names the Plan's object and carries the kernel's words."""
+    """Applies all Steps by the leader of a channel. MachineError names the Plan's object, with the kernel's words."""
     done = 0
     for batch in batches(steps):
         try:
-            control.call("apply", {"batch": [step.op.json() for step in batch]}, channel=channel, timeout_s=120.0)
+            control.call(
+                "apply", {"batch": [step.op.json() for step in batch]}, channel=channel, timeout_s=120.0
+            )
         except RefusedError as error:
             index = error.error.get("index")
             step = batch[index] if isinstance(index, int) and index < len(batch) else None
@@ -103,9 +105,10 @@ def check_reach(control: Control, plan: Plan, lowered: Lowered, guests: Guests) 
     answers: list[tuple[Reached, int | None]] = []
     # Leaders inside guests first, all at once: the world's own does nothing else while it asks.
     order = sorted(asked, reverse=True)
-    groups = [[leader for leader in order if leader], [leader for leader in order if not leader]]
-    for leaders in groups:
-        calls = [("ping", {"pairs": asked[at][0], "deadline_ns": deadline_ns}, at) for at in leaders]
+    for leaders in ([at for at in order if at], [at for at in order if not at]):
+        calls: list[tuple[str, dict[str, Any], int]] = [
+            ("ping", {"pairs": asked[at][0], "deadline_ns": deadline_ns}, at) for at in leaders
+        ]
         replies = control.call_all(calls, timeout_s=deadline_s + 10)
         for at, reply in zip(leaders, replies, strict=True):
             answers += zip(asked[at][1], reply["answers"], strict=True)

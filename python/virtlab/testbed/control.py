@@ -1,7 +1,8 @@
 """The control stream to a leader: a socket, a conversation, and a call that waits for its reply.
 
 Channels are those of the control plane throughout. A leader inside a guest, reached through the world's own, counts the
-channels of what it starts from its own: requests and events are translated here. One thread. What arrives while a call waits (events, blocks, logs, output) is kept in the order of its arrival.
+channels of what it starts from its own: requests and events are translated here. One thread. What arrives while a call
+waits (events, blocks, logs, output) is kept in the order of its arrival.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def find_busybox() -> Path:
     named = shutil.which("busybox")
     for path in (*BUSYBOX, *((Path(named),) if named else ())):
         if path.is_file() and is_static(path.read_bytes()):
-            return path
+            return Path(path)
     raise MachineError("image", "there is no static busybox", "install busybox-static")
 
 
@@ -142,5 +142,7 @@ def _archive(kernel: Kernel, busybox: Path, agent: Path, carried: Sequence[str])
 
 
 def _applets(busybox: Path) -> list[str]:
-    done = subprocess.run([str(busybox), "--list"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        [str(busybox), "--list"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )
     return [name for name in done.stdout.split() if name not in {"busybox", "init", "linuxrc"}]

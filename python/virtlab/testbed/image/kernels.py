@@ -76,7 +76,9 @@ def find(flavour: str) -> Kernel | None:
 def missing(flavour: str) -> MachineError:
     """That there is no kernel of a flavour yet."""
     return MachineError(
-        "image", f"there is no {flavour} kernel in {folder()}", f"run `virtlab image build --kernel {flavour}`"
+        "image",
+        f"there is no {flavour} kernel in {folder()}",
+        f"run `virtlab image build --kernel {flavour}`",
     )
 
 
@@ -102,7 +104,9 @@ def build(
             _keep(unpacked, package, work / "kept")
             _replace(work / "kept", home / flavour)
     except OSError as error:
-        raise MachineError("image", f"{home} cannot be written ({error.strerror})", "make room, or set XDG_CACHE_HOME") from error
+        raise MachineError(
+            "image", f"{home} cannot be written ({error.strerror})", "make room, or set XDG_CACHE_HOME"
+        ) from error
     found = find(flavour)
     assert found is not None
     return found
@@ -111,7 +115,9 @@ def build(
 def _fetch(name: str, work: Path) -> Path:
     """The package that a meta-package depends on, downloaded by apt."""
     said = _run(["apt-cache", "depends", "--important", name], work, "apt")
-    wanted = [line.split()[-1] for line in said.splitlines() if line.strip().startswith("Depends: linux-image-")]
+    wanted = [
+        line.split()[-1] for line in said.splitlines() if line.strip().startswith("Depends: linux-image-")
+    ]
     if not wanted:
         what = f"apt knows no package {name}"
         raise MachineError("image", what, "run `apt-get update`, or give a package with --package")
@@ -123,23 +129,35 @@ def _fetch(name: str, work: Path) -> Path:
 
 def _run(command: list[str], place: Path, package: str) -> str:
     try:
-        done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            command, cwd=place, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+        )
     except FileNotFoundError:
-        cure = f"install {package}, or give a kernel package of Debian with --package on a machine that has it"
+        cure = (
+            f"install {package}, or give a kernel package of Debian with --package on a machine that has it"
+        )
         raise MachineError("image", f"{command[0]} is missing", cure) from None
     if done.returncode != 0:
         words = done.stderr.strip().splitlines()
         why = words[-1] if words else f"it ended with {done.returncode}"
-        raise MachineError("image", f"{' '.join(command[:2])}: {why}", "run `apt-get update`, and see whether the network is there")
+        raise MachineError(
+            "image",
+            f"{' '.join(command[:2])}: {why}",
+            "run `apt-get update`, and see whether the network is there",
+        )
     return done.stdout
 
 
 def _keep(unpacked: Path, package: Path, kept: Path) -> None:
     images = sorted((unpacked / "boot").glob("vmlinuz-*"))
     if not images:
-        raise MachineError("image", f"{package.name} holds no kernel", "give a package called linux-image-VERSION-amd64")
+        raise MachineError(
+            "image", f"{package.name} holds no kernel", "give a package called linux-image-VERSION-amd64"
+        )
     version = images[-1].name.removeprefix("vmlinuz-")
-    tree = next((root for root in (unpacked / "lib", unpacked / "usr/lib") if (root / "modules").is_dir()), None)
+    tree = next(
+        (root for root in (unpacked / "lib", unpacked / "usr/lib") if (root / "modules").is_dir()), None
+    )
     paths = {}
     if tree is not None:
         paths = {
@@ -153,7 +171,11 @@ def _keep(unpacked: Path, package: Path, kept: Path) -> None:
     for name, content in chosen.items():
         (kept / "modules" / f"{name}.ko").write_bytes(content)
     digest = hashlib.sha256(package.read_bytes()).hexdigest()
-    said = {"version": version, "package": package.name.removesuffix(".deb").replace("%3a", ":"), "sha256": digest}
+    said = {
+        "version": version,
+        "package": package.name.removesuffix(".deb").replace("%3a", ":"),
+        "sha256": digest,
+    }
     (kept / _DESCRIPTION).write_text(json.dumps(said, indent=1), encoding="utf-8")
 
 

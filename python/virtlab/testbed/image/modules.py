@@ -77,5 +77,7 @@ def tables(modules: Mapping[str, bytes]) -> tuple[str, str]:
     dependencies = "".join(
         f"{name}.ko:{''.join(f' {other}.ko' for other in others)}\n" for name, others in needed.items()
     )
-    names = "".join(f"alias {alias} {name}\n" for name, content in modules.items() for alias in aliases(content))
+    names = "".join(
+        f"alias {alias} {name}\n" for name, content in modules.items() for alias in aliases(content)
+    )
     return dependencies, names

@@ -15,6 +15,8 @@ from virtlab.agents import Notice
 from virtlab.plan import Observer
 from virtlab.testbed.platforms.clock import Clock, OurClock
 
+OUR_CLOCK = OurClock()
+
 
 @dataclass(frozen=True, slots=True)
 class Reach:
@@ -22,7 +24,7 @@ class Reach:
 
     leader: int = 0
     channels: range | None = None
-    clock: Clock = OurClock()
+    clock: Clock = OUR_CLOCK
 
 
 OURS = Reach()

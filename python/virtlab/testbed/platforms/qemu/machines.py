@@ -117,11 +117,9 @@ class Machines:
     def ended(self, exited: Notice) -> str | None:
         """Which machine ended, with the end of its console."""
         channel = int(exited.details["channel"])
-        machine = next(
-            (each for first, each in self._by_channel.items() if first <= channel < first + CHANNELS), None
-        )
-        if machine is None or (channel != machine.process and channel in machine.reach.channels):
-            return None
+        machine = self._by_channel.get(channel)
+        if machine is None:
+            return None  # its other channels end with it
         said = machine.tail()
         return f"guests.{machine.name}: its virtual machine ended with {ending(exited)}; its console ends with: {said}"
 

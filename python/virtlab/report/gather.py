@@ -36,6 +36,7 @@ from virtlab.report.overlay import overlays
 from virtlab.report.quantities import significant
 from virtlab.report.recurrence import Recurring, settings_of
 from virtlab.report.samples import SAMPLED, course, declare_windows, distributions
+from virtlab.report.searched import searches_of
 from virtlab.report.selection import BUCKETED, BUCKETED_WORKLOADS, DISTRIBUTIONS, RECURRING, lead
 from virtlab.report.words import plural
 
@@ -64,6 +65,7 @@ def gather(
     for around the dataset when not given. `curves` False leaves distributions and courses out (terminal and
     JSON need none).
     """
+    from virtlab.analysis.effects import effects_of
     from virtlab.experiment import load_text
     from virtlab.stats import planned_sizes
 
@@ -99,6 +101,7 @@ def gather(
             histograms = _histograms(db, used, results, varying, points)
             quality = conditions.link_quality(db, used)
     return Gathered(
+        effects=effects_of(table, {one.point: one.plan for one in used}, repeat.confidence),
         title=experiment.title,
         description=description_of(dataset.experiment_text),
         dataset=dataset.path.name,
@@ -132,6 +135,7 @@ def gather(
         entries=figures.entries,
         source=figures.source,
         claimed=frozenset(str(path) for claim in claims for path in claim.expression.paths()),
+        searches=searches_of(used, varying),
         fairness=axis_of_experiment(experiment, [factor.name for factor in varying]),
         sources=tuple(one for one in (figures_file, *_tables_used(claims, figures, published)) if one),
         notes=(*_notes(records, points, len(table.mixed_points())), *_load_notes(used), *goal_notes(used)),

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from virtlab.analysis.effects import Effect
     from virtlab.report.beside import Beside
     from virtlab.report.fairness import FairnessAxis
     from virtlab.report.histograms import Histogram
     from virtlab.report.recurrence import Recurring
+    from virtlab.report.searched import Searched
     from virtlab.stats import Estimate
 
 
@@ -210,6 +212,8 @@ class Gathered:
     sources: tuple[Path, ...] = ()  # files that stand beside the dataset: figures.yaml, published tables
     notes: tuple[str, ...] = ()
     beside: tuple[Beside, ...] = ()  # other sources beside the dataset's own
+    effects: tuple[Effect, ...] = ()  # of one more switch, and of one more guest
+    searches: tuple[Searched, ...] = ()  # one of each design point
     fairness: FairnessAxis | None = None  # where a factor decides Jain's index of the load
 
     @property

@@ -18,6 +18,7 @@ from typing import Any
 from virtlab import __version__
 from virtlab.report import measured, ranges, render, sections, theme, topology
 from virtlab.report.beside_section import beside_section
+from virtlab.report.effects import effects_section
 from virtlab.report.figure import Figure
 from virtlab.report.model import Gathered
 from virtlab.report.words import plural, verdict_kind, verdict_word
@@ -43,7 +44,8 @@ def html(data: Gathered, figures: Sequence[Figure], pictures: Mapping[str, str])
     world = topology.picture(data.plan) if data.plan else ""
     blocks = measured.metric_sections(data, figures, pictures)
     several = beside_section(data, figures, pictures)
-    blocks = [*([several] if several else []), *blocks]
+    effects = effects_section(data)
+    blocks = [*([several] if several else []), *blocks, *([effects] if effects else [])]
     tables = [table["id"] for block in blocks for table in (*block["tables"], *block["nested"])]
     anchors = frozenset([*(figure.name for figure in figures), *tables, *(["topology"] if world else [])])
     return environment.get_template("page.html.j2").render(

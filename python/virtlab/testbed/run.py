@@ -20,8 +20,8 @@ from virtlab.testbed.execute import Command
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.platforms.clock import Clock
 from virtlab.testbed.platforms.reach import OURS
-from virtlab.testbed.platforms.start import Guests
 from virtlab.testbed.platforms.stamps import on_our_clock
+from virtlab.testbed.platforms.start import Guests
 from virtlab.testbed.probes import SWITCH_CHANNEL, Probes, Side
 from virtlab.testbed.readback import observe
 from virtlab.testbed.records import CounterRow, Entities, counter_columns, kernel_rows, switch_rows
@@ -385,7 +385,9 @@ class Pass:
         key = (message.channel, samples.stream, samples.schema, samples.number)
         if key not in self._seen:
             self._seen.add(key)
-            columns = on_our_clock(samples.schema, samples.columns, *self._clocks_of(message.channel, samples.stream))
+            columns = on_our_clock(
+                samples.schema, samples.columns, *self._clocks_of(message.channel, samples.stream)
+            )
             if samples.schema == "series/1":
                 entities = Entities(self.lowered)
                 columns["entity"] = _renamed(columns["entity"], entities)

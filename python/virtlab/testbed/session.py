@@ -68,7 +68,9 @@ class TestbedSession:
             for name, reach in self._guests.leaders().items():
                 seen |= readback.observe(control, [self.lowered.guests[name]], channel=reach.leader)
             held = {**versions(self.leader.hello), **idle.conditions()}
-            self.realised = readback.realise(plan, self.lowered, seen, said, held, self._groups.read_back, pins, self._guests)
+            self.realised = readback.realise(
+                plan, self.lowered, seen, said, held, self._groups.read_back, pins, self._guests
+            )
             cpus = {**(idle.processors(plan, usable) or {}), **{name: [cpu] for name, cpu in on.items()}}
             self._probes = Probes(control, plan, self.lowered, self._guests, tasks, cpus)
         except BaseException:
@@ -77,7 +79,16 @@ class TestbedSession:
 
     def run(self, trial: Trial, sink: Sink) -> Outcome:
         """Plays the timeline once. AgentError when the leader dies; GuestError when a role cannot be armed."""
-        one = Pass(self.leader.control, trial.plan(self.plan), self.lowered, self._probes, trial, sink, self._observe, self._guests)
+        one = Pass(
+            self.leader.control,
+            trial.plan(self.plan),
+            self.lowered,
+            self._probes,
+            trial,
+            sink,
+            self._observe,
+            self._guests,
+        )
         try:
             return one.play()
         except VirtlabError as error:

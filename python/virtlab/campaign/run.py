@@ -37,12 +37,15 @@ class Refused:
 
 def refused(experiment: Experiment, backend: Backend, points: Collection[int] | None = None) -> list[Refused]:
     """Everything that the backend refuses of the experiment, each once, before anything is built."""
+    from virtlab.campaign.trying import as_tested
     from virtlab.planner import plan_run
 
     found: dict[Refusal, list[int]] = {}
     for point in experiment.points():
         if points is None or point.index in points:
-            for refusal in backend.check(plan_run(experiment, point, 0)):
+            plan, search = plan_run(experiment, point, 0), experiment.study(point).search
+            told = [refusal for played in as_tested(search, plan) for refusal in backend.check(played)]
+            for refusal in dict.fromkeys(told):
                 found.setdefault(refusal, []).append(point.index)
     return [Refused(refusal, tuple(where)) for refusal, where in found.items()]
 

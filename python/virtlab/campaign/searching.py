@@ -147,7 +147,8 @@ class Conducted:
             while (asked := test.ask()) is not None:
                 line = next(told, None)
                 if line is None:
-                    text = f"trial {len(self.journal.lines)}: {test.name}, {self.search.written} {self._tries.value(asked.load):,}"
+                    number, value = len(self.journal.lines), self._tries.value(asked.load)
+                    text = f"trial {number}: {test.name}, {self.search.written} {value:,}"
                     left = f"about {test.trials_left()} trials of this test left"
                     self.observe.progress(f"{text} for {asked.trial_s:.4g} s, {left}")
                     made = self._tries.tested(asked)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from virtlab.campaign.benchmark import tests_of
 from virtlab.campaign.takes import Delays, Gaps
 from virtlab.campaign.trials import Journal, TrialLine
 from virtlab.catalogue.workloads.raw_stream import flow_names, flows_of
@@ -90,8 +91,8 @@ class Tries:
         self._flows = flows_of(self._role.parameters)
 
     def value(self, load: float) -> int:
-        """The load as the input takes it: a whole number, at least one, never above what was asked."""
-        return max(1, min(self.search.high, int(load + 1e-6)))
+        """The load as the input takes it."""
+        return value_of(self.search, load)
 
     def overrides(self, value: int, trial_s: float | None) -> dict[str, Any]:
         """What a trial changes: the searched input, and a stream's length."""
@@ -135,7 +136,7 @@ class Tries:
         """One trial of a test."""
         value = self.value(asked.load)
         overrides = self.overrides(value, asked.trial_s)
-        also = self.beside(asked)
+        also = beside(self.search, self.plan, asked)
         about = {
             "purpose": asked.test, "part": asked.part, "load": asked.load, "value": value, "trial_s": asked.trial_s,
         }  # fmt: skip
@@ -163,29 +164,6 @@ class Tries:
             return dataclasses.replace(line, measured=measured, note=note)
 
         return self._attempts(overrides, also, sink, judged, lambda line: line)
-
-    def beside(self, asked: Asked) -> tuple[Action, ...]:
-        """What a test plays besides the Plan's timeline: a change of the load, or a reset."""
-        runs = next(
-            (
-                one
-                for one in self.plan.timeline
-                if one.role == self.search.role and one.do in {"run", "start"}
-            ),
-            None,
-        )
-        if runs is None or (asked.then_load is None and asked.guest is None):
-            return ()
-        after = Trigger(event=f"{runs.id}.started", plus_ns=round(asked.then_after_s * NS))
-        if asked.guest is not None:
-            return (
-                Action(
-                    id=BESIDE, do="reset", guest=asked.guest, for_ns=round(asked.down_s * NS), after=after
-                ),
-            )
-        assert asked.then_load is not None
-        args = {self.search.parameter: self.value(asked.then_load)}
-        return (Action(id=BESIDE, do="set", role=self.search.role, args=args, after=after),)
 
     def _flows_by_way_of(self, guest: str | None) -> frozenset[int] | None:
         """Flows that a guest forwards; None: all."""
@@ -267,6 +245,39 @@ class Tries:
             "<": measured < until.limit, "<=": measured <= until.limit,
             ">": measured > until.limit, ">=": measured >= until.limit,
         }[until.operator]  # fmt: skip
+
+
+def value_of(search: SearchFor, load: float) -> int:
+    """A load as the searched input takes it: a whole number, at least one, never above what was asked."""
+    return max(1, min(search.high, int(load + 1e-6)))
+
+
+def beside(search: SearchFor, plan: Plan, asked: Asked) -> tuple[Action, ...]:
+    """What a trial of a test plays besides the Plan's timeline: a change of the load, or a reset."""
+    runs = next(
+        (one for one in plan.timeline if one.role == search.role and one.do in {"run", "start"}), None
+    )
+    if runs is None or (asked.then_load is None and asked.guest is None):
+        return ()
+    after = Trigger(event=f"{runs.id}.started", plus_ns=round(asked.then_after_s * NS))
+    if asked.guest is not None:
+        return (
+            Action(id=BESIDE, do="reset", guest=asked.guest, for_ns=round(asked.down_s * NS), after=after),
+        )
+    assert asked.then_load is not None
+    args = {search.parameter: value_of(search, asked.then_load)}
+    return (Action(id=BESIDE, do="set", role=search.role, args=args, after=after),)
+
+
+def as_tested(search: SearchFor | None, plan: Plan) -> list[Plan]:
+    """The Plan, and as trials of the tests after its search play it where that is more: what a backend must be able to."""
+    if search is None or search.tests is None:
+        return [plan]
+    shares = shares_of(plan.roles[search.role].parameters)
+    tests = tests_of(search.tests, float(search.high), float(search.high), shares)
+    asked = [one for test in tests if (one := test.ask()) is not None]
+    also = [actions for one in asked if (actions := beside(search, plan, one))]
+    return [plan, *(Trial("check", 0, also=actions).plan(plan) for actions in also)]
 
 
 def worst_flow(counters: Mapping[str, int], flows: int, drops: int, gaps: Gaps | None) -> float:

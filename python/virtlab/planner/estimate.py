@@ -14,6 +14,7 @@ from virtlab.planner.timeline import length_ns, timeline_of
 
 if TYPE_CHECKING:
     from virtlab.experiment import Experiment
+    from virtlab.experiment.search import SearchFor
 
 BUILD_NS = 700_000_000  # private world, soft switch, reachability check, commit to disk
 BUILD_PER_GUEST_NS = 5_000_000
@@ -21,6 +22,8 @@ BYTES_PER_ROW = {
     "sent/1": 14, "rtt/1": 24, "packet/1": 16, "burst/1": 24, "interval/1": 40, "transaction/1": 12, "series/1": 8,
     "request/1": 16, "rt_job/1": 24, "rt_supply/1": 20,
 }  # fmt: skip
+TRIAL_NS = 300_000_000  # arming, draining and collecting of one trial of a search
+MLR_SUMS = 3  # an MLRsearch makes about so many duration sums of traffic
 RUN_BYTES = 60_000  # Plan, record, log, counters
 
 
@@ -42,6 +45,8 @@ def estimate(study: Study) -> Cost:
     """The cost of one run of a design point."""
     traffic_ns = length_ns(study, timeline_of(study), at_most=False)
     time_ns = traffic_ns + BUILD_NS + BUILD_PER_GUEST_NS * len(study.wiring.stations)
+    if study.search is not None:
+        time_ns += search_ns(study.search)
     disk_bytes = RUN_BYTES
     wanted = study.collect.packets
     for name, role in study.roles.items():
@@ -53,6 +58,42 @@ def estimate(study: Study) -> Cost:
         BYTES_PER_ROW["series/1"] * 4 * (traffic_ns // every) for every in study.collect.series.values()
     )
     return Cost(time_ns, disk_bytes)
+
+
+def search_ns(search: SearchFor) -> int:
+    """About how long a search and the tests after it take: trials, and what surrounds each."""
+    from math import ceil, log2
+
+    from virtlab.experiment.search import trial_ns
+
+    width = max(min(goal.width for goal in search.goals), (search.resolution or 0) / search.high)
+    halvings = ceil(log2(max(2.0, (search.high - search.low) / (width * search.high))))
+    if search.method == "mlrsearch":
+        traffic_ns = MLR_SUMS * sum(goal.duration_sum for goal in search.goals)
+        trials = traffic_ns // max(trial_ns(goal, search.method) for goal in search.goals)
+    else:
+        trials = halvings + 2
+        traffic_ns = trials * (search.own_trial_ns or trial_ns(search.goals[0], search.method))
+    tests = search.tests
+    if tests is not None and tests.latency is not None:
+        count = len(tests.latency.loads) * tests.latency.trials
+        trials, traffic_ns = trials + count, traffic_ns + count * tests.latency.trial_ns
+    if tests is not None and tests.frame_loss is not None:
+        count = round(1 / tests.frame_loss.step)
+        trials, traffic_ns = trials + count, traffic_ns + count * tests.frame_loss.trial_ns
+    if tests is not None and tests.back_to_back is not None:
+        count = tests.back_to_back.trials * (1 + ceil(log2(1 / tests.back_to_back.width)))
+        trials, traffic_ns = (
+            trials + count,
+            traffic_ns + tests.back_to_back.trials * 2 * tests.back_to_back.longest_ns,
+        )
+    if tests is not None and tests.recovery is not None:
+        each_ns = tests.recovery.overload_ns + tests.recovery.watch_ns
+        trials, traffic_ns = trials + tests.recovery.trials, traffic_ns + tests.recovery.trials * each_ns
+    if tests is not None and tests.reset is not None:
+        each_ns = tests.reset.down_ns + tests.reset.watch_ns
+        trials, traffic_ns = trials + tests.reset.trials, traffic_ns + tests.reset.trials * each_ns
+    return int(traffic_ns + trials * TRIAL_NS)
 
 
 def estimate_points(experiment: Experiment) -> list[Cost]:

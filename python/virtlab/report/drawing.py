@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from virtlab.report import names
+from virtlab.report.benchmarked import benchmark_figures
 from virtlab.report.beside_section import beside_figures
 from virtlab.report.cores import cores_figure
 from virtlab.report.curves import ecdf_figure, series_figure
@@ -12,6 +13,7 @@ from virtlab.report.histograms import histogram_figure
 from virtlab.report.intervals import interval_figure
 from virtlab.report.model import Gathered
 from virtlab.report.recurrence import runs_figure
+from virtlab.report.searched import search_figure
 from virtlab.report.selection import interval_plots
 
 
@@ -23,6 +25,9 @@ def figures_of(data: Gathered) -> list[Figure]:
         interval_figure(name, result, data.factors, x, split=split)
         for result, x, name in interval_plots(data.results, data.factors, asked, data.claimed)
     ]
+    for role in dict.fromkeys(one.role for one in data.searches):
+        found.append(search_figure(role, data.searches, data.factors, split=split))
+    found += benchmark_figures(data, split=split)
     if data.fairness is not None:
         found += _against_fairness(data, data.fairness, asked, split=split)
     for one in data.distributions:

@@ -15,6 +15,7 @@ from typing import Any
 
 from virtlab.errors import ExperimentError
 from virtlab.metrics import METRICS
+from virtlab.report import names
 from virtlab.report.fairness import axis_of_experiment
 from virtlab.report.model import Entry
 from virtlab.report.names import CORES_PLOT, Measured, expected_names
@@ -156,10 +157,30 @@ def names_of_experiment(path: Path) -> dict[str, str]:
     experiment = load(path)
     factors, values = varying(experiment), measured(experiment.role_workloads())
     axis = axis_of_experiment(experiment, factors)
-    found = expected_names(values, factors)
+    found = expected_names(values, factors) | searched_names(experiment)
     if "host.cpu" in experiment.study(experiment.points()[0]).collect.series:
         found[CORES_PLOT] = "processors of the host during each test"
     return found if axis is None else expected_names(values, axis.names(factors)) | found
+
+
+def searched_names(experiment: Any) -> dict[str, str]:
+    """Plots and tables of the search of an experiment, and of the tests after it."""
+    points = experiment.points()
+    search = experiment.study(points[0]).search if points else None
+    if search is None:
+        return {}
+    role, tests = search.role, search.tests
+    found = {
+        names.search_plot(role): f"trials of the search of {role}",
+        names.trials_table(role): f"trials of the search of {role}, and of the tests after it",
+    }
+    if tests is not None:
+        found[names.tests_table(role)] = f"what the tests after the search of {role} measured"
+    if tests is not None and tests.latency is not None:
+        found[names.latency_plot(role)] = f"delay of {role} against load"
+    if tests is not None and tests.frame_loss is not None:
+        found[names.frame_loss_plot(role)] = f"loss of {role} against load"
+    return found
 
 
 def varying(experiment: Any) -> list[str]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from virtlab.metrics import METRICS
-from virtlab.report import names, theme
+from virtlab.metrics.benchmarks import BENCHMARKS
+from virtlab.report import benchmarked, names, theme
 from virtlab.report.cores import GROUP as CORES
 from virtlab.report.figure import Figure
 from virtlab.report.histograms import buckets_table
@@ -28,6 +29,8 @@ def metric_sections(data: Gathered, figures: Sequence[Figure], pictures: Mapping
     """Every section of results, in the order of the page."""
     groups: Groups = {}
     for result in data.results:
+        if result.quantity.metric in BENCHMARKS and data.searches:
+            continue  # they stand with their search
         groups.setdefault(f"{result.quantity.role}.{result.quantity.metric}", []).append(result)
     tiers: dict[str, Groups] = {"primary": {}, "further": {}, "health": {}}
     for path, results in groups.items():
@@ -38,6 +41,7 @@ def metric_sections(data: Gathered, figures: Sequence[Figure], pictures: Mapping
     for role in dict.fromkeys(results[0].quantity.role for results in tiers["further"].values()):
         mine = {path: found for path, found in tiers["further"].items() if found[0].quantity.role == role}
         blocks.append(_section(data, role, mine, figures, pictures))
+    blocks += [benchmarked.section(data, role, figures, pictures) for role in benchmarked.tested_roles(data)]
     if tiers["health"]:
         drawn = _drawn([one for one in figures if one.group == CORES], pictures, several=False)
         blocks.append(_health(data, tiers["health"], drawn))

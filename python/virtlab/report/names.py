@@ -14,6 +14,8 @@ will hold:
 | table of variances within and between runs | `recurrence of ROLE.METRIC` |
 | table of run-level values | `table of ROLE.METRIC` |
 | processors during each test | `cpu of cores during tests` |
+| trials of a search | `search of ROLE`, table `trials of ROLE` |
+| tests after a search | `latency of ROLE by load`, `frame loss of ROLE by load`, table `tests of ROLE` |
 | picture of the world | `topology` |
 
 A factor counts when it has at least two levels among the design points; `per` lists the others in the file's
@@ -114,6 +116,40 @@ def values_table(role: str, metric: str) -> str:
     'table-of-bulk-goodput'
     """
     return slug(f"table of {role}.{metric}")
+
+
+def search_section(role: str) -> str:
+    """The group of figures of a search and the tests after it."""
+    return f"search of {role}"
+
+
+def search_plot(role: str) -> str:
+    """The name of the plot of a search's trials.
+
+    >>> search_plot("flows")
+    'search-of-flows'
+    """
+    return slug(search_section(role))
+
+
+def latency_plot(role: str) -> str:
+    """The name of the plot of delay against load, of the tests after a search."""
+    return slug(f"latency of {role} by load")
+
+
+def frame_loss_plot(role: str) -> str:
+    """The name of the plot of loss against load, of the tests after a search."""
+    return slug(f"frame loss of {role} by load")
+
+
+def trials_table(role: str) -> str:
+    """The name of the table of a search's trials."""
+    return slug(f"trials of {role}")
+
+
+def tests_table(role: str) -> str:
+    """The name of the table of what the tests after a search measured."""
+    return slug(f"tests of {role}")
 
 
 @dataclass(frozen=True, slots=True)

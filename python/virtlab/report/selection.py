@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from virtlab.metrics import METRICS
+from virtlab.metrics.benchmarks import BENCHMARKS
 from virtlab.report import names
 from virtlab.report.curves import main_factor
 from virtlab.report.model import Factor, Result
@@ -79,6 +80,8 @@ def _unasked(result: Result, *, at_main: bool, claimed: bool) -> bool:
         return False
     if claimed and at_main:
         return True
+    if quantity.metric in BENCHMARKS:
+        return False  # they are drawn against load, and stand in a table
     if len(values) == 1 or quantity.metric in HEALTH:
         return False
     leading = quantity.statistic == lead(metric.statistics)

@@ -34,7 +34,7 @@ class Mistake:
         return f"{self.what}; {self.cure}"
 
 
-PARTED = ("rt_tasks",)  # workloads that give values of their parts too, as ROLE.PART
+PARTED = ("rt_tasks", "raw_stream", "udp_stream")  # these give values of tasks, flows and tested loads, as ROLE.PART
 
 Factors = Mapping[str, Sequence[str]]
 
@@ -78,11 +78,11 @@ def _path_mistakes(
             return [Mistake(column, f"'{path.role}' is nothing that {metric.key} is collected of",
                             did_you_mean(path.role, sorted(entities)))]  # fmt: skip
         return []
-    role, _, part = path.role.rpartition(".")
+    role, _, part = path.role.partition(".")
     if part and workloads.get(role) in PARTED:
         return _path_mistakes(replace(path, role=role), column, workloads, entities)
     if path.role not in workloads:
-        cure = did_you_mean(path.role, workloads) if workloads else "declare the role"
+        cure = did_you_mean(role, workloads) if workloads else "declare the role"
         return [Mistake(column, f"'{path.role}' is no role", cure)]
     workload = workloads[path.role]
     if workload and workload not in metric.workloads:

@@ -96,8 +96,23 @@ pub struct Vnic {
     pub mtu_bytes: u32,
     /// Rate at which it holds back its sender.
     pub pushback_bit_per_s: Option<u64>,
+    /// What its router may send there, at most.
+    #[serde(default)]
+    pub licence: Option<Licence>,
     /// Where it is plugged in.
     pub on: On,
+}
+
+/// A token bucket in front of a vNIC: frames as the kernel counts them, without FCS.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Licence {
+    /// At which tokens come.
+    pub rate_bit_per_s: u64,
+    /// Tokens that it holds.
+    pub burst_bytes: u32,
+    /// Frames that may wait.
+    pub limit_packets: u32,
 }
 
 /// Where a vNIC is plugged in.

@@ -17,6 +17,7 @@ mod input;
 mod ip;
 mod marks;
 mod network;
+mod psping;
 mod role;
 mod rows;
 mod rtt;

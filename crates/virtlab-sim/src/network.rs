@@ -7,6 +7,7 @@ mod bridges;
 mod counters;
 mod flights;
 mod landing;
+mod licence;
 mod routers;
 mod service;
 mod sockets;
@@ -22,6 +23,7 @@ use bridges::{Bridge, Place};
 use core::net::Ipv4Addr;
 use flights::Flight;
 use landing::Landing;
+use licence::Licence;
 use routers::Host;
 use service::Service;
 use sockets::Socket;
@@ -102,6 +104,7 @@ impl Network {
                 free_ns: -(burst.0 as i64),
                 burst_ns: burst.0 as i64,
                 queue: VecDeque::new(),
+                licence: vnic.licence.as_ref().map(Licence::new),
                 traffic: Traffic::default(),
             });
         }

@@ -71,6 +71,10 @@ rows!(
     TransactionRow, "transaction/1", { flow: I32, started_ns: I64, finished_ns: I64 }
 );
 rows!(
+    /// A request of `psping`: its number below 0 in the warm-up, `finished_ns` -1 without an answer.
+    RequestRow, "request/1", { seq: I64, sent_ns: I64, finished_ns: I64, payload_bytes: I64 }
+);
+rows!(
     /// A burst.
     BurstRow, "burst/1",
     { burst: I64, stream: I32, intended_ns: I64, sent_ns: I64, finished_ns: I64, sent_bytes: I64, replied_bytes: I64 }

@@ -103,6 +103,7 @@ pub fn star(hosts: u32, poisson: bool, duration_ns: u64, seed: u64) -> Result<Wo
                 mac: mac(host),
                 mtu_bytes: PACKET_BYTES,
                 pushback_bit_per_s: None,
+                licence: None,
                 on: On::Port(format!("h{host:04}")),
             })
             .collect(),

@@ -6,6 +6,7 @@ use crate::input::{Finding, Input, Way};
 use crate::ip::Message;
 use crate::marks::Readings;
 use crate::network::{Landed, Network};
+use crate::psping;
 use crate::role::Workload;
 use crate::rows::{Column, Table};
 use crate::rtt::Rtt;
@@ -122,11 +123,12 @@ impl World {
                 "raw_stream" => Stream::raw(index, role, &mut network).map(|made| Box::new(made) as _),
                 "tcp_stream" => TcpStream::new(index, role, &mut network).map(|made| Box::new(made) as _),
                 "tcp_rr" => TcpRr::new(index, role, &mut network).map(|made| Box::new(made) as _),
+                "psping" => psping::new(index, role, &mut network),
                 "scatter" => Scatter::new(index, role, &mut network).map(|made| Box::new(made) as _),
                 other => Err(Finding::new(
                     format!("roles.{}.workload", role.name),
                     format!("the simulator has no workload '{other}'"),
-                    "use rtt, burst_load, udp_stream, tcp_stream, tcp_rr or raw_stream",
+                    "use rtt, burst_load, udp_stream, tcp_stream, tcp_rr, psping or raw_stream",
                 )),
             };
             match made {

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Interface, ip_address, ip_interface, ip_network
 from typing import Any
 
-from virtlab.plan import Action, Guest, Plan, Queue, Role
+from virtlab.plan import Action, Guest, Plan, Queue, Role, Route, Vnic
 from virtlab.planner import ends
+from virtlab.planner.licence import QUEUE_PACKETS, burst_bytes
 from virtlab.planner.wiring import Wiring
+from virtlab.simulator.ospf import converged
 
 WITHOUT_EFFECT = frozenset(  # `refusals` has seen to what they may say; a histogram is of the report
     {"family", "meter", "pacing", "idle", "histogram_buckets", "histogram_edges_ns"}
@@ -49,6 +51,7 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
     tables: dict[str, dict[str, Any]] = {f"vswitch:{name}": {} for name in vswitches}
     inside: dict[str, dict[str, int]] = {name: {} for name, entry in world.guests.items() if entry.bridges}
     forwarding: dict[str, dict[str, str]] = {}
+    found = converged(plan)
     lowered_vnics = []
     for guest, entry in world.guests.items():
         for name, vnic in entry.vnics.items():
@@ -65,6 +68,7 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
                 {
                     "name": path, "guest": guests[guest], "mac": mac, "mtu_bytes": vnic.mtu_bytes,
                     "pushback_bit_per_s": vnic.pushback_bit_per_s, "on": on,
+                    "licence": licence(entry, vnic),
                 }
             )  # fmt: skip
     return {
@@ -84,7 +88,7 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
             },
             "forwarding": forwarding,
         },
-        "guests": [_guest(plan, name, vnics) for name in world.guests],
+        "guests": [_guest(plan, name, vnics, found) for name in world.guests],
         "vnics": lowered_vnics,
         "vswitches": [_vswitch(plan, name, tables, wiring, vnics) for name in vswitches],
         "bridging": [{"guest": guests[name], "ways": ways} for name, ways in inside.items()],
@@ -98,6 +102,17 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
         "windows": {name: (window.from_, window.to) for name, window in plan.windows.items()},
         "counters": list(plan.collect.counters),
         "limit_ns": plan.limits.run_ns,
+    }
+
+
+def licence(guest: Guest, vnic: Vnic) -> dict[str, int] | None:
+    """The token bucket of a router's port."""
+    if guest.licence_bit_per_s is None:
+        return None
+    return {
+        "rate_bit_per_s": guest.licence_bit_per_s,
+        "burst_bytes": burst_bytes(vnic),
+        "limit_packets": QUEUE_PACKETS,
     }
 
 
@@ -134,12 +149,14 @@ def _vswitch(
     }
 
 
-def _guest(plan: Plan, name: str, vnics: Mapping[str, int]) -> dict[str, Any]:
+def _guest(
+    plan: Plan, name: str, vnics: Mapping[str, int], found: Mapping[str, tuple[Route, ...]]
+) -> dict[str, Any]:
     guest = plan.world.guests[name]
     own = list(addresses(guest))
     routes = [(address.network, vnics[vnic_path(name, vnic)], None) for vnic, address in own] + [
         (network, vnics[vnic_path(name, route.vnic)], str(ip_address(route.via)))
-        for route in plan.world.routes.get(name, ())
+        for route in (*plan.world.routes.get(name, ()), *found.get(name, ()))
         if (network := ip_network(route.to, strict=False)).version == 4
     ]
     routes.sort(key=lambda route: -route[0].prefixlen)

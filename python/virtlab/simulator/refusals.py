@@ -15,8 +15,7 @@ from virtlab.simulator.profile import IDEAL_PROFILE, Profile, costs
 
 PLATFORMS = ("namespace", "native")
 VSWITCHES = ("linux_bridge",)
-WORKLOADS = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "raw_stream")
-LATER_WORKLOADS = {"psping": "its requests are not modelled"}
+WORKLOADS = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "psping", "raw_stream")
 ACTIONS = ("start", "stop", "run", "set", "wait")
 LATER_ACTIONS = {
     "migrate": "a simulated guest has no memory to move",
@@ -88,10 +87,6 @@ def _guests(plan: Plan) -> Iterator[Refusal]:
                 yield Refusal(f"{path}.{key}", "CPU and memory are not modelled", "remove it")
         if guest.pin != "none":
             yield Refusal(f"{path}.pin", "processors that forward are not modelled", "write 'pin: none'")
-        if guest.routing != "static":
-            yield Refusal(f"{path}.routing", f"{guest.routing} is not modelled", "write 'routing: static'")
-        if guest.licence_bit_per_s is not None:
-            yield Refusal(f"{path}.licence_bit_per_s", "a router's licence is not modelled", "remove it")
         for vnic_name, vnic in guest.vnics.items():
             vnic_at = vnic_path(name, vnic_name)
             if vnic.offloads != "off":
@@ -138,7 +133,7 @@ def _roles(plan: Plan) -> Iterator[Refusal]:
         path = f"roles.{name}"
         values = role.parameters
         if role.workload not in WORKLOADS:
-            reason = LATER_WORKLOADS.get(role.workload, f"there is no workload '{role.workload}'")
+            reason = f"there is no workload '{role.workload}'"
             yield Refusal(f"{path}.workload", reason, f"the simulator has {', '.join(WORKLOADS)}")
             continue
         for key, guest in (("from", role.from_), ("to", role.to)):
@@ -286,7 +281,7 @@ def capabilities(fingerprint: Mapping[str, str]) -> Capabilities:
         platforms=dict.fromkeys(PLATFORMS),
         vswitches=dict.fromkeys(VSWITCHES),
         qdiscs={f"{kind}/virtlab": None for kind in QDISCS},
-        workloads={**dict.fromkeys(WORKLOADS), **LATER_WORKLOADS},
+        workloads=dict.fromkeys(WORKLOADS),
         actions={**dict.fromkeys(ACTIONS), **LATER_ACTIONS},
         links={"simulated": None},
         parallel_sessions=1024,

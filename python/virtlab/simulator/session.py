@@ -21,7 +21,8 @@ from virtlab.plan import (
     Sink,
     Trial,
 )
-from virtlab.simulator.lower import lower, queue, vnic_path
+from virtlab.simulator.lower import licence, lower, queue, vnic_path
+from virtlab.simulator.ospf import REALISED, converged
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, costs
 
 EVENTS_AT_ONCE = 200_000  # between two looks at the observer
@@ -131,15 +132,21 @@ def realise(plan: Plan, profile: Profile = IDEAL_PROFILE) -> Realised:
     """The world as it is simulated: links by 'simulated', all else by 'simulator', with the profile."""
     world = plan.world
     named = {"profile": profile.identity}
+    found = converged(plan)
     links_by = "simulated" if profile.is_ideal else f"simulated with {profile.identity}"
     objects: dict[str, RealisedObject] = {}
     for name, guest in world.guests.items():
         intended = guest.model_dump(mode="json", exclude={"vnics"})
-        objects[f"guests.{name}"] = RealisedObject(intended, named, named, "simulator")
+        made: dict[str, Any] = dict(named)
+        if name in found:
+            made |= {"routing": REALISED, "routes": [route.model_dump(mode="json") for route in found[name]]}
+        objects[f"guests.{name}"] = RealisedObject(intended, made, made, "simulator")
         for vnic_name, vnic in guest.vnics.items():
             applied: dict[str, Any] = dict(named)
             if vnic.pushback_bit_per_s is not None:
                 applied |= {"pushback_bit_per_s": vnic.pushback_bit_per_s, "burst_frames": BURST_FRAMES}
+            if (bucket := licence(guest, vnic)) is not None:
+                applied["licence"] = bucket
             values = vnic.model_dump(mode="json")
             objects[vnic_path(name, vnic_name)] = RealisedObject(values, applied, applied, "simulator")
     for name, vswitch in world.vswitches.items():

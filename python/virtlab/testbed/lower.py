@@ -16,6 +16,7 @@ from typing import Any
 
 from virtlab.catalogue import PLATFORMS
 from virtlab.plan import Plan, Vnic
+from virtlab.planner.licence import QUEUE_PACKETS, burst_bytes
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed import fabric
 from virtlab.testbed.kernel_queues import PortQueue
@@ -50,8 +51,6 @@ DEFAULT_MTU_BYTES = 1500  # that a device comes with
 OFFLOADS_OFF = {"tx": False, "sg": False, "tso": False, "gso": False}
 ETHERNET_OCTETS = 38  # preamble, header, FCS and gap around an IP packet
 BURST_FRAMES = 10
-LICENCE_BURST_FRAMES = 2
-LICENCE_QUEUE_PACKETS = 100
 QUIET_IPV6 = {
     "accept_ra": "0",
     "autoconf": "0",
@@ -443,7 +442,7 @@ def licence(namespace: str, link: str, vnic: Vnic, rate_bit_per_s: int) -> Itera
 
     A token bucket of two frames, and 100 packets that wait; the port's own serialisation is its link's.
     """
-    burst = LICENCE_BURST_FRAMES * (vnic.mtu_bytes + ETHERNET_OCTETS)
+    burst = burst_bytes(vnic)
     yield QdiscAdd(namespace, link, Htb(default_class=1), handle="1:")
     yield ClassAdd(
         namespace,
@@ -456,7 +455,7 @@ def licence(namespace: str, link: str, vnic: Vnic, rate_bit_per_s: int) -> Itera
         overhead_bytes=0,
         minimum_bytes=0,
     )
-    yield QdiscAdd(namespace, link, Pfifo(LICENCE_QUEUE_PACKETS), parent="1:1", handle="10:")
+    yield QdiscAdd(namespace, link, Pfifo(QUEUE_PACKETS), parent="1:1", handle="10:")
 
 
 def _forwarding(plan: Plan, wiring: Wiring, out: Lowered) -> None:

@@ -29,7 +29,7 @@ impl Network {
                         ("rx_dropped", strangers + overflows),
                         ("sent_packets", sent_packets),
                         ("sent_bytes", sent_bytes),
-                        ("tx_dropped", 0),
+                        ("tx_dropped", nic.licence.as_ref().map_or(0, |licence| licence.drops)),
                     ],
                 );
             }

@@ -7,6 +7,7 @@
 use super::Network;
 use super::bridges::Place;
 use super::flights::Flight;
+use super::licence::Licence;
 use crate::agenda::Due;
 use crate::input::Vnic;
 use crate::ip::Cargo;
@@ -61,6 +62,7 @@ pub(super) struct Nic {
     pub(super) free_ns: i64,
     pub(super) burst_ns: i64,
     pub(super) queue: VecDeque<(u64, Outgoing)>,
+    pub(super) licence: Option<Licence>,
     pub(super) traffic: Traffic,
 }
 
@@ -89,6 +91,9 @@ impl Network {
 
     /// Into the vNIC's queue when it is ready, or through it; the instant at which the frame leaves it.
     pub(super) fn put(&mut self, nic: usize, out: Outgoing, ready_ns: u64) -> u64 {
+        if self.nics[nic].licence.is_some() {
+            return self.put_licensed(nic, out, ready_ns);
+        }
         let port = &mut self.nics[nic];
         let mut start = ready_ns;
         if let Some(rate) = port.given.pushback_bit_per_s {
@@ -97,6 +102,12 @@ impl Network {
             port.free_ns = port.free_ns.max(free - port.burst_ns) + cost;
             start = free as u64;
         }
+        self.depart(nic, out, start)
+    }
+
+    /// Lets a frame through now, or has it wait until `start`; returns that.
+    pub(super) fn depart(&mut self, nic: usize, out: Outgoing, start: u64) -> u64 {
+        let port = &mut self.nics[nic];
         if start == self.now_ns && port.queue.is_empty() {
             self.transmit(nic, out);
             return start;

@@ -138,5 +138,4 @@ PSPING = Workload(
     duration_ns=_duration_ns,
     rows=_rows,
     check=_check,
-    arms={"testbed": None, "simulator": "psping is not modelled"},
 )  # fmt: skip

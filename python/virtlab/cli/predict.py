@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from virtlab.experiment import DesignPoint, Experiment
+    from virtlab.metrics import MetricPath
+    from virtlab.simulator.profile import Profile
 
 app = typer.Typer(add_completion=False)
 
@@ -29,15 +35,25 @@ def predict(
         str | None, typer.Option(help="only these design points: 0,3-5 or 'load=30 kB'", show_default=False)
     ] = None,
     repetitions: Annotated[int, typer.Option(help="simulated runs per point", min=2)] = 5,
+    draws: Annotated[
+        int,
+        typer.Option(
+            help="runs per point with the profile's parameters drawn from their intervals; 0: none", min=0
+        ),
+    ] = 20,
     explain: Annotated[
         bool, typer.Option("--explain", help="the answer as a sum of terms that adds up")
+    ] = False,
+    effects: Annotated[
+        bool,
+        typer.Option("--effects", help="what one more switch, and one more guest on every host, would do"),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> None:
     """Predicts what an experiment would measure; nothing is built or kept.
 
-    The intervals are over simulated runs with other seeds. They do not hold the model's own error, nor the
-    uncertainty of the profile's parameters.
+    The intervals are over simulated runs with other seeds, and over the profile's parameters where it has intervals.
+    They do not hold the model's own error: `virtlab validate` says how large that is.
 
     Example: virtlab predict experiments/switched-network/quick.yaml --metric probe.rtt.mean --explain
     """
@@ -45,11 +61,8 @@ def predict(
     from virtlab.cli.settings import load_settings
     from virtlab.errors import ExperimentError
     from virtlab.experiment import load
-    from virtlab.metrics import MetricPath
-    from virtlab.prediction.explain import explain as explained
-    from virtlab.prediction.simulate import simulate
+    from virtlab.prediction.limits import measuring_path
     from virtlab.simulator.profile import load_profile
-    from virtlab.stats import mean_interval
 
     costs = load_profile(load_settings(profile=profile).profile)
     experiment = load(file)
@@ -59,34 +72,15 @@ def predict(
         raise ExperimentError(
             "--explain", "explains one metric", "name it with --metric ROLE.METRIC.STATISTIC"
         )
-    try:
-        path = MetricPath.parse(metric) if metric else None
-    except ValueError as error:
-        raise ExperimentError("--metric", str(error), "write e.g. probe.rtt.mean") from None
-    found: list[dict[str, Any]] = []
-    lines: list[str] = []
-    if explain and path is not None:
-        for point in chosen:
-            terms, total = explained(experiment, costs, path, point.index, repetitions=repetitions)
-            lines.append(f"{_levels(point.levels)}{path}")
-            lines += [f"  {term.name:32} {term.estimate}" for term in terms] + [f"  {'total':32} {total}"]
-            parts = [{"name": term.name, **_json(term.estimate)} for term in terms]
-            found.append({"point": dict(point.levels), "metric": str(path), **_json(total), "terms": parts})
+    if explain and effects:
+        raise ExperimentError("--effects", "and --explain are two questions", "ask one at a time")
+    path = measuring_path(metric, experiment.role_workloads(), "--metric") if metric else None
+    if effects:
+        found, lines = _effects(experiment, costs, path, chosen, repetitions)
+    elif explain and path is not None:
+        found, lines = _explained(experiment, costs, path, chosen, repetitions, draws)
     else:
-        table = simulate(experiment, costs, points=selected, repetitions=repetitions)
-        paths = (
-            [path]
-            if path
-            else [one for one in table.paths() if one.statistic == "mean" and one.metric in LEADING]
-        )
-        for point in chosen:
-            for one in paths:
-                values = table.values(one, point.levels)
-                estimate = mean_interval(values, metric=one.metric, unit=one.unit)
-                if estimate is None:
-                    raise ExperimentError(str(one), "has no value in the simulation", "name another metric")
-                lines.append(f"{_levels(point.levels)}{one}: {estimate}")
-                found.append({"point": dict(point.levels), "metric": str(one), **_json(estimate)})
+        found, lines = _predicted(experiment, costs, path, chosen, repetitions, draws)
     if as_json:
         import json
 
@@ -98,9 +92,109 @@ def predict(
 
 
 LEADING = frozenset({"rtt", "goodput", "response_time"})
+Answer = tuple[list[dict[str, Any]], list[str]]
 
 
-def _levels(levels: Any) -> str:
+def _predicted(
+    experiment: Experiment, costs: Profile, path: MetricPath | None, points: Sequence[DesignPoint],
+    repetitions: int, draws: int,
+) -> Answer:  # fmt: skip
+    from virtlab.errors import ExperimentError
+    from virtlab.metrics import show_quantity
+    from virtlab.prediction.simulate import simulate
+    from virtlab.prediction.uncertainty import combined, drawn_values, has_intervals
+
+    table = simulate(experiment, costs, points=[point.index for point in points], repetitions=repetitions)
+    paths = (
+        [path]
+        if path
+        else [one for one in table.paths() if one.statistic == "mean" and one.metric in LEADING]
+    )
+    found, lines = [], []
+    for point in points:
+        unsure: list[Mapping[MetricPath, float]] = []
+        if draws >= 2 and has_intervals(costs):
+            unsure = drawn_values(experiment, point, costs, draws=draws, repetitions=repetitions)
+        for one in paths:
+            by_repetition = {
+                row.repetition: row.value for row in table.of(one).values() if row.point == point.index
+            }
+            values = [value for _, value in sorted(by_repetition.items()) if value is not None]
+            if not values:
+                raise ExperimentError(str(one), "has no value in the simulation", "name another metric")
+            shifts = [
+                each[one] - nominal
+                for at, each in enumerate(unsure)
+                if one in each and (nominal := by_repetition.get(at % repetitions)) is not None
+            ]
+            whole = combined(values, shifts, level=0.95, metric=one.metric, unit=one.unit)
+            line = f"{_levels(point.levels)}{one}: {whole.estimate}"
+            if whole.parameters_half is not None and whole.runs_half is not None:
+                parts = (
+                    show_quantity(half, one.unit, 3) for half in (whole.runs_half, whole.parameters_half)
+                )
+                line += "; runs ± {}, parameters ± {}".format(*parts)
+            lines.append(line)
+            found.append(
+                {
+                    "point": dict(point.levels), "metric": str(one), **_json(whole.estimate),
+                    "runs_half_width": whole.runs_half, "parameters_half_width": whole.parameters_half,
+                }
+            )  # fmt: skip
+    return found, lines
+
+
+def _explained(
+    experiment: Experiment, costs: Profile, path: MetricPath, points: Sequence[DesignPoint], repetitions: int,
+    draws: int,
+) -> Answer:  # fmt: skip
+    from virtlab.prediction.explain import explain
+
+    found, lines = [], []
+    for point in points:
+        terms, total = explain(experiment, costs, path, point.index, repetitions=repetitions, draws=draws)
+        lines.append(f"{_levels(point.levels)}{path}")
+        lines += [f"  {term.name:32} {term.estimate}" for term in terms] + [f"  {'total':32} {total}"]
+        parts = [{"name": term.name, **_json(term.estimate)} for term in terms]
+        found.append({"point": dict(point.levels), "metric": str(path), **_json(total), "terms": parts})
+    return found, lines
+
+
+def _effects(
+    experiment: Experiment,
+    costs: Profile,
+    path: MetricPath | None,
+    points: Sequence[DesignPoint],
+    repetitions: int,
+) -> Answer:
+    from virtlab.prediction.effects import predicted_effects
+
+    found, lines = [], []
+    for point in points:
+        lines.append(_levels(point.levels).removesuffix(": ") or "the only point")
+        for one in predicted_effects(experiment, costs, point.levels, repetitions=repetitions):
+            if path is not None and one.path not in {None, path}:
+                continue
+            what = (
+                "one more switch"
+                if one.what == "switch"
+                else f"one more guest on every host ({one.how or 'idle'})"
+            )
+            shown = str(one.estimate) if one.estimate is not None else one.why
+            sign = "+" if one.estimate is not None and one.estimate.point > 0 else ""
+            lines.append(f"  {what}: {one.path or ''} {sign}{shown}".replace(":  ", ": "))
+            found.append(
+                {
+                    "point": dict(point.levels), "one_more": one.what, "how": one.how,
+                    "metric": None if one.path is None else str(one.path),
+                    "effect": None if one.estimate is None else _json(one.estimate),
+                    "before": None if one.base is None else _json(one.base), "why": one.why,
+                }
+            )  # fmt: skip
+    return found, lines
+
+
+def _levels(levels: Mapping[str, str]) -> str:
     text = ", ".join(f"{name} = {level}" for name, level in levels.items())
     return f"{text}: " if text else ""
 

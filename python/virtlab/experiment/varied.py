@@ -16,7 +16,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 from virtlab.errors import ExperimentError
-from virtlab.experiment.factors import NAME, REFERENCE
+from virtlab.experiment.factors import NAME, REFERENCE, read_factors, substitute
 from virtlab.experiment.load import load_text
 from virtlab.experiment.mistakes import FileMistakesError, Mistakes
 from virtlab.experiment.tree import Node, read_tree
@@ -90,12 +90,7 @@ def at_level(inputs: Mapping[Input, str]) -> Experiment:
         if not data.get(key):
             data.pop(key, None)
     where = ", ".join(f"{one.label} = {level}" for one, level in inputs.items())
-    try:
-        return load_text(json.dumps(data, ensure_ascii=False), name=where, runs_max=None)
-    except FileMistakesError as error:
-        mistake = error.mistakes[0]
-        what = f"{mistake.path}: {mistake.what}" if mistake.path else mistake.what
-        raise ExperimentError(where, what, mistake.cure) from None
+    return reread(data, where)
 
 
 def grid(first: str, last: str, step: str | None) -> list[str]:
@@ -236,3 +231,25 @@ def _places(root: Node) -> Iterator[tuple[str, ...]]:
         node = root.get(section)
         if node is not None:
             yield from below(node, (section,))
+
+
+def alone(experiment: Experiment, levels: Mapping[str, str]) -> dict[str, Any]:
+    """The file's values at one design point, references replaced and factors gone: to be altered and read by `reread`."""
+    root = _root(experiment.text)
+    factors = read_factors(root.get("factors"), Mistakes())
+    assert isinstance(root.value, dict)
+    return {
+        key: substitute(node, factors, levels).plain()
+        for key, node in root.value.items()
+        if key not in {"factors", "exclude", "claims"}
+    }
+
+
+def reread(values: Mapping[str, Any], name: str) -> Experiment:
+    """The experiment of such values; `name` is what an error calls it. ExperimentError when they are none."""
+    try:
+        return load_text(json.dumps(values, ensure_ascii=False), name=name, runs_max=None)
+    except FileMistakesError as error:
+        mistake = error.mistakes[0]
+        what = f"{mistake.path}: {mistake.what}" if mistake.path else mistake.what
+        raise ExperimentError(name, what, mistake.cure) from None

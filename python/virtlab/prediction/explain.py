@@ -3,7 +3,8 @@
 Each term is the difference between two worlds that follow each other, simulated with the same seeds: the measured role
 alone on wires without propagation and processing, then with propagation, with processing, with the other traffic
 (queueing), and with one group of the profile's costs after the other. So the terms add up to the prediction exactly, for
-any statistic; the order is part of their meaning. Intervals are those of the paired differences over replications.
+any statistic; the order is part of their meaning. Intervals are those of the paired differences over replications, and of
+what the profile's parameters may be where they have intervals of their own (`uncertainty`).
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from typing import TYPE_CHECKING
 from virtlab.errors import ExperimentError
 from virtlab.metrics import MetricPath
 from virtlab.prediction.simulate import simulate
+from virtlab.prediction.uncertainty import combined, drawn_values, has_intervals
 from virtlab.simulator.profile import IDEAL_PROFILE, Parameter, Profile
-from virtlab.stats import Estimate, mean_interval
 
 if TYPE_CHECKING:
     from virtlab.experiment import Experiment
     from virtlab.plan import Plan
     from virtlab.plan.model import Trigger
+    from virtlab.stats import Estimate
 
 GROUPS = (
     ("virtual switches", ("vswitch.",)),
@@ -100,8 +102,11 @@ def explain(
     *,
     repetitions: int,
     level: float = 0.95,
+    draws: int = 0,
 ) -> tuple[list[Term], Estimate]:
-    """Terms in order, and the total. ExperimentError when the simulation has no value of the path."""
+    """Terms in order, and the total, with `draws` worlds of drawn parameters each. ExperimentError when the simulation has
+    no value of the path.
+    """
 
     def values(used: Profile, change: Callable[[Plan], Plan] | None) -> list[float]:
         table = simulate(experiment, used, points=[point], repetitions=repetitions, change=change)
@@ -123,6 +128,7 @@ def explain(
         ("switches: processing", IDEAL_PROFILE, lambda plan: alone(plan, role)),
         ("queueing behind other traffic", IDEAL_PROFILE, None),
     ]
+    kept_of: dict[int, list[str]] = {}
     if not profile.is_ideal:
         kept: list[str] = []
         for name, starts in GROUPS:
@@ -131,14 +137,30 @@ def explain(
                 for key in (*profile.parameters, *profile.tables)
                 if _in_group(key, starts) and key not in kept
             ]
+            kept_of[len(worlds)] = list(kept)
             worlds.append((name, _only(profile, kept), None))
+    if not has_intervals(profile):
+        draws = 0
+    one = next(each for each in experiment.points() if each.index == point)
     terms: list[Term] = []
     before = [0.0] * repetitions
-    for name, used, change in worlds:
+    drawn_before = [0.0] * draws
+    for number, (name, used, change) in enumerate(worlds):
         after = values(used, change)
-        terms.append(Term(name, _interval([b - a for a, b in zip(before, after, strict=True)], path, level)))
-        before = after
-    return terms, _interval(before, path, level)
+        drawn_after = [after[at % repetitions] for at in range(draws)]
+        if draws and not used.is_ideal:
+            names = kept_of[number]
+            found = drawn_values(
+                experiment, one, profile, draws=draws, repetitions=repetitions, change=change,
+                restrict=lambda each, names=names: _only(each, names),  # type: ignore[misc]
+            )  # fmt: skip
+            drawn_after = [each.get(path, after[at % repetitions]) for at, each in enumerate(found)]
+        nominal = [b - a for a, b in zip(before, after, strict=True)]
+        shifts = [(drawn_after[at] - drawn_before[at]) - nominal[at % repetitions] for at in range(draws)]
+        terms.append(Term(name, _interval(nominal, shifts, path, level)))
+        before, drawn_before = after, drawn_after
+    shifts = [drawn_before[at] - before[at % repetitions] for at in range(draws)]
+    return terms, _interval(before, shifts, path, level)
 
 
 def _in_group(key: str, starts: Sequence[str]) -> bool:
@@ -155,7 +177,5 @@ def _only(profile: Profile, kept: Sequence[str]) -> Profile:
     )
 
 
-def _interval(values: Sequence[float], path: MetricPath, level: float) -> Estimate:
-    found = mean_interval(values, level=level, metric=path.metric, unit=path.unit)
-    assert found is not None, "there is a value per repetition"
-    return found
+def _interval(values: Sequence[float], shifts: Sequence[float], path: MetricPath, level: float) -> Estimate:
+    return combined(values, shifts, level=level, metric=path.metric, unit=path.unit).estimate

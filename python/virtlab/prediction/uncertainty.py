@@ -1,0 +1,119 @@
+"""What not knowing the profile exactly adds to a prediction.
+
+Every parameter of a profile has a 95 % interval. Worlds with parameters drawn from it (a normal distribution on either side
+of the value, as wide as that side of the interval says, none below zero) are simulated with the seeds of the worlds at the
+values themselves; the paired differences are what the parameters do, freed of most of what the seeds do. Their root mean
+square is a standard uncertainty, combined with that of the mean over runs as independent ones are (GUM, JCGM 100:2008,
+5.1):
+
+    half^2 = (t s / sqrt(n))^2 + t_K^2 mean(d_k^2)
+
+Parameters are drawn independently. Where the data could tell only a sum, that overstates how unsure the sum is: the
+interval is too wide rather than too narrow. Tables of wake-ups and of lateness have no intervals and are taken as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from virtlab.prediction.simulate import Job, play_all
+from virtlab.simulator.profile import Parameter, Profile
+
+if TYPE_CHECKING:
+    from virtlab.experiment import DesignPoint, Experiment
+    from virtlab.metrics import MetricPath
+    from virtlab.plan import Plan
+    from virtlab.stats import Estimate
+
+NORMAL_95 = 1.959964
+DRAWS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Uncertain:
+    """An estimate that holds both, and half of the interval that each would give alone; None where it is not estimable."""
+
+    estimate: Estimate
+    runs_half: float | None
+    parameters_half: float | None
+
+
+def has_intervals(profile: Profile) -> bool:
+    """Whether some parameter is not known exactly."""
+    return any(
+        (one.low is not None and one.low < one.value) or (one.high is not None and one.high > one.value)
+        for one in profile.parameters.values()
+    )
+
+
+def drawn(profile: Profile, seed: int, draw: int) -> Profile:
+    """The profile with every parameter drawn; equal seed and draw give equal parameters, whatever the others are."""
+    parameters = {name: Parameter(_draw(one, name, seed, draw)) for name, one in profile.parameters.items()}
+    return replace(profile, parameters=parameters)
+
+
+def _draw(one: Parameter, name: str, seed: int, draw: int) -> float:
+    import hashlib
+
+    import numpy as np
+
+    digest = hashlib.sha256(f"{seed}\0{draw}\0{name}".encode()).digest()
+    z = float(np.random.default_rng(int.from_bytes(digest[:8], "little")).standard_normal())
+    end = one.high if z > 0 else one.low
+    width = abs((one.value if end is None else end) - one.value) / NORMAL_95
+    return max(0.0, one.value + z * width)
+
+
+def drawn_values(
+    experiment: Experiment,
+    point: DesignPoint,
+    profile: Profile,
+    *,
+    draws: int,
+    repetitions: int,
+    change: Callable[[Plan], Plan] | None = None,
+    restrict: Callable[[Profile], Profile] = lambda profile: profile,
+) -> list[Mapping[MetricPath, float]]:
+    """Values by path of each draw, played with the seed of repetition `draw mod repetitions`.
+
+    `restrict` keeps some costs of a drawn profile.
+    """
+    from virtlab.planner import plan_run
+
+    jobs = []
+    for draw in range(draws):
+        plan = plan_run(experiment, point, draw % repetitions)
+        jobs.append(
+            Job(
+                change(plan) if change else plan, restrict(drawn(profile, experiment.seed, draw)), point.index
+            )
+        )
+    return [{row.path: row.value for row in rows if row.value is not None} for rows in play_all(jobs)]
+
+
+def combined(
+    nominal: Sequence[float], differences: Sequence[float], *, level: float, metric: str, unit: str
+) -> Uncertain:
+    """The mean of the nominal runs with an interval that holds what the parameters do too; `differences` are d_k."""
+    import math
+
+    import numpy as np
+
+    from virtlab.stats import mean_interval
+    from virtlab.stats.means import t_quantile
+
+    plain = mean_interval(nominal, level=level, metric=metric, unit=unit)
+    assert plain is not None, "there is a nominal run"
+    half = plain.half_width
+    if len(differences) < 2 or half is None:
+        return Uncertain(plain, half, None)
+    spread = math.sqrt(float(np.mean(np.square(differences))))
+    own = float(t_quantile(level, len(differences))) * spread
+    whole = math.hypot(half, own)
+    estimate = replace(
+        plain, low=plain.point - whole, high=plain.point + whole,
+        method=f"t over runs and {len(differences)} draws of the profile's parameters",
+    )  # fmt: skip
+    return Uncertain(estimate, half, own)

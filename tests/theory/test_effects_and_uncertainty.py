@@ -1,0 +1,142 @@
+"""Effects of one more switch and guest are closed forms; not knowing the profile widens a prediction as it should."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.theory.test_predictions import COSTLY, RTT, echoes
+from typer.testing import CliRunner
+
+from virtlab.analysis.effects import effects_of
+from virtlab.cli.predict import app
+from virtlab.experiment import load_text
+from virtlab.planner import plan_run
+from virtlab.prediction.effects import predicted_effects
+from virtlab.prediction.explain import explain
+from virtlab.prediction.simulate import simulate
+from virtlab.prediction.uncertainty import combined, drawn, drawn_values, has_intervals
+from virtlab.simulator.profile import IDEAL_PROFILE, Parameter, Profile
+
+FILE = """
+version: 1
+name: lines
+factors: {switches: [1, 2, 4], load: [0 B, 30 kB]}
+hosts: 2
+host: {guests: 2}
+topology: {shape: line, switches: "${switches}"}
+link: {rate: 100 Mbit/s}
+roles:
+  probe: {workload: rtt, from: h1.g1, to: h2.g1, size: 1500 B ip_packet, interval: 10.3 ms, count: 20}
+  load: {workload: burst_load, from: h1.g2, to: h2.g2, burst: "${load}", period: 10 ms, phase: random}
+repeat: 3
+"""
+SEND = "platform.namespace.send_ns"
+
+
+def unsure(low: float, high: float) -> Profile:
+    """A send call of 5 us, known from `low` to `high`."""
+    return Profile("unsure", 2, {**COSTLY.parameters, SEND: Parameter(5000, low, high)}, COSTLY.tables)
+
+
+def test_neighbouring_settings_give_the_effect_of_a_switch_and_their_average() -> None:
+    experiment = load_text(FILE)
+    table = simulate(experiment, IDEAL_PROFILE, repetitions=3)
+    plans = {point.index: plan_run(experiment, point, 0) for point in experiment.points()}
+    found = [one for one in effects_of(table, plans) if one.path == RTT]
+    assert {one.what for one in found} == {"switch"}
+    idle = [one for one in found if one.levels.get("load") == "0 B"]
+    assert [(one.before, one.after) for one in idle] == [("1", "2"), ("2", "4")]
+    assert [one.estimate.point for one in idle] == [244_160, 244_160]  # per switch, also over two
+    average = [one for one in found if one.average]
+    assert [(one.before, one.after) for one in average] == [("1", "2"), ("2", "4")]
+    for one in average:
+        mine = [each.estimate.point for each in found if not each.average and each.before == one.before]
+        assert one.estimate.point == pytest.approx(sum(mine) / len(mine))
+        assert one.estimate.low is not None
+        assert one.estimate.low < one.estimate.point
+
+
+def test_one_more_switch_and_guest_are_predicted_at_any_design_point() -> None:
+    experiment = load_text(FILE)
+    found = predicted_effects(experiment, IDEAL_PROFILE, {"switches": "2", "load": "0 B"}, repetitions=3)
+    effect = {(one.what, str(one.path)): one for one in found}
+    assert effect["switch", "probe.rtt.mean"].estimate is not None
+    assert effect["switch", "probe.rtt.mean"].estimate.point == 244_160
+    assert effect["guest", "probe.rtt.mean"].how == "with load once more"
+    assert effect["guest", "probe.rtt.mean"].estimate is not None
+    assert effect["guest", "probe.rtt.mean"].estimate.point == 0  # the load is 0 B
+    loaded = predicted_effects(experiment, IDEAL_PROFILE, {"switches": "2", "load": "30 kB"}, repetitions=6)
+    (more,) = [one for one in loaded if one.what == "guest" and one.path == RTT]
+    assert more.estimate is not None
+    assert more.estimate.low is not None
+    assert more.estimate.low > 0
+
+
+def test_a_world_that_cannot_have_one_more_says_why() -> None:
+    text = FILE.replace('topology: {shape: line, switches: "${switches}"}', "topology: none").replace(
+        "switches: [1, 2, 4], ", ""
+    )
+    found = predicted_effects(load_text(text), IDEAL_PROFILE, {"load": "0 B"}, repetitions=2)
+    (switch,) = [one for one in found if one.what == "switch"]
+    assert switch.estimate is None
+    assert "has no number of switches" in switch.why
+
+
+def test_the_prediction_is_as_unsure_as_the_parameter_that_it_pays_once() -> None:
+    profile = unsure(4000, 6000)  # one send call per echo: a standard deviation of 510 ns
+    experiment = echoes(1)
+    nominal = simulate(experiment, profile, repetitions=4).values(RTT)
+    found = drawn_values(experiment, experiment.points()[0], profile, draws=200, repetitions=4)
+    shifts = [each[RTT] - nominal[at % 4] for at, each in enumerate(found)]
+    assert np.std(shifts) == pytest.approx(1000 / 1.96, rel=0.2)
+    whole = combined(nominal, shifts, level=0.95, metric="rtt", unit="ns")
+    assert whole.runs_half == 0  # nothing else varies
+    assert whole.parameters_half == pytest.approx(1000, rel=0.2)
+    assert whole.estimate.half_width == whole.parameters_half
+
+
+def test_runs_and_parameters_are_combined_as_independent_uncertainties() -> None:
+    whole = combined([10.0, 12.0, 14.0], [3.0, -3.0, 3.0, -3.0], level=0.95, metric="rtt", unit="ns")
+    assert whole.runs_half is not None
+    assert whole.parameters_half is not None
+    assert whole.estimate.half_width == pytest.approx(math.hypot(whole.runs_half, whole.parameters_half))
+    assert whole.estimate.point == 12.0
+
+
+def test_a_known_profile_adds_nothing_and_draws_depend_on_seed_and_name_alone() -> None:
+    assert not has_intervals(COSTLY)
+    profile = unsure(1000, 9000)
+    assert has_intervals(profile)
+    assert drawn(COSTLY, 1, 0).identity == COSTLY.identity
+    one = drawn(profile, 1, 3)
+    fewer = Profile("fewer", 2, {SEND: profile.parameters[SEND]})
+    assert one.value(SEND) == drawn(fewer, 1, 3).value(SEND) != drawn(profile, 1, 4).value(SEND)
+    assert all(drawn(unsure(0, 50_000), 1, draw).value(SEND) >= 0 for draw in range(50))
+
+
+def test_terms_of_an_explanation_hold_the_uncertainty_of_their_own_costs_only() -> None:
+    terms, total = explain(echoes(1), unsure(4000, 6000), RTT, 0, repetitions=2, draws=40)
+    width = {term.name: term.estimate.half_width for term in terms}
+    assert width["serialisation"] == width["virtual switches"] == width["guests: vNICs"] == 0
+    assert width["guests: processes and wake-ups"] == pytest.approx(1000, rel=0.5)
+    assert total.half_width == pytest.approx(width["guests: processes and wake-ups"])
+    assert total.point == pytest.approx(sum(term.estimate.point for term in terms))
+
+
+def test_the_command_tells_runs_and_parameters_apart_and_prints_effects(tmp_path: Path) -> None:
+    file, profile = tmp_path / "lines.yaml", tmp_path / "unsure.toml"
+    file.write_text(FILE, encoding="utf-8")
+    profile.write_text(unsure(4000, 6000).text(), encoding="utf-8")
+    asked = [str(file), "--points", "0", "--profile", str(profile), "--metric", "rtt.mean"]
+    run = CliRunner().invoke(app, asked)
+    assert run.exit_code == 0, run.output
+    assert "runs ± 0 ns, parameters ± " in run.stdout
+    (found,) = json.loads(CliRunner().invoke(app, [*asked, "--json"]).stdout)["predictions"]
+    assert found["parameters_half_width"] > 100
+    effects = json.loads(CliRunner().invoke(app, [*asked, "--effects", "--json"]).stdout)["predictions"]
+    assert [one["one_more"] for one in effects] == ["switch", "guest"]
+    assert effects[0]["effect"]["value"] == pytest.approx(244_160)

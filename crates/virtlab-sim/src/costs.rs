@@ -5,13 +5,16 @@
 //! send call --send, first packet, qdisc--> vNIC --vNIC, bridge--> link ... link --soft switch, bridge--> vNIC --> kernel
 //! kernel --wake-up (a draw), message--> process; a process that is awake still takes the next message at once
 //! ```
-//! Work of processes is served by as many processors as the machine has, whoever comes first; a vNIC's and the soft
-//! switch's frames are served one after the other. So a flood, or many guests at once, waits: that is contention.
+//! Work of processes is served by as many processors as the machine has, whoever comes first: so many guests at once wait,
+//! that is contention. How long a frame takes through a vNIC or a bridge is no bound of how many can go: frames follow each
+//! other, none overtakes. A flood is bounded by what a call right after another costs, which carries its frame through warm
+//! caches as far as a queue, and by what the soft switch does per frame, one after the other at a port.
 //! Costs are whole nanoseconds (bytes: picoseconds), draws are inverse-CDF from named streams. A world without a
 //! profile has none of this.
 
 use serde::Deserialize;
 use virtlab_load::random::Stream;
+use virtlab_wire::ethernet::wire_bytes;
 
 /// Per packet and per byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -63,6 +66,9 @@ impl Quantiles {
 pub struct GuestCosts {
     /// A send call of a process.
     pub send_ns: u64,
+    /// A call right after another, with all that it carries its frame through; none: as any other.
+    #[serde(default)]
+    pub again: Option<Cost>,
     /// What a process does with a message that has come.
     pub message_ns: u64,
     /// From a message's arrival until its blocked receiver runs.
@@ -100,8 +106,17 @@ pub struct VnicCosts {
 pub struct FabricCosts {
     /// Of every frame that leaves it; inner hops are model time.
     pub departure: Cost,
+    /// Time between two that leave at one port.
+    #[serde(default)]
+    pub frame: Cost,
     /// How late frames leave it.
     pub lateness: Quantiles,
+    /// From a frame's arrival until it is noticed: one that has stayed shorter in model time leaves later by the rest.
+    #[serde(default)]
+    pub notice: Quantiles,
+    /// How long a frame stays in model time at least, per byte with those of the wire, in picoseconds.
+    #[serde(default)]
+    pub stay_byte_ps: u64,
 }
 
 /// All costs of a world, by the places of its guests, vNICs and virtual switches.
@@ -133,6 +148,7 @@ pub struct Costs {
     out_ns: Vec<u64>,
     in_ns: Vec<u64>,
     port_ns: Vec<u64>,
+    port_busy_ns: Vec<u64>,
     late: Vec<Stream>,
     wake: Vec<Stream>,
     warm: Vec<bool>,
@@ -151,6 +167,7 @@ impl Costs {
             out_ns: vec![0; given.vnics.len()],
             in_ns: vec![0; given.vnics.len()],
             port_ns: vec![0; ports],
+            port_busy_ns: vec![0; ports],
             late: (0..ports).map(|port| stream(format!("profile.lateness.{port}"))).collect(),
             wake: (0..given.guests.len()).map(|guest| stream(format!("profile.wakeup.{guest}"))).collect(),
             warm: Vec::new(),
@@ -173,7 +190,11 @@ impl Costs {
                 work_ns += self.given.first_packet_ns;
             }
             if !self.kernel.get(socket).is_some_and(|by| *by) {
-                work_ns += self.given.guests[guest].send_ns;
+                let own = &self.given.guests[guest];
+                work_ns = match own.again {
+                    Some(again) if now_ns > 0 && now_ns <= self.sent_ns[nic] => again.of(bytes),
+                    _ => work_ns + own.send_ns,
+                };
             }
         }
         let done = if call_of.is_some() { self.work(now_ns, work_ns) } else { now_ns + work_ns };
@@ -197,26 +218,30 @@ impl Costs {
     /// Whether sending takes any time, so that a flood is bounded.
     #[must_use]
     pub fn bounds_a_flood(&self, guest: usize) -> bool {
-        self.given.guests[guest].send_ns > 0
+        self.given.guests[guest].send_ns > 0 || self.given.guests[guest].again.is_some()
     }
 
     /// When a frame that leaves a vNIC now stands behind its bridge, or on its port.
     pub fn leave(&mut self, now_ns: u64, nic: usize, bridge: Option<usize>, bytes: u32) -> u64 {
         let cost = self.given.vnics[nic].crossing.of(bytes) + self.bridge(bridge, bytes);
-        serve(&mut self.out_ns[nic], now_ns, cost)
+        follow(&mut self.out_ns[nic], now_ns + cost)
     }
 
     /// When a frame that the fabric lets go now stands behind the bridge of its port, or at its vNIC's far end.
     pub fn depart(&mut self, now_ns: u64, port: usize, bridge: Option<usize>, bytes: u32) -> u64 {
-        let late_ns = self.given.fabric.lateness.at(self.late[port].uniform());
+        let draw = self.late[port].uniform();
+        let stay_ns = u64::from(wire_bytes(bytes)) * self.given.fabric.stay_byte_ps / 1000;
+        let unnoticed_ns = self.given.fabric.notice.at(draw).saturating_sub(stay_ns);
+        let late_ns = self.given.fabric.lateness.at(draw).max(unnoticed_ns);
         let cost = self.given.fabric.departure.of(bytes) + self.bridge(bridge, bytes);
-        serve(&mut self.port_ns[port], now_ns + late_ns, cost)
+        let done_ns = serve(&mut self.port_busy_ns[port], now_ns, self.given.fabric.frame.of(bytes));
+        follow(&mut self.port_ns[port], done_ns + late_ns + cost)
     }
 
     /// When a frame that has come to a vNIC stands in its guest's kernel.
     pub fn enter(&mut self, now_ns: u64, nic: usize, bytes: u32) -> u64 {
         let cost = self.given.vnics[nic].crossing.of(bytes);
-        serve(&mut self.in_ns[nic], now_ns, cost)
+        follow(&mut self.in_ns[nic], now_ns + cost)
     }
 
     /// When the process of a role's side has a message that the kernel has now.
@@ -243,6 +268,12 @@ impl Costs {
     }
 }
 
+/// Not before the one ahead.
+fn follow(last_ns: &mut u64, at_ns: u64) -> u64 {
+    *last_ns = at_ns.max(*last_ns);
+    *last_ns
+}
+
 fn serve(free_ns: &mut u64, from_ns: u64, work_ns: u64) -> u64 {
     *free_ns = from_ns.max(*free_ns) + work_ns;
     *free_ns
@@ -266,6 +297,7 @@ mod tests {
             first_packet_ns: 500,
             guests: vec![GuestCosts {
                 send_ns: 100,
+                again: None,
                 message_ns: 30,
                 wakeup: Quantiles { probability: vec![0.0, 1.0], ns: vec![40.0, 40.0] },
                 forwarding: None,
@@ -297,11 +329,39 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_served_one_after_the_other_by_packet_and_byte() {
-        let mut costs = Costs::new(given(), 0, 1);
+    fn frames_follow_each_other_and_none_overtakes() {
+        let mut costs = Costs::new(given(), 1, 1);
         assert_eq!(costs.leave(0, 0, Some(0), 1000), 513);
-        assert_eq!(costs.leave(0, 0, Some(0), 1000), 1026);
+        assert_eq!(costs.leave(10, 0, Some(0), 10), 513, "a short frame stays behind a long one");
+        assert_eq!(costs.leave(600, 0, Some(0), 1000), 1113);
         assert_eq!(costs.enter(2000, 0, 1000), 2510);
+    }
+
+    #[test]
+    fn a_call_right_after_another_costs_its_own_and_bounds_a_flood() {
+        let mut flooding = given();
+        flooding.guests[0].again = Some(Cost { packet_ns: 20, byte_ps: 100 });
+        let mut costs = Costs::new(flooding, 0, 1);
+        assert_eq!(costs.send(1000, 0, 0, 1000, Some(0)), 1607, "the first, after a pause");
+        assert_eq!(costs.send(1607, 0, 0, 1000, Some(0)), 1727);
+        assert_eq!(costs.send(1727, 0, 0, 1000, Some(0)), 1847);
+        assert_eq!(costs.send(5000, 0, 0, 1000, Some(0)), 5107, "after a pause again");
+    }
+
+    #[test]
+    fn a_frame_that_is_over_before_it_is_noticed_leaves_late_by_the_rest() {
+        let notice = Quantiles { probability: vec![0.0, 1.0], ns: vec![60_000.0, 60_000.0] };
+        let fabric = FabricCosts { notice, stay_byte_ps: 160_000, ..FabricCosts::default() };
+        let mut costs = Costs::new(Given { fabric, ..given() }, 1, 0);
+        assert_eq!(costs.depart(0, 0, None, 114), 60_000 - 138 * 160);
+        assert_eq!(costs.depart(100_000, 0, None, 1514), 100_000);
+    }
+
+    #[test]
+    fn the_soft_switch_lets_frames_go_one_after_the_other() {
+        let fabric = FabricCosts { frame: Cost { packet_ns: 50, byte_ps: 0 }, ..FabricCosts::default() };
+        let mut costs = Costs::new(Given { fabric, ..given() }, 1, 0);
+        assert_eq!([0, 0, 0, 1000].map(|at| costs.depart(at, 0, None, 64)), [50, 100, 150, 1050]);
     }
 
     #[test]

@@ -24,9 +24,10 @@ def calibrate(
     quick: Annotated[bool, typer.Option("--quick", help="fewer, shorter runs: under a minute")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> None:
-    """Runs echoes on the testbed over a bridge and over one and two switches, and fits the costs to them.
+    """Runs echoes and floods on the testbed, over a bridge and over switches, and fits the costs to them.
 
-    Costs that the runs cannot tell apart are named: only their sum is known. Tainted runs are repeated.
+    Costs that the runs cannot tell apart are named: only their sum is known. Tainted runs are repeated; what this
+    machine cannot play is left out.
 
     Example: virtlab calibrate --quick
     """
@@ -38,7 +39,8 @@ def calibrate(
     from virtlab.errors import MachineError
     from virtlab.experiment import load_text
     from virtlab.prediction.calibration import calibrate as fitted
-    from virtlab.prediction.calibration import designs
+    from virtlab.prediction.designs import designs
+    from virtlab.planner import plan_run
     from virtlab.results import Dataset
     from virtlab.simulator.profile import local_file
     from virtlab.testbed import Testbed
@@ -56,9 +58,13 @@ def calibrate(
         if not lock.acquire(wait=True, waiting=observer.waiting, cancelled=observer.cancelled):
             raise KeyboardInterrupt
         made: list[Dataset] = []
+        left_out: dict[str, str] = {}
         try:
             for name, text in designs(quick=quick).items():
                 experiment = load_text(text)
+                if refusals := backend.check(plan_run(experiment, experiment.points()[0], 0)):
+                    left_out[name] = refusals[0].reason
+                    continue
                 dataset = Dataset.create(
                     Path(folder) / f"{name}.results", text, name=experiment.name, seed=experiment.seed,
                     backend=able.backend, fingerprint=able.fingerprint, anonymise=True,
@@ -77,6 +83,7 @@ def calibrate(
             "runs": len(records),
             "runs_set_aside": every - len(records),
             "design": "quick" if quick else "full",
+            "left_out": [f"{name}: {reason}" for name, reason in left_out.items()],
         }
         result = fitted(records, processors=len(os.sched_getaffinity(0)), provenance=provenance, name="local")
     try:
@@ -116,9 +123,8 @@ def _print(result: Calibrated, target: Path, *, as_json: bool) -> None:
                 f"only the sum with {', '.join(row['together'])}" if row["seen"] else "no run depends on it"
             )
         typer.echo(f"{row['name']:38} {row['value']:10.4g}  {row['low']:.4g} to {row['high']:.4g}{says}")
-    residuals = result.profile.fit
-    typer.echo(
-        f"residuals of {residuals['rows']} medians: median {residuals['residual_median_ns']:g} ns, "
-        f"90 % below {residuals['residual_p90_ns']:g} ns; {result.runs} runs"
-    )
+    for kind, (count, median, p90) in result.residuals.items():
+        typer.echo(f"residuals of {count} {kind} rows: median {median:.4g} ns, 90 % below {p90:.4g} ns")
+    for text in result.profile.provenance.get("left_out", ()):
+        typer.echo(f"not measured: {text}")
     typer.echo(f"profile {result.profile.identity}: {target}")

@@ -44,8 +44,11 @@ class Fit:
     condition: float
 
 
-def fit(names: Sequence[str], design: NDArray, excess: NDArray, *, seed: int = 0) -> Fit:  # type: ignore[type-arg]
-    """Fits `excess` (rows, ns) by `design` (rows, costs). Equal input and seed give equal output.
+def fit(  # type: ignore[type-arg]
+    names: Sequence[str], design: NDArray, excess: NDArray, *, seed: int = 0, errors: NDArray | None = None
+) -> Fit:
+    """Fits `excess` (rows, ns) by `design` (rows, costs); `errors` (rows, ns) are their standard errors, all alike when
+    absent. Equal input and seed give equal output.
 
     ValueError without rows or where shapes differ.
     """
@@ -54,6 +57,8 @@ def fit(names: Sequence[str], design: NDArray, excess: NDArray, *, seed: int = 0
     matrix, target = np.asarray(design, dtype=np.float64), np.asarray(excess, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape != (target.size, len(names)) or not target.size:
         raise ValueError(f"design of shape {matrix.shape} for {target.size} rows and {len(names)} costs")
+    weight = np.ones(target.size) if errors is None else 1.0 / np.asarray(errors, dtype=np.float64)
+    matrix, target = matrix * weight[:, None], target * weight
     scale = np.abs(matrix).max(axis=0)
     seen = scale > 0
     scaled = matrix / np.where(seen, scale, 1.0)
@@ -90,7 +95,7 @@ def fit(names: Sequence[str], design: NDArray, excess: NDArray, *, seed: int = 0
                 bool(seen[at]),
             )
         )
-    sizes = np.abs(target - scaled @ values)
+    sizes = np.abs(target - scaled @ values) / weight
     least = singular[rank - 1] if rank else 0.0
     condition = float(singular[0] / least) if least > 0 else float("inf")
     return Fit(tuple(costs), float(np.median(sizes)), float(np.quantile(sizes, 0.9)), rank, condition)

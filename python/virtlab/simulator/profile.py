@@ -17,7 +17,10 @@ The parameters, and where a world pays them:
 | `platform.KIND.crossing_ns`, `platform.KIND.crossing_byte_ns` | by a frame at every crossing of a guest's vNIC |
 | `vswitch.KIND.packet_ns`, `vswitch.KIND.byte_ns` | by a frame at every crossing of a virtual switch |
 | `qdisc.htb.packet_ns` | by a frame that a vNIC with pushback lets go |
+| `flood.WORKLOAD.packet_ns`, `flood.WORKLOAD.byte_ns` | by every send call right after another one, instead of `send_ns` |
 | `links.departure_ns` | by a frame that leaves whatever realises links and physical switches; inner hops are model time |
+| `links.frame_ns`, `links.frame_byte_ns` | least time between two frames that leave it at one port |
+| `qdisc.KIND.frame_ns` | as much more with a discipline of virtlab's other than FIFO at the links |
 | `platform.KIND.forward_ns`, `platform.KIND.forward_byte_ns` | by a packet that a guest forwards at layer 3 |
 | `platform.KIND.bridge_ns`, `platform.KIND.bridge_byte_ns` | by a frame that a guest forwards at layer 2 |
 | `platform.KIND.rouse_ns` | by a frame that comes to a forwarding guest that sleeps |
@@ -41,7 +44,10 @@ SCHEMA = "virtlab.profile/1"
 IDEAL = "ideal"
 LOCAL = "local"
 GUEST_PARTS = ("send_ns", "message_ns", "crossing_ns", "crossing_byte_ns")
-TABLES = ("wakeup.sleep", "wakeup.poll", "links.lateness")
+TABLES = (
+    "wakeup.sleep", "wakeup.poll", "wakeup.sleep.links", "wakeup.poll.links", "links.lateness", "links.notice",
+)  # fmt: skip
+FLOODS = ("raw_stream", "udp_stream")
 PICOSECONDS = 1000
 BACKLOG_PACKETS = 1000  # net.core.netdev_max_backlog
 
@@ -221,19 +227,26 @@ def costs(profile: Profile, plan: Plan, seed: int) -> dict[str, Any] | None:
     """The core's costs of this world; None when it is ideal."""
     if profile.is_ideal:
         return None
+    from virtlab.simulator.stay import stay_byte_ns
+
     guests, vnics = [], []
+    floods = {role.from_: role.workload for role in plan.roles.values() if role.workload in FLOODS}
 
-    def cost(packet: str, byte: str = "") -> dict[str, int]:
+    def cost(packet: str, byte: str = "", *more: str) -> dict[str, int]:
         per_byte = profile.value(byte) * PICOSECONDS if byte else 0.0
-        return {"packet_ns": round(profile.value(packet)), "byte_ps": round(per_byte)}
+        packets = sum(map(profile.value, (packet, *more)))
+        return {"packet_ns": round(packets), "byte_ps": round(per_byte)}
 
-    for guest in plan.world.guests.values():
+    for name, guest in plan.world.guests.items():
         kind = f"platform.{guest.platform}"
+        flood = f"flood.{floods.get(name)}"
+        again = f"{flood}.packet_ns" in profile.parameters
         guests.append(
             {
                 "send_ns": round(profile.value(f"{kind}.send_ns")),
                 "message_ns": round(profile.value(f"{kind}.message_ns")),
-                "wakeup": _table(profile, f"wakeup.{guest.idle}"),
+                "again": cost(f"{flood}.packet_ns", f"{flood}.byte_ns") if again else None,
+                "wakeup": _table(profile, *wakeups(plan, guest.idle)),
                 "forwarding": _forwarding(guest, kind, profile, cost),
             }
         )
@@ -255,8 +268,26 @@ def costs(profile: Profile, plan: Plan, seed: int) -> dict[str, Any] | None:
             cost(f"vswitch.{each.kind}.packet_ns", f"vswitch.{each.kind}.byte_ns")
             for each in plan.world.vswitches.values()
         ],
-        "fabric": {"departure": cost("links.departure_ns"), "lateness": _table(profile, "links.lateness")},
+        "fabric": {
+            "departure": cost("links.departure_ns"),
+            "frame": cost("links.frame_ns", "links.frame_byte_ns", *_disciplines(plan)),
+            "lateness": _table(profile, "links.lateness"),
+            "notice": _table(profile, "links.notice"),
+            "stay_byte_ps": round(stay_byte_ns(plan) * PICOSECONDS),
+        },
     }
+
+
+def wakeups(plan: Plan, idle: str) -> tuple[str, ...]:
+    """Tables that hold a receiver's wake-up in this world, the best first. Where links are played, they have a processor of
+    their own, and what they deliver wakes a process on another one, which was idle."""
+    own = f"wakeup.{idle}"
+    return (f"{own}.links", own) if plan.world.links else (own,)
+
+
+def _disciplines(plan: Plan) -> tuple[str, ...]:
+    kinds = {queue.kind for link in plan.world.links.values() for queue in (link.queue.ab, link.queue.ba)}
+    return tuple(f"qdisc.{kind}.frame_ns" for kind in sorted(kinds)) if len(kinds) == 1 else ()
 
 
 def _forwarding(
@@ -273,6 +304,6 @@ def _forwarding(
     return {"cost": paid, "rouse_ns": rouse_ns, "backlog_packets": BACKLOG_PACKETS}
 
 
-def _table(profile: Profile, name: str) -> dict[str, list[float]]:
-    table = profile.tables.get(name, Quantiles((), ()))
+def _table(profile: Profile, *names: str) -> dict[str, list[float]]:
+    table = next((profile.tables[name] for name in names if name in profile.tables), Quantiles((), ()))
     return {"probability": list(table.probability), "ns": list(table.ns)}

@@ -1,0 +1,135 @@
+"""Designed runs for a calibration: worlds in which one cost after the other shows.
+
+| design | what varies | what it shows |
+|---|---|---|
+| `bridge` | size, ICMP or UDP | vNIC, bridge, calls of processes, wake-ups |
+| `bridge_poll` | size; the near receiver polls | its wake-ups |
+| `links` | size, ICMP or UDP, one or two switches | what plays the links; wake-ups beside it |
+| `links_poll` | size, one or two switches; the near receiver polls | its wake-ups beside it |
+| `raw`, `udp` | frame size, as fast as possible over the bridge | a call right after another, per packet and per byte |
+| `switch` | frame size, more than the links' player holds | what it needs per frame, per packet and per byte |
+| `switch_KIND` | | what a queue discipline of virtlab's there costs beyond FIFO |
+
+ICMP is answered by the far kernel, UDP by a far process. Sizes and protocols vary in each world, so that costs per byte, per
+frame and per message part. What a machine cannot play is left out (a receiver that polls needs a processor of its own).
+"""
+
+from __future__ import annotations
+
+PROBE = "probe"
+FLOOD = "flood"
+DISCIPLINES = {
+    "codel": "",
+    "fq_codel": "",
+    "sfq": "",
+    "tbf": ", rate: 1 Gbit/s, burst: 1 MB, limit: 10 MB",
+    "htb": ", rate: 1 Gbit/s",
+    "hfsc": ", m2: 1 Gbit/s",
+    "drr": ", classes: {first: {}, rest: {}}, default: rest",
+    "prio": ", classes: {first: {}, rest: {}}, default: rest",
+}
+
+_HEAD = """version: 1
+name: calibrate-{name}
+title: Costs of this machine, {name}
+seed: 11
+"""
+_ECHOES = (
+    _HEAD
+    + """factors:
+  size: {sizes}
+{factors}
+{world}
+roles:
+  probe:
+    workload: rtt
+    from: {near}
+    to: {far}
+    size: "${{size}}"
+    protocol: {protocol}
+    interval: 3.1 ms
+    count: {count}
+timing: {{warmup: 100 ms, drain: 50 ms}}
+repeat: {{minimum: {repeat}, maximum: {repeat}}}
+"""
+)
+_FLOOD = (
+    _HEAD
+    + """factors:
+{factors}
+{world}
+roles:
+  flood: {{workload: {workload}, from: {near}, to: {far}, size: "{size}", duration: {duration}}}
+timing: {{warmup: 50 ms, drain: 100 ms}}
+repeat: {{minimum: {repeat}, maximum: {repeat}}}
+"""
+)
+_BRIDGE = {"world": "hosts: 1\nhost: {guests: 2}\ntopology: none", "near": "h1.g1", "far": "h1.g2"}
+_SIDES = {"near": "h1.g1", "far": "h2.g1"}
+_FAST = (
+    "hosts: 2\ntopology: {{shape: line, switches: 1}}\n"
+    "link: {{rate: 1 Gbit/s, queue: {{kind: {kind}, by: virtlab{more}}}}}"
+)
+
+
+def designs(*, quick: bool) -> dict[str, str]:
+    """Experiment files by name."""
+    echoes = {
+        "sizes": "[100 B ip_packet, 1500 B ip_packet]"
+        if quick
+        else "[100 B ip_packet, 700 B ip_packet, 1500 B ip_packet]",
+        "count": 200 if quick else 500,
+        "repeat": 2 if quick else 5,
+    }
+    floods = {"duration": "100 ms" if quick else "300 ms", "repeat": 2 if quick else 5}
+    linked = '{hosts}\ntopology: {{shape: line, switches: "${{switches}}"}}\nlink: {{rate: 100 Mbit/s}}'
+    polling = "hosts: {{h1: {{guests: {{g1: {{idle: poll}}{more}}}}}{rest}}}"
+    worlds = {
+        "bridge": (_BRIDGE, "  protocol: [icmp, udp]", '"${protocol}"'),
+        "bridge_poll": (
+            _BRIDGE | {"world": polling.format(more=", g2: {}", rest="") + "\ntopology: none"}, "", "icmp",
+        ),
+        "links": (
+            _SIDES | {"world": linked.format(hosts="hosts: 2")},
+            "  protocol: [icmp, udp]\n  switches: [1, 2]",
+            '"${protocol}"',
+        ),
+        "links_poll": (
+            _SIDES | {"world": linked.format(hosts=polling.format(more="", rest=", h2: {}"))},
+            "  switches: [1, 2]",
+            "icmp",
+        ),
+    }  # fmt: skip
+    found = {
+        name: _ECHOES.format(
+            name=name.replace("_", "-"), factors=factors, protocol=protocol, **where, **echoes
+        )
+        for name, (where, factors, protocol) in worlds.items()
+    }
+    for name, workload, sizes in (
+        ("raw", "raw_stream", "[64 B frame, 1518 B frame]"),
+        ("udp", "udp_stream", "[18 B payload, 1472 B payload]"),
+    ):
+        found[name] = _FLOOD.format(
+            name=name, workload=workload, size="${size}", factors=f"  size: {sizes}", **_BRIDGE, **floods
+        )
+    found["switch"] = _FLOOD.format(
+        name="switch",
+        workload="raw_stream",
+        size="${size}",
+        factors="  size: [64 B frame, 256 B frame]",
+        world=_FAST.format(kind="fifo", more=""),
+        **_SIDES,
+        **floods,
+    )
+    for kind, more in DISCIPLINES.items():
+        found[f"switch_{kind}"] = _FLOOD.format(
+            name=f"switch-{kind.replace('_', '-')}",
+            workload="raw_stream",
+            size="${size}",
+            factors="  size: [64 B frame]",
+            world=_FAST.format(kind=kind, more=more),
+            **_SIDES,
+            **floods,
+        )
+    return found

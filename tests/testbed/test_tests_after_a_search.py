@@ -1,0 +1,118 @@
+"""Tests after a search on the real kernel: a guest that is reset forwards again by itself, delays are told per guest, and
+the load changes within a trial.
+
+How long a reset takes is the kernel's affair; that it takes at least as long as the guest was down, that only its own flow
+suffers, and that everything is forwarded afterwards is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import testbed_world as worlds
+
+from virtlab.campaign.benchmark import Asked
+from virtlab.campaign.search import Wanted
+from virtlab.campaign.trials import Journal, TrialLine
+from virtlab.campaign.trying import Tries, as_tested
+from virtlab.experiment import load_text
+from virtlab.planner import plan_run
+from virtlab.testbed import Testbed
+
+pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
+
+FILE = """
+version: 1
+name: tested
+hosts:
+  sut:
+    vswitches: {br0: {isolate: true}, br1: {isolate: true}}
+    guests:
+      generator: {vswitches: [br0], isolate: false}
+      receiver: {vswitches: [br1], isolate: false}
+      vm: {count: 2, vswitches: [br0, br1], forwarding: FORWARDING}
+roles:
+  flows:
+    {workload: raw_stream, from: sut.generator, to: sut.receiver, size: 64 B frame, duration: 300 ms,
+     via: [sut.vm1, sut.vm2], split: {strong: 1, weak_share: 25 %}}
+search:
+  variable: flows.rate
+  low: 100 packet/s
+  high: 2 kpacket/s
+  goals: [{loss: 0 %, trial: 200 ms, initial_trial: 200 ms, duration_sum: 200 ms}]
+  tests: {pace: quick, latency: {}, recovery: {}, reset: {guest: sut.vm1}}
+timing: {warmup: 0 s, drain: 100 ms}
+collect: {series: {}}
+"""
+DOWN_NS = 150 * 10**6
+RATE_PPS = 1000.0
+
+
+@dataclass
+class World:
+    """A built world with what makes trials in it."""
+
+    tries: Tries
+
+    def trial(self, asked: Asked) -> TrialLine:
+        line = self.tries.tested(asked)
+        assert isinstance(line, TrialLine), line.reasons
+        return line
+
+    def delays(self) -> TrialLine:
+        return self.trial(Asked("latency", RATE_PPS, 0.3, "delay", "at100"))
+
+
+@pytest.fixture(scope="module", params=["layer3", "layer2"])
+def tested(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    experiment = load_text(FILE.replace("FORWARDING", request.param))
+    point = experiment.points()[0]
+    plan, search = plan_run(experiment, point, 0), experiment.study(point).search
+    assert search is not None
+    backend = Testbed()
+    for played in as_tested(search, plan):
+        assert backend.check(played) == []
+    journal = Journal.open(Path(tmp_path_factory.mktemp("journal")), "p0000-r00-a0", {})
+    with backend.open(plan, worlds.Patient()) as session:
+        yield World(Tries(search, plan, session, journal, worlds.Patient()))
+
+
+def test_delays_are_told_of_every_guest(tested: World) -> None:
+    line = tested.delays()
+    assert line.flows_ns is not None
+    assert len(line.flows_ns) == 2
+    assert line.measured is not None
+    assert all(delay is not None and 0 < delay < 10**9 for delay in line.flows_ns)
+    assert min(line.flows_ns) <= line.measured <= max(line.flows_ns)  # type: ignore[type-var, operator]
+
+
+def test_a_guest_that_was_reset_forwards_again_and_only_its_own_flow_suffered(tested: World) -> None:
+    asked = Asked("reset", RATE_PPS, 1.0, "reset", then_after_s=0.2, guest="sut.vm1", down_s=DOWN_NS / 1e9)
+    line = tested.trial(asked)
+    assert line.measured is not None, line.note
+    assert DOWN_NS <= line.measured < 10**9
+    assert line.lost >= 0.75 * RATE_PPS * DOWN_NS / 1e9 - 2  # the strong flow goes by way of it
+    again = tested.delays()
+    assert again.flows_ns is not None
+    assert None not in again.flows_ns
+
+
+def test_the_load_drops_within_a_trial(tested: World) -> None:
+    """Repeated before it is judged: a sender that is not given the processor sends less anyway."""
+    asked = Asked("recovery", RATE_PPS, 0.8, "overload", then_after_s=0.4, then_load=RATE_PPS / 2)
+    sent = [tested.trial(asked).sent or 0 for _ in range(2)]
+    assert min(sent) < 0.9 * RATE_PPS * 0.8
+    assert max(sent) > 0.3 * RATE_PPS * 0.8
+
+
+def test_a_load_is_judged_by_its_worst_flow(tested: World) -> None:
+    line = tested.tries.searched(Wanted(RATE_PPS, 0.3), lambda one: one)
+    assert isinstance(line, TrialLine)
+    assert line.sent is not None
+    assert line.received is not None
+    whole = line.sent + (line.unsent or 0)
+    assert line.lost / whole <= line.loss_ratio <= 1.0
+    assert line.loss_ratio == 0.0 or line.lost > 0

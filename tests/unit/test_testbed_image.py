@@ -1,0 +1,146 @@
+"""What a virtual machine boots: the archive, the order of modules, programs without what is never loaded."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from virtlab.errors import MachineError
+from virtlab.testbed.image import boot_image, build, find, modules
+from virtlab.testbed.image.archive import Archive
+from virtlab.testbed.image.elf import is_elf, is_static, loaded_part, module_facts
+from virtlab.testbed.image.initramfs import find_busybox
+from virtlab.testbed.leader import agent_path
+
+
+def module(*, depends: str = "", alias: tuple[str, ...] = ()) -> bytes:
+    """A kernel module as far as its facts go: an ELF file with one section."""
+    facts = b"".join(
+        f"{key}={value}\0".encode() for key, value in [("depends", depends), *(("alias", a) for a in alias)]
+    )
+    names = b"\0.modinfo\0.shstrtab\0"
+    at = 64
+    sections = [
+        struct.pack("<IIQQQQ", 0, 0, 0, 0, 0, 0),
+        struct.pack("<IIQQQQ", 1, 1, 0, 0, at, len(facts)),
+        struct.pack("<IIQQQQ", 10, 3, 0, 0, at + len(facts), len(names)),
+    ]
+    table_at = at + len(facts) + len(names)
+    head = bytearray(b"\x7fELF\x02\x01".ljust(64, b"\0"))
+    struct.pack_into("<Q", head, 40, table_at)
+    struct.pack_into("<HHH", head, 58, 40, len(sections), 2)
+    return bytes(head) + facts + names + b"".join(sections)
+
+
+def test_an_archive_is_read_back_by_cpio(tmp_path: Path) -> None:
+    program = shutil.which("busybox") or shutil.which("cpio")
+    if program is None:
+        pytest.skip("neither busybox nor cpio is installed")
+    archive = Archive()
+    archive.file("lib/deep/inside.txt", b"hello")
+    archive.file("init", b"#!/bin/sh\n", executable=True)
+    archive.link("bin/sh", "busybox")
+    command = [program, "cpio", "-idm"] if program.endswith("busybox") else [program, "-idm"]
+    subprocess.run(command, cwd=tmp_path, input=bytes(archive), check=True, capture_output=True)
+    assert (tmp_path / "lib/deep/inside.txt").read_bytes() == b"hello"
+    assert os.access(tmp_path / "init", os.X_OK)
+    assert (tmp_path / "bin/sh").readlink() == Path("busybox")
+
+
+def test_modules_come_after_what_they_need_and_what_is_built_in_is_left_out() -> None:
+    found = {"virtio_net": module(depends="net_failover,virtio"), "net_failover": module(depends="failover"),
+             "failover": module(), "sch_htb": module(alias=("net-sch-htb",))}  # fmt: skip
+    order = list(modules.closure(["virtio_net", "sch_htb"], found.get))
+    assert order == ["failover", "net_failover", "virtio_net", "sch_htb"]
+    dependencies, names = modules.tables(modules.closure(["virtio_net", "sch_htb"], found.get))
+    assert "virtio_net.ko: net_failover.ko failover.ko\n" in dependencies
+    assert "failover.ko:\n" in dependencies.splitlines(keepends=True)
+    assert names == "alias net-sch-htb sch_htb\n"
+
+
+def test_a_ring_of_needs_is_refused_by_nothing_that_loops() -> None:
+    assert module_facts(module(depends="a,b"))["depends"] == ["a,b"]
+    with pytest.raises(ValueError, match="no kernel module"):
+        module_facts(b"#!/bin/sh\n")
+
+
+def test_the_agent_runs_without_what_is_never_loaded(tmp_path: Path) -> None:
+    whole = agent_path().read_bytes()
+    assert is_static(whole)
+    assert not is_static(Path(sys.executable).resolve().read_bytes()) or not is_elf(
+        Path(sys.executable).read_bytes()
+    )
+    small = loaded_part(whole)
+    assert len(small) < len(whole)
+    path = tmp_path / "agent"
+    path.write_bytes(small)
+    path.chmod(0o755)
+    said = subprocess.run([str(path), "--version"], capture_output=True, text=True, check=True).stdout
+    assert said.startswith("virtlab-agent ")
+
+
+def test_without_a_kernel_the_cure_is_the_command_that_fetches_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert find("cloud") is None
+    with pytest.raises(MachineError, match="virtlab image build --kernel cloud"):
+        boot_image("cloud")
+
+
+def test_a_package_without_a_kernel_is_refused_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if shutil.which("dpkg-deb") is None:
+        pytest.skip("dpkg-deb is not installed")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    control = tmp_path / "tree" / "DEBIAN" / "control"
+    control.parent.mkdir(parents=True)
+    control.write_text(
+        "Package: empty\nVersion: 1\nArchitecture: all\nMaintainer: nobody <n@example.org>\nDescription: empty\n"
+    )
+    package = tmp_path / "empty.deb"
+    subprocess.run(["dpkg-deb", "-b", str(tmp_path / "tree"), str(package)], check=True, capture_output=True)
+    with pytest.raises(MachineError, match="holds no kernel"):
+        build("cloud", package)
+    assert [path.name for path in (tmp_path / "cache/virtlab/images").iterdir()] == [".lock"]
+
+
+def test_a_package_with_a_kernel_is_kept_with_the_modules_that_a_guest_wants(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if shutil.which("dpkg-deb") is None:
+        pytest.skip("dpkg-deb is not installed")
+    try:
+        find_busybox()
+    except MachineError as error:
+        pytest.skip(str(error))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    tree = tmp_path / "tree"
+    drivers = tree / "lib/modules/9.9-test/kernel/drivers"
+    drivers.mkdir(parents=True)
+    (drivers / "virtio_net.ko").write_bytes(module(depends="net-failover"))
+    (drivers / "net-failover.ko").write_bytes(module())
+    (drivers / "weather.ko").write_bytes(module())
+    (tree / "boot").mkdir()
+    (tree / "boot/vmlinuz-9.9-test").write_bytes(b"kernel")
+    (tree / "DEBIAN").mkdir()
+    (tree / "DEBIAN/control").write_text(
+        "Package: linux-image-test\nVersion: 9.9\nArchitecture: all\nMaintainer: nobody <n@example.org>\nDescription: test\n"
+    )
+    package = tmp_path / "linux-image-test_9.9_all.deb"
+    subprocess.run(["dpkg-deb", "-b", str(tree), str(package)], check=True, capture_output=True)
+    kernel = build("cloud", package)
+    assert kernel.version == "9.9-test"
+    assert kernel.modules() == ["net_failover", "virtio_net"]
+    first = boot_image("cloud").initramfs
+    assert b"virtlab.agent" in first.read_bytes()
+    assert boot_image("cloud").initramfs == first, "nothing changed, so nothing is made again"
+    build("cloud", package)
+    assert find("cloud") == kernel, "a second build replaces the first"

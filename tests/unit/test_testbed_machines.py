@@ -1,0 +1,177 @@
+"""Virtual machines before they run: command lines, Steps, refusals, and clocks that are not ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from virtlab.errors import VirtlabError
+from virtlab.experiment import load
+from virtlab.plan import Plan
+from virtlab.planner import plan_run
+from virtlab.testbed.lower import lower
+from virtlab.testbed.operations import AddressAdd, Claim, HomeAdd, TapAdd, VethAdd
+from virtlab.testbed.platforms.clock import GuestClock, OurClock, Reading, read
+from virtlab.testbed.platforms.qemu import refusals
+from virtlab.testbed.platforms.qemu.command import Machine, Port
+from virtlab.testbed.platforms.stamps import on_our_clock
+
+FILE = """
+version: 1
+name: machines
+hosts: {h1: {guests: 1, platform: qemu, vcpus: 2, memory: 128 MiB, vnic_model: e1000}, h2: {platform: namespace}}
+topology: line
+link: {rate: 100 Mbit/s}
+roles: {probe: {workload: rtt, from: h1.g1, to: h2.g1, size: 100 B payload, interval: 10 ms, count: 10}}
+"""
+
+
+def planned(tmp_path: Path, text: str = FILE) -> Plan:
+    path = tmp_path / "experiment.yaml"
+    path.write_text(text)
+    experiment = load(path)
+    return plan_run(experiment, experiment.points()[0], 0)
+
+
+def machine(**more: Any) -> Machine:
+    values: dict[str, Any] = {
+        "name": "h1.g1", "kernel": "/k", "initramfs": "/i", "accelerator": "tcg", "vcpus": 2, "memory_bytes": 96 << 20,
+        "ports": [Port("02:00:00:00:00:01", "virtio", 5), Port("02:00:00:00:00:02", "e1000", 6)], "agent": 3, "monitor": 4,
+    }  # fmt: skip
+    return Machine(**{**values, **more})
+
+
+def test_a_file_says_vcpus_memory_and_vnic_model_of_a_machine(tmp_path: Path) -> None:
+    guest = planned(tmp_path).world.guests["h1.g1"]
+    assert (guest.platform, guest.vcpus, guest.memory_bytes) == ("qemu", 2, 128 << 20)
+    assert guest.vnics["eth0"].model == "e1000"
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (FILE.replace("platform: qemu, ", ""), "share their host's processors"),
+        (FILE.replace("vnic_model: e1000", "vnic_model: e2000"), "no vNIC model 'e2000'"),
+        (FILE.replace("vnic_model: e1000", "vswitch: none"), "stand on a virtual switch"),
+    ],
+)
+def test_what_only_a_machine_has_is_a_mistake_elsewhere(tmp_path: Path, text: str, what: str) -> None:
+    with pytest.raises(VirtlabError) as caught:
+        planned(tmp_path, text)
+    assert what in str(caught.value)
+
+
+def test_a_machine_is_a_tap_outside_and_steps_inside(tmp_path: Path) -> None:
+    lowered = lower(planned(tmp_path))
+    outside = [step.op for step in lowered.steps]
+    taps = [op for op in outside if isinstance(op, TapAdd)]
+    assert [(tap.namespace, tap.name, tap.master) for tap in taps] == [("host:h1", "h1.g1.eth0", "br")]
+    assert not any(isinstance(op, AddressAdd) and op.namespace == "guest:h1.g1" for op in outside)
+    assert sum(isinstance(op, VethAdd) for op in outside) == 3  # the other guest, and two uplinks
+    inside = [step.op for step in lowered.machines["h1.g1"].steps]
+    assert inside[0] == HomeAdd("guest:h1.g1")
+    assert any(isinstance(op, Claim) and op.name == "eth0" for op in inside)
+    assert any(isinstance(op, AddressAdd) for op in inside)
+    assert {op.namespace for op in inside if not isinstance(op, HomeAdd)} == {"guest:h1.g1"}  # type: ignore[attr-defined]
+
+
+def test_nothing_is_in_a_machine_that_was_not_asked_for() -> None:
+    argv = machine().argv()
+    assert "-nodefaults" in argv
+    assert argv[argv.index("-smp") + 1] == "2"
+    assert argv[argv.index("-m") + 1] == "96M"
+    devices = [argv[at + 1] for at, word in enumerate(argv) if word == "-device"]
+    assert [device.partition(",")[0] for device in devices] == [
+        "virtio-serial-pci",
+        "virtserialport",
+        "virtio-net-pci",
+        "e1000",
+    ]
+    assert "tap,id=net1,fd=6" in argv
+    append = argv[argv.index("-append") + 1]
+    assert "virtlab.load=virtio_pci,virtio_console,virtio_net,e1000" in append
+    assert "tsc=unstable" in append
+
+
+def test_the_hardware_is_used_only_when_it_was_said_to_work() -> None:
+    assert "kvm" in machine(accelerator="kvm").argv()
+    assert not any("kvm" in word for word in machine().argv())
+    assert "tsc=unstable" not in " ".join(machine(accelerator="kvm").argv())
+
+
+def test_a_name_with_a_comma_stays_one_word_for_qemu() -> None:
+    assert "guest=a,,b,debug-threads=on" in machine(name="a,b").argv()
+
+
+def test_what_is_missing_is_refused_with_its_cure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(refusals, "PROGRAM", "qemu-of-nowhere")
+    monkeypatch.setattr(refusals, "TUN", str(tmp_path / "tun"))
+    guest = planned(tmp_path).world.guests["h1.g1"]
+    found = {refusal.cure for refusal in refusals.machine_refusals("guests.h1.g1", guest)}
+    assert {"install qemu-system-x86", "run `virtlab image build --kernel generic`"} <= found
+    assert any("/dev/net/tun" in cure for cure in found)
+
+
+def test_too_little_memory_is_refused_before_a_kernel_panics(tmp_path: Path) -> None:
+    guest = planned(tmp_path, FILE.replace("128 MiB", "64 MiB")).world.guests["h1.g1"]
+    found = [
+        refusal
+        for refusal in refusals.machine_refusals("guests.g", guest)
+        if refusal.path.endswith("memory_bytes")
+    ]
+    assert len(found) == 1
+    assert "64 MiB" in found[0].reason
+
+
+@given(
+    offset=st.integers(-(10**15), 10**15), drift=st.integers(-200, 200), first=st.integers(10**9, 10**15),
+    length=st.integers(10**6, 10**12), at=st.floats(0, 1),
+)  # fmt: skip
+def test_instants_travel_to_a_drifting_clock_and_back(
+    offset: int, drift: int, first: int, length: int, at: float
+) -> None:
+    clock = GuestClock()
+    for t_ns in (first, first + length):
+        clock.add(Reading(t_ns, offset + (t_ns - first) * drift // 10**6, 100))
+    t_ns = first + int(length * at)
+    truth = t_ns + offset + (t_ns - first) * drift / 10**6
+    assert abs(clock.from_ours(t_ns) - truth) <= 2
+    assert abs(clock.to_ours(clock.from_ours(t_ns)) - t_ns) <= 2
+
+
+def test_the_tightest_of_several_questions_counts() -> None:
+    ours = iter([0, 1000, 2000, 2040, 3000, 3500])
+    reading = read(iter([5000, 6020, 7000]).__next__, ours.__next__, questions=3)
+    assert reading == Reading(2020, 4000, 20)
+
+
+def test_a_bound_grows_after_the_last_reading_and_not_between_two() -> None:
+    clock = GuestClock([Reading(0, 0, 100), Reading(10**9, 0, 80)])
+    assert clock.bound_ns(5 * 10**8) == 100
+    assert clock.bound_ns(2 * 10**9) > 10_000
+
+
+def test_blocks_of_a_guest_come_to_our_clock_and_absent_instants_stay() -> None:
+    clock = GuestClock([Reading(0, 1000, 1), Reading(1000, 1000, 1)])
+    columns = {
+        "intended_ns": np.array([1500, 2500]), "sent_ns": np.array([1500, 2600]),
+        "finished_ns": np.array([-1, 2700]), "sent_bytes": np.array([1500, 1500]),
+    }  # fmt: skip
+    out = on_our_clock("burst/1", columns, clock, OurClock())
+    assert out["sent_ns"].tolist() == [500, 1600]
+    assert out["finished_ns"].tolist() == [-1, 1700]
+    assert out["sent_bytes"].tolist() == [1500, 1500]
+
+
+def test_a_packets_departure_is_of_its_senders_clock() -> None:
+    here = GuestClock([Reading(0, 1000, 1), Reading(1000, 1000, 1)])
+    there = GuestClock([Reading(0, -500, 1), Reading(1000, -500, 1)])
+    columns = {"sent_ns": np.array([100]), "received_ns": np.array([1700]), "user_ns": np.array([1710])}
+    out = on_our_clock("packet/1", columns, here, there)
+    assert (out["sent_ns"][0], out["received_ns"][0], out["user_ns"][0]) == (600, 700, 710)

@@ -13,7 +13,7 @@
 
 use super::arrivals::Arrivals;
 use super::paced::{Batch, COUNTED_FLOWS, Numbered, Stream, flow_counter};
-use super::ring::{self, ReceiveRing, TransmitRing};
+use super::ring::{self, Patience, ReceiveRing, TransmitRing};
 use super::{Arming, Prepared, Side, Workload, parse};
 use crate::clock;
 use crate::probe::endpoint::parse_mac;
@@ -45,6 +45,8 @@ const IPV4_BYTES: usize = 20;
 const TIME_TO_LIVE: u8 = 64;
 /// Source ports of flows begin here, and there is one for each.
 const FIRST_SOURCE_PORT: u16 = 1024;
+/// How long a sender without a free slot waits before it looks again.
+const SLOT_WAIT_MS: u8 = 1;
 const MOST_UDP_FLOWS: u16 = u16::MAX - FIRST_SOURCE_PORT;
 
 #[derive(Debug, Deserialize)]
@@ -186,8 +188,10 @@ impl Sender {
             let mut ring = TransmitRing::open(interface, frame_bytes)?;
             ring.fill(&template);
             let header_end = frame_bytes.min(payload_at + FULL_BYTES);
-            let batch =
-                RingBatch { ring, frame_bytes, header_end, fronts: fronts.clone(), flows: Vec::new() };
+            let patience =
+                if parameters.rate_pps.is_some() { Patience::None } else { Patience::UntilGone };
+            let fronts = fronts.clone();
+            let batch = RingBatch { ring, frame_bytes, header_end, fronts, flows: Vec::new(), patience };
             anyhow::Ok((stream, batch))
         };
         Ok(Self { parts: (0..parameters.threads()).map(part).collect::<anyhow::Result<_>>()? })
@@ -276,7 +280,7 @@ fn send((stream, mut batch): (Stream, RingBatch), run: &Run) -> Report {
     // What the kernel has not taken yet goes now, or is not counted as sent.
     let until = clock::raw() + Nanos(40_000_000);
     while batch.ring.waiting().next().is_some() && clock::raw() < until {
-        let _ = batch.ring.flush();
+        let _ = batch.ring.flush(Patience::UntilGone);
     }
     let counted = (2..=COUNTED_FLOWS).contains(&batch.fronts.len());
     for slot in batch.ring.waiting() {
@@ -299,6 +303,9 @@ struct RingBatch {
     fronts: Vec<Vec<u8>>,
     /// Per slot, whose frame it held last.
     flows: Vec<u16>,
+    /// A flood goes as fast as its frames are taken. A rate is kept, whatever queues do: a sender that waited until a
+    /// slow device let its frames go would offer what the device takes, in bursts, and never more.
+    patience: Patience,
 }
 
 impl Batch for RingBatch {
@@ -319,11 +326,14 @@ impl Batch for RingBatch {
             filled += 1;
         }
         if filled == 0 {
-            self.ring.flush()?;
+            self.ring.flush(self.patience)?;
+            if self.patience == Patience::None {
+                self.ring.wait_for_slot(SLOT_WAIT_MS);
+            }
             return Err(io::Error::from_raw_os_error(libc::EAGAIN));
         }
         // Frames that a failed call leaves are marked: the kernel takes them with the next one.
-        match self.ring.send(filled, self.frame_bytes) {
+        match self.ring.send(filled, self.frame_bytes, self.patience) {
             Err(error) if trouble(&error) == Trouble::Fatal => Err(error),
             _ => Ok(filled),
         }

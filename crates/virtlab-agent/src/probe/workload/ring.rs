@@ -10,6 +10,7 @@
 
 use crate::probe::socket;
 use anyhow::Context;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -111,6 +112,17 @@ pub fn interface_index(name: &str) -> anyhow::Result<i32> {
         .with_context(|| format!("no interface '{name}' here"))
 }
 
+/// How long a call that sends may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// Until every frame of the ring is gone: out of the last queue on its way to another machine or to a process, as a
+    /// frame keeps its slot through veths, bridges and queues. So nobody is overrun, and what is sent follows what is
+    /// taken.
+    UntilGone,
+    /// Not at all: what queues do with the frames is theirs, until all slots are taken.
+    None,
+}
+
 /// Frames out.
 pub struct TransmitRing {
     fd: OwnedFd,
@@ -187,11 +199,11 @@ impl TransmitRing {
         Some(&mut self.bytes(slot, VNET_BYTES + frame_bytes)[VNET_BYTES..])
     }
 
-    /// Marks the next `count` slots and has the kernel send them; how many it took.
+    /// Marks the next `count` slots and has the kernel send them.
     ///
     /// # Errors
     /// As send(2); slots that it did not take stay marked and go with the next call.
-    pub fn send(&mut self, count: usize, frame_bytes: usize) -> io::Result<()> {
+    pub fn send(&mut self, count: usize, frame_bytes: usize, patience: Patience) -> io::Result<()> {
         for index in 0..count {
             let offset = (self.next + index) % self.slots() * self.slot_bytes;
             // SAFETY: the header stands at the slot's start, inside the mapping; the kernel does not touch it yet.
@@ -203,18 +215,27 @@ impl TransmitRing {
             self.memory.status(offset).store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
         }
         self.next = (self.next + count) % self.slots();
-        self.flush()
+        self.flush(patience)
     }
 
     /// Has the kernel send what is marked.
     ///
     /// # Errors
     /// As send(2).
-    pub fn flush(&mut self) -> io::Result<()> {
+    pub fn flush(&mut self, patience: Patience) -> io::Result<()> {
+        let flags = match patience {
+            Patience::UntilGone => libc::MSG_NOSIGNAL,
+            Patience::None => libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
+        };
         // SAFETY: no buffer is passed; the kernel reads the ring.
-        let taken = unsafe { libc::send(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_NOSIGNAL) };
+        let taken = unsafe { libc::send(self.fd.as_raw_fd(), std::ptr::null(), 0, flags) };
         socket::check(taken as i64)?;
         Ok(())
+    }
+
+    /// Waits until a slot may be free, at most so long.
+    pub fn wait_for_slot(&self, most_ms: u8) {
+        let _ = poll(&mut [PollFd::new(self.fd.as_fd(), PollFlags::POLLOUT)], PollTimeout::from(most_ms));
     }
 
     /// Slots marked but not yet taken by the kernel, after a failed call.

@@ -76,6 +76,40 @@ def test_the_most_load_of_a_stream_is_the_slowest_line_which_is_named() -> None:
     assert found.saturated[0].busy_ratio > 0.9
 
 
+def test_guests_that_carry_a_load_each_fill_the_line_that_they_share() -> None:
+    text = FILE.format(links="").replace("load: [0 B, 30 kB, 60 kB]", "load: [10 kB]")
+    for line in ("exclude: [{load: [60 kB]}]\n", "claims: [probe.rtt.mean grows with load]\n"):
+        text = text.replace(line, "")
+    experiment = load_text(text)
+    guests = find_input(experiment, "guests")
+    assert guests.now == "2"
+    seven = at_level({guests: "7"}, ["load"])
+    roles = seven.role_workloads()
+    assert [name for name in roles if name.startswith("load")] == [
+        "load",
+        *(f"load-g{n}" for n in range(3, 8)),
+    ]
+    one = at_level({guests: "1"}, ["load"])
+    assert not one.study(one.points()[0]).roles["load"].active
+    limits = parse_limits(["load.loss <= 0 %"], experiment.role_workloads(), "--until")
+    levels, open_end = ordered_levels(guests, first="2", last=None, step=None)
+    found = Question(
+        experiment,
+        IDEAL_PROFILE,
+        guests,
+        levels,
+        {"load": "10 kB"},
+        limits,
+        runs_max=8,
+        open_end=open_end,
+        carrying=["load"],
+    ).answer()
+    # 10 kB per 10 ms and guest are 8.3 Mbit/s of wire: 12 guests carry 100 Mbit/s, so 13 guests are one too few to fill it.
+    assert found.largest is not None
+    assert 9 <= int(found.largest) <= 13
+    assert found.saturated
+
+
 def test_levels_between_those_of_the_file_are_simulated_as_if_the_file_held_them() -> None:
     experiment = reach()
     load = find_input(experiment, "load")

@@ -96,7 +96,7 @@ def test_the_prediction_is_as_unsure_as_the_parameter_that_it_pays_once() -> Non
     whole = combined(nominal, shifts, level=0.95, metric="rtt", unit="ns")
     assert whole.runs_half == 0  # nothing else varies
     assert whole.parameters_half == pytest.approx(1000, rel=0.2)
-    assert whole.estimate.half_width == whole.parameters_half
+    assert whole.estimate.half_width == pytest.approx(whole.parameters_half)
 
 
 def test_runs_and_parameters_are_combined_as_independent_uncertainties() -> None:

@@ -76,6 +76,13 @@ def test_noise_leaves_levels_undecided_instead_of_guessing() -> None:
     assert answer.largest <= 20 < answer.smallest_bad
 
 
+def test_an_open_search_goes_on_above_an_undecided_level_until_one_is_bad() -> None:
+    answer, _, _ = searched(1000, down(20.5), 8.0, open_end=True)
+    assert answer.undecided
+    assert answer.smallest_bad is not None
+    assert answer.smallest_bad > 20
+
+
 def test_all_good_and_all_bad_are_said() -> None:
     assert searched(9, lambda _: 1.0, 0.001)[0] == Answer(8, None, (), ())
     assert searched(9, lambda _: -1.0, 0.001)[0] == Answer(None, 0, (), ())

@@ -36,6 +36,13 @@ def capacity(
         ),
     ] = None,
     step: Annotated[str | None, typer.Option(help="from one level to the next", show_default=False)] = None,
+    carrying: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="a role that every added guest carries once more, where guests vary; may be repeated",
+            show_default=False,
+        ),
+    ] = None,
     points: Annotated[
         str | None,
         typer.Option(help="only with these levels of the other factors: 'load=30 kB'", show_default=False),
@@ -58,6 +65,7 @@ def capacity(
     from virtlab.campaign import Interruption
     from virtlab.campaign.progress import CampaignObserver
     from virtlab.cli.settings import load_settings
+    from virtlab.errors import ExperimentError
     from virtlab.experiment import load
     from virtlab.experiment.varied import find_input
     from virtlab.prediction.capacity import Question, ordered_levels
@@ -70,6 +78,9 @@ def capacity(
     limits = parse_limits(until, experiment.role_workloads(), "--until")
     one = find_input(experiment, vary)
     levels, open_end = ordered_levels(one, first=first, last=last, step=step)
+    guests = one.place is not None and one.place[-1] == "guests"
+    if carrying and not guests:
+        raise ExperimentError("--carrying", f"{one.label} is no number of guests", "write --vary host.guests")
     own = one.place is None and (first, last, step) == (None, None, None)  # the file's own levels
     shown = sys.stderr.isatty() and not as_json
     found: list[Capacity] = []
@@ -79,7 +90,7 @@ def capacity(
         for others in other_levels(experiment, [one.name] if one.place is None else [], points):
             some = present(experiment, one.name, levels, others) if own else levels
             question = Question(
-                experiment, costs, one, some, others, limits, confidence, runs, open_end, observer,
+                experiment, costs, one, some, others, limits, confidence, runs, open_end, carrying or (), observer,
                 say=lambda text: typer.echo(text, err=True) if shown else None,
             )  # fmt: skip
             found.append(question.answer())
@@ -92,6 +103,8 @@ def capacity(
         typer.echo(f"simulated with profile {costs.identity}; not measured")
         for each in found:
             typer.echo("\n".join(_lines(each)))
+        if guests and not carrying:
+            typer.echo("note: added guests are idle; --carrying ROLE gives each of them that role")
     if any(each.largest is None or each.violations for each in found):
         raise typer.Exit(4)
 

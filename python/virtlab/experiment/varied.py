@@ -10,6 +10,7 @@ of the file.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
@@ -32,7 +33,7 @@ COMMON = (
     "network",
     "timing",
 )  # sections that may be written to without being there
-LEVELS_MAX = 100_000
+_NUMBERED = re.compile(r"([\w-]+)\.g(\d+)\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +80,60 @@ def find_input(experiment: Experiment, reference: str) -> Input:
     return Input(experiment.text, name, (), place, value.text if value is not None else "")
 
 
-def at_level(inputs: Mapping[Input, str]) -> Experiment:
-    """The experiment with inputs (of one file) at a level each. ExperimentError when the file does not allow it."""
+def at_level(inputs: Mapping[Input, str], carrying: Sequence[str] = ()) -> Experiment:
+    """The experiment with inputs (of one file) at a level each. ExperimentError when the file does not allow it.
+
+    `carrying` are roles that every guest beyond those of the file carries once more (see `carry`), where the number of
+    guests is what varies.
+    """
     first = next(iter(inputs))
     data: dict[str, Any] = _root(first.text).plain()
     data.pop("claims", None)
     for one, level in inputs.items():
+        if carrying and one.place is not None and one.place[-1] == "guests":
+            carry(data, one, level, carrying)
         _set(data, one, level)
     for key in ("factors", "exclude"):
         if not data.get(key):
             data.pop(key, None)
     where = ", ".join(f"{one.label} = {level}" for one, level in inputs.items())
     return reread(data, where)
+
+
+def carry(data: dict[str, Any], one: Input, level: str, roles: Sequence[str]) -> None:
+    """Repeats roles between the guests that a larger number of guests adds: `load` from h1.g2 to h2.g2 becomes `load-g3`
+    from h1.g3 to h2.g3 too, and so on. With fewer guests than the file has, a role whose guest is gone makes no traffic.
+
+    ExperimentError when guests have names, or a role does not run between numbered guests.
+    """
+    where = "--carrying"
+    before, after = _number(one.now or "1"), _number(level)
+    if before is None or after is None:
+        raise ExperimentError(where, "guests are not counted in the file", "write e.g. 'host: {guests: 2}'")
+    every: dict[str, Any] = data["roles"]
+    for name in roles:
+        role = every.get(name)
+        ends = (
+            [_NUMBERED.match(str(role.get(end, ""))) for end in ("from", "to")]
+            if isinstance(role, dict)
+            else []
+        )
+        found = [end for end in ends if end is not None]
+        if role is None or len(found) != 2:
+            cure = (
+                f"name one of {', '.join(every)}" if role is None else "write e.g. 'from: h1.g2, to: h2.g2'"
+            )
+            raise ExperimentError(where, f"'{name}' is no role between numbered guests", cure)
+        if any(int(end[2]) > after for end in found):
+            every[name] = {**role, "from": f"{found[0][1]}.g1", "to": f"{found[1][1]}.g1", "enabled": False}
+            continue
+        for number in range(before + 1, after + 1):
+            copied = {end: f"{match[1]}.g{number}" for end, match in zip(("from", "to"), found, strict=True)}
+            every[f"{name}-g{number}"] = {**role, **copied}
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.strip().isdigit() else None
 
 
 def grid(first: str, last: str, step: str | None) -> list[str]:

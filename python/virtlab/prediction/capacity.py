@@ -89,7 +89,10 @@ class Capacity:
 
 @dataclass
 class Question:
-    """What is asked: the largest level of `levels` (in order) of an input at one combination of the other factors."""
+    """What is asked: the largest level of `levels` (in order) of an input at one combination of the other factors.
+
+    `carrying` are roles that each guest beyond those of the file carries once more, where guests vary.
+    """
 
     experiment: Experiment
     profile: Profile
@@ -100,6 +103,7 @@ class Question:
     confidence: float = 0.95
     runs_max: int = 30
     open_end: bool = False
+    carrying: Sequence[str] = ()
     observer: Observer | None = None
     say: Callable[[str], None] = lambda _text: None
     _fixed: dict[Input, str] = field(init=False)
@@ -163,7 +167,7 @@ class Question:
 
     def at(self, place: int) -> Experiment:
         """The experiment with one design point: this level, and the others as they are."""
-        return at_level({**self._fixed, self.input: self.levels[place]})
+        return at_level({**self._fixed, self.input: self.levels[place]}, self.carrying)
 
     def _judge(self, place: int, runs: int) -> list[Judged]:
         kept = self._runs.setdefault(place, [])

@@ -1,7 +1,8 @@
 """How busy a simulated world is, and what saturates: lines by the time they sent, queues by their waits and drops.
 
-Everything is of one role's time, from its first packet to its last: what a link did while others measured says nothing of
-this one. A line counts the time that frames, their preamble and gap occupied it, so it is saturated at 100 %.
+Everything is of one measuring role's time, from its start to its end: what a link did while others measured says nothing of
+this one. Of a load it is of the whole run. A line counts the time that frames, their preamble and gap occupied it, so it is
+saturated at 100 %.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def resources(records: Sequence[TrialRecord], role: str) -> list[Resource]:
         lines.append(
             Resource(
                 entity,
-                total["busy_ns"] / max(total["t_ns"], 1),
+                min(total["busy_ns"] / max(total["t_ns"], 1), 1.0),  # a frame at the end counts whole
                 total.get("residence_ns", 0) / packets if packets else 0.0,
                 drops / (packets + drops) if packets + drops else 0.0,
             )
@@ -61,23 +62,25 @@ def resources(records: Sequence[TrialRecord], role: str) -> list[Resource]:
 
 
 def _risen(record: TrialRecord, role: str) -> dict[str, dict[str, int]]:
-    """Entity -> counter -> its rise from the role's first mark to its last, and that time as `t_ns`."""
+    """Entity -> counter -> its rise from the role's start to its end, and that time as `t_ns`."""
     from virtlab.analysis.context import counter_rows
 
     actions = [
         action.id for action in record.plan.timeline if action.role == role and action.do in {"run", "start"}
     ]
     marks = [f"{action}.{event}" for action in actions for event in ("started", "finished")]
-    known = [mark for mark in marks if mark in record.marks]
+    rows = [row for row in counter_rows(record) if row[2].startswith("links.")]
+    read = {row[1] for row in rows}
+    known = [mark for mark in marks if mark in record.marks and mark in read]
+    whole = len(known) < 2  # a load is not read at its own ends: the run as a whole, then
     first: dict[tuple[str, str], int] = {}
     last: dict[tuple[str, str], int] = {}
-    for _, mark, entity, counter, value in counter_rows(record):
-        if mark in known and entity.startswith("links."):
+    for _, mark, entity, counter, value in rows:
+        if whole or mark in known:
             first.setdefault((entity, counter), value)
             last[entity, counter] = value
-    if len(known) < 2:
-        return {}
-    length_ns = record.marks[known[-1]].t_ns - record.marks[known[0]].t_ns
+    ends = [record.marks[mark].t_ns for mark in ([*record.marks] if whole else known)]
+    length_ns = max(ends, default=0) - min(ends, default=0)
     found: dict[str, dict[str, int]] = {}
     for (entity, counter), value in last.items():
         found.setdefault(entity, {"t_ns": length_ns})[counter] = value - first[entity, counter]

@@ -152,6 +152,8 @@ class Largest:
             (place for place, one in self._tried.items() if one.state == "bad" and place > good), default=None
         )
         neither = [place for place, one in self._tried.items() if one.state == "undecided" and place > good]
+        if bad is None and neither and self.open_end and max(neither) < self.levels - 1:
+            return max(neither), self.levels  # upward, until something is bad
         if bad is None or not neither:
             return None
         low = max((place for place in neither if place < bad), default=None)

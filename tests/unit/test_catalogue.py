@@ -46,7 +46,7 @@ def test_a_declaration_names_its_arms_and_what_it_means(entry: Workload) -> None
 
 @pytest.mark.parametrize(("entry", "parameter"), PARAMETERS)
 def test_a_parameter_takes_its_own_example_and_default(entry: Workload, parameter: Parameter) -> None:
-    examples = {"count": 100, "truth value": True}  # these are no text in a file
+    examples = {"count": 100, "truth value": True, "802.1p priority": 5}  # these are no text in a file
     example = parameter.kind.example
     written = YAML(typ="safe").load(example) if example.startswith("[") else example
     assert parameter.plan_values(examples.get(parameter.kind.name, written))
@@ -55,7 +55,7 @@ def test_a_parameter_takes_its_own_example_and_default(entry: Workload, paramete
     bare = re.search(r"_(ns|bytes|bit_per_s|pps|ratio)$", parameter.plan)
     assert (
         bare
-        or parameter.kind.name in {"choice", "count", "truth value", "DSCP"}
+        or parameter.kind.name in {"choice", "count", "truth value", "DSCP", "802.1p priority"}
         or parameter.kind.name.startswith("list")
     )
 

@@ -5,6 +5,7 @@
 //! gaps, so the rate holds exactly however long it runs.
 
 use crate::random::Stream;
+use serde::Deserialize;
 use virtlab_wire::Nanos;
 
 /// Intended sending instants, as offsets from the start.
@@ -28,16 +29,63 @@ pub enum Schedule {
         rate_pps: u64,
     },
     /// Gaps drawn from an exponential distribution: a Poisson process.
-    Poisson {
-        /// Mean gap.
-        mean: Nanos,
-        /// Where the draws come from.
-        stream: Box<Stream>,
-        /// Offset of the next.
-        next_ns: f64,
-    },
+    Poisson(Box<Poisson>),
     /// No schedule: as fast as the sender can.
     Flood,
+}
+
+/// How gaps between packets come about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arrivals {
+    /// All alike.
+    #[default]
+    Constant,
+    /// Exponentially distributed and independent, of the same mean: a Poisson process.
+    Poisson,
+}
+
+/// A Poisson process that can be asked for an instant more than once, and between two packets: there it is linear, so that
+/// flows of unequal shares have their places.
+#[derive(Clone, Debug)]
+pub struct Poisson {
+    mean_ns: f64,
+    stream: Stream,
+    /// The packet that was asked for last, its offset, and that of the next.
+    number: u64,
+    here_ns: f64,
+    next_ns: f64,
+}
+
+impl Poisson {
+    fn new(mean_ns: f64, mut stream: Stream) -> Self {
+        let next_ns = stream.exponential(mean_ns);
+        Self { mean_ns, stream, number: 0, here_ns: 0.0, next_ns }
+    }
+
+    fn step(&mut self) {
+        self.number += 1;
+        self.here_ns = self.next_ns;
+        self.next_ns += self.stream.exponential(self.mean_ns);
+    }
+
+    /// Offset of a place; places never go back by more than to the last packet.
+    fn offset(&mut self, at: f64) -> f64 {
+        while self.number < at as u64 {
+            self.step();
+        }
+        let beyond = (at - self.number as f64).max(0.0);
+        self.here_ns + beyond * (self.next_ns - self.here_ns)
+    }
+
+    /// The place of an offset.
+    fn position(&mut self, elapsed_ns: f64) -> f64 {
+        while self.next_ns <= elapsed_ns {
+            self.step();
+        }
+        let gap = (self.next_ns - self.here_ns).max(f64::MIN_POSITIVE);
+        self.number as f64 + ((elapsed_ns - self.here_ns) / gap).clamp(0.0, 1.0)
+    }
 }
 
 impl Schedule {
@@ -55,11 +103,7 @@ impl Schedule {
             Self::Fixed { interval } => Nanos(k.saturating_mul(interval.0)),
             Self::Paced { packet_bits, rate_bit_per_s } => product(k, *packet_bits, *rate_bit_per_s),
             Self::PerSecond { rate_pps } => product(k, 1, *rate_pps),
-            Self::Poisson { mean, stream, next_ns } => {
-                let offset = *next_ns;
-                *next_ns += stream.exponential(mean.0 as f64);
-                Nanos(offset as u64)
-            }
+            Self::Poisson(process) => Nanos(process.offset(k as f64) as u64),
             Self::Flood => Nanos::ZERO,
         }
     }
@@ -74,7 +118,7 @@ impl Schedule {
                 Some(elapsed * *rate_bit_per_s as f64 / (*packet_bits.max(&1) as f64 * 1e9))
             }
             Self::PerSecond { rate_pps } => Some(elapsed * *rate_pps as f64 / 1e9),
-            Self::Poisson { mean, .. } => Some(elapsed / mean.0.max(1) as f64),
+            Self::Poisson(process) => Some(process.clone().position(elapsed)),
             Self::Flood => None,
         }
     }
@@ -91,7 +135,7 @@ impl Schedule {
                 at * *packet_bits as f64 * 1e9 / (*rate_bit_per_s).max(1) as f64
             }
             Self::PerSecond { rate_pps } => at * 1e9 / (*rate_pps).max(1) as f64,
-            Self::Poisson { mean, .. } => at * mean.0 as f64,
+            Self::Poisson(process) => process.offset(at),
             Self::Flood => 0.0,
         };
         Nanos(nanos as u64)
@@ -100,7 +144,23 @@ impl Schedule {
     /// A Poisson process with draws from the named stream.
     #[must_use]
     pub fn poisson(mean: Nanos, stream: Stream) -> Self {
-        Self::Poisson { mean, stream: Box::new(stream), next_ns: 0.0 }
+        Self::Poisson(Box::new(Poisson::new(mean.0 as f64, stream)))
+    }
+
+    /// The same mean rate with the gaps that `arrivals` asks for; draws are those of the seed and the rate, so that the
+    /// testbed and the simulator send at the same instants. A flood stays one.
+    #[must_use]
+    pub fn with(self, arrivals: Arrivals, seed: u64) -> Self {
+        let mean_ns = match &self {
+            _ if arrivals == Arrivals::Constant => return self,
+            Self::Fixed { interval } if interval.0 > 0 => interval.0 as f64,
+            Self::Paced { packet_bits, rate_bit_per_s } => {
+                *packet_bits as f64 * 1e9 / (*rate_bit_per_s).max(1) as f64
+            }
+            Self::PerSecond { rate_pps } => 1e9 / (*rate_pps).max(1) as f64,
+            _ => return self,
+        };
+        Self::Poisson(Box::new(Poisson::new(mean_ns, Stream::new(seed, &format!("arrivals.{mean_ns}")))))
     }
 
     /// Packets whose intended instant lies before `elapsed`, for schedules that know without asking one by one.
@@ -116,7 +176,7 @@ impl Schedule {
             }
             Self::Paced { packet_bits, rate_bit_per_s } => Some(count(*packet_bits, *rate_bit_per_s)),
             Self::PerSecond { rate_pps } => Some(count(1, *rate_pps)),
-            Self::Poisson { .. } => None,
+            Self::Poisson(_) => None,
             Self::Flood => Some(u64::MAX),
         }
     }
@@ -144,6 +204,27 @@ mod tests {
         let mut schedule = Schedule::poisson(Nanos(1000), Stream::new(3, "arrivals"));
         let last = (0..100_000).map(|k| schedule.offset(k)).last().unwrap();
         assert!((last.0 as f64 / 1e8 - 1.0).abs() < 0.02, "{last:?}");
+    }
+
+    #[test]
+    fn a_poisson_process_gives_one_instant_as_often_as_it_is_asked_and_counts_what_is_due() {
+        let constant = Schedule::PerSecond { rate_pps: 1000 };
+        let mut process = constant.clone().with(Arrivals::Poisson, 7);
+        let first: Vec<Nanos> = (0..50).map(|k| process.offset(k)).collect();
+        let mut again = constant.with(Arrivals::Poisson, 7);
+        for (k, at) in first.iter().enumerate() {
+            assert_eq!((again.offset_at(k as f64), again.offset(k as u64)), (*at, *at));
+            let due = again.position(*at + Nanos(1)).unwrap();
+            assert!((due - k as f64).abs() < 0.1, "{due} of {k}");
+        }
+        assert!(first.is_sorted() && first[49] > first[0]);
+    }
+
+    #[test]
+    fn a_flood_and_constant_arrivals_stay_what_they_are() {
+        assert!(matches!(Schedule::Flood.with(Arrivals::Poisson, 1), Schedule::Flood));
+        let paced = Schedule::PerSecond { rate_pps: 5 };
+        assert!(matches!(paced.with(Arrivals::Constant, 1), Schedule::PerSecond { rate_pps: 5 }));
     }
 
     proptest! {

@@ -299,3 +299,13 @@ def _dscp(value: Any) -> int:
 
 
 DSCP = Kind("DSCP", _dscp, {"type": ["integer", "string"], "examples": ["EF", 46]}, "EF")
+
+
+def _priority(value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 7:
+        return value
+    raise ValueError(f"'{shown(value)}' is no 802.1p priority; write 0 to 7")
+
+
+PRIORITY = Kind("802.1p priority", _priority, {"type": "integer", "minimum": 0, "maximum": 7}, "5")
+ARRIVALS = choice("constant", "poisson")

@@ -365,6 +365,9 @@ def _guests(plan: Plan, machine: Machine, out: Lowered) -> None:
     known = neighbours(plan) if plan.world.arp == "static" else {}
     for guest, entry in plan.world.guests.items():
         namespace = out.guests[guest]
+        asking = _speaks_ecn(plan, guest)
+        if asking is not None:
+            out.add_inside(guest, f"roles.{asking}", SysctlSet(namespace, "net/ipv4/tcp_ecn", "1"))
         if entry.forwards:
             out.add_inside(guest, f"guests.{guest}", *_forwards(namespace, _has_ipv6(plan, [guest]), machine))
         out.add_inside(guest, f"guests.{guest}", LinkSet(namespace, "lo", up=True))
@@ -386,6 +389,14 @@ def _guests(plan: Plan, machine: Machine, out: Lowered) -> None:
         for route in plan.world.routes.get(guest, ()):
             link = out.vnics[guest, route.vnic].link
             out.add_inside(guest, f"routes.{guest}", RouteAdd(namespace, link, route.to, route.via))
+
+
+def _speaks_ecn(plan: Plan, guest: str) -> str | None:
+    """A role whose connections of the guest ask for congestion marks."""
+    roles = plan.roles.items()
+    return next(
+        (name for name, role in roles if guest in (role.from_, role.to) and role.parameters.get("ecn")), None
+    )
 
 
 def _bridge_inside(guest: str, ports: list[Place], plan: Plan, machine: Machine, out: Lowered) -> None:

@@ -17,7 +17,7 @@ from virtlab.testbed.platforms.start import Guests
 SWITCH_CHANNEL = 1
 _FIRST_CHANNEL = 2
 NOT_OF_THE_PROBE = frozenset(
-    {"family", "histogram_buckets", "histogram_edges_ns"}
+    {"family", "histogram_buckets", "histogram_edges_ns", "ecn"}
 )  # of the testbed, of the report
 
 

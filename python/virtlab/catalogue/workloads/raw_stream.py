@@ -15,10 +15,13 @@ from typing import Any
 from virtlab.catalogue import split
 from virtlab.catalogue.declaration import Parameter, Values, Workload
 from virtlab.catalogue.kinds import (
+    ARRIVALS,
     COUNT,
+    DSCP,
     FRAME_SIZE,
     PACKET_RATE,
     POSITIVE_DURATION,
+    PRIORITY,
     PROPER_RATIO,
     Kind,
     PlacedError,
@@ -145,6 +148,8 @@ def _check(values: Values) -> list[tuple[str, str]]:
     if via is not None and flows % len(via):
         what = f"{flows} flows do not divide over {len(via)} guests"
         found.append(("flows", f"{what}; write a multiple of {len(via)}, or remove 'flows'"))
+    if values.get("dscp") and via is None:
+        found.append(("dscp", "frames without IP carry no code point; write 'via', or 'priority'"))
     threads = int(values.get("threads") or 1)
     if threads > flows:
         what = f"{threads} threads for {flows} flow{'s' if flows > 1 else ''}"
@@ -213,6 +218,14 @@ RAW_STREAM = Workload(
             "threads",
             "threads that send, flows shared among them; absent: one (in virtual time one sends as fast as any)",
         ),
+        Parameter(
+            "arrivals",
+            ARRIVALS,
+            "arrivals",
+            "gaps: constant, or poisson, exponential of the same mean; absent: constant",
+        ),
+        Parameter("dscp", DSCP, "dscp", "code point in the IP headers of its frames; with 'via'"),
+        Parameter("priority", PRIORITY, "priority", "802.1p priority: frames carry a tag with it, of no VLAN"),
         Parameter("via", GUESTS, "via", "guests that forward, one flow by way of each"),
     ),
     streams={"packet/1": "to"},

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from virtlab.catalogue.declaration import Parameter, Values, Workload, size_of, size_parameter
-from virtlab.catalogue.kinds import COUNT, DSCP, POSITIVE_DURATION, choice
+from virtlab.catalogue.kinds import ARRIVALS, COUNT, DSCP, POSITIVE_DURATION, choice
 
 SIZE_MAX_BYTES = 65_500
 HEADERS_BYTES = {"frame": 14 + 4 + 20 + 8, "ip_packet": 20 + 8, "payload": 0}
@@ -50,6 +50,12 @@ RTT = Workload(
         Parameter("dscp", DSCP, "dscp", "code point in the IP headers of its packets, both ways"),
         size_parameter("84 B ip_packet"),
         Parameter("interval", POSITIVE_DURATION, "interval_ns", "time between intended send times", "100 ms"),
+        Parameter(
+            "arrivals",
+            ARRIVALS,
+            "arrivals",
+            "intervals: constant, or poisson, exponential of the same mean; absent: constant",
+        ),
         Parameter("count", COUNT, "count", "number of requests", 100),
         Parameter(
             "timeout", POSITIVE_DURATION, "timeout_ns", "a reply later than this counts as lost", "1 s"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from virtlab.catalogue.declaration import Parameter, Values, Workload
-from virtlab.catalogue.kinds import POSITIVE_DURATION, POSITIVE_SIZE, choice
+from virtlab.catalogue.kinds import DSCP, FLAG, POSITIVE_DURATION, POSITIVE_SIZE, choice
 
 TRANSACTION_GUESS_NS = 50_000  # of an estimate
 
@@ -40,6 +40,8 @@ TCP_RR = Workload(
             "congestion_control",
             "how it answers congestion; absent: the system's (simulator: cubic)",
         ),
+        Parameter("dscp", DSCP, "dscp", "code point in the IP headers of its packets, both ways"),
+        Parameter("ecn", FLAG, "ecn", "packets may be marked instead of dropped (RFC 3168); absent: no"),
     ),
     streams={"transaction/1": "from"},
     duration_ns=lambda values: int(values["duration_ns"]),

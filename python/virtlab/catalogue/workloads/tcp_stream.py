@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from virtlab.catalogue.declaration import Parameter, Values, Workload
-from virtlab.catalogue.kinds import COUNT, FLAG, POSITIVE_DURATION, POSITIVE_SIZE, choice
+from virtlab.catalogue.kinds import COUNT, DSCP, FLAG, POSITIVE_DURATION, POSITIVE_SIZE, choice
 
 INTERVAL_NS = 100_000_000  # of progress rows
 
@@ -40,6 +40,8 @@ TCP_STREAM = Workload(
             "congestion_control",
             "how it answers congestion; absent: the system's (simulator: cubic)",
         ),
+        Parameter("dscp", DSCP, "dscp", "code point in the IP headers of its packets, both ways"),
+        Parameter("ecn", FLAG, "ecn", "packets may be marked instead of dropped (RFC 3168); absent: no"),
         Parameter("no_delay", FLAG, "no_delay", "switches Nagle's algorithm off", default=False),
     ),
     streams={"interval/1": "to"},

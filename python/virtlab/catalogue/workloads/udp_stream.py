@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from virtlab.catalogue.declaration import Parameter, Values, Workload, size_of, size_parameter
-from virtlab.catalogue.kinds import DSCP, POSITIVE_DURATION, RATE
+from virtlab.catalogue.kinds import ARRIVALS, DSCP, POSITIVE_DURATION, RATE
 
 PAYLOAD_MAX_BYTES = 65_535 - 20 - 8
 HEADERS_BYTES = {"frame": 14 + 4 + 20 + 8, "ip_packet": 20 + 8, "payload": 0}
@@ -47,6 +47,12 @@ UDP_STREAM = Workload(
     parameters=(
         Parameter("rate", RATE, "rate_bit_per_s", "of IP packets; absent: as fast as possible", tunable=True),
         Parameter("dscp", DSCP, "dscp", "code point in the IP headers of its packets, both ways"),
+        Parameter(
+            "arrivals",
+            ARRIVALS,
+            "arrivals",
+            "gaps: constant, or poisson, exponential of the same mean; absent: constant",
+        ),
         size_parameter("1472 B payload"),
         Parameter("duration", POSITIVE_DURATION, "duration_ns", "how long it sends", "10 s"),
     ),

@@ -71,6 +71,22 @@ pub trait Workload: Send {
     fn run(self: Box<Self>, run: &Run) -> Report;
 }
 
+/// A workload that also opens its sockets while it runs (TCP's connections) with a code point.
+struct Classed {
+    dscp: u8,
+    workload: Box<dyn Workload>,
+}
+
+impl Workload for Classed {
+    fn port(&self) -> Option<u16> {
+        self.workload.port()
+    }
+
+    fn run(self: Box<Self>, run: &Run) -> Report {
+        with_code_point(self.dscp, || self.workload.run(run))
+    }
+}
+
 /// Checks tunable values of a role whose workload has moved to its thread.
 pub type ValueCheck = Box<dyn Fn(&str, &Value) -> anyhow::Result<()> + Send>;
 
@@ -111,10 +127,14 @@ pub fn prepare(name: &str, arming: Arming<'_>) -> anyhow::Result<Prepared> {
     }
     keep_stamping();
     let dscp = arming.common.dscp;
-    if dscp > 0 && !["rtt", "burst_load", "udp_stream"].contains(&name) {
-        bail!("parameters.dscp: workload {name} writes no code points");
+    if dscp > 0 && name == "rt_tasks" {
+        bail!("parameters.dscp: workload {name} sends nothing");
     }
-    with_code_point(dscp, || prepare_own(name, arming))
+    let mut prepared = with_code_point(dscp, || prepare_own(name, arming))?;
+    if dscp > 0 {
+        prepared.workload = Box::new(Classed { dscp, workload: prepared.workload });
+    }
+    Ok(prepared)
 }
 
 fn prepare_own(name: &str, arming: Arming<'_>) -> anyhow::Result<Prepared> {

@@ -31,7 +31,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use virtlab_load::Split;
 use virtlab_load::random::Stream as Random;
-use virtlab_load::schedule::Schedule;
+use virtlab_load::schedule::{Arrivals as GapKind, Schedule};
 use virtlab_wire::Nanos;
 use virtlab_wire::ethernet::{FCS_BYTES, HEADER_BYTES, MINIMUM_FRAME_BYTES};
 use virtlab_wire::probe_header::{FULL_BYTES, ProbeHeader, Purpose};
@@ -39,6 +39,8 @@ use virtlab_wire::probe_header::{FULL_BYTES, ProbeHeader, Purpose};
 const PAYLOAD_AT: usize = HEADER_BYTES as usize;
 const TAG_AT: usize = PAYLOAD_AT + FULL_BYTES;
 const TAG_END: usize = TAG_AT + 4;
+/// Of a VLAN tag; the receiver's kernel takes a priority tag off.
+const TAG_BYTES: usize = 4;
 
 const UDP_PAYLOAD_AT: usize = PAYLOAD_AT + IPV4_BYTES + 8;
 const IPV4_BYTES: usize = 20;
@@ -66,6 +68,11 @@ struct Parameters {
     /// Hardware addresses of forwarders; flow f goes to number f modulo their count.
     #[serde(default)]
     via: Vec<String>,
+    /// How gaps between frames come about.
+    #[serde(default)]
+    arrivals: GapKind,
+    /// 802.1p priority: frames carry a tag with it, and no VLAN.
+    priority: Option<u8>,
 }
 
 impl Parameters {
@@ -108,6 +115,15 @@ pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
             parameters.frame_bytes
         );
     }
+    ensure!(
+        parameters.priority.is_none_or(|priority| priority < 8),
+        "parameters.priority: an 802.1p priority is 0 to 7"
+    );
+    ensure!(
+        arming.common.dscp == 0 || !parameters.via.is_empty(),
+        "parameters.dscp: frames without IP carry no code point; give 'via', or 'priority'"
+    );
+    let tag_bytes = if parameters.priority.is_some() { TAG_BYTES } else { 0 };
     let name = arming.local.vnic.as_deref().context("local.vnic is missing")?;
     let interface = ring::interface_index(name)?;
     let routed = !parameters.via.is_empty();
@@ -125,7 +141,7 @@ pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
     let tag = Random::new(0, &format!("{}.raw", arming.run.role)).below(1 << 32) as u32;
     let workload: Box<dyn Workload> = match arming.side {
         Side::Client => Box::new(Sender::prepare(&arming, &parameters, split, interface, tag)?),
-        Side::Server => Box::new(Receiver::prepare(&arming, &split, interface, tag, routed)?),
+        Side::Server => Box::new(Receiver::prepare(&arming, &split, interface, tag, (routed, tag_bytes))?),
     };
     Ok(Prepared { workload, check: Box::new(check_value) })
 }
@@ -161,23 +177,31 @@ impl Sender {
         tag: u32,
     ) -> anyhow::Result<Self> {
         let frame_bytes = (parameters.frame_bytes - FCS_BYTES) as usize;
-        let (fronts, payload_at) = if parameters.via.is_empty() {
+        let (mut fronts, mut payload_at) = if parameters.via.is_empty() {
             (raw_fronts(arming, &split)?, PAYLOAD_AT)
         } else {
             (udp_fronts(arming, parameters, &split)?, UDP_PAYLOAD_AT)
         };
         let mut template: Vec<u8> = (0..frame_bytes).map(|at| at as u8).collect();
-        if parameters.via.is_empty() {
-            template[TAG_AT..TAG_END].copy_from_slice(&tag.to_le_bytes());
+        let mut tag_at = TAG_AT;
+        if let Some(priority) = parameters.priority {
+            fronts.iter_mut().for_each(|front| insert_vlan_tag(front, priority));
+            payload_at += TAG_BYTES;
+            tag_at += TAG_BYTES;
         }
+        if parameters.via.is_empty() {
+            template[tag_at..tag_at + 4].copy_from_slice(&tag.to_le_bytes());
+        }
+        let (gaps, seed) = (parameters.arrivals, arming.seed);
+        let paced = move |rate_pps| Schedule::PerSecond { rate_pps }.with(gaps, seed);
         let schedule = match parameters.rate_pps {
-            Some(rate) => Schedule::PerSecond { rate_pps: positive("rate_pps", rate)? },
+            Some(rate) => paced(positive("rate_pps", rate)?),
             None => Schedule::Flood,
         };
         let part = |number: u16| {
             let stream = Stream {
                 schedule: schedule.clone(),
-                tune: ("rate_pps", Box::new(|rate_pps| Schedule::PerSecond { rate_pps })),
+                tune: ("rate_pps", Box::new(paced)),
                 duration: parameters.duration_ns.map_or(Nanos::MAX, Nanos),
                 pacer: Pacer::new(arming.common.pacing.unwrap_or(Pacing::Sleep)),
                 split: split.part(number, parameters.threads()),
@@ -188,14 +212,19 @@ impl Sender {
             let mut ring = TransmitRing::open(interface, frame_bytes)?;
             ring.fill(&template);
             let header_end = frame_bytes.min(payload_at + FULL_BYTES);
-            let patience =
-                if parameters.rate_pps.is_some() { Patience::None } else { Patience::UntilGone };
+            let patience = if parameters.rate_pps.is_some() { Patience::None } else { Patience::UntilGone };
             let fronts = fronts.clone();
             let batch = RingBatch { ring, frame_bytes, header_end, fronts, flows: Vec::new(), patience };
             anyhow::Ok((stream, batch))
         };
         Ok(Self { parts: (0..parameters.threads()).map(part).collect::<anyhow::Result<_>>()? })
     }
+}
+
+/// Puts a priority tag (IEEE 802.1Q, VLAN 0) behind the addresses.
+fn insert_vlan_tag(front: &mut Vec<u8>, priority: u8) {
+    let [high, low] = (u16::from(priority) << 13).to_be_bytes();
+    front.splice(12..12, [0x81, 0x00, high, low]);
 }
 
 /// What stands in front of the probe header, per flow: frames straight to the receiver.
@@ -224,9 +253,11 @@ fn udp_fronts(arming: &Arming<'_>, parameters: &Parameters, split: &Split) -> an
     let port = arming.peer.port.context("peer.port is missing; arm the server first")?;
     let via = parameters.via.iter().map(|mac| parse_mac(mac)).collect::<anyhow::Result<Vec<_>>>();
     let via = via.context("parameters.via")?;
-    let packet_bytes = (parameters.frame_bytes - HEADER_BYTES - FCS_BYTES) as u16;
+    let tag_bytes = if parameters.priority.is_some() { TAG_BYTES as u32 } else { 0 };
+    let packet_bytes = (parameters.frame_bytes - HEADER_BYTES - FCS_BYTES - tag_bytes) as u16;
     let mut ip = [0u8; IPV4_BYTES];
     ip[0] = 0x45;
+    ip[1] = arming.common.dscp << 2;
     ip[2..4].copy_from_slice(&packet_bytes.to_be_bytes());
     ip[6] = 0x40; // not to be fragmented
     ip[8] = TIME_TO_LIVE;
@@ -348,6 +379,8 @@ struct Receiver {
     payload_at: usize,
     /// In raw frames, behind the probe header.
     tag: Option<[u8; 4]>,
+    /// What a frame had on the wire and is not seen here: checksum, VLAN tag.
+    beyond_bytes: usize,
     /// Where the kernel's own copies of datagrams end.
     sink: Option<(OwnedFd, u16)>,
 }
@@ -358,7 +391,7 @@ impl Receiver {
         split: &Split,
         interface: i32,
         tag: u32,
-        routed: bool,
+        (routed, tag_bytes): (bool, usize),
     ) -> anyhow::Result<Self> {
         let sink = if routed { Some(sink(ipv4(arming.local.ip("local")?, "local")?)?) } else { None };
         Ok(Self {
@@ -367,6 +400,7 @@ impl Receiver {
             flows: usize::from(split.flows()),
             payload_at: if routed { UDP_PAYLOAD_AT } else { PAYLOAD_AT },
             tag: (!routed).then(|| tag.to_le_bytes()),
+            beyond_bytes: tag_bytes + FCS_BYTES as usize,
             sink,
         })
     }
@@ -392,7 +426,7 @@ impl Workload for Receiver {
     fn run(mut self: Box<Self>, run: &Run) -> Report {
         let mut arrivals = Arrivals::new(&run.budget, self.flows, false);
         let mut report = Report::default();
-        let (at, tag) = (self.payload_at, self.tag);
+        let (at, tag, beyond_bytes) = (self.payload_at, self.tag, self.beyond_bytes);
         let mut last_look = None;
         loop {
             let user = clock::raw();
@@ -401,7 +435,7 @@ impl Workload for Receiver {
                 let ours = tag.is_none_or(|tag| frame.bytes.get(TAG_AT..TAG_END) == Some(&tag));
                 match frame.bytes.get(at..) {
                     Some(payload) if ours => {
-                        let counted = frame.length + FCS_BYTES as usize;
+                        let counted = frame.length + beyond_bytes;
                         arrivals.take(payload, counted, Some(frame.stamp), user);
                     }
                     _ => arrivals.stranger(),
@@ -439,6 +473,13 @@ mod tests {
         assert_eq!(addresses.len(), 4000);
         assert!(addresses.iter().all(|mac| mac[0] & 1 == 0), "none is a group address");
         assert_eq!(addresses.iter().filter(|mac| mac[0] == 2).count(), 4);
+    }
+
+    #[test]
+    fn a_priority_tag_stands_behind_the_addresses_and_names_no_vlan() {
+        let mut front: Vec<u8> = (0..14).collect();
+        insert_vlan_tag(&mut front, 5);
+        assert_eq!(front[10..], [10, 11, 0x81, 0, 0xa0, 0, 12, 13]);
     }
 
     #[test]

@@ -27,6 +27,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use virtlab_load::meters::{Arrival, Sequence};
+use virtlab_load::schedule::{Arrivals as GapKind, Schedule};
 use virtlab_load::{SizeRequest, Transport};
 use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::{COMPACT_BYTES, ProbeHeader, Purpose};
@@ -45,6 +46,9 @@ struct Parameters {
     ip_packet_bytes: Option<u32>,
     payload_bytes: Option<u32>,
     interval_ns: u64,
+    /// How intervals come about; `interval_ns` is their mean.
+    #[serde(default)]
+    arrivals: GapKind,
     /// Absent: until stopped.
     count: Option<u64>,
     #[serde(default = "one_second")]
@@ -91,6 +95,7 @@ struct Client {
     receiver: OwnedFd,
     to: RawAddress,
     interval: Nanos,
+    schedule: Schedule,
     count: u64,
     timeout: Nanos,
     idle: Idle,
@@ -137,6 +142,8 @@ impl Client {
             receiver,
             to: to.into(),
             interval: Nanos(parameters.interval_ns),
+            schedule: Schedule::Fixed { interval: Nanos(parameters.interval_ns) }
+                .with(parameters.arrivals, arming.seed),
             count: parameters.count.unwrap_or(u64::MAX),
             timeout: Nanos(parameters.timeout_ns),
             idle: arming.common.idle,
@@ -247,7 +254,7 @@ impl Client {
     /// Sends every request at its instant, then waits for the last replies.
     fn send_all(&mut self, run: &Run, start: Nanos, shared: &Shared, sending: &mut Sending) {
         for k in 0..self.count {
-            let intended = start + Nanos(k.saturating_mul(self.interval.0));
+            let intended = start + self.schedule.offset(k);
             // The stamp of the send before is fetched while there is time, never between a packet and its echo.
             if !self.pacer.wait_near(intended, &run.stop) {
                 break;
@@ -337,7 +344,7 @@ impl Client {
             if run.stopped() || (k == self.count && answered) {
                 break;
             }
-            let intended = if closed { now } else { start + Nanos(k.saturating_mul(self.interval.0)) };
+            let intended = if closed { now } else { start + self.schedule.offset(k) };
             let due = if closed { answered } else { now >= intended };
             if k < self.count && due {
                 if !self.send_one(k, intended, sending) {

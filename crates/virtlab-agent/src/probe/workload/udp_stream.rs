@@ -22,7 +22,7 @@ use serde_json::Value;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use virtlab_load::schedule::Schedule;
+use virtlab_load::schedule::{Arrivals as GapKind, Schedule};
 use virtlab_load::{PacketSize, SizeRequest, Split, Transport};
 use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::{COMPACT_BYTES, ProbeHeader, Purpose};
@@ -39,6 +39,9 @@ struct Parameters {
     payload_bytes: Option<u32>,
     /// Absent: until stopped.
     duration_ns: Option<u64>,
+    /// How gaps between datagrams come about.
+    #[serde(default)]
+    arrivals: GapKind,
 }
 
 /// Prepares either end.
@@ -91,7 +94,8 @@ impl Sender {
         socket::connect(&socket, peer).with_context(|| format!("cannot reach {peer}"))?;
         socket::set_buffer(&socket, false, SEND_BUFFER_BYTES)?;
         let packet_bits = u64::from(size.ip_packet_bytes) * 8;
-        let paced = move |rate_bit_per_s| Schedule::Paced { packet_bits, rate_bit_per_s };
+        let (gaps, seed) = (parameters.arrivals, arming.seed);
+        let paced = move |rate_bit_per_s| Schedule::Paced { packet_bits, rate_bit_per_s }.with(gaps, seed);
         let schedule = match parameters.rate_bit_per_s {
             Some(rate) => paced(positive("rate_bit_per_s", rate)?),
             None => Schedule::Flood,

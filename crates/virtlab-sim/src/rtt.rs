@@ -9,8 +9,10 @@ use crate::role::{Counters, Workload, finding, parse, positive, unreachable};
 use crate::rows::{RttRow, SentRow, Table};
 use serde::Deserialize;
 use serde_json::Value;
+use virtlab_load::schedule::{Arrivals, Schedule};
 use virtlab_load::size::IpVersion;
 use virtlab_load::{SizeRequest, Transport};
+use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::COMPACT_BYTES;
 
 /// Replies still on their way when the role is stopped are awaited this long.
@@ -25,6 +27,8 @@ struct Parameters {
     ip_packet_bytes: Option<u32>,
     payload_bytes: Option<u32>,
     interval_ns: u64,
+    #[serde(default)]
+    arrivals: Arrivals,
     count: Option<u64>,
     #[serde(default = "one_second")]
     timeout_ns: u64,
@@ -43,6 +47,7 @@ pub struct Rtt {
     role: usize,
     transport: Transport,
     interval_ns: u64,
+    schedule: Schedule,
     count: u64,
     timeout_ns: u64,
     payload_bytes: u32,
@@ -94,6 +99,7 @@ impl Rtt {
             role: index,
             transport: own.protocol,
             interval_ns: own.interval_ns,
+            schedule: Schedule::Fixed { interval: Nanos(own.interval_ns) }.with(own.arrivals, client.seed),
             count: own.count.unwrap_or(u64::MAX),
             timeout_ns: own.timeout_ns,
             payload_bytes: size.payload_bytes,
@@ -116,7 +122,7 @@ impl Rtt {
     fn send(&mut self, network: &mut Network) {
         let (k, now_ns) = (self.next(), network.now_ns);
         let closed = self.interval_ns == 0;
-        let intended = if closed { now_ns } else { self.start_ns + k * self.interval_ns };
+        let intended = if closed { now_ns } else { self.start_ns.saturating_add(self.schedule.offset(k).0) };
         let message = Message {
             role: self.role,
             origin: 0,
@@ -133,7 +139,7 @@ impl Rtt {
         } else if closed {
             network.agenda.plan(now_ns + self.timeout_ns, Due::Expire { role: self.role, side: 0 });
         } else {
-            let next = self.start_ns.saturating_add((k + 1).saturating_mul(self.interval_ns));
+            let next = self.start_ns.saturating_add(self.schedule.offset(k + 1).0);
             network.agenda.plan(next, Due::Tick { role: self.role, side: 0, generation: 0 });
         }
     }

@@ -12,7 +12,7 @@ use crate::rows::{PacketRow, SentRow, Table};
 use serde::Deserialize;
 use serde_json::Value;
 use virtlab_load::meters::{Jitter, Sequence};
-use virtlab_load::schedule::Schedule;
+use virtlab_load::schedule::{Arrivals, Schedule};
 use virtlab_load::size::IpVersion;
 use virtlab_load::{SizeRequest, Split, Transport};
 use virtlab_wire::Nanos;
@@ -27,6 +27,8 @@ struct Datagrams {
     ip_packet_bytes: Option<u32>,
     payload_bytes: Option<u32>,
     duration_ns: Option<u64>,
+    #[serde(default)]
+    arrivals: Arrivals,
     #[serde(default)]
     keep_sent: bool,
 }
@@ -45,6 +47,8 @@ struct Frames {
     /// Places of the vNICs that forward; flow f goes to number f modulo their count.
     #[serde(default)]
     via: Vec<usize>,
+    #[serde(default)]
+    arrivals: Arrivals,
     #[serde(default)]
     keep_sent: bool,
 }
@@ -82,6 +86,8 @@ struct Ways {
 pub struct Stream {
     role: usize,
     schedule: Schedule,
+    arrivals: Arrivals,
+    seed: u64,
     /// Bits of a packet that count against a rate; absent when the rate is in packets.
     packet_bits: Option<u64>,
     duration_ns: u64,
@@ -132,7 +138,7 @@ impl Stream {
         let schedule = match own.rate_bit_per_s {
             Some(rate) => {
                 let rate_bit_per_s = positive(role, "rate_bit_per_s", rate)?;
-                Schedule::Paced { packet_bits, rate_bit_per_s }
+                Schedule::Paced { packet_bits, rate_bit_per_s }.with(own.arrivals, client.seed)
             }
             None => flood(role, client.vnic, network)?,
         };
@@ -143,6 +149,7 @@ impl Stream {
             own.duration_ns,
             size.payload_bytes,
             [own.keep_sent, role.kept],
+            (own.arrivals, client.seed),
             Ways {
                 sockets: vec![socket],
                 split: Split::even(1).map_err(|error| finding(role, &error.to_string()))?,
@@ -163,7 +170,8 @@ impl Stream {
             ));
         }
         let schedule = match own.rate_pps {
-            Some(rate) => Schedule::PerSecond { rate_pps: positive(role, "rate_pps", rate)? },
+            Some(rate) => Schedule::PerSecond { rate_pps: positive(role, "rate_pps", rate)? }
+                .with(own.arrivals, client.seed),
             None => flood(role, client.vnic, network)?,
         };
         let ends = client.address.zip(server.address);
@@ -184,6 +192,7 @@ impl Stream {
             own.duration_ns,
             own.frame_bytes,
             [own.keep_sent, role.kept],
+            (own.arrivals, client.seed),
             Ways { sockets, split },
         ))
     }
@@ -195,6 +204,7 @@ impl Stream {
         duration_ns: Option<u64>,
         payload_bytes: u32,
         kept: [bool; 2],
+        gaps: (Arrivals, u64),
         ways: Ways,
     ) -> Self {
         let [keep_sent, kept] = kept;
@@ -202,6 +212,8 @@ impl Stream {
         Self {
             role,
             schedule,
+            arrivals: gaps.0,
+            seed: gaps.1,
             packet_bits,
             duration_ns: duration_ns.unwrap_or(u64::MAX),
             payload_bytes,
@@ -352,7 +364,7 @@ impl Workload for Stream {
             ("rate_pps", None, Some(rate_pps)) => Schedule::PerSecond { rate_pps },
             _ => return,
         };
-        self.schedule = schedule;
+        self.schedule = schedule.with(self.arrivals, self.seed);
         (self.base, self.origin_ns) = (self.split.peek().at, network.now_ns);
         self.generation += 1;
         self.tick(0, self.generation, network);

@@ -170,7 +170,7 @@ class Pass:
 
     def _mark_inside(self, mark: str, groups: list[str], entities: Entities) -> None:
         """Counters of guests that have a kernel of their own, as that has them."""
-        leaders = self.guests.leaders()
+        leaders = self.guests.alive()
         asked = [("counters", {"groups": groups}, reach.leader) for reach in leaders.values()]
         for (guest, reach), reply in zip(leaders.items(), self.control.call_all(asked), strict=True):
             t_ns = reach.clock.to_ours(int(reply["t_ns"]))
@@ -423,7 +423,7 @@ class Pass:
         for wanted in ("client", "server"):
             for sides in self.sides.values():
                 for side in sides:
-                    if side.side == wanted and side.started:
+                    if side.side == wanted and side.started and self.control.ended(side.channel) is None:
                         try:
                             self.control.call("stop", {"role": side.role}, channel=side.channel)
                         except (RefusedError, AgentError) as error:
@@ -443,7 +443,7 @@ class Pass:
         total = sum(side.started for sides in self.sides.values() for side in sides)
         for name, sides in self.sides.items():
             for side in sides:
-                if not side.started:
+                if not side.started or self.control.ended(side.channel) is not None:
                     continue
                 self._begin_blocks(side)
                 number = self.control.send("collect", {"role": name}, channel=side.channel)

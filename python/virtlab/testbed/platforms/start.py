@@ -52,6 +52,10 @@ class Guests:
             if reach.leader != OURS.leader
         }
 
+    def alive(self) -> dict[str, Reach]:
+        """Of those, the ones whose process has not ended."""
+        return {name: reach for name, reach in self.leaders().items() if self.control.ended(reach.leader) is None}
+
     def of_channel(self, channel: int) -> str | None:
         """The guest with a leader of its own that a channel belongs to."""
         for name, reach in self.leaders().items():
@@ -61,7 +65,7 @@ class Guests:
 
     def read_clocks(self) -> None:
         """Compares the clocks of guests that have one."""
-        for reach in self.leaders().values():
+        for reach in self.alive().values():
             if isinstance(reach.clock, GuestClock):
                 reach.clock.add(read(lambda at=reach.leader: self._time(at), raw_ns))  # type: ignore[misc]
 

@@ -80,8 +80,47 @@ def test_a_licence_limits_each_port_of_each_router_and_nothing_else(
     }  # fmt: skip
 
 
-def test_what_the_simulator_lacks_is_refused_by_name(experiments: dict[str, Experiment]) -> None:
-    published = experiments["published.yaml"]
-    refused = {refusal.path for refusal in Simulator().check(plan_run(published, published.points()[0], 0))}
-    assert "guests.r1.licence_bit_per_s" in refused
-    assert "roles.small.workload" in refused
+def test_streams_are_repeated_five_times_one_way_and_both_ways_at_once(
+    experiments: dict[str, Experiment],
+) -> None:
+    streams = experiments["published-streams.yaml"]
+    assert streams.repeat.minimum == 5
+    (point,) = streams.points()
+    starts = {action.role: action.after for action in plan_run(streams, point, 0).timeline if action.role}
+    assert set(starts) == {"tcp", "forth", "back", "udp"}
+    assert starts["forth"] == starts["back"] != starts["udp"]
+
+
+@pytest.mark.parametrize(
+    "name", ["quick.yaml", "full.yaml", "full-ospf.yaml", "published.yaml", "published-streams.yaml"]
+)
+def test_every_form_but_the_pinned_one_can_be_simulated(
+    name: str, experiments: dict[str, Experiment]
+) -> None:
+    experiment = experiments[name]
+    for point in experiment.points():
+        assert Simulator().check(plan_run(experiment, point, 0)) == []
+
+
+def test_processors_that_forward_are_refused_by_the_simulator_and_not_left_out(
+    experiments: dict[str, Experiment],
+) -> None:
+    pinned = experiments["full-pinned.yaml"]
+    for point in pinned.points():
+        refused = {refusal.path for refusal in Simulator().check(plan_run(pinned, point, 0))}
+        expected = (
+            set() if point.levels["pin"] == "none" else {f"guests.r{number}.pin" for number in (1, 2, 3)}
+        )
+        assert refused == expected
+
+
+def test_a_unit_that_the_source_cannot_mean_is_read_as_the_one_it_must_mean() -> None:
+    from virtlab.analysis.claims import PublishedReference
+    from virtlab.analysis.published import published_values
+
+    reference = PublishedReference(
+        "virtual_router_hyperv_vmware.csv", "throughput_mean", {"platform": "VMware"}
+    )
+    (value,) = published_values(reference, ROOT / "published")
+    assert value.in_unit("byte/s") == 289_330
+    assert "Kb/s, meant as kB/s" in str(value)

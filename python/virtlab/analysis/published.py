@@ -2,7 +2,7 @@
 never in it.
 
 A table is a CSV with columns `metric`, `unit`, `value`, `qualifier` and columns of conditions; an empty
-condition means that the source does not restrict it.
+condition means that the source does not restrict it. `unit_meant` corrects a unit that the source cannot mean.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ class PublishedValue:
     qualifier: str
     level: str | None = None
     note: str = ""
+    meant: str = ""  # the unit that the source must mean, where what it printed cannot be
 
     def in_unit(self, unit: str) -> float:
         """The value in a metric's unit. ValueError when the published unit is of another kind."""
-        name = _SPELLINGS.get(self.unit, self.unit)
+        name = self.meant or _SPELLINGS.get(self.unit, self.unit)
         if name not in SCALES.get(unit, {}):
             raise ValueError(
                 f"the published {self.metric} is in {self.unit}, not in {unit}; name another metric"
@@ -56,7 +57,8 @@ class PublishedValue:
 
     def __str__(self) -> str:
         qualifier = _PLAIN.get(self.qualifier, self.qualifier)
-        return f"{qualifier} {self.value:g} {self.unit} ({self.study}, {self.location})".strip()
+        meant = f", meant as {self.meant}" if self.meant else ""
+        return f"{qualifier} {self.value:g} {self.unit}{meant} ({self.study}, {self.location})".strip()
 
 
 @functools.lru_cache(maxsize=32)
@@ -117,5 +119,5 @@ def _value(row: dict[str, str], reference: PublishedReference, where: str) -> Pu
     level = row[reference.level_column] if reference.level_column else None
     return PublishedValue(
         row.get("study", ""), row.get("location", ""), row["metric"], number, row["unit"],
-        row.get("qualifier", ""), level, row.get("note", ""),
+        row.get("qualifier", ""), level, row.get("note", ""), row.get("unit_meant") or "",
     )  # fmt: skip

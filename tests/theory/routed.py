@@ -1,0 +1,48 @@
+"""Two guests and a licensed router between them, for tests of both arms."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+from virtlab.experiment import load_text
+from virtlab.plan import Plan
+from virtlab.planner import plan_run
+
+FILE = """\
+version: 1
+name: routed
+seed: 5
+hosts: {{h1: {{vswitch: linux_bridge}}, h2: {{vswitch: linux_bridge}}}}
+routers: [{routers}]
+router: {{platform: namespace{router}}}
+link: {{rate: 1 Gbit/s, realise: shaping}}
+links:
+{links}
+roles:
+{roles}
+{timeline}
+"""
+
+
+def routed(
+    roles: dict[str, dict[str, Any]], *, router: str = "", routers: int = 1, timeline: str = ""
+) -> Plan:
+    """A line of routers; `router` says more of each, as a file does: ', licence: 2.5 Mbit/s'."""
+    names = [f"r{number + 1}" for number in range(routers)]
+    stations = ["h1", *names, "h2"]
+    links = [f"  l{at}: {{ends: [{one}, {other}]}}" for at, (one, other) in enumerate(pairwise(stations))]
+    lines = [
+        f"  {name}: {json.dumps({'from': 'h1.g1', 'to': 'h2.g1', **said})}" for name, said in roles.items()
+    ]
+    experiment = load_text(
+        FILE.format(
+            routers=", ".join(names),
+            router=router,
+            links="\n".join(links),
+            roles="\n".join(lines),
+            timeline=timeline,
+        )
+    )
+    return plan_run(experiment, experiment.points()[0], 0)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from virtlab.testbed.kernel_queues import PortQueue
     from virtlab.testbed.lower import Lowered
 
+VCPUS_MAX = 255
 CounterRow = tuple[int, str, str, str, int]  # t_ns, mark, entity, counter, value
 
 _LINK_COUNTERS = {
@@ -70,6 +71,9 @@ class Entities:
             f"{place.namespace}/{place.link}": f"vswitches.{name}" for name, place in lowered.bridges.items()
         }
         for guest, inside in lowered.machines.items():
+            namespace = lowered.guests[guest]
+            self._names |= {f"{namespace}/vcpu{number}": f"guests.{guest}.vcpu{number}" for number in range(VCPUS_MAX)}
+            self._names[f"{namespace}/io"] = f"guests.{guest}.io"
             for vnic, tap in inside.taps.items():
                 self._names[f"{tap.namespace}/{tap.link}"] = f"guests.{guest}.vnics.{vnic}.tap"
         for end, place in lowered.uplinks.items():

@@ -28,8 +28,8 @@ LATER_ACTIONS = {
     "migrate": "a guest that is a network namespace has no memory to move",
     "call": "this testbed runs no services",
 }
-SERIES = ("host.cpu", "guest.cpu", "softnet", "qdisc", "vnics")
-COUNTERS = ("vnics", "links", "softnet", "qdisc", "qdiscs", "host.cpu", "cpu")
+SERIES = ("host.cpu", "guest.cpu", "guest.vcpus", "softnet", "qdisc", "vnics")
+COUNTERS = ("vnics", "links", "softnet", "qdisc", "qdiscs", "host.cpu", "cpu", "guests")
 BRIDGE_PORTS_MAX = 1023  # of the kernel's 1,024, one is the bridge's own
 MTU_MIN_BYTES = 68
 MTU_MIN_IPV6_BYTES = 1280

@@ -25,6 +25,7 @@ mod tap;
 mod telemetry;
 mod traffic;
 mod values;
+mod vcpus;
 mod world;
 
 use anyhow::Context;

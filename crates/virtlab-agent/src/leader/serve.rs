@@ -504,7 +504,10 @@ impl Leader {
                 Ok(json!({}))
             }
             Request::Counters { groups } => {
-                let rows = self.sampler.counters(&mut self.world, &groups)?;
+                let children = self.children.values();
+                let children: Vec<_> =
+                    children.map(|entry| (entry.child.namespace.clone(), entry.child.pid)).collect();
+                let rows = self.sampler.counters(&mut self.world, &groups, &children)?;
                 Ok(json!({"t_ns": clock::raw(), "rows": rows}))
             }
             Request::Keep { socket, idle_ns } => self.keep(socket.into(), Nanos(idle_ns)),

@@ -7,6 +7,7 @@
 use crate::clock;
 use crate::leader::observe;
 use crate::leader::request::Series;
+use crate::leader::vcpus;
 use crate::leader::world::World;
 use anyhow::bail;
 use nix::unistd::Pid;
@@ -21,7 +22,7 @@ const BLOCK_ROWS: usize = 2000;
 const TICK_NS: f64 = 1e7;
 
 /// Sources that can be sampled.
-const SOURCES: [&str; 5] = ["host.cpu", "guest.cpu", "softnet", "qdisc", "vnics"];
+const SOURCES: [&str; 6] = ["host.cpu", "guest.cpu", "guest.vcpus", "softnet", "qdisc", "vnics"];
 
 struct Due {
     source: String,
@@ -88,6 +89,7 @@ impl Sampler {
             match source.as_str() {
                 "host.cpu" => self.host_cpu(&mut rows),
                 "guest.cpu" => self.guest_cpu(&children, &mut rows),
+                "guest.vcpus" => self.guest_vcpus(&children, &mut rows),
                 "softnet" => softnet(&mut rows),
                 "qdisc" => drop(qdisc(world, &mut rows)),
                 _ => drop(vnics(world, &mut rows)),
@@ -158,11 +160,30 @@ impl Sampler {
         }
     }
 
+    fn guest_vcpus(&mut self, children: &[(&str, Pid)], rows: &mut Rows) {
+        for (namespace, pid) in children {
+            for (thread, (ran, waited)) in vcpus::of(*pid) {
+                let (now, entity) = (clock::raw(), format!("{namespace}/{thread}"));
+                let key = format!("thread.{entity}");
+                let Some((elapsed, change)) = self.change(&key, now, vec![ran as f64, waited as f64]) else {
+                    continue;
+                };
+                rows.push((now, entity.clone(), "cpu", change[0].max(0.0) / elapsed));
+                rows.push((now, entity, "run_queue_delay", change[1].max(0.0) / elapsed * 1e9));
+            }
+        }
+    }
+
     /// Counters now, as rows of entity, counter, value.
     ///
     /// # Errors
     /// When a group is unknown or the kernel refuses a dump.
-    pub fn counters(&self, world: &mut World, groups: &[String]) -> anyhow::Result<Vec<Value>> {
+    pub fn counters(
+        &self,
+        world: &mut World,
+        groups: &[String],
+        children: &[(String, Pid)],
+    ) -> anyhow::Result<Vec<Value>> {
         let mut rows = Vec::new();
         for group in groups {
             match group.as_str() {
@@ -200,6 +221,19 @@ impl Sampler {
                         rows.push(json!([cpu, "softnet_squeezed", squeezed]));
                     }
                 }
+                "guests" => {
+                    for (namespace, pid) in children {
+                        for (thread, (ran, waited)) in vcpus::of(*pid) {
+                            rows.push(json!([format!("{namespace}/{thread}"), "cpu_ns", ran]));
+                            rows.push(json!([format!("{namespace}/{thread}"), "run_queue_delay_ns", waited]));
+                        }
+                        if !vcpus::of(*pid).is_empty() {
+                            for (counter, value) in vcpus::resources(*pid) {
+                                rows.push(json!([namespace, counter, value]));
+                            }
+                        }
+                    }
+                }
                 "host.cpu" | "cpu" => {
                     for (cpu, ticks) in processor_ticks() {
                         let names = ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"];
@@ -209,7 +243,9 @@ impl Sampler {
                     }
                 }
                 other => {
-                    bail!("there is no counter group '{other}'; there are vnics, qdiscs, softnet, host.cpu")
+                    bail!(
+                        "there is no counter group '{other}'; there are vnics, qdiscs, softnet, guests, host.cpu"
+                    )
                 }
             }
         }

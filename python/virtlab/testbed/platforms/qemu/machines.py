@@ -68,8 +68,17 @@ class Started:
 
     def tail(self) -> str:
         """The end of its console, for an error."""
-        lines = [line.strip() for line in self.console.decode(errors="replace").splitlines() if line.strip()]
-        return " | ".join(lines[-CONSOLE_TAIL_LINES:]) or "nothing"
+        return " | ".join(self._lines()[-CONSOLE_TAIL_LINES:]) or "nothing"
+
+    def death(self, how: str) -> str:
+        """Why its process ended, as far as anybody said."""
+        panic = next((line for line in self._lines() if "Kernel panic" in line), None)
+        if panic is not None:
+            return f"its kernel panicked: {panic}; its console ends with: {self.tail()}"
+        return f"its virtual machine ended with {how}; its console ends with: {self.tail()}"
+
+    def _lines(self) -> list[str]:
+        return [line.strip() for line in self.console.decode(errors="replace").splitlines() if line.strip()]
 
 
 @dataclass(slots=True)
@@ -120,8 +129,7 @@ class Machines:
         machine = self._by_channel.get(channel)
         if machine is None:
             return None  # its other channels end with it
-        said = machine.tail()
-        return f"guests.{machine.name}: its virtual machine ended with {ending(exited)}; its console ends with: {said}"
+        return f"guests.{machine.name}: {machine.death(ending(exited))}"
 
     def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Its processor, memory, devices and kernel as asked of QEMU, and as QEMU has them."""
@@ -170,7 +178,7 @@ class Machines:
             initramfs=str(image.initramfs),
             accelerator=accelerated,
             vcpus=guest.vcpus or 1,
-            memory_bytes=guest.memory_bytes or command.MEMORY_BYTES,
+            memory_bytes=guest.memory_bytes or command.MEMORY_BYTES[image.kernel.flavour],
             ports=ports,
             agent=_FIRST_DESCRIPTOR,
             monitor=_FIRST_DESCRIPTOR + 1,
@@ -215,8 +223,7 @@ class Machines:
                 raise GuestError(where, "was still booting when the run was cancelled")
             how = self.control.ended(machine.process)
             if how is not None:
-                what = f"its virtual machine ended with {how}; its console ends with: {machine.tail()}"
-                raise GuestError(where, what, "see whether the machine has memory left, or give it less")
+                raise GuestError(where, machine.death(how), "give it more memory, or see its console")
             self.control.pump(min(LOOK_S, left))
         said = self.control.wait(hello, do="hello")
         machine.read_back["agent"] = said.get("build")

@@ -1,0 +1,26 @@
+"""Worlds of virtual machines, and why none can be booted here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import testbed_world as worlds
+
+from virtlab.testbed.platforms.qemu.refusals import machines_missing
+
+
+def missing() -> str | None:
+    """Why no virtual machine can be booted here, or None."""
+    return worlds.missing() or machines_missing()
+
+
+def machines(world: dict[str, Any], *names: str, **properties: Any) -> dict[str, Any]:
+    """The world with some guests (all, when none is named) as virtual machines."""
+    for name in names or tuple(world["guests"]):
+        world["guests"][name] |= {"platform": "qemu", **properties}
+    return world
+
+
+def beside_a_namespace() -> dict[str, Any]:
+    """Two guests on one bridge: g1 a virtual machine, g2 a namespace."""
+    return machines(worlds.one_host(2), "g1")

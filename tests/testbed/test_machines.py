@@ -1,0 +1,163 @@
+"""Virtual machines as guests: booted, measured, counted, and told of when they die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import machine_world as machines
+import pytest
+import testbed_world as worlds
+
+from virtlab.errors import GuestError
+from virtlab.plan import Plan, Trial
+from virtlab.testbed import Testbed
+from virtlab.testbed.platforms.qemu import command
+from virtlab.testbed.session import TestbedSession
+
+pytestmark = [
+    pytest.mark.skipif(machines.missing() is not None, reason=str(machines.missing())),
+    pytest.mark.timeout(600),
+]
+
+COUNT = 20
+
+
+def opened(plan: Plan) -> TestbedSession:
+    session = Testbed().open(plan, worlds.Patient())
+    assert isinstance(session, TestbedSession)
+    return session
+
+
+def plan_of(world: dict[str, Any], **more: Any) -> Plan:
+    return worlds.echo_plan(world, source="g1", target="g2", count=COUNT, **more)
+
+
+def test_a_machine_measures_and_is_measured_like_any_guest() -> None:
+    plan = plan_of(machines.beside_a_namespace())
+    counters = ["vnics", "softnet", "guests"]
+    plan = plan.model_copy(update={"collect": plan.collect.model_copy(update={"counters": tuple(counters)})})
+    with opened(plan) as session:
+        for trial in range(2):
+            sink = worlds.MemorySink()
+            outcome = session.run(Trial(f"t{trial}", trial), sink)
+            assert outcome.status in {"ok", "tainted"}, outcome.reasons
+            assert sink.rows("probe", "rtt/1") == COUNT
+            columns = next(columns for _, schema, columns in sink.blocks if schema == "rtt/1")
+            begin, end = outcome.windows["measured"]
+            bound = outcome.clocks["guests"]["g1"]["bound_ns"]
+            slack = bound + 1_000_000
+            assert all(begin - slack <= t_ns <= end + slack for t_ns in columns["sent_ns"])
+            assert all(columns["rtt_ns"] > 0)
+            assert outcome.clocks["bound_ns"] == bound > 0
+            assert "console-g1.log" in sink.artefacts
+            before, after = sink.counters("begin"), sink.counters("end")
+            for entity in ("guests.g1.vnics.eth0", "guests.g1.vnics.eth0.tap"):
+                key = (entity, "received_packets")
+                assert after[key] - before[key] >= COUNT, entity
+            for thread in ("vcpu0", "io"):
+                key = (f"guests.g1.{thread}", "cpu_ns")
+                assert after[key] > before[key], thread
+            assert after["guests.g1", "resident_bytes"] > 64 << 20
+        realised = session.realised.objects["guests.g1"]
+        assert realised.by == "qemu"
+        assert realised.read_back["vcpus"] == 1
+        assert realised.read_back["memory_bytes"] == command.MEMORY_BYTES["cloud"]
+        assert realised.read_back["accelerator"] == realised.applied["accelerator"]
+        assert realised.applied["emulated_cpu"] == (realised.applied["accelerator"] == "tcg")
+        assert session.realised.objects["guests.g1.vnics.eth0"].by == "tap"
+
+
+def test_two_machines_with_two_processors_across_a_switch_and_another_device() -> None:
+    world = machines.machines(worlds.bridged(switches=1), vcpus=2)
+    for guest in world["guests"].values():
+        guest["vnics"]["eth0"]["model"] = "e1000"
+    try:
+        refused = Testbed().check(worlds.echo_plan(world, count=COUNT))
+    except Exception as error:  # pragma: no cover - told as it is
+        raise AssertionError(error) from error
+    if any("generic kernel" in refusal.reason for refusal in refused):
+        pytest.skip(refused[0].reason)
+    assert refused == []
+    with opened(worlds.echo_plan(world, count=COUNT)) as session:
+        sink = worlds.MemorySink()
+        outcome = session.run(Trial("t0", 1), sink)
+        assert outcome.status in {"ok", "tainted"}, outcome.reasons
+        assert sink.rows("probe", "rtt/1") == COUNT
+        for name in ("a", "b"):
+            assert session.realised.objects[f"guests.{name}"].read_back["vcpus"] == 2
+        begin, end = sink.counters("begin"), sink.counters("end")
+        key = ("links.l0.ab", "packets")
+        assert end[key] - begin[key] >= COUNT, "echoes crossed the link"
+
+
+def test_a_command_runs_inside_the_machine() -> None:
+    actions = [{"id": "ask", "do": "exec", "guest": "g1", "argv": ["uname", "-r"]}]
+    plan = worlds.plan(machines.beside_a_namespace(), timeline=actions, limits={"run_ns": 60_000_000_000})
+    with opened(plan) as session:
+        sink = worlds.MemorySink()
+        outcome = session.run(Trial("t0", 1), sink)
+        assert outcome.status == "ok", outcome.reasons
+        kernel = session.realised.objects["guests.g1"].applied["kernel"]
+        assert sink.artefacts["ask.out"].decode().strip() == kernel
+
+
+def test_a_machine_that_dies_in_mid_run_is_named_with_its_console() -> None:
+    plan = plan_of(machines.beside_a_namespace())
+    roles = {"probe": plan.roles["probe"].model_copy(update={"count": 2000})}
+    with opened(plan.model_copy(update={"roles": roles})) as session:
+        victim = _process_of(session, "g1")
+        threading.Timer(1.5, os.kill, (victim, signal.SIGKILL)).start()
+        outcome = session.run(Trial("t0", 1), worlds.MemorySink())
+    assert outcome.status == "failed"
+    assert any(
+        reason.startswith("guests.g1: its virtual machine ended with signal 9; its console ends with: ")
+        for reason in outcome.reasons
+    ), outcome.reasons
+
+
+def test_a_kernel_that_panics_at_boot_is_told_with_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    append = command.Machine._append
+    monkeypatch.setattr(command.Machine, "_append", lambda self: append(self) + " rdinit=/nothing root=/dev/nowhere")
+    before = worlds.own_processes()
+    with pytest.raises(GuestError, match=r"guests\.g1: its kernel panicked: .*Kernel panic"):
+        opened(plan_of(machines.beside_a_namespace()))
+    assert worlds.own_processes() == before
+
+
+def test_a_machine_that_never_answers_is_given_up_with_its_console(monkeypatch: pytest.MonkeyPatch) -> None:
+    from virtlab.testbed.platforms.qemu import machines as runtime
+
+    monkeypatch.setattr(runtime, "BOOT_TIMEOUT_S", 1.0)
+    with pytest.raises(GuestError, match=r"guests\.g1: did not boot within 1 s; its console ends with: "):
+        opened(plan_of(machines.beside_a_namespace()))
+
+
+def _process_of(session: TestbedSession, guest: str) -> int:
+    """The process as this namespace of processes numbers it: the one whose command line names the guest."""
+    wanted = f"guest={guest},".encode()
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and _descends(int(entry.name), session.leader.process.pid):
+                try:
+                    if wanted in (entry / "cmdline").read_bytes():
+                        return int(entry.name)
+                except OSError:
+                    continue
+    raise AssertionError("the machine has no process")
+
+
+def _descends(pid: int, ancestor: int) -> bool:
+    while pid > 1:
+        if pid == ancestor:
+            return True
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+        except OSError:
+            return False
+    return False

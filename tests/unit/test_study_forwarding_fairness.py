@@ -15,7 +15,7 @@ from virtlab.planner.wiring import Wiring
 from virtlab.report.figures import check_figures
 
 STUDY = Path(__file__).parents[2] / "experiments" / "forwarding-fairness"
-FILES = ("quick.yaml", "throughput.yaml", "full.yaml", "published.yaml")
+FILES = ("quick.yaml", "throughput.yaml", "full.yaml", "full-throughput.yaml", "published.yaml")
 GUESTS, WEAK_SHARE = 12, 0.01
 
 
@@ -44,7 +44,7 @@ def test_the_levels_of_j_are_the_index_of_their_shares(name: str, experiments: d
 
 
 def test_all_twelve_values_of_k_are_in_the_long_forms(experiments: dict[str, Experiment]) -> None:
-    assert all(len(experiments[name].factors["J"]) == GUESTS for name in ("full.yaml", "published.yaml"))
+    assert all(len(experiments[name].factors["J"]) == GUESTS for name in ("full.yaml", "full-throughput.yaml", "published.yaml"))
 
 
 def test_the_quick_form_has_5_sizes_and_4_values_of_k_and_is_planned_to_take_less_than_ten_minutes(

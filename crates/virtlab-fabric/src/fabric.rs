@@ -147,7 +147,7 @@ impl<P: Clone> Fabric<P> {
                     };
                 steps.push(bound::step(link.rate_bit_per_s, delay));
                 let queueing = queueing(queue);
-                let asked = matches!(queueing, Queueing::Discipline(_));
+                let asked = !matches!(queueing, Queueing::Fifo { .. });
                 lines.push(Line::new(link.rate_bit_per_s, Nanos(delay), queueing));
                 ends.push(LineEnds {
                     link: name.clone(),

@@ -36,6 +36,9 @@ struct Port {
     lateness: Delays,
 }
 
+/// Of a recorded frame: all that disciplines and rules look at.
+const HEAD_BYTES: usize = 64;
+
 type Bytes = Rc<Vec<u8>>;
 
 /// A fabric with its ports open.
@@ -347,14 +350,23 @@ impl Recording {
     fn arrival(&mut self, port: usize, frame: &Frame<Bytes>, at: Nanos) {
         if self.arrivals.len() < self.frames {
             let (source, destination) = (frame.source.to_string(), frame.destination.to_string());
-            self.arrivals.push(json!([port, at.since(self.origin).0, frame.bytes, source, destination]));
+            let head: String =
+                frame.payload.iter().take(HEAD_BYTES).map(|byte| format!("{byte:02x}")).collect();
+            self.arrivals.push(json!([
+                port,
+                at.since(self.origin).0,
+                frame.bytes,
+                source,
+                destination,
+                head
+            ]));
         }
     }
 
     fn departure(&mut self, departure: &Departure<Bytes>) {
         if self.departures.len() < RECORD_MAXIMUM {
             let (at, arrived) = (departure.at.since(self.origin).0, departure.arrived.since(self.origin).0);
-            self.departures.push(json!([departure.port.0, at, departure.bytes, arrived]));
+            self.departures.push(json!([departure.port.0, at, departure.bytes, arrived, departure.marked]));
         }
     }
 }

@@ -34,6 +34,18 @@ pub struct Departure<P> {
     pub payload: P,
 }
 
+/// A frame that will leave. It stays with the fabric, which can be asked about it, until it is taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Foretold {
+    /// Where.
+    pub port: PortId,
+    /// When its last bit reaches that port.
+    pub at: Nanos,
+    /// Whether a discipline marked it.
+    pub marked: bool,
+    slot: usize,
+}
+
 /// One direction of a link, for reports.
 #[derive(Debug)]
 pub struct LineView<'a> {
@@ -78,6 +90,30 @@ struct LineEnds {
     asked: bool,
 }
 
+/// What a frame in passing needs to know of a line.
+#[derive(Clone, Copy)]
+struct Course {
+    far: End,
+    /// The line back.
+    reverse: usize,
+    /// Its timers; [`NONE`] where it needs none.
+    start: usize,
+    arrival: usize,
+    /// The address last met behind its far end that the switch there need not learn.
+    settled: Option<Mac>,
+}
+
+const NONE: usize = usize::MAX;
+
+/// What a timer is for.
+#[derive(Clone, Copy)]
+enum Timed {
+    /// The line's transmitter may start a frame.
+    Start(usize),
+    /// The line's next frame reaches the far end.
+    Arrival(usize),
+}
+
 struct Held<P> {
     frame: Frame<P>,
     arrived: Nanos,
@@ -90,11 +126,13 @@ pub struct Fabric<P> {
     switches: Vec<Switch>,
     lines: Vec<Line>,
     ends: Vec<LineEnds>,
-    /// Line n's transmitter may start a frame: timer n. Its next frame reaches the far end: timer n + lines.
+    courses: Vec<Course>,
+    /// All transmitters' timers before all arrivals', each by line: so events of one instant have their order.
     agenda: Timers,
+    timed: Vec<Timed>,
     /// Whether departures are told as soon as they are certain, and those not fetched yet.
     foretells: bool,
-    foretold: Vec<Departure<P>>,
+    foretold: Vec<Foretold>,
     held: Vec<Option<Held<P>>>,
     vacant: Vec<usize>,
     drops: Vec<Dropped>,
@@ -181,11 +219,13 @@ impl<P: Clone> Fabric<P> {
         let wants_flow = lines.iter().any(Line::wants_flow);
         let wants_ecn = lines.iter().any(Line::wants_ecn);
         let wants_headers = lines.iter().any(Line::wants_headers);
-        Ok(Self {
+        let mut fabric = Self {
             ports: layout.ports.iter().cloned().collect(),
             port_lines,
             switches,
-            agenda: Timers::new(2 * lines.len()),
+            agenda: Timers::new(0),
+            timed: Vec::new(),
+            courses: Vec::new(),
             lines,
             ends,
             foretells: false,
@@ -198,18 +238,79 @@ impl<P: Clone> Fabric<P> {
             wants_flow,
             wants_ecn,
             wants_headers,
-        })
+        };
+        fabric.set_course();
+        Ok(fabric)
+    }
+
+    /// Gives lines the timers that they need.
+    fn set_course(&mut self) {
+        let course = |ends: &LineEnds| Course {
+            far: ends.far,
+            reverse: ends.reverse,
+            start: NONE,
+            arrival: NONE,
+            settled: None,
+        };
+        self.courses = self.ends.iter().map(course).collect();
+        self.timed.clear();
+        for (line, _) in self.ends.iter().enumerate().filter(|(_, ends)| ends.asked) {
+            self.courses[line].start = self.timed.len();
+            self.timed.push(Timed::Start(line));
+        }
+        for (line, ends) in self.ends.iter().enumerate() {
+            if !(self.foretells && matches!(ends.far, End::Port(_))) {
+                self.courses[line].arrival = self.timed.len();
+                self.timed.push(Timed::Arrival(line));
+            }
+        }
+        self.agenda = Timers::new(self.timed.len());
     }
 
     /// From now on every departure is told as soon as it is certain, which is when its last transmitter takes the frame:
     /// nothing can call it back from there. It then costs no event of its own. Fetch them with [`Fabric::foretold`].
+    ///
+    /// # Panics
+    /// When a frame is inside.
     pub fn foretell(&mut self) {
+        assert!(self.inside() == 0, "departures are foretold from the beginning");
         self.foretells = true;
+        self.set_course();
     }
 
-    /// Departures that have become certain since the last call; their times may lie ahead, and never go back at one port.
-    pub fn foretold(&mut self) -> impl Iterator<Item = Departure<P>> {
-        self.foretold.drain(..)
+    /// Whether a departure has become certain since the last call of [`Fabric::foretold`].
+    #[must_use]
+    #[inline]
+    pub fn has_foretold(&self) -> bool {
+        !self.foretold.is_empty()
+    }
+
+    /// Moves the departures that have become certain since the last call into an empty list; their times may lie ahead, and
+    /// never go back at one port.
+    #[inline]
+    pub fn foretold(&mut self, into: &mut Vec<Foretold>) {
+        debug_assert!(into.is_empty());
+        std::mem::swap(&mut self.foretold, into);
+    }
+
+    /// The frame of a departure that was foretold and not taken.
+    #[must_use]
+    #[inline]
+    pub fn frame(&self, foretold: &Foretold) -> &Frame<P> {
+        &self.held[foretold.slot].as_ref().expect("a foretold frame is held until it is taken").frame
+    }
+
+    /// Takes the frame of a departure out of the fabric.
+    #[inline]
+    pub fn take(&mut self, foretold: &Foretold) -> Frame<P> {
+        self.release_slot(foretold.slot).frame
+    }
+
+    /// Lets the frame of a departure go.
+    #[inline]
+    pub fn forget(&mut self, foretold: &Foretold) {
+        self.held[foretold.slot] = None;
+        self.vacant.push(foretold.slot);
     }
 
     /// The port of this name.
@@ -269,9 +370,9 @@ impl<P: Clone> Fabric<P> {
         const SHORTEST: u32 = 14;
         self.agenda
             .iter()
-            .filter_map(|(at, timer)| match timer.checked_sub(self.lines.len()) {
-                None => bound::least(&self.ends[timer].ways, SHORTEST).map(|rest| at + rest),
-                Some(line) => {
+            .filter_map(|(at, timer)| match self.timed[timer] {
+                Timed::Start(line) => bound::least(&self.ends[line].ways, SHORTEST).map(|rest| at + rest),
+                Timed::Arrival(line) => {
                     let ways = &self.ends[line].ways;
                     let (first, second) = self.lines[line].first_two();
                     let first = first.and_then(|one| Some(one.at + bound::least(ways, one.packet.bytes)?));
@@ -285,14 +386,14 @@ impl<P: Clone> Fabric<P> {
     /// Plays every event up to `now`; frames that leave are appended to `departures` in the order of their times.
     pub fn advance(&mut self, now: Nanos, departures: &mut Vec<Departure<P>>) {
         while let Some((at, timer)) = self.agenda.first().filter(|(at, _)| *at <= now) {
-            match timer.checked_sub(self.lines.len()) {
-                None => {
+            match self.timed[timer] {
+                Timed::Start(line) => {
                     self.agenda.clear(timer);
-                    let idle = self.lines[timer].next_delivery().is_none();
-                    self.lines[timer].run(at, &mut self.drops);
-                    self.settle(timer, idle);
+                    let idle = self.lines[line].next_delivery().is_none();
+                    self.lines[line].run(at, &mut self.drops);
+                    self.settle(line, idle);
                 }
-                Some(line) => self.deliver(line, departures),
+                Timed::Arrival(line) => self.deliver(line, departures),
             }
         }
         self.played = self.played.max(now);
@@ -353,7 +454,10 @@ impl<P: Clone> Fabric<P> {
     }
 
     fn release(&mut self, packet: Packet) -> Held<P> {
-        let slot = packet.id as usize;
+        self.release_slot(packet.id as usize)
+    }
+
+    fn release_slot(&mut self, slot: usize) -> Held<P> {
         self.vacant.push(slot);
         self.held[slot].take().expect("a packet is released once")
     }
@@ -363,9 +467,29 @@ impl<P: Clone> Fabric<P> {
             let held = self.held[packet.id as usize].as_ref().expect("an offered frame is held");
             packet.class = self.lines[line].class_of(held.frame.headers.as_deref(), packet.flow);
         }
-        let idle = self.lines[line].next_delivery().is_none();
-        self.lines[line].offer(packet, now, &mut self.drops);
-        self.settle(line, idle);
+        let own = &mut self.lines[line];
+        let idle = own.next_delivery().is_none();
+        match own.offer_closed(&packet, now) {
+            Some(Ok(at)) => match self.courses[line] {
+                Course { arrival: NONE, far: End::Port(port), .. } => self.foretold.push(Foretold {
+                    port: PortId(port),
+                    at,
+                    marked: packet.ecn == Ecn::Marked,
+                    slot: packet.id as usize,
+                }),
+                Course { arrival, .. } => {
+                    own.carry(at, packet);
+                    if idle {
+                        self.agenda.set(arrival, at);
+                    }
+                }
+            },
+            Some(Err(_)) => drop(self.release(packet)),
+            None => {
+                own.offer(packet, now, &mut self.drops);
+                self.settle(line, idle);
+            }
+        }
     }
 
     /// After a line moved: frees what it dropped, and writes its next events into the agenda. `idle`: whether its cable
@@ -374,18 +498,19 @@ impl<P: Clone> Fabric<P> {
         while let Some(dropped) = self.drops.pop() {
             self.release(dropped.packet);
         }
-        if let (true, End::Port(port)) = (self.foretells, self.ends[line].far) {
-            while let Some(delivery) = self.lines[line].deliver() {
-                let departure = self.departure(port, delivery);
-                self.foretold.push(departure);
+        let Course { far, start, arrival, .. } = self.courses[line];
+        if let (NONE, End::Port(port)) = (arrival, far) {
+            while let Some(Delivery { at, packet }) = self.lines[line].deliver() {
+                let marked = packet.ecn == Ecn::Marked;
+                self.foretold.push(Foretold { port: PortId(port), at, marked, slot: packet.id as usize });
             }
         } else if idle && let Some(next) = self.lines[line].next_delivery() {
-            self.agenda.set(self.lines.len() + line, next.at);
+            self.agenda.set(arrival, next.at);
         }
-        if self.ends[line].asked
-            && let Some(start) = self.lines[line].next_start()
+        if start != NONE
+            && let Some(at) = self.lines[line].next_start()
         {
-            self.agenda.set(line, start);
+            self.agenda.set(start, at);
         }
     }
 
@@ -402,29 +527,33 @@ impl<P: Clone> Fabric<P> {
     }
 
     fn deliver(&mut self, line: usize, departures: &mut Vec<Departure<P>>) {
-        let delivery = self.lines[line].deliver().expect("a delivery in the agenda is in its line's cable");
-        match self.lines[line].next_delivery() {
-            Some(next) => self.agenda.set(self.lines.len() + line, next.at),
-            None => self.agenda.clear(self.lines.len() + line),
+        let own = &mut self.lines[line];
+        let delivery = own.deliver().expect("a delivery in the agenda is in its line's cable");
+        let Course { far, arrival, .. } = self.courses[line];
+        match own.next_delivery() {
+            Some(next) => self.agenda.set(arrival, next.at),
+            None => self.agenda.clear(arrival),
         }
-        match self.ends[line].far {
+        match far {
             End::Port(port) => {
                 let departure = self.departure(port, delivery);
                 departures.push(departure);
             }
-            End::Switch(switch) => {
-                self.forward(switch, self.ends[line].reverse, delivery.packet, delivery.at)
-            }
+            End::Switch(switch) => self.forward(switch, line, delivery.packet, delivery.at),
         }
     }
 
-    /// A whole frame stands in `switch`, come from where `back` leads.
-    fn forward(&mut self, switch: usize, back: usize, packet: Packet, now: Nanos) {
+    /// A whole frame stands in `switch`, come over `line`.
+    fn forward(&mut self, switch: usize, line: usize, packet: Packet, now: Nanos) {
         let (source, destination) = {
             let frame = &self.held[packet.id as usize].as_ref().expect("a frame in a cable is held").frame;
             (frame.source, frame.destination)
         };
-        self.switches[switch].table.learn(source, back, now);
+        let back = self.courses[line].reverse;
+        if self.courses[line].settled != Some(source) && !self.switches[switch].table.learn(source, back, now)
+        {
+            self.courses[line].settled = Some(source);
+        }
         match self.way(switch, destination, now) {
             Some(line) if line == back => self.filter(switch, packet),
             Some(line) => self.offer(line, packet, now),

@@ -132,6 +132,16 @@ pub(crate) struct Line {
     pub(crate) classes: Vec<ClassCounters>,
     /// When a frame came into the discipline, by its id; a FIFO in closed form knows the wait at once.
     came: Vec<Nanos>,
+    /// The length met last: most frames of a train are as long as the one before.
+    last: Wire,
+}
+
+/// How long a frame of so many bytes holds the transmitter, and after how long the far end has it.
+#[derive(Clone, Copy, Debug)]
+struct Wire {
+    bytes: u32,
+    occupied: Nanos,
+    whole: Nanos,
 }
 
 impl Line {
@@ -146,6 +156,7 @@ impl Line {
             queueing,
             classes,
             came: Vec::new(),
+            last: wire(0, rate_bit_per_s, propagation),
             ahead: VecDeque::new(),
             ahead_bytes: 0,
             clock: Nanos::ZERO,
@@ -197,60 +208,78 @@ impl Line {
         }
     }
 
+    /// A frame comes to a FIFO in closed form: when the far end has it, or why it is refused. `None` where a discipline has
+    /// to be asked: then [`Line::offer`] takes it. `now` before that of an earlier call counts as that one's.
+    pub(crate) fn offer_closed(&mut self, packet: &Packet, now: Nanos) -> Option<Result<Nanos, DropReason>> {
+        let Queueing::Fifo { limit_packets, limit_bytes } = self.queueing else { return None };
+        let now = now.max(self.clock);
+        self.pass_starts(now);
+        let held = Backlog { packets: self.ahead.len() as u64, bytes: self.ahead_bytes };
+        if let Some(reason) = Fifo::refusal(held, packet.bytes, limit_packets, limit_bytes) {
+            self.counters.note(&Dropped { packet: *packet, reason });
+            self.note_held(held);
+            return Some(Err(reason));
+        }
+        let start = now.max(self.busy_until);
+        if start > now {
+            self.ahead.push_back((start, packet.bytes));
+            self.ahead_bytes += u64::from(packet.bytes);
+            self.note_residence(start.since(now));
+        }
+        self.note_held(Backlog { packets: self.ahead.len() as u64, bytes: self.ahead_bytes });
+        Some(Ok(self.transmit(packet, start)))
+    }
+
     /// A frame comes. `now` before that of an earlier call counts as that one's.
     pub(crate) fn offer(&mut self, packet: Packet, now: Nanos, drops: &mut Vec<Dropped>) {
+        match self.offer_closed(&packet, now) {
+            Some(Ok(at)) => return self.carry(at, packet),
+            Some(Err(reason)) => return drops.push(Dropped { packet, reason }),
+            None => {}
+        }
         let now = now.max(self.clock);
         self.run(now, drops);
         let first_drop = drops.len();
-        match &mut self.queueing {
-            Queueing::Fifo { limit_packets, limit_bytes } => {
-                let held = Backlog { packets: self.ahead.len() as u64, bytes: self.ahead_bytes };
-                match Fifo::refusal(held, packet.bytes, *limit_packets, *limit_bytes) {
-                    Some(reason) => drops.push(Dropped { packet, reason }),
-                    None => {
-                        let start = now.max(self.busy_until);
-                        if start > now {
-                            self.ahead.push_back((start, packet.bytes));
-                            self.ahead_bytes += u64::from(packet.bytes);
-                        }
-                        self.transmit(packet, start);
-                        self.note_residence(start.since(now));
-                    }
-                }
-            }
-            Queueing::Discipline(qdisc) | Queueing::Classes { qdisc, .. } => {
-                let slot = packet.id as usize;
-                if self.came.len() <= slot {
-                    self.came.resize(slot + 1, Nanos::ZERO);
-                }
-                self.came[slot] = now;
-                qdisc.enqueue(packet, now, drops);
-                if let Some(class) = self.classes.get_mut(packet.class as usize) {
-                    class.backlog_packets += 1;
-                    class.backlog_bytes += u64::from(packet.bytes);
-                }
-                self.drops_since(first_drop, drops);
-                self.run(now, drops);
-                self.note_backlog();
-                return;
-            }
+        let (Queueing::Discipline(qdisc) | Queueing::Classes { qdisc, .. }) = &mut self.queueing else {
+            unreachable!("a FIFO returned above")
+        };
+        let slot = packet.id as usize;
+        if self.came.len() <= slot {
+            self.came.resize(slot + 1, Nanos::ZERO);
+        }
+        self.came[slot] = now;
+        qdisc.enqueue(packet, now, drops);
+        if let Some(class) = self.classes.get_mut(packet.class as usize) {
+            class.backlog_packets += 1;
+            class.backlog_bytes += u64::from(packet.bytes);
         }
         self.drops_since(first_drop, drops);
+        self.run(now, drops);
         self.note_backlog();
+    }
+
+    /// Puts a frame into the cable, which the far end has at `at`.
+    pub(crate) fn carry(&mut self, at: Nanos, packet: Packet) {
+        self.cable.push_back(Delivery { at, packet });
+    }
+
+    /// Forgets the frames of a FIFO in closed form that have started by `until`.
+    #[inline]
+    fn pass_starts(&mut self, until: Nanos) {
+        self.clock = self.clock.max(until);
+        while let Some(&(start, bytes)) = self.ahead.front() {
+            if start > until {
+                break;
+            }
+            self.ahead.pop_front();
+            self.ahead_bytes -= u64::from(bytes);
+        }
     }
 
     /// Starts every frame whose time has come by `until`.
     pub(crate) fn run(&mut self, until: Nanos, drops: &mut Vec<Dropped>) {
         if let Queueing::Fifo { .. } = self.queueing {
-            self.clock = self.clock.max(until);
-            while let Some(&(start, bytes)) = self.ahead.front() {
-                if start > until {
-                    break;
-                }
-                self.ahead.pop_front();
-                self.ahead_bytes -= u64::from(bytes);
-            }
-            return;
+            return self.pass_starts(until);
         }
         while let Some(start) = self.next_start() {
             if start > until {
@@ -271,7 +300,8 @@ impl Line {
                     class.backlog_packets -= 1;
                     class.backlog_bytes -= u64::from(packet.bytes);
                 }
-                self.transmit(packet, start);
+                let at = self.transmit(&packet, start);
+                self.carry(at, packet);
                 self.note_residence(start.since(self.came[packet.id as usize]));
             }
         }
@@ -317,16 +347,18 @@ impl Line {
         }
     }
 
-    fn transmit(&mut self, packet: Packet, start: Nanos) {
-        let octets = wire_bytes(packet.bytes);
-        let occupied = serialisation(octets, self.rate_bit_per_s);
-        let at = start + serialisation(octets - GAP_BYTES, self.rate_bit_per_s) + self.propagation;
+    /// The transmitter takes a frame; when the far end has it.
+    fn transmit(&mut self, packet: &Packet, start: Nanos) -> Nanos {
+        if packet.bytes != self.last.bytes {
+            self.last = wire(packet.bytes, self.rate_bit_per_s, self.propagation);
+        }
+        let Wire { occupied, whole, .. } = self.last;
         self.busy_until = start + occupied;
         self.counters.packets += 1;
         self.counters.bytes += u64::from(packet.bytes);
         self.counters.busy_ns += occupied.0;
         self.counters.marked_packets += u64::from(packet.ecn == Ecn::Marked);
-        self.cable.push_back(Delivery { at, packet });
+        start + whole
     }
 
     fn note_residence(&mut self, wait: Nanos) {
@@ -346,12 +378,21 @@ impl Line {
     }
 
     fn note_backlog(&mut self) {
-        let held = match &self.queueing {
-            Queueing::Fifo { .. } => Backlog { packets: self.ahead.len() as u64, bytes: self.ahead_bytes },
-            Queueing::Discipline(qdisc) | Queueing::Classes { qdisc, .. } => qdisc.backlog(),
-        };
+        self.note_held(self.queueing.discipline().map(Qdisc::backlog).unwrap_or_default());
+    }
+
+    fn note_held(&mut self, held: Backlog) {
         self.counters.backlog_max_packets = self.counters.backlog_max_packets.max(held.packets);
         self.counters.backlog_max_bytes = self.counters.backlog_max_bytes.max(held.bytes);
+    }
+}
+
+fn wire(bytes: u32, rate_bit_per_s: u64, propagation: Nanos) -> Wire {
+    let octets = wire_bytes(bytes);
+    Wire {
+        bytes,
+        occupied: serialisation(octets, rate_bit_per_s),
+        whole: serialisation(octets - GAP_BYTES, rate_bit_per_s) + propagation,
     }
 }
 

@@ -26,18 +26,19 @@ impl Table {
         self.fixed.insert(number(mac), line);
     }
 
-    /// Notes that `mac` was seen behind `line`.
-    pub(crate) fn learn(&mut self, mac: Mac, line: usize, now: Nanos) {
+    /// Notes that `mac` was seen behind `line`; false when that address is never learned.
+    pub(crate) fn learn(&mut self, mac: Mac, line: usize, now: Nanos) -> bool {
         if mac.is_group() || self.fixed.find(number(mac)).is_some() {
-            return;
+            return false;
         }
         if self.learned.len() >= MAXIMUM_LEARNED && !self.learned.contains_key(&mac) {
             self.learned.retain(|_, (_, seen)| now.since(*seen) < AGEING);
             if self.learned.len() >= MAXIMUM_LEARNED {
-                return;
+                return true;
             }
         }
         self.learned.insert(mac, (line, now));
+        true
     }
 
     /// The line towards `mac`, `None` when it is not known.

@@ -5,9 +5,10 @@
 //! each other and no branch to mispredict, where a heap compares along an unpredictable path. A timer stands once, so
 //! nothing stale is ever popped.
 
+use core::hint::select_unpredictable;
 use virtlab_wire::Nanos;
 
-const NEVER: u64 = u64::MAX;
+const NEVER: u64 = u64::MAX - 1;
 
 #[derive(Clone, Copy, Debug)]
 struct Contender {
@@ -75,8 +76,11 @@ impl Timers {
         while place > 1 {
             let rival = self.nodes[place ^ 1];
             // An even place is the left one, whose timers have the lower numbers.
-            let beaten = if place & 1 == 0 { rival.at < winner.at } else { rival.at <= winner.at };
-            winner = if beaten { rival } else { winner };
+            let beaten = rival.at < winner.at + (place as u64 & 1);
+            winner = Contender {
+                at: select_unpredictable(beaten, rival.at, winner.at),
+                timer: select_unpredictable(beaten, rival.timer, winner.timer),
+            };
             place >>= 1;
             self.nodes[place] = winner;
         }

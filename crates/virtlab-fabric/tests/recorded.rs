@@ -1,7 +1,12 @@
-//! Arrivals that a soft switch recorded on real packets give the departures that it computed then, to the nanosecond.
+//! Arrivals that a soft switch recorded on real packets give the departures that it computed then, to the nanosecond: for
+//! every discipline, with the classes, flows and marks that it read from the frames themselves, whether the machine is
+//! asked event by event, as a simulator does, or now and then, as a process that sleeps does.
 
 use serde::Deserialize;
-use virtlab_fabric::{Fabric, Frame, Layout, Mac, PortId};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use virtlab_fabric::{Departure, Fabric, Frame, Layout, Mac, PortId};
 use virtlab_qdisc::Ecn;
 use virtlab_wire::Nanos;
 
@@ -9,30 +14,116 @@ use virtlab_wire::Nanos;
 struct Recorded {
     layout: Layout,
     ports: Vec<String>,
-    /// Port, time, captured bytes, source, destination.
-    arrivals: Vec<(usize, u64, u32, Mac, Mac)>,
-    /// Port, time, captured bytes, arrival.
-    departures: Vec<(usize, u64, u32, u64)>,
+    /// Port, time, captured bytes, source, destination, and the frame's first bytes.
+    arrivals: Vec<Value>,
+    /// Port, time, captured bytes, arrival, whether it was marked.
+    departures: Vec<Value>,
+}
+
+struct Arrival {
+    port: usize,
+    at: Nanos,
+    bytes: u32,
+    ends: [Mac; 2],
+    head: Vec<u8>,
+}
+
+fn number(value: &Value, at: usize) -> u64 {
+    value[at].as_u64().unwrap_or_else(|| panic!("{value} has no number at {at}"))
+}
+
+fn arrival(value: &Value) -> Arrival {
+    let mac = |at: usize| Mac::try_from(value[at].as_str().unwrap().to_owned()).unwrap();
+    let text = value[5].as_str().unwrap_or_default();
+    let head = (0..text.len() / 2).map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap());
+    Arrival {
+        port: number(value, 0) as usize,
+        at: Nanos(number(value, 1)),
+        bytes: number(value, 2) as u32,
+        ends: [mac(3), mac(4)],
+        head: head.collect(),
+    }
+}
+
+type Left = (usize, u64, u64, u64, bool);
+
+fn told(departures: Vec<Departure<()>>) -> Vec<Left> {
+    let one = |one: Departure<()>| (one.port.0, one.at.0, u64::from(one.bytes), one.arrived.0, one.marked);
+    departures.into_iter().map(one).collect()
+}
+
+/// Plays arrivals with the machine asked at least every `patience`.
+fn played(layout: &Layout, arrivals: &[Arrival], patience: u64) -> (Vec<Left>, Fabric<()>) {
+    let mut fabric = Fabric::new(layout).unwrap();
+    let mut departures = Vec::new();
+    let mut asked = 0;
+    for each in arrivals {
+        let at = each.at.0;
+        if at >= asked + patience {
+            fabric.advance(Nanos(at - at % patience.max(1)), &mut departures);
+            asked = at;
+        }
+        let empty = each.head.is_empty();
+        let frame = Frame {
+            bytes: each.bytes,
+            source: each.ends[0],
+            destination: each.ends[1],
+            flow: if empty { 0 } else { virtlab_fabric::flow_hash(&each.head) },
+            ecn: if empty { Ecn::NotCapable } else { virtlab_fabric::ecn(&each.head) },
+            headers: (!empty).then(|| Box::new(virtlab_fabric::headers(&each.head))),
+            payload: (),
+        };
+        fabric.arrive(PortId(each.port), frame, each.at);
+    }
+    fabric.advance(Nanos(u64::MAX / 4), &mut departures);
+    (told(departures), fabric)
+}
+
+fn recordings() -> Vec<PathBuf> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/switch");
+    let mut found: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    found.retain(|path| path.extension().is_some_and(|ending| ending == "json"));
+    found.sort();
+    found
 }
 
 #[test]
 fn recorded_arrivals_give_the_computed_departures_to_the_nanosecond() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/switch/recorded.json");
-    let mut recorded: Recorded = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let mut fabric = Fabric::new(&recorded.layout).unwrap();
-    assert_eq!(fabric.ports(), recorded.ports);
-    recorded.arrivals.sort_by_key(|arrival| arrival.1);
-    let mut departures = Vec::new();
-    for (port, at, bytes, source, destination) in recorded.arrivals {
-        fabric.advance(Nanos(at), &mut departures);
-        let frame =
-            Frame { bytes, source, destination, flow: 0, ecn: Ecn::NotCapable, headers: None, payload: () };
-        fabric.arrive(PortId(port), frame, Nanos(at));
+    let mut kinds = BTreeSet::new();
+    for path in recordings() {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let recorded: Recorded = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        let mut arrivals: Vec<Arrival> = recorded.arrivals.iter().map(arrival).collect();
+        arrivals.sort_by_key(|arrival| arrival.at);
+        let wanted: Vec<Left> = recorded
+            .departures
+            .iter()
+            .map(|one| {
+                let port = number(one, 0) as usize;
+                (port, number(one, 1), number(one, 2), number(one, 3), one[4].as_bool().unwrap_or(false))
+            })
+            .collect();
+        // Of two frames that leave through two ports at one instant either may be told of first.
+        let sorted = |mut all: Vec<Left>| {
+            all.sort_by_key(|left| (left.1, left.0, left.3));
+            all
+        };
+        for patience in [1, 100_000, 400_000] {
+            let (computed, fabric) = played(&recorded.layout, &arrivals, patience);
+            assert_eq!(fabric.ports(), recorded.ports, "{name}");
+            assert_eq!(sorted(computed), sorted(wanted.clone()), "{name}, asked every {patience} ns");
+            assert_eq!(fabric.inside(), 0, "{name}");
+            assert!(
+                fabric.lines(Nanos(0)).any(|line| line.counters.residence_max_ns > 0),
+                "{name}: the recording holds a queue"
+            );
+        }
+        kinds.extend(
+            recorded.layout.links.values().map(|link| link.queue.ab.kind.clone().unwrap_or_default()),
+        );
     }
-    fabric.advance(Nanos(u64::MAX / 4), &mut departures);
-    let computed: Vec<(usize, u64, u32, u64)> =
-        departures.iter().map(|one| (one.port.0, one.at.0, one.bytes, one.arrived.0)).collect();
-    assert_eq!(computed, recorded.departures);
-    assert_eq!((fabric.inside(), fabric.late_arrivals()), (0, 0));
-    assert!(fabric.lines(Nanos(0)).any(|line| line.counters.drops > 0), "the recording holds a full queue");
+    for kind in virtlab_qdisc::KINDS.iter().chain(&virtlab_qdisc::CLASSFUL) {
+        assert!(kinds.contains(*kind), "no recording of {kind}");
+    }
 }

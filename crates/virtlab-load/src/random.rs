@@ -33,19 +33,58 @@ impl Stream {
         if below == 0 {
             return 0;
         }
-        let threshold = below.wrapping_neg() % below;
         loop {
             let product = u128::from(self.0.next_u64()) * u128::from(below);
-            if product as u64 >= threshold {
+            // The threshold lies below `below`: mostly it need not be computed.
+            if product as u64 >= below || product as u64 >= below.wrapping_neg() % below {
                 return (product >> 64) as u64;
             }
         }
     }
 
-    /// An exponential draw of the given mean: `-mean ln(1 - u)`.
+    /// An exponential draw of the given mean: `-mean ln(1 - u)`. The logarithm is ours, not the system's, whose last bits
+    /// differ between platforms.
     pub fn exponential(&mut self, mean: f64) -> f64 {
-        -mean * (-self.uniform()).ln_1p()
+        mean * minus_ln(1.0 - self.uniform())
     }
+}
+
+const CELL_BITS: u32 = 6;
+const CELLS: usize = 1 << CELL_BITS;
+const MANTISSA_BITS: u32 = 52;
+
+/// By the first bits of a mantissa in [1, 2): the reciprocal of its cell's middle, and minus that reciprocal's logarithm.
+const MIDDLES: [(f64, f64); CELLS] = {
+    let mut cells = [(0.0, 0.0); CELLS];
+    let mut cell = 0;
+    while cell < CELLS {
+        let reciprocal = 1.0 / (1.0 + (cell as f64 + 0.5) / CELLS as f64);
+        // -ln a = 2 artanh((1 - a) / (1 + a)), by its series; |z| <= 1/3, so 20 terms reach the last bit.
+        let z = (1.0 - reciprocal) / (1.0 + reciprocal);
+        let (mut sum, mut term) = (0.0, 20);
+        while term > 0 {
+            term -= 1;
+            sum = sum * z * z + 2.0 / (2 * term + 1) as f64;
+        }
+        cells[cell] = (reciprocal, sum * z);
+        cell += 1;
+    }
+    cells
+};
+
+/// `-ln x` for x in (0, 1], never negative, to 4e-16 of the larger of it and 1.
+///
+/// x = 2^e m, and m = (1 + r) times the middle of its cell, so ln x = e ln 2 + ln(middle) + ln(1 + r) with |r| < 1/127,
+/// whose series ends behind r^7. Additions and multiplications alone, so equal on every machine.
+fn minus_ln(x: f64) -> f64 {
+    let bits = x.to_bits();
+    let exponent = (bits >> MANTISSA_BITS) as i64 - 1023;
+    let mantissa = f64::from_bits(bits & ((1 << MANTISSA_BITS) - 1) | 1023 << MANTISSA_BITS);
+    let (reciprocal, middle) = MIDDLES[(bits >> (MANTISSA_BITS - CELL_BITS)) as usize & (CELLS - 1)];
+    let r = mantissa * reciprocal - 1.0;
+    let tail = 1.0 / 3.0 - r * (1.0 / 4.0 - r * (1.0 / 5.0 - r * (1.0 / 6.0 - r * (1.0 / 7.0))));
+    let ln = exponent as f64 * core::f64::consts::LN_2 + (middle + (r - r * r * (0.5 - r * tail)));
+    (-ln).max(0.0)
 }
 
 fn fnv1a(salt: u64, bytes: &[u8]) -> u64 {
@@ -81,7 +120,27 @@ mod tests {
         assert!((mean - 5.0).abs() < 0.1, "mean {mean}");
     }
 
+    #[test]
+    fn the_logarithm_is_zero_at_one_and_known_at_the_ends() {
+        assert_eq!(minus_ln(1.0), 0.0);
+        assert!((minus_ln(0.5) - core::f64::consts::LN_2).abs() < 1e-15);
+        assert!((minus_ln((2.0f64).powi(-53)) - 53.0 * core::f64::consts::LN_2).abs() < 2e-14);
+    }
+
+    #[test]
+    fn an_exponential_draw_means_the_same_on_every_machine() {
+        let mut stream = Stream::new(1, "mean");
+        let draws: Vec<u64> = (0..3).map(|_| stream.exponential(1e9).to_bits()).collect();
+        assert_eq!(draws, [4_707_106_718_014_480_928, 4_734_184_529_043_421_287, 4_743_867_112_163_860_283]);
+    }
+
     proptest! {
+        #[test]
+        fn the_logarithm_is_the_systems_within_its_error(x in 1e-16f64..=1.0) {
+            let truth = -x.ln();
+            prop_assert!((minus_ln(x) - truth).abs() <= 4e-16 * truth.max(1.0), "{} for {truth}", minus_ln(x));
+        }
+
         #[test]
         fn draws_stay_in_their_range(seed: u64, below in 1u64.., n in 1usize..50) {
             let mut stream = Stream::new(seed, "range");

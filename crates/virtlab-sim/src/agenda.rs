@@ -1,10 +1,12 @@
 //! What will happen, in the order of instants and, at equal ones, of planning; frames that land are first.
 //!
-//! The heap holds one number per event: its instant, then its order, then the place where what it is stands. So it moves
-//! 16 bytes and compares once.
+//! A tournament, as the fabric's timers are one: every event has a place, a leaf of a binary tree whose inner nodes hold
+//! the lesser of their two children. What is compared is its instant, then its order;
+//! so no two are equal, and any structure would give them out in the same order. An event that is taken mostly plans the
+//! next one of its kind: so its place stays open until then, and both together are one way to the root, without a branch
+//! to mispredict.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use core::hint::select_unpredictable;
 
 /// What stands in the agenda.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,56 +36,111 @@ pub enum Due {
 }
 
 const PLACE_BITS: u32 = 24;
-const LATER: u128 = 1 << 63;
+const LATER: u64 = 1 << 63;
+const NEVER: Key = (u64::MAX, u64::MAX);
+
+/// Instant; order and place.
+type Key = (u64, u64);
 
 /// Events to come.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Agenda {
-    heap: BinaryHeap<Reverse<u128>>,
+    /// Node 1 is the root, the children of n are 2n and 2n + 1; the second half are the leaves, one per place.
+    nodes: Vec<Key>,
     places: Vec<Due>,
     vacant: Vec<usize>,
+    /// The place of the event taken last, whose leaf still holds it.
+    open: Option<usize>,
     planned: u64,
+}
+
+impl Default for Agenda {
+    fn default() -> Self {
+        Self { nodes: vec![NEVER; 2], places: Vec::new(), vacant: Vec::new(), open: None, planned: 0 }
+    }
 }
 
 impl Agenda {
     /// Plans an event.
     pub fn plan(&mut self, at_ns: u64, due: Due) {
-        let place = match self.vacant.pop() {
+        let place = match self.open.take().or_else(|| self.vacant.pop()) {
             Some(place) => {
                 self.places[place] = due;
                 place
             }
-            None => {
-                self.places.push(due);
-                self.places.len() - 1
-            }
+            None => self.grow(due),
         };
-        // 2^24 events at once and 2^39 in all are more than fits into memory and into a day.
-        assert!(place < 1 << PLACE_BITS && self.planned < 1 << (63 - PLACE_BITS), "too many events");
         self.planned += 1;
+        // 2^39 are more than fit into a day.
+        assert!(self.planned < 1 << (63 - PLACE_BITS), "too many events");
         let class = if matches!(due, Due::Land(_)) { 0 } else { LATER };
-        let order = class | u128::from(self.planned) << PLACE_BITS | place as u128;
-        self.heap.push(Reverse(u128::from(at_ns) << 64 | order));
+        self.replay(place, (at_ns, class | self.planned << PLACE_BITS | place as u64));
+    }
+
+    #[cold]
+    fn grow(&mut self, due: Due) -> usize {
+        let place = self.places.len();
+        assert!(place < 1 << PLACE_BITS, "too many events at once");
+        self.places.push(due);
+        let leaves = self.nodes.len() / 2;
+        if place == leaves {
+            let mut nodes = vec![NEVER; 4 * leaves];
+            nodes[2 * leaves..3 * leaves].copy_from_slice(&self.nodes[leaves..]);
+            for node in (1..2 * leaves).rev() {
+                nodes[node] = nodes[2 * node].min(nodes[2 * node + 1]);
+            }
+            self.nodes = nodes;
+        }
+        place
     }
 
     /// The next instant.
-    pub fn next_ns(&self) -> Option<u64> {
-        self.heap.peek().map(|Reverse(key)| (key >> 64) as u64)
+    pub fn next_ns(&mut self) -> Option<u64> {
+        self.close();
+        let first = self.nodes[1];
+        (first != NEVER).then_some(first.0)
     }
 
     /// The next event.
     pub fn take(&mut self) -> Option<Due> {
-        self.heap.pop().map(|Reverse(key)| {
-            let place = key as usize & ((1 << PLACE_BITS) - 1);
+        self.close();
+        let first = self.nodes[1];
+        if first == NEVER {
+            return None;
+        }
+        let place = first.1 as usize & ((1 << PLACE_BITS) - 1);
+        self.open = Some(place);
+        Some(self.places[place])
+    }
+
+    fn close(&mut self) {
+        if let Some(place) = self.open.take() {
+            self.replay(place, NEVER);
             self.vacant.push(place);
-            self.places[place]
-        })
+        }
+    }
+
+    #[inline]
+    fn replay(&mut self, place: usize, key: Key) {
+        let nodes = &mut self.nodes[..];
+        let mut node = nodes.len() / 2 + place;
+        let (mut at, mut order) = key;
+        nodes[node] = key;
+        while node > 1 {
+            let (rival_at, rival_order) = nodes[node ^ 1];
+            let beaten = (rival_at < at) | ((rival_at == at) & (rival_order < order));
+            at = select_unpredictable(beaten, rival_at, at);
+            order = select_unpredictable(beaten, rival_order, order);
+            node >>= 1;
+            nodes[node] = (at, order);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn equal_instants_keep_the_order_of_planning_after_what_lands() {
@@ -104,5 +161,28 @@ mod tests {
             assert_eq!(agenda.take(), Some(Due::Release(at as usize)));
         }
         assert_eq!(agenda.places.len(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn events_come_in_the_order_of_a_sorted_list(
+            steps in prop::collection::vec(prop::option::of((0u64..50, any::<bool>())), 0..300),
+        ) {
+            let mut agenda = Agenda::default();
+            let mut sorted = std::collections::BTreeMap::new();
+            for (number, step) in steps.into_iter().enumerate() {
+                match step {
+                    Some((at, lands)) => {
+                        let due = if lands { Due::Land(number) } else { Due::Release(number) };
+                        agenda.plan(at, due);
+                        sorted.insert((at, !lands, number), due);
+                    }
+                    None => {
+                        prop_assert_eq!(agenda.next_ns(), sorted.keys().next().map(|key| key.0));
+                        prop_assert_eq!(agenda.take(), sorted.pop_first().map(|(_, due)| due));
+                    }
+                }
+            }
+        }
     }
 }

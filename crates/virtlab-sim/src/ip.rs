@@ -47,6 +47,13 @@ pub struct Packet {
     pub whole_bytes: u32,
 }
 
+impl Packet {
+    /// Whether it is a fragment.
+    pub fn is_part(&self) -> bool {
+        self.body_bytes < self.whole_bytes
+    }
+}
+
 /// Body bytes of each fragment of a packet; all but the last hold a multiple of 8.
 pub fn fragments(whole_bytes: u32, mtu_bytes: u32) -> impl Iterator<Item = u32> {
     let room = if whole_bytes + HEADER_BYTES <= mtu_bytes {
@@ -75,7 +82,7 @@ pub struct Reassembly {
 impl Reassembly {
     /// Takes a fragment; true when its packet is whole with it.
     pub fn take(&mut self, packet: &Packet, now_ns: u64) -> bool {
-        if packet.body_bytes == packet.whole_bytes {
+        if !packet.is_part() {
             return true;
         }
         if now_ns - self.looked_ns > PATIENCE_NS {

@@ -4,6 +4,7 @@
 //! costs is added by `costs`.
 
 mod bridges;
+mod congestion;
 mod counters;
 mod flights;
 mod landing;
@@ -28,7 +29,7 @@ use routers::Host;
 use service::Service;
 use sockets::Socket;
 use std::collections::{BTreeMap, VecDeque};
-use virtlab_fabric::{Departure, Fabric, Mac};
+use virtlab_fabric::{Departure, Fabric, Foretold, Mac};
 use virtlab_qdisc::Headers;
 use virtlab_wire::Nanos;
 use virtlab_wire::ethernet::{HEADER_BYTES, serialisation, wire_bytes};
@@ -44,6 +45,10 @@ pub struct Network {
     pub inbox: VecDeque<Incoming>,
     fabric: Fabric<Outgoing>,
     departures: Vec<Departure<Outgoing>>,
+    /// By port, the addresses met last that are its guest's own, and the vNIC.
+    met: Vec<Option<((Mac, Option<Ipv4Addr>), u32)>>,
+    /// Departures that have become certain, while they are looked at.
+    certain: Vec<Foretold>,
     landings: Vec<VecDeque<Landing>>,
     /// Ports whose landings have grown beyond a crowd.
     pub crowded: Vec<usize>,
@@ -61,6 +66,9 @@ pub struct Network {
     /// Headers of what sockets send, by flow, and TOS by role: what match rules look at.
     headers: BTreeMap<u64, Headers>,
     tos: BTreeMap<usize, u8>,
+    /// By role: 802.1p priority of its frames.
+    priority: BTreeMap<usize, u8>,
+    congestion: congestion::Congestion,
     /// When the message that a role takes came to its kernel.
     pub stamp_ns: u64,
     costs: Option<Box<Costs>>,
@@ -104,6 +112,7 @@ impl Network {
                 free_ns: -(burst.0 as i64),
                 burst_ns: burst.0 as i64,
                 queue: VecDeque::new(),
+                last_cost: (u32::MAX, 0),
                 licence: vnic.licence.as_ref().map(Licence::new),
                 traffic: Traffic::default(),
             });
@@ -135,6 +144,8 @@ impl Network {
             inbox: VecDeque::new(),
             fabric,
             departures: Vec::new(),
+            met: vec![None; port_nics.len()],
+            certain: Vec::new(),
             landings: vec![VecDeque::new(); port_nics.len()],
             crowded: Vec::new(),
             port_nics,
@@ -162,6 +173,8 @@ impl Network {
             packets: 0,
             headers: BTreeMap::new(),
             tos: BTreeMap::new(),
+            priority: BTreeMap::new(),
+            congestion: congestion::Congestion::default(),
             stamp_ns: 0,
             costs,
             flights: Vec::new(),

@@ -10,6 +10,7 @@ use crate::rows::Table;
 use core::net::Ipv4Addr;
 use serde::Deserialize;
 use serde_json::Value;
+use virtlab_fabric::Mac;
 use virtlab_load::Transport;
 use virtlab_load::histogram::Histogram;
 use virtlab_load::meters::Jitter;
@@ -44,6 +45,8 @@ pub struct Scatter {
     poisson: bool,
     duration_ns: u64,
     hosts: Vec<Host>,
+    /// By host, where to send to.
+    addresses: Vec<(Mac, Option<Ipv4Addr>)>,
     sending: usize,
     start_ns: u64,
     received: u64,
@@ -82,13 +85,15 @@ impl Scatter {
             })
         };
         let hosts: Option<Vec<Host>> = own.hosts.iter().enumerate().map(host).collect();
+        let hosts = hosts.ok_or_else(|| unreachable(role))?;
         Ok(Self {
             role: index,
             payload_bytes,
             poisson: own.poisson,
             duration_ns: own.duration_ns,
             sending: count,
-            hosts: hosts.ok_or_else(|| unreachable(role))?,
+            addresses: hosts.iter().map(|host| network.own_address(host.socket)).collect(),
+            hosts,
             start_ns: 0,
             received: 0,
             delays: Histogram::default(),
@@ -125,8 +130,7 @@ impl Workload for Scatter {
         let step = if self.poisson { host.choice.below(others as u64) as usize } else { 0 };
         let to = (side + 1 + step) % (others + 1);
         if self.poisson {
-            let far = self.hosts[to].socket;
-            network.aim(self.hosts[side].socket, far);
+            network.aim(host.socket, self.addresses[to]);
         }
         let host = &mut self.hosts[side];
         let message = Message {

@@ -104,6 +104,7 @@ impl Flow {
                 CongestionControl::NewReno => Algorithm::NewReno,
             },
             nagle: !wishes.no_delay,
+            ecn: network.speaks_ecn(index),
             send_buffer: fixed(wishes.send_buffer_bytes, 4 << 20),
             receive_buffer: fixed(wishes.receive_buffer_bytes, 3 << 20),
             ..Options::default()
@@ -146,7 +147,8 @@ impl Flow {
         let side = 1 - message.origin;
         if let Some(segment) = self.ends[message.origin].wire.take(message.seq) {
             let now_ns = network.now_ns;
-            self.ends[side].connection.take(&segment, false, now_ns);
+            let marked = network.was_marked(&message);
+            self.ends[side].connection.take(&segment, marked, now_ns);
             // The kernel acknowledges before the process runs.
             if let Some(answer) = self.ends[side].connection.acknowledgement(now_ns) {
                 self.send(side, answer, network);
@@ -205,6 +207,9 @@ impl Flow {
             sent_ns: network.now_ns,
             payload_bytes: segment.length_bytes(),
         };
+        if segment.markable {
+            network.may_mark(&message);
+        }
         network.send(end.socket, message);
     }
 }

@@ -7,7 +7,7 @@ use crate::ip::Message;
 use crate::marks::Readings;
 use crate::network::{Landed, Network};
 use crate::psping;
-use crate::role::Workload;
+use crate::role::{Workload, finding};
 use crate::rows::{Column, Table};
 use crate::rtt::Rtt;
 use crate::scatter::Scatter;
@@ -20,6 +20,8 @@ use virtlab_load::histogram::Histogram;
 
 /// Steps without time going on, beyond which the world is said to stand still.
 const STANDSTILL: u64 = 4_000_000;
+
+const NEVER_NS: u64 = u64::MAX;
 
 /// An event of the timeline, in order.
 pub type Happened = (u64, String);
@@ -115,6 +117,16 @@ impl World {
             if let Some(dscp) = role.parameters.remove("dscp") {
                 network.class(index, dscp.as_u64().and_then(|code| u8::try_from(code).ok()).unwrap_or(0));
             }
+            if role.parameters.remove("ecn") == Some(serde_json::Value::Bool(true)) {
+                network.speak_ecn(index);
+            }
+            if let Some(priority) = role.parameters.remove("priority") {
+                let read = priority.as_u64().and_then(|priority| u8::try_from(priority).ok());
+                match read.filter(|priority| *priority < 8 && role.workload == "raw_stream") {
+                    Some(priority) => network.prefer(index, priority),
+                    None => findings.push(finding(&role, "priority is 0 to 7, of a raw_stream")),
+                }
+            }
             let role = &role;
             let made: Result<Box<dyn Workload>, Finding> = match role.workload.as_str() {
                 "rtt" => Rtt::new(index, role, &mut network).map(|made| Box::new(made) as _),
@@ -204,11 +216,12 @@ impl World {
             self.settle();
             return;
         }
-        let fabric = self.network.fabric_ns();
-        let own = self.network.agenda.next_ns();
-        let Some(at) = [fabric, own, self.next_timeline].into_iter().flatten().min() else {
+        let fabric = self.network.fabric_ns().unwrap_or(NEVER_NS);
+        let own = self.network.agenda.next_ns().unwrap_or(NEVER_NS);
+        let at = fabric.min(own).min(self.next_timeline.unwrap_or(NEVER_NS));
+        if at == NEVER_NS {
             return self.end();
-        };
+        }
         if at > self.input.limit_ns {
             self.network.now_ns = self.input.limit_ns;
             if !self.closing {
@@ -220,10 +233,10 @@ impl World {
         self.still = if at > self.network.now_ns { 0 } else { self.still + 1 };
         self.network.now_ns = at;
         self.refuse_standstill();
-        if fabric == Some(at) {
+        if fabric == at {
             self.network.advance_fabric();
             self.thin();
-        } else if own == Some(at) {
+        } else if own == at {
             match self.network.agenda.take() {
                 Some(Due::Land(port)) => self.land(port),
                 Some(Due::Release(nic)) => self.network.release(nic),
@@ -272,14 +285,20 @@ impl World {
         self.look(message.role);
     }
 
+    #[inline]
     fn refuse_standstill(&mut self) {
         if self.still > STANDSTILL {
-            self.reasons.push(format!(
-                "time stands still at {} ns: a role goes on without any link on its way; give it an interval",
-                self.network.now_ns
-            ));
-            self.end();
+            self.give_up();
         }
+    }
+
+    #[cold]
+    fn give_up(&mut self) {
+        self.reasons.push(format!(
+            "time stands still at {} ns: a role goes on without any link on its way; give it an interval",
+            self.network.now_ns
+        ));
+        self.end();
     }
 
     /// After something happened to a role: tells when it has finished.

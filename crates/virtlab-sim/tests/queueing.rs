@@ -23,6 +23,7 @@ fn played(rho: f64, seed: u64, mut size: impl FnMut(&mut Stream) -> u32) -> (Vec
     .unwrap();
     let mut fabric: Fabric<u64> = Fabric::new(&layout).unwrap();
     fabric.foretell();
+    let mut foretold = Vec::new();
     let port = fabric.port("a").unwrap();
     let (mut gaps, mut sizes) = (Stream::new(seed, "gaps"), Stream::new(seed, "sizes"));
     let count = BATCHES * BATCH;
@@ -46,7 +47,9 @@ fn played(rho: f64, seed: u64, mut size: impl FnMut(&mut Stream) -> u32) -> (Vec
             payload: n as u64,
         };
         fabric.arrive(port, frame, now);
-        let left = fabric.foretold().next().expect("known as it joins");
+        fabric.foretold(&mut foretold);
+        let left = foretold.pop().expect("known as it joins");
+        fabric.forget(&left);
         let sent = serialisation(wire_bytes(each) - GAP_BYTES, RATE_BIT_PER_S);
         batches[n / BATCH] += (left.at.0 - now.0 - sent.0) as f64 / BATCH as f64;
     }

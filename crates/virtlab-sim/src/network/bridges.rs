@@ -8,7 +8,6 @@ use super::Network;
 use super::vnics::Outgoing;
 use std::collections::BTreeMap;
 use virtlab_fabric::{Frame, Mac, PortId};
-use virtlab_qdisc::Ecn;
 use virtlab_wire::Nanos;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +58,7 @@ impl Network {
             source: out.source,
             destination: out.destination,
             flow: out.flow,
-            ecn: Ecn::NotCapable,
+            ecn: self.ecn_of(&out),
             headers: self.fabric.wants_headers().then(|| Box::new(self.headers_of(&out))),
             payload: out,
         };

@@ -11,14 +11,15 @@ use super::flights::Flight;
 use super::vnics::Outgoing;
 use crate::agenda::Due;
 use crate::ip::Message;
-use virtlab_fabric::{Departure, PortId};
+use core::net::Ipv4Addr;
+use virtlab_fabric::{Foretold, Mac, PortId};
 use virtlab_wire::Nanos;
 
 /// What a frame that leaves the fabric is to whoever stands at its port.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Meaning {
     /// It goes on through a bridge or a guest; an event stands for it.
-    Onward(Outgoing),
+    Onward(Foretold),
     /// A fragment of a message that is not whole with it.
     Part,
     /// A message is whole with it and is only counted.
@@ -31,7 +32,7 @@ pub(super) enum Meaning {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Landing {
     pub(super) at_ns: u64,
-    pub(super) nic: usize,
+    pub(super) nic: u32,
     pub(super) bytes: u32,
     pub(super) meaning: Meaning,
 }
@@ -46,7 +47,7 @@ pub enum Landed {
 }
 
 /// Frames in a landing, from which on those that have come are counted without waiting for a reader.
-pub(super) const CROWD: usize = 128;
+pub(super) const CROWD: usize = 16;
 impl Network {
     /// The fabric's next event.
     pub fn fabric_ns(&self) -> Option<u64> {
@@ -63,45 +64,78 @@ impl Network {
     }
 
     pub(super) fn foresee(&mut self) {
-        for Departure { port, at, payload, .. } in self.fabric.foretold() {
-            let port = port.0;
-            let nic = match (self.port_nics[port], self.port_bridges[port]) {
-                (Some(nic), _) => Some(nic),
-                // Where it will lie may still change at a switch that learns.
-                (None, Some(bridge)) if self.bridges[bridge].learns => None,
-                (None, Some(bridge)) => match self.bridges[bridge].ways.get(&payload.destination) {
-                    Some(Place::Nic(nic)) => Some(*nic),
-                    _ => None,
-                },
-                (None, None) => None,
+        if !self.fabric.has_foretold() {
+            return;
+        }
+        let mut certain = std::mem::take(&mut self.certain);
+        self.fabric.foretold(&mut certain);
+        for foretold in certain.drain(..) {
+            let (port, at_ns) = (foretold.port.0, foretold.at.0);
+            if foretold.marked {
+                let message = self.fabric.frame(&foretold).payload.cargo.message;
+                self.note_mark(&message);
+            }
+            let out = &self.fabric.frame(&foretold).payload;
+            let address = (out.destination, out.cargo.ip.map(|packet| packet.to));
+            let mut landing = Landing { at_ns, nic: 0, bytes: out.bytes, meaning: Meaning::Onward(foretold) };
+            let own = match self.met[port] {
+                Some((met, nic)) if met == address => Some(nic),
+                _ => {
+                    let own = self.owner(port, address.0, address.1);
+                    self.met[port] = own.map(|nic| (address, nic));
+                    own
+                }
             };
-            let free = self.costs.is_none(); // otherwise a cost comes between the port and the guest
-            let own = nic.filter(|nic| {
-                let given = &self.nics[*nic].given;
-                let addresses = &self.hosts[given.guest].given.addresses;
-                free && given.mac == payload.destination
-                    && payload.cargo.ip.is_none_or(|packet| addresses.contains(&packet.to))
-            });
-            let mut landing =
-                Landing { at_ns: at.0, nic: 0, bytes: payload.bytes, meaning: Meaning::Onward(payload) };
             if let Some(nic) = own {
-                let waiting = &mut self.hosts[self.nics[nic].given.guest].reassembly;
-                let whole = payload.cargo.ip.is_none_or(|packet| waiting.take(&packet, at.0));
                 landing.nic = nic;
-                landing.meaning = match (whole, payload.counted) {
-                    (false, _) => Meaning::Part,
-                    (true, true) => Meaning::Counted(payload.cargo.message),
-                    (true, false) => Meaning::Whole(payload.cargo.message),
+                let message = out.cargo.message;
+                let whole = match out.cargo.ip {
+                    Some(packet) if packet.is_part() => {
+                        let guest = self.nics[nic as usize].given.guest;
+                        self.hosts[guest].reassembly.take(&packet, at_ns)
+                    }
+                    _ => true,
                 };
+                landing.meaning = match (whole, out.counted) {
+                    (false, _) => Meaning::Part,
+                    (true, true) => Meaning::Counted(message),
+                    (true, false) => Meaning::Whole(message),
+                };
+            }
+            let onward = matches!(landing.meaning, Meaning::Onward(_));
+            if !onward {
+                self.fabric.forget(&foretold);
             }
             let waiting = &mut self.landings[port];
             waiting.push_back(landing);
-            if let Meaning::Onward(_) | Meaning::Whole(_) = landing.meaning {
-                self.agenda.plan(at.0, Due::Land(port));
+            if onward || matches!(landing.meaning, Meaning::Whole(_)) {
+                self.agenda.plan(at_ns, Due::Land(port));
             } else if waiting.len() >= CROWD && waiting[0].at_ns <= self.now_ns {
                 self.crowded.push(port);
             }
         }
+        self.certain = certain;
+    }
+
+    /// The vNIC behind a port that takes what comes to these addresses as its guest's own, whatever happens until then.
+    fn owner(&self, port: usize, destination: Mac, to: Option<Ipv4Addr>) -> Option<u32> {
+        let nic = match (self.port_nics[port], self.port_bridges[port]) {
+            _ if self.costs.is_some() => None, // a cost comes between the port and the guest
+            (Some(nic), _) => Some(nic),
+            // Where it will lie may still change at a switch that learns.
+            (None, Some(bridge)) if self.bridges[bridge].learns => None,
+            (None, Some(bridge)) => match self.bridges[bridge].ways.get(&destination) {
+                Some(Place::Nic(nic)) => Some(*nic),
+                _ => None,
+            },
+            (None, None) => None,
+        };
+        nic.filter(|nic| {
+            let given = &self.nics[*nic].given;
+            let addresses = &self.hosts[given.guest].given.addresses;
+            given.mac == destination && to.is_none_or(|to| addresses.contains(&to))
+        })
+        .map(|nic| nic as u32)
     }
 
     /// Ports of the fabric.
@@ -116,7 +150,8 @@ impl Network {
                 break;
             }
             self.landings[port].pop_front();
-            if let Meaning::Onward(mut out) = meaning {
+            if let Meaning::Onward(foretold) = meaning {
+                let mut out = self.fabric.take(&foretold).payload;
                 out.socket = None;
                 if let Some(costs) = &mut self.costs {
                     let at = costs.depart(self.now_ns, port, self.port_bridges[port], out.bytes);
@@ -126,7 +161,7 @@ impl Network {
                 }
                 continue;
             }
-            let traffic = &mut self.nics[nic].traffic;
+            let traffic = &mut self.nics[nic as usize].traffic;
             traffic.received_packets += 1;
             traffic.received_bytes += u64::from(bytes);
             self.stamp_ns = at_ns;

@@ -119,10 +119,18 @@ impl Network {
         self.tos.insert(role, dscp << 2);
     }
 
+    /// Frames of a role carry a tag with this 802.1p priority, until a router makes new ones.
+    pub fn prefer(&mut self, role: usize, priority: u8) {
+        self.priority.insert(role, priority);
+    }
+
     pub(super) fn headers_of(&self, out: &Outgoing) -> Headers {
         let read = self.headers.get(&out.flow).copied().unwrap_or_default();
-        let tos = self.tos.get(&out.cargo.message.role).copied();
-        Headers { tos: read.tos.map(|plain| tos.unwrap_or(plain)), ..read }
+        let role = out.cargo.message.role;
+        let tos = self.tos.get(&role).copied();
+        let pcp = self.priority.get(&role).copied();
+        let routed = out.cargo.ip.is_some_and(|packet| packet.hops_left < HOPS);
+        Headers { tos: read.tos.map(|plain| tos.unwrap_or(plain)), pcp: pcp.filter(|_| !routed), ..read }
     }
 
     /// A socket below IP; `flow` is written into its source address, as the testbed's sender does.
@@ -183,11 +191,16 @@ impl Network {
         self.sockets.len() - 1
     }
 
-    /// Directs a socket to where another one sends from, on the same wired network; its flow stays.
-    pub fn aim(&mut self, socket: usize, far: usize) {
-        let nic = self.sockets[far].nic;
-        self.sockets[socket].destination = self.sockets[far].source;
-        self.sockets[socket].ip = self.hosts[self.nics[nic].given.guest].given.addresses.first().copied();
+    /// Where a socket sends from: the addresses of its vNIC.
+    pub fn own_address(&self, socket: usize) -> (Mac, Option<Ipv4Addr>) {
+        let Socket { nic, source, .. } = &self.sockets[socket];
+        (*source, self.hosts[self.nics[*nic].given.guest].given.addresses.first().copied())
+    }
+
+    /// Directs a socket to addresses on the same wired network; its flow stays.
+    pub fn aim(&mut self, socket: usize, (destination, ip): (Mac, Option<Ipv4Addr>)) {
+        let socket = &mut self.sockets[socket];
+        (socket.destination, socket.ip) = (destination, ip);
     }
 
     /// The far side of this socket only counts what comes.

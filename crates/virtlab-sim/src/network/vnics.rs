@@ -62,6 +62,8 @@ pub(super) struct Nic {
     pub(super) free_ns: i64,
     pub(super) burst_ns: i64,
     pub(super) queue: VecDeque<(u64, Outgoing)>,
+    /// What a frame of the length met last costs its bucket.
+    pub(super) last_cost: (u32, i64),
     pub(super) licence: Option<Licence>,
     pub(super) traffic: Traffic,
 }
@@ -97,7 +99,10 @@ impl Network {
         let port = &mut self.nics[nic];
         let mut start = ready_ns;
         if let Some(rate) = port.given.pushback_bit_per_s {
-            let cost = serialisation(wire_bytes(out.bytes), rate).0 as i64;
+            if port.last_cost.0 != out.bytes {
+                port.last_cost = (out.bytes, serialisation(wire_bytes(out.bytes), rate).0 as i64);
+            }
+            let cost = port.last_cost.1;
             let free = port.free_ns.max(ready_ns as i64);
             port.free_ns = port.free_ns.max(free - port.burst_ns) + cost;
             start = free as u64;

@@ -6,6 +6,7 @@ its outcome is kept for the boot of this machine, this kernel image and this QEM
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -36,10 +37,20 @@ def accelerator(kernel: Path) -> str:
     except (OSError, ValueError, KeyError):
         pass
     found = "kvm" if _boots(kernel) else "tcg"
-    for old in folder().glob("kvm-*.json"):
-        old.unlink(missing_ok=True)
-    place.write_text(json.dumps({"accelerator": found}), encoding="utf-8")
+    _forget_other_boots()
+    with contextlib.suppress(OSError):
+        place.write_text(json.dumps({"accelerator": found, "boot_id": boot_id()}), encoding="utf-8")
     return found
+
+
+def _forget_other_boots() -> None:
+    for old in folder().glob("kvm-*.json"):
+        try:
+            of = json.loads(old.read_text(encoding="utf-8")).get("boot_id")
+        except (OSError, ValueError):
+            of = None
+        if of != boot_id():
+            old.unlink(missing_ok=True)
 
 
 def _boots(kernel: Path) -> bool:

@@ -2,8 +2,8 @@
 
 What the licence decides is the same to a few percent: both arms have the same token bucket in front of the same port. A
 small request takes less than the machine's own pauses, in which the bucket fills, so of those the time of all is compared,
-which no arm can shorten beyond the licence. Other work on the machine delays the real arm and never speeds it up, so of a few
-runs each figure's best is compared.
+which no arm can shorten beyond the licence. Other work on the machine delays the real arm and never speeds it up, so of a
+few runs each figure's best is compared.
 """
 
 from __future__ import annotations

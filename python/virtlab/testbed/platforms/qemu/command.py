@@ -17,7 +17,7 @@ MEMORY_BYTES = {"cloud": 96 << 20, "generic": 160 << 20}  # of a guest that says
 DEFAULT_MODEL = "virtio"
 DEVICES = {"virtio": "virtio-net-pci", "e1000": "e1000", "e1000e": "e1000e"}
 DRIVERS = {"virtio": "virtio_net", "e1000": "e1000", "e1000e": "e1000e"}
-TRANSLATION_MIB = 48  # of translated code; QEMU's own choice may fill a gigabyte
+TRANSLATION_MIB = 32  # of translated code; QEMU's own choice may fill a gigabyte
 MIB = 1 << 20
 
 

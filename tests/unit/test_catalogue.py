@@ -48,7 +48,7 @@ def test_a_declaration_names_its_arms_and_what_it_means(entry: Workload) -> None
 def test_a_parameter_takes_its_own_example_and_default(entry: Workload, parameter: Parameter) -> None:
     examples = {"count": 100, "truth value": True, "802.1p priority": 5}  # these are no text in a file
     example = parameter.kind.example
-    written = YAML(typ="safe").load(example) if example.startswith("[") else example
+    written = YAML(typ="safe").load(example) if example.startswith(("[", "{")) else example
     assert parameter.plan_values(examples.get(parameter.kind.name, written))
     if parameter.default is not None:
         assert parameter.plan_values(parameter.default)
@@ -56,7 +56,7 @@ def test_a_parameter_takes_its_own_example_and_default(entry: Workload, paramete
     assert (
         bare
         or parameter.kind.name in {"choice", "count", "truth value", "DSCP", "802.1p priority"}
-        or parameter.kind.name.startswith("list")
+        or parameter.kind.name.startswith(("list", "split"))
     )
 
 

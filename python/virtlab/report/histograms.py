@@ -1,9 +1,11 @@
 """How many samples fell into which bucket, as PsPing's `-h` prints it: a number of equal buckets over the whole range of
 values, or edges that the file gives.
 
-A bucket holds what is at or above its lower edge and below its upper one; the last of equal buckets holds the largest value,
-too. With given edges the outermost buckets are open: below the first, at or above the last. Buckets are of one setting (the
-samples of its runs pooled, never those of two link realisations), so each setting has its own range.
+A bucket holds what is at or above its lower edge and below the next one's. PsPing prints the lower edges of n buckets from
+the smallest value to the largest, so they are (largest - smallest) / (n - 1) wide, and the last holds the largest value
+alone (seen in its printed output; its documentation says "covering the entire time range of values"). With given edges the
+outermost buckets are open: below the first, at or above the last. Buckets are of one setting (the samples of its runs
+pooled, never those of two link realisations), so each setting has its own range.
 """
 
 # ruff: noqa: S608 - the SQL is made of the constants of `samples` and of numbers; names are parameters
@@ -39,8 +41,8 @@ DEFAULT_BUCKETS = 20  # PsPing's own
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """The buckets of one setting: `edges` has one more entry than `counts`; the outermost are smallest and largest value
-    where the buckets there are open.
+    """The buckets of one setting: `edges` has one more entry than `counts`; where the outermost buckets are open, the
+    outermost edges are the smallest and the largest value.
     """
 
     point: Mapping[str, str]
@@ -89,7 +91,7 @@ def buckets_of(
     else:
         place = (
             f"CASE WHEN high = low THEN 0 ELSE "
-            f"least(floor((value - low) * {wish.buckets}.0 / (high - low)), {wish.buckets - 1}) END"
+            f"least(floor((value - low) * {wish.buckets - 1}.0 / (high - low)), {wish.buckets - 1}) END"
         )
     answer = db.execute(
         f"WITH r AS ({rows_of(source)}), "
@@ -118,18 +120,19 @@ def buckets_of(
 def edges_between(low: float, high: float, wish: Wish) -> tuple[float, ...]:
     """The edges of all buckets, one more than there are buckets.
 
-    >>> edges_between(10.0, 20.0, Wish(buckets=2))
-    (10.0, 15.0, 20.0)
+    >>> edges_between(10.0, 20.0, Wish(buckets=3))
+    (10.0, 15.0, 20.0, 25.0)
     >>> edges_between(10.0, 20.0, Wish(edges=(15.0, 30.0)))
     (10.0, 15.0, 30.0, 30.0)
-    >>> edges_between(10.0, 10.0, Wish())
-    (10.0, 10.0)
+    >>> edges_between(10.0, 10.0, Wish()), edges_between(10.0, 20.0, Wish(buckets=1))
+    ((10.0, 10.0), (10.0, 20.0))
     """
     if wish.edges:
         return (min(low, wish.edges[0]), *wish.edges, max(high, wish.edges[-1]))
-    if low == high:
+    if low == high or wish.buckets == 1:
         return (low, high)
-    return (*(low + (high - low) * at / wish.buckets for at in range(wish.buckets)), high)
+    steps = wish.buckets - 1
+    return tuple(low + (high - low) * at / steps for at in range(wish.buckets + 1))
 
 
 def histogram_figure(found: Histogram, factors: Sequence[Factor], *, split: bool) -> Figure:
@@ -232,8 +235,8 @@ def buckets_table(data: Gathered, found: Histogram) -> Block:
     return {
         "id": names.buckets_table(found.role, found.metric),
         "title": "histogram",
-        "caption": f"{found.role}.{found.metric}: requests per bucket, as PsPing's -h; all runs of a setting together; the "
-        "last bucket holds the largest value",
+        "caption": f"{found.role}.{found.metric}: requests per bucket, as PsPing's -h; all runs of a setting together"
+        + ("" if found.given else "; the last of equal buckets holds the largest value"),
         "head": head(*data.varying, *([REALISATION] if split else []), *numbers, numbers=numbers),
         "rows": rows,
     }

@@ -2,7 +2,8 @@
 
 `size` is `-l`, `count` `-n`, `warmup` `-w`, `at_most` `-n 10s`, `reverse` `-r`; `interval` is `-i` of a ping and
 `outstanding` `-i` of a bandwidth test. PsPing's own defaults of `-w` are 1 (ping), 5 (latency) and twice the CPUs
-(bandwidth), of `-i` in a bandwidth test the lesser of 16 and twice the CPUs; here no default depends on a machine.
+(bandwidth, and at least as many as are outstanding), of `-i` in a bandwidth test the lesser of 16 and twice the CPUs;
+here no default depends on a machine. `histogram` is `-h`.
 
 A request is over when the far end has it whole and its answer is back. PsPing does not say how long the answer of its
 server is; 1 B fits the published 28 ms of 8192 B over 2.5 Mbit/s, which take 26.2 ms one way and 52.4 ms as an echo.

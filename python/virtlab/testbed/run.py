@@ -113,8 +113,8 @@ class Pass:
             windows=timeline.windows(),
             clocks={
                 "run": "CLOCK_MONOTONIC_RAW",
-                "bound_ns": max((each["bound_ns"] for each in clocks.values()), default=0),
-                **({"guests": clocks} if clocks else {}),
+                "bound_ns": 0,
+                **clocks,
                 "before": before,
                 "after": after,
                 "steal_ratio": idle.steal_ratio(ticks, idle.ticks()),

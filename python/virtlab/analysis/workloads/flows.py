@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from virtlab.analysis.rates import rate_per_s
 from virtlab.analysis.sequence import arrivals
+from virtlab.analysis.workloads.stream import not_estimable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,10 +59,11 @@ def _one(
     out.add("packet_rate", "mean", rate_per_s(packets["received_ns"], 1) if size else None, size, NOTHING)
     if not size:
         out.absent("path_owd", NOTHING)
-    elif bound_ns is None:
-        out.absent("path_owd", "the two ends have different clocks, and how far apart they are is not known")
+        return
+    delay_ns = (packets["received_ns"] - packets["sent_ns"])[judged.first]
+    why = not_estimable(bound_ns, delay_ns)
+    if why is not None or bound_ns is None:
+        out.absent("path_owd", str(why))
     else:
-        out.distribution(
-            "path_owd", (packets["received_ns"] - packets["sent_ns"])[judged.first], skip=("bound",)
-        )
+        out.distribution("path_owd", delay_ns, skip=("bound",))
         out.add("path_owd", "bound", bound_ns, size)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from virtlab.analysis.workloads.stream import not_estimable
 from virtlab.catalogue.split import combined_latency_ns
 
 if TYPE_CHECKING:
@@ -25,10 +26,9 @@ def values(context: RoleContext, packets: dict[str, NDArray[Any]], bound_ns: flo
     shares = context.role.parameters.get("shares") or [1.0 / flows] * flows
     if flows < 2 or len(set(shares)) > 2:
         return
-    if bound_ns is None:
-        context.out.absent(
-            "split_owd", "the two ends have different clocks, and how far apart they are is not known"
-        )
+    why = not_estimable(bound_ns, packets["received_ns"] - packets["sent_ns"])
+    if why is not None:
+        context.out.absent("split_owd", why)
         return
     means = _means(packets, flows)
     silent = [flow for flow in range(flows) if means[flow] is None]

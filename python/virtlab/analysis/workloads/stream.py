@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("seq", "flow", "sent_ns", "received_ns", "payload_bytes")
 NOTHING = "nothing arrived in the window"
+UNKNOWN = "the two ends have different clocks, and how far apart they are is not known"
 ALL = (
     "owd",
     "path_owd",
@@ -102,7 +103,7 @@ def _delays(context: RoleContext, packets: dict[str, NDArray[Any]], first: NDArr
         out.absent("ipdv", "no two packets in a row arrived")
     del differences
     _one_way(context, "path_owd", path_ns, bound)
-    if bound is None:
+    if not_estimable(bound, path_ns) is not None:
         out.distribution("pdv", path_ns, shift=float(path_ns.min()))
     else:
         out.shifted("pdv", "path_owd", float(path_ns.min()))
@@ -113,14 +114,39 @@ def _delays(context: RoleContext, packets: dict[str, NDArray[Any]], first: NDArr
 
 
 def _one_way(context: RoleContext, metric: str, delay_ns: NDArray[Any], bound: float | None) -> None:
-    if bound is None:
-        reason = "the two ends have different clocks, and how far apart they are is not known"
-        context.out.absent(metric, reason)
+    why = not_estimable(bound, delay_ns)
+    if why is not None or bound is None:
+        context.out.absent(metric, str(why))
     elif not delay_ns.size:
         context.out.absent(metric, "no packet carries the stamp")
     else:
         context.out.distribution(metric, delay_ns, skip=("bound",))
         context.out.add(metric, "bound", bound, int(delay_ns.size))
+
+
+def not_estimable(bound_ns: float | None, delay_ns: NDArray[Any]) -> str | None:
+    """Why one-way delays between two clocks cannot be told: how far these are apart is unknown, or known no better than
+    the delays are long (their median). Differences of delays are not concerned. None when they can.
+
+    >>> import numpy as np
+    >>> not_estimable(0.0, np.array([0])), not_estimable(100.0, np.array([150, 900]))
+    (None, None)
+    >>> not_estimable(200_000.0, np.array([150_000]))
+    'not estimable: the clocks of its two ends agree within 200 us only, and its median is 150 us'
+    """
+    import numpy as np
+
+    if bound_ns is None:
+        return UNKNOWN
+    if not bound_ns or not delay_ns.size:
+        return None
+    median_ns = float(np.median(delay_ns))
+    if median_ns >= bound_ns:
+        return None
+    return (
+        f"not estimable: the clocks of its two ends agree within {bound_ns / 1000:.4g} us only, "
+        f"and its median is {median_ns / 1000:.4g} us"
+    )
 
 
 def _smoothed(context: RoleContext, delay_ns: NDArray[Any]) -> None:

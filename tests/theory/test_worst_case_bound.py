@@ -1,0 +1,119 @@
+"""No simulated echo takes longer than its worst case, and the worst case is near what an empty network takes."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from virtlab.experiment import Experiment, load_text
+from virtlab.metrics import MetricPath
+from virtlab.planner import plan_run
+from virtlab.prediction.bound import NoBoundError, bounds_of, echo_bound_ns, frames_bits
+from virtlab.prediction.simulate import simulate
+from virtlab.simulator.profile import IDEAL_PROFILE
+
+LONGEST = MetricPath.parse("probe.rtt.max")
+
+
+def world(
+    load: str, *, switches: int = 1, rate: str = "100 Mbit/s", more: str = "", size: str = "1500 B ip_packet",
+    queue: str = "{kind: fifo, limit: 100 packets}", extra: str = "",
+) -> Experiment:  # fmt: skip
+    return load_text(
+        f"""
+version: 1
+name: worst
+hosts: 2
+host: {{guests: 3}}
+topology: {{shape: line, switches: {switches}}}
+switch: {{processing: 3 us}}
+link: {{rate: {rate}, propagation: 2 us, queue: {queue}}}
+roles:
+  probe: {{workload: rtt, from: h1.g1, to: h2.g1, size: {size}, interval: 3.1 ms, count: 100}}
+  load: {{workload: burst_load, from: h1.g2, to: h2.g2, burst: {load}, period: 10 ms{more}}}
+{extra}
+repeat: 2
+"""
+    )
+
+
+def worst(experiment: Experiment) -> float:
+    return echo_bound_ns(plan_run(experiment, experiment.points()[0], 0), "probe")
+
+
+def longest(experiment: Experiment) -> float:
+    return max(simulate(experiment, IDEAL_PROFILE, repetitions=3).values(LONGEST))
+
+
+@pytest.mark.parametrize(
+    ("switches", "load", "more"),
+    [
+        (switches, load, more)
+        for switches, (load, more) in itertools.product(
+            (1, 3),
+            [
+                ("10 kB", ""), ("40 kB", ", direction: request_reply, phase: random"),
+                ("60 kB", ", streams: 3, direction: request_reply, phase: random"),
+                ("30 kB", ", origin: both, direction: request_reply, phase: random, streams: 2"),
+                ("120 kB", ", streams: 2, phase: spread"), ("124 kB", ", streams: 2, origin: to"),
+            ],
+        )
+    ],
+)  # fmt: skip
+def test_no_simulated_echo_exceeds_its_bound(switches: int, load: str, more: str) -> None:
+    experiment = world(load, switches=switches, more=more)
+    assert longest(experiment) <= worst(experiment)
+
+
+@pytest.mark.parametrize("queue", ["{kind: fifo, limit: 20 packets}", "{kind: fifo, limit: 3 packets}"])
+def test_full_queues_bound_an_overloaded_network(queue: str) -> None:
+    extra = (
+        "  other: {workload: burst_load, from: h1.g3, to: h2.g3, burst: 60 kB, period: 5 ms, phase: random}\n"
+        "  third: {workload: burst_load, from: h1.g2, to: h2.g3, burst: 60 kB, period: 10 ms, phase: random}"
+    )
+    experiment = world("60 kB", switches=2, queue=queue, extra=extra, more=", phase: random")
+    table = simulate(experiment, IDEAL_PROFILE, repetitions=3)
+    assert sum(table.values(MetricPath.parse("other.loss.ratio"))) > 0  # more than the wire carries
+    assert max(table.values(LONGEST)) <= worst(experiment)
+
+
+@pytest.mark.parametrize("size", ["100 B ip_packet", "1500 B ip_packet", "9000 B payload", "600 B frame"])
+@pytest.mark.parametrize("switches", [1, 4])
+def test_an_empty_network_is_bounded_within_its_own_period(size: str, switches: int) -> None:
+    experiment = world("0 B", switches=switches, size=size)
+    least = longest(experiment)
+    assert least <= worst(experiment) <= 1.3 * least
+
+
+def test_a_stream_at_a_rate_is_bounded_beside_the_echo() -> None:
+    extra = "  stream: {workload: udp_stream, as: load, from: h1.g3, to: h2.g3, size: 1472 B payload, rate: 60 Mbit/s}"
+    experiment = world("10 kB", switches=2, extra=extra)
+    assert longest(experiment) <= worst(experiment)
+
+
+def test_roles_that_run_one_after_another_do_not_meet() -> None:
+    extra = "  stream: {workload: udp_stream, from: h1.g1, to: h2.g1, size: 1472 B payload, duration: 100 ms}"
+    assert worst(world("10 kB", extra=extra)) == worst(world("10 kB"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"queue": "{kind: sfq}"}, "another kind than fifo"),
+        ({"extra": "  flow: {workload: tcp_stream, as: load, from: h1.g3, to: h2.g3}"}, "is not bounded"),
+        ({"size": "60000 B payload"}, "more than its vNIC lets go"),
+    ],
+)
+def test_what_has_no_bound_is_said_with_the_reason(changed: dict[str, str], says: str) -> None:
+    experiment = world(**{"load": "10 kB", **changed})  # type: ignore[arg-type]
+    with pytest.raises(NoBoundError, match=says):
+        worst(experiment)
+    (found,) = bounds_of(plan_run(experiment, experiment.points()[0], 0)).values()
+    assert says in str(found)
+
+
+def test_fragments_are_those_of_ipv4() -> None:
+    assert frames_bits(1480, 1500) == [8 * 1538]
+    assert len(frames_bits(65_000 - 20, 1500)) == 44  # as `ping` of 65,000 B of IP
+    assert frames_bits(1, 1500) == [8 * 84]

@@ -183,6 +183,13 @@ def test_gaps_know_what_is_missing_over_block_ends_when_it_was_sent_and_the_long
     assert gaps.longest_ending_after(10**9) is None
 
 
+def test_a_silence_before_the_instant_asked_for_hides_none_after_it() -> None:
+    gaps = Gaps(1)
+    gaps.take(rows([0, 50, 51, 54, 55]))
+    assert gaps.longest_ending_after(50 * 1000 + 60) == (51_050, 54_050)
+    assert gaps.longest_ending_after(54 * 1000 + 60) == (54_050, 55_050)
+
+
 def test_the_worst_flow_is_judged_by_counters_and_drops_of_the_receiver_are_no_loss() -> None:
     counters = {
         "flow0.sent_packets": 990, "flow0.received_packets": 990,

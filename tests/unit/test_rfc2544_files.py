@@ -59,9 +59,7 @@ def test_the_quick_form_has_the_same_tests_and_takes_minutes() -> None:
 @pytest.mark.timeout(120)
 def test_a_device_of_known_answers_gives_them(tmp_path: Path) -> None:
     text = (FOLDER / "quick.yaml").read_text()
-    text = text.replace("    reset: {guest: sut.device}\n", "").replace(
-        "frame: [64 B, 512 B, 1518 B]", "frame: [64 B, 1518 B]"
-    )
+    text = text.replace("    reset: {guest: sut.device}\n", "")
     text = text[: text.index("claims:")]
     experiment, backend = load_text(text), Simulator()
     folder = tmp_path / "q.results"
@@ -75,11 +73,11 @@ def test_a_device_of_known_answers_gives_them(tmp_path: Path) -> None:
             return table.values(MetricPath.parse(path), where)[0]  # type: ignore[return-value]
 
         slow_pps, fast_pps = (rate / (8 * (size + 20)) for rate in (2e6, 20e6))
-        assert (
-            slow_pps * 0.95 <= of("load.ndr_rate.found") <= slow_pps + QUEUE_FRAMES / 2 + 1
-        )  # trials of 2 s
+        assert slow_pps * 0.95 <= of("load.ndr_rate.found") <= slow_pps + QUEUE_FRAMES + 1  # trials of 1 s
         assert of("load.corrected_buffer_time.mean") * 1e-9 * fast_pps == pytest.approx(QUEUE_FRAMES, abs=2)
-        forwarded = 0.1 + QUEUE_FRAMES / fast_pps  # of a trial of 1 s, with what the queue holds at its end
+        forwarded = (
+            0.1 + 2 * QUEUE_FRAMES / fast_pps
+        )  # of a trial of 500 ms, with what the queue holds at its end
         assert of("load.max100.frame_loss.ratio") == pytest.approx(1 - forwarded, abs=0.005)
         assert of("load.at10.latency.mean") <= of("load.at100.latency.mean") + 1
         assert 0 <= of("load.recovery_time.mean") <= QUEUE_FRAMES / slow_pps * 1e9

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from virtlab.plan.backend import Columns
 
-Rows = dict[str, Any]
+KEPT_GAPS = 64  # longest waits of each block and flow
 
 
 @dataclass
@@ -84,7 +84,7 @@ class Gaps:
     last_lost_ns: float | None = None
     gaps: list[tuple[int, int]] = field(
         default_factory=list
-    )  # (last before, first after) of the longest of a block
+    )  # (last before, first after), some of each block
     _last: list[tuple[int, int, int] | None] = field(default_factory=list)  # seq, sent_ns, received_ns
 
     def __post_init__(self) -> None:
@@ -123,8 +123,9 @@ class Gaps:
             at = int(skipped[-1])
             lost_ns = float(sent[at]) + (float(sent[at + 1]) - float(sent[at])) * (1 - 1 / float(steps[at]))
             self.last_lost_ns = lost_ns if self.last_lost_ns is None else max(self.last_lost_ns, lost_ns)
-        longest = int(waits.argmax())
-        self.gaps.append((int(received[longest]), int(received[longest + 1])))
+        # What ends after which instant is asked when all has come; the last wait is kept so that something does.
+        for at in {*np.argsort(waits)[-KEPT_GAPS:].tolist(), int(waits.size) - 1}:
+            self.gaps.append((int(received[at]), int(received[at + 1])))
 
     def longest_ending_after(self, instant_ns: int) -> tuple[int, int] | None:
         """The longest time without a frame that ends after an instant: (last before, first after)."""

@@ -13,7 +13,8 @@ import pytest
 from virtlab.analysis import run_values
 from virtlab.analysis.searches import trials_of
 from virtlab.campaign import open_dataset, run_campaign
-from virtlab.campaign.benchmark import Asked, BackToBack, FrameLoss, Latency, Recovery, Reset, Test
+from virtlab.campaign.benchmark import Asked, BackToBack, FrameLoss, Latency, Recovery, Reset
+from virtlab.campaign.benchmark import Test as DeviceTest
 from virtlab.campaign.progress import CampaignObserver
 from virtlab.campaign.run import refused
 from virtlab.campaign.takes import Delays, Gaps
@@ -45,7 +46,7 @@ def line(asked: Asked, sent: int, received: int, **more: Any) -> TrialLine:
     )  # fmt: skip
 
 
-def play(test: Test, answer: Callable[[Asked], TrialLine]) -> list[Asked]:
+def play(test: DeviceTest, answer: Callable[[Asked], TrialLine]) -> list[Asked]:
     """Plays a test to its end; what it asked for."""
     asked = []
     while (one := test.ask()) is not None:
@@ -56,7 +57,7 @@ def play(test: Test, answer: Callable[[Asked], TrialLine]) -> list[Asked]:
 
 
 def value(
-    test: Test, metric: str, statistic: str = "mean", part: str = "", flow: int | None = None
+    test: DeviceTest, metric: str, statistic: str = "mean", part: str = "", flow: int | None = None
 ) -> float | None:
     """The one result of that name."""
     found = [
@@ -143,7 +144,7 @@ def test_recovery_overloads_to_the_highest_load_at_most_and_then_halves() -> Non
 
 
 def test_what_needs_a_good_load_says_so_where_none_was_found() -> None:
-    tests: list[Test] = [
+    tests: list[DeviceTest] = [
         Latency(LatencyTest((StatedLoad("at100", share=1.0),), 1, 1, tagged=True), None, [1.0]),
         Recovery(RecoveryTest(1.1, 1, 0.5, 1, 1), None, 10.0),
         Reset(ResetTest("h.g", 0, 1, 1), None),

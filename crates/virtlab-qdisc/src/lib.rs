@@ -17,6 +17,8 @@ mod hfsc;
 mod htb;
 mod pfifo_fast;
 mod prio;
+#[cfg(test)]
+mod properties;
 mod service_curve;
 mod sfq;
 mod tbf;

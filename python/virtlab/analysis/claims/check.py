@@ -34,7 +34,7 @@ class Mistake:
         return f"{self.what}; {self.cure}"
 
 
-PARTED = ("rt_tasks", "raw_stream", "udp_stream")  # these give values of tasks, flows and tested loads, as ROLE.PART
+PARTED = ("rt_tasks", "raw_stream", "udp_stream")  # they have values of tasks, flows, tested loads: ROLE.PART
 
 Factors = Mapping[str, Sequence[str]]
 

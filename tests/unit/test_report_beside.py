@@ -174,3 +174,20 @@ def test_a_dataset_without_anything_in_common_is_refused(
     )
     assert isinstance(run.exception, ExperimentError)
     assert "same levels" in str(run.exception)
+
+
+def test_the_bound_stands_beside_the_largest_and_is_not_exceeded_on_an_ideal_platform(
+    datasets: tuple[Dataset, Dataset], tmp_path: Path
+) -> None:
+    _, ideal = datasets
+    asked = [str(ideal.path), "--bound", "--directory", str(tmp_path), "--figures", "none", "--json"]
+    run = CliRunner().invoke(app, asked)
+    assert run.exit_code == 0, run.output
+    rows = json.loads(run.stdout)["beside"]
+    assert {(row["path"], row["source"]) for row in rows} == {
+        ("probe.rtt.max", "bound")
+    }  # 20 echoes have no p99
+    assert len(rows) == 4
+    for row in rows:
+        assert row["difference"]["point"] > 0
+        assert row["difference"]["low"] is None

@@ -26,6 +26,9 @@ def report(
     with_: list[Path] = typer.Option(
         [], "--with", help="another dataset beside this one, e.g. a simulated one; may be repeated"
     ),
+    bound: bool = typer.Option(
+        False, "--bound", help="the computed worst case of echoes on an ideal platform beside them"
+    ),
     json_: bool = typer.Option(False, "--json", help="verdicts and estimates as JSON"),
 ) -> None:
     """Write the report of a dataset: one page that opens offline, and its plots as pictures.
@@ -41,14 +44,14 @@ def report(
     opened = Dataset.open(dataset)
     formats = [name.strip() for name in figures.split(",") if name.strip() and name.strip() != "none"]
     data = gather(opened, figures_file=figures_file)
-    if with_:
-        data = _with_others(data, [Dataset.open(path) for path in with_])
+    if with_ or bound:
+        data = _with_others(data, [Dataset.open(path) for path in with_], opened if bound else None)
     page = write_report(opened, directory, formats=formats, data=data)
     if json_:
         import json
 
         values = as_json(opened, page, data)
-        if with_:
+        if with_ or bound:
             values["beside"] = beside_json(data)
         typer.echo(json.dumps(values, ensure_ascii=False, allow_nan=False))
     elif open_path:
@@ -62,29 +65,31 @@ def report(
         typer.echo(f"\nreport: {page}")
 
 
-def _with_others(data: Gathered, others: list[Dataset]) -> Gathered:
-    """The report's content with other datasets beside it."""
+def _with_others(data: Gathered, others: list[Dataset], bounded: Dataset | None) -> Gathered:
+    """The report's content with other datasets, and worst cases of the dataset's own Plans, beside it."""
     from dataclasses import replace
 
     from virtlab.errors import ExperimentError
     from virtlab.report.beside import beside, label_of, others_of
+    from virtlab.report.bounds import bounds_beside
     from virtlab.report.gather import gather
 
     taken = {label_of(data, realisation) for realisation in data.realisations}
     found = []
     for other in others:
         found += others_of(gather(other, curves=False), other.path.name, data, taken)
+    reasons: list[str] = []
+    if bounded is not None:
+        one, reasons = bounds_beside(data, {record.point: record.plan for record in bounded.runs("ok")})
+        found += [one] if one is not None else []
     pairs = beside(data, found)
     if not pairs:
-        raise ExperimentError(
-            "--with",
-            "no quantity has a value at the same levels in both",
-            "name a dataset of the same experiment",
-        )
+        what = "; ".join(["no quantity has a value at the same levels in both", *reasons])
+        raise ExperimentError("--with", what, "name a dataset of the same experiment")
     differs = [one.label for one in found if one.file_differs]
     notes = (
         [f"The experiment file of {', '.join(differs)} is not this one's; compare with care."]
         if differs
         else []
     )
-    return replace(data, beside=pairs, notes=(*data.notes, *notes))
+    return replace(data, beside=pairs, notes=(*data.notes, *notes, *reasons))

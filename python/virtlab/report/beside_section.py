@@ -17,6 +17,7 @@ from virtlab.report.tables import Block, cell, head
 from virtlab.report.tabulated import published_words
 
 GROUP = "beside"
+BOUND = "bound"
 JITTER = frozenset({("rtt", "mdev"), ("jitter_rfc3550", "final")})
 
 
@@ -37,7 +38,8 @@ def shown(data: Gathered) -> list[Beside]:
             continue
         leading = quantity.statistic == lead(metric.statistics) or quantity.statistic in LEADING
         delay = (quantity.metric in PRIMARY and leading) or (quantity.metric, quantity.statistic) in JITTER
-        if delay or quantity.path in data.claimed:
+        bounded = any(label == BOUND for label in one.labels)
+        if delay or bounded or quantity.path in data.claimed:
             found.append(one)
     return found
 

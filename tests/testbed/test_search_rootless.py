@@ -1,0 +1,73 @@
+"""An ordinary user searches a throughput without root: forwarding guests, many trials in one private world, all kept."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import testbed_world as worlds
+from test_testbed_privileges import ROOT, as_nobody
+
+from virtlab.campaign import open_dataset, run_campaign
+from virtlab.experiment import load_text
+from virtlab.plan.backend import Backend
+from virtlab.simulator import Simulator
+from virtlab.testbed import Testbed
+
+pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
+
+TEXT = """
+version: 1
+name: rootless
+hosts:
+  sut:
+    vswitches: {br0: {isolate: true}, br1: {isolate: true}}
+    guests:
+      generator: {vswitches: [br0], isolate: false}
+      receiver: {vswitches: [br1], isolate: false}
+      vm: {count: 2, vswitches: [br0, br1], forwarding: layer3}
+roles:
+  load: {workload: raw_stream, from: sut.generator, to: sut.receiver, size: 64 B frame, via: [sut.vm1, sut.vm2]}
+search:
+  variable: load.rate
+  low: 500 packet/s
+  high: 4 kpacket/s
+  goals: [{loss: 50 %, initial_trial: 100 ms, trial: 100 ms, duration_sum: 200 ms, width: 20 %}]
+  warmup: 100 ms
+timing: {warmup: 0 s, pause: 0 s, drain: 50 ms}
+collect: {series: {}}
+repeat: 1
+"""
+
+
+def trials(backend: Backend, folder: Path) -> list[dict[str, object]]:
+    """Searches; the trials that the run kept."""
+    experiment = load_text(TEXT)
+    with open_dataset(
+        folder, TEXT, name=experiment.name, seed=experiment.seed, backend=backend.capabilities()
+    ) as dataset:
+        run_campaign(experiment, dataset, backend)
+    kept = next(folder.glob("runs/p*/artefacts/trials.jsonl"))
+    return [line for text in kept.read_text().splitlines() if "id" in (line := json.loads(text))]
+
+
+@ROOT
+def test_an_ordinary_user_searches_without_root(tmp_path: Path) -> None:
+    # Everything is loaded before the identity changes: the interpreter may lie where only root reads.
+    trials(Simulator(), tmp_path / "simulated")
+    folder = tmp_path / "measured"
+    tmp_path.chmod(0o777)
+    for each in tmp_path.parents[:2]:
+        each.chmod(0o711)
+
+    def work() -> None:
+        assert os.geteuid() != 0
+        made = trials(Testbed(), folder)
+        assert len(made) >= 2
+        assert all(int(str(line["sent"])) > 0 for line in made)
+
+    assert as_nobody(work) == ""
+    assert (folder / "manifest.json").stat().st_uid != 0
+    assert not list(folder.glob("journal/*.jsonl"))

@@ -63,20 +63,51 @@ fn played(layout: &Layout, arrivals: &[Arrival], patience: u64) -> (Vec<Left>, F
             fabric.advance(Nanos(at - at % patience.max(1)), &mut departures);
             asked = at;
         }
-        let empty = each.head.is_empty();
-        let frame = Frame {
-            bytes: each.bytes,
-            source: each.ends[0],
-            destination: each.ends[1],
-            flow: if empty { 0 } else { virtlab_fabric::flow_hash(&each.head) },
-            ecn: if empty { Ecn::NotCapable } else { virtlab_fabric::ecn(&each.head) },
-            headers: (!empty).then(|| Box::new(virtlab_fabric::headers(&each.head))),
-            payload: (),
-        };
-        fabric.arrive(PortId(each.port), frame, each.at);
+        fabric.arrive(PortId(each.port), frame_of(each, ()), each.at);
     }
     fabric.advance(Nanos(u64::MAX / 4), &mut departures);
     (told(departures), fabric)
+}
+
+/// Plays arrivals as the simulator does: every departure is told as soon as it is certain.
+fn foretold(layout: &Layout, arrivals: &[Arrival]) -> Vec<Left> {
+    let mut fabric = Fabric::new(layout).unwrap();
+    fabric.foretell();
+    let (mut left, mut certain, mut departures) = (Vec::new(), Vec::new(), Vec::new());
+    let mut fetch = |fabric: &mut Fabric<Nanos>| {
+        fabric.foretold(&mut certain);
+        for one in certain.drain(..) {
+            let frame = fabric.take(&one);
+            left.push((one.port.0, one.at.0, u64::from(frame.bytes), frame.payload.0, one.marked));
+        }
+    };
+    for each in arrivals {
+        while let Some(at) = fabric.next_event().filter(|at| *at <= each.at) {
+            fabric.advance(at, &mut departures);
+            fetch(&mut fabric);
+        }
+        fabric.arrive(PortId(each.port), frame_of(each, each.at), each.at);
+        fetch(&mut fabric);
+    }
+    while let Some(at) = fabric.next_event() {
+        fabric.advance(at, &mut departures);
+        fetch(&mut fabric);
+    }
+    assert!(departures.is_empty());
+    left
+}
+
+fn frame_of<P>(arrival: &Arrival, payload: P) -> Frame<P> {
+    let empty = arrival.head.is_empty();
+    Frame {
+        bytes: arrival.bytes,
+        source: arrival.ends[0],
+        destination: arrival.ends[1],
+        flow: if empty { 0 } else { virtlab_fabric::flow_hash(&arrival.head) },
+        ecn: if empty { Ecn::NotCapable } else { virtlab_fabric::ecn(&arrival.head) },
+        headers: (!empty).then(|| Box::new(virtlab_fabric::headers(&arrival.head))),
+        payload,
+    }
 }
 
 fn recordings() -> Vec<PathBuf> {
@@ -109,6 +140,7 @@ fn recorded_arrivals_give_the_computed_departures_to_the_nanosecond() {
             all.sort_by_key(|left| (left.1, left.0, left.3));
             all
         };
+        assert_eq!(sorted(foretold(&recorded.layout, &arrivals)), sorted(wanted.clone()), "{name}, foretold");
         for patience in [1, 100_000, 400_000] {
             let (computed, fabric) = played(&recorded.layout, &arrivals, patience);
             assert_eq!(fabric.ports(), recorded.ports, "{name}");

@@ -48,6 +48,7 @@ impl Network {
                         ("backlog_packets", line.backlog.packets),
                         ("backlog_max_packets", line.counters.backlog_max_packets),
                         ("busy_ns", line.counters.busy_ns),
+                        ("marked_packets", line.counters.marked_packets),
                         ("residence_ns", line.counters.residence_ns),
                         ("residence_max_ns", line.counters.residence_max_ns),
                     ],

@@ -30,6 +30,7 @@ from virtlab.experiment.benchmark import (
     StatedLoad,
 )
 from virtlab.metrics import MetricPath
+from virtlab.report.benchmarked import tests_table
 from virtlab.report.drawing import figures_of
 from virtlab.report.figures import names_of_experiment
 from virtlab.report.gather import gather
@@ -288,6 +289,33 @@ def test_the_claims_of_loads_and_tests_are_judged_and_the_report_draws_them(
     marks = [row for layer in found.spec["layer"] for row in layer["data"]["values"] if "seconds" in row]
     assert len(marks) == len(own)
     assert [row["what"] == "good" for row in marks] == [trial["loss_ratio"] == 0 for trial in own]
+
+
+def table_rows(dataset: Dataset) -> list[list[str]]:
+    block = tests_table(gather(dataset), "load")
+    assert block is not None
+    heads = [column["text"] for column in block["head"]]
+    assert heads[:3] == ["test", "at", "flow"]
+    return [[one["text"] for one in row["cells"]] for row in block["rows"]]
+
+
+def test_the_table_of_tests_has_every_load_and_flow_from_the_least_load_up(dataset: Dataset) -> None:
+    rows = table_rows(dataset)
+    latency = [(row[1], row[2]) for row in rows if row[0] == "latency"]
+    flows = ["—", "flow0", "flow1", "flow2"]
+    assert latency == [(part, flow) for part in ("rate200", "at10", "at100") for flow in flows]
+    assert [row[5] for row in rows if row[0] == "back-to-back frames"] == [
+        "56"
+    ]  # 50 queued, one leaving, 5 left
+
+
+def test_what_a_test_could_not_measure_stands_in_the_table_with_the_reason(tmp_path: Path) -> None:
+    begin, end = FILE.index("    pace:"), FILE.index("repeat:")
+    text = FILE[:begin] + "    back_to_back: {longest: 1 ms, trials: 1}\n" + FILE[end : FILE.index("claims:")]
+    rows = table_rows(run(text, tmp_path / "short.results"))
+    assert [row[0] for row in rows] == ["back-to-back frames", "implied buffer time", "corrected buffer time"]
+    assert {row[5] for row in rows} == {"no value"}
+    assert all("the longest tried" in row[-1] for row in rows)
 
 
 class CutAfter(CampaignObserver):

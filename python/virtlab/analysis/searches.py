@@ -22,6 +22,12 @@ def trials_of(record: RunRecord) -> tuple[dict[str, Any], list[dict[str, Any]], 
     return None if lines is None else (lines[0], lines[1:-1], lines[-1]["found"])
 
 
+def tests_of(record: RunRecord) -> tuple[dict[str, Any], ...]:
+    """What the tests after a run's search measured; none when it made none."""
+    lines = _lines(record)
+    return () if lines is None else tuple(lines[-1].get("tests", ()))
+
+
 def _lines(record: RunRecord) -> list[dict[str, Any]] | None:
     path = record.folder / "artefacts" / FILE_NAME
     if not path.is_file():

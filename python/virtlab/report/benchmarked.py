@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 AT = re.compile(r"(at|rate)[\d_]+\Z")  # loads of the latency test
 DOWN = re.compile(r"max[\d_]+\Z")  # loads of the frame-loss test
 WIDE = 20.0  # loads further apart than this stand on a logarithmic axis
+LEADS = ("mean", "ratio")
 PAIR_STATISTICS = {"latency": "mean", "split_latency": "mean", "frame_loss": "ratio", "tested_load": "mean"}
 
 
@@ -198,53 +199,107 @@ def _spec(
 
 
 def tests_table(data: Gathered, role: str) -> Block | None:
-    """Every value of the tests after a search: per setting, load, flow and metric; None where there is none."""
-    mine = [
+    """A row per setting, test, load and flow, loads from the least up; None where nothing was tested.
+
+    `mean` is over runs of what each run had as its mean over trials, with the interval; smallest, largest and sd are of
+    trials, averaged over runs. What no run could measure stands there too, with the reason.
+    """
+    by_path = {result.quantity.path: result for result in data.results}
+    leads = [
         result
         for result in data.results
         if result.quantity.metric in BENCHMARKS
         and result.quantity.role.partition(".")[0] == role
+        and result.quantity.statistic in LEADS
         and result.quantity.metric != "tested_load"
     ]
-    if not mine:
-        return None
-    by_path = {result.quantity.path: result for result in data.results}
-    numbers = ["load", "runs", "mean", "low", "high"]
-    rows: list[Row] = []
-    for result in mine:
+    numbers = ["load", "runs", "mean", "low", "high", "smallest", "largest", "sd"]
+    rows: list[tuple[Any, ...]] = []
+    for result in leads:
         quantity = result.quantity
         part, _, flow = quantity.role.partition(".")[2].partition(".")
-        tested = by_path.get(f"{role}.{part}.tested_load.mean") if part else None
-        at = {(tuple(one.point.items()), one.realisation): one for one in (tested.cells if tested else ())}
+        loads = _by_cell(by_path.get(f"{role}.{part}.tested_load.mean") if part else None)
+        others = [
+            _by_cell(by_path.get(f"{quantity.role}.{quantity.metric}.{one}")) for one in ("min", "max", "sd")
+        ]
         for one in result.cells:
-            load = at.get((tuple(one.point.items()), one.realisation))
-            cells = [cell(one.point.get(name, "")) for name in data.varying]
-            cells += [cell(METRICS[quantity.metric].title(), "text"), cell(part or "—"), cell(flow or "—")]
-            cells += [
-                cell(quantity.statistic),
-                cell(_load_text(load), "number"),
-                cell(str(len(one.present)), "number"),
+            load = loads.get(_key(one))
+            text = display(quantity.unit, one.present).text
+            cells = [
+                *(cell(one.point.get(name, "")) for name in data.varying),
+                *_named(quantity.metric, part, flow),
             ]
-            cells += _value_cells(one, display(quantity.unit, one.present).text)
-            rows.append({"cells": cells, "out": not one.present})
-    columns = [*data.varying, "test", "at", "flow", "statistic", *numbers]
+            cells += [cell(_load_text(load), "number"), cell(str(len(one.present)), "number")]
+            cells += _value_cells(one, text)
+            cells += [_other(found.get(_key(one)), text) for found in others]
+            cells.append(
+                cell("; ".join(dict.fromkeys(value.reason for value in one.values if value.reason)), "text")
+            )
+            rows.append(
+                (
+                    _order(data, one.point, quantity.metric, load, flow),
+                    {"cells": cells, "out": not one.present},
+                )
+            )
+    present = {result.quantity.path for result in leads}
+    for searched in data.searches:
+        for value in searched.tests if searched.role == role else ():
+            part, metric = value["part"], value["metric"]
+            owner = ".".join(name for name in (role, part) if name)
+            known = f"{owner}.{metric}.{value['statistic']}" in present
+            if value["value"] is None and value["statistic"] in LEADS and value["flow"] is None and not known:
+                cells = [
+                    *(cell(searched.point.get(name, "")) for name in data.varying),
+                    *_named(metric, part, ""),
+                ]
+                cells += [cell("", "number"), cell("0", "number"), cell("no value", "absent")]
+                cells += [cell("", "absent")] * 5 + [cell(value["reason"], "text")]
+                rows.append((_order(data, searched.point, metric, None, ""), {"cells": cells, "out": True}))
+    if not rows:
+        return None
+    rows.sort(key=lambda row: row[0])
     return {
         "id": names.tests_table(role),
         "title": f"tests after the search ({len(rows)})",
-        "caption": f"Every value of the tests of {role}: mean of the runs with its interval",
-        "head": head(*columns, numbers=numbers),
-        "rows": rows,
+        "caption": f"Tests of {role}: mean over runs with its interval; smallest, largest and sd over the trials of a run",
+        "head": head(*data.varying, "test", "at", "flow", *numbers, "why not", numbers=numbers),
+        "rows": [row for _, row in rows],
     }
+
+
+def _key(one: Cell) -> tuple[Any, ...]:
+    return tuple(one.point.items()), one.realisation
+
+
+def _by_cell(result: Result | None) -> dict[tuple[Any, ...], Cell]:
+    return {_key(one): one for one in (result.cells if result else ())}
+
+
+def _named(metric: str, part: str, flow: str) -> list[Block]:
+    return [cell(METRICS[metric].title(), "text"), cell(part or "—"), cell(flow or "—")]
+
+
+def _order(data: Gathered, point: Any, metric: str, load: Cell | None, flow: str) -> tuple[Any, ...]:
+    """Settings in the order of their levels, tests in that of the RFC, loads from the least up, then flows."""
+    levels = tuple(
+        factor.levels.index(point[factor.name]) if point.get(factor.name) in factor.levels else -1
+        for factor in data.factors
+    )
+    at = _mean(load) if load is not None and load.present else 0.0
+    return (*levels, list(BENCHMARKS).index(metric), at, flow)
 
 
 def _load_text(load: Cell | None) -> str:
     return display("bit/s", load.present).text(_mean(load)) if load is not None and load.present else ""
 
 
+def _other(one: Cell | None, text: Callable[[float], str]) -> Block:
+    return cell(text(_mean(one)), "number") if one is not None and one.present else cell("", "absent")
+
+
 def _value_cells(one: Cell, text: Callable[[float], str]) -> list[Block]:
     if not one.present:
-        why = next((value.reason for value in one.values if value.reason), "")
-        return [cell("no value", "absent", why), cell("", "absent"), cell("", "absent")]
+        return [cell("no value", "absent"), cell("", "absent"), cell("", "absent")]
     ends = (one.estimate.low, one.estimate.high) if one.estimate is not None else (None, None)
     return [
         cell(text(_mean(one)), "number"),

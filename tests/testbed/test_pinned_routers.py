@@ -104,6 +104,25 @@ def test_a_processor_that_there_is_not_is_the_kernels_to_refuse(monkeypatch: pyt
         Testbed().open(plan("one"), worlds.Patient())
 
 
+def test_a_router_with_processors_of_its_own_is_refused_and_so_is_what_is_no_router() -> None:
+    planned = plan("one")
+    guests = dict(planned.world.guests)
+    guests["r1"] = guests["r1"].model_copy(update={"platform": "vm"})
+    guests["h1.g1"] = guests["h1.g1"].model_copy(update={"pin": "one"})
+    other = planned.model_copy(update={"world": planned.world.model_copy(update={"guests": guests})})
+    said = {path: reason for path, reason, _ in pinning.why_not(other, [0, 1], root=True)}
+    assert "virtual processors" in said["guests.r1.pin"]
+    assert "only a guest that forwards" in said["guests.h1.g1.pin"]
+    assert "guests.r2.pin" not in said
+
+
+def test_nothing_is_spread_over_one_processor() -> None:
+    said = pinning.why_not(plan("spread"), [0], root=True)
+    assert [(path, cure) for path, _, cure in said] == [
+        ("guests.r1.pin", "write 'pin: one'"), ("guests.r2.pin", "write 'pin: one'"),
+    ]  # fmt: skip
+
+
 @ROOT
 def test_an_ordinary_user_is_told_that_only_root_can() -> None:
     planned = plan("one")

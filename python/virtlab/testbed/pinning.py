@@ -30,6 +30,7 @@ FIRST_CHANNEL = 31_000
 STEERING = Path("/sys/class/net/lo/queues/rx-0/rps_cpus")
 WAIT_S = 30.0
 CURE = "write 'pin: none'"
+PLATFORMS = ("namespace", "native")  # whose packets the machine's own kernel forwards
 _WRITE = (
     "mount -t sysfs none /sys && mask=$1 && shift && for link; do for queue in /sys/class/net/$link/queues/rx-*; do"
     ' echo "$mask" >$queue/rps_cpus && echo "$link $(cat $queue/rps_cpus)" || exit; done; done'
@@ -67,6 +68,9 @@ def why_not(plan: Plan, available: Sequence[int], *, root: bool) -> list[tuple[s
         guest, path = plan.world.guests[name], f"guests.{name}.pin"
         if not guest.forwards:
             found.append((path, "only a guest that forwards can be pinned", CURE))
+        elif guest.platform not in PLATFORMS:
+            reason = f"a '{guest.platform}' router forwards on its own virtual processors, which are not pinned here"
+            found.append((path, reason, CURE))
         elif not root:
             reason = "only root may choose the processor of received packets"
             found.append((path, reason, f"run as root, or {CURE}"))

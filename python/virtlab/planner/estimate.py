@@ -45,6 +45,7 @@ def estimate(study: Study) -> Cost:
     """The cost of one run of a design point."""
     traffic_ns = length_ns(study, timeline_of(study), at_most=False)
     time_ns = traffic_ns + BUILD_NS + BUILD_PER_GUEST_NS * len(study.wiring.stations)
+    time_ns += licensed_ns(study)
     if study.search is not None:
         time_ns += search_ns(study.search)
     disk_bytes = RUN_BYTES
@@ -58,6 +59,35 @@ def estimate(study: Study) -> Cost:
         BYTES_PER_ROW["series/1"] * 4 * (traffic_ns // every) for every in study.collect.series.values()
     )
     return Cost(time_ns, disk_bytes)
+
+
+def licensed_ns(study: Study) -> int:
+    """What requests take beyond their own guess where routers let through no more than a licence; one after the other.
+
+    The least licence counts for every role: which way its requests go, and how they share it, is the run's to show.
+    """
+    licences = [router.licence for router in study.wiring.routers.values() if router.licence is not None]
+    if not licences:
+        return 0
+    more_ns = 0
+    for role in study.roles.values():
+        values = role.parameters
+        if (
+            not role.active
+            or role.part != "measure"
+            or "request_bytes" not in values
+            or "count" not in values
+        ):
+            continue
+        both_ways = 0 if values.get("test") == "bandwidth" else int(values.get("response_bytes", 0))
+        bits = (
+            8
+            * (int(values["request_bytes"]) + both_ways)
+            * (int(values["count"]) + int(values.get("warmup", 0)))
+        )
+        own_ns = (role.declaration.duration_ns(values) or 0) - int(values.get("timeout_ns", 0))
+        more_ns += max(0, bits * 10**9 // min(licences) - own_ns)
+    return more_ns
 
 
 def search_ns(search: SearchFor) -> int:

@@ -232,3 +232,24 @@ def test_cost_per_byte_is_paid_by_layer_2_and_3_under_their_own_names() -> None:
         packets = kept.blocks["load", "packet/1"][0]
         delays = np.asarray(packets["received_ns"]) - np.asarray(packets["sent_ns"])
         assert set(delays) == {exact}
+
+
+@pytest.mark.parametrize("flooding", [True, False])
+def test_a_frame_to_nobody_known_leaves_by_every_port_that_is_not_isolated_where_the_switch_floods(
+    flooding: bool,
+) -> None:
+    # At layer 2 a flow's address is that of its guest, behind which br1 knows nobody once two guests stand there.
+    text = file(forwarding="layer2", rate="10 kpacket/s")
+    text = text.replace("br1: {isolate: true}", f"br1: {{isolate: true, flooding: {str(flooding).lower()}}}")
+    text = text.replace("      vm: {", "      bystander: {vswitches: [br1], isolate: false}\n      vm: {")
+    _, counters = played(text)
+    sent = counters["load/client", "sent_packets"]
+    strangers = {
+        entity.split(".")[2]: value
+        for (entity, name), value in counters.items()
+        if name == "rx_dropped" and value
+    }
+    assert counters["load/server", "received_packets"] == (sent if flooding else 0)
+    assert strangers == (
+        {"bystander": sent} if flooding else {}
+    )  # and none at the other guests' isolated ports

@@ -144,6 +144,13 @@ def _lines(one: Recommendation) -> list[str]:
             way = "+" if each.difference.point > 0 else ""
             text += f"; {way}{show_quantity(each.difference.point, each.difference.unit, 3)} to the best"
         why = f"; breaks {', '.join(map(str, each.broken))}" if each.broken else ""
+        if each.standing == "not shown feasible":
+            seen = ", ".join(
+                f"{limit} ({estimate})"
+                for limit, estimate in zip(one.limits, each.constraints, strict=True)
+                if estimate
+            )
+            why = f"; not shown: {seen}"
         lines.append(f"    {_levels(each.levels):{wide}}  {each.standing:18} {text}{why}")
     lines.append(f"  {one.simulations} simulations of {len(one.candidates)} candidates")
     return lines

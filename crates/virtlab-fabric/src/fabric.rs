@@ -406,7 +406,7 @@ impl<P: Clone> Fabric<P> {
             direction: ends.direction,
             counters: &line.counters,
             backlog: line.backlog(now),
-            classes: line.class_counters().map(|(name, counters)| (name, *counters)).collect(),
+            classes: line.class_counters().collect(),
         })
     }
 

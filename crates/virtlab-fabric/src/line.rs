@@ -58,6 +58,14 @@ pub struct ClassCounters {
     pub backlog_packets: u64,
     /// Their bytes.
     pub backlog_bytes: u64,
+    /// Time for which the frames that the transmitter took had waited, added up.
+    pub residence_ns: u64,
+    /// The longest of these waits.
+    pub residence_max_ns: u64,
+    /// Half of the waits are shorter, within an eighth; read off when asked.
+    pub residence_p50_ns: u64,
+    /// 99 % of the waits are shorter, within an eighth; read off when asked.
+    pub residence_p99_ns: u64,
 }
 
 /// What one direction of a link has seen.
@@ -128,6 +136,8 @@ pub(crate) struct Line {
     busy_until: Nanos,
     cable: VecDeque<Delivery>,
     pub(crate) counters: LineCounters,
+    /// How long frames of each class had waited.
+    waits: Vec<Waits>,
     /// By number of the class; empty without classes.
     pub(crate) classes: Vec<ClassCounters>,
     /// When a frame came into the discipline, by its id; a FIFO in closed form knows the wait at once.
@@ -154,6 +164,7 @@ impl Line {
             rate_bit_per_s,
             propagation,
             queueing,
+            waits: vec![Waits::default(); classes.len()],
             classes,
             came: Vec::new(),
             last: wire(0, rate_bit_per_s, propagation),
@@ -191,17 +202,23 @@ impl Line {
     }
 
     /// Classes and their counters.
-    pub(crate) fn class_counters(&self) -> impl Iterator<Item = (&str, &ClassCounters)> {
+    pub(crate) fn class_counters(&self) -> impl Iterator<Item = (&str, ClassCounters)> {
         let names: &[String] = match &self.queueing {
             Queueing::Classes { names, .. } => names,
             _ => &[],
         };
-        names.iter().map(String::as_str).zip(&self.classes)
+        let read = |(class, waits): (&ClassCounters, &Waits)| ClassCounters {
+            residence_p50_ns: waits.quantile(0.5).min(class.residence_max_ns),
+            residence_p99_ns: waits.quantile(0.99).min(class.residence_max_ns),
+            ..*class
+        };
+        names.iter().map(String::as_str).zip(self.classes.iter().zip(&self.waits).map(read))
     }
 
     /// Counts begin again at zero; what waits still waits.
     pub(crate) fn reset_counters(&mut self) {
         self.counters = LineCounters::default();
+        self.waits.fill(Waits::default());
         for class in &mut self.classes {
             let ClassCounters { backlog_packets, backlog_bytes, .. } = *class;
             *class = ClassCounters { backlog_packets, backlog_bytes, ..ClassCounters::default() };
@@ -299,6 +316,10 @@ impl Line {
                     class.marked_packets += u64::from(packet.ecn == Ecn::Marked);
                     class.backlog_packets -= 1;
                     class.backlog_bytes -= u64::from(packet.bytes);
+                    let wait = start.since(self.came[packet.id as usize]);
+                    class.residence_ns += wait.0;
+                    class.residence_max_ns = class.residence_max_ns.max(wait.0);
+                    self.waits[packet.class as usize].note(wait);
                 }
                 let at = self.transmit(&packet, start);
                 self.carry(at, packet);
@@ -396,6 +417,42 @@ fn wire(bytes: u32, rate_bit_per_s: u64, propagation: Nanos) -> Wire {
     }
 }
 
+/// Waits in buckets of a quarter of an octave: 1 ns to 4 s, and longer ones in the last.
+#[derive(Clone, Debug)]
+struct Waits([u32; Self::BUCKETS]);
+
+impl Default for Waits {
+    fn default() -> Self {
+        Self([0; Self::BUCKETS])
+    }
+}
+
+impl Waits {
+    const BUCKETS: usize = 128;
+
+    fn note(&mut self, wait: Nanos) {
+        let octave = 63 - (wait.0 | 1).leading_zeros();
+        let quarter = if octave < 2 { 0 } else { wait.0 >> (octave - 2) & 3 };
+        let at = (4 * octave as usize + quarter as usize).min(Self::BUCKETS - 1);
+        self.0[at] = self.0[at].saturating_add(1);
+    }
+
+    /// The middle of the bucket in which a share of all waits is reached; 0 of none.
+    fn quantile(&self, share: f64) -> u64 {
+        let total: u64 = self.0.iter().map(|count| u64::from(*count)).sum();
+        let wanted = (total as f64 * share).ceil() as u64;
+        let mut seen = 0;
+        for (at, count) in self.0.iter().enumerate().filter(|(_, count)| **count > 0) {
+            seen += u64::from(*count);
+            if seen >= wanted {
+                let low = (1u64 << (at / 4)) + ((1u64 << (at / 4)) * (at as u64 % 4) >> 2);
+                return if at == 0 { 0 } else { low + ((1u64 << (at / 4)) >> 3) };
+            }
+        }
+        0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -427,6 +484,17 @@ mod tests {
         assert_eq!(counters.busy_ns, 2 * 123_040);
         assert_eq!((counters.backlog_max_packets, counters.backlog_max_bytes), (1, 1514));
         assert_eq!((counters.residence_ns, counters.residence_max_ns), (123_040, 123_040));
+    }
+
+    #[test]
+    fn quantiles_of_waits_are_within_an_eighth() {
+        let mut waits = Waits::default();
+        assert_eq!(waits.quantile(0.5), 0);
+        (0..10_000).for_each(|wait| waits.note(Nanos(wait * 1000)));
+        for (share, wanted) in [(0.5, 5e6), (0.99, 9.9e6)] {
+            let found = waits.quantile(share) as f64;
+            assert!((found / wanted - 1.0).abs() <= 0.125, "{found} for {wanted}");
+        }
     }
 
     proptest! {

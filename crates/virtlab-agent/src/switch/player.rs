@@ -267,7 +267,9 @@ impl Player {
                 "classes": line.classes.iter().map(|(name, class)| ((*name).to_owned(), json!({
                     "packets": class.packets, "bytes": class.bytes, "drops": class.drops,
                     "marked_packets": class.marked_packets, "backlog_packets": class.backlog_packets,
-                    "backlog_bytes": class.backlog_bytes,
+                    "backlog_bytes": class.backlog_bytes, "residence_ns": class.residence_ns,
+                    "residence_max_ns": class.residence_max_ns, "residence_p50_ns": class.residence_p50_ns,
+                    "residence_p99_ns": class.residence_p99_ns,
                 }))).collect::<Map<String, Value>>(),
             });
         }

@@ -30,7 +30,7 @@ from virtlab.experiment.benchmark import (
     StatedLoad,
 )
 from virtlab.metrics import MetricPath
-from virtlab.report.benchmarked import tests_table
+from virtlab.report import benchmarked
 from virtlab.report.drawing import figures_of
 from virtlab.report.figures import names_of_experiment
 from virtlab.report.gather import gather
@@ -292,7 +292,7 @@ def test_the_claims_of_loads_and_tests_are_judged_and_the_report_draws_them(
 
 
 def table_rows(dataset: Dataset) -> list[list[str]]:
-    block = tests_table(gather(dataset), "load")
+    block = benchmarked.tests_table(gather(dataset), "load")
     assert block is not None
     heads = [column["text"] for column in block["head"]]
     assert heads[:3] == ["test", "at", "flow"]

@@ -241,20 +241,7 @@ def tests_table(data: Gathered, role: str) -> Block | None:
                     {"cells": cells, "out": not one.present},
                 )
             )
-    present = {result.quantity.path for result in leads}
-    for searched in data.searches:
-        for value in searched.tests if searched.role == role else ():
-            part, metric = value["part"], value["metric"]
-            owner = ".".join(name for name in (role, part) if name)
-            known = f"{owner}.{metric}.{value['statistic']}" in present
-            if value["value"] is None and value["statistic"] in LEADS and value["flow"] is None and not known:
-                cells = [
-                    *(cell(searched.point.get(name, "")) for name in data.varying),
-                    *_named(metric, part, ""),
-                ]
-                cells += [cell("", "number"), cell("0", "number"), cell("no value", "absent")]
-                cells += [cell("", "absent")] * 5 + [cell(value["reason"], "text")]
-                rows.append((_order(data, searched.point, metric, None, ""), {"cells": cells, "out": True}))
+    rows += _absent(data, role, {result.quantity.path for result in leads})
     if not rows:
         return None
     rows.sort(key=lambda row: row[0])
@@ -265,6 +252,31 @@ def tests_table(data: Gathered, role: str) -> Block | None:
         "head": head(*data.varying, "test", "at", "flow", *numbers, "why not", numbers=numbers),
         "rows": [row for _, row in rows],
     }
+
+
+def _absent(data: Gathered, role: str, present: set[str]) -> list[tuple[Any, ...]]:
+    """Rows of what no run of any setting could measure, with the reason that the first run of each setting gives."""
+    by_path = {result.quantity.path: result for result in data.results}
+    rows: list[tuple[Any, ...]] = []
+    for searched in data.searches:
+        for value in searched.tests if searched.role == role else ():
+            part, metric, flow = value["part"], value["metric"], value["flow"]
+            name = searched.flows[flow] if flow is not None else ""
+            owner = ".".join(one for one in (role, part, name) if one)
+            if value["value"] is not None or value["statistic"] not in LEADS or metric == "tested_load":
+                continue
+            if f"{owner}.{metric}.{value['statistic']}" in present:
+                continue
+            loads = _by_cell(by_path.get(f"{role}.{part}.tested_load.mean") if part else None)
+            load = loads.get((tuple(searched.point.items()), searched.realisation))
+            cells = [
+                *(cell(searched.point.get(one, "")) for one in data.varying),
+                *_named(metric, part, name),
+            ]
+            cells += [cell(_load_text(load), "number"), cell("0", "number"), cell("no value", "absent")]
+            cells += [cell("", "absent")] * 5 + [cell(value["reason"], "text")]
+            rows.append((_order(data, searched.point, metric, load, name), {"cells": cells, "out": True}))
+    return rows
 
 
 def _key(one: Cell) -> tuple[Any, ...]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from virtlab.errors import ExperimentError
 from virtlab.metrics import METRICS
+from virtlab.metrics.benchmarks import BENCHMARKS
 from virtlab.report import names
 from virtlab.report.fairness import axis_of_experiment
 from virtlab.report.model import Entry
@@ -155,12 +156,29 @@ def names_of_experiment(path: Path) -> dict[str, str]:
     from virtlab.experiment import load
 
     experiment = load(path)
-    factors, values = varying(experiment), measured(experiment.role_workloads())
+    factors, values = varying(experiment), measured(experiment.role_workloads()) + tested(experiment)
     axis = axis_of_experiment(experiment, factors)
     found = expected_names(values, factors) | searched_names(experiment)
     if "host.cpu" in experiment.study(experiment.points()[0]).collect.series:
         found[CORES_PLOT] = "processors of the host during each test"
     return found if axis is None else expected_names(values, axis.names(factors)) | found
+
+
+def tested(experiment: Any) -> list[Measured]:
+    """What the tests after the search of an experiment can have values of: loads, and flows at them."""
+    from virtlab.catalogue.workloads.raw_stream import flow_names
+
+    points = experiment.points()
+    study = experiment.study(points[0]) if points else None
+    if study is None or study.search is None or study.search.tests is None:
+        return []
+    role = study.search.role
+    flows = flow_names(study.roles[role].parameters)
+    parts = [f"{role}.{part}" for part in study.search.tests.parts()]
+    owners = [*parts, *(f"{part}.{flow}" for part in parts for flow in flows)]
+    return [
+        Measured(owner, metric.key, metric.statistics) for owner in owners for metric in BENCHMARKS.values()
+    ]
 
 
 def searched_names(experiment: Any) -> dict[str, str]:

@@ -47,6 +47,7 @@ class Searched:
     allowed: float  # loss ratio of a good trial
     trials: tuple[Mapping[str, Any], ...]
     found: tuple[Mapping[str, Any], ...]
+    flows: tuple[str, ...] = ()  # their names
     tests: tuple[Mapping[str, Any], ...] = ()  # what the tests after it measured, or why they could not
 
     def kind(self, trial: Mapping[str, Any]) -> str:
@@ -66,6 +67,7 @@ class Searched:
 def searches_of(used: Iterable[RunRecord], varying: Sequence[Factor]) -> tuple[Searched, ...]:
     """One search per design point and link realisation."""
     from virtlab.analysis.searches import tests_of, trials_of
+    from virtlab.catalogue.workloads.raw_stream import flow_names
 
     kept: dict[tuple[int, str], Searched] = {}
     for record in sorted(used, key=lambda one: one.name):
@@ -77,7 +79,8 @@ def searches_of(used: Iterable[RunRecord], varying: Sequence[Factor]) -> tuple[S
         kept[record.point, record.link_realisation] = Searched(
             header["role"], header["variable"], UNITS.get(header["parameter"], "count"),
             {factor.name: record.levels[factor.name] for factor in varying if factor.name in record.levels},
-            record.link_realisation, record.name, allowed, tuple(trials), tuple(found), tests_of(record),
+            record.link_realisation, record.name, allowed, tuple(trials), tuple(found),
+            tuple(flow_names(record.plan.roles[header["role"]].parameters)), tests_of(record),
         )  # fmt: skip
     return tuple(kept[key] for key in sorted(kept))
 

@@ -32,6 +32,7 @@ PRIMARY = frozenset(
         "deadline_misses",
     }
 )
+AGAINST_LOAD = frozenset({"frame_loss", "tested_load"})
 LEADING = ("mean", "median", "p99")
 DISTRIBUTIONS = frozenset({"rtt", "owd", "transaction_time", "burst_time", "connect_time"})  # drawn unasked
 RECURRING = frozenset({"rtt", "transaction_time", "connect_time", "burst_time"})  # runs beside each other
@@ -80,8 +81,8 @@ def _unasked(result: Result, *, at_main: bool, claimed: bool) -> bool:
         return False
     if claimed and at_main:
         return True
-    if quantity.metric in BENCHMARKS:
-        return False  # they are drawn against load, and stand in a table
+    if quantity.metric in AGAINST_LOAD or (quantity.role.count(".") > 1 and quantity.metric in BENCHMARKS):
+        return False  # they are drawn against load; of single flows at a load they stand in a table
     if len(values) == 1 or quantity.metric in HEALTH:
         return False
     leading = quantity.statistic == lead(metric.statistics)

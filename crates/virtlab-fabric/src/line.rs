@@ -445,7 +445,7 @@ impl Waits {
         for (at, count) in self.0.iter().enumerate().filter(|(_, count)| **count > 0) {
             seen += u64::from(*count);
             if seen >= wanted {
-                let low = (1u64 << (at / 4)) + ((1u64 << (at / 4)) * (at as u64 % 4) >> 2);
+                let low = (1u64 << (at / 4)) + (((1u64 << (at / 4)) * (at as u64 % 4)) >> 2);
                 return if at == 0 { 0 } else { low + ((1u64 << (at / 4)) >> 3) };
             }
         }

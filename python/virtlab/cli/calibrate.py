@@ -38,9 +38,10 @@ def calibrate(
     from virtlab.campaign.progress import for_terminal
     from virtlab.errors import MachineError
     from virtlab.experiment import load_text
+    from virtlab.planner import plan_run
     from virtlab.prediction.calibration import calibrate as fitted
     from virtlab.prediction.designs import designs
-    from virtlab.planner import plan_run
+    from virtlab.prediction.rows import usable
     from virtlab.results import Dataset
     from virtlab.simulator.profile import local_file
     from virtlab.testbed import Testbed
@@ -75,7 +76,7 @@ def calibrate(
                 made.append(dataset)
         finally:
             observer.ended()
-        records = [record for dataset in made for record in dataset.runs("ok")]
+        records = [record for dataset in made for record in usable(dataset)]
         every = sum(len(dataset.runs()) for dataset in made)
         provenance = {
             "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -108,9 +108,9 @@ def _profile(
     if (late := [one.path_ns / 2**0.5 for one in spreads if one.passage == LATE]) and (
         departure := parameters.get("links.departure_ns")
     ):
-        table = _table(late, departure.value)
-        steady = min(table.ns[0], departure.value)
-        tables[LATE] = Quantiles(table.probability, tuple(value - steady for value in table.ns))
+        passage = _table(late, departure.value)
+        steady = min(passage.ns[0], departure.value)
+        tables[LATE] = Quantiles(passage.probability, tuple(value - steady for value in passage.ns))
         why = "; ".join(text for text in (departure.why, f"the rest of its median is in {LATE}") if text)
         parameters["links.departure_ns"] = Parameter(
             steady, min(departure.low or 0.0, steady), departure.high, departure.identified, why

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,8 +44,13 @@ class Fit:
     condition: float
 
 
-def fit(  # type: ignore[type-arg]
-    names: Sequence[str], design: NDArray, excess: NDArray, *, seed: int = 0, errors: NDArray | None = None
+def fit(
+    names: Sequence[str],
+    design: NDArray[Any],
+    excess: NDArray[Any],
+    *,
+    seed: int = 0,
+    errors: NDArray[Any] | None = None,
 ) -> Fit:
     """Fits `excess` (rows, ns) by `design` (rows, costs); `errors` (rows, ns) are their standard errors, all alike when
     absent. Equal input and seed give equal output.

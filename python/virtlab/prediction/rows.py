@@ -5,7 +5,7 @@
 | `path` | median of an echo from kernel stamp to kernel stamp | vNICs, bridges, links, the far process |
 | `process` | median of what the process sees beyond that | its call, its wake-up, its message |
 | `first` | how much longer the first packet took than both | the first packet of a flow |
-| `period` | mean time between two packets of a flood | the next call, or the links' player where that lost some |
+| `period` | mean time between two packets of a flood | the next call, or the links' player where packets were sent faster |
 
 What one ns of a cost adds to `path` and `process` is found by simulating the same Plan with that cost alone, so the design
 is the simulator's own. A frame that stays in the links for less than their player needs to notice it leaves late by the
@@ -15,6 +15,7 @@ weighs by its standard error (1.2533 * (interquartile range / 1.349) / sqrt(n) o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from virtlab.plan import Outcome, Plan
-    from virtlab.results import RunRecord
+    from virtlab.results import Dataset, RunRecord
 
 Kind = Literal["path", "process", "first", "period"]
 UNIT_NS = 1000.0  # of a cost in the worlds that give the design
@@ -38,9 +39,16 @@ LEAST_REPLIES = 20
 PATH_ERROR_NS = 1000.0  # least standard error of a median
 FIRST_ERROR_NS = 50_000.0  # of a first packet: a single sample
 PERIOD_ERROR = 0.03
-LOST = 0.05  # of a flood: with less, the sender was the slower part
+SLOWER = 1.05  # packets come so much farther apart than they were sent: the links' player was the slower part
 WIRE_BYTES = 38  # beyond an IP packet
 NOTICE, LATE = "links.notice", "links.lateness"
+FIRST = "flow.first_packet_ns"
+
+
+def usable(dataset: Dataset) -> list[RunRecord]:
+    """Good runs, and those of floods through links that were tainted."""
+    flooded = [run for run in dataset.runs("tainted") if FLOOD in run.plan.roles and run.plan.world.links]
+    return [*dataset.runs("ok"), *flooded]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +105,18 @@ def _echo(columns: Mapping[str, NDArray[Any]]) -> Echo:
 
     path = columns["path_rtt_ns"]
     process = columns["rtt_ns"] - path
-    errors = [
-        1.2533 * float(np.subtract(*np.quantile(each, [0.75, 0.25]))) / 1.349 / len(each) ** 0.5
-        for each in (path, process)
-    ]
     medians = float(np.median(path)), float(np.median(process))
     first = columns["rtt_ns"][columns["seq"] == 0]
     longer = max(float(first[0]) - sum(medians), 0.0) if len(first) else None
-    return Echo(*medians, *(max(error, PATH_ERROR_NS) for error in errors), longer)  # type: ignore[misc]
+    return Echo(*medians, _error(path), _error(process), longer)
+
+
+def _error(values: NDArray[Any]) -> float:
+    """Standard error of the median."""
+    import numpy as np
+
+    low, high = (float(each) for each in np.quantile(values, [0.25, 0.75]))
+    return max(1.2533 * (high - low) / 1.349 / math.sqrt(len(values)), PATH_ERROR_NS)
 
 
 def _echoes(record: RunRecord, ideal: Echo, design: list[dict[str, float]]) -> tuple[list[Row], Spread]:
@@ -124,7 +136,7 @@ def _echoes(record: RunRecord, ideal: Echo, design: list[dict[str, float]]) -> t
         Row("process", echo.process - ideal.process, echo.process_error, design[1]),
     ]
     if echo.first is not None:
-        rows.append(Row("first", echo.first, FIRST_ERROR_NS, {"flow.first_packet_ns": 1.0}))
+        rows.append(Row("first", echo.first, FIRST_ERROR_NS, design[2]))
     process = columns["rtt_ns"] - columns["path_rtt_ns"]
     return rows, Spread(
         _wakeup(plan),
@@ -145,7 +157,7 @@ def _wakeup(plan: Plan) -> str:
 
 
 def _flood(record: RunRecord) -> Iterator[Row]:
-    """The mean time between two packets that came; laid to the links' player only where it lost some."""
+    """The mean time between two packets that came; laid to the links' player only where they were sent faster."""
     import numpy as np
 
     plan = record.plan
@@ -154,8 +166,7 @@ def _flood(record: RunRecord) -> Iterator[Row]:
     if len(came) < LEAST_REPLIES:
         return
     sent = columns["sent_ns"]
-    lost = 1 - len(came) / len(sent)
-    period = float(came[-1] - came[0]) / (len(came) - 1)
+    period, offered = (float(each[-1] - each[0]) / (len(each) - 1) for each in (came, np.sort(sent)))
     workload = plan.roles[FLOOD].workload
     parameters = plan.roles[FLOOD].parameters
     bytes_ = (
@@ -168,7 +179,7 @@ def _flood(record: RunRecord) -> Iterator[Row]:
         yield Row(
             "period", period, PERIOD_ERROR * period, {f"{name}.packet_ns": 1.0, f"{name}.byte_ns": bytes_}
         )
-    elif lost > LOST:
+    elif period > SLOWER * offered:
         kind = next(iter(plan.world.links.values())).queue.ab.kind
         design = {"links.frame_ns": 1.0, "links.frame_byte_ns": float(bytes_)}
         more = {} if kind == "fifo" else {f"qdisc.{kind}.frame_ns": 1.0}
@@ -207,9 +218,7 @@ def _played(plan: Plan, profile: Profile) -> Echo:
 def _ideal_and_design(plan: Plan, names: Sequence[str]) -> tuple[Echo, list[dict[str, float]]]:
     """An ideal world's numbers, and what one ns of each cost adds to path and process. Few echoes tell it: all are alike."""
     few = plan.model_copy(update={"roles": {PROBE: _few(plan)}})
-    kinds = {name.rpartition(".")[0] for name in names}
     known = {name: Parameter(0.0) for name in names if not name.startswith("wakeup.")}
-    assert kinds
     nothing = _played(few, Profile("none", 64, known))
     design: list[dict[str, float]] = [{}, {}]
     for name in names:
@@ -225,6 +234,8 @@ def _ideal_and_design(plan: Plan, names: Sequence[str]) -> tuple[Echo, list[dict
         for at, (mine, none) in enumerate(((some.path, nothing.path), (some.process, nothing.process))):
             if mine != none:
                 design[at][name] = (mine - none) / UNIT_NS
+    first = _played(few, Profile("one", 64, known | {FIRST: Parameter(UNIT_NS)}))
+    design.append({FIRST: ((first.first or 0.0) - (nothing.first or 0.0)) / UNIT_NS})
     return _played(few, Profile("ideal")), design
 
 

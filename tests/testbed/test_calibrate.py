@@ -1,0 +1,86 @@
+"""A calibration in its shortest form on the real thing: the bridge alone, and a flood over it.
+
+What a machine costs is its own, so only bounds hold: costs are there and none is absurd, what is known as a sum is called
+so, and the profile explains the very runs that it comes from. A busy machine's runs are tainted and serve here all the same.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.testbed.testbed_world import missing
+
+from virtlab.campaign import CampaignObserver, run_campaign
+from virtlab.experiment import load_text
+from virtlab.metrics import MetricPath
+from virtlab.prediction.calibration import Calibrated, calibrate
+from virtlab.prediction.designs import designs
+from virtlab.prediction.simulate import simulate
+from virtlab.results import Dataset, RunRecord
+from virtlab.simulator.profile import load_profile
+from virtlab.testbed import Testbed
+
+pytestmark = [
+    pytest.mark.xdist_group("testbed"),
+    pytest.mark.skipif(missing() is not None, reason=str(missing())),
+]
+SHORT = {"count: 200": "count: 60", "minimum: 2, maximum: 2": "minimum: 1, maximum: 1", "100 ms}": "30 ms}"}
+
+
+def short(name: str) -> str:
+    text = designs(quick=True)[name]
+    for long, brief in SHORT.items():
+        text = text.replace(long, brief)
+    return text
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Calibrated, list[RunRecord]]:
+    folder: Path = tmp_path_factory.mktemp("calibrate")
+    records: list[RunRecord] = []
+    backend = Testbed()
+    for name in ("bridge", "raw"):
+        with Dataset.create(folder / f"{name}.results", short(name), name=name, backend="testbed") as dataset:
+            run_campaign(load_text(short(name)), dataset, backend, CampaignObserver())
+            found = {run.point: run for run in dataset.runs() if run.status in {"ok", "tainted"}}
+            records += found.values()
+    if len(records) < 6:
+        pytest.skip("this machine played too few runs to their end")
+    return calibrate(records, processors=2, provenance={}, name="short"), records
+
+
+def test_costs_of_this_machine_are_there_and_none_is_absurd(
+    measured: tuple[Calibrated, list[RunRecord]],
+) -> None:
+    calibrated, _ = measured
+    costs = {one.name: one for one in calibrated.fit.costs}
+    crossing = costs["platform.namespace.crossing_ns"].value + costs["vswitch.linux_bridge.packet_ns"].value
+    process = sum(
+        costs[name].value
+        for name in ("platform.namespace.send_ns", "platform.namespace.message_ns", "wakeup.sleep")
+    )
+    assert 0 <= crossing < 1e6
+    assert 500 < process < 2e6
+    assert 100 < costs["flood.raw_stream.packet_ns"].value < 100_000
+    assert not costs["platform.namespace.send_ns"].identified
+    assert not costs["links.departure_ns"].seen
+
+
+def test_the_profile_predicts_the_runs_that_it_comes_from(
+    measured: tuple[Calibrated, list[RunRecord]], tmp_path: Path
+) -> None:
+    calibrated, records = measured
+    file = tmp_path / "short.toml"
+    file.write_text(calibrated.profile.text(), encoding="utf-8")
+    profile = load_profile(str(file))
+    assert profile.identity == calibrated.profile.identity
+    metric = MetricPath.parse("probe.rtt.median")
+    ratios = []
+    for record in records:
+        if "probe" in record.plan.roles:
+            values = simulate(load_text(short("bridge")), profile, repetitions=2, points=[record.point])
+            rtt = record.samples("probe", "rtt/1", ["rtt_ns"])["rtt_ns"]
+            ratios.append(float(np.mean(values.values(metric))) / float(np.median(rtt)))
+    assert 0.5 < float(np.median(ratios)) < 2

@@ -406,3 +406,72 @@ def test_a_reset_is_refused_by_a_backend_that_cannot_before_anything_is_built() 
     )
     reasons = [str(one.refusal.reason) for one in refused(load_text(text), Simulator())]
     assert reasons == ["cannot reset: a simulated guest has no state that a reset would take away"]
+
+
+OTHERS = {
+    "a condition": (
+        "raw_stream, from: h1.g1, to: h2.g1, size: 512 B frame, duration: 300 ms",
+        "low: 100 packet/s\n  high: 5 kpacket/s\n  resolution: 50 packet/s\n  until: load.loss.ratio > 0 %",
+    ),
+    "datagrams": (
+        "udp_stream, from: h1.g1, to: h2.g1, size: 500 B payload",
+        "low: 1 Mbit/s\n  high: 20 Mbit/s\n  method: bisection\n  goals: [{trial: 300 ms, width: 5 %}]",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_tests_follow_a_search_by_condition_and_one_of_datagrams(kind: str, tmp_path: Path) -> None:
+    role, search = OTHERS[kind]
+    text = f"""
+version: 1
+name: other
+hosts: 2
+topology: line
+link: {{rate: 100 Mbit/s}}
+links: {{s1-h2: {{rate: 10 Mbit/s, queue: {{kind: fifo, limit: 20 packets}}}}}}
+roles: {{load: {{workload: {role}}}}}
+search:
+  variable: load.rate
+  {search}
+  tests: {{pace: quick, latency: {{at: [50 %], tag: all, trial: 200 ms}}, recovery: {{overload: 130 %, overload_for: 1 s}}}}
+repeat: 1
+timing: {{warmup: 0 s, drain: 50 ms}}
+"""
+    table = run_values(run(text, tmp_path / "o.results"))
+
+    def of(path: str) -> float:
+        return table.values(MetricPath.parse(path))[0]  # type: ignore[return-value]
+
+    found = of("load.limit_packet_rate.found") * 8 * 512 if kind == "a condition" else of("load.ndr.found")
+    assert of("load.at50.tested_load.mean") == pytest.approx(found / 2, rel=0.01)
+    assert 0 < of("load.at50.latency.mean") < 5e6
+    assert 0 <= of("load.recovery_time.mean") < 1e9
+
+
+def test_a_device_that_still_loses_frames_at_the_end_of_the_trial_has_not_recovered(tmp_path: Path) -> None:
+    begin, end = FILE.index("    pace:"), FILE.index("repeat:")
+    tests = "    recovery: {overload: 400 %, overload_for: 500 ms, watch: 500 ms, trials: 1}\n"
+    rows = table_rows(run(FILE[:begin] + tests + FILE[end : FILE.index("claims:")], tmp_path / "r.results"))
+    assert [(row[0], row[5], row[-1]) for row in rows] == [
+        ("system recovery", "no value", "frames were still lost at the end of the trial")
+    ]
+
+
+def test_a_timeline_can_reset_a_guest() -> None:
+    text = """
+version: 1
+name: reset
+hosts: {h1: {guests: 2}}
+roles: {probe: {workload: rtt, from: h1.g1, to: h1.g2, count: 5}}
+timeline:
+  - {id: probe, do: run, role: probe}
+  - {id: gone, do: reset, guest: h1.g2, for: 20 ms, after: probe.started + 100 ms}
+"""
+    from virtlab.planner import plan_run
+
+    experiment = load_text(text)
+    action = plan_run(experiment, experiment.points()[0], 0).timeline[1]
+    assert (action.do, action.guest, action.for_ns) == ("reset", "h1.g2", 20 * MS)
+    with pytest.raises(FileMistakesError, match=r"there is no guest 'h1.g3'"):
+        load_text(text.replace("guest: h1.g2, for", "guest: h1.g3, for"))

@@ -37,6 +37,7 @@ ATTEMPTS = 3
 SAMPLES_MAX_BYTES = 512 * 2**20
 NS = 10**9
 BESIDE = "benchmark"  # the action that a test plays besides the Plan's
+STILL_LOST = "frames were still lost at the end of the trial"
 OTHER_CLOCKS = "the two ends have different clocks, and how far apart they are is not known"
 
 
@@ -160,7 +161,13 @@ class Tries:
                 if self._clocks_apart(outcome):
                     return dataclasses.replace(line, note=OTHER_CLOCKS)
                 return dataclasses.replace(line, measured=take.of_stream(), flows_ns=take.of_flows())
-            measured, note = (_recovered if asked.takes == "overload" else _resumed)(take, line, outcome)
+            watched_ns = (asked.trial_s - asked.then_after_s) * NS
+            told = (
+                _recovered(take, line, outcome, watched_ns)
+                if asked.takes == "overload"
+                else _resumed(take, outcome)
+            )
+            measured, note = told
             return dataclasses.replace(line, measured=measured, note=note)
 
         return self._attempts(overrides, also, sink, judged, lambda line: line)
@@ -308,23 +315,26 @@ def worst_flow(counters: Mapping[str, int], flows: int, drops: int, gaps: Gaps |
     return max((lost / whole for lost, whole in parts if whole), default=0.0)
 
 
-def _recovered(gaps: Gaps, line: TrialLine, outcome: Outcome) -> tuple[float | None, str]:
-    """From the drop of the load to the last frame lost; 0 when that was lost before it."""
+def _recovered(gaps: Gaps, line: TrialLine, outcome: Outcome, watched_ns: float) -> tuple[float | None, str]:
+    """From the drop of the load to the last frame lost; 0 when that was lost before it.
+
+    Where the last loss lies in the last tenth of what was watched, nobody knows whether it was the last.
+    """
     if not line.lost:
         return None, "nothing was lost at the overload"
     if line.lost > sum(gaps.missing) + (line.unsent or 0):
-        return None, "frames were still lost at the end of the trial"
+        return None, STILL_LOST
     if gaps.last_lost_ns is None:
         return None, "nothing was lost of what was sent"
     dropped = outcome.marks.get(f"{BESIDE}.done")
     if dropped is None:
         return None, "the load did not drop"
-    return max(0.0, gaps.last_lost_ns - dropped.t_ns), ""
+    took_ns = max(0.0, gaps.last_lost_ns - dropped.t_ns)
+    return (None, STILL_LOST) if took_ns > 0.9 * watched_ns else (took_ns, "")
 
 
-def _resumed(gaps: Gaps, line: TrialLine, outcome: Outcome) -> tuple[float | None, str]:
+def _resumed(gaps: Gaps, outcome: Outcome) -> tuple[float | None, str]:
     """From the last frame that arrived before the reset took effect to the first one after."""
-    del line
     began = outcome.marks.get(f"{BESIDE}.started")
     if began is None:
         return None, "the guest was not reset"

@@ -34,6 +34,7 @@ from virtlab.report.model import (
 )
 from virtlab.report.overlay import overlays
 from virtlab.report.quantities import significant
+from virtlab.report.queues import queues
 from virtlab.report.recurrence import Recurring, settings_of
 from virtlab.report.samples import SAMPLED, course, declare_windows, distributions
 from virtlab.report.searched import searches_of
@@ -94,12 +95,15 @@ def gather(
     recurring: tuple[Recurring, ...] = ()
     histograms: tuple[Histogram, ...] = ()
     quality: tuple[dict[str, str], ...] = ()
+    queued: tuple[Mapping[str, str], ...] = ()
     if curves:
         with dataset.connect() as db:
             sampled = _sampled(db, used, results, varying, points, asked=figures.plots)
             recurring = _recurring(db, results, varying, points, repeat.confidence)
             histograms = _histograms(db, used, results, varying, points)
             quality = conditions.link_quality(db, used)
+            settings = {index: _varying_part(levels, varying) for index, levels in points.items()}
+            queued = queues(db, used, settings)
     return Gathered(
         effects=effects_of(table, {one.point: one.plan for one in used}, repeat.confidence),
         title=experiment.title,
@@ -128,6 +132,7 @@ def gather(
         ),
         machine=conditions.machine(dataset, records),
         link_quality=quality,
+        queues=queued,
         realised=conditions.realised(used),
         experiment_text=dataset.experiment_text,
         plan=largest_plan(used),

@@ -213,6 +213,7 @@ class Gathered:
     notes: tuple[str, ...] = ()
     beside: tuple[Beside, ...] = ()  # other sources beside the dataset's own
     effects: tuple[Effect, ...] = ()  # of one more switch, and of one more guest
+    queues: tuple[Mapping[str, str], ...] = ()  # of link directions, a row per class and setting
     searches: tuple[Searched, ...] = ()  # one of each design point
     fairness: FairnessAxis | None = None  # where a factor decides Jain's index of the load
 

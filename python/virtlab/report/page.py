@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from virtlab import __version__
-from virtlab.report import measured, ranges, render, sections, theme, topology
+from virtlab.report import measured, queues, ranges, render, sections, theme, topology
 from virtlab.report.beside_section import beside_section
 from virtlab.report.effects import effects_section
 from virtlab.report.figure import Figure
@@ -73,6 +73,8 @@ def html(data: Gathered, figures: Sequence[Figure], pictures: Mapping[str, str])
         runs_open=len(data.runs) <= 24,
         conditions=sections.conditions(data),
         quality=sections.quality_table(data),
+        queues=queues.table(data.queues),
+        queues_about=queues.about(data.queues),
         realised=sections.realised_table(data),
     )
 

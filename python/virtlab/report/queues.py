@@ -1,0 +1,131 @@
+"""Queues of link directions, a row per class: what passed, was dropped or marked, how long it waited, and who queued.
+
+Counts are of the whole run, from its first mark to its last, as medians over the runs of a setting; waits are as the
+queue itself told them (a kernel tells none). Left out are queues of one FIFO that dropped nothing,
+and classes in which nothing came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from virtlab.report.quantities import display
+from virtlab.report.tables import Block, cell, head
+from virtlab.report.words import plural
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from virtlab.results.record import RunRecord
+
+ROWS_MAX = 240
+PLAIN = ("fifo", "pfifo", "bfifo")
+COUNTS = {"packets": "packets", "drops": "drops", "marked_packets": "marked"}
+WAITS = {
+    "residence_ns": "mean wait",
+    "residence_p50_ns": "median wait",
+    "residence_p99_ns": "p99 wait",
+    "residence_max_ns": "longest wait",
+}
+LEFT = {"backlog_max_packets": "most waiting", "backlog_packets": "waiting at the end"}
+Row = Mapping[str, str]
+
+
+def queues(
+    db: duckdb.DuckDBPyConnection,
+    records: Sequence[RunRecord],
+    settings: Mapping[int, Mapping[str, str]],
+) -> tuple[Row, ...]:
+    """Rows of the table. `settings`: the varying part of each design point."""
+    counted: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
+    for run, entity, counter, first, last in db.execute(
+        "SELECT run, entity, counter, arg_min(value, t_ns), arg_max(value, t_ns) FROM counter "
+        "WHERE entity LIKE 'links.%' AND status = 'ok' GROUP BY ALL"
+    ).fetchall():
+        counted.setdefault((run, entity), {})[counter] = (int(first), int(last))
+    found: dict[tuple[int, str, str, str, str], list[dict[str, float]]] = {}
+    for record in records:
+        for name, link in record.plan.world.links.items():
+            thing = record.realised.objects.get(f"links.{name}")
+            by = thing.by if thing is not None else record.backend
+            for direction, queue in (("ab", link.queue.ab), ("ba", link.queue.ba)):
+                line = f"links.{name}.{direction}"
+                far = " → ".join(link.ends if direction == "ab" else reversed(link.ends))
+                for (run, entity), values in counted.items():
+                    if run != record.name or not (entity == line or entity.startswith(f"{line}.")):
+                        continue
+                    of_class = entity.removeprefix(line).removeprefix(".")
+                    told = _told(values)
+                    silent = not told.get("packets") and not told.get("drops")
+                    if silent or (not of_class and queue.kind in PLAIN and not told.get("drops")):
+                        continue
+                    place = f"{queue.kind}, {_placed(by)}"
+                    found.setdefault((record.point, far, place, line, of_class), []).append(told)
+    rows = []
+    for (point, far, place, _, of_class), runs in sorted(found.items()):
+        setting = ", ".join(f"{key} {value}" for key, value in settings.get(point, {}).items())
+        rows.append(
+            {"setting": setting, "direction": far, "queue": place, "class": of_class or "all", **_shown(runs)}
+        )
+    return tuple(rows)
+
+
+def _placed(by: str) -> str:
+    """Who queued, in words."""
+    return {
+        "soft_switch": "virtlab in the soft switch",
+        "shaping": "kernel, shaped by HTB",
+        "netem": "kernel, netem",
+        "simulated": "virtlab in virtual time",
+        "simulator": "virtlab in virtual time",
+    }.get(by, by.replace("_", " "))
+
+
+def _told(values: Mapping[str, tuple[int, int]]) -> dict[str, float]:
+    told: dict[str, float] = {
+        name: float(values[name][1] - values[name][0]) for name in COUNTS if name in values
+    }
+    told |= {name: float(values[name][1]) for name in LEFT if name in values}
+    for name in WAITS:
+        if name not in values:
+            continue
+        if name != "residence_ns":
+            told[name] = float(values[name][1])
+        elif told.get("packets"):
+            told[name] = (values[name][1] - values[name][0]) / told["packets"]
+    return told
+
+
+def _shown(runs: Sequence[Mapping[str, float]]) -> dict[str, str]:
+    shown = {"runs": str(len(runs))}
+    for name, title in {**COUNTS, **LEFT, **WAITS}.items():
+        present = [run[name] for run in runs if name in run]
+        if not present:
+            shown[title] = ""
+        elif name in WAITS:
+            shown[title] = display("ns", [median(present)]).text(median(present))
+        else:
+            shown[title] = f"{median(present):g}"
+    return shown
+
+
+def table(rows: Sequence[Row]) -> Block | None:
+    """The table; None without queues to speak of."""
+    if not rows:
+        return None
+    names = [name for name in rows[0] if any(row[name] for row in rows)]
+    numbers = [name for name in names if name not in ("setting", "direction", "queue", "class")]
+    cells: list[dict[str, Any]] = [
+        {"cells": [cell(row[name], "number" if name in numbers else "text") for name in names], "out": False}
+        for row in rows[:ROWS_MAX]
+    ]
+    return {"head": head(*names, numbers=numbers), "rows": cells, "left_out": len(rows[ROWS_MAX:])}
+
+
+def about(rows: Sequence[Row]) -> str:
+    """What the table is."""
+    beyond = len(rows) - ROWS_MAX
+    text = "Queues by class: passed, dropped, marked, waited; medians over runs"
+    return f"{text}; {plural(beyond, 'more row')} in the dataset" if beyond > 0 else text

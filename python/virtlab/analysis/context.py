@@ -51,6 +51,8 @@ def read_columns(
     record: RunRecord, stream: str, schema: str, names: Sequence[str]
 ) -> dict[str, NDArray[Any]]:
     """Some columns of a run's samples; all of them when none is named, or an older file lacks one."""
+    if (fresh := record.fresh(stream, schema, names or None)) is not None:
+        return fresh
     if not names or not record.has(stream, schema):
         return record.samples(stream, schema)
     import duckdb

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 AHEAD = 4  # runs under way per worker, so that none waits for work
 LOOK_S = 0.05  # how often the observer is asked
-SHOW_S = 0.25  # how often what is left is counted anew
+SHOW_S = 0.5  # how often what is left is counted anew
 LOSSES = 5  # workers lost in a row, without a finished run between
 
 

@@ -49,13 +49,16 @@ def execute(
     backend: Backend,
     observer: CampaignObserver,
     search: SearchFor | None = None,
+    *,
+    holds: bool = False,
 ) -> RunRecord | None:
     """Plays one Plan and commits what came of it; None when it was cancelled.
 
-    With a `search`, many trials are made in the world; those of a run that was cut off are told again first.
+    With a `search`, many trials are made in the world; those of a run that was cut off are told again first. `holds`: the
+    record has its samples at hand, for whoever takes the values at once.
     """
     journal = Journal.open(dataset.path, key.name, header(search, plan)) if search is not None else None
-    record = _play(dataset, key, plan, backend, observer, search, journal)
+    record = _play(dataset, key, plan, backend, observer, search, journal, holds)
     if journal is not None and record is not None:
         journal.remove()
     return record
@@ -69,10 +72,12 @@ def _play(
     observer: CampaignObserver,
     search: SearchFor | None,
     journal: Journal | None,
+    holds: bool,
 ) -> RunRecord | None:
     realised = Realised({})
     timings: dict[str, int] = {}
     with dataset.begin_run(key, plan) as writer:
+        writer.holds = holds
         began_ns = time.monotonic_ns()
         try:
             with backend.open(plan, _Logged(observer, writer)) as session:

@@ -231,27 +231,32 @@ class Dataset:
         """
         wanted = {status} if isinstance(status, str) else None if status is None else set(status)
         records = []
-        for folder in self._run_folders():
-            if folder.name not in self._records:
-                self._records[folder.name] = RunRecord.load(folder)
-            record = self._records[folder.name]
+        for name in self._run_names():
+            if name not in self._records:
+                self._records[name] = RunRecord.load(self.path / "runs" / name)
+            record = self._records[name]
             if wanted is None or record.status in wanted:
                 records.append(record)
         return sorted(records, key=lambda record: record.key)
 
-    def _run_folders(self) -> list[Path]:
+    def _run_names(self) -> list[str]:
         folder = self.path / "runs"
         if not folder.is_dir():
             return []
         found = []
-        for entry in os.scandir(folder):
-            if entry.name.startswith("."):
-                continue
-            try:
-                RunKey.parse(entry.name)
-            except ValueError:
-                raise DatasetError(entry.path, "does not belong in a dataset", "move it away") from None
-            found.append(Path(entry.path))
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                name = entry.name
+                if name not in self._records:
+                    if name.startswith("."):
+                        continue
+                    try:
+                        RunKey.parse(name)
+                    except ValueError:
+                        raise DatasetError(
+                            entry.path, "does not belong in a dataset", "move it away"
+                        ) from None
+                found.append(name)
         return found
 
     def run(self, name: str) -> RunRecord:

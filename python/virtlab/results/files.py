@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -66,3 +67,14 @@ def remove_tree(path: Path) -> None:
 def as_json(values: Any) -> str:
     """JSON as people read it: indented, keys in the order given, one trailing newline."""
     return json.dumps(values, indent=2, ensure_ascii=False, default=str) + "\n"
+
+
+def as_json_by_line(values: Mapping[str, Any]) -> str:
+    """JSON of which each key of the outermost object has a line: as people look through it, and a tenth of the work of
+    indenting what lies inside.
+    """
+    lines = (
+        f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False, default=str)}"
+        for key, value in values.items()
+    )
+    return "{\n" + ",\n".join(lines) + "\n}\n"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from virtlab.errors import AgentError, DatasetError
 from virtlab.plan.blocks import BLOCKS, BlockSchema
+from virtlab.results import small_parquet
 
 if TYPE_CHECKING:
     import duckdb
@@ -100,11 +101,14 @@ def write(
     blocks: Sequence[Mapping[str, NDArray[Any]]],
     *,
     compression: str = "zstd",
-) -> None:
-    """Writes blocks, in order, as one Parquet file."""
+) -> dict[str, NDArray[Any]]:
+    """Writes blocks, in order, as one Parquet file; returns its columns."""
     import numpy as np
 
     merged = {name: np.concatenate([block[name] for block in blocks]) for name in schema.columns}
+    if compression == "zstd" and 0 < len(next(iter(merged.values()))) <= small_parquet.MOST_ROWS:
+        small_parquet.write(path, schema, merged)
+        return merged
     fields = ", ".join(
         f"CAST({quoted(n)} AS {SQL_TYPES[d]}) AS {quoted(n)}" for n, d in schema.columns.items()
     )
@@ -114,6 +118,7 @@ def write(
         _copy(f"SELECT {fields} FROM virtlab_block", path, compression)  # noqa: S608 - names come from BLOCKS
     finally:
         database.unregister("virtlab_block")
+    return merged
 
 
 def merge(parts: Sequence[Path], path: Path) -> None:

@@ -153,6 +153,8 @@ class RunRecord:
 
         Integers are int64 or int32, names are objects. A column younger than the dataset is wholly masked.
         """
+        if (fresh := self.fresh(stream, schema, columns)) is not None:
+            return fresh
         path = self.folder / "samples" / Stream(stream, schema).file_name
         known = BLOCKS.get(schema)
         if not path.is_file():
@@ -161,6 +163,25 @@ class RunRecord:
             nothing = parquet.empty(known)
             return nothing if columns is None else {name: nothing[name] for name in columns}
         return parquet.read(path, known, str(path), columns)
+
+    def hold(self, plan: Plan, samples: Mapping[Stream, dict[str, NDArray[Any]]]) -> None:
+        """Has the Plan and the samples at hand that were stored just now, until `release`."""
+        self.__dict__.update(plan=plan, _fresh=samples)
+
+    def release(self) -> None:
+        """Lets go of what was held: a record that is sent or kept is small."""
+        for name in ("plan", "_fresh"):
+            self.__dict__.pop(name, None)
+
+    def fresh(
+        self, stream: str, schema: str, columns: Sequence[str] | None
+    ) -> dict[str, NDArray[Any]] | None:
+        """Columns of a stream that is held, as the file has them; None when it is not held."""
+        held: Mapping[Stream, dict[str, NDArray[Any]]] = self.__dict__.get("_fresh", {})
+        found = held.get(Stream(stream, schema))
+        if found is None:
+            return None
+        return dict(found) if columns is None else {name: found[name] for name in columns}
 
     def log(self) -> Iterator[dict[str, Any]]:
         """The run's structured log, in order; each entry has `t` (UTC) or `t_ns`, `level` and `what`."""
@@ -208,7 +229,15 @@ class RunRecord:
             "rows": dict(self.rows),
             **({"overrides": dict(self.overrides)} if self.overrides else {}),
             "realised": {
-                "objects": {path: asdict(thing) for path, thing in self.realised.objects.items()},
+                "objects": {
+                    path: {
+                        "intended": dict(thing.intended),
+                        "applied": dict(thing.applied),
+                        "read_back": dict(thing.read_back),
+                        "by": thing.by,
+                    }
+                    for path, thing in self.realised.objects.items()
+                },
                 "versions": dict(self.realised.versions),
             },
         }

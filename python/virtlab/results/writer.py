@@ -55,8 +55,11 @@ class RunWriter:
         self._held_bytes = 0
         self._parts: dict[Stream, list[Path]] = {}
         self._rows: dict[Stream, int] = {}
+        self._plan = plan
+        self._stored: dict[Stream, dict[str, NDArray[Any]]] = {}
         self._started_ns = time.monotonic_ns()
         self._done = False
+        self.holds = False  # whether the record has Plan and samples at hand
         self.overrides: dict[str, Any] = {}  # of the pass that is kept, where a search chose them
         files.remove_tree(self._partial)
         (self._partial / "samples").mkdir(parents=True)
@@ -125,9 +128,8 @@ class RunWriter:
         if self._parts:
             self._spill()
         for key, blocks in self._held.items():
-            parquet.write(
-                self._partial / "samples" / key.file_name, parquet.schema_of(key.schema, key.stream), blocks
-            )
+            schema = parquet.schema_of(key.schema, key.stream)
+            self._stored[key] = parquet.write(self._partial / "samples" / key.file_name, schema, blocks)
         for key, parts in self._parts.items():
             parquet.merge(parts, self._partial / "samples" / key.file_name)
         files.remove_tree(self._partial / "spool")
@@ -136,7 +138,10 @@ class RunWriter:
     def commit(
         self, outcome: Outcome, realised: Realised, timings: Mapping[str, int] | None = None
     ) -> RunRecord:
-        """Makes the run durable and part of the dataset; on return it survives a power loss."""
+        """Makes the run durable and part of the dataset; on return it survives a power loss.
+
+        Where `holds` is set the record has what is still in memory of its samples at hand, until it is told to `release` it.
+        """
         storing_ns = time.monotonic_ns()
         self._store_samples()
         self._log.close()
@@ -156,9 +161,11 @@ class RunWriter:
             timings={**(timings or {}), "store": now_ns - storing_ns, "total": now_ns - self._started_ns},
             rows={key.file_name.removesuffix(".parquet"): rows for key, rows in sorted(self._rows.items())},
         )
-        (self._partial / "run.json").write_text(files.as_json(record.as_json()), encoding="utf-8")
+        (self._partial / "run.json").write_text(files.as_json_by_line(record.as_json()), encoding="utf-8")
         files.move_in(self._partial, record.folder)
         self._done = True
+        if self.holds:
+            record.hold(self._plan, self._stored)
         return record
 
     def abandon(self) -> None:

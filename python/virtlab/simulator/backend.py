@@ -7,10 +7,14 @@ from importlib.metadata import version
 
 from virtlab.errors import MachineError
 from virtlab.plan import Capabilities, Observer, Plan, Refusal, Session
+from virtlab.simulator.once import Remembered, structure
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, missing
 
 BUILD_NS = 5_000_000
 PACE = 100  # virtual seconds per real second, about, at 100 Mbit/s
+
+
+_refusals: Remembered[tuple[Refusal, ...]] = Remembered()
 
 
 class Simulator:
@@ -27,6 +31,10 @@ class Simulator:
 
     def check(self, plan: Plan) -> list[Refusal]:
         """Every reason not to play this Plan."""
+        key = structure(plan), self.profile.identity
+        return list(_refusals.of(key, lambda: tuple(self._refusals(plan))))
+
+    def _refusals(self, plan: Plan) -> list[Refusal]:
         from virtlab.simulator.refusals import refusals
 
         unknown = [

@@ -116,6 +116,21 @@ def licence(guest: Guest, vnic: Vnic) -> dict[str, int] | None:
     }
 
 
+def reseeded(lowered: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """The same input for a run of another seed."""
+    roles = [
+        {
+            **role,
+            "ends": [
+                {**end, "seed": stream_seed(seed, role["name"], side)}
+                for side, end in zip(("client", "server"), role["ends"], strict=True)
+            ],
+        }
+        for role in lowered["roles"]
+    ]
+    return {**lowered, "roles": roles}
+
+
 def queue(entry: Queue) -> dict[str, Any]:
     """One queue: the discipline alone, whoever would realise it."""
     values = entry.model_dump(mode="json", exclude={"by"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import version
 from types import TracebackType
 from typing import Any, Self
@@ -21,7 +22,8 @@ from virtlab.plan import (
     Sink,
     Trial,
 )
-from virtlab.simulator.lower import licence, lower, queue, vnic_path
+from virtlab.simulator.lower import licence, lower, queue, reseeded, vnic_path
+from virtlab.simulator.once import Remembered, structure
 from virtlab.simulator.ospf import REALISED, converged
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, costs
 
@@ -41,7 +43,7 @@ class SimulatorSession:
         self.plan = Plan.parse(plan.canonical())  # maps by name: the order in which they came changes nothing
         self.profile = profile
         self._observe = observe
-        self.realised = realise(plan, profile)
+        self.realised = realised_once(plan, profile)
 
     def run(self, trial: Trial, sink: Sink) -> Outcome:
         """Plays the timeline once. ExperimentError when a parameter is not tunable, MachineError when one cannot be."""
@@ -49,7 +51,9 @@ class SimulatorSession:
 
         overrides = self._overrides(trial)
         try:
-            lowered = lower(trial.plan(self.plan), trial.seed, overrides)
+            plan = trial.plan(self.plan)
+            once = plan is self.plan and not overrides
+            lowered = lowered_once(plan, trial.seed) if once else lower(plan, trial.seed, overrides)
             lowered["costs"] = costs(self.profile, self.plan, trial.seed)
             world = Simulation(json.dumps(lowered))
         except ValueError as error:
@@ -167,4 +171,24 @@ def realise(plan: Plan, profile: Profile = IDEAL_PROFILE) -> Realised:
     for name, routes in world.routes.items():
         values = {"routes": [route.model_dump(mode="json") for route in routes]}
         objects[f"routes.{name}"] = RealisedObject(values, values, values, "simulator")
-    return Realised(objects, {"virtlab": version("virtlab"), **named})
+    return Realised(objects, {"virtlab": own_version(), **named})
+
+
+@cache
+def own_version() -> str:
+    """The version of virtlab that is installed."""
+    return version("virtlab")
+
+
+_realised: Remembered[Realised] = Remembered()
+_lowered: Remembered[dict[str, Any]] = Remembered()
+
+
+def realised_once(plan: Plan, profile: Profile) -> Realised:
+    """`realise`, once for all runs of a world."""
+    return _realised.of((structure(plan), profile.identity), lambda: realise(plan, profile))
+
+
+def lowered_once(plan: Plan, seed: int) -> dict[str, Any]:
+    """`lower`, once for all runs of a world; only seeds differ."""
+    return reseeded(_lowered.of(structure(plan), lambda: lower(plan, seed)), seed)

@@ -62,8 +62,10 @@ def make(dataset: Dataset, backend: Backend, task: Task, cancelled: Callable[[],
     observer.asked = cancelled
     if cancelled():
         return None
-    record = execute(dataset, task.key, Plan.parse(task.plan), backend, observer)
+    record = execute(dataset, task.key, Plan.parse(task.plan), backend, observer, holds=True)
     if record is not None and record.status == "ok":
         with contextlib.suppress(VirtlabError):  # whoever reads the run next says so
             values_of(record)
+    if record is not None:
+        record.release()
     return record

@@ -1,0 +1,47 @@
+"""What is worked out once for all runs of one world: repetitions of a design point differ in their seeds alone.
+
+A worker plays hundreds of runs of some hundred worlds, and what a world is lowered to and refused for takes as long as
+playing it for a moment. What is remembered is never changed.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from virtlab.plan import Plan
+
+MOST = 1024
+
+Result = TypeVar("Result")
+
+
+def structure(plan: Plan) -> str:
+    """The Plan without what differs between repetitions.
+
+    Kept with the Plan, which is never changed either.
+    """
+    text = plan.__dict__.get("_structure")
+    if text is None:
+        text = plan.model_copy(update={"seed": 0, "repetition": 0}).canonical()
+        plan.__dict__["_structure"] = text
+    return str(text)
+
+
+class Remembered(Generic[Result]):
+    """Results by key, those asked for last."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._found: OrderedDict[Hashable, Result] = OrderedDict()
+
+    def of(self, key: Hashable, make: Callable[[], Result]) -> Result:
+        """What `make` gave for the key."""
+        if key in self._found:
+            self._found.move_to_end(key)
+            return self._found[key]
+        found = self._found[key] = make()
+        if len(self._found) > self._most:
+            self._found.popitem(last=False)
+        return found

@@ -197,7 +197,7 @@ impl Costs {
                 };
             }
         }
-        let done = if call_of.is_some() { self.work(now_ns, work_ns) } else { now_ns + work_ns };
+        let done = if call_of.is_some() { self.work(now_ns, now_ns, work_ns) } else { now_ns + work_ns };
         let sent = &mut self.sent_ns[nic];
         *sent = done.max(*sent);
         *sent
@@ -234,8 +234,9 @@ impl Costs {
         let unnoticed_ns = self.given.fabric.notice.at(draw).saturating_sub(stay_ns);
         let late_ns = self.given.fabric.lateness.at(draw).max(unnoticed_ns);
         let cost = self.given.fabric.departure.of(bytes) + self.bridge(bridge, bytes);
-        let done_ns = serve(&mut self.port_busy_ns[port], now_ns, self.given.fabric.frame.of(bytes));
-        follow(&mut self.port_ns[port], done_ns + late_ns + cost)
+        let frame_ns = self.given.fabric.frame.of(bytes);
+        let begun_ns = serve(&mut self.port_busy_ns[port], now_ns, frame_ns) - frame_ns;
+        follow(&mut self.port_ns[port], begun_ns + late_ns + cost)
     }
 
     /// When a frame that has come to a vNIC stands in its guest's kernel.
@@ -249,7 +250,7 @@ impl Costs {
         let own = &self.given.guests[guest];
         let awake = self.awake_ns[2 * role + side];
         let (from, work_ns) = (now_ns + own.wakeup.at(self.wake[guest].uniform()), own.message_ns);
-        let end = self.work(if now_ns < awake { awake } else { from }, work_ns);
+        let end = self.work(now_ns, if now_ns < awake { awake } else { from }, work_ns);
         self.awake_ns[2 * role + side] = end;
         end
     }
@@ -258,13 +259,13 @@ impl Costs {
         bridge.map_or(0, |place| self.given.vswitches[place].of(bytes))
     }
 
-    /// On the processor that is free first.
-    fn work(&mut self, from_ns: u64, work_ns: u64) -> u64 {
+    /// On the processor that is free first, not before `from_ns`; until then it does other work.
+    fn work(&mut self, now_ns: u64, from_ns: u64, work_ns: u64) -> u64 {
         if work_ns == 0 {
             return from_ns;
         }
         let free = self.processors.iter_mut().min().expect("there is at least one processor");
-        serve(free, from_ns, work_ns)
+        serve(free, now_ns, work_ns).max(from_ns + work_ns)
     }
 }
 
@@ -361,7 +362,7 @@ mod tests {
     fn the_soft_switch_lets_frames_go_one_after_the_other() {
         let fabric = FabricCosts { frame: Cost { packet_ns: 50, byte_ps: 0 }, ..FabricCosts::default() };
         let mut costs = Costs::new(Given { fabric, ..given() }, 1, 0);
-        assert_eq!([0, 0, 0, 1000].map(|at| costs.depart(at, 0, None, 64)), [50, 100, 150, 1050]);
+        assert_eq!([0, 0, 0, 1000].map(|at| costs.depart(at, 0, None, 64)), [0, 50, 100, 1000]);
     }
 
     #[test]

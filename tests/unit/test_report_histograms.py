@@ -85,6 +85,15 @@ def test_requests_that_all_took_the_same_are_one_bucket() -> None:
     assert (edges, counts) == ((7.0, 7.0), (3,))
 
 
+def test_requests_that_all_took_the_same_are_drawn_as_a_thin_bar() -> None:
+    db = dataset((0, "shaping", [7_000, 7_000]))
+    settings = tuple(buckets_of(db, "small", SAMPLED["rtt"], POINTS, Wish()))  # type: ignore[arg-type]
+    figure = histogram_figure(Histogram("small", "rtt", "ns", "RTT", (), settings), [], split=False)
+    bars = [(row["y"], row["end"] - row["x"]) for row in figure.spec["layer"][0]["data"]["values"]]
+    assert [count for count, _ in bars] == [0, 2, 0]
+    assert bars[1][1] < sum(width for _, width in bars) / 20
+
+
 @given(st.lists(st.integers(0, 10**9), min_size=2, max_size=60), st.integers(2, 40))
 def test_lower_edges_lead_evenly_from_the_smallest_value_to_the_largest(
     times: list[int], buckets: int

@@ -148,12 +148,18 @@ def histogram_figure(found: Histogram, factors: Sequence[Factor], *, split: bool
     rows: list[Row] = []
     for one in found.settings:
         if label(one) in kept:
-            # A bucket of no width (one value only) is drawn as a thin bar.
-            least = max(one.edges[-1] * 1e-3, 1.0)
-            for low, high, count in zip(one.edges[:-1], one.edges[1:], one.counts, strict=True):
-                end = high if high > low else low + least
+            bars = list(zip(one.edges[:-1], one.edges[1:], one.counts, strict=True))
+            if one.edges[0] == one.edges[-1]:  # all alike: a thin bar amid nothing
+                thin = max(one.edges[0] * 1e-3, 1.0)
+                at = one.edges[0] - thin / 2
+                bars = [
+                    (at - 10 * thin, at, 0),
+                    (at, at + thin, one.counts[0]),
+                    (at + thin, at + 11 * thin, 0),
+                ]
+            for low, high, count in bars:
                 rows.append({
-                    "x": low / shown.size, "end": end / shown.size, "y": count, "panel": label(one),
+                    "x": low / shown.size, "end": high / shown.size, "y": count, "panel": label(one),
                     "says": f"{shown.number(low)} to {shown.text(high)}",
                 })  # fmt: skip
     unit = shown.unit or "value"
@@ -182,11 +188,13 @@ def histogram_figure(found: Histogram, factors: Sequence[Factor], *, split: bool
     if len(kept) > 1:
         spec["resolve"] = {"scale": {"x": "independent", "y": "independent"}}
     total = sum(sum(one.counts) for one in found.settings)
-    how = (
-        f"buckets at {', '.join(display(found.unit, [edge]).text(edge) for edge in found.given)}"
-        if found.given
-        else f"{max((len(one.counts) for one in found.settings), default=0)} equal buckets over the range of each setting"
-    )
+    buckets = max((len(one.counts) for one in found.settings), default=0)
+    if found.given:
+        how = f"buckets at {', '.join(display(found.unit, [edge]).text(edge) for edge in found.given)}"
+    elif buckets == 1:
+        how = "those of a setting are in one bucket"
+    else:
+        how = f"{buckets} equal buckets over the range of each setting"
     more = f"; {len(labels) - len(kept)} more panels are left out" if len(labels) > len(kept) else ""
     return Figure(
         name=names.histogram_plot(found.role, found.metric),

@@ -22,6 +22,8 @@ FILES = [
     for path in sorted(
         [
             *(ROOT / "experiments" / "switched-network").glob("*.yaml"),
+            *(ROOT / "experiments" / "forwarding-fairness").glob("*.yaml"),
+            *(ROOT / "experiments" / "rfc2544").glob("*.yaml"),
             *(ROOT / "tests/golden/experiments/right").glob("*.yaml"),
         ]
     )

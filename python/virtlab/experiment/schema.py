@@ -15,7 +15,7 @@ from virtlab.catalogue.kinds import DURATION, FLAG, LIMIT, POSITIVE_DURATION
 from virtlab.experiment.classes import CONDITIONS
 from virtlab.experiment.leaves import NAME_SCHEMA
 from virtlab.experiment.load import SEED_MAX
-from virtlab.experiment.model import SECTIONS, RepeatSpec
+from virtlab.experiment.model import SECTIONS, RepeatSpec, TestsSpec
 from virtlab.experiment.timeline import EVENTS, KEYS
 
 IDENTITY = "https://json-schema.org/draft/2020-12/schema"
@@ -167,6 +167,17 @@ def _property(key: str, value: Schema) -> Schema:
     cleaned = _cleaned(value)
     if key in {"queue", "queue_back"}:
         cleaned = {"$ref": "#/$defs/queue", "description": value.get("description", "")}
+    if key == "tests":  # their names alone, or what differs of each
+        description = {"description": cleaned.pop("description", "")}
+        named = {
+            "type": "array",
+            "items": {"enum": [name for name in TestsSpec.model_fields if name not in {"pace", "reset"}]},
+            "minItems": 1,
+        }
+        return _or_reference({"anyOf": [named, cleaned]}) | description
+    if key in TestsSpec.model_fields and "$ref" in cleaned:
+        description = {"description": cleaned.pop("description", "")}
+        return _or_reference({"anyOf": [cleaned, {"type": "null"}]}) | description
     if key == "guests":
         description = {"description": cleaned.pop("description", "")}
         return _or_reference(_counted(cleaned)) | description

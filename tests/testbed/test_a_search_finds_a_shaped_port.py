@@ -31,7 +31,7 @@ QUEUE_BYTES = 8_000  # 16 ms of the rate
 BURST_BYTES = 2 * 1538
 TRIAL_S = 1.0
 WIDTH = 0.02
-ATTEMPTS = 4
+ATTEMPTS = 6
 
 
 def file(frame_bytes: int, exact_pps: float) -> str:

@@ -47,8 +47,18 @@ with_htb = pytest.mark.skipif(bool(MISSING), reason=f"this kernel has no {', '.j
 def counted(protocol: str, dscp: int, queue: dict[str, Any] = QUEUE) -> dict[tuple[str, str], int]:
     """Counters at the end of a run with one echo role."""
     plan = worlds.echo_plan(worlds.bridged(queue={"ab": queue, "ba": queue}))
+    role = plan.roles["probe"].model_dump(by_alias=True, exclude_defaults=True)
+    return played(role | {"protocol": protocol, "dscp": dscp}, queue)
+
+
+def played(
+    role: dict[str, Any], queue: dict[str, Any], rate_bit_per_s: int = 100_000_000
+) -> dict[tuple[str, str], int]:
+    """Counters at the end of a run with one role; the rate is that of the last link."""
+    plan = worlds.echo_plan(worlds.bridged(queue={"ab": queue, "ba": queue}))
     values = plan.model_dump(by_alias=True, exclude_defaults=True)
-    values["roles"]["probe"] |= {"protocol": protocol, "dscp": dscp}
+    values["roles"]["probe"] = {"from": "a", "to": "b", **role}
+    values["world"]["links"]["l1"]["rate_bit_per_s"] = rate_bit_per_s
     made = type(plan).model_validate(values)
     assert Testbed().check(made) == []
     sink = worlds.MemorySink()
@@ -102,3 +112,38 @@ def test_what_the_kernel_queues_by_is_read_back() -> None:
         assert (voice["rate_bit_per_s"], voice["ceil_bit_per_s"]) == (20_000_000, 90_000_000)
         assert {each["limit_packets"] for each in by_handle.values() if each["kind"] == "pfifo"} == {50, 60}
         assert {each["target"] for each in facts["filters"]} == {voice["handle"]}
+
+
+@pytest.mark.parametrize("workload", ["tcp_rr", "tcp_stream"])
+def test_connections_carry_the_code_point_both_ways(workload: str) -> None:
+    found = played({"workload": workload, "duration_ns": 200_000_000, "dscp": 46}, QUEUE)
+    for direction in ("ab", "ba"):
+        line = f"links.l1.{direction}"
+        assert found[f"{line}.voice", "packets"] > 20
+        assert found[f"{line}.rest", "packets"] == 0
+
+
+@pytest.mark.parametrize("priority", [0, 5])
+def test_frames_are_matched_by_the_priority_of_their_tag(priority: int) -> None:
+    queue = QUEUE | {"match": [{"class": "voice", "pcp": [5]}]}
+    frames = {"workload": "raw_stream", "frame_bytes": 200, "rate_pps": 1000, "duration_ns": 200_000_000}
+    found = played(frames | {"priority": priority}, queue)
+    counts = {name: found[f"links.l1.ab.{name}", "packets"] for name in ("voice", "rest")}
+    taken, other = ("voice", "rest") if priority == 5 else ("rest", "voice")
+    assert counts[taken] >= 190
+    assert counts[other] == 0
+    assert found["guests.b.vnics.eth0", "received_packets"] >= 200, "echoes of the check, and every frame"
+
+
+def test_a_queue_marks_a_connection_that_asks_for_it_and_drops_none_of_its_packets() -> None:
+    queue = {
+        "kind": "codel", "by": "virtlab", "limit_packets": 1000,
+        "parameters": {"ecn": True, "target_ns": 1_000_000, "interval_ns": 20_000_000},
+    }  # fmt: skip
+    role = {"workload": "tcp_stream", "duration_ns": 1_500_000_000}
+    marking = played(role | {"ecn": True}, queue, 20_000_000)
+    assert marking["links.l1.ab", "marked_packets"] > 3
+    assert marking["links.l1.ab", "drops"] == 0
+    dropping = played(role, queue, 20_000_000)
+    assert dropping["links.l1.ab", "marked_packets"] == 0
+    assert dropping["links.l1.ab", "drops"] > 3

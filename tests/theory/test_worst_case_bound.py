@@ -78,6 +78,25 @@ def test_full_queues_bound_an_overloaded_network(queue: str) -> None:
     assert max(table.values(LONGEST)) <= worst(experiment)
 
 
+PRIORITY = "{kind: prio, classes: {fast: {prio: 1}, slow: {prio: 2}}, match: [{class: fast, dscp: EF}], default: slow}"
+
+
+@pytest.mark.parametrize("switches", [1, 3])
+@pytest.mark.parametrize("load", ["20 kB", "60 kB"])
+@pytest.mark.parametrize("probe_first", [True, False])
+def test_strict_priority_is_bounded_for_the_class_before_and_the_class_behind(
+    switches: int, load: str, probe_first: bool
+) -> None:
+    marks = ("EF", "0") if probe_first else ("0", "EF")
+    experiment = world(
+        load, switches=switches, queue=PRIORITY, size=f"1500 B ip_packet, dscp: {marks[0]}",
+        more=f", direction: request_reply, phase: random, dscp: {marks[1]}",
+    )  # fmt: skip
+    assert longest(experiment) <= worst(experiment)
+    if probe_first:  # one frame of the load at most stands before it at each port, each way
+        assert worst(experiment) <= longest(world("0 B", switches=switches)) + 2 * (switches + 2) * 130_000
+
+
 @pytest.mark.parametrize("size", ["100 B ip_packet", "1500 B ip_packet", "9000 B payload", "600 B frame"])
 @pytest.mark.parametrize("switches", [1, 4])
 def test_an_empty_network_is_bounded_within_its_own_period(size: str, switches: int) -> None:
@@ -100,7 +119,7 @@ def test_roles_that_run_one_after_another_do_not_meet() -> None:
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"queue": "{kind: sfq}"}, "another kind than fifo"),
+        ({"queue": "{kind: sfq}"}, "neither fifo in packets nor prio"),
         ({"extra": "  flow: {workload: tcp_stream, as: load, from: h1.g3, to: h2.g3}"}, "is not bounded"),
         ({"size": "60000 B payload"}, "more than its vNIC lets go"),
     ],

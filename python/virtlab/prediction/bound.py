@@ -1,4 +1,5 @@
-"""A worst case that no run exceeds: deterministic network calculus of FIFO ports, for echoes on an ideal platform.
+"""A worst case that no run exceeds: deterministic network calculus of FIFO and strict-priority ports, for echoes on an
+ideal platform.
 
 Every flow is held by an arrival curve sigma + rho t of bits on the wire: a role that sends so many bytes every period sends
 at most one period's worth at once (streams of a burst load each have a phase of their own that does not move), and no more
@@ -11,9 +12,12 @@ link comes no faster than that link sends, which counts. A flow that was delayed
 reply begins where its request ended. Delays of all ports are worked out together, beginning at those of full queues, so
 each round is a bound, whatever circles the flows make; and the rounds only lower it.
 
-Source: Le Boudec and Thiran, Network Calculus, 2001, theorems 1.4.2 and 1.4.3, section 1.5 (FIFO aggregates); the start at
-full queues in place of feed-forward order is ours. Frames: an IP packet of b bytes takes b + 38 bytes of the wire, 84 at
-least.
+In a port with strict priority, a class has what the classes before it leave: the rate less theirs, after what they may send
+at once and one frame of a class behind it that has begun. Classes are told by code points.
+
+Source: Le Boudec and Thiran, Network Calculus, 2001: theorems 1.4.2 (delay) and 1.4.3 (output), the priority node of section
+1.3, aggregates of chapter 6; the start at full queues in place of feed-forward order is ours. Frames: an IP packet of b
+bytes takes b + 38 bytes of the wire, 84 at least.
 
 Flows: `rtt`, `burst_load`, `udp_stream` at a constant rate. Roles that run one after another do not meet. Anything else is
 refused with its reason. The platform is ideal: what guests and bridges cost comes on top.
@@ -31,7 +35,7 @@ from virtlab.planner.ends import role_ends
 from virtlab.planner.wiring import Wiring, vnic_box
 
 if TYPE_CHECKING:
-    from virtlab.plan import Plan, Role
+    from virtlab.plan import Plan, Queue, Role
 
 NS = 1e9
 WIRE_EXTRA_BYTES = 38
@@ -53,6 +57,9 @@ class _Hop:
     rate: float  # bit/s
     after_ns: int  # propagation, and the switch behind it
     free: float = 0.0  # bits that go at once after a pause
+    line: str = ""  # the direction of a link that its classes share
+    rank: int = 0  # of its class: 0 is served first
+    limit_packets: int | None = None  # of its queue; None: as long as it must be
 
 
 @dataclass
@@ -94,7 +101,7 @@ def echo_bound_ns(plan: Plan, role: str) -> float:
     wiring = Wiring(plan)
     for name in _beside(plan, role):
         flows += _flows(plan, wiring, name, plan.roles[name])
-    delays = _delays(plan, flows)
+    delays = _delays(flows)
     request, reply = (flow for flow in flows if flow.role == role)
     if any(math.isinf(delays[hop.port]) for flow in (request, reply) for hop in flow.hops):
         raise NoBoundError(f"a guest of {role} is given more than its vNIC lets go")
@@ -147,9 +154,10 @@ def _flows(plan: Plan, wiring: Wiring, name: str, role: Role) -> Iterator[_Flow]
         raise NoBoundError(f"{name} has no two ends with IPv4")
     here, there = ends
     boxes = vnic_box(here.guest, here.vnic), vnic_box(there.guest, there.vnic)
-    ahead, back = _hops(plan, wiring, *boxes), _hops(plan, wiring, *reversed(boxes))
-    mtu = min(here.mtu_bytes, there.mtu_bytes)
     values: Mapping[str, Any] = role.parameters
+    dscp = int(values.get("dscp") or 0)  # both ways
+    ahead, back = _hops(plan, wiring, *boxes, dscp), _hops(plan, wiring, boxes[1], boxes[0], dscp)
+    mtu = min(here.mtu_bytes, there.mtu_bytes)
     if role.workload == "rtt":
         header = UDP_BYTES
         payload = values["ip_packet_bytes"] - IP_BYTES if values.get("ip_packet_bytes") else None
@@ -194,7 +202,7 @@ def _flows(plan: Plan, wiring: Wiring, name: str, role: Role) -> Iterator[_Flow]
         raise NoBoundError(f"what {name} ({role.workload}) sends at once is not bounded")
 
 
-def _hops(plan: Plan, wiring: Wiring, source: str, target: str) -> list[_Hop]:
+def _hops(plan: Plan, wiring: Wiring, source: str, target: str, dscp: int) -> list[_Hop]:
     """Ports on the way from one vNIC to another."""
     came: dict[str, tuple[str, Any]] = {source: ("", None)}
     waiting = deque([source])
@@ -224,21 +232,44 @@ def _hops(plan: Plan, wiring: Wiring, source: str, target: str) -> list[_Hop]:
         link = plan.world.links[name]
         way = "ab" if edge.port == link.ends[0] else "ba"
         queue = link.queue.ab if way == "ab" else link.queue.ba
-        if queue.kind != "fifo" or queue.limit_packets is None or queue.classes:
-            raise NoBoundError(f"links.{name} has a queue of another kind than fifo in packets")
         box = edge.box.removeprefix("switch:")
         processing = plan.world.switches[box].processing_ns if edge.box.startswith("switch:") else 0
+        line = f"{name} {way}"
+        own, rank, limit = _class(name, queue, dscp)
         hops.append(
-            _Hop(("link", f"{name} {way}"), float(link.rate_bit_per_s), link.propagation_ns + processing)
-        )
+            _Hop(
+                ("link", f"{line} {own}".strip()), float(link.rate_bit_per_s), link.propagation_ns + processing,
+                line=line, rank=rank, limit_packets=limit,
+            )
+        )  # fmt: skip
     return hops
 
 
-def _delays(plan: Plan, flows: Sequence[_Flow]) -> dict[Port, float]:
+def _class(link: str, queue: Queue, dscp: int) -> tuple[str, int, int | None]:
+    """Name, rank and limit of the class that a code point belongs to; a FIFO has one. NoBoundError for other kinds."""
+    if queue.kind == "fifo" and queue.limit_packets is not None and not queue.classes:
+        return "", 0, queue.limit_packets
+    by_code_point = all(
+        rule == type(rule).model_validate({"class": rule.class_, "dscp": rule.dscp}) and rule.dscp
+        for rule in queue.match
+    )
+    if queue.kind != "prio" or not queue.classes or not by_code_point:
+        raise NoBoundError(
+            f"links.{link} has a queue that is neither fifo in packets nor prio by code points"
+        )
+    chosen = next((rule.class_ for rule in queue.match if dscp in rule.dscp), queue.default)
+    order = sorted(queue.classes, key=lambda name: (queue.classes[name].parameters.get("prio", 0), name))
+    if chosen is None:
+        raise NoBoundError(f"links.{link} has no class for code point {dscp}")
+    rank = order.index(chosen)
+    return chosen, rank, queue.classes[chosen].limit_packets if rank == 0 else None
+
+
+def _delays(flows: Sequence[_Flow]) -> dict[Port, float]:
     """A bound in seconds of every port, lowered round by round."""
     largest = max(flow.largest for flow in flows)
     hops = {hop.port: hop for flow in flows for hop in flow.hops}
-    full = {port: _full_s(plan, port, largest, hop.rate) for port, hop in hops.items()}
+    full = {port: _full_s(hop, largest) for port, hop in hops.items()}
     delays = dict(full)
     for _ in range(ROUNDS):
         _spread(flows, delays)
@@ -252,13 +283,9 @@ def _delays(plan: Plan, flows: Sequence[_Flow]) -> dict[Port, float]:
     return delays
 
 
-def _full_s(plan: Plan, port: Port, largest: float, rate: float) -> float:
-    if port[0] == "vnic":
-        return math.inf  # its queue is as long as it must be
-    name, way = port[1].rsplit(" ", 1)
-    queue = plan.world.links[name].queue.ab if way == "ab" else plan.world.links[name].queue.ba
-    assert queue.limit_packets is not None
-    return (queue.limit_packets + 2) * largest / rate
+def _full_s(hop: _Hop, largest: float) -> float:
+    """How long the last frame of a full queue takes: of a FIFO, or of the class that is served first."""
+    return math.inf if hop.limit_packets is None else (hop.limit_packets + 2) * largest / hop.rate
 
 
 def _spread(flows: Sequence[_Flow], delays: Mapping[Port, float]) -> None:
@@ -274,7 +301,10 @@ def _spread(flows: Sequence[_Flow], delays: Mapping[Port, float]) -> None:
 
 def _horizontal_s(hop: _Hop, flows: Sequence[_Flow], hops: Mapping[Port, _Hop]) -> float:
     """Largest horizontal distance of the port's curves to its line."""
-    port, rate = hop.port, hop.rate
+    port = hop.port
+    first, rate = _before(hop, flows)
+    if rate <= 0 or math.isinf(first):
+        return math.inf
     groups: dict[Port | None, list[_Flow]] = {}
     for flow in flows:
         ports = [each.port for each in flow.hops]
@@ -297,8 +327,21 @@ def _horizontal_s(hop: _Hop, flows: Sequence[_Flow], hops: Mapping[Port, _Hop]) 
         for sigma, rho, cap, slope in pieces
         if cap < sigma < math.inf and slope > rho
     }
-    distances = ((sum(_least(piece, t) for piece in pieces) - hop.free) / rate - t for t in knees)
+    distances = ((first + sum(_least(piece, t) for piece in pieces) - hop.free) / rate - t for t in knees)
     return max(0.0, *distances)
+
+
+def _before(hop: _Hop, flows: Sequence[_Flow]) -> tuple[float, float]:
+    """Bits that go before a class at once, and the rate that is left to it."""
+    bits, rate, behind = 0.0, hop.rate, 0.0
+    for flow in flows:
+        for other in flow.hops:
+            if hop.line and other.line == hop.line and other.rank < hop.rank:
+                bits += flow.arrives[other.port]
+                rate -= flow.rho
+            elif hop.line and other.line == hop.line and other.rank > hop.rank:
+                behind = max(behind, flow.largest)
+    return bits + behind, rate
 
 
 def _least(piece: tuple[float, float, float, float], t: float) -> float:

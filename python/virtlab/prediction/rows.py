@@ -5,7 +5,7 @@
 | `path` | median of an echo from kernel stamp to kernel stamp | vNICs, bridges, links, the far process |
 | `process` | median of what the process sees beyond that | its call, its wake-up, its message |
 | `first` | how much longer the first packet took than both | the first packet of a flow |
-| `period` | mean time between two packets of a flood | the next call, or the links' player where packets were sent faster |
+| `period` | usual time between two packets of a flood | the next call, or the links' player where packets were sent faster |
 
 What one ns of a cost adds to `path` and `process` is found by simulating the same Plan with that cost alone, so the design
 is the simulator's own. A frame that stays in the links for less than their player needs to notice it leaves late by the
@@ -40,6 +40,7 @@ PATH_ERROR_NS = 1000.0  # least standard error of a median
 FIRST_ERROR_NS = 50_000.0  # of a first packet: a single sample
 PERIOD_ERROR = 0.03
 SLOWER = 1.05  # packets come so much farther apart than they were sent: the links' player was the slower part
+BLOCK = 256  # packets of a flood over which its pace is taken
 WIRE_BYTES = 38  # beyond an IP packet
 NOTICE, LATE = "links.notice", "links.lateness"
 FIRST = "flow.first_packet_ns"
@@ -157,7 +158,7 @@ def _wakeup(plan: Plan) -> str:
 
 
 def _flood(record: RunRecord) -> Iterator[Row]:
-    """The mean time between two packets that came; laid to the links' player only where they were sent faster."""
+    """The usual time between two packets that came; laid to the links' player only where they were sent faster."""
     import numpy as np
 
     plan = record.plan
@@ -166,7 +167,7 @@ def _flood(record: RunRecord) -> Iterator[Row]:
     if len(came) < LEAST_REPLIES:
         return
     sent = columns["sent_ns"]
-    period, offered = (float(each[-1] - each[0]) / (len(each) - 1) for each in (came, np.sort(sent)))
+    period, offered = _pace(came), _pace(np.sort(sent))
     workload = plan.roles[FLOOD].workload
     parameters = plan.roles[FLOOD].parameters
     bytes_ = (
@@ -184,6 +185,14 @@ def _flood(record: RunRecord) -> Iterator[Row]:
         design = {"links.frame_ns": 1.0, "links.frame_byte_ns": float(bytes_)}
         more = {} if kind == "fifo" else {f"qdisc.{kind}.frame_ns": 1.0}
         yield Row("period", period, PERIOD_ERROR * period, design | more)
+
+
+def _pace(instants: NDArray[Any]) -> float:
+    """Time between two of them, as the median over blocks: a pause of the processor falls into few."""
+    import numpy as np
+
+    size = min(BLOCK, len(instants) - 1)
+    return float(np.median((instants[size:] - instants[:-size]) / size))
 
 
 class _Samples:

@@ -46,13 +46,14 @@ class Delays:
         counts = np.bincount(flow, minlength=self.flows)
         sums = np.bincount(flow, weights=delay.astype(np.float64), minlength=self.flows)
         late = sent >= self._began_ns + self.tag_after_ns
-        for one in range(self.flows):
+        for one in np.flatnonzero(counts).tolist():
             self._count[one] += int(counts[one])
             self._sum_ns[one] += float(sums[one])
+        places = np.flatnonzero(late)
+        seen, first = np.unique(flow[places], return_index=True)
+        for one, place in zip(seen.tolist(), places[first].tolist(), strict=True):
             if self._tag[one] is None:
-                found = np.flatnonzero(late & (flow == one))
-                if found.size:
-                    self._tag[one] = (int(sent[found[0]]), int(delay[found[0]]))
+                self._tag[one] = (int(sent[place]), int(delay[place]))
 
     def of_flows(self) -> list[float | None]:
         """Delay of each flow in ns; None where no frame that counts arrived."""
@@ -95,7 +96,7 @@ class Gaps:
         import numpy as np
 
         flows = columns["flow"].astype(np.int64)
-        for one in range(self.flows) if self.only is None else sorted(self.only):
+        for one in np.unique(flows).tolist() if self.only is None else sorted(self.only):
             mine = np.flatnonzero(flows == one)
             if not mine.size:
                 continue

@@ -429,8 +429,8 @@ class SearchSpec(Part):
     warmup: leaves.Time | None = Field(
         None, description="a trial at the highest load that does not count; absent: 1 s for mlrsearch"
     )
-    loss_per: leaves.LossPer = Field(
-        "flow", description="whose loss judges a load: that of the worst flow, or of the whole stream"
+    loss_per: leaves.LossPer | None = Field(
+        None, description="whose loss judges a load: the worst flow's, or the stream's; absent: flow, of up to 64"
     )
     tests: Annotated[TestsSpec, BeforeValidator(_tests)] | None = Field(
         None, description="what else is tried in the same world once the search is over"

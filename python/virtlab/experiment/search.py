@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from virtlab.catalogue.declaration import Parameter, size_of
 from virtlab.catalogue.kinds import nearest, shown
-from virtlab.catalogue.workloads.raw_stream import flow_names, flows_of
+from virtlab.catalogue.workloads.raw_stream import FLOWS_TOLD, flow_names, flows_of
 from virtlab.experiment.benchmark import TestsFor, read_tests
 from virtlab.experiment.findings import Findings
 from virtlab.experiment.model import GoalSpec, SearchSpec
@@ -123,9 +123,17 @@ def read_search(
     warmup_ns = spec.warmup if spec.warmup is not None else 10**9 if method == "mlrsearch" else 0
     return SearchFor(
         role.name, parameter.plan, spec.variable, bounds["low"], bounds["high"], bounds.get("resolution"), method, goals,
-        0 if until else warmup_ns, until, spec.loss_per if flows_of(role.parameters) > 1 else "stream", tests,
+        0 if until else warmup_ns, until, _loss_per(findings, spec, flows_of(role.parameters)), tests,
         role.parameters.get("duration_ns") if until else None,
     )  # fmt: skip
+
+
+def _loss_per(findings: Findings, spec: SearchSpec, flows: int) -> str:
+    """Whose loss judges a load; flows are told apart up to a number."""
+    if spec.loss_per == "flow" and flows > FLOWS_TOLD:
+        what = f"{flows} flows are more than are told apart, {FLOWS_TOLD}"
+        findings.add(("search", "loss_per"), what, "write 'loss_per: stream', or take fewer flows")
+    return "stream" if flows == 1 or flows > FLOWS_TOLD else spec.loss_per or "flow"
 
 
 def wire_rate(role: RoleSpec, wiring: Wiring | None) -> int | None:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from virtlab.analysis.context import RoleContext
 
-FLOWS_MAX = 64  # beyond so many, flows have their common metrics only
 NOTHING = "nothing of the flow arrived in the window"
 
 
@@ -28,10 +27,10 @@ def values(
     context: RoleContext, packets: dict[str, NDArray[Any]], sent: Mapping[int, int], bound_ns: float | None
 ) -> None:
     """Metrics of each of 2 to 64 flows. `sent`: packets sent by flow; `bound_ns`: of the clocks of the two ends."""
-    from virtlab.catalogue.workloads.raw_stream import flow_names, flows_of
+    from virtlab.catalogue.workloads.raw_stream import FLOWS_TOLD, flow_names, flows_of
 
     flows = flows_of(context.role.parameters)
-    if not 2 <= flows <= FLOWS_MAX:
+    if not 2 <= flows <= FLOWS_TOLD:
         return
     out, role = context.out, context.out.role
     try:

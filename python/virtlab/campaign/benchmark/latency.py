@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from virtlab.campaign.benchmark.asking import NOTHING_FOUND, Asked, Value, spread
 from virtlab.campaign.trials import TrialLine
 from virtlab.catalogue.split import combined_latency_ns
+from virtlab.catalogue.workloads.raw_stream import FLOWS_TOLD
 
 if TYPE_CHECKING:
     from virtlab.experiment.benchmark import LatencyTest, StatedLoad
@@ -78,7 +79,7 @@ class Latency:
             why = possible if isinstance(possible, str) else "no frame that counts arrived"
             values += spread(load.part, "latency", [line.measured for line in lines], why)
             flows = len(self.shares) if len(self.shares) > 1 else 0
-            for flow in range(flows):
+            for flow in range(flows if flows <= FLOWS_TOLD else 0):
                 own = [(line.flows_ns or [None] * flows)[flow] for line in lines]
                 values += spread(load.part, "latency", own, why, flow=flow)
             if flows and len(set(self.shares)) <= UNEQUAL_MAX:

@@ -33,6 +33,7 @@ FRAME_MIN_BYTES = 64
 FRAME_MAX_BYTES = 9_018
 RATE_GUESS_PPS = 500_000  # of an estimate, where the file does not say the rate
 FLOWS_MAX = 4_096
+FLOWS_TOLD = 64  # up to so many have counters and values of their own
 SHARES_TOLERANCE = 1e-6  # by which shares may miss a sum of 1
 
 

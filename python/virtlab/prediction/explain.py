@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 GROUPS = (
     ("virtual switches", ("vswitch.",)),
-    ("links: departures and lateness", ("links.",)),
+    ("links: departures and lateness", ("links.", ".frame_ns")),
     ("guests: vNICs", ("qdisc.", ".crossing")),
-    ("guests: processes and wake-ups", ("platform.", "wakeup.", "flow.")),
+    ("guests: processes and wake-ups", ("platform.", "wakeup.", "flow.", "flood.")),
 )
 
 

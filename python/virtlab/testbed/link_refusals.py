@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from virtlab.plan import Link, Plan, Queue, Refusal
-from virtlab.testbed import fabric, kernel_queues
+from virtlab.testbed import fabric, kernel_queues, switch_capacity
 from virtlab.testbed.machine import Findings
-
-SOFT_SWITCH_RATE_MAX_BIT_PER_S = 1_000_000_000  # 80 % of it both ways is what one core holds
 
 
 def realised(plan: Plan, found: Findings) -> str:
@@ -30,12 +28,13 @@ def links(plan: Plan, found: Findings) -> Iterator[Refusal]:
     if by == "netem" and found.qdiscs.get("netem", "unknown") is not None:
         reason = f"this kernel has no netem ({found.qdiscs.get('netem', 'not tried')})"
         yield Refusal("links", reason, "write 'realise: auto', or load sch_netem")
+    most, source = switch_capacity.limit()
     for name, link in plan.world.links.items():
         path = f"links.{name}"
-        if by == "soft_switch" and link.rate_bit_per_s > SOFT_SWITCH_RATE_MAX_BIT_PER_S:
+        if by == "soft_switch" and link.rate_bit_per_s > most:
             reason = (
                 f"{link.rate_bit_per_s / 1e9:g} Gbit/s is more than one core holds "
-                f"({SOFT_SWITCH_RATE_MAX_BIT_PER_S / 1e9:g} Gbit/s)"
+                f"({most / 1e9:.3g} Gbit/s: {source})"
             )
             yield Refusal(f"{path}.rate_bit_per_s", reason, "lower it, or use a machine with netem")
         for direction, queue in (("ab", link.queue.ab), ("ba", link.queue.ba)):

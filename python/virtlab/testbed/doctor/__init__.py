@@ -18,7 +18,7 @@ def examine(
 ) -> Examination:
     """Examines this machine for this user. Leaves nothing behind; takes about ten seconds.
 
-    `self_test` builds a small testbed for two seconds; without it `why_not` says why. `progress` is told what is tried.
+    `self_test` builds a small testbed for three seconds; without it `why_not` says why. `progress` is told what is tried.
     """
     from virtlab.testbed.machine import fingerprint
 
@@ -27,10 +27,12 @@ def examine(
         progress(what)
         found.extend(area())
     if self_test:
-        from virtlab.testbed.doctor import noise
+        from virtlab.testbed.doctor import noise, switch
 
         progress("the noise floor")
         found.extend(noise.examine())
+        progress("the soft switch")
+        found.extend(switch.examine())
     else:
         found.append(Finding("noise.switched", "noise floor", "untried", why_not or "not asked for"))
     return Examination(fingerprint(), tuple(found))

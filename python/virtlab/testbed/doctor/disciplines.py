@@ -14,7 +14,7 @@ _PURPOSE = {
     "cls_u32": "match rules of queues by the kernel",
     "cls_flower": "802.1p priorities in match rules by the kernel",
 }
-_MODULE = {"pfifo": "", "bfifo": "", "pfifo_fast": "", "ingress": "sch_ingress", "cls_u32": "cls_u32", "cls_flower": "cls_flower"}
+_MODULE = {"pfifo": "", "bfifo": "", "pfifo_fast": ""} | {name: name for name in ("cls_u32", "cls_flower")}
 
 
 def examine() -> Iterator[Finding]:

@@ -29,4 +29,5 @@ def exec_(
     world = find(name)
     namespace = namespace_of(world, guest)
     words = command[1:] if command[0] == "--" else command
-    raise typer.Exit(attach(enter(world), namespace, words, terminal=terminal))
+    inside = world.leaders.get(guest)
+    raise typer.Exit(attach(enter(world), namespace, words, terminal=terminal, inside=inside))

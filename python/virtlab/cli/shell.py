@@ -25,5 +25,6 @@ def shell(
 
     world = find(name)
     namespace = namespace_of(world, guest)
-    program = os.environ.get("SHELL", "/bin/sh")
-    raise typer.Exit(attach(enter(world), namespace, [program], terminal=os.isatty(0)))
+    inside = world.leaders.get(guest)
+    program = os.environ.get("SHELL", "/bin/sh") if inside is None else "/bin/sh"  # all that its image has
+    raise typer.Exit(attach(enter(world), namespace, [program], terminal=os.isatty(0), inside=inside))

@@ -142,6 +142,18 @@ class Control:
         """How what ran on a channel ended; None while it runs."""
         return self._ended.get(channel)
 
+    def forget_end(self, channel: int) -> None:
+        """Drops the news that a command ended: whoever waited for it knows."""
+        self._inbox = deque(
+            message
+            for message in self._inbox
+            if not (
+                isinstance(message, Notice)
+                and message.name == "exited"
+                and message.details["channel"] == channel
+            )
+        )
+
     def greet(self, channel: int = 0) -> dict[str, Any]:
         """The handshake."""
         return self.call("hello", {"protocol": list(PROTOCOL)}, channel=channel)

@@ -15,7 +15,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from virtlab.errors import ExperimentError, MachineError, VirtlabError
@@ -38,6 +38,9 @@ class World:
     guests: Mapping[str, str]  # guest -> namespace
     addresses: Mapping[str, tuple[str, ...]]
     source: str
+    leaders: Mapping[str, tuple[int, int]] = field(
+        default_factory=dict
+    )  # guest -> its own leader, its last channel
 
     def access(self) -> Access:
         """How a person reaches it."""
@@ -71,7 +74,10 @@ def worlds() -> dict[str, World]:
             continue
         values = json.loads(description.read_text(encoding="utf-8"))
         addresses = {guest: tuple(each) for guest, each in values["addresses"].items()}
-        found[description.stem] = World(description.stem, door, values["guests"], addresses, values["source"])
+        leaders = {guest: (int(own), int(last)) for guest, (own, last) in values.get("leaders", {}).items()}
+        found[description.stem] = World(
+            description.stem, door, values["guests"], addresses, values["source"], leaders
+        )
     return found
 
 
@@ -104,7 +110,10 @@ def keep(plan: Plan, name: str, source: str, observe: Observer, *, idle_ns: int 
     door = folder() / f"{name}.sock"
     description = door.with_suffix(".json")
     access = session.describe()
-    values = {"guests": session.lowered.guests, "addresses": access.guests, "source": source}
+    leaders = session.leaders()
+    values = {
+        "guests": session.lowered.guests, "addresses": access.guests, "source": source, "leaders": leaders,
+    }  # fmt: skip
     try:
         door.unlink(missing_ok=True)
         description.write_text(json.dumps(values), encoding="utf-8")
@@ -114,7 +123,7 @@ def keep(plan: Plan, name: str, source: str, observe: Observer, *, idle_ns: int 
         session.end()
         raise
     session.leave()
-    return World(name, door, dict(session.lowered.guests), access.guests, source)
+    return World(name, door, dict(session.lowered.guests), access.guests, source, leaders)
 
 
 def enter(world: World) -> Control:

@@ -22,6 +22,7 @@ from virtlab.testbed import fabric
 from virtlab.testbed.kernel_queues import PortQueue
 from virtlab.testbed.names import FABRIC, guest_namespace, host_namespace, interface
 from virtlab.testbed.neighbours import neighbours
+from virtlab.testbed.vswitches.ovs_rules import OvsBridge, Port
 from virtlab.testbed.operations import (
     AddressAdd,
     BridgeAdd,
@@ -110,6 +111,11 @@ class Lowered:
         default_factory=dict
     )  # ports of links that are interfaces: kernel realisations
     machines: dict[str, Inside] = field(default_factory=dict)  # guests with a kernel of their own
+    ovs: dict[str, OvsBridge] = field(default_factory=dict)  # virtual switches that are Open vSwitch
+
+    def master(self, vswitch: str) -> str | None:
+        """The bridge that an interface is born as a port of; None where another program takes it in later."""
+        return None if vswitch in self.ovs else self.bridges[vswitch].link
 
     def add_inside(self, guest: str, because: str, *operations: Operation) -> None:
         """Adds operations where a guest's network is: in the private world, or inside its own kernel."""
@@ -253,6 +259,9 @@ def _bridges(
         names = taken.setdefault(namespace, set())
         link = interface(name.removeprefix(f"{vswitch.host}."), names)
         out.bridges[name] = Place(namespace, link)
+        if vswitch.kind == "ovs-netdev":
+            out.ovs[name] = OvsBridge(namespace, link, flooding=vswitch.flooding)
+            continue
         out.add(f"vswitches.{name}", BridgeAdd(namespace, link, mtu_bytes=mtus[f"vswitch:{name}"]))
 
 
@@ -273,18 +282,20 @@ def _guest_ports(plan: Plan, taken: dict[str, set[str]], out: Lowered) -> None:
         namespace = host_namespace(host)
         ups: list[tuple[str, Operation]] = []
         for guest, name, vnic in vnics:
-            bridge = out.bridges[str(vnic.vswitch)]
+            master = out.master(str(vnic.vswitch))
             inside = out.guests[guest]
             port = interface(f"{guest}.{name}", taken.setdefault(namespace, set()))
             path = f"guests.{guest}.vnics.{name}"
+            if (ovs := out.ovs.get(str(vnic.vswitch))) is not None:
+                ovs.ports.append(Port(port, isolated=vnic.isolated))
             if guest in out.machines:
                 offloads = vnic.offloads == "default"
-                out.add(path, TapAdd(namespace, port, vnic.mtu_bytes, bridge.link, offloads=offloads))
+                out.add(path, TapAdd(namespace, port, vnic.mtu_bytes, master, offloads=offloads))
                 out.machines[guest].taps[name] = out.ports[f"{guest}/{name}"] = Place(namespace, port)
                 ups += _port_ups(plan, path, vnic, namespace, port)
                 continue
             link = interface(name, taken.setdefault(inside, set()))
-            near = End(namespace, port, mtu_bytes=vnic.mtu_bytes, master=bridge.link)
+            near = End(namespace, port, mtu_bytes=vnic.mtu_bytes, master=master)
             out.add(path, VethAdd((near, End(inside, link, mac=vnic.mac, mtu_bytes=vnic.mtu_bytes))))
             out.vnics[guest, name] = Place(inside, link)
             out.ports[f"{guest}/{name}"] = Place(namespace, port)
@@ -305,6 +316,8 @@ def _port_ups(
 def _rules(plan: Plan, vswitch: str, *, isolated: bool = False) -> Rules | None:
     """What is not as the kernel has it at a port of a virtual switch; None when nothing is."""
     entry = plan.world.vswitches[vswitch]
+    if entry.kind != "linux_bridge":
+        return None  # it has rules of its own
     rules = Rules(
         isolated=isolated or None,
         learning=None if entry.learning else False,
@@ -333,10 +346,12 @@ def _uplinks(
         number += 1
         out.fabric_ports[end] = far
         if box.startswith("vswitch:"):
-            bridge = out.bridges[box.removeprefix("vswitch:")]
-            namespace, mtu = bridge.namespace, mtus[box]
+            vswitch = box.removeprefix("vswitch:")
+            namespace, mtu = out.bridges[vswitch].namespace, mtus[box]
             link = interface(end.rpartition(".")[2], taken.setdefault(namespace, set()))
-            near = End(namespace, link, mtu_bytes=mtu, master=bridge.link)
+            near = End(namespace, link, mtu_bytes=mtu, master=out.master(vswitch))
+            if vswitch in out.ovs:
+                out.ovs[vswitch].ports.append(Port(link))
             path = f"links.{link_name}"
         else:
             guest, name, vnic = natives[end]
@@ -358,7 +373,8 @@ def _uplinks(
                 LinkSet(place.namespace, place.link, up=True),
             )
     for name, place in out.bridges.items():
-        out.add(f"vswitches.{name}", LinkSet(place.namespace, place.link, up=True))
+        if name not in out.ovs:
+            out.add(f"vswitches.{name}", LinkSet(place.namespace, place.link, up=True))
 
 
 def _guests(plan: Plan, machine: Machine, out: Lowered) -> None:
@@ -477,6 +493,9 @@ def _forwarding(plan: Plan, wiring: Wiring, out: Lowered) -> None:
             for box, port in wiring.ways(guest, name).items():
                 if box.startswith("vswitch:"):
                     place = out.ports.get(port) or out.uplinks[port]
+                    if (ovs := out.ovs.get(box.removeprefix("vswitch:"))) is not None:
+                        ovs.addresses[vnic.mac] = place.link
+                        continue
                 elif box.startswith("bridge:"):
                     inside, _, inner = port.rpartition("/")
                     place = out.vnics[inside, inner]

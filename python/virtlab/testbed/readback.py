@@ -58,6 +58,12 @@ def realise(
         objects[f"guests.{name}"] = RealisedObject(intended, placed, read_back, guest.platform)
     for name, vswitch in plan.world.vswitches.items():
         place = lowered.bridges[name]
+        if name in lowered.ovs:
+            assert guests.ovs is not None
+            objects[f"vswitches.{name}"] = RealisedObject(
+                vswitch.model_dump(mode="json"), {"interface": place.link}, guests.ovs.facts(name), vswitch.kind
+            )
+            continue
         bridge = _link(seen, place, f"vswitches.{name}")
         if bridge["kind"] != "bridge" or not bridge["up"]:
             raise MachineError(f"vswitches.{name}", "the kernel shows no bridge that is up")
@@ -156,7 +162,7 @@ def _vnics(plan: Plan, lowered: Lowered, seen: Mapping[str, Any]) -> Iterator[tu
                 )
             applied = {"namespace": place.namespace, "interface": place.link}
             facts = _facts(link)
-            if vnic.vswitch is not None:
+            if vnic.vswitch is not None and vnic.vswitch not in lowered.ovs:
                 facts["port_rules"] = _port_rules(plan, vnic, lowered.ports[f"{guest}/{name}"], seen, path)
             by = "tap" if guest in lowered.machines else "veth"
             yield path, RealisedObject(vnic.model_dump(mode="json"), applied, facts, by)

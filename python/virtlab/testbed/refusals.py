@@ -18,9 +18,10 @@ from virtlab.testbed.link_refusals import links, realised
 from virtlab.testbed.machine import Findings
 from virtlab.testbed.platforms.qemu.refusals import machine_refusals, machines_missing
 from virtlab.testbed.timeline import EVENTS
+from virtlab.testbed.vswitches import ovs
 
 PLATFORMS = ("namespace", "native", "qemu")
-VSWITCHES = ("linux_bridge",)
+VSWITCHES = ("linux_bridge", "ovs-netdev")
 WORKLOADS = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "psping", "raw_stream", "rt_tasks")
 ALONE = ("rt_tasks",)  # these talk to nobody
 ACTIONS = ("start", "stop", "run", "set", "wait", "exec", "reset")
@@ -141,6 +142,8 @@ def _vswitches(plan: Plan, found: Findings) -> Iterator[Refusal]:
         if vswitch.kind not in VSWITCHES:
             reason = f"'{vswitch.kind}' cannot be built here"
             yield Refusal(f"vswitches.{name}.kind", reason, f"write {' or '.join(VSWITCHES)}")
+        elif vswitch.kind == "ovs-netdev":
+            yield from _open_vswitch(f"vswitches.{name}", name, plan)
         if vswitch.host not in plan.world.hosts:
             yield Refusal(
                 f"vswitches.{name}.host", f"there is no host '{vswitch.host}'", "name a host of the file"
@@ -150,6 +153,21 @@ def _vswitches(plan: Plan, found: Findings) -> Iterator[Refusal]:
             yield Refusal(
                 f"vswitches.{name}.parameters", f"this testbed sets none of {unknown}", "remove them"
             )
+
+
+def _open_vswitch(path: str, name: str, plan: Plan) -> Iterator[Refusal]:
+    why = ovs.missing()
+    if why is not None:
+        yield Refusal(f"{path}.kind", why, ovs.CURE)
+    vswitch = plan.world.vswitches[name]
+    if not vswitch.learning and vswitch.flooding:
+        reason = "Open vSwitch floods as a switch that learns"
+        yield Refusal(f"{path}.learning", reason, "write 'flooding: false' too, or 'learning: true'")
+    for guest, entry in plan.world.guests.items():
+        for own, vnic in entry.vnics.items():
+            if vnic.vswitch == name and vnic.offloads != "off":
+                reason = "a datapath in user space gets frames as they are, and with offloads none is finished"
+                yield Refusal(f"guests.{guest}.vnics.{own}.offloads", reason, "write 'offloads: off'")
 
 
 def _roles(plan: Plan, found: Findings) -> Iterator[Refusal]:
@@ -310,7 +328,7 @@ def capabilities(found: Findings, fingerprint: Mapping[str, str]) -> Capabilitie
     return Capabilities(
         backend="testbed",
         platforms={**dict.fromkeys(PLATFORMS, world), "qemu": world or machines_missing()},
-        vswitches=dict.fromkeys(VSWITCHES, world),
+        vswitches={**dict.fromkeys(VSWITCHES, world), "ovs-netdev": world or ovs.missing()},
         qdiscs=qdiscs,
         workloads=dict.fromkeys(WORKLOADS, world),
         actions={**dict.fromkeys(ACTIONS, world), **LATER_ACTIONS},

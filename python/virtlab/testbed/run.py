@@ -158,6 +158,7 @@ class Pass:
                 for entity, counter, value in reply["rows"]
             ]
             self._mark_inside(mark, groups, entities)
+        self._mark_caches(mark)
         if self.lowered.queues and "links" in self.plan.collect.counters:
             seen = observe(self.control, sorted({queue.namespace for queue in self.lowered.queues.values()}))
             self.counters += kernel_rows(self.lowered.queues, seen, raw_ns(), mark)
@@ -167,6 +168,12 @@ class Pass:
                 self.counters += switch_rows(stats, int(stats["t_ns"]), mark)
             if mark == "end":
                 self._switch_at_end = stats
+
+    def _mark_caches(self, mark: str) -> None:
+        """How Open vSwitch found the flows of its packets."""
+        if self.guests.ovs is not None and "links" in self.plan.collect.counters:
+            t_ns = raw_ns()
+            self.counters += [(t_ns, mark, entity, name, value) for entity, name, value in self.guests.ovs.counters()]
 
     def _mark_inside(self, mark: str, groups: list[str], entities: Entities) -> None:
         """Counters of guests that have a kernel of their own, as that has them."""

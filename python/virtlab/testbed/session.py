@@ -96,6 +96,14 @@ class TestbedSession:
                 error.add_note(said)
             raise
 
+    def leaders(self) -> dict[str, tuple[int, int]]:
+        """Guests with a leader of their own: its channel, and the last of its range."""
+        return {
+            name: (reach.leader, reach.channels[-1])
+            for name, reach in self._guests.leaders().items()
+            if reach.channels is not None
+        }
+
     def describe(self) -> Access:
         """Guests with their addresses."""
         addresses = {

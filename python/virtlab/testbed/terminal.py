@@ -23,27 +23,49 @@ CHANNEL = 1
 CHUNK = 32 << 10
 
 
-def attach(control: Control, namespace: str, argv: list[str], *, terminal: bool) -> int:
-    """Runs a command with this process's streams; its exit code (128 + signal when one ended it)."""
+def attach(
+    control: Control,
+    namespace: str,
+    argv: list[str],
+    *,
+    terminal: bool,
+    inside: tuple[int, int] | None = None,
+) -> int:
+    """Runs a command with this process's streams; its exit code (128 + signal when one ended it).
+
+    `inside`: of a guest with a leader of its own, that leader's channel and the one for the command.
+    """
+    leader, channel = inside or (0, CHANNEL)
+    if inside is not None:
+        control.greet(leader)  # whoever speaks to a machine hears its answers
     own = os.isatty(0) and terminal
     size = _size() if own else (24, 80)
-    command = Command(control, CHANNEL, namespace, argv, {"TERM": os.environ.get("TERM", "dumb")})
+    command = Command(
+        control, channel, namespace, argv, {"TERM": os.environ.get("TERM", "dumb")}, leader=leader
+    )
     try:
         command.start(terminal=size if terminal else None)
     except RefusedError as error:
         raise GuestError("command", error.what) from error
-    with _raw() if own else contextlib.nullcontext(), _resizing(control) if own else contextlib.nullcontext():
-        return _pump(control)
+    with (
+        _raw() if own else contextlib.nullcontext(),
+        _resizing(control, leader, channel) if own else contextlib.nullcontext(),
+    ):
+        return _pump(control, channel)
 
 
-def _pump(control: Control) -> int:
+def _pump(control: Control, channel: int) -> int:
     listening: list[Any] = [0]
     while True:
         # First what a call before has already read from the socket: `select` knows nothing of it.
         for message in control.messages(0.0):
             if isinstance(message, Data):
                 _write(2 if message.stream == 2 else 1, message.content)
-            elif isinstance(message, Notice) and message.name == "exited":
+            elif (
+                isinstance(message, Notice)
+                and message.name == "exited"
+                and message.details["channel"] == channel
+            ):
                 code, number = message.details.get("code"), message.details.get("signal")
                 return int(code) if code is not None else 128 + int(number or 0)
         if not control.open:
@@ -51,7 +73,7 @@ def _pump(control: Control) -> int:
         ready, _, _ = select.select([control, *listening], [], [])
         if 0 in ready:
             content = os.read(0, CHUNK)
-            control.data(CHANNEL, content)
+            control.data(channel, content)
             if not content:
                 listening = []
 
@@ -79,10 +101,12 @@ def _raw() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _resizing(control: Control) -> Iterator[None]:
+def _resizing(control: Control, leader: int, channel: int) -> Iterator[None]:
     def resize(_number: int, _frame: object) -> None:
         rows, columns = _size()
-        control.tell("resize", {"channel": CHANNEL, "rows": rows, "columns": columns})
+        control.tell(
+            "resize", {"channel": channel - leader, "rows": rows, "columns": columns}, channel=leader
+        )
 
     before = signal.signal(signal.SIGWINCH, resize)
     try:

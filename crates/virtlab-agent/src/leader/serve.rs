@@ -45,6 +45,8 @@ struct Ending {
     child: Child,
     since: Option<Nanos>,
     agent_open: bool,
+    /// Started before the world was kept: part of it, whoever comes and goes (machines, routing daemons).
+    of_world: bool,
 }
 
 /// The leader and everything it holds.
@@ -251,7 +253,7 @@ impl Leader {
             return;
         }
         for (key, entry) in &self.children {
-            if key.0 == id && matches!(entry.child.streams, Streams::Command { .. }) {
+            if key.0 == id && !entry.of_world && matches!(entry.child.streams, Streams::Command { .. }) {
                 let _ = entry.child.signal(libc::SIGHUP);
                 let _ = entry.child.signal(libc::SIGKILL);
             }
@@ -565,7 +567,7 @@ impl Leader {
 
     fn adopt(&mut self, id: u32, channel: u16, child: Child) -> Value {
         let pid = child.pid.as_raw();
-        self.children.insert((id, channel), Ending { child, since: None, agent_open: true });
+        self.children.insert((id, channel), Ending { child, since: None, agent_open: true, of_world: false });
         json!({"pid": pid})
     }
 
@@ -592,6 +594,7 @@ impl Leader {
         nix::sys::stat::umask(mask);
         bound.with_context(|| format!("cannot listen at {}", path.display()))?;
         socket::listen(&listener, Backlog::new(8)?).context("cannot listen")?;
+        self.children.values_mut().for_each(|entry| entry.of_world = true);
         self.door = Some(Door { listener, path, idle, empty_since: clock::monotonic() });
         Ok(json!({}))
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from virtlab.agents import Notice
 from virtlab.plan import Observer, Plan
@@ -13,6 +13,9 @@ from virtlab.testbed.lower import Lowered
 from virtlab.testbed.platforms.clock import GuestClock, read
 from virtlab.testbed.platforms.reach import OURS, Reach, Running
 from virtlab.testbed.run_clock import raw_ns
+
+if TYPE_CHECKING:
+    from virtlab.testbed.vswitches.ovs import OpenVswitches
 
 
 @dataclass(slots=True)
@@ -26,9 +29,15 @@ class Guests:
         default_factory=dict
     )  # guest -> `tasks` files of its control groups
     running: list[Running] = field(default_factory=list)
+    ovs: OpenVswitches | None = None
 
     def start(self, observe: Observer) -> None:
         """Starts those that have to be started. GuestError or MachineError when one does not come up."""
+        if self.lowered.ovs:
+            from virtlab.testbed.vswitches.ovs import OpenVswitches
+
+            self.ovs = OpenVswitches(self.control, self.plan, self.lowered)
+            self.running.append(self.ovs)
         if any(self.plan.world.guests[name].platform == "qemu" for name in self.lowered.machines):
             from virtlab.testbed.platforms.qemu.machines import Machines
 

@@ -60,15 +60,22 @@ def machines_missing() -> str | None:
     return "; ".join(first) if first is not None else None
 
 
+def tun_missing() -> str | None:
+    """Why no tap can be made; None when one can."""
+    if os.access(TUN, os.R_OK | os.W_OK):
+        return None
+    there = "cannot be opened by this user" if os.path.exists(TUN) else "is missing"  # noqa: PTH110 - a device
+    return f"{TUN} {there}"
+
+
 def _lacking(flavour: str) -> Iterator[tuple[str, str]]:
     if platform.machine() != "x86_64":
         yield f"images are of x86_64, this is {platform.machine()}", "use a machine with an x86_64 processor"
         return
     if shutil.which(PROGRAM) is None:
         yield f"{PROGRAM} is missing", "install qemu-system-x86"
-    if not os.access(TUN, os.R_OK | os.W_OK):
-        there = "cannot be opened by this user" if os.path.exists(TUN) else "is missing"  # noqa: PTH110 - a device
-        yield f"{TUN} {there}", "load the module tun; as root: chmod 0666 /dev/net/tun"
+    if (why := tun_missing()) is not None:
+        yield why, "load the module tun; as root: chmod 0666 /dev/net/tun"
     if find(flavour) is None:
         cure = f"run `virtlab image build --kernel {flavour}`"
         yield f"there is no {flavour} kernel in {folder()}", cure

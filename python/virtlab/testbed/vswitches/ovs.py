@@ -1,0 +1,222 @@
+"""Open vSwitch inside the private world: for each host that has such a switch a database server and a switch of its own.
+
+Both are children of PID 1 of the world and end with it. What they write (database, sockets) lies on a tmpfs that only the
+world sees, mounted over /etc/openvswitch, which exists where the package is installed; the system's own database and
+sockets are neither read nor written.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from virtlab.agents import Data, Notice
+from virtlab.errors import MachineError
+from virtlab.plan import Observer, Plan
+from virtlab.testbed.control import Control, RefusedError, ending
+from virtlab.testbed.lower import Lowered
+from virtlab.testbed.platforms.reach import Reach
+from virtlab.testbed.vswitches.ovs_rules import OvsBridge, caches, rules, transaction
+
+RUN = "/etc/openvswitch"
+SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
+PROGRAMS = ("ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl", "ovs-appctl")
+FIRST_CHANNEL = 36_000
+START_TIMEOUT_S = 60.0
+COMMAND_TIMEOUT_S = 60.0
+TAIL_BYTES = 4096
+CURE = "install openvswitch-switch, or write 'vswitch: linux_bridge'"
+_PREPARE = (
+    f"mount -t tmpfs none {RUN} && for place; do "
+    f'mkdir "{RUN}/$place" && ovsdb-tool create "{RUN}/$place/conf.db" {SCHEMA} || exit; done'
+)
+
+
+@dataclass(slots=True)
+class OpenVswitches:
+    """All Open vSwitches of a session."""
+
+    control: Control
+    plan: Plan
+    lowered: Lowered
+    version: str = ""
+    ports_ns: int = 0  # how long the transaction that adds all ports took, the longest of the hosts
+    _places: dict[str, str] = field(default_factory=dict)  # namespace -> its folder below RUN
+    _names: dict[int, str] = field(default_factory=dict)  # channel -> what runs there
+    _tails: dict[int, bytearray] = field(default_factory=dict)
+    _next: int = FIRST_CHANNEL
+
+    def start(self, observe: Observer) -> None:
+        """Starts them, adds all ports of a host in one transaction, and gives the rules. MachineError when one fails."""
+        observe.progress("start Open vSwitch")
+        by_namespace: dict[str, list[OvsBridge]] = {}
+        for bridge in self.lowered.ovs.values():
+            by_namespace.setdefault(bridge.namespace, []).append(bridge)
+        self._places = {namespace: str(number) for number, namespace in enumerate(by_namespace)}
+        first = next(iter(by_namespace))
+        self._run(first, ["sh", "-c", _PREPARE, "prepare", *self._places.values()])
+        for namespace, bridges in by_namespace.items():
+            place = f"{RUN}/{self._places[namespace]}"
+            self._daemon(
+                namespace,
+                ["ovsdb-server", f"{place}/conf.db", f"--remote=punix:{place}/db.sock", "-vconsole:warn"],
+            )
+            self._wait_for(namespace, f"{place}/db.sock")
+            self._run(namespace, ["ovs-vsctl", "--no-wait", "init"])
+            self._daemon(
+                namespace,
+                ["ovs-vswitchd", f"unix:{place}/db.sock", f"--unixctl={place}/switch.ctl", "-vconsole:warn"],
+            )
+            begin = time.monotonic_ns()
+            self._run(namespace, ["ovs-vsctl", *transaction(bridges)])
+            self.ports_ns = max(self.ports_ns, time.monotonic_ns() - begin)
+            for bridge in bridges:
+                self._run(
+                    namespace, ["ovs-ofctl", "add-flows", bridge.link, "-"], "\n".join(rules(bridge)) + "\n"
+                )
+        self.version = self._run(first, ["ovs-vsctl", "--version"]).splitlines()[0]
+
+    def guests(self) -> Mapping[str, Reach]:
+        """None: it carries guests, and is none."""
+        return {}
+
+    def ended(self, exited: Notice) -> str | None:
+        """Which daemon ended, with the end of what it wrote."""
+        channel = int(exited.details["channel"])
+        if channel not in self._names:
+            return None
+        said = bytes(self._tails.get(channel, b"")).decode(errors="replace").strip()
+        return f"vswitches: {self._names[channel]} ended with {ending(exited)}" + (
+            f"; it wrote: {said}" if said else ""
+        )
+
+    def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Nothing of a guest."""
+        del guest
+        return {}, {}
+
+    def facts(self, name: str) -> dict[str, Any]:
+        """A bridge as Open vSwitch has it: version, datapath, ports, rules. MachineError where ports are missing."""
+        bridge = self.lowered.ovs[name]
+        ports = self._run(bridge.namespace, ["ovs-vsctl", "list-ports", bridge.link]).split()
+        missing = sorted({port.link for port in bridge.ports} - set(ports))
+        errors = self._run(
+            bridge.namespace,
+            ["ovs-vsctl", "--bare", "--columns=name,error", "find", "interface", "error!=[]"],
+        ).strip()
+        if missing or errors:
+            what = (
+                f"lacks the ports {', '.join(missing)}" if missing else f"has a port with an error: {errors}"
+            )
+            raise MachineError(
+                f"vswitches.{name}", f"Open vSwitch {what}", "see whether /dev/net/tun can be opened"
+            )
+        datapath = self._run(
+            bridge.namespace, ["ovs-vsctl", "get", "bridge", bridge.link, "datapath_type"]
+        ).strip()
+        dumped = self._run(
+            bridge.namespace, ["ovs-ofctl", "--no-stats", "dump-flows", bridge.link]
+        ).splitlines()
+        return {
+            "version": self.version,
+            "datapath": datapath,
+            "ports": sorted(ports),
+            "rules": [line.strip() for line in dumped],
+            "transaction_ns": self.ports_ns,
+        }
+
+    def counters(self) -> Iterator[tuple[str, str, int]]:
+        """(entity, counter, value) of the flow caches; of a host's bridges together, as they share them."""
+        for namespace, place in self._places.items():
+            said = self._run(
+                namespace, ["ovs-appctl", "-t", f"{RUN}/{place}/switch.ctl", "dpif-netdev/pmd-stats-show"]
+            )
+            for counter, value in caches(said).items():
+                yield f"hosts.{namespace.removeprefix('host:')}.ovs", counter, value
+
+    def artefacts(self) -> Iterator[tuple[str, bytes]]:
+        """What the daemons wrote."""
+        for channel, tail in self._tails.items():
+            if tail and channel in self._names:
+                yield f"{self._names[channel].replace(' ', '-')}.log", bytes(tail)
+
+    def close(self) -> None:
+        """Nothing is held here."""
+
+    def _environment(self, namespace: str) -> dict[str, str]:
+        place = f"{RUN}/{self._places[namespace]}"
+        return {"OVS_RUNDIR": place, "OVS_DBDIR": place, "OVS_LOGDIR": place, "OVS_SYSCONFDIR": place}
+
+    def _exec(self, namespace: str, argv: Sequence[str]) -> int:
+        channel = self._next
+        self._next += 1
+        request = {
+            "channel": channel, "namespace": namespace, "argv": list(argv), "environment": self._environment(namespace),
+        }  # fmt: skip
+        try:
+            self.control.call("exec", request)
+        except RefusedError as error:
+            raise MachineError("vswitches", f"{argv[0]}: {error.what}", CURE) from error
+        return channel
+
+    def _daemon(self, namespace: str, argv: Sequence[str]) -> None:
+        tail = bytearray()
+
+        def keep(data: Data) -> None:
+            tail.extend(data.content)
+            del tail[:-TAIL_BYTES]
+
+        self.control.listen(self._next, keep)
+        channel = self._exec(namespace, argv)
+        self._tails[channel] = tail
+        self._names[channel] = f"{argv[0]} of {namespace.removeprefix('host:')}"
+
+    def _run(self, namespace: str, argv: Sequence[str], given: str = "") -> str:
+        """Runs a command to its end; what it wrote. MachineError with its errors when it fails."""
+        output, errors = bytearray(), bytearray()
+        self.control.listen(
+            self._next, lambda data: (errors if data.stream == 2 else output).extend(data.content)
+        )
+        channel = self._exec(namespace, argv)
+        self.control.data(channel, given.encode())
+        if given:
+            self.control.data(channel, b"")
+        end = time.monotonic() + COMMAND_TIMEOUT_S
+        while (how := self.control.ended(channel)) is None:
+            self._check_daemons()
+            if time.monotonic() > end:
+                raise MachineError("vswitches", f"{argv[0]} did not end within {COMMAND_TIMEOUT_S:g} s", CURE)
+            self.control.pump(0.1)
+        self.control.listen(channel, None)
+        self.control.forget_end(channel)
+        if how != "code 0":
+            said = errors.decode(errors="replace").strip() or how
+            raise MachineError("vswitches", f"{' '.join(argv[:2])}: {said}", CURE)
+        return output.decode(errors="replace")
+
+    def _wait_for(self, namespace: str, path: str) -> None:
+        script = 'n=0; while [ ! -S "$1" ]; do n=$((n+1)); [ $n -gt 600 ] && exit 1; sleep 0.02; done'
+        self._run(namespace, ["sh", "-c", script, "wait", path])
+
+    def _check_daemons(self) -> None:
+        for channel, name in self._names.items():
+            how = self.control.ended(channel)
+            if how is not None:
+                said = bytes(self._tails[channel]).decode(errors="replace").strip()
+                raise MachineError(
+                    "vswitches", f"{name} ended with {how}" + (f": {said}" if said else ""), CURE
+                )
+
+
+def missing() -> str | None:
+    """Why Open vSwitch cannot be run here; None when it can."""
+    lacking = [program for program in PROGRAMS if shutil.which(program) is None]
+    if lacking or not SCHEMA.exists() or not Path(RUN).is_dir():
+        return f"Open vSwitch is not installed ({', '.join(lacking) or str(SCHEMA)} is missing)"
+    from virtlab.testbed.platforms.qemu.refusals import tun_missing
+
+    return tun_missing()

@@ -1,0 +1,106 @@
+"""What Open vSwitch is told of a bridge, as the words of its own tools. Pure.
+
+All ports are added in one transaction, each with the number that the rules name it by. Rules send a frame to the one port
+behind which its destination is; what is addressed to nobody known is handled as by any switch (learned, flooded), or
+dropped where the bridge does not flood. An isolated port's frames never reach another isolated one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+_KNOWN, _ISOLATED, _REST = 100, 200, 0
+_STATISTIC = re.compile(r"^\s*([a-z][a-z .-]*[a-z]): (\d+)\s*$")
+CACHES = {
+    "packets received": "flow_cache_received_packets",
+    "emc hits": "flow_cache_exact_hits",
+    "smc hits": "flow_cache_signature_hits",
+    "megaflow hits": "flow_cache_megaflow_hits",
+    "miss with success upcall": "flow_cache_upcalls",
+    "miss with failed upcall": "flow_cache_lost_upcalls",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An interface of the host's namespace that is a port."""
+
+    link: str
+    isolated: bool = False
+
+
+@dataclass(slots=True)
+class OvsBridge:
+    """A bridge: its ports in their order, and behind which of them each known address is."""
+
+    namespace: str
+    link: str
+    flooding: bool = True
+    ports: list[Port] = field(default_factory=list)
+    addresses: dict[str, str] = field(default_factory=dict)  # MAC -> link
+
+    def number(self, link: str) -> int:
+        """A port's number in rules."""
+        return 1 + [port.link for port in self.ports].index(link)
+
+
+def transaction(bridges: Sequence[OvsBridge]) -> list[str]:
+    """The arguments of one `ovs-vsctl` call that makes all bridges with all their ports.
+
+    >>> words = transaction([OvsBridge("host:h1", "br", ports=[Port("up")])])
+    >>> " ".join(words[:9])
+    '-- add-br br -- set bridge br datapath_type=netdev fail_mode=secure'
+    """
+    words: list[str] = []
+    for bridge in bridges:
+        words += ["--", "add-br", bridge.link]
+        words += ["--", "set", "bridge", bridge.link, "datapath_type=netdev", "fail_mode=secure"]
+        for number, port in enumerate(bridge.ports, start=1):
+            words += ["--", "add-port", bridge.link, port.link]
+            words += ["--", "set", "interface", port.link, f"ofport_request={number}"]
+    return words
+
+
+def rules(bridge: OvsBridge) -> list[str]:
+    """OpenFlow rules of a bridge, as `ovs-ofctl add-flows` reads them.
+
+    >>> bridge = OvsBridge("host:h1", "br", ports=[Port("a", isolated=True), Port("b", isolated=True), Port("up")])
+    >>> bridge.addresses["02:00:00:00:00:01"] = "a"
+    >>> rules(bridge)[0]
+    'priority=200,in_port=2,dl_dst=02:00:00:00:00:01,actions=drop'
+    """
+    out = []
+    isolated = {bridge.number(port.link) for port in bridge.ports if port.isolated}
+    for mac, link in bridge.addresses.items():
+        number = bridge.number(link)
+        if number in isolated:
+            out += [
+                f"priority={_ISOLATED},in_port={other},dl_dst={mac},actions=drop"
+                for other in sorted(isolated - {number})
+            ]
+        out.append(f"priority={_KNOWN},dl_dst={mac},actions=output:{number}")
+    if not bridge.flooding:
+        out.append(f"priority={_REST},actions=drop")
+        return out
+    open_ports = [number for number in range(1, len(bridge.ports) + 1) if number not in isolated]
+    for number in sorted(isolated):
+        actions = ",".join(f"output:{other}" for other in open_ports) or "drop"
+        out.append(f"priority={_REST + 1},in_port={number},actions={actions}")
+    out.append(f"priority={_REST},actions=NORMAL")
+    return out
+
+
+def caches(said: str) -> dict[str, int]:
+    """Counters of the flow caches from `dpif-netdev/pmd-stats-show`, summed over threads.
+
+    >>> caches("main thread:\\n  packets received: 12\\n  emc hits: 9\\n  megaflow hits: 2\\n")
+    {'flow_cache_received_packets': 12, 'flow_cache_exact_hits': 9, 'flow_cache_megaflow_hits': 2}
+    """
+    found: dict[str, int] = {}
+    for line in said.splitlines():
+        match = _STATISTIC.match(line)
+        if match and match[1] in CACHES:
+            found[CACHES[match[1]]] = found.get(CACHES[match[1]], 0) + int(match[2])
+    return found

@@ -1,0 +1,114 @@
+"""Open vSwitch as a virtual switch: private, all ports at once, rules that hold, and nothing of it left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import machine_world as machines
+import pytest
+import testbed_world as worlds
+
+from virtlab.errors import GuestError, MachineError
+from virtlab.plan import Trial
+from virtlab.testbed import Testbed
+from virtlab.testbed.vswitches import ovs
+
+pytestmark = [
+    pytest.mark.skipif(
+        (worlds.missing() or ovs.missing()) is not None, reason=str(worlds.missing() or ovs.missing())
+    ),
+    pytest.mark.timeout(300),
+]
+COUNT = 20
+
+
+def on_ovs(world: dict[str, Any], **properties: Any) -> dict[str, Any]:
+    """The world with Open vSwitch in place of every bridge."""
+    for vswitch in world["vswitches"].values():
+        vswitch |= {"kind": "ovs-netdev", **properties}
+    return world
+
+
+def systems_own() -> tuple[list[str], list[str]]:
+    """What the system's Open vSwitch has lying about."""
+    return tuple(
+        sorted(str(path) for path in Path(place).glob("*"))
+        for place in ("/run/openvswitch", "/etc/openvswitch")
+    )  # type: ignore[return-value]
+
+
+def test_echoes_cross_two_private_switches_and_their_flow_caches_count_them() -> None:
+    before = systems_own()
+    plan = worlds.echo_plan(on_ovs(worlds.bridged(switches=1)), count=COUNT)
+    assert Testbed().check(plan) == []
+    with Testbed().open(plan, worlds.Patient()) as session:
+        sink = worlds.MemorySink()
+        outcome = session.run(Trial("t0", 1), sink)
+        assert outcome.status in {"ok", "tainted"}, outcome.reasons
+        assert sink.rows("probe", "rtt/1") == COUNT
+        begin, end = sink.counters("begin"), sink.counters("end")
+        for host in ("h1", "h2"):
+            received = (f"hosts.{host}.ovs", "flow_cache_received_packets")
+            assert end[received] - begin[received] >= 2 * COUNT
+        realised = session.realised.objects["vswitches.h1.br"]
+        assert (realised.by, realised.read_back["datapath"]) == ("ovs-netdev", "netdev")
+        assert any("actions=output" in rule for rule in realised.read_back["rules"])
+    assert systems_own() == before
+
+
+def test_fifty_ports_are_one_transaction() -> None:
+    plan = worlds.plan(on_ovs(worlds.one_host(50)))
+    with Testbed().open(plan, worlds.Patient()) as session:
+        assert len(session.realised.objects["vswitches.h.br"].read_back["ports"]) == 50
+
+
+def test_isolated_ports_reach_the_others_and_not_each_other() -> None:
+    world = on_ovs(worlds.one_host(3))
+    for name in ("g1", "g2"):
+        world["guests"][name]["vnics"]["eth0"]["isolated"] = True
+    with Testbed().open(
+        worlds.echo_plan(world, count=COUNT, source="g1", target="g3"), worlds.Patient()
+    ) as session:
+        sink = worlds.MemorySink()
+        session.run(Trial("t0", 1), sink)
+        assert sink.rows("probe", "rtt/1") == COUNT
+    with pytest.raises(GuestError, match=r"guests\.g1: does not reach g2"):
+        Testbed().open(worlds.echo_plan(world, source="g1", target="g2"), worlds.Patient())
+
+
+def test_without_flooding_nobody_is_asked_who_is_where() -> None:
+    world = on_ovs(worlds.one_host(2), flooding=False, learning=False)
+    with Testbed().open(
+        worlds.echo_plan(world, count=COUNT, source="g1", target="g2"), worlds.Patient()
+    ) as session:
+        assert session.realised.objects["vswitches.h.br"].read_back["rules"][-1] == "priority=0 actions=drop"
+    world["arp"] = "live"
+    with pytest.raises(GuestError, match=r"guests\.g1: does not reach g2"):
+        Testbed().open(worlds.echo_plan(world, source="g1", target="g2"), worlds.Patient())
+
+
+@pytest.mark.skipif(machines.missing() is not None, reason=str(machines.missing()))
+def test_a_virtual_machine_stands_on_it() -> None:
+    world = on_ovs(machines.machines(worlds.one_host(2), "g1"))
+    with Testbed().open(
+        worlds.echo_plan(world, count=COUNT, source="g1", target="g2"), worlds.Patient()
+    ) as session:
+        sink = worlds.MemorySink()
+        session.run(Trial("t0", 1), sink)
+        assert sink.rows("probe", "rtt/1") == COUNT
+
+
+def test_a_switch_that_does_not_start_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ovs, "_PREPARE", "echo no room >&2; exit 1; :")
+    before = worlds.own_processes()
+    with pytest.raises(MachineError, match="no room"):
+        Testbed().open(worlds.plan(on_ovs(worlds.one_host(2))), worlds.Patient())
+    assert worlds.own_processes() == before
+
+
+def test_what_it_cannot_do_is_refused() -> None:
+    world = on_ovs(worlds.one_host(2), learning=False)
+    world["guests"]["g1"]["vnics"]["eth0"]["offloads"] = "default"
+    paths = [refusal.path for refusal in Testbed().check(worlds.plan(world))]
+    assert paths == ["vswitches.h.br.learning", "guests.g1.vnics.eth0.offloads"]

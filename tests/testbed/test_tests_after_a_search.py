@@ -116,3 +116,14 @@ def test_a_load_is_judged_by_its_worst_flow(tested: World) -> None:
     whole = line.sent + (line.unsent or 0)
     assert line.lost / whole <= line.loss_ratio <= 1.0
     assert line.loss_ratio == 0.0 or line.lost > 0
+
+
+def test_a_guest_with_a_kernel_of_its_own_is_not_reset_from_outside() -> None:
+    experiment = load_text(FILE.replace("FORWARDING", "layer3"))
+    point = experiment.points()[0]
+    plan, search = plan_run(experiment, point, 0), experiment.study(point).search
+    guests = dict(plan.world.guests)
+    guests["sut.vm1"] = guests["sut.vm1"].model_copy(update={"platform": "qemu"})
+    plan = plan.model_copy(update={"world": plan.world.model_copy(update={"guests": guests})})
+    refused = [one for played in as_tested(search, plan) for one in Testbed().check(played)]
+    assert "timeline.benchmark.guest" in {one.path for one in refused}

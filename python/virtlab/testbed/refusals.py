@@ -29,6 +29,7 @@ LATER_ACTIONS = {
     "migrate": "a guest that is a network namespace has no memory to move",
     "call": "this testbed runs no services",
 }
+RESETTABLE = ("namespace", "native")  # platforms
 SERIES = ("host.cpu", "guest.cpu", "guest.vcpus", "softnet", "qdisc", "vnics")
 COUNTERS = ("vnics", "links", "softnet", "qdisc", "qdiscs", "host.cpu", "cpu", "guests")
 BRIDGE_PORTS_MAX = 1023  # of the kernel's 1,024, one is the bridge's own
@@ -251,6 +252,9 @@ def _timeline(plan: Plan, found: Findings) -> Iterator[Refusal]:
             yield Refusal(path, "names no guest of the Plan, or no command", "give it 'guest' and 'argv'")
         elif action.do == "reset" and action.guest not in plan.world.guests:
             yield Refusal(f"{path}.guest", f"there is no guest '{action.guest}'", "name a guest of the Plan")
+        elif action.do == "reset" and plan.world.guests[str(action.guest)].platform not in RESETTABLE:
+            reason = f"{action.guest} has a kernel of its own, whose vNICs are not taken down from outside"
+            yield Refusal(f"{path}.guest", reason, f"reset a guest that is a {' or '.join(RESETTABLE)}")
         elif action.do == "wait" and action.until is not None:
             reason = "this testbed waits for a time, not for a call or a series"
             yield Refusal(f"{path}.until", reason, "write 'for', or wait for an event with 'after'")

@@ -176,6 +176,18 @@ def test_limits_without_a_role_hold_for_every_measuring_role_that_has_the_metric
             parse_limits([text], roles, "--until")
 
 
+def test_a_role_without_traffic_at_a_level_breaks_nothing() -> None:
+    found = asked(reach(), "load", "load.loss.ratio <= 5 %", first="0 B", last="20 kB", step="20 kB")
+    assert found.largest == "20 kB"
+    none = next(
+        level
+        for level in asked(
+            reach(), "load", "load.loss.ratio > 5 %", first="0 B", last="20 kB", step="20 kB"
+        ).levels
+    )
+    assert (none.text, none.state, none.missing) == ("0 kB", "good", "load makes no traffic")
+
+
 def test_ranges_and_sizes() -> None:
     assert grid("1", "4", None) == ["1", "2", "3", "4"]
     assert sizes(4) == (4,)

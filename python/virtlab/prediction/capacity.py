@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from virtlab.campaign.search.largest import Largest, State
 from virtlab.errors import ExperimentError
 from virtlab.experiment.varied import Input, at_level, find_input
-from virtlab.metrics import MetricPath, level_number
+from virtlab.metrics import level_number
 from virtlab.planner import plan_run
 from virtlab.prediction.explain import explain
-from virtlab.prediction.limits import Judged, Limit, judge_limit
+from virtlab.prediction.limits import Judged, Limit, judge_runs
 from virtlab.prediction.resources import Resource, resources
 from virtlab.prediction.simulate import Job, play_records, values
 
@@ -180,15 +180,12 @@ class Question:
             self._records.setdefault(place, []).extend(
                 records[: EXPLAINED_RUNS - len(self._records.get(place, ()))]
             )
-        return [
-            judge_limit(limit, [row_of(rows, limit.path) for rows in kept], self.confidence)
-            for limit in self.limits
-        ]
+        return [judge_runs(limit, kept, self.confidence) for limit in self.limits]
 
     def _margin(self, limit: Limit, judged: Judged) -> float:
         """How far on the good side, as a share of the limit's size."""
         if judged.estimate is None:
-            return -1e9
+            return 1.0 if judged.p_broken == 0 else -1e9
         scale = abs(limit.value) or 1.0
         gap = limit.value - judged.estimate.point
         return (gap if limit.below else -gap) / scale
@@ -240,19 +237,6 @@ def sizes(runs_max: int) -> tuple[int, ...]:
         double = 2 * found[-1]
         found.append(double if double * 1.5 < runs_max else runs_max)
     return tuple(found)
-
-
-def row_of(rows: Sequence[RunValue], wanted: MetricPath) -> RunValue:
-    """The row of a path. ExperimentError when the run has no such metric at all."""
-    for row in rows:
-        if (row.role, row.metric, row.statistic) == (wanted.role, wanted.metric, wanted.statistic):
-            return row
-    known = ", ".join(dict.fromkeys(f"{row.role}.{row.metric}" for row in rows if row.role == wanted.role))
-    raise ExperimentError(
-        str(wanted),
-        "is not measured in the simulation",
-        f"there are {known}" if known else "name another role",
-    )
 
 
 def ordered_levels(

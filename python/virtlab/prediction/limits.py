@@ -116,6 +116,29 @@ def parse_limits(texts: Sequence[str], roles: Mapping[str, str], where: str) -> 
     return list(dict.fromkeys(found))
 
 
+def judge_runs(limit: Limit, runs: Sequence[Sequence[RunValue]], level: float) -> Judged:
+    """One limit by all values of several runs. A role that makes no traffic at this level breaks nothing.
+
+    ExperimentError when a run has no such metric although its role made traffic.
+    """
+    if not any(row.role == limit.path.role for rows in runs for row in rows):
+        return Judged(0.0, 1.0, None, f"{limit.path.role} makes no traffic")
+    return judge_limit(limit, [row_of(rows, limit.path) for rows in runs], level)
+
+
+def row_of(rows: Sequence[RunValue], wanted: MetricPath) -> RunValue:
+    """The row of a path. ExperimentError when the run has no such metric at all."""
+    for row in rows:
+        if (row.role, row.metric, row.statistic) == (wanted.role, wanted.metric, wanted.statistic):
+            return row
+    known = ", ".join(dict.fromkeys(f"{row.role}.{row.metric}" for row in rows if row.role == wanted.role))
+    raise ExperimentError(
+        str(wanted),
+        "is not measured in the simulation",
+        f"there are {known}" if known else "name another role",
+    )
+
+
 def judge_limit(limit: Limit, rows: Sequence[RunValue], level: float) -> Judged:
     """One limit by the run-level values of its path, one per run."""
     import numpy as np

@@ -17,8 +17,8 @@ from virtlab.errors import ExperimentError
 from virtlab.experiment.varied import Input, at_level, find_input
 from virtlab.metrics import METRICS, MetricPath
 from virtlab.planner import plan_run
-from virtlab.prediction.capacity import row_of, sizes
-from virtlab.prediction.limits import Limit, judge_limit, measuring_path
+from virtlab.prediction.capacity import sizes
+from virtlab.prediction.limits import Limit, judge_runs, measuring_path, row_of
 from virtlab.prediction.simulate import Job, play_all
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class Choice:
         return None if any(value is None for value in found) else np.array(found, dtype=np.float64)
 
     def _constraints(self, at: int) -> list[Constraint]:
-        judged = [judge_limit(limit, self._rows(at, limit.path), self.confidence) for limit in self.limits]
+        judged = [judge_runs(limit, self._runs[at], self.confidence) for limit in self.limits]
         return [Constraint(one.p_broken, one.p_kept) for one in judged]
 
     def _candidate(self, at: int, standing: Standing, search: Selection, lead: int | None) -> Candidate:
@@ -204,7 +204,7 @@ class Choice:
         rows = self._rows(at, path)
         values = [row.value for row in rows if row.value is not None]
         missing = next((row.reason for row in rows if row.value is None), "")
-        judged = [judge_limit(limit, self._rows(at, limit.path), self.confidence) for limit in self.limits]
+        judged = [judge_runs(limit, self._runs[at], self.confidence) for limit in self.limits]
         estimate = mean_interval(values, level=self.confidence, metric=path.metric, unit=path.unit)
         difference = None
         if lead is not None and lead != at and not missing:

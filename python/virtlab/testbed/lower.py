@@ -22,7 +22,6 @@ from virtlab.testbed import fabric
 from virtlab.testbed.kernel_queues import PortQueue
 from virtlab.testbed.names import FABRIC, guest_namespace, host_namespace, interface
 from virtlab.testbed.neighbours import neighbours
-from virtlab.testbed.vswitches.ovs_rules import OvsBridge, Port
 from virtlab.testbed.operations import (
     AddressAdd,
     BridgeAdd,
@@ -47,6 +46,7 @@ from virtlab.testbed.operations import (
     TapAdd,
     VethAdd,
 )
+from virtlab.testbed.vswitches.ovs_rules import OvsBridge, Port
 
 DEFAULT_MTU_BYTES = 1500  # that a device comes with
 OFFLOADS_OFF = {"tx": False, "sg": False, "tso": False, "gso": False}

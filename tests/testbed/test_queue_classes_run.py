@@ -77,7 +77,13 @@ def test_what_carries_the_code_point_goes_through_its_class_both_ways(protocol: 
         assert found[f"{line}.voice", "packets"] >= 20
         both = found[f"{line}.voice", "packets"] + found[f"{line}.rest", "packets"]
         assert both == found[line, "packets"]
-        assert found[line, "residence_max_ns"] >= 0
+        longest = found[f"{line}.voice", "residence_max_ns"]
+        assert 0 <= longest <= found[line, "residence_max_ns"]
+        assert (
+            found[f"{line}.voice", "residence_p50_ns"]
+            <= found[f"{line}.voice", "residence_p99_ns"]
+            <= longest
+        )
         assert found[f"{line}.voice", "drops"] == found[f"{line}.rest", "drops"] == 0
 
 

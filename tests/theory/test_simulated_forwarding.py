@@ -225,6 +225,18 @@ def test_an_awake_guest_is_not_roused_so_delay_falls_with_the_load_before_it_ris
     assert means[2] > 10 * means[0]
 
 
+def test_a_guest_falls_asleep_only_after_it_has_had_nothing_to_do_for_a_while() -> None:
+    costs = profile(GUESTS, forward_ns=COST_NS, rouse_ns=ROUSE_NS, doze_ns=200_000.0)
+    # Frames come to each guest every 400 and every 211 us; what it has to do takes 20, or 70 with being roused.
+    for rate, later in (("10 kpacket/s", COST_NS + ROUSE_NS), ("19 kpacket/s", COST_NS)):
+        kept, _ = played(file(rate=rate), costs)
+        packets = kept.blocks["load", "packet/1"][0]
+        delays = np.asarray(packets["received_ns"]) - np.asarray(packets["sent_ns"])
+        first = np.asarray(packets["seq"]) == 0
+        assert set(delays[first]) == {COST_NS + ROUSE_NS}
+        assert set(delays[~first]) == {later}
+
+
 def test_cost_per_byte_is_paid_by_layer_2_and_3_under_their_own_names() -> None:
     costs = profile(GUESTS, forward_ns=3000.0, forward_byte_ns=2.0, bridge_ns=1000.0, bridge_byte_ns=1.0)
     for forwarding, exact in (("layer3", 3000 + 2 * 996), ("layer2", 1000 + 996)):  # 1000 B with checksum

@@ -84,8 +84,11 @@ pub struct GuestCosts {
 pub struct Forwarding {
     /// Of every frame.
     pub cost: Cost,
-    /// Until it begins with a frame that comes while it has nothing to do.
+    /// Until it begins with a frame that comes while it sleeps.
     pub rouse_ns: u64,
+    /// How long it has had nothing to do when it falls asleep.
+    #[serde(default)]
+    pub doze_ns: u64,
     /// Frames that may wait at it.
     pub backlog_packets: u32,
 }

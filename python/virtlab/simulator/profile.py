@@ -23,7 +23,7 @@ The parameters, and where a world pays them:
 | `qdisc.KIND.frame_ns` | as much more with a discipline of virtlab's other than FIFO at the links |
 | `platform.KIND.forward_ns`, `platform.KIND.forward_byte_ns` | by a packet that a guest forwards at layer 3 |
 | `platform.KIND.bridge_ns`, `platform.KIND.bridge_byte_ns` | by a frame that a guest forwards at layer 2 |
-| `platform.KIND.rouse_ns` | by a frame that comes to a forwarding guest that sleeps |
+| `platform.KIND.rouse_ns` | by a frame that comes to a forwarding guest after `doze_ns` without any: it sleeps |
 | `flow.first_packet_ns` | by the first packet of a flow, beyond the others |
 """
 
@@ -301,7 +301,9 @@ def _forwarding(
     rouse_ns = round(profile.value(f"{kind}.rouse_ns")) if guest.idle == "sleep" else 0
     if not any((*paid.values(), rouse_ns)):
         return None
-    return {"cost": paid, "rouse_ns": rouse_ns, "backlog_packets": BACKLOG_PACKETS}
+    doze_ns = round(profile.value(f"{kind}.doze_ns"))
+    asleep = {"doze_ns": doze_ns} if doze_ns else {}
+    return {"cost": paid, "rouse_ns": rouse_ns, **asleep, "backlog_packets": BACKLOG_PACKETS}
 
 
 def _table(profile: Profile, *names: str) -> dict[str, list[float]]:

@@ -2,8 +2,9 @@
 //!
 //! A guest is one virtual processor, and as many guests forward at once as there are processors; those that wait for one take
 //! turns, a frame each. So a single guest forwards at most `1 / cost`, and all of them `processors / cost`. What finds the
-//! guest's backlog full is dropped. A guest that sleeps when it has nothing to do has to be roused by the next frame. Guests
-//! whose forwarding costs nothing forward at once.
+//! guest's backlog full is dropped. A guest that has had nothing to do for a while, or never had, sleeps, and has to be roused
+//! by the next frame; a hypervisor that polls for so long before it halts a processor does the same. Guests whose forwarding
+//! costs nothing forward at once.
 
 use super::Network;
 use super::flights::Flight;
@@ -19,6 +20,8 @@ struct Server {
     waiting: VecDeque<Job>,
     /// Being roused, waiting for a processor, or on one.
     awake: bool,
+    /// Since when it has nothing to do.
+    idle_ns: Option<u64>,
 }
 
 /// Guests that forward, and the processors that they share.
@@ -54,7 +57,8 @@ impl Network {
             return;
         }
         server.awake = true;
-        if given.rouse_ns > 0 {
+        let asleep = server.idle_ns.is_none_or(|since| self.now_ns - since >= given.doze_ns);
+        if given.rouse_ns > 0 && asleep {
             self.fly(self.now_ns + given.rouse_ns, Flight::Roused(guest));
         } else {
             self.roused(guest);
@@ -83,6 +87,7 @@ impl Network {
         self.service.free_processors += 1;
         let server = &mut self.service.servers[guest];
         server.awake = !server.waiting.is_empty();
+        server.idle_ns = Some(self.now_ns);
         if server.awake {
             self.service.turns.push_back(guest);
         }

@@ -43,8 +43,7 @@ impl Network {
 
     /// Whether a message's packet was marked on the way, asked once.
     pub fn was_marked(&mut self, message: &Message) -> bool {
-        !self.congestion.bits.is_empty()
-            && self.congestion.bits.remove(&name(message)) == Some(Ecn::Marked)
+        !self.congestion.bits.is_empty() && self.congestion.bits.remove(&name(message)) == Some(Ecn::Marked)
     }
 
     pub(super) fn ecn_of(&self, out: &Outgoing) -> Ecn {

@@ -167,7 +167,9 @@ def _open_vswitch(path: str, name: str, plan: Plan) -> Iterator[Refusal]:
     for guest, entry in plan.world.guests.items():
         for own, vnic in entry.vnics.items():
             if vnic.vswitch == name and vnic.offloads != "off":
-                reason = "a datapath in user space gets frames as they are, and with offloads none is finished"
+                reason = (
+                    "a datapath in user space gets frames as they are, and with offloads none is finished"
+                )
                 yield Refusal(f"guests.{guest}.vnics.{own}.offloads", reason, "write 'offloads: off'")
 
 
@@ -181,6 +183,12 @@ def _roles(plan: Plan, found: Findings) -> Iterator[Refusal]:
         if role.parameters.get("dscp") and role.parameters.get("meter", "virtlab") != "virtlab":
             reason = "only virtlab's own meter writes code points into IP headers"
             yield Refusal(f"{path}.dscp", reason, "remove 'meter', or match by address or port")
+        marking = _marked_beside(plan, role)
+        if marking is not None:
+            reason = (
+                f"a guest of it asks for congestion marks for '{marking}', and so for all its connections"
+            )
+            yield Refusal(f"{path}.ecn", reason, "write 'ecn: true' for both, or for none")
         ends = (("from", role.from_), ("to", role.to))
         for key, guest in ends[:1] if role.workload in ALONE else ends:
             if guest is None or guest not in plan.world.guests:
@@ -200,6 +208,21 @@ def _roles(plan: Plan, found: Findings) -> Iterator[Refusal]:
             )
         else:
             yield from via_mistakes(path, plan, role)
+
+
+def _marked_beside(plan: Plan, role: Role) -> str | None:
+    """A TCP role with ECN that shares a guest with this one, which has none."""
+    if role.workload not in ("tcp_stream", "tcp_rr") or role.parameters.get("ecn"):
+        return None
+    own = {role.from_, role.to}
+    return next(
+        (
+            name
+            for name, other in plan.roles.items()
+            if other.parameters.get("ecn") and own & {other.from_, other.to}
+        ),
+        None,
+    )
 
 
 def _budgeted(path: str, plan: Plan, role: Role, found: Findings) -> Iterator[Refusal]:

@@ -226,7 +226,9 @@ RAW_STREAM = Workload(
             "gaps: constant, or poisson, exponential of the same mean; absent: constant",
         ),
         Parameter("dscp", DSCP, "dscp", "code point in the IP headers of its frames; with 'via'"),
-        Parameter("priority", PRIORITY, "priority", "802.1p priority: frames carry a tag with it, of no VLAN"),
+        Parameter(
+            "priority", PRIORITY, "priority", "802.1p priority: frames carry a tag with it, of no VLAN"
+        ),
         Parameter("via", GUESTS, "via", "guests that forward, one flow by way of each"),
     ),
     streams={"packet/1": "to"},

@@ -1,0 +1,80 @@
+"""An ordinary user boots virtual machines and runs Open vSwitch in a private world, without sudo."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import machine_world as machines
+import pytest
+import testbed_world as worlds
+from test_testbed_privileges import NOBODY, as_nobody
+
+import virtlab.testbed.platforms.qemu.machines  # loaded before the identity changes: see test_testbed_privileges
+from virtlab.plan import Trial
+from virtlab.testbed import Testbed, image
+from virtlab.testbed.vswitches import ovs
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else"),
+    pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing())),
+    pytest.mark.timeout(400),
+]
+COUNT = 10
+_ = virtlab.testbed.platforms.qemu.machines
+
+
+def open_to_all(path: str) -> bool:
+    return bool(Path(path).stat().st_mode & 0o006 == 0o006)
+
+
+TUN = pytest.mark.skipif(not open_to_all("/dev/net/tun"), reason="/dev/net/tun is root's alone here")
+
+
+@pytest.fixture
+def cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A copy of the images that an ordinary user has as his own."""
+    with tempfile.TemporaryDirectory() as name:
+        home = Path(name) / "virtlab" / "images"
+        shutil.copytree(image.folder() / "cloud", home / "cloud")
+        for path in (Path(name), *Path(name).rglob("*")):
+            os.chown(path, NOBODY, NOBODY)
+        monkeypatch.setenv("XDG_CACHE_HOME", name)
+        yield home
+
+
+@TUN
+@pytest.mark.skipif(machines.missing() is not None, reason=str(machines.missing()))
+def test_an_ordinary_user_boots_a_machine(cache: Path) -> None:
+    plan = worlds.echo_plan(machines.beside_a_namespace(), count=COUNT, source="g1", target="g2")
+
+    def work() -> None:
+        assert Testbed().check(plan) == []
+        with Testbed().open(plan, worlds.Patient()) as built:
+            sink = worlds.MemorySink()
+            outcome = built.run(Trial("t0", 1), sink)
+            assert outcome.status in {"ok", "tainted"}, outcome.reasons
+            assert sink.rows("probe", "rtt/1") == COUNT
+
+    assert as_nobody(work) == ""
+    assert any(cache.glob("initramfs-cloud-*.cpio"))
+
+
+@TUN
+@pytest.mark.skipif(ovs.missing() is not None, reason=str(ovs.missing()))
+def test_an_ordinary_user_runs_open_vswitch() -> None:
+    world = worlds.one_host(3)
+    world["vswitches"]["h.br"]["kind"] = "ovs-netdev"
+    plan = worlds.echo_plan(world, count=COUNT, source="g1", target="g2")
+
+    def work() -> None:
+        assert Testbed().check(plan) == []
+        with Testbed().open(plan, worlds.Patient()) as built:
+            sink = worlds.MemorySink()
+            built.run(Trial("t0", 1), sink)
+            assert sink.rows("probe", "rtt/1") == COUNT
+
+    assert as_nobody(work) == ""

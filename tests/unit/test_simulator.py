@@ -174,7 +174,7 @@ def test_a_closed_loop_sends_when_the_reply_has_come() -> None:
     assert set(np.diff(kept.column("probe", "sent/1", "sent_ns"))) == {488_320}
 
 
-@pytest.mark.parametrize("kind", ["fifo", "sfq", "codel", "fq_codel"])
+@pytest.mark.parametrize("kind", ["fifo", "pfifo", "pfifo_fast", "sfq", "codel", "fq_codel"])
 def test_every_discipline_of_the_soft_switch_is_simulated(kind: str) -> None:
     values = beside(values_of(count=50), LOAD)
     for link in values["world"]["links"].values():

@@ -14,7 +14,7 @@ mod service;
 mod sockets;
 mod vnics;
 
-pub use landing::Landed;
+pub use landing::{Address, Landed};
 
 use crate::agenda::Agenda;
 use crate::costs::Costs;
@@ -46,7 +46,7 @@ pub struct Network {
     fabric: Fabric<Outgoing>,
     departures: Vec<Departure<Outgoing>>,
     /// By port, the addresses met last that are its guest's own, and the vNIC.
-    met: Vec<Option<((Mac, Option<Ipv4Addr>), u32)>>,
+    met: Vec<Option<(Address, u32)>>,
     /// Departures that have become certain, while they are looked at.
     certain: Vec<Foretold>,
     landings: Vec<VecDeque<Landing>>,

@@ -4,13 +4,12 @@
 use crate::agenda::Due;
 use crate::input::{Finding, Role};
 use crate::ip::{HEADER_BYTES, Message, TRANSPORT_BYTES};
-use crate::network::Network;
+use crate::network::{Address, Network};
 use crate::role::{Counters, Workload, finding, parse, unreachable};
 use crate::rows::Table;
 use core::net::Ipv4Addr;
 use serde::Deserialize;
 use serde_json::Value;
-use virtlab_fabric::Mac;
 use virtlab_load::Transport;
 use virtlab_load::histogram::Histogram;
 use virtlab_load::meters::Jitter;
@@ -46,7 +45,7 @@ pub struct Scatter {
     duration_ns: u64,
     hosts: Vec<Host>,
     /// By host, where to send to.
-    addresses: Vec<(Mac, Option<Ipv4Addr>)>,
+    addresses: Vec<Address>,
     sending: usize,
     start_ns: u64,
     received: u64,

@@ -37,6 +37,9 @@ pub(super) struct Landing {
     pub(super) meaning: Meaning,
 }
 
+/// Where a frame goes to: at this network, and below IP nowhere else.
+pub type Address = (Mac, Option<Ipv4Addr>);
+
 /// A message that has come.
 #[derive(Clone, Copy, Debug)]
 pub enum Landed {

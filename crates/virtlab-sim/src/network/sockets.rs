@@ -1,6 +1,7 @@
 //! How a role's side sends: a socket holds bytes back while its vNIC has enough of them waiting.
 
 use super::Network;
+use super::landing::Address;
 use super::vnics::Outgoing;
 use crate::agenda::Due;
 use crate::ip::{self, Cargo, HOPS, Message, Packet};
@@ -192,13 +193,13 @@ impl Network {
     }
 
     /// Where a socket sends from: the addresses of its vNIC.
-    pub fn own_address(&self, socket: usize) -> (Mac, Option<Ipv4Addr>) {
+    pub fn own_address(&self, socket: usize) -> Address {
         let Socket { nic, source, .. } = &self.sockets[socket];
         (*source, self.hosts[self.nics[*nic].given.guest].given.addresses.first().copied())
     }
 
     /// Directs a socket to addresses on the same wired network; its flow stays.
-    pub fn aim(&mut self, socket: usize, (destination, ip): (Mac, Option<Ipv4Addr>)) {
+    pub fn aim(&mut self, socket: usize, (destination, ip): Address) {
         let socket = &mut self.sockets[socket];
         (socket.destination, socket.ip) = (destination, ip);
     }

@@ -76,10 +76,11 @@ const UNSENT_SLACK_NS: u64 = 10_000;
 /// Flows beyond this number have no counters of their own, as in the testbed.
 const COUNTED_FLOWS: usize = 1024;
 
-/// A socket per flow, and whose turn it is.
+/// A socket per flow, whose turn it is, and how gaps come about, with their seed.
 struct Ways {
     sockets: Vec<usize>,
     split: Split,
+    gaps: (Arrivals, u64),
 }
 
 /// One stream role.
@@ -149,8 +150,8 @@ impl Stream {
             own.duration_ns,
             size.payload_bytes,
             [own.keep_sent, role.kept],
-            (own.arrivals, client.seed),
             Ways {
+                gaps: (own.arrivals, client.seed),
                 sockets: vec![socket],
                 split: Split::even(1).map_err(|error| finding(role, &error.to_string()))?,
             },
@@ -192,8 +193,7 @@ impl Stream {
             own.duration_ns,
             own.frame_bytes,
             [own.keep_sent, role.kept],
-            (own.arrivals, client.seed),
-            Ways { sockets, split },
+            Ways { sockets, split, gaps: (own.arrivals, client.seed) },
         ))
     }
 
@@ -204,11 +204,10 @@ impl Stream {
         duration_ns: Option<u64>,
         payload_bytes: u32,
         kept: [bool; 2],
-        gaps: (Arrivals, u64),
         ways: Ways,
     ) -> Self {
         let [keep_sent, kept] = kept;
-        let Ways { sockets, split } = ways;
+        let Ways { sockets, split, gaps } = ways;
         Self {
             role,
             schedule,

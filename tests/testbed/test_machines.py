@@ -122,7 +122,9 @@ def test_a_machine_that_dies_in_mid_run_is_named_with_its_console() -> None:
 
 def test_a_kernel_that_panics_at_boot_is_told_with_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
     append = command.Machine._append
-    monkeypatch.setattr(command.Machine, "_append", lambda self: append(self) + " rdinit=/nothing root=/dev/nowhere")
+    monkeypatch.setattr(
+        command.Machine, "_append", lambda self: append(self) + " rdinit=/nothing root=/dev/nowhere"
+    )
     before = worlds.own_processes()
     with pytest.raises(GuestError, match=r"guests\.g1: its kernel panicked: .*Kernel panic"):
         opened(plan_of(machines.beside_a_namespace()))

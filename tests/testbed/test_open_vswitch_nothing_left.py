@@ -1,4 +1,4 @@
-"""However a run with Open vSwitch dies, nothing of it stays: no daemon, tap, namespace, mount, file in the system's places."""
+"""However a run with Open vSwitch dies, nothing of it stays: no daemon, tap, namespace, mount, nor a file beside them."""
 
 from __future__ import annotations
 

@@ -322,7 +322,9 @@ def _check_machines(at: Steps, platform: Platform, host: HostSpec, findings: Fin
             findings.add((*where, "vcpus"), what, "remove it, or write 'platform: qemu'", key=True)
         if spec.vnic_model is not None and spec.vnic_model not in platform.vnic_models:
             models = ", ".join(platform.vnic_models)
-            what = f"guests of platform {platform.name} see " + (models or "no device but the kernel's own port")
+            what = f"guests of platform {platform.name} see " + (
+                models or "no device but the kernel's own port"
+            )
             findings.add((*where, "vnic_model"), what, "remove it, or write 'platform: qemu'", key=True)
 
 

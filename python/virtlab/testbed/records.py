@@ -72,7 +72,9 @@ class Entities:
         }
         for guest, inside in lowered.machines.items():
             namespace = lowered.guests[guest]
-            self._names |= {f"{namespace}/vcpu{number}": f"guests.{guest}.vcpu{number}" for number in range(VCPUS_MAX)}
+            self._names |= {
+                f"{namespace}/vcpu{number}": f"guests.{guest}.vcpu{number}" for number in range(VCPUS_MAX)
+            }
             self._names[f"{namespace}/io"] = f"guests.{guest}.io"
             for vnic, tap in inside.taps.items():
                 self._names[f"{tap.namespace}/{tap.link}"] = f"guests.{guest}.vnics.{vnic}.tap"

@@ -63,7 +63,9 @@ class Guests:
 
     def alive(self) -> dict[str, Reach]:
         """Of those, the ones whose process has not ended."""
-        return {name: reach for name, reach in self.leaders().items() if self.control.ended(reach.leader) is None}
+        return {
+            name: reach for name, reach in self.leaders().items() if self.control.ended(reach.leader) is None
+        }
 
     def of_channel(self, channel: int) -> str | None:
         """The guest with a leader of its own that a channel belongs to."""

@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from virtlab.testbed.image.initramfs import LOAD, PORT
 
 PROGRAM = "qemu-system-x86_64"
-MEMORY_BYTES = {"cloud": 96 << 20, "generic": 160 << 20}  # of a guest that says nothing: kernels panic with less
+MEMORY_BYTES = {
+    "cloud": 96 << 20,
+    "generic": 160 << 20,
+}  # of a guest that says nothing: kernels panic with less
 DEFAULT_MODEL = "virtio"
 DEVICES = {"virtio": "virtio-net-pci", "e1000": "e1000", "e1000e": "e1000e"}
 DRIVERS = {"virtio": "virtio_net", "e1000": "e1000", "e1000e": "e1000e"}

@@ -1,10 +1,9 @@
 //! What will happen, in the order of instants and, at equal ones, of planning; frames that land are first.
 //!
 //! A tournament, as the fabric's timers are one: every event has a place, a leaf of a binary tree whose inner nodes hold
-//! the lesser of their two children. What is compared is its instant, then its order;
-//! so no two are equal, and any structure would give them out in the same order. An event that is taken mostly plans the
-//! next one of its kind: so its place stays open until then, and both together are one way to the root, without a branch
-//! to mispredict.
+//! the lesser of their two children. What is compared is its instant, then its order; so no two are equal, and any
+//! structure would give them out in the same order. An event that is taken mostly plans the next one of its kind: so its
+//! place stays open until then, and both together are one way to the root, without a branch to mispredict.
 
 use core::hint::select_unpredictable;
 

@@ -262,7 +262,8 @@ impl Costs {
         bridge.map_or(0, |place| self.given.vswitches[place].of(bytes))
     }
 
-    /// On the processor that is free first, not before `from_ns`; until then it does other work.
+    /// On the processor that is free first, done not before `from_ns` and the work. What a processor has to do counts from
+    /// when it was asked for: a wake-up that is still to come keeps nobody waiting, and two that come at once may overlap.
     fn work(&mut self, now_ns: u64, from_ns: u64, work_ns: u64) -> u64 {
         if work_ns == 0 {
             return from_ns;
@@ -373,7 +374,12 @@ mod tests {
         let mut costs = Costs::new(given(), 0, 2);
         assert_eq!(costs.hand_over(1000, 0, 0, 1), 1070);
         assert_eq!(costs.hand_over(1010, 0, 0, 1), 1100, "behind the first, no second wake-up");
-        assert_eq!(costs.hand_over(1010, 0, 1, 1), 1130, "another process waits for the only processor");
+        // 90 ns of work since 1000 on one processor: work counts from when it was asked for, not from the wake-up.
+        assert_eq!(
+            costs.hand_over(1010, 0, 1, 1),
+            1090,
+            "another process's work is done behind all before it"
+        );
         assert_eq!(costs.hand_over(9000, 0, 0, 1), 9070);
     }
 }

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from virtlab.errors import VirtlabError
@@ -129,6 +129,7 @@ def test_too_little_memory_is_refused_before_a_kernel_panics(tmp_path: Path) -> 
     assert "64 MiB" in found[0].reason
 
 
+@settings(max_examples=500)
 @given(
     offset=st.integers(-(10**15), 10**15), drift=st.integers(-200, 200), first=st.integers(10**9, 10**15),
     length=st.integers(10**6, 10**12), at=st.floats(0, 1),

@@ -8,7 +8,7 @@ AGENT := python/virtlab/_bin/virtlab-agent
 TRIPLE := $(shell uname -m)-unknown-linux-gnu
 PY_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo test setup check-tools native agent lint unit rust-test bench wheel wheel-test clean lock
+.PHONY: help demo test setup platforms check-tools native agent lint unit rust-test bench wheel wheel-test clean lock
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -20,6 +20,10 @@ demo: setup  ## set up, run the quick switched-network study, show verdicts and 
 test: setup rust-test unit  ## set up and run all tests
 
 setup: check-tools $(VENV)/.installed agent native  ## environment, agent, extension module
+
+platforms: setup  ## what virtual machines, containers and switches are made with: packages, and images to boot
+	@$(PYTHON) tools/check_tools.py --install --platforms
+	$(BIN)/virtlab image build --kernel all
 
 check-tools:
 	@$(PYTHON) tools/check_tools.py --install

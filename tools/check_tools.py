@@ -1,7 +1,9 @@
 """Are the tools here that building and testing need?
 
 What is needed and missing is installed when this machine is Debian or Ubuntu and we are root (or sudo asks nothing);
-otherwise it is named, with the cure, and the exit code is 3. What is only useful is named and no error.
+otherwise it is named, with the cure, and the exit code is 3. What is only useful is named and no error. With `--platforms`
+also what virtual machines, containers, switches and routers are made with: several hundred MB that the demonstration does
+without.
 """
 
 from __future__ import annotations
@@ -35,6 +37,15 @@ TOOLS = (
     Tool("iperf3", "iperf3", "is an alternative meter and a cross-check in the tests", needed=False),
     Tool("sockperf", "sockperf", "is a peer of the benchmarks", needed=False),
     Tool("iproute2", "ip", "is a peer of the benchmarks and a cross-check in the tests", needed=False),
+)
+PLATFORMS = (
+    Tool("qemu-system-x86", "qemu-system-x86_64", "runs virtual machines", needed=False),
+    Tool("busybox-static", "busybox", "is what virtual machines start with", needed=False),
+    Tool("openvswitch-switch", "ovs-vswitchd", "is Open vSwitch", needed=False),
+    Tool("runc", "runc", "runs containers", needed=False),
+    Tool("frr", "/usr/lib/frr/ospfd", "routes by OSPF", needed=False),
+    Tool("openssh-server", "sshd", "stands for a host elsewhere in the tests", needed=False),
+    Tool("libvirt-clients", "virsh", "leads guests of libvirt", needed=False),
 )
 
 
@@ -101,11 +112,12 @@ def toolchains() -> list[str]:
 
 def main() -> int:
     """Prints a line per problem; 0 when building can begin."""
+    wanted = TOOLS + PLATFORMS if "--platforms" in sys.argv[1:] else TOOLS
     if "--install" in sys.argv[1:]:
-        missing = [tool for tool in TOOLS if not has(tool)]
+        missing = [tool for tool in wanted if not has(tool)]
         if missing:
             install(missing)
-    lacking = [tool for tool in TOOLS if not has(tool)]
+    lacking = [tool for tool in wanted if not has(tool)]
     for tool in lacking:
         word = "missing" if tool.needed else "not here (optional)"
         print(

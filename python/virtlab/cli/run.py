@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast, runtime_checkable
 
 import typer
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 BACKENDS = {"testbed": "virtlab.testbed:Testbed", "simulator": "virtlab.simulator:Simulator"}
+PLACES = {"lab-vm": "virtlab.testbed.lab:LabVm"}  # where a testbed can be built beside this machine
 INTERRUPTED = 130
 BUSY_SHARE = 0.2  # of tainted runs, beyond which the machine is too busy
 
@@ -33,6 +34,15 @@ def run(
     backend: Annotated[
         str | None,
         typer.Option(help="who plays the runs: testbed, simulator; default: testbed", show_default=False),
+    ] = None,
+    inside: Annotated[
+        str | None,
+        typer.Option(
+            "--in",
+            help="where the testbed is built: lab-vm, a virtual machine with a kernel that has all disciplines; "
+            "default: this machine",
+            show_default=False,
+        ),
     ] = None,
     profile: Annotated[
         str | None,
@@ -103,24 +113,34 @@ def run(
     with Interruption() as interruption:  # from here on: trying the machine out builds worlds too
         experiment = load(file, runs_max=None if yes else RUNS_MAX)
         selected = select_points(experiment.points(), points) if points else None
-        player = _backend(settings.backend, settings.profile)
-        hands = _Hands(player, jobs, scheduler)
-        _refuse(experiment, player, selected)
-        path = _dataset_path(experiment, settings, dataset, fresh=fresh_name)
+        player = _backend(settings.backend, settings.profile, inside)
         observer = _observer(quiet=as_json, verbose=verbose)
         observer.asked = lambda: interruption.asked
         try:
+            hands = _Hands(player, jobs, scheduler)
+            _refuse(experiment, player, selected)
+            path = _dataset_path(experiment, settings, dataset, fresh=fresh_name)
             opened, ending = _runs(
                 experiment, player, path, settings, observer, hands, points=selected, run_limit=max_runs
             )
         finally:
             observer.ended()
+            if isinstance(player, Closable):
+                player.close()
     if ending.interrupted:
         typer.echo(
             f"virtlab: interrupted after {ending.made} runs; the same command goes on in {path}", err=True
         )
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(_conclude(opened, ending, file, write=settings.report, as_json=as_json))
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """A backend that holds something between runs."""
+
+    def close(self) -> None:
+        """Lets go of it."""
 
 
 class _Hands:
@@ -153,10 +173,13 @@ class _Hands:
         return LocalPool(dataset, self.backend, count) if count > 1 and portable(self.backend) else None
 
 
-def _backend(name: str, profile: str) -> Backend:
+def _backend(name: str, profile: str, inside: str | None = None) -> Backend:
     if name not in BACKENDS:
         raise ExperimentError("--backend", f"'{name}' is no backend", f"use one of {', '.join(BACKENDS)}")
-    module, _, attribute = BACKENDS[name].partition(":")
+    if inside is not None and (inside not in PLACES or name != "testbed"):
+        what = f"'{inside}' is no place" if inside not in PLACES else f"the {name} is built nowhere"
+        raise ExperimentError("--in", what, f"use --backend testbed and one of {', '.join(PLACES)}")
+    module, _, attribute = (PLACES[inside] if inside is not None else BACKENDS[name]).partition(":")
     try:
         made = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:

@@ -12,6 +12,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from virtlab.agents import Conversation, Data, Message, Notice, Reply
@@ -39,10 +40,14 @@ def ending(exited: Notice) -> str:
 
 
 class Control:
-    """Frames over a connected stream socket. Channel 0 is the leader of the world."""
+    """Frames over a connected stream socket. Channel 0 is the leader of the world.
 
-    def __init__(self, stream: socket.socket) -> None:
+    `at`: the channel that the agent at the other end has here; below 0 where it only carries the world's leader.
+    """
+
+    def __init__(self, stream: socket.socket, *, at: int = 0) -> None:
         self._stream = stream
+        self.at = at
         self._stream.setblocking(False)  # noqa: FBT003 - the standard library's own signature
         self._conversation = Conversation()
         self._inbox: deque[Message] = deque()
@@ -62,14 +67,14 @@ class Control:
             if do in {"spawn", "exec"}:
                 self._ended.pop(int(fields["channel"]), None)
             fields = {**fields, "channel": int(fields["channel"]) - channel}
-        number, frame = self._conversation.request(do, fields, channel=channel)
+        number, frame = self._conversation.request(do, fields, channel=channel - self.at)
         self._awaited[number] = channel
         self._write(frame)
         return number
 
     def tell(self, do: str, fields: Mapping[str, Any] | None = None, *, channel: int = 0) -> None:
         """Sends a request that has no reply, or whose reply does not matter."""
-        _, frame = self._conversation.request(do, fields, channel=channel)
+        _, frame = self._conversation.request(do, fields, channel=channel - self.at)
         self._write(frame)
 
     def answered(self, number: int) -> bool:
@@ -118,7 +123,7 @@ class Control:
     def data(self, channel: int, content: bytes) -> None:
         """Input for a command; nothing is its end."""
         for at in range(0, max(len(content), 1), _CHUNK):
-            self._write(self._conversation.data(channel, content[at : at + _CHUNK]))
+            self._write(self._conversation.data(channel - self.at, content[at : at + _CHUNK]))
 
     def messages(self, timeout_s: float) -> Iterable[Message]:
         """What has arrived beside replies; waits up to `timeout_s` for the first."""
@@ -154,6 +159,16 @@ class Control:
             )
         )
 
+    def renew(self, first: int) -> None:
+        """Forgets all that was said on channels from `first` on, or of them: what spoke there is gone, and others begin."""
+
+        def old(message: Message) -> bool:
+            ended = isinstance(message, Notice) and message.name == "exited"
+            return (int(message.details["channel"]) if ended else message.channel) >= first  # type: ignore[union-attr]
+
+        self._inbox = deque(message for message in self._inbox if not old(message))
+        self._ended = {channel: how for channel, how in self._ended.items() if channel < first}
+
     def greet(self, channel: int = 0) -> dict[str, Any]:
         """The handshake."""
         return self.call("hello", {"protocol": list(PROTOCOL)}, channel=channel)
@@ -180,6 +195,8 @@ class Control:
             self.open = False
             return False
         for message in self._conversation.feed(content):
+            if self.at:
+                message = replace(message, channel=message.channel + self.at)  # noqa: PLW2901 - as it is counted here
             if isinstance(message, Reply):
                 if message.number in self._awaited:
                     del self._awaited[message.number]

@@ -24,7 +24,8 @@ NETEM_KINDS = ("fifo", "pfifo")
 
 
 def realisation(plan: Plan, automatic: str) -> str:
-    """Who realises links that say `auto`. `automatic` is what this machine has for them.
+    """Who realises links that say `auto`. `automatic` is what this machine has for them: `netem`, `soft_switch`, or
+    `kernel`, where there is a kernel with all disciplines and no soft switch.
 
     One link that names a realisation takes the others along, as a fabric is one thing. So does a queue that names its
     owner: the kernel's queues stand in front of links that the kernel holds, by netem where that can queue so, else by
@@ -36,8 +37,8 @@ def realisation(plan: Plan, automatic: str) -> str:
     queues = [queue for link in plan.world.links.values() for queue in (link.queue.ab, link.queue.ba)]
     owners = {queue.by for queue in queues}
     plain = all(queue.kind in NETEM_KINDS and queue.limit_bytes is None for queue in queues)
-    if "kernel" in owners:
-        return "netem" if automatic == "netem" and plain else "shaping"
+    if "kernel" in owners or (automatic == "kernel" and "virtlab" not in owners):
+        return "netem" if automatic in {"netem", "kernel"} and plain else "shaping"
     if "virtlab" in owners or (automatic == "netem" and not plain):
         return "soft_switch"
     return automatic

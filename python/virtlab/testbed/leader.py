@@ -77,8 +77,11 @@ class Leader:
         self.rootless = "root" not in hello["capabilities"]
 
     @classmethod
-    def start(cls, *, cpus: Sequence[int] = (), kept: bool = False) -> Self:
-        """A leader in a new, empty world. MachineError, with the cure, when this system does not allow one."""
+    def start(cls, *, cpus: Sequence[int] = (), kept: bool = False, at: int = 0) -> Self:
+        """A leader in a new, empty world. MachineError, with the cure, when this system does not allow one.
+
+        `at`: its channel; below 0 where it only carries another world's leader.
+        """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the leader
         argv = [str(agent_path()), "leader", "--control-fd", str(_DESCRIPTOR)]
@@ -86,9 +89,9 @@ class Leader:
             argv += ["--cpus", ",".join(map(str, cpus))]
         with theirs:
             process = _spawn(argv, theirs, errors, kept=kept)
-        control = Control(ours)
+        control = Control(ours, at=at)
         try:
-            hello = control.greet()
+            hello = control.greet(at)
         except AgentError as error:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(END_TIMEOUT_S)
@@ -108,7 +111,7 @@ class Leader:
         """Ends the world; everything in it is gone from the kernel's point of view once this returns."""
         if self.control.open:
             with contextlib.suppress(AgentError):
-                self.control.call("bye", timeout_s=1.0)
+                self.control.call("bye", channel=self.control.at, timeout_s=1.0)
         self.control.close()
         try:
             self.process.wait(END_TIMEOUT_S)

@@ -46,12 +46,15 @@ class Findings:
     has_ipv6: bool
     filters_bridges: bool = False  # whether its kernel's packet filter can see what crosses a bridge
     switch_qdiscs: tuple[str, ...] = ("fifo",)  # queue disciplines that the soft switch plays
+    automatic_link: str | None = None  # who realises links that say `auto`; None: whoever is best here
 
     @property
     def machine(self) -> Machine:
         """For lowering: netem where the kernel has it, else the soft switch."""
         link = "netem" if self.world is None and self.qdiscs.get("netem", "") is None else "soft_switch"
-        return Machine(link=link, has_ipv6=self.has_ipv6, filters_bridges=self.filters_bridges)
+        return Machine(
+            link=self.automatic_link or link, has_ipv6=self.has_ipv6, filters_bridges=self.filters_bridges
+        )
 
 
 @cache

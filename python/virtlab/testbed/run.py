@@ -25,11 +25,10 @@ from virtlab.testbed.platforms.start import Guests
 from virtlab.testbed.probes import SWITCH_CHANNEL, Probes, Side
 from virtlab.testbed.readback import observe
 from virtlab.testbed.records import CounterRow, Entities, counter_columns, kernel_rows, switch_rows
-from virtlab.testbed.run_clock import raw_ns
+from virtlab.testbed.site import HERE, Site
 from virtlab.testbed.taints import clock_taint, switch_taints
 from virtlab.testbed.timeline import Timeline
 
-LEAD_NS = 50_000_000  # starts are sent this long before their instant, which the agent keeps
 POLL_S = 0.2
 COLLECT_TIMEOUT_S = 300.0
 COMMAND_CHANNELS = 20_000  # of `exec` actions; probes are below
@@ -52,6 +51,7 @@ class Pass:
     sink: Sink
     observe: Observer
     guests: Guests
+    site: Site = HERE
     sides: dict[str, list[Side]] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
     taints: list[str] = field(default_factory=list)
@@ -67,7 +67,8 @@ class Pass:
         self._kept = {*self.plan.collect.packets, "series"}
         before = self.control.call("clock")
         ticks = idle.ticks()
-        timeline = Timeline(self.plan, raw_ns())
+        self.site.compare_clocks()
+        timeline = Timeline(self.plan, self.site.now())
         cancelled = False
         self.guests.read_clocks()
         try:
@@ -78,7 +79,7 @@ class Pass:
                 [{"source": each.source, "every_ns": each.every_ns} for each in self.plan.collect.series]
             )
             self._mark_counters("begin")
-            timeline = Timeline(self.plan, raw_ns())
+            timeline = Timeline(self.plan, self.site.now())
             try:
                 self._loop(timeline)
             except CancelledError:
@@ -95,7 +96,8 @@ class Pass:
             self.sink.artefact(name, [content])
         self._judge_switch()
         after = self.control.call("clock")
-        clocks = self.guests.clocks()
+        self.site.compare_clocks()
+        clocks = {**self.site.clocks(), **self.guests.clocks()}
         self.taints += clock_taint(before, after)
         if self.counters:
             self.sink.block("counters", "counter/1", counter_columns(self.counters))
@@ -161,7 +163,7 @@ class Pass:
         self._mark_caches(mark)
         if self.lowered.queues and "links" in self.plan.collect.counters:
             seen = observe(self.control, sorted({queue.namespace for queue in self.lowered.queues.values()}))
-            self.counters += kernel_rows(self.lowered.queues, seen, raw_ns(), mark)
+            self.counters += kernel_rows(self.lowered.queues, seen, self.site.now(), mark)
         if self.lowered.soft_switch is not None and ("links" in self.plan.collect.counters or mark == "end"):
             stats = self.control.call("stats", {}, channel=SWITCH_CHANNEL)
             if "links" in self.plan.collect.counters:
@@ -172,8 +174,10 @@ class Pass:
     def _mark_caches(self, mark: str) -> None:
         """How Open vSwitch found the flows of its packets."""
         if self.guests.ovs is not None and "links" in self.plan.collect.counters:
-            t_ns = raw_ns()
-            self.counters += [(t_ns, mark, entity, name, value) for entity, name, value in self.guests.ovs.counters()]
+            t_ns = self.site.now()
+            self.counters += [
+                (t_ns, mark, entity, name, value) for entity, name, value in self.guests.ovs.counters()
+            ]
 
     def _mark_inside(self, mark: str, groups: list[str], entities: Entities) -> None:
         """Counters of guests that have a kernel of their own, as that has them."""
@@ -197,10 +201,10 @@ class Pass:
         edges = {edge for window in self.plan.windows.values() for edge in (window.from_, window.to)}
         marked: set[str] = set()
         while not self.reasons:
-            now = raw_ns()
+            now = self.site.now()
             for event, at_ns in timeline.waited(now):
                 self._note(timeline, event, self._reset_over(event) or at_ns)
-            for action, at_ns in timeline.due(now, LEAD_NS):
+            for action, at_ns in timeline.due(now, self.site.lead_ns):
                 self._begin(action, at_ns, timeline)
             for action in timeline.expired(now):
                 self._give_up(action, timeline)
@@ -214,8 +218,8 @@ class Pass:
                 return
             if self.observe.cancelled():
                 raise CancelledError
-            due = timeline.next_ns(LEAD_NS)
-            wait_s = min(POLL_S, max((due if due is not None else limit_ns) - raw_ns(), 0) / 1e9)
+            due = timeline.next_ns(self.site.lead_ns)
+            wait_s = min(POLL_S, max((due if due is not None else limit_ns) - self.site.now(), 0) / 1e9)
             self._take_messages(lambda message: self._hear(message, timeline), wait_s)
             if timeline.failures:
                 return
@@ -225,16 +229,16 @@ class Pass:
         if action.do in {"start", "run"}:
             self._start(action, at_ns)
         elif action.do == "stop":
-            timeline.event(f"{action.id}.started", raw_ns())
-            self._tell(f"{action.id}.started", raw_ns())
+            timeline.event(f"{action.id}.started", self.site.now())
+            self._tell(f"{action.id}.started", self.site.now())
             self._stop_role(str(action.role), timeline)
-            self._note(timeline, f"{action.id}.done", raw_ns())
+            self._note(timeline, f"{action.id}.done", self.site.now())
         elif action.do == "set":
             for parameter, value in action.args.items():
                 for side in self.sides.get(str(action.role), []):
                     request = {"role": action.role, "parameter": parameter, "value": value}
                     self.control.call("set", request, channel=side.channel)
-            self._note(timeline, f"{action.id}.done", raw_ns())
+            self._note(timeline, f"{action.id}.done", self.site.now())
         elif action.do == "wait":
             self._note(timeline, f"{action.id}.started", at_ns)
             timeline.expect(action.id, at_ns + (action.for_ns or 0))
@@ -242,9 +246,9 @@ class Pass:
             self._exec(action, timeline)
         elif action.do == "reset":
             guest = str(action.guest)
-            self._note(timeline, f"{action.id}.started", raw_ns())
+            self._note(timeline, f"{action.id}.started", self.site.now())
             resetting.apply(self.control, resetting.down(self.lowered, guest), guest)
-            timeline.expect(action.id, raw_ns() + (action.for_ns or 0))
+            timeline.expect(action.id, self.site.now() + (action.for_ns or 0))
 
     def _reset_over(self, event: str) -> int | None:
         """Brings a guest up when its time to be down is over; the instant at which that was done."""
@@ -254,7 +258,7 @@ class Pass:
             return None
         guest = str(action.guest)
         resetting.apply(self.control, resetting.up(self.lowered, guest), guest)
-        return raw_ns()
+        return self.site.now()
 
     def _start(self, action: Action, at_ns: int) -> None:
         sides = self.sides[str(action.role)]
@@ -266,7 +270,7 @@ class Pass:
         for side in sides:
             request: dict[str, Any] = {"role": side.role}
             if side.side == "client":
-                request["at_ns"] = self._clock(side.channel).from_ours(max(at_ns, raw_ns()))
+                request["at_ns"] = self._clock(side.channel).from_ours(max(at_ns, self.site.now()))
             side.started = True
             self.control.call("start", request, channel=side.channel)
 
@@ -293,11 +297,11 @@ class Pass:
         try:
             command.start()
         except RefusedError as error:
-            self._note(timeline, f"{action.id}.failed", raw_ns())
+            self._note(timeline, f"{action.id}.failed", self.site.now())
             self.reasons.append(f"timeline.{action.id}: {error.what}")
             return
         self.commands[channel] = (action.id, command)
-        self._note(timeline, f"{action.id}.started", raw_ns())
+        self._note(timeline, f"{action.id}.started", self.site.now())
 
     def _give_up(self, action: Action, timeline: Timeline) -> None:
         """A time-out passed: what the action had begun is ended."""
@@ -332,7 +336,7 @@ class Pass:
         if side is None:
             return
         clock = self._clock(message.channel)
-        t_ns = clock.to_ours(int(details["t_ns"])) if "t_ns" in details else raw_ns()
+        t_ns = clock.to_ours(int(details["t_ns"])) if "t_ns" in details else self.site.now()
         reason = str(details.get("reason", ""))
         if message.name == "finished":
             side.finished = True
@@ -348,7 +352,7 @@ class Pass:
         if channel in self.commands:
             name, command = self.commands[channel]
             self._keep_output(name, command)
-            word, now = "finished" if message.details.get("code") == 0 else "failed", raw_ns()
+            word, now = "finished" if message.details.get("code") == 0 else "failed", self.site.now()
             self._tell(f"{name}.{word}", now, {"ended": ending(message)})
             timeline.event(f"{name}.{word}", now)
             return
@@ -375,7 +379,9 @@ class Pass:
             elif isinstance(message, Log):
                 self.sink.event(
                     Event(
-                        raw_ns(), f"log.{message.level}", {"channel": message.channel, "text": message.text}
+                        self.site.now(),
+                        f"log.{message.level}",
+                        {"channel": message.channel, "text": message.text},
                     )
                 )
             elif isinstance(message, Notice):
@@ -479,7 +485,7 @@ class Pass:
                 raise AgentError("collect", f"no answer within {COLLECT_TIMEOUT_S:g} s")
 
     def _take_report(self, name: str, side: Side, report: Mapping[str, Any]) -> None:
-        t_ns = raw_ns()
+        t_ns = self.site.now()
         entity = f"{name}/{side.side}"
         self.counters += [
             (t_ns, "stop", entity, counter, int(value))
@@ -488,7 +494,8 @@ class Pass:
         ]
         for taint in report.get("taints", []):
             text = f"roles.{name}: guest {side.guest}: {taint}"
-            if str(taint).startswith("starved") and side.guest in self.lowered.machines:
+            emulated = side.guest in self.lowered.machines or self.site.emulated
+            if str(taint).startswith("starved") and emulated:
                 # When a virtual machine gets to send is part of what it is; its sender's stalls are counted.
                 self._tell("guest.starved", t_ns, {"guest": side.guest, "text": text})
                 continue

@@ -6,17 +6,17 @@ import os
 from types import TracebackType
 from typing import Self
 
-from virtlab.errors import VirtlabError
+from virtlab.errors import GuestError, VirtlabError
 from virtlab.plan import Access, Observer, Outcome, Plan, Realised, Sink, Trial
 from virtlab.testbed import build, idle, pinning, readback
 from virtlab.testbed.groups import Groups
-from virtlab.testbed.leader import Leader, cpus_of_world, usable_cpus
+from virtlab.testbed.leader import cpus_of_world, usable_cpus
 from virtlab.testbed.lower import Lowered, Machine, lower
-from virtlab.testbed.machine import versions
 from virtlab.testbed.platforms.start import Guests
 from virtlab.testbed.probes import Probes
 from virtlab.testbed.routing import Routing, routers
 from virtlab.testbed.run import Pass
+from virtlab.testbed.site import HERE, Site, WorldLeader
 
 
 class TestbedSession:
@@ -25,8 +25,11 @@ class TestbedSession:
     __test__ = False  # not a test case, whatever its name begins with
     realised: Realised
 
-    def __init__(self, plan: Plan, machine: Machine, observe: Observer, *, kept: bool = False) -> None:
+    def __init__(
+        self, plan: Plan, machine: Machine, observe: Observer, *, kept: bool = False, site: Site = HERE
+    ) -> None:
         self.plan = plan
+        self._site = site
         self._observe = observe
         self.lowered: Lowered = lower(plan, machine)
         world_cpus, switch_cpu = cpus_of_world()
@@ -34,12 +37,12 @@ class TestbedSession:
         self._awake = idle.hold_awake() if idle.pollers(plan) else None
         observe.progress("start the leader")
         try:
-            self.leader = Leader.start(cpus=world_cpus if pinned else (), kept=kept)
+            self.leader: WorldLeader = site.start(cpus=world_cpus if pinned else (), kept=kept)
         except BaseException:
             self._sleep_again()
             raise
         self._groups = Groups()
-        self._guests = Guests(self.leader.control, plan, self.lowered)
+        self._guests = Guests(self.leader.control, plan, self.lowered, running=site.running())
         try:
             control = self.leader.control
             tasks = self._groups.create(plan, rootless=self.leader.rootless)
@@ -60,22 +63,35 @@ class TestbedSession:
                 observe.progress("wait for routes")
                 self._routing.start()
             observe.progress("check who reaches whom")
-            self.reached_ns = build.check_reach(control, plan, self.lowered, self._guests)
+            self.reached_ns = build.check_reach(
+                control, plan, self.lowered, self._guests, patience=site.patience
+            )
             namespaces = sorted(
                 {*self.lowered.guests.values(), *(place.namespace for place in self.lowered.bridges.values())}
             )
             seen = readback.observe(control, [*namespaces, *(["fabric"] if self.lowered.links else [])])
             for name, reach in self._guests.leaders().items():
                 seen |= readback.observe(control, [self.lowered.guests[name]], channel=reach.leader)
-            held = {**versions(self.leader.hello), **idle.conditions()}
+            held = site.conditions(self.leader.hello)
             self.realised = readback.realise(
                 plan, self.lowered, seen, said, held, self._groups.read_back, pins, self._guests
             )
             cpus = {**(idle.processors(plan, usable) or {}), **{name: [cpu] for name, cpu in on.items()}}
             self._probes = Probes(control, plan, self.lowered, self._guests, tasks, cpus)
+        except VirtlabError as error:
+            why = self._carrier_death()
+            self.end()
+            if why is not None:
+                raise why from error
+            raise
         except BaseException:
             self.end()
             raise
+
+    def _carrier_death(self) -> GuestError | None:
+        """That what carries the world died beneath it, which is then why something failed."""
+        how = self._site.death()
+        return GuestError("", how) if how is not None else None
 
     def run(self, trial: Trial, sink: Sink) -> Outcome:
         """Plays the timeline once. AgentError when the leader dies; GuestError when a role cannot be armed."""
@@ -88,10 +104,13 @@ class TestbedSession:
             sink,
             self._observe,
             self._guests,
+            self._site,
         )
         try:
             return one.play()
         except VirtlabError as error:
+            if (why := self._carrier_death()) is not None:
+                raise why from error
             if said := (self.leader.tail() if not self.leader.control.open else ""):
                 error.add_note(said)
             raise

@@ -1,0 +1,195 @@
+"""`LabVm`: the Backend that plays Plans inside the laboratory machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from virtlab.agents import Notice
+from virtlab.errors import MachineError
+from virtlab.plan import Capabilities, Observer, Plan, Refusal, Session
+from virtlab.testbed.backend import Testbed
+from virtlab.testbed.image import Image, boot_image
+from virtlab.testbed.lab import findings, refusals
+from virtlab.testbed.lab.vm import INSIDE, PROCESS, WHERE, WORLD_PROCESS, LabMachine, LabWorld
+from virtlab.testbed.machine import Findings, fingerprint, versions
+from virtlab.testbed.platforms.qemu.acceleration import accelerator
+from virtlab.testbed.platforms.reach import Reach
+from virtlab.testbed.site import LEAD_NS, WorldLeader
+
+PATIENCE = 4
+BOOT_NS = 5_000_000_000
+_CONSOLE = "console-lab-vm.log"
+
+
+class _Silent:
+    """For booting when nobody watches."""
+
+    def progress(self, what: str, done_ratio: float | None = None) -> None:
+        """Nothing."""
+
+    def cancelled(self) -> bool:
+        """Never."""
+        return False
+
+
+class LabSite:
+    """A machine that runs, as a place to build worlds in; and what watches that it lives."""
+
+    patience = PATIENCE
+    lead_ns = PATIENCE * LEAD_NS
+
+    def __init__(self, machine: LabMachine) -> None:
+        self.machine = machine
+        self.emulated = machine.facts.accelerator == "tcg"
+
+    def start(self, *, cpus: Sequence[int], kept: bool) -> WorldLeader:
+        """A leader in a new world inside."""
+        if cpus or kept:
+            raise MachineError(WHERE, "keeps no world and pins none", "leave out --in lab-vm")
+        return LabWorld(self.machine)
+
+    def now(self) -> int:
+        """The clock of the kernel inside, which all agents there share."""
+        return self.machine.now()
+
+    def compare_clocks(self) -> None:
+        """Before and after a trial."""
+        self.machine.compare_clocks()
+
+    def clocks(self) -> Mapping[str, Any]:
+        """How far our clock, by which actions are begun, is from the run's."""
+        return {WHERE: self.machine.clocks()}
+
+    def conditions(self, hello: Mapping[str, Any]) -> dict[str, str]:
+        """The kernel inside and its processor; the machine's own kernel as `host_kernel`."""
+        here = versions(hello)
+        return {**here, "host_kernel": here["kernel"], **self.machine.facts.texts()}
+
+    def running(self) -> list[Any]:
+        """The machine."""
+        return [Watched(self.machine)]
+
+    def death(self) -> str | None:
+        """How the machine ended."""
+        return self.machine.death()
+
+
+class Watched:
+    """The machine among what runs in a session: it is no guest, but all guests live in it."""
+
+    def __init__(self, machine: LabMachine) -> None:
+        self._machine = machine
+
+    def start(self, observe: Observer) -> None:
+        """It runs already."""
+
+    def guests(self) -> Mapping[str, Reach]:
+        """None: guests are namespaces of its world."""
+        return {}
+
+    def ended(self, exited: Notice) -> str | None:
+        """That the machine ended, or the leader of the world inside."""
+        channel = int(exited.details["channel"])
+        if channel in {0, WORLD_PROCESS}:
+            return self._machine.death() or f"{WHERE}: the leader of the world inside is gone"
+        if channel in {PROCESS, INSIDE} or channel < 0:
+            return self._machine.death()
+        return None
+
+    def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Nothing of a guest."""
+        del guest
+        return {}, {}
+
+    def artefacts(self) -> Iterator[tuple[str, bytes]]:
+        """Its console."""
+        yield _CONSOLE, self._machine.console
+
+    def close(self) -> None:
+        """It outlives the session."""
+
+
+class LabVm:
+    """The whole experiment inside one virtual machine, which is booted when it is first needed and lives until `close`.
+
+    A machine that died is replaced by another at the next run.
+    """
+
+    def __init__(self) -> None:
+        self._machine: LabMachine | None = None
+        self._found: Findings | None = None
+        self._image: Image | None = None
+        self._accelerator = ""
+
+    def capabilities(self) -> Capabilities:
+        """What works inside; tried there, not guessed."""
+        lacking = refusals.lab_missing()
+        if lacking is not None:
+            found = Findings((lacking, ""), {}, root=False, has_ipv6=False, switch_qdiscs=())
+            return refusals.capabilities(found, fingerprint())
+        return refusals.capabilities(self._findings(), self._fingerprint())
+
+    def check(self, plan: Plan) -> list[Refusal]:
+        """Every reason not to open this Plan inside, each with its cure."""
+        lacking = [Refusal(WHERE, what, cure) for what, cure in refusals.missing()]
+        if lacking:
+            return lacking
+        return refusals.refusals(plan, self._findings())
+
+    def estimate_ns(self, plan: Plan) -> int:
+        """As in a world here, several times slower, and a share of booting."""
+        from virtlab.testbed.refusals import timeline_ns
+
+        building = Testbed().estimate_ns(plan) - timeline_ns(plan)
+        return PATIENCE * building + timeline_ns(plan) + (0 if self._machine else BOOT_NS)
+
+    def open(self, plan: Plan, observe: Observer) -> Session:
+        """Builds the world inside. MachineError or GuestError when that fails; nothing of the world is left."""
+        from virtlab.testbed.session import TestbedSession
+
+        found = self._findings(observe)
+        machine = self._running(observe)
+        return TestbedSession(plan, found.machine, observe, site=LabSite(machine))
+
+    def close(self) -> None:
+        """Ends the machine; a second call does nothing."""
+        if self._machine is not None:
+            self._machine.close()
+            self._machine = None
+
+    def _booted(self) -> tuple[Image, str]:
+        if self._image is None:
+            self._image = boot_image(refusals.FLAVOUR, carried=None)
+            self._accelerator = accelerator(self._image.kernel.image)
+        return self._image, self._accelerator
+
+    def _running(self, observe: Observer) -> LabMachine:
+        if self._machine is not None and self._machine.death() is not None:
+            self.close()
+        if self._machine is None:
+            self._machine = LabMachine.boot(*self._booted(), observe)
+        return self._machine
+
+    def _findings(self, observe: Observer | None = None) -> Findings:
+        if self._found is None:
+            image, accelerated = self._booted()
+            self._found = findings.kept(image, accelerated)
+        if self._found is None:
+            # An idle machine would disturb whoever holds this one now, so it does not stay.
+            with LabMachine.boot(image, accelerated, observe or _Silent()) as machine:
+                self._found = findings.find(machine, image)
+        return self._found
+
+    def _fingerprint(self) -> dict[str, str]:
+        image, accelerated = self._booted()
+        here = fingerprint()
+        processor = "emulated (TCG) on " if accelerated == "tcg" else "virtual (KVM) on "
+        return {
+            **here,
+            "kernel": image.kernel.version,
+            "kernel_package": image.kernel.package,
+            "host_kernel": here["kernel"],
+            "accelerator": accelerated,
+            "cpu": processor + here["cpu"],
+        }

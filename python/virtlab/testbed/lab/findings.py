@@ -1,0 +1,95 @@
+"""What the laboratory machine's kernel has: asked of the kernel inside, by trying, and kept for that image.
+
+A kernel package, our agent and an accelerator decide the answer, so it is kept under a digest of the three; a new agent
+or package asks again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+from virtlab.errors import MachineError
+from virtlab.testbed.image import Image, folder
+from virtlab.testbed.lab.vm import WHERE, LabMachine, LabWorld
+from virtlab.testbed.machine import KERNEL_QDISCS, Findings
+from virtlab.testbed.operations import NamespaceAdd
+
+TRIAL = "trial:lab"
+COMMAND_CHANNEL = 20_000
+COMMAND_TIMEOUT_S = 30.0
+AUTOMATIC_LINK = "kernel"  # netem where it can queue so, else token buckets: there is no soft switch inside
+
+
+def kept(image: Image, accelerator: str) -> Findings | None:
+    """What was found of this image before; None when nothing was."""
+    try:
+        said = json.loads(_place(image, accelerator).read_text(encoding="utf-8"))
+        if set(said["qdiscs"]) != set(KERNEL_QDISCS):
+            return None
+        said["switch_qdiscs"] = tuple(said["switch_qdiscs"])
+        return Findings(**said)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def find(machine: LabMachine, image: Image) -> Findings:
+    """Tries in a world of its own, and keeps what came of it. MachineError when the kernel is another than was booted."""
+    world = LabWorld(machine)
+    try:
+        control = machine.control
+        control.call("apply", {"batch": [NamespaceAdd(TRIAL).json()]})
+        kernel = ask(machine, ["uname", "-r"]).strip()
+        if kernel != machine.facts.kernel:
+            raise MachineError(WHERE, f"runs Linux {kernel}, not {machine.facts.kernel} as its package says")
+        network = ask(machine, ["ls", "/proc/sys/net"]).split()
+        tried = control.call("try_qdiscs", {"kinds": list(KERNEL_QDISCS)}, timeout_s=120.0)["kinds"]
+    finally:
+        world.end()
+    found = Findings(
+        world=None,
+        qdiscs=dict(tried),
+        root=True,
+        has_ipv6="ipv6" in network,
+        filters_bridges="bridge" in network,
+        switch_qdiscs=(),
+        automatic_link=AUTOMATIC_LINK,
+    )
+    place = _place(image, machine.facts.accelerator)
+    new = place.with_suffix(f".{os.getpid()}")
+    with contextlib.suppress(OSError):
+        new.write_text(json.dumps(asdict(found)), encoding="utf-8")
+        new.replace(place)
+        for old in place.parent.glob("lab-*.json"):
+            if old != place and old.stat().st_mtime < place.stat().st_mtime - 86_400:
+                old.unlink(missing_ok=True)
+    return found
+
+
+def ask(machine: LabMachine, argv: list[str]) -> str:
+    """What a command writes inside. MachineError when it fails."""
+    control, said = machine.control, bytearray()
+    control.listen(COMMAND_CHANNEL, lambda data: said.extend(data.content))
+    request = {"channel": COMMAND_CHANNEL, "namespace": TRIAL, "argv": argv}
+    control.call("exec", request)
+    try:
+        for _ in range(int(COMMAND_TIMEOUT_S / 0.1)):
+            how = control.ended(COMMAND_CHANNEL)
+            if how is not None:
+                break
+            control.pump(0.1)
+        else:
+            how = f"nothing within {COMMAND_TIMEOUT_S:g} s"
+    finally:
+        control.listen(COMMAND_CHANNEL, None)
+        control.forget_end(COMMAND_CHANNEL)
+    if how != "code 0":
+        raise MachineError(WHERE, f"{' '.join(argv)} inside ended with {how}")
+    return said.decode(errors="replace")
+
+
+def _place(image: Image, accelerator: str) -> Path:
+    return folder() / f"lab-{image.initramfs.stem}-{accelerator}.json"

@@ -1,0 +1,126 @@
+"""Why a Plan cannot be played in the laboratory machine: what is lacking here to boot one, and what is not inside."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from collections.abc import Iterator
+
+from virtlab.errors import MachineError
+from virtlab.plan import Capabilities, Plan, Refusal
+from virtlab.testbed import refusals as testbed
+from virtlab.testbed.image import find, folder
+from virtlab.testbed.image.initramfs import find_busybox
+from virtlab.testbed.lab.vm import WHERE
+from virtlab.testbed.link_refusals import realised
+from virtlab.testbed.machine import Findings, findings
+from virtlab.testbed.platforms.qemu.command import PROGRAM
+
+FLAVOUR = "generic"  # the cloud kernel lacks SFQ, CoDel, FQ-CoDel, HFSC and Open vSwitch
+PLATFORMS = ("namespace", "native")
+VSWITCHES = ("linux_bridge",)
+LEAVE = "leave out --in lab-vm"
+_PLATFORM = "the laboratory machine holds guests that are namespaces, or native"
+_METER = "only virtlab's own meter is inside the laboratory machine"
+_GROUPS = "the laboratory machine bounds no guest: its processor is one for all"
+_TASKS = "hard deadlines mean nothing on a virtual processor"
+_VSWITCH = "is not inside the laboratory machine"
+_SOFT_SWITCH = "no soft switch spins on a virtual processor: links inside are the kernel's"
+
+
+def missing() -> Iterator[tuple[str, str]]:
+    """What this machine lacks to boot one: reason and cure."""
+    if platform.machine() != "x86_64":
+        yield f"images are of x86_64, this is {platform.machine()}", "use a machine with an x86_64 processor"
+        return
+    if shutil.which(PROGRAM) is None:
+        yield f"{PROGRAM} is missing", "install qemu-system-x86"
+    if find(FLAVOUR) is None:
+        yield (
+            f"there is no {FLAVOUR} kernel in {folder()}",
+            f"run `virtlab image build --kernel {FLAVOUR}`",
+        )
+    try:
+        find_busybox()
+    except MachineError as error:
+        yield error.what, error.cure
+    if (world := findings().world) is not None:
+        yield world
+
+
+def lab_missing() -> str | None:
+    """Why no laboratory machine can be booted here; None when one can."""
+    first = next(missing(), None)
+    return "; ".join(part for part in first if part) if first is not None else None
+
+
+def refusals(plan: Plan, found: Findings) -> list[Refusal]:
+    """All of them; empty when the Plan can be played inside."""
+    own = list(_inside(plan, found))
+    paths = {refusal.path for refusal in own}
+    local = {name: host.model_copy(update={"at": "local"}) for name, host in plan.world.hosts.items()}
+    world = plan.world.model_copy(update={"hosts": local})
+    # What the testbed asks of this machine (routing daemons, processors, deadlines) was answered above for the one inside.
+    others = testbed.refusals(plan.model_copy(update={"world": world}), found)
+    return own + [refusal for refusal in others if refusal.path not in paths]
+
+
+def _inside(plan: Plan, found: Findings) -> Iterator[Refusal]:
+    for name, host in plan.world.hosts.items():
+        if host.at not in {"local", WHERE}:
+            yield Refusal(f"hosts.{name}.at", f"'{host.at}' is outside the laboratory machine", LEAVE)
+    for name, guest in plan.world.guests.items():
+        path = f"guests.{name}"
+        if guest.platform not in PLATFORMS:
+            yield Refusal(f"{path}.platform", _PLATFORM, f"write one of {', '.join(PLATFORMS)}, or {LEAVE}")
+        for key in ("cpu_quota_ratio", "memory_bytes"):
+            if getattr(guest, key) is not None:
+                yield Refusal(f"{path}.{key}", _GROUPS, f"remove it, or {LEAVE}")
+        if guest.idle != "sleep":
+            yield Refusal(f"{path}.idle", "no processor inside is a guest's alone", "write 'idle: sleep'")
+        if guest.pin != "none":
+            yield Refusal(f"{path}.pin", "no processor inside is a guest's alone", "write 'pin: none'")
+        if guest.routing != "static":
+            yield Refusal(
+                f"{path}.routing",
+                "there is no routing daemon in the laboratory machine",
+                "write 'routing: static'",
+            )
+    for name, vswitch in plan.world.vswitches.items():
+        if vswitch.kind not in VSWITCHES:
+            yield Refusal(
+                f"vswitches.{name}.kind", f"'{vswitch.kind}' {_VSWITCH}", f"write {' or '.join(VSWITCHES)}"
+            )
+    for name, role in plan.roles.items():
+        if role.workload in testbed.ALONE:
+            yield Refusal(f"roles.{name}.workload", _TASKS, LEAVE)
+        if role.parameters.get("meter", "virtlab") != "virtlab":
+            yield Refusal(f"roles.{name}.meter", _METER, f"remove 'meter', or {LEAVE}")
+    if plan.world.links and realised(plan, found) == "soft_switch":
+        first = next(
+            (name for name, link in plan.world.links.items() if link.realise == "soft_switch"),
+            next(iter(plan.world.links)),
+        )
+        yield Refusal(
+            f"links.{first}.realise",
+            _SOFT_SWITCH,
+            "write 'realise: auto' (or 'shaping') and 'by: kernel' or 'by: auto'",
+        )
+
+
+def capabilities(found: Findings, fingerprint: dict[str, str]) -> Capabilities:
+    """What works inside."""
+    why = None if found.world is None else "; ".join(part for part in found.world if part)
+    inside = testbed.capabilities(found, fingerprint)
+    absent = dict.fromkeys(inside.platforms, _PLATFORM)
+    return Capabilities(
+        backend=WHERE,
+        platforms={**absent, **dict.fromkeys(PLATFORMS, why)},
+        vswitches={**dict.fromkeys(inside.vswitches, _VSWITCH), **dict.fromkeys(VSWITCHES, why)},
+        qdiscs=inside.qdiscs,
+        workloads={**inside.workloads, **dict.fromkeys(testbed.ALONE, _TASKS)},
+        actions=inside.actions,
+        links={**inside.links, "soft_switch": _SOFT_SWITCH},
+        parallel_sessions=1,
+        fingerprint=fingerprint,
+    )

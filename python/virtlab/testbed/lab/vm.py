@@ -1,0 +1,266 @@
+"""The laboratory machine: booted once, led from inside, until it is closed or whoever started it is gone.
+
+Channels: the world of a run is 0 and above, as for any session. What carries it lies below: the leader of the private
+world on this machine, QEMU's process there, its monitor, the leader inside, and the process there that becomes the
+leader of a run's world.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass
+from typing import Any, Self
+
+from virtlab.agents import Data
+from virtlab.agents.conversation import PROTOCOL
+from virtlab.errors import AgentError, GuestError
+from virtlab.plan import Observer
+from virtlab.testbed.control import Control, RefusedError
+from virtlab.testbed.image import Image
+from virtlab.testbed.leader import Leader
+from virtlab.testbed.operations import HomeAdd, NamespaceAdd
+from virtlab.testbed.platforms.clock import Reading, read
+from virtlab.testbed.platforms.qemu import command
+from virtlab.testbed.platforms.qemu.machines import Started
+from virtlab.testbed.platforms.qemu.monitor import Monitor
+from virtlab.testbed.run_clock import raw_ns
+
+OUTER, PROCESS, MONITOR, INSIDE, WORLD_PROCESS = -5, -4, -3, -2, -1
+CHANNELS_INSIDE, CHANNELS_OF_WORLD = 62_000, 60_000
+BOOT_TIMEOUT_S = 300.0  # a loaded machine needs twenty times as long as a quiet one
+END_TIMEOUT_S = 20.0
+LOOK_S = 0.1
+WHERE = "lab-vm"
+NAMESPACE = "lab"
+HOME = "home"
+VCPUS = 2
+MEMORY_BYTES = 768 << 20
+_FIRST_DESCRIPTOR = 3
+
+
+class LabCommand(command.Machine):
+    """Its command line: no port, and what only some virtual switches ask for is loaded first."""
+
+    def drivers(self) -> list[str]:
+        """insmod follows no soft dependency: Open vSwitch's kernel datapath wants this checksum to be there."""
+        return [*super().drivers(), "crc32c_generic"]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a machine is, for the record of a run."""
+
+    kernel: str
+    kernel_package: str
+    accelerator: str
+    qemu: str
+    vcpus: int
+    memory_bytes: int
+
+    def texts(self) -> dict[str, str]:
+        """As conditions of a run."""
+        return {
+            "kernel": self.kernel,
+            "kernel_package": self.kernel_package,
+            "accelerator": self.accelerator,
+            "emulated_cpu": "yes" if self.accelerator == "tcg" else "no",
+            "qemu": self.qemu,
+            "lab_vcpus": str(self.vcpus),
+            "lab_memory_bytes": str(self.memory_bytes),
+        }
+
+
+class LabMachine:
+    """A machine that runs. Leaving it ends it with everything in it."""
+
+    def __init__(self, outer: Leader, started: Started, facts: Facts) -> None:
+        self.outer = outer
+        self.control: Control = outer.control
+        self.facts = facts
+        self._started = started
+        self._readings: list[Reading] = []
+
+    @classmethod
+    def boot(cls, image: Image, accelerator: str, observe: Observer) -> Self:
+        """Boots one. GuestError with the end of its console when it does not come up; nothing is left then."""
+        observe.progress("boot the laboratory machine")
+        outer = Leader.start(at=OUTER)
+        started = Started(WHERE, PROCESS)
+        try:
+            control = outer.control
+            control.call("apply", {"batch": [NamespaceAdd(NAMESPACE).json()]}, channel=OUTER)
+            control.listen(PROCESS, started.hear)
+            monitor = Monitor(control, MONITOR, WHERE)
+            started.monitor = monitor
+            wanted = _wanted(image, accelerator)
+            request = {
+                "channel": PROCESS,
+                "namespace": NAMESPACE,
+                "argv": wanted.argv(),
+                "descriptors": [
+                    {"kind": "agent", "channel": INSIDE - OUTER, "channels": CHANNELS_INSIDE},
+                    {"kind": "stream", "channel": MONITOR - OUTER},
+                ],
+            }
+            try:
+                control.call("exec", request, channel=OUTER)
+            except RefusedError as error:
+                raise GuestError(WHERE, f"its virtual machine cannot be started: {error.what}") from error
+            _await_hello(control, started, observe)
+            control.call("apply", {"batch": [HomeAdd(HOME).json()]}, channel=INSIDE)
+            facts = _facts(monitor, image, accelerator)
+            made = cls(outer, started, facts)
+            made.compare_clocks()
+        except BaseException:
+            if started.monitor is not None:
+                started.monitor.close()
+            outer.end()
+            raise
+        return made
+
+    @property
+    def console(self) -> bytes:
+        """What it said so far."""
+        return bytes(self._started.console)
+
+    def death(self) -> str | None:
+        """How it ended, with the end of its console; None while it lives."""
+        how = self.control.ended(PROCESS)
+        if how is None and self.control.open and self.control.ended(INSIDE) is not None:
+            self._drain()
+            how = self.control.ended(PROCESS) or "its leader gone"
+        if how is None and self.control.open:
+            return None
+        return f"{WHERE}: {self._started.death(how or 'the world that carried it')}"
+
+    def now(self) -> int:
+        """Its clock: ours and the offset that was found last."""
+        return raw_ns() + self._readings[-1].offset_ns
+
+    def compare_clocks(self) -> None:
+        """Asks it for its time; the answer that took the least counts."""
+        reading = read(lambda: int(self.control.call("clock", channel=INSIDE)["raw_ns"]), raw_ns)
+        self._readings = [*self._readings[-1:], reading]
+
+    def clocks(self) -> dict[str, Any]:
+        """Offset from ours, drift since the reading before, and how far it may be off."""
+        first, last = self._readings[0], self._readings[-1]
+        passed = last.at_ns - first.at_ns
+        drift = (last.offset_ns - first.offset_ns) / passed if passed else 0.0
+        bound = max(reading.bound_ns for reading in self._readings)
+        return {"offset_ns": last.offset_ns, "drift_ppm": drift * 1e6, "bound_ns": bound}
+
+    def close(self) -> None:
+        """Ends it; a second call does nothing."""
+        if self._started.monitor is not None:
+            self._started.monitor.close()
+            self._started.monitor = None
+            self.outer.end()
+
+    def _drain(self) -> None:
+        """Its process ends a moment after its leader."""
+        end = time.monotonic() + 2.0
+        while self.control.ended(PROCESS) is None and time.monotonic() < end:
+            self.control.pump(LOOK_S)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class LabWorld:
+    """The leader of one run's world inside the machine; it is a child of the leader inside."""
+
+    rootless = False
+
+    def __init__(self, machine: LabMachine) -> None:
+        self.control = machine.control
+        self._errors = bytearray()
+        self._over = False
+        control = machine.control
+        control.renew(WORLD_PROCESS)
+        control.listen(WORLD_PROCESS, self._hear)
+        request = {
+            "channel": WORLD_PROCESS,
+            "namespace": HOME,
+            "argv": ["virtlab-agent", "leader", "--control-fd", str(_FIRST_DESCRIPTOR)],
+            "descriptors": [{"kind": "agent", "channel": -INSIDE, "channels": CHANNELS_OF_WORLD}],
+        }
+        control.call("exec", request, channel=INSIDE)
+        self.hello: dict[str, Any] = control.greet()
+
+    def tail(self) -> str:
+        """What it wrote as errors."""
+        return self._errors.decode(errors="replace").strip()
+
+    def end(self) -> None:
+        """Ends the world and waits until the kernel inside has taken it down."""
+        if self._over:
+            return
+        self._over = True
+        if self.control.open and self.control.ended(INSIDE) is None:
+            with contextlib.suppress(AgentError):
+                if self.control.ended(0) is None:
+                    self.control.call("bye", timeout_s=END_TIMEOUT_S)
+                deadline = time.monotonic() + END_TIMEOUT_S
+                while self.control.ended(WORLD_PROCESS) is None and time.monotonic() < deadline:
+                    if not self.control.pump(LOOK_S) and not self.control.open:
+                        break
+            self.control.listen(WORLD_PROCESS, None)
+
+    def _hear(self, data: Data) -> None:
+        if data.stream == 2:
+            self._errors += data.content
+            del self._errors[:-4096]
+
+
+def _wanted(image: Image, accelerator: str) -> LabCommand:
+    return LabCommand(
+        name=WHERE,
+        kernel=str(image.kernel.image),
+        initramfs=str(image.initramfs),
+        accelerator=accelerator,
+        vcpus=VCPUS,
+        memory_bytes=MEMORY_BYTES,
+        ports=(),
+        agent=_FIRST_DESCRIPTOR,
+        monitor=_FIRST_DESCRIPTOR + 1,
+    )
+
+
+def _await_hello(control: Control, started: Started, observe: Observer) -> None:
+    hello = control.send("hello", {"protocol": list(PROTOCOL)}, channel=INSIDE)
+    deadline = time.monotonic() + BOOT_TIMEOUT_S
+    while not control.answered(hello):
+        left = deadline - time.monotonic()
+        if left <= 0:
+            what = f"did not boot within {BOOT_TIMEOUT_S:g} s; its console ends with: {started.tail()}"
+            raise GuestError(WHERE, what, "see its console")
+        if observe.cancelled():
+            raise GuestError(WHERE, "was still booting when the run was cancelled")
+        how = control.ended(PROCESS)
+        if how is not None:
+            raise GuestError(WHERE, started.death(how), "see its console")
+        control.pump(min(LOOK_S, left))
+    control.wait(hello, do="hello")
+
+
+def _facts(monitor: Monitor, image: Image, accelerator: str) -> Facts:
+    monitor.connect()
+    version = monitor.execute("query-version")["qemu"]
+    processors = len(monitor.execute("query-cpus-fast"))
+    has = "kvm" if monitor.execute("query-kvm")["enabled"] else "tcg"
+    if (has, processors) != (accelerator, VCPUS):
+        what = f"has {processors} processors by {has}, not {VCPUS} by {accelerator}"
+        raise GuestError(WHERE, what)
+    return Facts(
+        kernel=image.kernel.version,
+        kernel_package=image.kernel.package,
+        accelerator=has,
+        qemu=".".join(str(version[part]) for part in ("major", "minor", "micro")),
+        vcpus=processors,
+        memory_bytes=int(monitor.execute("query-memory-size-summary")["base-memory"]),
+    )

@@ -1,0 +1,100 @@
+"""Where a world is built: on this machine, or inside another kernel that was booted for it.
+
+A site starts the leader of a world and knows what the session cannot see from here: the clock that all agents of that
+world share (the run's clock), how slow it is, what it runs on, and what else has to live for the world to live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from virtlab.testbed import idle
+from virtlab.testbed.control import Control
+from virtlab.testbed.leader import Leader
+from virtlab.testbed.machine import versions
+from virtlab.testbed.platforms.reach import Running
+from virtlab.testbed.run_clock import raw_ns
+
+LEAD_NS = 50_000_000  # starts are sent this long before their instant, which the agent keeps
+
+
+class WorldLeader(Protocol):
+    """The leader of one world."""
+
+    control: Control
+    hello: dict[str, Any]
+    rootless: bool
+
+    def tail(self) -> str:
+        """The end of what it wrote as errors."""
+
+    def end(self) -> None:
+        """Ends the world; a second call does nothing."""
+
+
+class Site(Protocol):
+    """Where worlds are built, one at a time."""
+
+    patience: int  # how many times longer than here things may take
+    lead_ns: int  # how long before their instant starts are sent
+    emulated: bool  # its processor is a program: when it gets to run is no mistake of a run
+
+    def start(self, *, cpus: Sequence[int], kept: bool) -> WorldLeader:
+        """The leader of a new, empty world."""
+
+    def now(self) -> int:
+        """The clock of the world's agents, ns."""
+
+    def compare_clocks(self) -> None:
+        """Looks how far that clock is from ours, as a trial begins and ends."""
+
+    def clocks(self) -> Mapping[str, Any]:
+        """What was found, for the run's record."""
+
+    def conditions(self, hello: Mapping[str, Any]) -> dict[str, str]:
+        """Versions and state of what carries the world."""
+
+    def running(self) -> list[Running]:
+        """What else has to live while the world does."""
+
+    def death(self) -> str | None:
+        """How what carries the world ended, in words; None while it lives."""
+
+
+class Here:
+    """This machine."""
+
+    patience = 1
+    lead_ns = LEAD_NS
+    emulated = False
+
+    def start(self, *, cpus: Sequence[int], kept: bool) -> WorldLeader:
+        """A leader as a child of this process."""
+        return Leader.start(cpus=cpus, kept=kept)
+
+    def now(self) -> int:
+        """All agents share this machine's clock."""
+        return raw_ns()
+
+    def compare_clocks(self) -> None:
+        """Nothing to compare."""
+
+    def clocks(self) -> Mapping[str, Any]:
+        """Nothing beside the run's clock."""
+        return {}
+
+    def conditions(self, hello: Mapping[str, Any]) -> dict[str, str]:
+        """Versions, and what the machine does while nothing happens."""
+        return {**versions(hello), **idle.conditions()}
+
+    def running(self) -> list[Running]:
+        """Nothing but the leader."""
+        return []
+
+    def death(self) -> str | None:
+        """The leader speaks for itself."""
+        return None
+
+
+HERE: Site = Here()

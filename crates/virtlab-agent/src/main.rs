@@ -25,7 +25,7 @@ struct Arguments {
 enum Role {
     /// Builds a private world and is its PID 1.
     Leader(leader::Options),
-    /// Leads a whole virtual machine from inside, through its serial port.
+    /// Leads a whole guest from inside: a virtual machine through its serial port, a container through a descriptor.
     Inside(leader::inside::Options),
     /// Makes and measures traffic inside a guest.
     Probe(probe::Options),

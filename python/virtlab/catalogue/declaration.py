@@ -102,6 +102,7 @@ class Platform:
     limits: tuple[str, ...]  # which of 'cpu', 'memory', 'vcpus' it can bound
     features: Features
     vnic_models: tuple[str, ...] = ()  # devices that a guest can see, the default first; none: the kernel's own port
+    images: bool = False  # its guests can have a root file system by name
     arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
 
 

@@ -130,6 +130,7 @@ def _guest(study: Study, station: Station) -> Guest:
         else "static",
         cpu_quota_ratio=_said(spec.cpu, host and host.cpu, None),
         memory_bytes=_said(spec.memory, host and host.memory, None),
+        image=_said(spec.image, host and host.image, None),
         vcpus=_said(spec.vcpus, host and host.vcpus, None),
         idle=_said(spec.idle, host and host.idle, "sleep"),
         pin=study.wiring.routers[station.name].pin if station.name in study.wiring.routers else "none",

@@ -6,6 +6,7 @@ Version 1 (a hierarchy per controller) and version 2 (one for all). What is made
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,8 +14,8 @@ from virtlab.catalogue import PLATFORMS
 from virtlab.errors import MachineError
 from virtlab.plan import Guest, Plan
 from virtlab.testbed import ledger
+from virtlab.testbed.platforms.container.accounts import CGROUP_ROOT, hierarchies
 
-CGROUP_ROOT = Path("/sys/fs/cgroup")
 PERIOD_US = 100_000
 
 
@@ -30,18 +31,17 @@ class Groups:
 
     def create(self, plan: Plan, *, rootless: bool) -> dict[str, list[str]]:
         """Makes the groups that the Plan's guests need; guest -> files that a process joins by. MachineError if not."""
-        self._bandwidth = _bandwidths(plan)
+        self._bandwidth = bandwidths(plan)
         bounded = {
             name: guest
             for name, guest in plan.world.guests.items()
-            if name in self._bandwidth or _memory_bytes(guest) is not None
+            if guest.platform != "container" and (name in self._bandwidth or _memory_bytes(guest) is not None)
         }
         if not bounded:
             return {}
         if rootless:
             raise MachineError("guests", "control groups can only be made by root here", "run as root")
-        ledger.sweep(self.folder)
-        self._entry = ledger.open_entry(self.folder)
+        self._open()
         name = f"virtlab-{uuid.uuid4().hex[:12]}"
         try:
             if (self.root / "cgroup.controllers").exists():
@@ -55,11 +55,27 @@ class Groups:
                 "see `virtlab doctor` about control groups",
             ) from error
 
+    def of_containers(self, guests: Sequence[str]) -> dict[str, str]:
+        """Paths of groups that a container runtime is about to make, one per guest, in every hierarchy; root only."""
+        entry = self._open()
+        name = f"virtlab-{uuid.uuid4().hex[:12]}"
+        for hierarchy in hierarchies(self.root):
+            for directory in (hierarchy / name, *(hierarchy / name / guest for guest in guests)):
+                entry.directories.append(str(directory))
+        entry.write()
+        return {guest: f"/{name}/{guest}" for guest in guests}
+
     def remove(self) -> None:
         """Removes all; a second call does nothing."""
         if self._entry is not None:
             self._entry.close()
             self._entry = None
+
+    def _open(self) -> ledger.Entry:
+        if self._entry is None:
+            ledger.sweep(self.folder)
+            self._entry = ledger.open_entry(self.folder)
+        return self._entry
 
     def _version_1(self, name: str, bounded: dict[str, Guest]) -> dict[str, list[str]]:
         tasks: dict[str, list[str]] = {guest: [] for guest in bounded}
@@ -120,7 +136,7 @@ class Groups:
         directory.mkdir()
 
 
-def _bandwidths(plan: Plan) -> dict[str, tuple[int, int]]:
+def bandwidths(plan: Plan) -> dict[str, tuple[int, int]]:
     """Quota and period of guests, us: their own share, or the budget of hard-deadline tasks inside."""
     found = {
         name: (round(guest.cpu_quota_ratio * PERIOD_US), PERIOD_US)

@@ -38,6 +38,10 @@ class Entry:
     def plan(self, directory: Path) -> None:
         """Notes a directory, on disk, before it is made."""
         self.directories.append(str(directory))
+        self.write()
+
+    def write(self) -> None:
+        """Puts all of `directories` on disk."""
         _write(self._descriptor, self.directories)
 
     def close(self) -> None:

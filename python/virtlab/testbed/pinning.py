@@ -30,7 +30,7 @@ FIRST_CHANNEL = 31_000
 STEERING = Path("/sys/class/net/lo/queues/rx-0/rps_cpus")
 WAIT_S = 30.0
 CURE = "write 'pin: none'"
-PLATFORMS = ("namespace", "native")  # whose packets the machine's own kernel forwards
+PLATFORMS = ("namespace", "native", "container")  # whose packets the machine's own kernel forwards
 _WRITE = (
     "mount -t sysfs none /sys && mask=$1 && shift && for link; do for queue in /sys/class/net/$link/queues/rx-*; do"
     ' echo "$mask" >$queue/rps_cpus && echo "$link $(cat $queue/rps_cpus)" || exit; done; done'

@@ -52,7 +52,7 @@ class Probes:
         """The channel of the guest's probe; starts it when there is none."""
         if guest not in self.channels:
             reach = self.stations.reach(guest)
-            inside = reach.channels is not None
+            inside = guest in self.lowered.machines
             channel = reach.channels[0] if reach.channels is not None else _FIRST_CHANNEL + len(self.channels)
             request: dict[str, Any] = {
                 "channel": channel,

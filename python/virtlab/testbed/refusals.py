@@ -16,11 +16,13 @@ from virtlab.testbed.idle import pollers, processors
 from virtlab.testbed.leader import usable_cpus
 from virtlab.testbed.link_refusals import links, realised
 from virtlab.testbed.machine import Findings
+from virtlab.testbed.platforms.container import runtime
+from virtlab.testbed.platforms.container.refusals import container_refusals
 from virtlab.testbed.platforms.qemu.refusals import machine_refusals, machines_missing
 from virtlab.testbed.timeline import EVENTS
 from virtlab.testbed.vswitches import ovs
 
-PLATFORMS = ("namespace", "native", "qemu")
+PLATFORMS = ("namespace", "native", "container", "qemu")
 VSWITCHES = ("linux_bridge", "ovs-netdev")
 WORKLOADS = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "psping", "raw_stream", "rt_tasks")
 ALONE = ("rt_tasks",)  # these talk to nobody
@@ -29,7 +31,7 @@ LATER_ACTIONS = {
     "migrate": "a guest that is a network namespace has no memory to move",
     "call": "this testbed runs no services",
 }
-RESETTABLE = ("namespace", "native")  # platforms
+RESETTABLE = ("namespace", "native", "container")  # platforms
 SERIES = ("host.cpu", "guest.cpu", "guest.vcpus", "softnet", "qdisc", "vnics")
 COUNTERS = ("vnics", "links", "softnet", "qdisc", "qdiscs", "host.cpu", "cpu", "guests")
 BRIDGE_PORTS_MAX = 1023  # of the kernel's 1,024, one is the bridge's own
@@ -109,6 +111,8 @@ def _guests(plan: Plan, found: Findings) -> Iterator[Refusal]:
             yield Refusal(f"{path}.platform", f"'{guest.platform}' guests cannot be started here", cure)
         elif guest.platform == "qemu":
             yield from machine_refusals(path, guest)
+        elif guest.platform == "container":
+            yield from container_refusals(path, guest)
         if guest.host not in plan.world.hosts:
             yield Refusal(f"{path}.host", f"there is no host '{guest.host}'", "name a host of the file")
         yield from bridging_mistakes(path, guest)
@@ -354,7 +358,7 @@ def capabilities(found: Findings, fingerprint: Mapping[str, str]) -> Capabilitie
     netem = found.qdiscs.get("netem", "not tried")
     return Capabilities(
         backend="testbed",
-        platforms={**dict.fromkeys(PLATFORMS, world), "qemu": world or machines_missing()},
+        platforms={**dict.fromkeys(PLATFORMS, world), "container": world or runtime.missing(), "qemu": world or machines_missing()},
         vswitches={**dict.fromkeys(VSWITCHES, world), "ovs-netdev": world or ovs.missing()},
         qdiscs=qdiscs,
         workloads=dict.fromkeys(WORKLOADS, world),

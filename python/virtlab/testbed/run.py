@@ -160,6 +160,8 @@ class Pass:
                 for entity, counter, value in reply["rows"]
             ]
             self._mark_inside(mark, groups, entities)
+        if "guests" in groups:
+            self.counters += self.guests.accounts(mark)
         self._mark_caches(mark)
         if self.lowered.queues and "links" in self.plan.collect.counters:
             seen = observe(self.control, sorted({queue.namespace for queue in self.lowered.queues.values()}))
@@ -181,7 +183,7 @@ class Pass:
 
     def _mark_inside(self, mark: str, groups: list[str], entities: Entities) -> None:
         """Counters of guests that have a kernel of their own, as that has them."""
-        leaders = self.guests.alive()
+        leaders = {name: reach for name, reach in self.guests.alive().items() if name in self.lowered.machines}
         asked = [("counters", {"groups": groups}, reach.leader) for reach in leaders.values()]
         for (guest, reach), reply in zip(leaders.items(), self.control.call_all(asked), strict=True):
             t_ns = reach.clock.to_ours(int(reply["t_ns"]))

@@ -54,6 +54,7 @@ class TestbedSession:
                     control, self.lowered, cpu=switch_cpu if pinned else None, root=not self.leader.rootless
                 )
             self._guests.tasks = tasks
+            self._guests.groups = None if self.leader.rootless else self._groups
             self._guests.start(observe)
             usable = usable_cpus(soft_switch=self.lowered.soft_switch is not None)
             on = pinning.processors(plan, usable[: len(usable) - len(idle.pollers(plan))])
@@ -70,8 +71,9 @@ class TestbedSession:
                 {*self.lowered.guests.values(), *(place.namespace for place in self.lowered.bridges.values())}
             )
             seen = readback.observe(control, [*namespaces, *(["fabric"] if self.lowered.links else [])])
-            for name, reach in self._guests.leaders().items():
-                seen |= readback.observe(control, [self.lowered.guests[name]], channel=reach.leader)
+            for name in self.lowered.machines:
+                leader = self._guests.reach(name).leader
+                seen |= readback.observe(control, [self.lowered.guests[name]], channel=leader)
             held = site.conditions(self.leader.hello)
             self.realised = readback.realise(
                 plan, self.lowered, seen, said, held, self._groups.read_back, pins, self._guests

@@ -1,11 +1,11 @@
 //! What runs inside the world: agents with a framed stream, commands with pipes or a terminal.
 
 use crate::leader::peer::{Peer, set_nonblocking};
-use crate::leader::world::World;
+use crate::leader::world::{self, World};
 use anyhow::{Context, bail};
 use nix::errno::Errno;
 use nix::pty::{Winsize, openpty};
-use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns, unshare};
+use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, unshare};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, sigprocmask};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::unistd::{self, ForkResult, Pid, fork};
@@ -333,7 +333,7 @@ fn become_child(
 ) -> anyhow::Result<Never> {
     // SAFETY: the descriptor of the namespace stays open in the parent's books during this call.
     let network = unsafe { BorrowedFd::borrow_raw(network) };
-    setns(network, CloneFlags::CLONE_NEWNET).context("cannot enter the network namespace")?;
+    world::enter(network).context("cannot enter the network namespace")?;
     let name = placement.namespace.rsplit(':').next().unwrap_or_default();
     if unshare(CloneFlags::CLONE_NEWUTS).is_ok() {
         // A courtesy to whoever opens a shell: the prompt names the guest.

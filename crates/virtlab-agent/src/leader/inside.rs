@@ -1,18 +1,18 @@
-//! The leader of a whole virtual machine: the same requests, in a world that is the machine itself.
+//! The leader of a whole guest: the same requests, in a world that is the guest itself.
 //!
-//! It is the machine's first process, started by the initial file system once drivers are loaded, and its control stream
-//! is a port of the virtual serial device, `/dev/vportNpM`. Such a port opens once, and reads as ended while nobody is
-//! connected outside: so the leader waits for that first. When the stream ends, the leader ends, and the kernel, which
-//! cannot be without a first process, stops the machine.
+//! In a virtual machine it is the first process, started by the initial file system once drivers are loaded, and its
+//! control stream is a port of the virtual serial device, `/dev/vportNpM`. Such a port opens once, and reads as ended while
+//! nobody is connected outside: so the leader waits for that first. In a container it is the first process too, and is born
+//! with the stream. When the stream ends, the leader ends, and with its first process the kernel ends the guest.
 
-use crate::leader::birth::{Born, raise_descriptor_limit};
+use crate::leader::birth::{Born, check_descriptor, raise_descriptor_limit};
 use crate::leader::serve;
 use anyhow::{Context, bail};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::fs::OpenOptions;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,24 +22,24 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 #[derive(clap::Args)]
 pub struct Options {
     /// The serial port to the control plane.
-    #[arg(long)]
-    port: PathBuf,
+    #[arg(long, required_unless_present = "control_fd")]
+    port: Option<PathBuf>,
+    /// The open descriptor of the stream to the control plane.
+    #[arg(long, conflicts_with = "port")]
+    control_fd: Option<i32>,
 }
 
-/// Serves the machine's port until it ends.
+/// Serves the guest's stream until it ends.
 ///
 /// # Errors
-/// When the port cannot be opened, or nobody is connected to it within a minute.
+/// When the port cannot be opened, or nobody is connected to it within a minute; when the descriptor is not open.
 pub fn main(options: &Options) -> anyhow::Result<()> {
     raise_descriptor_limit();
-    let control: OwnedFd = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
-        .open(&options.port)
-        .with_context(|| format!("cannot open {}", options.port.display()))?
-        .into();
-    wait_for_peer(&control)?;
+    let control = match (&options.port, options.control_fd) {
+        (Some(port), _) => opened(port)?,
+        (None, Some(fd)) => inherited(fd)?,
+        (None, None) => bail!("neither a port nor a descriptor is named"),
+    };
     let executable: OwnedFd =
         std::fs::File::open("/proc/self/exe").context("cannot open the own executable")?.into();
     // Nobody outside this machine can be watched: the pipe never ends.
@@ -49,6 +49,27 @@ pub fn main(options: &Options) -> anyhow::Result<()> {
         serve::Leader::new(control, Born { lifeline, rootless: false, own_proc: true }, executable)?.serve();
     drop(held);
     outcome
+}
+
+fn opened(port: &Path) -> anyhow::Result<OwnedFd> {
+    let control: OwnedFd = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+        .open(port)
+        .with_context(|| format!("cannot open {}", port.display()))?
+        .into();
+    wait_for_peer(&control)?;
+    Ok(control)
+}
+
+fn inherited(fd: i32) -> anyhow::Result<OwnedFd> {
+    check_descriptor(fd)?;
+    // SAFETY: the descriptor is open (checked above), and nobody else in this process uses it.
+    let control = unsafe { OwnedFd::from_raw_fd(fd) };
+    nix::fcntl::fcntl(&control, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC))
+        .context("cannot set descriptor flags")?;
+    Ok(control)
 }
 
 fn wait_for_peer(port: &OwnedFd) -> anyhow::Result<()> {

@@ -281,17 +281,23 @@ fn processor_ticks() -> Vec<(String, Vec<f64>)> {
         .collect()
 }
 
-/// Time that a process's threads ran and waited for a processor, ns.
+/// Time that the threads of a process and of all that it started ran and waited for a processor, ns. What a container
+/// runs is started by its runtime, so is its descendant.
 fn scheduled(pid: Pid) -> (f64, f64) {
-    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return (0.0, 0.0) };
-    threads
-        .flatten()
-        .filter_map(|thread| fs::read_to_string(thread.path().join("schedstat")).ok())
-        .filter_map(|text| {
-            let mut words = text.split_whitespace().map(str::parse::<f64>);
-            Some((words.next()?.ok()?, words.next()?.ok()?))
-        })
-        .fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    let mut sum = (0.0, 0.0);
+    let mut family = vec![pid.as_raw()];
+    while let Some(pid) = family.pop() {
+        let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
+        for thread in threads.flatten() {
+            let read = |file: &str| fs::read_to_string(thread.path().join(file)).unwrap_or_default();
+            family.extend(read("children").split_whitespace().filter_map(|word| word.parse::<i32>().ok()));
+            let times: Vec<f64> = read("schedstat").split_whitespace().flat_map(str::parse).collect();
+            if let [ran, waited, ..] = times[..] {
+                sum = (sum.0 + ran, sum.1 + waited);
+            }
+        }
+    }
+    sum
 }
 
 fn softnet_counts() -> Vec<(String, u64, u64, u64)> {

@@ -8,7 +8,9 @@ use crate::leader::netlink::Socket;
 use crate::leader::observe;
 use crate::leader::values::Values;
 use anyhow::{Context, anyhow};
+use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::stat::fstat;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -58,6 +60,17 @@ pub struct World {
     standing: Option<String>,
     values: Values,
     namespaces: BTreeMap<String, Namespace>,
+}
+
+/// Moves the calling thread into a network namespace. A leader inside a container may not move, and need not: it has one.
+///
+/// # Errors
+/// When the kernel refuses and the thread is not there already.
+pub fn enter(network: BorrowedFd<'_>) -> anyhow::Result<()> {
+    match setns(network, CloneFlags::CLONE_NEWNET) {
+        Err(Errno::EPERM) if fstat(network)?.st_ino == fstat(own_network()?)?.st_ino => Ok(()),
+        other => Ok(other?),
+    }
 }
 
 fn own_network() -> anyhow::Result<OwnedFd> {
@@ -188,8 +201,7 @@ impl World {
         if self.standing.as_deref() != Some(name) {
             let namespace =
                 self.namespaces.get(name).ok_or_else(|| anyhow!("there is no namespace '{name}'"))?;
-            setns(namespace.fd.as_fd(), CloneFlags::CLONE_NEWNET)
-                .with_context(|| format!("cannot enter namespace '{name}'"))?;
+            enter(namespace.fd.as_fd()).with_context(|| format!("cannot enter namespace '{name}'"))?;
             self.standing = Some(name.to_owned());
         }
         Ok(())
@@ -210,8 +222,7 @@ impl World {
     /// When the kernel refuses, which it does not to a leader that has its capabilities.
     pub fn go_home(&mut self) -> anyhow::Result<()> {
         if self.standing.is_some() {
-            setns(self.home.as_fd(), CloneFlags::CLONE_NEWNET)
-                .context("cannot return to the own network namespace")?;
+            enter(self.home.as_fd()).context("cannot return to the own network namespace")?;
             self.standing = None;
         }
         Ok(())

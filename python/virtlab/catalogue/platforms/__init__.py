@@ -1,10 +1,11 @@
 """Platforms: how a guest exists. One file each; the names here are what `platform:` may say."""
 
 from virtlab.catalogue.declaration import Platform
+from virtlab.catalogue.platforms.container import CONTAINER
 from virtlab.catalogue.platforms.namespace import NAMESPACE
 from virtlab.catalogue.platforms.native import NATIVE
 from virtlab.catalogue.platforms.qemu import QEMU
 
-PLATFORMS: dict[str, Platform] = {entry.name: entry for entry in (NAMESPACE, NATIVE, QEMU)}
+PLATFORMS: dict[str, Platform] = {entry.name: entry for entry in (NAMESPACE, NATIVE, CONTAINER, QEMU)}
 
 __all__ = ["PLATFORMS"]

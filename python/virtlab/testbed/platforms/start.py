@@ -12,9 +12,12 @@ from virtlab.testbed.control import Control
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.platforms.clock import GuestClock, read
 from virtlab.testbed.platforms.reach import OURS, Reach, Running
+from virtlab.testbed.records import CounterRow
 from virtlab.testbed.run_clock import raw_ns
 
 if TYPE_CHECKING:
+    from virtlab.testbed.groups import Groups
+    from virtlab.testbed.platforms.container.containers import Containers
     from virtlab.testbed.vswitches.ovs import OpenVswitches
 
 
@@ -30,6 +33,8 @@ class Guests:
     )  # guest -> `tasks` files of its control groups
     running: list[Running] = field(default_factory=list)
     ovs: OpenVswitches | None = None
+    containers: Containers | None = None
+    groups: Groups | None = None  # those of root; None: an ordinary user's session makes none
 
     def start(self, observe: Observer) -> None:
         """Starts those that have to be started. GuestError or MachineError when one does not come up."""
@@ -38,6 +43,11 @@ class Guests:
 
             self.ovs = OpenVswitches(self.control, self.plan, self.lowered)
             self.running.append(self.ovs)
+        if any(guest.platform == "container" for guest in self.plan.world.guests.values()):
+            from virtlab.testbed.platforms.container.containers import Containers
+
+            self.containers = Containers(self.control, self.plan, self.lowered, self.groups)
+            self.running.append(self.containers)
         if any(self.plan.world.guests[name].platform == "qemu" for name in self.lowered.machines):
             from virtlab.testbed.platforms.qemu.machines import Machines
 
@@ -98,6 +108,11 @@ class Guests:
     def ended(self, exited: Notice) -> str | None:
         """Whose process ended, and how; None when it is no guest's."""
         return next(filter(None, (platform.ended(exited) for platform in self.running)), None)
+
+    def accounts(self, mark: str) -> list[CounterRow]:
+        """Rows of counters of guests that the machine's control groups count."""
+        t_ns = raw_ns()
+        return [(t_ns, mark, *row) for row in self.containers.counters()] if self.containers is not None else []
 
     def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """What was applied for a guest, and read back, beyond its network."""

@@ -1,0 +1,25 @@
+"""`container`: a guest is an OCI container, run by runc or crun inside the private world, with vNICs on the virtual switch.
+
+Its kernel is the machine's, so its packets go the way of a namespace's; what is added is a root file system of its own, its
+own processes, users and names, and control groups that bound and count it.
+"""
+
+from virtlab.catalogue.declaration import Features, Platform
+
+CONTAINER = Platform(
+    name="container",
+    meaning="an OCI container with a root file system of its own, run by runc or crun",
+    guests_max=None,
+    vswitch=True,
+    limits=("cpu", "memory"),
+    features=Features(
+        type="in an operating system",
+        virtualisation=("namespaces", "control groups"),
+        own_kernel=False,
+        migration="none",
+        snapshots="none",
+        licence="Apache-2.0 (runc), GPL-2.0 and LGPL-2.1 (crun), GPL-2.0 (Linux)",
+    ),
+    images=True,
+    arms={"testbed": None, "simulator": "what a container costs is in no profile yet"},
+)

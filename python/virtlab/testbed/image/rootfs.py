@@ -1,0 +1,119 @@
+"""Root file systems of containers, by name, in the user's cache: copied from a folder or an archive, or taken from an engine.
+
+podman and docker keep images as layers of their own; what is needed here is the file system that results. So a container
+is made of the image, never started, written out as an archive, and removed.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from virtlab.errors import ExperimentError, MachineError
+from virtlab.testbed.image.kernels import folder
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}\Z")
+ENGINES = ("podman", "docker")
+
+
+def rootfs_folder() -> Path:
+    """Where they are kept."""
+    return folder() / "rootfs"
+
+
+def find_rootfs(name: str) -> Path | None:
+    """The root file system of that name, or None."""
+    place = rootfs_folder() / name
+    return place if NAME.match(name) and place.is_dir() else None
+
+
+def list_rootfs() -> list[str]:
+    """Names of all."""
+    home = rootfs_folder()
+    return sorted(path.name for path in home.iterdir() if NAME.match(path.name)) if home.is_dir() else []
+
+
+def add_rootfs(name: str, source: str) -> Path:
+    """Keeps a root file system: `source` is a folder, a tar archive, or `podman:IMAGE`, `docker:IMAGE`. Replaces one of that name.
+
+    ExperimentError when the name or the source is wrong, MachineError when a program is missing or fails.
+    """
+    if not NAME.match(name):
+        raise ExperimentError("name", f"'{name}' is no name of an image", "use letters, digits, '-' and '_'")
+    home = rootfs_folder()
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        new = Path(tempfile.mkdtemp(prefix=".new-", dir=home))
+    except OSError as error:
+        raise MachineError(
+            "image", f"{home} cannot be written ({error.strerror})", "set XDG_CACHE_HOME"
+        ) from error
+    try:
+        new.chmod(0o755)
+        _fill(new, source)
+        if not any(new.iterdir()):
+            raise ExperimentError(
+                "source", f"{source} is empty", "name a folder or archive with a root file system"
+            )
+        place = home / name
+        old = home / f".old-{new.name}"
+        if place.exists():
+            place.rename(old)
+        new.rename(place)
+        shutil.rmtree(old, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        raise
+    return place
+
+
+def remove_rootfs(name: str) -> None:
+    """Forgets one. ExperimentError when there is none of that name."""
+    place = find_rootfs(name)
+    if place is None:
+        raise ExperimentError(
+            "name", f"there is no image '{name}'", f"there are {', '.join(list_rootfs()) or 'none'}"
+        )
+    shutil.rmtree(place)
+
+
+def _fill(place: Path, source: str) -> None:
+    engine, _, reference = source.partition(":")
+    if engine in ENGINES and reference:
+        _export(place, engine, reference)
+        return
+    path = Path(source)
+    if path.is_dir():
+        _run(["cp", "-a", f"{path}/.", str(place)])
+    elif path.is_file():
+        _run(["tar", "-x", "-f", str(path), "-C", str(place)])
+    else:
+        cure = "name a folder, a tar archive, podman:IMAGE or docker:IMAGE"
+        raise ExperimentError("source", f"there is no '{source}'", cure)
+
+
+def _export(place: Path, engine: str, reference: str) -> None:
+    program = shutil.which(engine)
+    if program is None:
+        raise MachineError("image", f"{engine} is missing", f"install {engine}, or name a folder or archive")
+    container = _run([program, "create", reference, "/nothing"]).strip().splitlines()[-1]
+    archive = place.with_name(f"{place.name}.tar")
+    try:
+        _run([program, "export", "--output", str(archive), container])
+        _run(["tar", "-x", "-f", str(archive), "-C", str(place)])
+    finally:
+        archive.unlink(missing_ok=True)
+        subprocess.run([program, "rm", container], capture_output=True, check=False, stdin=subprocess.DEVNULL)
+
+
+def _run(argv: list[str]) -> str:
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines()
+        raise MachineError(
+            "image", f"{Path(argv[0]).name}: {lines[-1] if lines else f'code {done.returncode}'}"
+        )
+    return done.stdout

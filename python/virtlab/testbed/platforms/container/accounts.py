@@ -1,0 +1,93 @@
+"""What the machine's control groups say of a container: its limits, and what it used. Version 1, version 2, and both at once.
+
+A runtime makes a group of one path in every hierarchy of version 1, or one group of version 2. These groups outlive a
+SIGKILL of everything in them, so their paths are in the ledger before the runtime is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+CGROUP_ROOT = Path("/sys/fs/cgroup")
+_KEYS_V2 = {"usage_usec": "cpu_ns", "throttled_usec": "throttled_ns"}
+
+
+def hierarchies(root: Path = CGROUP_ROOT) -> list[Path]:
+    """Where groups can be made: the one mount of version 2, else every hierarchy of version 1 with what is beside it."""
+    if (root / "cgroup.controllers").exists():
+        return [root]
+    return (
+        sorted(path for path in root.iterdir() if path.is_dir() and not path.is_symlink())
+        if root.is_dir()
+        else []
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The control groups of one container, by path below each hierarchy."""
+
+    path: str  # absolute, as the runtime is told
+    root: Path = CGROUP_ROOT
+
+    @property
+    def version_2(self) -> bool:
+        """Whether one hierarchy holds all controllers."""
+        return (self.root / "cgroup.controllers").exists()
+
+    def limits(self) -> dict[str, str]:
+        """File -> value of the bounds, as the kernel has them."""
+        files = (
+            (("", "cpu.max"), ("", "memory.max"))
+            if self.version_2
+            else (
+                ("cpu", "cpu.cfs_quota_us"),
+                ("cpu", "cpu.cfs_period_us"),
+                ("memory", "memory.limit_in_bytes"),
+            )
+        )
+        found = {name: self._read(controller, name) for controller, name in files}
+        return {name: text.strip() for name, text in found.items() if text is not None}
+
+    def counters(self) -> Iterator[tuple[str, int]]:
+        """(counter, value): CPU time and how long its quota held it back, memory now and at most, kills for want of it."""
+        if self.version_2:
+            yield from _microseconds(self._read("", "cpu.stat") or "")
+            yield from self._whole("", {"memory.current": "memory_bytes", "memory.peak": "memory_max_bytes"})
+            yield from _keyed(self._read("", "memory.events") or "", {"oom_kill": "oom_kills"})
+            return
+        yield from self._whole("cpuacct", {"cpuacct.usage": "cpu_ns"})
+        yield from _keyed(self._read("cpu", "cpu.stat") or "", {"throttled_time": "throttled_ns"})
+        names = {"memory.usage_in_bytes": "memory_bytes", "memory.max_usage_in_bytes": "memory_max_bytes"}
+        yield from self._whole("memory", names)
+        yield from _keyed(self._read("memory", "memory.oom_control") or "", {"oom_kill": "oom_kills"})
+
+    def starved(self) -> bool:
+        """Whether something in it was killed because it needed more memory than it may have."""
+        return dict(self.counters()).get("oom_kills", 0) > 0
+
+    def _whole(self, controller: str, names: Mapping[str, str]) -> Iterator[tuple[str, int]]:
+        for file, counter in names.items():
+            text = self._read(controller, file)
+            if text is not None and text.strip().isdigit():
+                yield counter, int(text)
+
+    def _read(self, controller: str, file: str) -> str | None:
+        try:
+            return (self.root / controller / self.path.lstrip("/") / file).read_text(encoding="ascii")
+        except OSError:
+            return None
+
+
+def _microseconds(text: str) -> Iterator[tuple[str, int]]:
+    for counter, value in _keyed(text, _KEYS_V2):
+        yield counter, value * 1000
+
+
+def _keyed(text: str, names: Mapping[str, str]) -> Iterator[tuple[str, int]]:
+    for line in text.splitlines():
+        key, _, value = line.partition(" ")
+        if key in names and value.strip().isdigit():
+            yield names[key], int(value)

@@ -1,0 +1,203 @@
+"""What an OCI runtime is given: a bundle, made by us, of a configuration and a root file system.
+
+Bundles lie on a tmpfs that only the private world sees, so they are gone with it. A container gets no network of its own: it
+is started where its guest's vNICs are, and stays there. Its root file system is the image that the file names, under a
+layer of its own that takes what it writes; or, without an image, a bare one with busybox where this machine has a static one.
+
+Source: Open Container Initiative Runtime Specification 1.0.2, config.md and config-linux.md.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+AGENT = "/virtlab-agent"
+CONTROL_FD = 3
+FOLDERS = ("bin", "dev", "etc", "proc", "root", "run", "sys", "tmp", "usr")
+# What container engines give by default, and what probes need of their own network: raw sockets, large receive buffers,
+# ring sockets; and real-time priorities for tasks with deadlines.
+CAPABILITIES = (
+    "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FSETID", "CAP_FOWNER", "CAP_MKNOD", "CAP_NET_RAW", "CAP_SETGID", "CAP_SETUID",
+    "CAP_SETFCAP", "CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT", "CAP_KILL", "CAP_AUDIT_WRITE",
+    "CAP_NET_ADMIN", "CAP_SYS_NICE", "CAP_IPC_LOCK",
+)  # fmt: skip
+_NUMBERS = {
+    "CAP_CHOWN": 0, "CAP_DAC_OVERRIDE": 1, "CAP_FOWNER": 3, "CAP_FSETID": 4, "CAP_KILL": 5, "CAP_SETGID": 6, "CAP_SETUID": 7,
+    "CAP_SETPCAP": 8, "CAP_NET_BIND_SERVICE": 10, "CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_IPC_LOCK": 14,
+    "CAP_SYS_CHROOT": 18, "CAP_SYS_NICE": 23, "CAP_MKNOD": 27, "CAP_AUDIT_WRITE": 29, "CAP_SETFCAP": 31,
+}  # fmt: skip
+MASKED = (
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/timer_list",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/sys/firmware",
+)
+READ_ONLY = ("/proc/asound", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a container may use; None: no bound. `bandwidth_us`: CPU time in each period, and the period."""
+
+    bandwidth_us: tuple[int, int] | None = None
+    memory_bytes: int | None = None
+
+    def json(self) -> dict[str, Any]:
+        """As `linux.resources`."""
+        out: dict[str, Any] = {}
+        if self.bandwidth_us is not None:
+            out["cpu"] = {"quota": self.bandwidth_us[0], "period": self.bandwidth_us[1]}
+        if self.memory_bytes is not None:
+            out["memory"] = {"limit": self.memory_bytes}
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """One container. `cgroup`: the path of its control group; None where it gets none (an ordinary user's)."""
+
+    guest: str
+    agent: str
+    image: Path | None
+    busybox: Path | None
+    limits: Limits
+    cgroup: str | None
+
+    def config(self) -> dict[str, Any]:
+        """config.json."""
+        granted = (
+            list(allowed(Path("/proc/self/status").read_text(encoding="utf-8")))
+            if self.cgroup
+            else list(CAPABILITIES)
+        )
+        sets = ("bounding", "effective", "permitted")
+        linux: dict[str, Any] = {
+            "namespaces": [{"type": kind} for kind in ("pid", "mount", "ipc", "uts")],
+            "maskedPaths": list(MASKED),
+            "readonlyPaths": list(READ_ONLY),
+        }
+        if self.cgroup is not None:
+            linux["namespaces"].append({"type": "cgroup"})
+            linux["cgroupsPath"] = self.cgroup
+            linux["resources"] = self.limits.json()
+        return {
+            "ociVersion": "1.0.2",
+            "hostname": self.guest,
+            "process": {
+                "user": {"uid": 0, "gid": 0},
+                "args": [AGENT, "inside", "--control-fd", str(CONTROL_FD)],
+                "env": [
+                    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                    "HOME=/root",
+                    "TERM=linux",
+                ],
+                "cwd": "/",
+                "capabilities": {each: granted for each in sets},
+                "noNewPrivileges": True,
+            },
+            "root": {"path": "rootfs"},
+            "mounts": list(self._mounts()),
+            "linux": linux,
+        }
+
+    def _mounts(self) -> list[dict[str, Any]]:
+        def mount(place: str, kind: str, source: str, *options: str) -> dict[str, Any]:
+            return {"destination": place, "type": kind, "source": source, "options": list(options)}
+
+        quiet = ("nosuid", "noexec", "nodev")
+        found = [
+            mount("/proc", "proc", "proc"),
+            mount("/dev", "tmpfs", "tmpfs", "nosuid", "strictatime", "mode=755", "size=65536k"),
+            mount(
+                "/dev/pts",
+                "devpts",
+                "devpts",
+                "nosuid",
+                "noexec",
+                "newinstance",
+                "ptmxmode=0666",
+                "mode=0620",
+            ),
+            mount("/dev/shm", "tmpfs", "shm", *quiet, "mode=1777", "size=65536k"),
+            mount("/sys", "sysfs", "sysfs", *quiet, "ro"),
+        ]
+        if self.cgroup is not None:
+            found.append(mount("/sys/fs/cgroup", "cgroup", "cgroup", *quiet, "relatime", "ro"))
+        found.append(mount(AGENT, "bind", self.agent, "bind", "ro"))
+        if self.image is None and self.busybox is not None:
+            found.append(mount("/bin/busybox", "bind", str(self.busybox), "bind", "ro"))
+        return found
+
+
+def archive(bundles: Sequence[Bundle], applets: Sequence[str]) -> bytes:
+    """All bundles as a tar file, each in a folder of its number. `applets`: what busybox can be called."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for number, bundle in enumerate(bundles):
+            _folder(tar, str(number))
+            for name in ("rootfs", "upper", "work"):
+                _folder(tar, f"{number}/{name}")
+            _file(tar, f"{number}/config.json", json.dumps(bundle.config()).encode())
+            if bundle.image is not None:
+                continue
+            for name in FOLDERS:
+                _folder(tar, f"{number}/rootfs/{name}", mode=0o1777 if name == "tmp" else 0o755)
+            _file(tar, f"{number}/rootfs/etc/passwd", b"root:x:0:0:root:/root:/bin/sh\n")
+            _file(tar, f"{number}/rootfs/etc/group", b"root:x:0:\n")
+            for name in applets if bundle.busybox is not None else ():
+                _link(tar, f"{number}/rootfs/bin/{name}", "busybox")
+    return out.getvalue()
+
+
+def prepare(place: str, bundles: Sequence[Bundle], *, before: str = "") -> str:
+    """A shell script that makes `place` a tmpfs of the world's, unpacks the archive of its input there, and puts images."""
+    lines = [f"{before}mount -t tmpfs -o mode=0700 virtlab {place}", f"cd {place}", "tar -x --no-same-owner"]
+    for number, bundle in enumerate(bundles):
+        if bundle.image is not None:
+            # Paths with these characters are refused before: the kernel splits its options at them.
+            layers = f"lowerdir={bundle.image},upperdir={place}/{number}/upper,workdir={place}/{number}/work"
+            lines.append(f"mount -t overlay -o '{layers}' virtlab {place}/{number}/rootfs")
+    return " && ".join(lines)
+
+
+def allowed(status: str) -> tuple[str, ...]:
+    """Capabilities of the list that this machine's root has at all, by `CapBnd` of /proc/self/status.
+
+    >>> allowed("Name:\\tx\\nCapBnd:\\t0000000000003000\\n")
+    ('CAP_NET_RAW', 'CAP_NET_ADMIN')
+    """
+    words = next((line.split()[1] for line in status.splitlines() if line.startswith("CapBnd:")), "0")
+    bits = int(words, 16)
+    return tuple(name for name in CAPABILITIES if bits >> _NUMBERS[name] & 1)
+
+
+def names_of(bundles: Sequence[Bundle]) -> Mapping[str, int]:
+    """Guest -> the number of its folder."""
+    return {bundle.guest: number for number, bundle in enumerate(bundles)}
+
+
+def _folder(tar: tarfile.TarFile, name: str, mode: int = 0o755) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.mode = tarfile.DIRTYPE, mode
+    tar.addfile(entry)
+
+
+def _file(tar: tarfile.TarFile, name: str, content: bytes) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(content), 0o644
+    tar.addfile(entry, io.BytesIO(content))
+
+
+def _link(tar: tarfile.TarFile, name: str, target: str) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.linkname, entry.mode = tarfile.SYMTYPE, target, 0o777
+    tar.addfile(entry)

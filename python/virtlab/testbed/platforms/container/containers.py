@@ -1,0 +1,312 @@
+"""The containers of a session: started side by side, each led from inside by our agent, ready when that answers.
+
+The world's leader starts the runtime in the guest's network; the runtime starts the agent as the container's first process,
+with the control stream as descriptor 3. The runtime stays in the foreground as a child of PID 1 of the world, and the
+container's processes are its descendants: with the world all of them end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from virtlab.agents import Data, Notice
+from virtlab.agents.conversation import PROTOCOL
+from virtlab.errors import AgentError, GuestError, MachineError
+from virtlab.plan import Observer, Plan
+from virtlab.testbed import build
+from virtlab.testbed.control import Control, RefusedError, ending
+from virtlab.testbed.groups import Groups, bandwidths
+from virtlab.testbed.image.initramfs import find_busybox
+from virtlab.testbed.image.rootfs import find_rootfs
+from virtlab.testbed.leader import agent_path
+from virtlab.testbed.lower import Lowered
+from virtlab.testbed.operations import HomeAdd, Step
+from virtlab.testbed.platforms.container import runtime
+from virtlab.testbed.platforms.container.accounts import Account
+from virtlab.testbed.platforms.container.bundle import Bundle, Limits, archive, prepare
+from virtlab.testbed.platforms.reach import Reach
+
+FIRST_CHANNEL = 24_000
+CHANNELS = 16  # of one container: its runtime, the leader inside, and what that starts
+PREPARE_CHANNEL = FIRST_CHANNEL - 1
+START_TIMEOUT_S = 60.0
+LOOK_S = 0.05
+TAIL_BYTES = 4096
+BESIDE = "/sys/fs/cgroup/unified"  # version 2, where version 1 has the controllers
+PLACES = (
+    "/mnt",
+    "/media",
+    "/srv",
+    "/opt",
+)  # folders of every system; one is hidden from the world by its bundles
+
+
+@dataclass(slots=True)
+class Started:
+    """One container."""
+
+    name: str
+    process: int  # channel of its runtime
+    account: Account | None
+    limits: Limits
+    said: bytearray = field(default_factory=bytearray)
+    applied: dict[str, Any] = field(default_factory=dict)
+    read_back: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def leader(self) -> int:
+        """Channel of the leader inside."""
+        return self.process + 1
+
+    @property
+    def reach(self) -> Reach:
+        """How to talk to it: by our clock, its kernel is ours."""
+        return Reach(self.leader, range(self.leader + 1, self.process + CHANNELS))
+
+    def hear(self, data: Data) -> None:
+        """Keeps the end of what its runtime and its first process say."""
+        self.said += data.content
+        del self.said[:-TAIL_BYTES]
+
+    def words(self) -> str:
+        """The same as one line."""
+        lines = self.said.decode(errors="replace").splitlines()
+        return " | ".join(line.strip() for line in lines if line.strip())
+
+    def death(self, how: str) -> str:
+        """Why it ended, as far as anybody said."""
+        how = how.partition(": ")[0]
+        why = f"its container ended with {how}" + (f"; it said: {self.words()}" if self.said else "")
+        return f"{why}; it needed more memory than it may have" if self._starved() else why
+
+    def _starved(self) -> bool:
+        return self.account is not None and self.account.starved()
+
+
+@dataclass(slots=True)
+class Containers:
+    """All containers of a session."""
+
+    control: Control
+    plan: Plan
+    lowered: Lowered
+    groups: Groups | None = None  # None: an ordinary user's, without control groups
+    containers: dict[str, Started] = field(default_factory=dict)
+    _reaches: dict[str, Reach] = field(default_factory=dict)
+
+    def start(self, observe: Observer) -> None:
+        """Starts all of them. GuestError with the runtime's words when one does not come up."""
+        found = runtime.find()
+        if found is None:
+            raise MachineError("guests", str(runtime.missing()), runtime.CURE)
+        names = [name for name, guest in self.plan.world.guests.items() if guest.platform == "container"]
+        observe.progress(f"start {len(names)} containers", 0.0)
+        paths = self.groups.of_containers(names) if self.groups is not None else {}
+        bundles = self._bundles(names, paths)
+        place = _place(bundles)
+        self._prepare(place, bundles, found)
+        for number, bundle in enumerate(bundles):
+            self._begin(number, bundle, found, place)
+        hellos = {
+            name: self.control.send("hello", {"protocol": list(PROTOCOL)}, channel=each.leader)
+            for name, each in self.containers.items()
+        }
+        deadline = time.monotonic() + START_TIMEOUT_S
+        for name, hello in hellos.items():
+            self._await_hello(self.containers[name], hello, deadline)
+        for each in self.containers.values():
+            namespace = self.lowered.guests[each.name]
+            home = [Step(HomeAdd(namespace), f"guests.{each.name}")]
+            build.apply(self.control, home, observe, channel=each.leader)
+            self._read_back(each)
+
+    def guests(self) -> Mapping[str, Reach]:
+        """How to talk to each."""
+        return self._reaches
+
+    def ended(self, exited: Notice) -> str | None:
+        """Which container ended, or lost its probe for want of memory."""
+        channel = int(exited.details["channel"])
+        for each in self.containers.values():
+            if channel == each.process:
+                return f"guests.{each.name}: {each.death(ending(exited))}"
+            if (
+                channel in each.reach.channels
+                and exited.details.get("signal") == 9
+                and each.account is not None
+            ):  # type: ignore[operator]
+                if each.account.starved():
+                    return f"guests.{each.name}: its probe was killed: the container needed more memory than it may have"
+        return None
+
+    def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Runtime, image and limits as asked, and as the kernel has them."""
+        each = self.containers[guest]
+        return each.applied, each.read_back
+
+    def counters(self) -> Iterator[tuple[str, str, int]]:
+        """(entity, counter, value) of each container's control groups, now."""
+        for each in self.containers.values():
+            for counter, value in each.account.counters() if each.account is not None else ():
+                yield f"guests.{each.name}", counter, value
+
+    def artefacts(self) -> Iterator[tuple[str, bytes]]:
+        """What was said on their consoles, where something was."""
+        for each in self.containers.values():
+            if each.said:
+                yield f"console-{each.name}.log", bytes(each.said)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _bundles(self, names: list[str], paths: Mapping[str, str]) -> list[Bundle]:
+        wanted = bandwidths(self.plan)
+        busybox: Path | None = None
+        with contextlib.suppress(MachineError):
+            busybox = find_busybox()
+        bundles = []
+        for name in names:
+            guest = self.plan.world.guests[name]
+            image = find_rootfs(guest.image) if guest.image is not None else None
+            if guest.image is not None and image is None:
+                raise MachineError(
+                    f"guests.{name}.image", f"there is no image '{guest.image}'", "see `virtlab image list`"
+                )
+            limits = Limits(wanted.get(name), guest.memory_bytes)
+            bundles.append(Bundle(name, str(agent_path()), image, busybox, limits, paths.get(name)))
+        return bundles
+
+    def _prepare(self, place: str, bundles: list[Bundle], found: runtime.Runtime) -> None:
+        """Lays the bundles out where only the world sees them."""
+        applets = _applets(bundles[0].busybox) if any(each.image is None for each in bundles) else []
+        before = ""
+        if found.name == "crun":
+            # crun refuses a machine that has both versions of control groups: it is shown the first one only.
+            before = f"! grep -q ' {BESIDE} ' /proc/mounts || mount -t tmpfs virtlab {BESIDE} || exit; "
+        errors = bytearray()
+        self.control.listen(PREPARE_CHANNEL, lambda data: errors.extend(data.content))
+        namespace = next(iter(self.lowered.guests.values()))
+        script = prepare(place, bundles, before=before)
+        try:
+            self.control.call(
+                "exec", {"channel": PREPARE_CHANNEL, "namespace": namespace, "argv": ["sh", "-c", script]}
+            )
+        except RefusedError as error:
+            raise MachineError("guests", f"bundles of containers: {error.what}") from error
+        self.control.data(PREPARE_CHANNEL, archive(bundles, applets))
+        self.control.data(PREPARE_CHANNEL, b"")
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while (how := self.control.ended(PREPARE_CHANNEL)) is None and time.monotonic() < deadline:
+            self.control.pump(LOOK_S)
+        self.control.listen(PREPARE_CHANNEL, None)
+        self.control.forget_end(PREPARE_CHANNEL)
+        if how != "code 0":
+            said = errors.decode(errors="replace").strip() or how or f"nothing within {START_TIMEOUT_S:g} s"
+            raise MachineError(
+                "guests", f"bundles of containers cannot be laid out: {said}", "see `virtlab doctor`"
+            )
+
+    def _begin(self, number: int, bundle: Bundle, found: runtime.Runtime, place: str) -> None:
+        channel = FIRST_CHANNEL + number * CHANNELS
+        account = Account(bundle.cgroup) if bundle.cgroup is not None else None
+        each = Started(bundle.guest, channel, account, bundle.limits)
+        self.control.listen(channel, each.hear)
+        self.containers[bundle.guest] = each
+        self._reaches[bundle.guest] = each.reach
+        argv = found.run(
+            f"{place}/state",
+            f"{place}/{number}",
+            f"virtlab-{number}",
+            descriptors=1,
+            rootless=self.groups is None,
+        )
+        request: dict[str, Any] = {
+            "channel": channel,
+            "namespace": self.lowered.guests[bundle.guest],
+            "argv": argv,
+            "descriptors": [{"kind": "agent", "channel": each.leader, "channels": CHANNELS - 1}],
+        }
+        try:
+            self.control.call("exec", request)
+        except RefusedError as error:
+            raise GuestError(
+                f"guests.{bundle.guest}", f"its container cannot be started: {error.what}"
+            ) from error
+        each.applied = {
+            "runtime": runtime.version(found.path),
+            "image": self.plan.world.guests[bundle.guest].image,
+            "control_group": bundle.cgroup,
+            **bundle.limits.json(),
+        }
+
+    def _await_hello(self, each: Started, hello: int, deadline: float) -> None:
+        where = f"guests.{each.name}"
+        while not self.control.answered(hello):
+            how = self.control.ended(each.process)
+            if how is not None:
+                raise GuestError(where, each.death(how), "see `virtlab doctor` about containers")
+            left = deadline - time.monotonic()
+            if left <= 0:
+                what = f"its container did not answer within {START_TIMEOUT_S:g} s"
+                raise GuestError(where, what + (f"; it said: {each.words()}" if each.said else ""))
+            self.control.pump(min(LOOK_S, left))
+        try:
+            each.read_back["agent"] = self.control.wait(hello, do="hello").get("build")
+        except AgentError as error:
+            raise GuestError(where, f"its container refused: {error.what}") from error
+
+    def _read_back(self, each: Started) -> None:
+        if each.account is None:
+            return
+        has = each.account.limits()
+        wanted = _as_files(each.limits, version_2=each.account.version_2)
+        for file, value in wanted.items():
+            if has.get(file) != value:
+                what = f"{file} of its control group reads {has.get(file, 'nothing')}, not {value}"
+                raise MachineError(f"guests.{each.name}", what, "see `virtlab doctor` about control groups")
+        each.read_back |= has
+
+
+def _as_files(limits: Limits, *, version_2: bool) -> dict[str, str]:
+    """What the kernel's files have to say."""
+    out: dict[str, str] = {}
+    if limits.bandwidth_us is not None:
+        quota, period = map(str, limits.bandwidth_us)
+        out |= (
+            {"cpu.max": f"{quota} {period}"}
+            if version_2
+            else {"cpu.cfs_quota_us": quota, "cpu.cfs_period_us": period}
+        )
+    if limits.memory_bytes is not None:
+        pages = str(limits.memory_bytes // 4096 * 4096)
+        out["memory.max" if version_2 else "memory.limit_in_bytes"] = pages
+    return out
+
+
+def _place(bundles: list[Bundle]) -> str:
+    """The folder that the bundles hide: one that holds nothing which a container is made of."""
+    needed = [Path(bundle.agent).resolve() for bundle in bundles]
+    needed += [
+        path.resolve() for bundle in bundles for path in (bundle.image, bundle.busybox) if path is not None
+    ]
+    for place in PLACES:
+        if Path(place).is_dir() and not any(path.is_relative_to(place) for path in needed):
+            return place
+    raise MachineError(
+        "guests", f"none of {', '.join(PLACES)} can be hidden by bundles", "make an empty folder /mnt"
+    )
+
+
+def _applets(busybox: Path | None) -> list[str]:
+    if busybox is None:
+        return []
+    done = subprocess.run(
+        [str(busybox), "--list"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )
+    return [name for name in done.stdout.split() if name != "busybox"]

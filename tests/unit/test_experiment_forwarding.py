@@ -63,6 +63,38 @@ def test_a_layer_3_guest_is_a_router_between_two_subnets(tmp_path: Path) -> None
     )
 
 
+def test_machines_forward_between_namespaces_that_send_and_receive(tmp_path: Path) -> None:
+    vm = "{platform: qemu, vnic_model: e1000, vcpus: 2, count: 3, vswitches: [br0, br1], forwarding: layer3}"
+    plan = plan_of(tmp_path, guests=vm)
+    guests = plan.world.guests
+    assert {name: guest.platform for name, guest in guests.items()} == {
+        "sut.generator": "namespace", "sut.receiver": "namespace",
+        "sut.vm1": "qemu", "sut.vm2": "qemu", "sut.vm3": "qemu",
+    }  # fmt: skip
+    assert {vnic.model for vnic in guests["sut.vm2"].vnics.values()} == {"e1000"}
+    assert guests["sut.vm2"].vcpus == 2
+    assert {vnic.model for vnic in guests["sut.generator"].vnics.values()} == {None}
+    inside = lower(plan).machines["sut.vm2"]
+    assert len(inside.taps) == 2
+    assert any("ip_forward" in str(step.op) for step in inside.steps)
+    assert not any("ip_forward" in str(step.op) for step in lower(plan).steps)
+
+
+def test_what_a_host_says_of_machines_is_of_its_machines(tmp_path: Path) -> None:
+    file = tmp_path / "mixed.yaml"
+    file.write_text(
+        "version: 1\nname: mixed\nhosts:\n  h:\n    vnic_model: e1000\n    vcpus: 2\n"
+        "    guests: {a: {platform: qemu}, b: {}}\n"
+        "roles: {probe: {workload: rtt, from: h.a, to: h.b}}\n"
+    )
+    experiment = load(file)
+    guests = plan_run(experiment, experiment.points()[0], 0).world.guests
+    assert (guests["h.a"].platform, guests["h.a"].vcpus) == ("qemu", 2)
+    assert guests["h.a"].vnics["eth0"].model == "e1000"
+    assert (guests["h.b"].platform, guests["h.b"].vcpus) == ("namespace", None)
+    assert guests["h.b"].vnics["eth0"].model is None
+
+
 def test_layer_2_guests_join_both_sides_into_one_subnet_and_have_no_address(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, guests=forwarding(2))
     guest = plan.world.guests["sut.vm2"]
@@ -104,6 +136,8 @@ def test_rules_of_a_virtual_switch_reach_every_port_of_it(tmp_path: Path) -> Non
         (ISOLATED, "{count: 0}", "write 'count: 12'"),
         (ISOLATED, "{vswitches: [br0, br1], forwarding: layer2, ipv4: 10.0.0.9/24}", "has no IP address"),
         ("{br0: {kind: none}, br1: {}}", forwarding(3), "a virtual switch of no kind"),
+        (ISOLATED, "{platform: native, vswitches: [br0]}", "platform native is a host without guests"),
+        (ISOLATED, "{vnic_model: e1000, vswitches: [br0]}", "guests of platform namespace see no device"),
     ],
 )
 def test_what_cannot_be_is_told_with_its_cure(switches: str, guests: str, said: str, tmp_path: Path) -> None:

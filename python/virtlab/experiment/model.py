@@ -51,8 +51,11 @@ class GuestSpec(Part):
 
 
 class PlacedGuestSpec(GuestSpec):
-    """A guest of a host: where it stands there, and whether it forwards."""
+    """A guest of a host: how it exists and where it stands there, and whether it forwards."""
 
+    platform: leaves.Platform | None = Field(
+        None, description="how it exists, where that is not as its host says: machines beside namespaces"
+    )
     vswitches: list[leaves.ObjectName] | None = Field(
         None, description="virtual switches of its host that it stands on, a vNIC each; absent: the first"
     )
@@ -168,6 +171,14 @@ class HostSpec(GuestSpec):
     )
     joins: leaves.ObjectName | None = Field(
         None, description="the switch or router that a topology wires it to"
+    )
+    queue: Any = Field(None, description="the queue at the ports of its virtual switches that 'queue_at' names")
+    queue_at: leaves.QueueAt = Field(
+        "guest",
+        description="guest: at ports towards guests; uplink: towards the wire, instead of the link's queue; both; none",
+    )
+    port_rate: leaves.Rate | None = Field(
+        None, description="rate of ports towards guests; absent: as fast as a guest takes frames"
     )
 
 
@@ -433,7 +444,8 @@ class SearchSpec(Part):
         None, description="a trial at the highest load that does not count; absent: 1 s for mlrsearch"
     )
     loss_per: leaves.LossPer | None = Field(
-        None, description="whose loss judges a load: the worst flow's, or the stream's; absent: flow, of up to 64"
+        None,
+        description="whose loss judges a load: the worst flow's, or the stream's; absent: flow, of up to 64",
     )
     tests: Annotated[TestsSpec, BeforeValidator(_tests)] | None = Field(
         None, description="what else is tried in the same world once the search is over"

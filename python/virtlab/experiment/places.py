@@ -20,6 +20,11 @@ Hosts = Mapping[str, HostSpec]
 Plugged = Sequence[tuple[str, Cable]]  # physical ports of a host, with the cables in them
 
 
+def platform_of(host: HostSpec, guest: PlacedGuestSpec) -> str:
+    """How a guest exists: as it says, else as its host does."""
+    return guest.platform or host.platform
+
+
 def vswitch_of(hosts: Hosts, end: str) -> str | None:
     """The virtual switch that the end of a link means, where its host names them."""
     host, dot, own = end.partition(".")
@@ -181,7 +186,7 @@ def stations_of(
             vnics[f"eth{number}"] = Attachment(full, None, domain(full), rate, isolated(host, spec, own))
         station = f"{name}.{guest}"
         found[station] = Station(
-            station, name, host.platform, vnics, spec, forwards=spec.forwarding == "layer3",
+            station, name, platform_of(host, spec), vnics, spec, forwards=spec.forwarding == "layer3",
             because=f"hosts.{name}.guests.{guest}", bridges=spec.forwarding == "layer2",
         )  # fmt: skip
     return found

@@ -30,6 +30,7 @@ from virtlab.experiment.places import (
     bridging,
     check_places,
     check_storms,
+    platform_of,
     stations_of,
     vswitch_of,
 )
@@ -293,8 +294,9 @@ def _check_hosts(wiring: Wiring, findings: Findings) -> None:
         if platform.guests_max is not None and len(host.guests) > platform.guests_max:
             what = f"{len(host.guests)} guests on platform {platform.name}, which has {platform.guests_max} per host"
             findings.add((*at, "guests"), what, "write 'guests: 1', or take another platform")
-        _check_machines(at, platform, host, findings)
+        _check_machines(at, host, findings)
         bare = is_bare(wiring, name)
+        _check_platforms(at, host, bare, findings)
         if bare and platform.features.own_kernel:
             what = f"guests of platform {platform.name} stand on a virtual switch"
             findings.add((*at, "vswitch"), what, "write 'vswitch: linux_bridge'")
@@ -314,18 +316,43 @@ def _check_hosts(wiring: Wiring, findings: Findings) -> None:
             findings.add((*at, "guests"), what, "spread the guests over more hosts")
 
 
-def _check_machines(at: Steps, platform: Platform, host: HostSpec, findings: Findings) -> None:
-    """Processors and devices of a virtual machine are of no other guest."""
-    for where, spec in ((at, host), *(((*at, "guests", name), guest) for name, guest in host.guests.items())):
-        if spec.vcpus is not None and "vcpus" not in platform.limits:
-            what = f"guests of platform {platform.name} share their host's processors"
-            findings.add((*where, "vcpus"), what, "remove it, or write 'platform: qemu'", key=True)
-        if spec.vnic_model is not None and spec.vnic_model not in platform.vnic_models:
-            models = ", ".join(platform.vnic_models)
-            what = f"guests of platform {platform.name} see " + (
-                models or "no device but the kernel's own port"
-            )
-            findings.add((*where, "vnic_model"), what, "remove it, or write 'platform: qemu'", key=True)
+def _check_platforms(at: Steps, host: HostSpec, bare: bool, findings: Findings) -> None:
+    """A guest with a platform of its own stands on its host's virtual switch."""
+    for name, guest in host.guests.items():
+        if guest.platform in {None, host.platform}:
+            continue
+        where = (*at, "guests", name, "platform")
+        if bare:
+            what = f"'{name}' is not of its host's platform, {host.platform}, and there is no virtual switch"
+            findings.add(where, what, "write 'vswitch: linux_bridge' at its host, or remove it")
+        elif not PLATFORMS[str(guest.platform)].vswitch:
+            what = f"platform {guest.platform} is a host without guests"
+            findings.add(where, what, "take another platform, or a host of its own")
+
+
+def _check_machines(at: Steps, host: HostSpec, findings: Findings) -> None:
+    """Processors, devices and images are of some platforms only; at a host they are of those guests that can have them."""
+    of_guests = {name: PLATFORMS[platform_of(host, guest)] for name, guest in host.guests.items()}
+    all_of_them = list({platform.name: platform for platform in of_guests.values()}.values())
+    _check_machine(at, all_of_them or [PLATFORMS[host.platform]], host, findings)
+    for name, guest in host.guests.items():
+        _check_machine((*at, "guests", name), [of_guests[name]], guest, findings)
+
+
+def _check_machine(at: Steps, platforms: list[Platform], spec: GuestSpec, findings: Findings) -> None:
+    named = " and ".join(platform.name for platform in platforms)
+    if spec.vcpus is not None and not any("vcpus" in platform.limits for platform in platforms):
+        what = f"guests of platform {named} share their host's processors"
+        findings.add((*at, "vcpus"), what, "remove it, or write 'platform: qemu'", key=True)
+    if spec.image is not None and not any(platform.images for platform in platforms):
+        what = f"guests of platform {named} have no root file system of their own to choose"
+        findings.add((*at, "image"), what, "remove it, or write 'platform: container'", key=True)
+    known = [model for platform in platforms for model in platform.vnic_models]
+    if spec.vnic_model is not None and spec.vnic_model not in known:
+        what = f"guests of platform {named} see " + (
+            ", ".join(known) or "no device but the kernel's own port"
+        )
+        findings.add((*at, "vnic_model"), what, "remove it, or write 'platform: qemu'", key=True)
 
 
 def is_bare(wiring: Wiring, host: str) -> bool:
@@ -401,7 +428,13 @@ def _populate_host(
             vnics["eth0"] = Attachment(f"{name}.br", None, root(above, name), rate)
         full = f"{name}.{guest}"
         wiring.stations[full] = Station(
-            full, name, host.platform, vnics, spec, forwards=False, because=f"hosts.{name}.guests.{guest}"
+            full,
+            name,
+            platform_of(host, spec),
+            vnics,
+            spec,
+            forwards=False,
+            because=f"hosts.{name}.guests.{guest}",
         )
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from virtlab.catalogue import PLATFORMS
 from virtlab.experiment import DesignPoint, Experiment, Study
+from virtlab.experiment.port_queues import port_rate
 from virtlab.experiment.queues import QueueSpec
 from virtlab.experiment.roles import RoleSpec
 from virtlab.experiment.timeline import ActionSpec
@@ -104,7 +106,9 @@ def _world(study: Study) -> World:
 def _guest(study: Study, station: Station) -> Guest:
     spec = station.spec
     host = study.wiring.hosts.get(station.host)
+    platform = PLATFORMS[station.platform]
     vnics = {}
+    ports = study.port_queues.get(station.host) if station.name not in study.wiring.routers else None
     for name, attachment in station.vnics.items():
         member = (station.name, name)
         vnics[name] = Vnic(
@@ -114,9 +118,11 @@ def _guest(study: Study, station: Station) -> Guest:
             ip=tuple(study.addresses.of.get(member, ())),
             mtu_bytes=_said(spec.mtu, host and host.mtu, study.network.mtu),
             offloads=_said(spec.offloads, host and host.offloads, study.network.offloads),
-            model=_said(spec.vnic_model, host and host.vnic_model, None),
+            model=_said(spec.vnic_model, host and host.vnic_model, None) if platform.vnic_models else None,
             isolated=attachment.isolated,
             pushback_bit_per_s=None if station.forwards or station.bridges else attachment.rate_bit_per_s,
+            queue=_queue(ports) if ports is not None else None,
+            port_rate_bit_per_s=port_rate(host) if ports is not None else None,
         )
     return Guest(
         platform=station.platform,
@@ -130,8 +136,8 @@ def _guest(study: Study, station: Station) -> Guest:
         else "static",
         cpu_quota_ratio=_said(spec.cpu, host and host.cpu, None),
         memory_bytes=_said(spec.memory, host and host.memory, None),
-        image=_said(spec.image, host and host.image, None),
-        vcpus=_said(spec.vcpus, host and host.vcpus, None),
+        image=_said(spec.image, host and host.image, None) if platform.images else None,
+        vcpus=_said(spec.vcpus, host and host.vcpus, None) if "vcpus" in platform.limits else None,
         idle=_said(spec.idle, host and host.idle, "sleep"),
         pin=study.wiring.routers[station.name].pin if station.name in study.wiring.routers else "none",
     )

@@ -431,3 +431,61 @@ def test_the_exit_code_is_the_worst_verdict() -> None:
     verdicts = [rule(f"{RTT} <= 10 ms", STUDY), rule(f"{RTT} <= 3 ms", STUDY)]
     assert exit_code(verdicts[:1]) == 0
     assert exit_code(verdicts) == 1
+
+
+PLATFORMS_AND_J = {"vnic": ["virtio", "e1000"], "J": ["0.1", "0.5", "1.0"]}
+
+
+def emulated_doubles(levels: Mapping[str, str]) -> float:
+    """The second is at its worst where the load is least fair, the first where it is fairest, and still higher."""
+    j = number(levels, "J")
+    return 500.0 - 50.0 * j if levels["vnic"] == "virtio" else 100.0 + 100.0 * j
+
+
+def test_each_is_compared_at_its_own_worst() -> None:
+    table = table_of(PLATFORMS_AND_J, {"stream.packet_rate.mean": emulated_doubles})
+    path = "stream.packet_rate.mean"
+    found = rule(f"{path}: vnic virtio > e1000 at worst J", table)
+    assert found.ruling == "holds"
+    assert "vnic virtio (at J 1.0) - e1000 (at J 0.1)" in found.comparisons[0].label
+    assert rule(f"{path}: vnic virtio < e1000 at worst J", table).ruling == "refuted"
+    assert rule(f"{path}: vnic virtio > e1000 by 300 % at worst J", table).ruling == "holds"
+    assert rule(f"{path}: vnic virtio > e1000 by 400 % at worst J", table).ruling == "refuted"
+
+
+def test_the_worst_of_a_delay_is_the_longest() -> None:
+    table = table_of(PLATFORMS_AND_J, {RTT: lambda levels: emulated_doubles(levels) - 250.0})
+    assert rule(f"{RTT}: vnic virtio > e1000 at worst J", table).ruling == "holds"  # 245 and -50
+    low = table_of(
+        PLATFORMS_AND_J,
+        {
+            RTT: lambda levels: {"virtio": 100.0, "e1000": 90.0 + 20.0 * (levels["J"] == "0.5")}[
+                levels["vnic"]
+            ]
+        },
+    )
+    assert (
+        rule(f"{RTT}: vnic virtio < e1000 at worst J", low).ruling == "holds"
+    )  # though shorter at two of three
+    assert rule(f"{RTT}: vnic virtio > e1000 at worst J", low).ruling == "refuted"
+
+
+def test_of_equal_worsts_neither_is_shown_to_be_worse() -> None:
+    rulings = [
+        rule(
+            "stream.packet_rate.mean: vnic virtio > e1000 at worst J",
+            table_of(PLATFORMS_AND_J, {"stream.packet_rate.mean": lambda levels: 100.0}, seed=seed, runs=4),
+        ).ruling
+        for seed in range(200)
+    ]
+    assert rulings.count("holds") + rulings.count("refuted") <= 12  # 5 % of 200, both ways
+
+
+def test_what_has_no_worse_direction_has_no_worst() -> None:
+    claim = parse_claim("probe.rtt.mean / probe.rtt.min: vnic virtio > e1000 at worst J")
+    (mistake,) = claim.check(PLATFORMS_AND_J, {"probe": "rtt"})
+    assert "which level of J is the worst is not known" in mistake.what
+    (mistake,) = parse_claim("probe.rtt.mean: vnic virtio > e1000 at worst K").check(
+        PLATFORMS_AND_J, {"probe": "rtt"}
+    )
+    assert "K" in mistake.what

@@ -118,14 +118,25 @@ def _ordered_factor(factor: str, column: int, factors: Factors, least: int, why:
 
 
 def _place_mistakes(place: Place, factors: Factors) -> list[Mistake]:
-    if place.which is not None:
+    if place.which in {"low", "high"}:
         return _ordered_factor(place.factor, place.column, factors, 2, "name the level: 'at FACTOR LEVEL'")
     wrong = _factor_mistake(place.factor, place.column, factors)
     if wrong:
         return [wrong]
+    if place.which == "worst":
+        return []
     if find_level(place.level or "", factors[place.factor]) is None:
         return [_no_level(place.level or "", place.factor, place.column, factors)]
     return []
+
+
+def _worst_mistakes(claim: Claim, place: Place) -> list[Mistake]:
+    """What is worst is known of a metric with a better direction, by itself."""
+    terms = claim.expression.terms
+    if len(terms) == 1 and terms[0].over_path is None and METRICS[terms[0].path.metric].better != "neither":
+        return []
+    what = f"which level of {place.factor} is the worst is not known of '{claim.expression}'"
+    return [Mistake(place.column, what, "name one metric that has a better direction, or 'at FACTOR LEVEL'")]
 
 
 def _relation_mistakes(claim: Claim, factors: Factors) -> list[Mistake]:
@@ -135,6 +146,8 @@ def _relation_mistakes(claim: Claim, factors: Factors) -> list[Mistake]:
             found = _operand_mistakes(relation.operands, factors)
             for place in (relation.at, relation.then[1] if relation.then else None):
                 found += _place_mistakes(place, factors) if place else []
+                if place and place.which == "worst":
+                    found += _worst_mistakes(claim, place)
             if relation.growth_over is not None:
                 found += _ordered_factor(
                     relation.growth_over, 1, factors, 2, "growth needs a factor of numbers"

@@ -129,10 +129,10 @@ class Near:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a half of a crossing holds: the lowest or highest level of a factor, or one named level."""
+    """Where an order holds: the lowest or highest level of a factor, one named level, or where each is at its worst."""
 
     factor: str
-    which: Literal["low", "high"] | None = None
+    which: Literal["low", "high", "worst"] | None = None
     level: str | None = None
     column: int = 0
 
@@ -142,7 +142,8 @@ class Ordering:
     """`A < B < C`: neighbours differ in that direction, by at least `by` when given.
 
     With `at` and `then` a crossing: `A < B at low load and > at high load`. With `growth_over` the growth of
-    the value from the factor's lowest to its highest level is compared, not the value itself.
+    the value from the factor's lowest to its highest level is compared, not the value itself. `at worst J`: each at
+    the level of J that is worst for it, which need not be the same one.
     """
 
     operands: tuple[Operand, ...]

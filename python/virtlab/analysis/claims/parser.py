@@ -426,7 +426,7 @@ class _Parser:
             return Ordering(tuple(operands), tuple(comparators), by, growth_over=factor)
         at = self.place() if self.skip("at") else None
         then: tuple[Comparator, Place] | None = None
-        if at is not None and self.skip("and"):
+        if at is not None and at.which != "worst" and self.skip("and"):
             if not self.is_sign(*COMPARATORS) or len(operands) != 2:
                 raise self.error(
                     self.here.column,
@@ -443,7 +443,12 @@ class _Parser:
         if self.skip("low", "high"):
             factor, column = self.factor("write e.g. 'at low load'")
             return Place(factor, "low" if token.text == "low" else "high", None, column)
-        factor, column = self.factor("write 'at low FACTOR', 'at high FACTOR' or 'at FACTOR LEVEL'")
+        if self.skip("worst"):
+            factor, column = self.factor("write e.g. 'at worst J'")
+            return Place(factor, "worst", None, column)
+        factor, column = self.factor(
+            "write 'at low FACTOR', 'at high FACTOR', 'at worst FACTOR' or 'at FACTOR LEVEL'"
+        )
         self.skip("=")
         level, at = self.words_until_stop()
         if not level:

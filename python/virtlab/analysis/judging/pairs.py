@@ -21,6 +21,7 @@ from virtlab.analysis.claims.nouns import (
 )
 from virtlab.analysis.judging.case import Case, bounds_of
 from virtlab.analysis.judging.hypotheses import Subject, Test, inside, sided
+from virtlab.analysis.judging.worst import worst_ordering
 from virtlab.stats.comparison import ratio_interval
 from virtlab.stats.contrasts import contrast
 from virtlab.stats.estimate import Estimate
@@ -69,6 +70,8 @@ def ordering(case: Case, relation: Ordering) -> list[Test]:
     factor, levels = case.operands(relation.operands)
     if relation.growth_over is not None:
         return _growth_ordering(case, relation, factor, levels)
+    if relation.at is not None and relation.at.which == "worst":
+        return worst_ordering(case, relation, relation.at.factor, factor, levels)
     found = []
     halves: list[tuple[Place | None, tuple[str, ...]]] = [(relation.at, relation.comparators)]
     if relation.then is not None:

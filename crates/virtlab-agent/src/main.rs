@@ -27,6 +27,8 @@ enum Role {
     Leader(leader::Options),
     /// Leads a whole guest from inside: a virtual machine through its serial port, a container through a descriptor.
     Inside(leader::inside::Options),
+    /// Leads an existing host or guest, over the standard input and output of an ssh connection.
+    Remote(leader::remote::Options),
     /// Makes and measures traffic inside a guest.
     Probe(probe::Options),
     /// Plays the physical switches and links of a testbed on real packets.
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().role {
         Role::Leader(options) => leader::main(options),
         Role::Inside(options) => leader::inside::main(&options),
+        Role::Remote(options) => leader::remote::main(&options),
         Role::Probe(options) => probe::main(options),
         Role::Switch(options) => switch::main(options),
         Role::Rt(options) => rt::main(options),

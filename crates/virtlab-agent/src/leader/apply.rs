@@ -10,6 +10,7 @@ use crate::leader::offload;
 use crate::leader::operation::{End, Operation};
 use crate::leader::tap;
 use crate::leader::traffic;
+use crate::leader::tunnel::{self, Tunnel};
 use crate::leader::world::{Interface, World};
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
@@ -275,6 +276,21 @@ fn encode_one(world: &mut World, operation: &Operation) -> anyhow::Result<(Strin
             let end = plain_end(namespace, name, mac.as_ref(), *mtu_bytes);
             let made = new_interface(world, &end)?;
             by(namespace, encode::dummy(new_link(name, &made, None)), encode::delete_link(made.index))
+        }
+        Operation::Vxlan { namespace, name, mac, mtu_bytes, carrier, through, id, port, local } => {
+            let made = new_interface(world, &plain_end(namespace, name, mac.as_ref(), *mtu_bytes))?;
+            let fd = world.namespace(namespace)?.raw_fd();
+            let through = world.interface(carrier, through)?.index;
+            let tunnel = Tunnel { id: *id, port: *port, local: parse_address(local)?, through };
+            let request = tunnel::vxlan(new_link(name, &made, Some(fd)), tunnel);
+            let undo = Undo::Request(namespace.clone(), encode::delete_link(made.index));
+            Ok((carrier.clone(), request, undo))
+        }
+        Operation::TunnelPeer { namespace, link, mac, address } => {
+            let index = world.interface(namespace, link)?.index;
+            let mac = encode::parse_mac(mac)?;
+            // The entry goes with its interface.
+            Ok((namespace.clone(), tunnel::peer(index, mac, parse_address(address)?), Undo::Nothing))
         }
         Operation::Link { namespace, link, up, mtu_bytes, mac, master, segments_at_once } => {
             let mac = mac.as_deref().map(encode::parse_mac).transpose()?;

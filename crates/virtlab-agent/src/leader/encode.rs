@@ -32,6 +32,11 @@ pub struct NewLink<'a> {
 }
 
 impl NewLink<'_> {
+    /// The beginning of a request that makes it; what it is comes after.
+    pub fn created(&self) -> Request {
+        self.put(create())
+    }
+
     fn put(&self, request: Request) -> Request {
         let mut request = request.put(&link_header(self.index, 0, 0)).text(libc::IFLA_IFNAME, self.name);
         if let Some(mac) = self.mac {
@@ -329,7 +334,7 @@ fn family(address: IpAddr) -> u8 {
     if address.is_ipv4() { libc::AF_INET as u8 } else { libc::AF_INET6 as u8 }
 }
 
-fn octets(address: IpAddr) -> Vec<u8> {
+pub fn octets(address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(v4) => v4.octets().to_vec(),
         IpAddr::V6(v6) => v6.octets().to_vec(),

@@ -55,6 +55,20 @@ pub enum Operation {
     Home { name: String },
     /// The interface with this MAC, which was there before the leader, is called `name` from now on.
     Claim { namespace: String, name: String, mac: String },
+    /// A VXLAN interface whose datagrams go through interface `through` of another namespace, `carrier`.
+    Vxlan {
+        namespace: String,
+        name: String,
+        mac: Option<String>,
+        mtu_bytes: Option<u32>,
+        carrier: String,
+        through: String,
+        id: u32,
+        port: u16,
+        local: String,
+    },
+    /// Frames to `mac` (all zeros: to nobody known, and to all) leave VXLAN interface `link` for the host at `address`.
+    TunnelPeer { namespace: String, link: String, mac: String, address: String },
     /// Changes an interface that exists.
     Link {
         namespace: String,

@@ -1,13 +1,15 @@
 //! `ping`: one answered echo per pair of addresses, all pairs at once, repeated until a deadline.
 //!
-//! Raw ICMP sockets, one per namespace and family, opened inside the namespaces. Echo identifiers number the pairs, so
-//! every pair knows its own answer. "Up" means that the last guest answered.
+//! Raw ICMP sockets, one per namespace and family, opened inside the namespaces; where the leader is of an ordinary user, the
+//! kernel's ping sockets, which choose identifiers themselves. Identifier and sequence number both number the pairs, so every
+//! pair knows its own answer. "Up" means that the last guest answered.
 
 use crate::clock;
 use crate::leader::world::World;
 use anyhow::{Context, bail};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{SockType, getsockopt, sockopt};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -124,14 +126,25 @@ pub fn ping(world: &mut World, pairs: &[Pair], deadline: Nanos) -> anyhow::Resul
 fn open(v6: bool, from: Option<IpAddr>) -> anyhow::Result<OwnedFd> {
     let (family, protocol) =
         if v6 { (libc::AF_INET6, libc::IPPROTO_ICMPV6) } else { (libc::AF_INET, libc::IPPROTO_ICMP) };
-    // SAFETY: socket takes numbers and returns a new descriptor or an error.
-    let fd =
-        unsafe { libc::socket(family, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, protocol) };
-    Errno::result(fd).context("cannot make an ICMP socket")?;
+    let made = |kind: i32| {
+        // SAFETY: socket takes numbers and returns a new descriptor or an error.
+        Errno::result(unsafe {
+            libc::socket(family, kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, protocol)
+        })
+    };
+    let (fd, raw) = match made(libc::SOCK_RAW) {
+        Err(Errno::EPERM | Errno::EACCES) => (made(libc::SOCK_DGRAM), false),
+        made => (made, true),
+    };
+    let fd = fd.context(
+        "cannot make an ICMP socket; log in as root there, or as root: sysctl net.ipv4.ping_group_range='0 2147483647'",
+    )?;
     // SAFETY: the descriptor is new and ours.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     // Only echo replies wake this socket: ICMP_FILTER (1) holds bits of types to drop.
-    if v6 {
+    if !raw {
+        // The kernel hands a ping socket its own replies alone.
+    } else if v6 {
         let mut filter = [u32::MAX; 8];
         filter[129 / 32] &= !(1 << (129 % 32));
         // SAFETY: the filter is eight words that live during the call.
@@ -168,6 +181,7 @@ fn send(socket: &OwnedFd, pair: &Pair, identifier: u16) {
     let mut packet = vec![0u8; 8 + pair.ip_packet_bytes.saturating_sub(headers)];
     packet[0] = if v6 { 128 } else { 8 };
     packet[4..6].copy_from_slice(&identifier.to_be_bytes());
+    packet[6..8].copy_from_slice(&identifier.to_be_bytes());
     if !v6 {
         // The kernel fills in the checksum of ICMPv6 only.
         let sum = checksum(&packet);
@@ -179,8 +193,9 @@ fn send(socket: &OwnedFd, pair: &Pair, identifier: u16) {
     });
 }
 
-/// The identifier of an echo reply that lies in the socket.
+/// The number of an echo reply that lies in the socket. A raw socket also sees those of other programs.
 fn receive(socket: &OwnedFd) -> Option<u16> {
+    let raw = getsockopt(socket, sockopt::SockType).is_ok_and(|kind| kind == SockType::Raw);
     let mut packet = [0u8; 128];
     loop {
         // SAFETY: the buffer lives during the call, with its length passed along.
@@ -188,8 +203,9 @@ fn receive(socket: &OwnedFd) -> Option<u16> {
         let n = usize::try_from(n).ok()?;
         // IPv4 sockets see the IP header, IPv6 sockets do not.
         let at = if packet[0] >> 4 == 4 && n >= HEADERS_V4 { usize::from(packet[0] & 15) * 4 } else { 0 };
-        if n >= at + 8 && matches!(packet[at], 0 | 129) {
-            return Some(u16::from_be_bytes([packet[at + 4], packet[at + 5]]));
+        let own = !raw || packet[at + 4..at + 6] == packet[at + 6..at + 8];
+        if n >= at + 8 && matches!(packet[at], 0 | 129) && own {
+            return Some(u16::from_be_bytes([packet[at + 6], packet[at + 7]]));
         }
     }
 }

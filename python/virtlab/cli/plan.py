@@ -148,11 +148,12 @@ def _show_point(experiment: Experiment, point: DesignPoint, repetition: int, *, 
     import json
 
     from virtlab.planner import plan_run
-    from virtlab.testbed.lower import lower
+    from virtlab.testbed.lower import Machine, lower
+    from virtlab.testbed.port_queues import as_built
 
     made = plan_run(experiment, point, repetition)
     values = json.loads(made.canonical())
-    steps = lower(made).steps
+    steps = lower(as_built(made, Machine().link)).steps
     if as_json:
         listed = [
             {**step.op.json(), "because": step.because, "file": because_of(made, step.because)}

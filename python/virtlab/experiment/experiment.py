@@ -76,6 +76,7 @@ class Study:
     collect: CollectSpec
     limits: LimitsSpec
     search: SearchFor | None = None
+    port_queues: Mapping[str, QueueSpec] = field(default_factory=dict)  # by host: at its ports towards guests
 
 
 @dataclass(frozen=True, slots=True)

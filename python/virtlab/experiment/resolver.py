@@ -26,6 +26,7 @@ from virtlab.experiment.model import (
     TimingSpec,
     TopologySpec,
 )
+from virtlab.experiment.port_queues import read_port_queues
 from virtlab.experiment.queues import QueueSpec, read_queue
 from virtlab.experiment.reach import check_roles
 from virtlab.experiment.roles import RoleSpec, read_roles
@@ -123,13 +124,13 @@ class Resolver:
         )  # fmt: skip
         if network is None or len(self.mistakes):
             return None  # the file is refused as a whole, so what the other points become matters no more
-        wiring, addresses, spec, queues = network
+        wiring, addresses, spec, queues, ports = network
         if search is not None:
             roles = {**roles, search.role: searched(roles[search.role], search)}
         return Study(
             wiring, addresses, spec, queues, roles, typed["timing"] or TimingSpec.model_construct(), timeline, windows,
             typed["collect"] or CollectSpec.model_construct(), typed["limits"] or LimitsSpec.model_construct(),
-            search,
+            search, ports,
         )  # fmt: skip
 
     def _guests(self, findings: Findings, point: Levels, checked: set[str]) -> None:
@@ -154,7 +155,12 @@ class Resolver:
 
     def _network(
         self, findings: Findings, point: Levels
-    ) -> tuple[Wiring, Addresses, NetworkSpec, dict[str, tuple[QueueSpec, QueueSpec]]] | None:
+    ) -> (
+        tuple[
+            Wiring, Addresses, NetworkSpec, dict[str, tuple[QueueSpec, QueueSpec]], Mapping[str, QueueSpec]
+        ]
+        | None
+    ):
         typed = {name: self._section(name, point) for name in NETWORK}
         said = {
             name
@@ -193,7 +199,8 @@ class Resolver:
         network: NetworkSpec = typed["network"] or NetworkSpec.model_construct()
         addresses = assign(wiring, network, findings)
         queues = _queues(wiring, findings)
-        return (wiring, addresses, network, queues) if len(self.mistakes) == before else None
+        ports = read_port_queues(wiring, queues, findings)
+        return (wiring, addresses, network, queues, ports) if len(self.mistakes) == before else None
 
 
 def _shaped_names(topology: TopologySpec) -> list[str]:

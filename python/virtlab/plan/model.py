@@ -26,69 +26,6 @@ class Host(Noun):
     at: str = "local"
 
 
-class Vnic(Noun):
-    """A guest's network port: attached to a virtual switch, or (no virtual switch) the host's uplink itself."""
-
-    vswitch: str | None = None
-    uplink: str | None = None
-    mac: str
-    ip: tuple[str, ...] = ()  # interface addresses with prefix length, v4 and v6
-    mtu_bytes: int = 1500
-    offloads: Literal["off", "default"] = "off"
-    model: str | None = None  # the device that a guest with a kernel of its own sees; None = its platform's default
-    isolated: bool = False  # exchanges no frame with another isolated port of its virtual switch
-    pushback_bit_per_s: int | None = (
-        None  # rate at which the port itself holds back its sender; None = it does not
-    )
-
-    @model_validator(mode="after")
-    def _one_attachment(self) -> Self:
-        if (self.vswitch is None) == (self.uplink is None):
-            raise ValueError("a vNIC stands on a vswitch or is an uplink, exactly one of them")
-        return self
-
-
-class Guest(Noun):
-    """What is run on a host. `native` is the host itself, without guest or virtual switch."""
-
-    platform: str
-    host: str
-    vnics: dict[Name, Vnic]
-    forwards: bool = False  # a router
-    routing: Literal["static", "ospf"] = "static"  # where a router has its routes from
-    licence_bit_per_s: int | None = (
-        None  # what a router sends out of each of its ports, at most; None = no limit
-    )
-    bridges: bool = (
-        False  # forwards frames between its two vNICs, those to a vNIC's own address too; has no IP address
-    )
-    cpu_quota_ratio: float | None = None  # share of one CPU; None = unlimited
-    memory_bytes: int | None = None
-    image: str | None = None  # root file system of a container, by name; None = a bare one
-    vcpus: int | None = Field(default=None, ge=1)  # of a guest with a kernel of its own; None = its platform's default
-    idle: Literal["sleep", "poll"] = "sleep"
-    pin: Literal["none", "one", "spread"] = (
-        "none"  # which processor a router forwards on: its sender's, one for all, each another in turn
-    )
-
-
-class Vswitch(Noun):
-    """A virtual switch inside a host, with the host's physical ports (uplinks) it owns."""
-
-    kind: str
-    host: str
-    uplinks: tuple[str, ...] = ()
-    learning: bool = True  # source addresses become forwarding entries
-    flooding: bool = True  # frames to nobody known, to groups and to all leave through every port
-    parameters: dict[str, Any] = {}
-
-
-class Switch(Noun):
-    """A physical store-and-forward switch; its ports are the ends `NAME.*` of links."""
-
-    processing_ns: int = 0
-
-
 class QueueClass(Noun):
     """A class of a queue; `parameters` carry tc's names with a unit suffix."""
 
@@ -122,6 +59,77 @@ class Queue(Noun):
     classes: dict[Name, QueueClass] = {}
     match: tuple[Match, ...] = ()
     default: str | None = None  # class of frames that satisfy no rule
+
+
+class Vnic(Noun):
+    """A guest's network port: attached to a virtual switch, or (no virtual switch) the host's uplink itself."""
+
+    vswitch: str | None = None
+    uplink: str | None = None
+    mac: str
+    ip: tuple[str, ...] = ()  # interface addresses with prefix length, v4 and v6
+    mtu_bytes: int = 1500
+    offloads: Literal["off", "default"] = "off"
+    model: str | None = (
+        None  # the device that a guest with a kernel of its own sees; None = its platform's default
+    )
+    isolated: bool = False  # exchanges no frame with another isolated port of its virtual switch
+    pushback_bit_per_s: int | None = (
+        None  # rate at which the port itself holds back its sender; None = it does not
+    )
+    queue: Queue | None = None  # at the virtual switch's port, towards the guest; None = nobody asked for one
+    port_rate_bit_per_s: int | None = None  # of that port; None = as fast as the guest takes frames
+
+    @model_validator(mode="after")
+    def _one_attachment(self) -> Self:
+        if (self.vswitch is None) == (self.uplink is None):
+            raise ValueError("a vNIC stands on a vswitch or is an uplink, exactly one of them")
+        if self.vswitch is None and (self.queue is not None or self.port_rate_bit_per_s is not None):
+            raise ValueError("a vNIC that is an uplink has no port of a virtual switch to queue at")
+        return self
+
+
+class Guest(Noun):
+    """What is run on a host. `native` is the host itself, without guest or virtual switch."""
+
+    platform: str
+    host: str
+    vnics: dict[Name, Vnic]
+    forwards: bool = False  # a router
+    routing: Literal["static", "ospf"] = "static"  # where a router has its routes from
+    licence_bit_per_s: int | None = (
+        None  # what a router sends out of each of its ports, at most; None = no limit
+    )
+    bridges: bool = (
+        False  # forwards frames between its two vNICs, those to a vNIC's own address too; has no IP address
+    )
+    cpu_quota_ratio: float | None = None  # share of one CPU; None = unlimited
+    memory_bytes: int | None = None
+    image: str | None = None  # root file system of a container, by name; None = a bare one
+    vcpus: int | None = Field(
+        default=None, ge=1
+    )  # of a guest with a kernel of its own; None = its platform's default
+    idle: Literal["sleep", "poll"] = "sleep"
+    pin: Literal["none", "one", "spread"] = (
+        "none"  # which processor a router forwards on: its sender's, one for all, each another in turn
+    )
+
+
+class Vswitch(Noun):
+    """A virtual switch inside a host, with the host's physical ports (uplinks) it owns."""
+
+    kind: str
+    host: str
+    uplinks: tuple[str, ...] = ()
+    learning: bool = True  # source addresses become forwarding entries
+    flooding: bool = True  # frames to nobody known, to groups and to all leave through every port
+    parameters: dict[str, Any] = {}
+
+
+class Switch(Noun):
+    """A physical store-and-forward switch; its ports are the ends `NAME.*` of links."""
+
+    processing_ns: int = 0
 
 
 class LinkQueues(Noun):

@@ -7,6 +7,7 @@ from importlib.metadata import version
 
 from virtlab.errors import MachineError
 from virtlab.plan import Capabilities, Observer, Plan, Refusal, Session
+from virtlab.planner.ports import all_ports, port_mistakes, with_port_links
 from virtlab.simulator.once import Remembered, structure
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, missing
 
@@ -31,6 +32,9 @@ class Simulator:
 
     def check(self, plan: Plan) -> list[Refusal]:
         """Every reason not to play this Plan."""
+        if mistakes := list(port_mistakes(plan, all_ports)):
+            return mistakes
+        plan = with_port_links(plan, all_ports)
         key = structure(plan), self.profile.identity
         return list(_refusals.of(key, lambda: tuple(self._refusals(plan))))
 
@@ -59,7 +63,7 @@ class Simulator:
 
         if found := self.check(plan):
             raise MachineError(found[0].path, found[0].reason, found[0].cure)
-        return SimulatorSession(plan, observe, self.profile)
+        return SimulatorSession(with_port_links(plan, all_ports), observe, self.profile)
 
 
 @lru_cache(maxsize=1)

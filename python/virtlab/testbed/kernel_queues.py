@@ -59,11 +59,12 @@ KERNEL = {"fifo": ("pfifo", "bfifo"), "htb": ("htb", "pfifo"), "hfsc": ("hfsc", 
 
 @dataclass(frozen=True, slots=True)
 class PortQueue:
-    """Where one direction of a link queues in the kernel; `classes`: name to handle."""
+    """Where one direction of a link queues in the kernel; `classes`: name to handle, `top`: what counts all frames."""
 
     namespace: str
     link: str
     classes: Mapping[str, str]
+    top: str = "1:"
 
 
 def class_handles(queue: Queue) -> dict[str, str]:
@@ -76,22 +77,25 @@ def class_handles(queue: Queue) -> dict[str, str]:
     return {name: f"{QUEUE}{number:x}" for number, name in enumerate(names, start=1)}
 
 
-def at_port(namespace: str, link: str, rate_bit_per_s: int, queue: Queue) -> Iterator[Operation]:
-    """The operations at a port, in order."""
-    yield QdiscAdd(namespace, link, Htb(default_class=1), handle="1:")
-    yield ClassAdd(
-        namespace,
-        link,
-        parent="1:",
-        handle="1:1",
-        rate_bit_per_s=rate_bit_per_s,
-        ceil_bit_per_s=rate_bit_per_s,
-        burst_bytes=LINK_BURST_FRAMES * (1500 + FRAME_OCTETS_BEYOND_IP),
-    )
+def at_port(namespace: str, link: str, rate_bit_per_s: int | None, queue: Queue) -> Iterator[Operation]:
+    """The operations at a port, in order; without a rate the queue's discipline stands alone."""
+    parent = "root"
+    if rate_bit_per_s is not None:
+        parent = "1:1"
+        yield QdiscAdd(namespace, link, Htb(default_class=1), handle="1:")
+        yield ClassAdd(
+            namespace,
+            link,
+            parent="1:",
+            handle="1:1",
+            rate_bit_per_s=rate_bit_per_s,
+            ceil_bit_per_s=rate_bit_per_s,
+            burst_bytes=LINK_BURST_FRAMES * (1500 + FRAME_OCTETS_BEYOND_IP),
+        )
     if queue.kind == "pfifo_fast":
         yield QueueLengthSet(namespace, link, queue.limit_packets or CLASS_PACKETS)
     handles = class_handles(queue)
-    yield QdiscAdd(namespace, link, _discipline(queue, handles), parent="1:1", handle=QUEUE)
+    yield QdiscAdd(namespace, link, _discipline(queue, handles), parent=parent, handle=QUEUE)
     classes = dict(queue.classes)
     if not classes and queue.kind in ("htb", "hfsc"):
         classes = {"all": _only(queue)}
@@ -203,8 +207,12 @@ def missing(queue: Queue, kernel: Mapping[str, str | None]) -> Iterator[tuple[st
         for kind in wanted:
             why = kernel.get(kind, "not tried")
             if why is not None:
-                module = f", load sch_{kind}, or use a kernel that has it" if kind not in FIFOS else ""
-                yield "kind", f"this kernel has no {kind} ({why})", cure + module
+                module = f", load sch_{kind}, or take the lab VM's kernel: 'virtlab run FILE --in lab-vm'"
+                yield (
+                    "kind",
+                    f"this kernel has no {kind} ({why})",
+                    cure + (module if kind not in FIFOS else ""),
+                )
     for classifier in sorted(needs(queue.match)) or (["cls_u32"] if queue.kind == "drr" else []):
         why = kernel.get(classifier, "not tried")
         if why is not None:
@@ -222,8 +230,9 @@ def missing(queue: Queue, kernel: Mapping[str, str | None]) -> Iterator[tuple[st
         yield "classes", f"the kernel's prio has {BANDS_MAX} bands at most", cure
 
 
-def check_queues(link: str, lowered: Lowered, seen: Mapping[str, Any]) -> None:
+def check_queues(link: str, lowered: Lowered, seen: Mapping[str, Any], where: str | None = None) -> None:
     """Compares disciplines, classes and filters of a link with what the kernel has. MachineError where they differ."""
+    where = where or f"links.{link}"
     ports = {(queue.namespace, queue.link) for (name, _), queue in lowered.queues.items() if name == link}
     for step in lowered.steps:
         op = step.op
@@ -239,17 +248,17 @@ def check_queues(link: str, lowered: Lowered, seen: Mapping[str, Any]) -> None:
                 for each in has["filters"]
             )
             if not found:
-                raise MachineError(f"links.{link}", f"the kernel has no filter {about} at {op.link}")
+                raise MachineError(where, f"the kernel has no filter {about} at {op.link}")
             continue
         entry = next((each for each in has["qdiscs"] if each["handle"] == op.handle), None)
         if entry is None:
-            raise MachineError(f"links.{link}", f"the kernel has no {op.handle} at {op.link}")
+            raise MachineError(where, f"the kernel has no {op.handle} at {op.link}")
         for key, value in wanted.items():
             if key in entry and entry[key] != value:
                 what = (
                     f"{key} of {op.handle} at {op.link} is {entry[key]} in the kernel, not {value} as planned"
                 )
-                raise MachineError(f"links.{link}", what)
+                raise MachineError(where, what)
 
 
 def _said(op: Any) -> dict[str, int]:

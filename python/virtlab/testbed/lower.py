@@ -46,6 +46,7 @@ from virtlab.testbed.operations import (
     TapAdd,
     VethAdd,
 )
+from virtlab.testbed.port_queues import at_guest_port
 from virtlab.testbed.vswitches.ovs_rules import OvsBridge, Port
 
 DEFAULT_MTU_BYTES = 1500  # that a device comes with
@@ -292,6 +293,7 @@ def _guest_ports(plan: Plan, taken: dict[str, set[str]], out: Lowered) -> None:
                 offloads = vnic.offloads == "default"
                 out.add(path, TapAdd(namespace, port, vnic.mtu_bytes, master, offloads=offloads))
                 out.machines[guest].taps[name] = out.ports[f"{guest}/{name}"] = Place(namespace, port)
+                out.add(path, *at_guest_port(guest, name, vnic, namespace, port, out))
                 ups += _port_ups(plan, path, vnic, namespace, port)
                 continue
             link = interface(name, taken.setdefault(inside, set()))
@@ -299,6 +301,7 @@ def _guest_ports(plan: Plan, taken: dict[str, set[str]], out: Lowered) -> None:
             out.add(path, VethAdd((near, End(inside, link, mac=vnic.mac, mtu_bytes=vnic.mtu_bytes))))
             out.vnics[guest, name] = Place(inside, link)
             out.ports[f"{guest}/{name}"] = Place(namespace, port)
+            out.add(path, *at_guest_port(guest, name, vnic, namespace, port, out))
             ups += _port_ups(plan, path, vnic, namespace, port)
         for path, up in ups:
             out.add(path, up)

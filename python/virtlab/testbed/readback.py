@@ -12,6 +12,7 @@ from typing import Any
 
 from virtlab.errors import MachineError
 from virtlab.plan import Plan, Realised, RealisedObject, Vnic
+from virtlab.planner.ports import port_of
 from virtlab.testbed.control import Control
 from virtlab.testbed.kernel_queues import check_queues
 from virtlab.testbed.lower import Lowered, Place
@@ -25,7 +26,9 @@ def observe(control: Control, namespaces: list[str], *, channel: int = 0) -> dic
     """What the kernel has in each namespace of a leader."""
     found: dict[str, Any] = {}
     for at in range(0, len(namespaces), PARTS):
-        reply = control.call("observe", {"namespaces": namespaces[at : at + PARTS]}, channel=channel, timeout_s=60.0)
+        reply = control.call(
+            "observe", {"namespaces": namespaces[at : at + PARTS]}, channel=channel, timeout_s=60.0
+        )
         found |= reply["namespaces"]
     return found
 
@@ -156,6 +159,8 @@ def _vnics(plan: Plan, lowered: Lowered, seen: Mapping[str, Any]) -> Iterator[tu
                 raise MachineError(
                     path, f"pushback is {rates} bit/s in the kernel, not {vnic.pushback_bit_per_s}"
                 )
+            if vnic.pushback_bit_per_s is not None and link["segments_at_once"] != 1:
+                raise MachineError(path, "TCP hands over more than one segment at once in spite of pushback")
             if entry.licence_bit_per_s is not None and rates != [entry.licence_bit_per_s // 8 * 8]:
                 raise MachineError(
                     path, f"the licence is {rates} bit/s in the kernel, not {entry.licence_bit_per_s}"
@@ -164,6 +169,9 @@ def _vnics(plan: Plan, lowered: Lowered, seen: Mapping[str, Any]) -> Iterator[tu
             facts = _facts(link)
             if vnic.vswitch is not None and vnic.vswitch not in lowered.ovs:
                 facts["port_rules"] = _port_rules(plan, vnic, lowered.ports[f"{guest}/{name}"], seen, path)
+            if vnic.queue is not None:
+                check_queues(port_of(guest, name), lowered, seen, path)
+                facts["port"] = _facts(_link(seen, lowered.ports[f"{guest}/{name}"], path))
             by = "tap" if guest in lowered.machines else "veth"
             yield path, RealisedObject(vnic.model_dump(mode="json"), applied, facts, by)
 

@@ -50,7 +50,7 @@ def kernel_rows(
     for (link, direction), queue in queues.items():
         found = {each["handle"]: each for each in seen[queue.namespace]["links"][queue.link]["qdiscs"]}
         line = f"links.{link}.{direction}"
-        for entity, handle in [(line, "1:"), *((f"{line}.{name}", at) for name, at in queue.classes.items())]:
+        for entity, handle in [(line, queue.top), *((f"{line}.{name}", at) for name, at in queue.classes.items())]:
             counters = found.get(handle, {})
             rows += [(t_ns, mark, entity, name, int(counters[name])) for name in _KERNEL if name in counters]
         inner = found.get("10:", {})

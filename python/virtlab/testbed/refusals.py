@@ -19,6 +19,7 @@ from virtlab.testbed.machine import Findings
 from virtlab.testbed.platforms.container import runtime
 from virtlab.testbed.platforms.container.refusals import container_refusals
 from virtlab.testbed.platforms.qemu.refusals import machine_refusals, machines_missing
+from virtlab.testbed.port_queues import as_built, port_refusals
 from virtlab.testbed.timeline import EVENTS
 from virtlab.testbed.vswitches import ovs
 
@@ -45,6 +46,10 @@ def refusals(plan: Plan, found: Findings) -> list[Refusal]:
     out: list[Refusal] = []
     if found.world is not None:
         out.append(Refusal("machine", found.world[0], found.world[1]))
+    ports = list(port_refusals(plan, found))
+    out += ports
+    if not ports:
+        plan = as_built(plan, found.machine.link)
     wiring = Wiring(plan)
     for check in (_hosts, _guests, _vswitches, _roles, _timeline, _collect):
         out += check(plan, found)

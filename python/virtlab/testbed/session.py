@@ -13,6 +13,7 @@ from virtlab.testbed.groups import Groups
 from virtlab.testbed.leader import cpus_of_world, usable_cpus
 from virtlab.testbed.lower import Lowered, Machine, lower
 from virtlab.testbed.platforms.start import Guests
+from virtlab.testbed.port_queues import as_built
 from virtlab.testbed.probes import Probes
 from virtlab.testbed.routing import Routing, routers
 from virtlab.testbed.run import Pass
@@ -28,7 +29,7 @@ class TestbedSession:
     def __init__(
         self, plan: Plan, machine: Machine, observe: Observer, *, kept: bool = False, site: Site = HERE
     ) -> None:
-        self.plan = plan
+        self.plan = plan = as_built(plan, machine.link)
         self._site = site
         self._observe = observe
         self.lowered: Lowered = lower(plan, machine)

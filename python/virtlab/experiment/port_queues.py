@@ -1,0 +1,65 @@
+"""Queues at the ports of a host's virtual switches: towards its guests, towards the wire, or both.
+
+A port queues what leaves the virtual switch through it. Towards the wire that is the queue in front of the uplink's link, so
+a host that says so replaces what the link says; towards a guest it stands at the tap or veth that the guest hangs on.
+Where a queue sits at the sender, it meets what is sent at the uplink and what comes back at the guest's port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from virtlab.experiment.findings import Findings, Steps
+from virtlab.experiment.model import HostSpec
+from virtlab.experiment.queues import QueueSpec, read_queue
+from virtlab.experiment.topology import Wiring, is_bare
+
+GUEST, UPLINK = ("guest", "both"), ("uplink", "both")
+
+CableQueues = dict[str, tuple[QueueSpec, QueueSpec]]
+
+
+def read_port_queues(wiring: Wiring, cables: CableQueues, findings: Findings) -> Mapping[str, QueueSpec]:
+    """Host -> queue at its ports towards guests; queues of cables that leave a host which says so are replaced."""
+    found: dict[str, QueueSpec] = {}
+    for name, host in wiring.hosts.items():
+        own = findings.root.find(("hosts", name))[0].value
+        said = own if isinstance(own, dict) else {}
+
+        def at(key: str, name: str = name, said: Mapping[str, object] = said) -> Steps:
+            return ("hosts", name, key) if key in said else ("host", key)
+
+        if host.queue is None and host.port_rate is None:
+            if "queue_at" in host.model_fields_set and host.queue_at != "none":
+                cure = "write 'queue: fq_codel', or remove 'queue_at'"
+                findings.add(at("queue_at"), "there is no queue to place", cure, key=True)
+            continue
+        queue = read_queue(at("queue"), host.queue, findings)
+        if host.queue_at in GUEST:
+            if is_bare(wiring, name):
+                what = "there is no port of a virtual switch towards a guest"
+                cure = "write 'queue_at: uplink', or give the host a virtual switch"
+                findings.add(at("queue_at" if "queue_at" in said else "queue"), what, cure)
+            found[name] = queue
+        elif host.port_rate is not None and host.queue_at != "none":
+            what = "the uplink's rate is its link's"
+            findings.add(at("port_rate"), what, "remove it, or write 'queue_at: both'", key=True)
+        if host.queue_at in UPLINK:
+            _at_uplinks(wiring, name, queue, cables)
+    return found
+
+
+def _at_uplinks(wiring: Wiring, host: str, queue: QueueSpec, cables: CableQueues) -> None:
+    """The queue in front of every cable, in the direction that leaves the host."""
+    for name, cable in wiring.cables.items():
+        ahead, back = cables[name]
+        if cable.boxes[0] == host:
+            ahead = queue
+        if cable.boxes[1] == host:
+            back = queue
+        cables[name] = (ahead, back)
+
+
+def port_rate(host: HostSpec | None) -> int | None:
+    """Rate of a host's ports towards guests."""
+    return host.port_rate if host is not None and host.queue_at in GUEST else None

@@ -1,0 +1,81 @@
+"""Queues at guest ports on this testbed: the kernel's at the tap or veth itself, or virtlab's in the soft switch.
+
+`by: auto` is whoever paces the port. A port with a rate is paced by whoever holds the links; one without a rate is the
+kernel's, and there a frame waits only where its discipline holds it (tbf, htb, hfsc) or the guest takes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from virtlab.plan import Plan, Refusal, Vnic
+from virtlab.planner.ports import Wanted, guest_ports, port_mistakes, port_of, with_port_links
+from virtlab.testbed import fabric, kernel_queues
+from virtlab.testbed.kernel_queues import PortQueue
+from virtlab.testbed.operations import Operation
+
+if TYPE_CHECKING:
+    from virtlab.testbed.lower import Lowered
+    from virtlab.testbed.machine import Findings
+
+LAB_VM = "run it in a kernel that has it: 'virtlab run FILE --in lab-vm'"
+
+
+def in_switch(plan: Plan, automatic: str) -> Wanted:
+    """Which ports are the soft switch's. `automatic`: who realises links that say `auto` here."""
+    switched = bool(plan.world.links) and fabric.realisation(plan, automatic) == "soft_switch"
+
+    def wanted(vnic: Vnic) -> bool:
+        if vnic.queue is None:
+            return False
+        paced = vnic.port_rate_bit_per_s is not None and switched
+        return vnic.queue.by == "virtlab" or (vnic.queue.by == "auto" and paced)
+
+    return wanted
+
+
+def as_built(plan: Plan, automatic: str) -> Plan:
+    """The Plan that is lowered: ports of the soft switch are links."""
+    return with_port_links(plan, in_switch(plan, automatic))
+
+
+def at_guest_port(
+    guest: str, name: str, vnic: Vnic, namespace: str, link: str, out: Lowered
+) -> list[Operation]:
+    """The operations at a port whose queue is the kernel's, noted in `out.queues` for counters and read-back."""
+    if vnic.queue is None:
+        return []
+    rate = vnic.port_rate_bit_per_s
+    handles = kernel_queues.class_handles(vnic.queue)
+    top = "1:" if rate is not None else kernel_queues.QUEUE
+    out.queues[port_of(guest, name), "ab"] = PortQueue(namespace, link, handles, top)
+    return list(kernel_queues.at_port(namespace, link, rate, vnic.queue))
+
+
+def port_refusals(plan: Plan, found: Findings) -> Iterator[Refusal]:
+    """Why queues at guest ports cannot be as the file wants them."""
+    switched = in_switch(plan, found.machine.link)
+    yield from port_mistakes(plan, switched)
+    for guest, name, vnic in guest_ports(plan):
+        assert vnic.queue is not None
+        path = f"guests.{guest}.vnics.{name}.queue"
+        if switched(vnic):
+            if vnic.port_rate_bit_per_s is None:
+                reason = (
+                    "a port without a rate hands every frame on at once, and nothing waits in a soft switch"
+                )
+                yield Refusal(f"{path}.by", reason, "write 'port_rate: 500 Mbit/s', or 'by: kernel'")
+            continue
+        for key, reason, cure in kernel_queues.missing(vnic.queue, found.qdiscs):
+            paced = "" if vnic.port_rate_bit_per_s is not None else " and a 'port_rate'"
+            yield Refusal(f"{path}.{key}", reason, cure.replace("'by: virtlab'", f"'by: virtlab'{paced}", 1))
+        if vnic.port_rate_bit_per_s is not None and found.qdiscs.get("htb", "not tried") is not None:
+            yield Refusal(
+                f"{path}.by", "this kernel has no htb to hold a port's rate", f"load sch_htb, or {LAB_VM}"
+            )
+        if vnic.queue.kind == "pfifo_fast":
+            reason = (
+                "frames that crossed a virtual switch have lost the priority that the kernel's bands go by"
+            )
+            yield Refusal(f"{path}.kind", reason, "write prio with match rules")

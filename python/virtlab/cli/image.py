@@ -1,4 +1,4 @@
-"""`virtlab image`: what virtual machines boot: fetched once, kept in the user's cache, never installed."""
+"""`virtlab image`: what virtual machines boot and containers hold: kept in the user's cache, never installed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Flavour(StrEnum):
 
 @app.callback()
 def image() -> None:
-    """What virtual machines boot: a distribution's kernel, unpacked and not installed, and our agent."""
+    """What virtual machines boot (a distribution's kernel, unpacked and not installed), and what containers hold."""
 
 
 @app.command()
@@ -58,11 +58,12 @@ def build(
 
 @app.command(name="list")
 def list_images() -> None:
-    """Kernels in the cache.
+    """Kernels of virtual machines and root file systems of containers in the cache.
 
     Example: virtlab image list
     """
     from virtlab.testbed.image import FLAVOURS, find, folder
+    from virtlab.testbed.image.rootfs import list_rootfs
 
     typer.echo(f"in {folder()}:")
     for flavour, package in FLAVOURS.items():
@@ -71,3 +72,30 @@ def list_images() -> None:
             f"Linux {found.version} ({found.package})" if found is not None else f"none; Debian's {package}"
         )
         typer.echo(f"  {flavour:<8} {says}")
+    typer.echo(f"  containers: {', '.join(list_rootfs()) or 'only the bare root file system'}")
+
+
+@app.command()
+def add(
+    name: Annotated[str, typer.Argument(help="what experiment files call it: 'image: NAME'")],
+    source: Annotated[str, typer.Argument(help="a folder, a tar archive, podman:IMAGE or docker:IMAGE")],
+) -> None:
+    """Keeps a root file system for containers, in place of one of that name.
+
+    Example: virtlab image add debian podman:docker.io/library/debian:12
+    """
+    from virtlab.testbed.image.rootfs import add_rootfs
+
+    typer.echo(f"{name}: {add_rootfs(name, source)}")
+
+
+@app.command()
+def remove(name: Annotated[str, typer.Argument(help="a name of `virtlab image list`")]) -> None:
+    """Forgets a root file system.
+
+    Example: virtlab image remove debian
+    """
+    from virtlab.testbed.image.rootfs import remove_rootfs
+
+    remove_rootfs(name)
+    typer.echo(f"{name} is gone")

@@ -27,8 +27,10 @@ def examine(
         progress(what)
         found.extend(area())
     if self_test:
-        from virtlab.testbed.doctor import noise, switch
+        from virtlab.testbed.doctor import containers, noise, switch
 
+        progress("containers")
+        found.extend(containers.examine())
         progress("the noise floor")
         found.extend(noise.examine())
         progress("the soft switch")

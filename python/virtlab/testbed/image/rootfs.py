@@ -1,4 +1,4 @@
-"""Root file systems of containers, by name, in the user's cache: copied from a folder or an archive, or taken from an engine.
+"""Root file systems of containers, by name, in the user's cache: from a folder, an archive or a container engine.
 
 podman and docker keep images as layers of their own; what is needed here is the file system that results. So a container
 is made of the image, never started, written out as an archive, and removed.
@@ -37,9 +37,10 @@ def list_rootfs() -> list[str]:
 
 
 def add_rootfs(name: str, source: str) -> Path:
-    """Keeps a root file system: `source` is a folder, a tar archive, or `podman:IMAGE`, `docker:IMAGE`. Replaces one of that name.
+    """Keeps a root file system in place of one of that name.
 
-    ExperimentError when the name or the source is wrong, MachineError when a program is missing or fails.
+    `source` is a folder, a tar archive, or `podman:IMAGE`, `docker:IMAGE`. ExperimentError when the name or the source is
+    wrong, MachineError when a program is missing or fails.
     """
     if not NAME.match(name):
         raise ExperimentError("name", f"'{name}' is no name of an image", "use letters, digits, '-' and '_'")

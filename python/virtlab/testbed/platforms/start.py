@@ -18,6 +18,7 @@ from virtlab.testbed.run_clock import raw_ns
 if TYPE_CHECKING:
     from virtlab.testbed.groups import Groups
     from virtlab.testbed.platforms.container.containers import Containers
+    from virtlab.testbed.platforms.ssh.existing import Existing
     from virtlab.testbed.vswitches.ovs import OpenVswitches
 
 
@@ -34,7 +35,18 @@ class Guests:
     running: list[Running] = field(default_factory=list)
     ovs: OpenVswitches | None = None
     containers: Containers | None = None
+    existing: Existing | None = None
     groups: Groups | None = None  # those of root; None: an ordinary user's session makes none
+
+    def meet(self, observe: Observer) -> Plan:
+        """Reaches hosts that exist already; the Plan with what they say of themselves. GuestError when one is not reached."""
+        if any(host.at == "ssh" for host in self.plan.world.hosts.values()):
+            from virtlab.testbed.platforms.ssh.existing import Existing
+
+            self.existing = Existing(self.control, self.plan)
+            self.running.append(self.existing)
+            self.plan = self.existing.meet(observe)
+        return self.plan
 
     def start(self, observe: Observer) -> None:
         """Starts those that have to be started. GuestError or MachineError when one does not come up."""
@@ -112,7 +124,9 @@ class Guests:
     def accounts(self, mark: str) -> list[CounterRow]:
         """Rows of counters of guests that the machine's control groups count."""
         t_ns = raw_ns()
-        return [(t_ns, mark, *row) for row in self.containers.counters()] if self.containers is not None else []
+        return (
+            [(t_ns, mark, *row) for row in self.containers.counters()] if self.containers is not None else []
+        )
 
     def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """What was applied for a guest, and read back, beyond its network."""

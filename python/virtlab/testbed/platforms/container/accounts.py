@@ -1,4 +1,4 @@
-"""What the machine's control groups say of a container: its limits, and what it used. Version 1, version 2, and both at once.
+"""What the machine's control groups say of a container: its limits, and what it used; version 1 and version 2.
 
 A runtime makes a group of one path in every hierarchy of version 1, or one group of version 2. These groups outlive a
 SIGKILL of everything in them, so their paths are in the ledger before the runtime is started.

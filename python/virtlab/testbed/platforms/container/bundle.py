@@ -2,7 +2,7 @@
 
 Bundles lie on a tmpfs that only the private world sees, so they are gone with it. A container gets no network of its own: it
 is started where its guest's vNICs are, and stays there. Its root file system is the image that the file names, under a
-layer of its own that takes what it writes; or, without an image, a bare one with busybox where this machine has a static one.
+layer of its own that takes what it writes; or, without an image, a bare one, with busybox where there is a static one.
 
 Source: Open Container Initiative Runtime Specification 1.0.2, config.md and config-linux.md.
 """
@@ -12,12 +12,14 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 AGENT = "/virtlab-agent"
+BARE = "bare.tar"
 CONTROL_FD = 3
 FOLDERS = ("bin", "dev", "etc", "proc", "root", "run", "sys", "tmp", "usr")
 # What container engines give by default, and what probes need of their own network: raw sockets, large receive buffers,
@@ -101,7 +103,7 @@ class Bundle:
                     "TERM=linux",
                 ],
                 "cwd": "/",
-                "capabilities": {each: granted for each in sets},
+                "capabilities": dict.fromkeys(sets, granted),
                 "noNewPrivileges": True,
             },
             "root": {"path": "rootfs"},
@@ -127,7 +129,7 @@ class Bundle:
                 "ptmxmode=0666",
                 "mode=0620",
             ),
-            mount("/dev/shm", "tmpfs", "shm", *quiet, "mode=1777", "size=65536k"),
+            mount("/dev/shm", "tmpfs", "shm", *quiet, "mode=1777", "size=65536k"),  # noqa: S108 - inside the container
             mount("/sys", "sysfs", "sysfs", *quiet, "ro"),
         ]
         if self.cgroup is not None:
@@ -147,14 +149,22 @@ def archive(bundles: Sequence[Bundle], applets: Sequence[str]) -> bytes:
             for name in ("rootfs", "upper", "work"):
                 _folder(tar, f"{number}/{name}")
             _file(tar, f"{number}/config.json", json.dumps(bundle.config()).encode())
-            if bundle.image is not None:
-                continue
-            for name in FOLDERS:
-                _folder(tar, f"{number}/rootfs/{name}", mode=0o1777 if name == "tmp" else 0o755)
-            _file(tar, f"{number}/rootfs/etc/passwd", b"root:x:0:0:root:/root:/bin/sh\n")
-            _file(tar, f"{number}/rootfs/etc/group", b"root:x:0:\n")
-            for name in applets if bundle.busybox is not None else ():
-                _link(tar, f"{number}/rootfs/bin/{name}", "busybox")
+        if any(bundle.image is None for bundle in bundles):
+            _file(tar, BARE, bare(tuple(applets)))
+    return out.getvalue()
+
+
+@cache
+def bare(applets: tuple[str, ...]) -> bytes:
+    """The bare root file system as a tar file: folders, a user, and busybox's other names."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for name in FOLDERS:
+            _folder(tar, name, mode=0o1777 if name == "tmp" else 0o755)
+        _file(tar, "etc/passwd", b"root:x:0:0:root:/root:/bin/sh\n")
+        _file(tar, "etc/group", b"root:x:0:\n")
+        for name in applets:
+            _link(tar, f"bin/{name}", "busybox")
     return out.getvalue()
 
 
@@ -162,7 +172,9 @@ def prepare(place: str, bundles: Sequence[Bundle], *, before: str = "") -> str:
     """A shell script that makes `place` a tmpfs of the world's, unpacks the archive of its input there, and puts images."""
     lines = [f"{before}mount -t tmpfs -o mode=0700 virtlab {place}", f"cd {place}", "tar -x --no-same-owner"]
     for number, bundle in enumerate(bundles):
-        if bundle.image is not None:
+        if bundle.image is None:
+            lines.append(f"tar -x --no-same-owner -f {BARE} -C {number}/rootfs")
+        else:
             # Paths with these characters are refused before: the kernel splits its options at them.
             layers = f"lowerdir={bundle.image},upperdir={place}/{number}/upper,workdir={place}/{number}/work"
             lines.append(f"mount -t overlay -o '{layers}' virtlab {place}/{number}/rootfs")
@@ -178,11 +190,6 @@ def allowed(status: str) -> tuple[str, ...]:
     words = next((line.split()[1] for line in status.splitlines() if line.startswith("CapBnd:")), "0")
     bits = int(words, 16)
     return tuple(name for name in CAPABILITIES if bits >> _NUMBERS[name] & 1)
-
-
-def names_of(bundles: Sequence[Bundle]) -> Mapping[str, int]:
-    """Guest -> the number of its folder."""
-    return {bundle.guest: number for number, bundle in enumerate(bundles)}
 
 
 def _folder(tar: tarfile.TarFile, name: str, mode: int = 0o755) -> None:

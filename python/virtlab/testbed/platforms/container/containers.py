@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -83,9 +84,14 @@ class Started:
         """Why it ended, as far as anybody said."""
         how = how.partition(": ")[0]
         why = f"its container ended with {how}" + (f"; it said: {self.words()}" if self.said else "")
-        return f"{why}; it needed more memory than it may have" if self._starved() else why
+        return f"{why}; it needed more memory than it may have" if self.starved() else why
 
-    def _starved(self) -> bool:
+    def holds(self, channel: int) -> bool:
+        """Whether a channel is of something that runs inside."""
+        return self.leader < channel < self.process + CHANNELS
+
+    def starved(self) -> bool:
+        """Whether something in it was killed for want of memory."""
         return self.account is not None and self.account.starved()
 
 
@@ -136,13 +142,8 @@ class Containers:
         for each in self.containers.values():
             if channel == each.process:
                 return f"guests.{each.name}: {each.death(ending(exited))}"
-            if (
-                channel in each.reach.channels
-                and exited.details.get("signal") == 9
-                and each.account is not None
-            ):  # type: ignore[operator]
-                if each.account.starved():
-                    return f"guests.{each.name}: its probe was killed: the container needed more memory than it may have"
+            if each.holds(channel) and exited.details.get("signal") == 9 and each.starved():
+                return f"guests.{each.name}: its probe was killed: the container needed more memory than it may have"
         return None
 
     def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -184,7 +185,7 @@ class Containers:
 
     def _prepare(self, place: str, bundles: list[Bundle], found: runtime.Runtime) -> None:
         """Lays the bundles out where only the world sees them."""
-        applets = _applets(bundles[0].busybox) if any(each.image is None for each in bundles) else []
+        applets = _applets(bundles[0].busybox) if any(each.image is None for each in bundles) else ()
         before = ""
         if found.name == "crun":
             # crun refuses a machine that has both versions of control groups: it is shown the first one only.
@@ -303,10 +304,12 @@ def _place(bundles: list[Bundle]) -> str:
     )
 
 
-def _applets(busybox: Path | None) -> list[str]:
+@cache
+def _applets(busybox: Path | None) -> tuple[str, ...]:
+    """What busybox can be called."""
     if busybox is None:
-        return []
+        return ()
     done = subprocess.run(
         [str(busybox), "--list"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
     )
-    return [name for name in done.stdout.split() if name != "busybox"]
+    return tuple(name for name in done.stdout.split() if name != "busybox")

@@ -1,0 +1,285 @@
+"""Containers before they run: bundles, control groups of both versions, images, refusals."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from virtlab.errors import ExperimentError, MachineError, VirtlabError
+from virtlab.experiment import load
+from virtlab.plan import Guest, Plan
+from virtlab.planner import plan_run
+from virtlab.testbed import ledger
+from virtlab.testbed.groups import Groups
+from virtlab.testbed.image import rootfs
+from virtlab.testbed.lower import lower
+from virtlab.testbed.operations import TapAdd, VethAdd
+from virtlab.testbed.platforms.container import runtime
+from virtlab.testbed.platforms.container.accounts import Account, hierarchies
+from virtlab.testbed.platforms.container.bundle import Bundle, Limits, allowed, archive, prepare
+from virtlab.testbed.platforms.container.refusals import container_refusals
+
+FILE = """
+version: 1
+name: containers
+hosts: {h1: {guests: 1, platform: container, cpu: 50 %, memory: 64 MiB, image: small}, h2: {platform: namespace}}
+topology: line
+link: {rate: 100 Mbit/s}
+roles: {probe: {workload: rtt, from: h1.g1, to: h2.g1, size: 100 B payload, interval: 10 ms, count: 10}}
+"""
+BOUNDED = Limits((50_000, 100_000), 64 << 20)
+
+
+def planned(tmp_path: Path, text: str = FILE) -> Plan:
+    path = tmp_path / "experiment.yaml"
+    path.write_text(text)
+    experiment = load(path)
+    return plan_run(experiment, experiment.points()[0], 0)
+
+
+def bundle(
+    cgroup: str | None = "/virtlab-1/a", image: Path | None = None, busybox: Path | None = None
+) -> Bundle:
+    return Bundle("a", "/agent", image, busybox, BOUNDED, cgroup)
+
+
+def test_a_file_says_limits_and_image_of_a_container(tmp_path: Path) -> None:
+    guest = planned(tmp_path).world.guests["h1.g1"]
+    assert (guest.platform, guest.image, guest.memory_bytes, guest.cpu_quota_ratio) == (
+        "container",
+        "small",
+        64 << 20,
+        0.5,
+    )
+
+
+@pytest.mark.parametrize("other", ["namespace", "native", "qemu"])
+def test_an_image_is_a_mistake_where_there_is_nothing_to_choose(tmp_path: Path, other: str) -> None:
+    with pytest.raises(VirtlabError, match="no root file system of their own"):
+        planned(tmp_path, FILE.replace("platform: container", f"platform: {other}"))
+
+
+def test_a_containers_network_is_built_like_a_namespaces(tmp_path: Path) -> None:
+    own, other = (
+        lower(
+            planned(
+                tmp_path,
+                FILE.replace(", image: small", "").replace("platform: container", f"platform: {name}"),
+            )
+        )
+        for name in ("container", "namespace")
+    )
+    assert [step.op for step in own.steps] == [step.op for step in other.steps]
+    assert own.machines == {}
+    assert not any(isinstance(step.op, TapAdd) for step in own.steps)
+    assert sum(isinstance(step.op, VethAdd) for step in own.steps) == 4  # two guests, two uplinks
+
+
+def test_a_bundle_has_no_network_of_its_own_and_few_powers() -> None:
+    config = bundle().config()
+    assert {each["type"] for each in config["linux"]["namespaces"]} == {
+        "pid",
+        "mount",
+        "ipc",
+        "uts",
+        "cgroup",
+    }
+    assert config["linux"]["cgroupsPath"] == "/virtlab-1/a"
+    assert config["linux"]["resources"] == {
+        "cpu": {"quota": 50_000, "period": 100_000},
+        "memory": {"limit": 64 << 20},
+    }
+    granted = config["process"]["capabilities"]["effective"]
+    assert "CAP_SYS_ADMIN" not in granted
+    assert config["process"]["noNewPrivileges"] is True
+    assert next(each for each in config["mounts"] if each["destination"] == "/virtlab-agent")["options"] == [
+        "bind",
+        "ro",
+    ]
+
+
+def test_an_ordinary_users_bundle_has_no_control_group() -> None:
+    config = bundle(cgroup=None).config()
+    assert "cgroupsPath" not in config["linux"]
+    assert "resources" not in config["linux"]
+    assert not any(each["type"] == "cgroup" for each in [*config["linux"]["namespaces"], *config["mounts"]])
+
+
+def test_capabilities_that_this_machine_does_not_have_are_not_asked_for() -> None:
+    assert allowed("CapBnd:\t0000000000000001\n") == ("CAP_CHOWN",)
+    assert allowed("") == ()
+
+
+def test_bundles_travel_as_one_archive() -> None:
+    content = archive([bundle(busybox=Path("/bin/busybox")), bundle(image=Path("/images/x"))], ["sh", "ls"])
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        names = tar.getnames()
+        inner = tar.extractfile("bare.tar")
+        assert inner is not None
+        with tarfile.open(fileobj=inner) as within:
+            assert {"bin/sh", "proc", "etc/passwd"} <= set(within.getnames())
+        stream = tar.extractfile("1/config.json")
+        assert stream is not None
+        assert json.load(stream)["root"] == {"path": "rootfs"}
+    assert {"0/config.json", "0/rootfs", "1/upper", "1/work"} <= set(names)
+
+
+def test_an_image_lies_under_a_layer_of_the_containers_own() -> None:
+    script = prepare("/mnt", [bundle(), bundle(image=Path("/images/x"))])
+    assert "lowerdir=/images/x,upperdir=/mnt/1/upper,workdir=/mnt/1/work" in script
+    assert (script.count("overlay"), script.count("bare.tar")) == (1, 1)
+
+
+def version_1(root: Path) -> Account:
+    files = {
+        "cpu/cpu.cfs_quota_us": "50000\n", "cpu/cpu.cfs_period_us": "100000\n",
+        "cpu/cpu.stat": "nr_periods 3\nnr_throttled 1\nthrottled_time 700\n", "cpuacct/cpuacct.usage": "12345\n",
+        "memory/memory.limit_in_bytes": "67108864\n", "memory/memory.usage_in_bytes": "4096\n",
+        "memory/memory.max_usage_in_bytes": "8192\n",
+        "memory/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
+    }  # fmt: skip
+    for name, text in files.items():
+        controller, _, file = name.partition("/")
+        (root / controller / "x" / "a").mkdir(parents=True, exist_ok=True)
+        (root / controller / "x" / "a" / file).write_text(text)
+    return Account("/x/a", root)
+
+
+def version_2(root: Path) -> Account:
+    (root / "x" / "a").mkdir(parents=True)
+    (root / "cgroup.controllers").write_text("cpu memory\n")
+    files = {
+        "cpu.max": "50000 100000\n", "memory.max": "67108864\n", "memory.current": "4096\n", "memory.peak": "8192\n",
+        "cpu.stat": "usage_usec 12\nuser_usec 1\nthrottled_usec 7\n", "memory.events": "low 0\noom 2\noom_kill 2\n",
+    }  # fmt: skip
+    for name, text in files.items():
+        (root / "x" / "a" / name).write_text(text)
+    return Account("/x/a", root)
+
+
+def test_an_account_of_version_1_is_read(tmp_path: Path) -> None:
+    account = version_1(tmp_path)
+    assert account.limits() == {
+        "cpu.cfs_quota_us": "50000",
+        "cpu.cfs_period_us": "100000",
+        "memory.limit_in_bytes": "67108864",
+    }
+    assert dict(account.counters()) == {
+        "cpu_ns": 12345, "throttled_ns": 700, "memory_bytes": 4096, "memory_max_bytes": 8192, "oom_kills": 2,
+    }  # fmt: skip
+    assert account.starved()
+
+
+def test_an_account_of_version_2_is_read_in_the_same_units(tmp_path: Path) -> None:
+    account = version_2(tmp_path)
+    assert account.limits() == {"cpu.max": "50000 100000", "memory.max": "67108864"}
+    assert dict(account.counters()) == {
+        "cpu_ns": 12_000, "throttled_ns": 7_000, "memory_bytes": 4096, "memory_max_bytes": 8192, "oom_kills": 2,
+    }  # fmt: skip
+
+
+def test_what_is_not_there_is_not_zero(tmp_path: Path) -> None:
+    account = Account("/gone", tmp_path)
+    assert (account.limits(), dict(account.counters()), account.starved()) == ({}, {}, False)
+
+
+def test_groups_of_containers_are_in_the_ledger_in_every_hierarchy(tmp_path: Path) -> None:
+    root, folder = tmp_path / "cgroup", tmp_path / "ledger"
+    for name in ("cpu", "memory", "systemd"):
+        (root / name).mkdir(parents=True)
+    groups = Groups(root=root, folder=folder)
+    paths = groups.of_containers(["a", "b"])
+    noted = json.loads(next(folder.glob("*.json")).read_text())["directories"]
+    for hierarchy in hierarchies(root):
+        for path in paths.values():
+            assert str(hierarchy / path.lstrip("/")) in noted
+            (hierarchy / path.lstrip("/")).mkdir(parents=True)  # as a runtime does
+    groups.remove()
+    assert [list(hierarchy.iterdir()) for hierarchy in hierarchies(root)] == [[], [], []]
+    assert ledger.sweep(folder) == []
+
+
+def test_an_image_is_kept_replaced_and_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "file").write_text("1")
+    with tarfile.open(tmp_path / "two.tar", "w") as tar:
+        tar.add(tmp_path / "one" / "file", "other")
+    rootfs.add_rootfs("a", str(tmp_path / "one"))
+    assert rootfs.list_rootfs() == ["a"]
+    place = rootfs.add_rootfs("a", str(tmp_path / "two.tar"))
+    assert [path.name for path in place.iterdir()] == ["other"]
+    rootfs.remove_rootfs("a")
+    assert rootfs.find_rootfs("a") is None
+    assert list(rootfs.rootfs_folder().iterdir()) == []
+
+
+def test_an_image_comes_out_of_an_engine_as_an_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "file").write_text("1")
+    engine = tmp_path / "podman"
+    log = tmp_path / "log"
+    engine.write_text(
+        f'#!/bin/sh\necho "$@" >> {log}\ncase $1 in create) echo f00 ;; '
+        f'export) tar -c -f "$3" -C {tmp_path} file ;; esac\n'
+    )
+    engine.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    place = rootfs.add_rootfs("a", "podman:debian:12")
+    assert [path.name for path in place.iterdir()] == ["file"]
+    assert [line.split()[0] for line in log.read_text().splitlines()] == ["create", "export", "rm"]
+    assert [path.name for path in rootfs.rootfs_folder().iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize("source", ["nowhere", "empty"])
+def test_a_source_without_files_is_refused_and_leaves_nothing(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ExperimentError, match=r"no '|is empty"):
+        rootfs.add_rootfs("a", str(tmp_path / source))
+    with pytest.raises(ExperimentError, match="is no name"):
+        rootfs.add_rootfs("../a", str(tmp_path))
+    assert list(rootfs.rootfs_folder().iterdir()) == []
+
+
+def test_a_broken_archive_is_told_in_the_programs_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "x.tar").write_text("no archive at all, " * 100)
+    with pytest.raises(MachineError, match="tar: "):
+        rootfs.add_rootfs("a", str(tmp_path / "x.tar"))
+
+
+def test_what_is_missing_is_refused_before_anything_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    guest = Guest(
+        platform="container", host="h", vnics={}, image="small", memory_bytes=1 << 20, routing="ospf"
+    )
+    found = {refusal.path: refusal for refusal in container_refusals("guests.a", guest)}
+    assert found["guests.a.platform"].reason == "runc and crun are missing"
+    assert "there is no image 'small'" in found["guests.a.image"].reason
+    assert found["guests.a.memory_bytes"].cure == "write at least '16 MiB'"
+    assert "guests.a.routing" in found
+    monkeypatch.setenv(runtime.FORCED, "crun")
+    assert runtime.missing() == "crun is missing"
+
+
+def test_each_runtime_is_asked_in_its_own_way() -> None:
+    runc = runtime.Runtime("runc", "/r").run("/s", "/b", "c", descriptors=1, rootless=False)
+    crun = runtime.Runtime("crun", "/c").run("/s", "/b", "c", descriptors=1, rootless=True)
+    assert runc[:3] == ["/r", "--root", "/s"]
+    assert "--cgroup-manager=disabled" in crun
+    assert not any("cgroup-manager" in word for word in runc)
+    assert runc[-1] == crun[-1] == "c"

@@ -1,16 +1,17 @@
 """Queues of link directions, a row per class: what passed, was dropped or marked, how long it waited, and who queued.
 
 Counts are of the whole run, from its first mark to its last, as medians over the runs of a setting; waits are as the
-queue itself told them (a kernel tells none). Left out are queues of one FIFO that dropped nothing,
-and classes in which nothing came.
+queue itself told them (a kernel tells none: its mean wait is by Little's law from the sampled backlog). Left out are
+classes in which nothing came and, where no host says where its queues are, queues of one FIFO that dropped nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from virtlab.planner.ports import guest_ports, port_of
 from virtlab.report.quantities import display
 from virtlab.report.tables import Block, cell, head
 from virtlab.report.words import plural
@@ -18,6 +19,7 @@ from virtlab.report.words import plural
 if TYPE_CHECKING:
     import duckdb
 
+    from virtlab.plan import Queue
     from virtlab.results.record import RunRecord
 
 ROWS_MAX = 240
@@ -46,23 +48,20 @@ def queues(
     ).fetchall():
         counted.setdefault((run, entity), {})[counter] = (int(first), int(last))
     found: dict[tuple[int, str, str, str, str], list[dict[str, float]]] = {}
+    placed = any(True for record in records for _ in guest_ports(record.plan))
     for record in records:
-        for name, link in record.plan.world.links.items():
-            thing = record.realised.objects.get(f"links.{name}")
-            by = thing.by if thing is not None else record.backend
-            for direction, queue in (("ab", link.queue.ab), ("ba", link.queue.ba)):
-                line = f"links.{name}.{direction}"
-                far = " → ".join(link.ends if direction == "ab" else reversed(link.ends))
-                for (run, entity), values in counted.items():
-                    if run != record.name or not (entity == line or entity.startswith(f"{line}.")):
-                        continue
-                    of_class = entity.removeprefix(line).removeprefix(".")
-                    told = _told(values)
-                    silent = not told.get("packets") and not told.get("drops")
-                    if silent or (not of_class and queue.kind in PLAIN and not told.get("drops")):
-                        continue
-                    place = f"{queue.kind}, {_placed(by)}"
-                    found.setdefault((record.point, far, place, line, of_class), []).append(told)
+        for line, queue, by, far in _directions(record):
+            for (run, entity), values in counted.items():
+                if run != record.name or not (entity == line or entity.startswith(f"{line}.")):
+                    continue
+                of_class = entity.removeprefix(line).removeprefix(".")
+                told = _told(values)
+                silent = not told.get("packets") and not told.get("drops")
+                plain = not of_class and queue.kind in PLAIN and not told.get("drops")
+                if silent or (plain and not placed):
+                    continue
+                place = f"{queue.kind}, {_placed(by)}"
+                found.setdefault((record.point, far, place, line, of_class), []).append(told)
     rows = []
     for (point, far, place, _, of_class), runs in sorted(found.items()):
         setting = ", ".join(f"{key} {value}" for key, value in settings.get(point, {}).items())
@@ -72,12 +71,35 @@ def queues(
     return tuple(rows)
 
 
+def _directions(record: RunRecord) -> Iterator[tuple[str, Queue, str, str]]:
+    """Counters' name, queue, who queued and the direction, of all links and of ports towards guests that have a queue."""
+    world, objects = record.plan.world, record.realised.objects
+    for name, link in world.links.items():
+        thing = objects.get(f"links.{name}")
+        by = thing.by if thing is not None else record.backend
+        for direction, queue in (("ab", link.queue.ab), ("ba", link.queue.ba)):
+            far = " → ".join(link.ends if direction == "ab" else reversed(link.ends))
+            yield f"links.{name}.{direction}", queue, by, far
+    for guest, name, vnic in guest_ports(record.plan):
+        assert vnic.queue is not None
+        port = port_of(guest, name)
+        thing = objects.get(f"links.{port}")
+        paced = "shaping" if vnic.port_rate_bit_per_s is not None else "kernel"
+        yield (
+            f"links.{port}.ab",
+            vnic.queue,
+            thing.by if thing is not None else paced,
+            f"{vnic.vswitch} → {guest}",
+        )
+
+
 def _placed(by: str) -> str:
     """Who queued, in words."""
     return {
         "soft_switch": "virtlab in the soft switch",
         "shaping": "kernel, shaped by HTB",
         "netem": "kernel, netem",
+        "kernel": "kernel, at the port itself",
         "simulated": "virtlab in virtual time",
         "simulator": "virtlab in virtual time",
     }.get(by, by.replace("_", " "))

@@ -50,7 +50,10 @@ def kernel_rows(
     for (link, direction), queue in queues.items():
         found = {each["handle"]: each for each in seen[queue.namespace]["links"][queue.link]["qdiscs"]}
         line = f"links.{link}.{direction}"
-        for entity, handle in [(line, queue.top), *((f"{line}.{name}", at) for name, at in queue.classes.items())]:
+        for entity, handle in [
+            (line, queue.top),
+            *((f"{line}.{name}", at) for name, at in queue.classes.items()),
+        ]:
             counters = found.get(handle, {})
             rows += [(t_ns, mark, entity, name, int(counters[name])) for name in _KERNEL if name in counters]
         inner = found.get("10:", {})
@@ -78,6 +81,10 @@ class Entities:
             self._names[f"{namespace}/io"] = f"guests.{guest}.io"
             for vnic, tap in inside.taps.items():
                 self._names[f"{tap.namespace}/{tap.link}"] = f"guests.{guest}.vnics.{vnic}.tap"
+        for (port, _), queue in lowered.queues.items():
+            guest, _, vnic = port.rpartition(".")
+            if guest in lowered.guests:
+                self._names.setdefault(f"{queue.namespace}/{queue.link}", f"guests.{guest}.vnics.{vnic}.port")
         for end, place in lowered.uplinks.items():
             self._names.setdefault(f"{place.namespace}/{place.link}", f"uplinks.{end}")
         for end, link in lowered.fabric_ports.items():

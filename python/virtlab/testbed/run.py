@@ -28,6 +28,7 @@ from virtlab.testbed.records import CounterRow, Entities, counter_columns, kerne
 from virtlab.testbed.site import HERE, Site
 from virtlab.testbed.taints import clock_taint, switch_taints
 from virtlab.testbed.timeline import Timeline
+from virtlab.testbed.waiting import Waiting
 
 POLL_S = 0.2
 COLLECT_TIMEOUT_S = 300.0
@@ -60,6 +61,7 @@ class Pass:
     _seen: set[tuple[int, str, str, int]] = field(default_factory=set)
     _kept: set[str] = field(default_factory=set)
     _switch_at_end: dict[str, Any] = field(default_factory=dict)
+    _waiting: Waiting = field(default_factory=Waiting)
 
     def play(self) -> Outcome:
         """Plays the timeline once."""
@@ -87,6 +89,8 @@ class Pass:
             self._stop_all()
             self._mark_counters("end")
             self._sample([])
+            if "links" in self.plan.collect.counters:
+                self.counters += self._waiting.rows(self.lowered.queues, timeline.begin_ns, self.site.now())
             self.guests.read_clocks()
             if not cancelled:
                 self._collect()
@@ -183,7 +187,9 @@ class Pass:
 
     def _mark_inside(self, mark: str, groups: list[str], entities: Entities) -> None:
         """Counters of guests that have a kernel of their own, as that has them."""
-        leaders = {name: reach for name, reach in self.guests.alive().items() if name in self.lowered.machines}
+        leaders = {
+            name: reach for name, reach in self.guests.alive().items() if name in self.lowered.machines
+        }
         asked = [("counters", {"groups": groups}, reach.leader) for reach in leaders.values()]
         for (guest, reach), reply in zip(leaders.items(), self.control.call_all(asked), strict=True):
             t_ns = reach.clock.to_ours(int(reply["t_ns"]))
@@ -404,6 +410,7 @@ class Pass:
                 samples.schema, samples.columns, *self._clocks_of(message.channel, samples.stream)
             )
             if samples.schema == "series/1":
+                self._waiting.take(columns)
                 entities = Entities(self.lowered)
                 columns["entity"] = _renamed(columns["entity"], entities)
             if samples.stream in self._kept and samples.rows:

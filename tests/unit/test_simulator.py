@@ -203,7 +203,7 @@ def probe(key: str, value: Any) -> Any:
     ("change", "path"),
     [
         (probe("workload", "rt_tasks"), "roles.probe.workload"),
-        (probe("family", "ipv6"), "roles.probe.family"),
+        (probe("family", "ipv6"), "roles.probe"),
         (probe("meter", "ping"), "roles.probe.meter"),
         (probe("conut", 3), "roles.probe"),
         (probe("ip_packet_bytes", 70_000), "roles.probe"),
@@ -214,7 +214,6 @@ def probe(key: str, value: Any) -> Any:
         (vnic("offloads", "default"), "guests.a.vnics.eth0.offloads"),
         (vnic("ip", ["fd00::1/64"]), "roles.probe"),
         (vnic("mac", "02:00:00:00:00:02"), "guests.b.vnics.eth0.mac"),
-        (lambda v: v["world"].update(arp="live"), "world.arp"),
         (lambda v: v["world"].update(ipv6_noise=True), "world.ipv6_noise"),
         (lambda v: v["world"]["vswitches"]["h1.br"].update(kind="ovs_netdev"), "vswitches.h1.br.kind"),
         (lambda v: v["world"]["links"]["l1"].update(queue={"ab": {"kind": "cake"}}), "links.l1.queue.ab.kind"),

@@ -12,6 +12,8 @@ use core::hint::select_unpredictable;
 pub enum Due {
     /// A frame stands at a port of the fabric.
     Land(usize),
+    /// Looks after what a guest knows of a neighbour.
+    LookAfter(usize),
     /// A vNIC may let its next frame go.
     Release(usize),
     /// A side of a role goes on; void when its generation is over.

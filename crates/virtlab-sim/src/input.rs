@@ -1,7 +1,7 @@
 //! The lowered Plan: names resolved to places in lists, roles with their ends, the timeline as the Plan has it.
 
 use crate::costs::Given;
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -40,7 +40,10 @@ pub struct Input {
     #[serde(default)]
     pub bridging: Vec<Bridging>,
     /// Who has an address.
-    pub neighbours: BTreeMap<Ipv4Addr, Mac>,
+    pub neighbours: BTreeMap<IpAddr, Mac>,
+    /// Guests ask each other for hardware addresses; absent: they know them from the start.
+    #[serde(default)]
+    pub resolution: Option<Resolution>,
     /// Workloads.
     pub roles: Vec<Role>,
     /// Actions.
@@ -56,6 +59,14 @@ pub struct Input {
     pub costs: Option<Given>,
 }
 
+/// Guests that resolve addresses.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Resolution {
+    /// Of the named streams of how long an answer is believed.
+    pub seed: u64,
+}
+
 /// A guest.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -63,7 +74,7 @@ pub struct Guest {
     /// Whether it is a router.
     pub forwards: bool,
     /// Its own addresses.
-    pub addresses: Vec<Ipv4Addr>,
+    pub addresses: Vec<IpAddr>,
     /// Longest prefix first.
     pub routes: Vec<Route>,
 }
@@ -73,13 +84,13 @@ pub struct Guest {
 #[serde(deny_unknown_fields)]
 pub struct Route {
     /// The network.
-    pub network: Ipv4Addr,
+    pub network: IpAddr,
     /// Bits of it that count.
     pub prefix_bits: u32,
     /// Place of the vNIC.
     pub vnic: usize,
     /// Next hop; absent: the destination itself.
-    pub via: Option<Ipv4Addr>,
+    pub via: Option<IpAddr>,
 }
 
 /// A port of a guest.
@@ -157,6 +168,9 @@ pub struct Bridging {
     pub guest: usize,
     /// By address, through which of its vNICs.
     pub ways: BTreeMap<Mac, usize>,
+    /// Whether a source address moves to the vNIC at which it is seen.
+    #[serde(default)]
+    pub learns: bool,
 }
 
 /// Which way a frame goes from a virtual switch.
@@ -192,7 +206,7 @@ pub struct RoleEnd {
     /// Place of the vNIC.
     pub vnic: usize,
     /// Its address; a workload below IP needs none.
-    pub address: Option<Ipv4Addr>,
+    pub address: Option<IpAddr>,
     /// Of its named random streams.
     pub seed: u64,
 }

@@ -1,11 +1,16 @@
-//! IP version 4 as far as time and bytes go: fragments, reassembly, routes.
+//! IP as far as time and bytes go: headers, fragments, reassembly, routes.
+//!
+//! Version 4 (RFC 791): a header of 20 B, the same in every fragment, and routers may make fragments. Version 6 (RFC 8200): 40 B,
+//! a fragment has another 8 B of its own (section 4.5), and only the sender makes any.
 
+use crate::addresses::Number;
 use crate::input::Route;
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 use std::collections::BTreeMap;
+use virtlab_load::size::IpVersion;
 
-/// Without options.
-pub const HEADER_BYTES: u32 = 20;
+/// Of a fragment of version 6, beside the header that every packet has.
+const FRAGMENT_HEADER_BYTES: u32 = 8;
 /// Of UDP, and of an ICMP echo.
 pub const TRANSPORT_BYTES: u32 = 8;
 /// Hops that a packet may take; Linux's default.
@@ -38,7 +43,7 @@ pub struct Cargo {
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
     pub number: u64,
-    pub to: Ipv4Addr,
+    pub to: Number,
     pub hops_left: u8,
     /// Read below IP: its receiver takes it whatever hardware address it carries.
     pub tapped: bool,
@@ -52,23 +57,49 @@ impl Packet {
     pub fn is_part(&self) -> bool {
         self.body_bytes < self.whole_bytes
     }
+
+    /// Its length, headers included.
+    pub fn bytes(&self) -> u32 {
+        self.body_bytes + headers(self.to.version(), self.is_part())
+    }
 }
 
-/// Body bytes of each fragment of a packet; all but the last hold a multiple of 8.
-pub fn fragments(whole_bytes: u32, mtu_bytes: u32) -> impl Iterator<Item = u32> {
-    let room = if whole_bytes + HEADER_BYTES <= mtu_bytes {
-        whole_bytes
-    } else {
-        (mtu_bytes - HEADER_BYTES) / 8 * 8
+/// Bytes before the body of a packet or fragment.
+const fn headers(version: IpVersion, part: bool) -> u32 {
+    let own = match version {
+        IpVersion::V6 if part => FRAGMENT_HEADER_BYTES,
+        _ => 0,
     };
-    (0..whole_bytes).step_by(room.max(1) as usize).map(move |at| room.min(whole_bytes - at))
+    version.header_bytes() + own
+}
+
+/// Body bytes of each packet that a body is carried in; all but the last hold a multiple of 8. `part`: it is a fragment already.
+pub fn fragments(
+    body_bytes: u32,
+    mtu_bytes: u32,
+    version: IpVersion,
+    part: bool,
+) -> impl Iterator<Item = u32> {
+    let room = if body_bytes + headers(version, part) <= mtu_bytes {
+        body_bytes
+    } else {
+        (mtu_bytes - headers(version, true)) / 8 * 8
+    };
+    (0..body_bytes).step_by(room.max(1) as usize).map(move |at| room.min(body_bytes - at))
 }
 
 /// The first route that leads to an address; routes stand with the longest prefix first.
-pub fn route(routes: &[Route], to: Ipv4Addr) -> Option<&Route> {
-    routes.iter().find(|route| {
-        let mask = u32::MAX.checked_shl(32 - route.prefix_bits).unwrap_or(0);
-        (u32::from(to) ^ u32::from(route.network)) & mask == 0
+pub fn route(routes: &[Route], to: IpAddr) -> Option<&Route> {
+    routes.iter().find(|route| match (to, route.network) {
+        (IpAddr::V4(to), IpAddr::V4(network)) => {
+            let mask = u32::MAX.checked_shl(32 - route.prefix_bits).unwrap_or(0);
+            (u32::from(to) ^ u32::from(network)) & mask == 0
+        }
+        (IpAddr::V6(to), IpAddr::V6(network)) => {
+            let mask = u128::MAX.checked_shl(128 - route.prefix_bits).unwrap_or(0);
+            (u128::from(to) ^ u128::from(network)) & mask == 0
+        }
+        _ => false,
     })
 }
 
@@ -109,7 +140,7 @@ mod tests {
     fn packet(number: u64, body_bytes: u32) -> Packet {
         Packet {
             number,
-            to: Ipv4Addr::LOCALHOST,
+            to: Number::of_bits(0),
             hops_left: HOPS,
             tapped: false,
             body_bytes,
@@ -119,11 +150,21 @@ mod tests {
 
     #[test]
     fn a_packet_of_65000_bytes_is_44_fragments_that_add_up() {
-        let parts: Vec<u32> = fragments(65_000 - HEADER_BYTES, 1500).collect();
+        let parts: Vec<u32> = fragments(64_980, 1500, IpVersion::V4, false).collect();
         assert_eq!((parts.len(), parts.iter().sum::<u32>()), (44, 64_980));
         assert!(parts[..43].iter().all(|part| part % 8 == 0));
-        assert_eq!(fragments(1480, 1500).collect::<Vec<_>>(), [1480]);
-        assert_eq!(fragments(1508, 1500).collect::<Vec<_>>(), [1480, 28]);
+        assert_eq!(fragments(1480, 1500, IpVersion::V4, false).collect::<Vec<_>>(), [1480]);
+        assert_eq!(fragments(1508, 1500, IpVersion::V4, false).collect::<Vec<_>>(), [1480, 28]);
+    }
+
+    #[test]
+    fn a_fragment_of_version_6_has_a_header_more() {
+        let parts = |body, mtu| fragments(body, mtu, IpVersion::V6, false).collect::<Vec<_>>();
+        assert_eq!(parts(1460, 1500), [1460]);
+        assert_eq!(parts(1461, 1500), [1448, 13]);
+        let to = Number::of_bits(1 << 31);
+        let packet = |body_bytes| Packet { to, body_bytes, whole_bytes: 1461, ..packet(1, 0) };
+        assert_eq!([1461, 1448, 13].map(|body| packet(body).bytes()), [1501, 1496, 61]);
     }
 
     #[test]
@@ -144,8 +185,15 @@ mod tests {
             vnic,
             via: None,
         };
-        let routes = [to("10.0.1.0", 24, 0), to("10.0.0.0", 8, 1), to("0.0.0.0", 0, 2)];
+        let routes = [
+            to("fd00:1::", 64, 3),
+            to("10.0.1.0", 24, 0),
+            to("10.0.0.0", 8, 1),
+            to("0.0.0.0", 0, 2),
+            to("::", 0, 4),
+        ];
         let way = |text: &str| route(&routes, text.parse().unwrap()).map(|route| route.vnic);
         assert_eq!([way("10.0.1.9"), way("10.9.9.9"), way("8.8.8.8")], [Some(0), Some(1), Some(2)]);
+        assert_eq!([way("fd00:1::9"), way("fd00:2::9")], [Some(3), Some(4)]);
     }
 }

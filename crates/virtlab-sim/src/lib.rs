@@ -10,12 +10,14 @@
 //! So equal input gives equal output, to the last byte.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod addresses;
 mod agenda;
 mod burst;
 mod costs;
 mod input;
 mod ip;
 mod marks;
+mod neighbour;
 mod network;
 mod psping;
 mod role;

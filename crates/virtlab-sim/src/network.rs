@@ -9,6 +9,7 @@ mod counters;
 mod flights;
 mod landing;
 mod licence;
+mod resolution;
 mod routers;
 mod service;
 mod sockets;
@@ -16,15 +17,16 @@ mod vnics;
 
 pub use landing::{Address, Landed};
 
+use crate::addresses::{Book, Number};
 use crate::agenda::Agenda;
 use crate::costs::Costs;
 use crate::input::{Finding, Input, On, Way};
 use crate::ip::Reassembly;
 use bridges::{Bridge, Place};
-use core::net::Ipv4Addr;
 use flights::Flight;
 use landing::Landing;
 use licence::Licence;
+use resolution::Resolution;
 use routers::Host;
 use service::Service;
 use sockets::Socket;
@@ -60,7 +62,9 @@ pub struct Network {
     /// By vNIC, whether its port of the virtual switch is isolated.
     isolated: Vec<bool>,
     service: Service,
-    neighbours: BTreeMap<Ipv4Addr, Mac>,
+    book: Book,
+    neighbours: BTreeMap<Number, Mac>,
+    resolution: Option<Box<Resolution>>,
     sockets: Vec<Socket>,
     packets: u64,
     /// Headers of what sockets send, by flow, and TOS by role: what match rules look at.
@@ -138,6 +142,7 @@ impl Network {
         }
         let ports = fabric.ports().len();
         let costs = input.costs.clone().map(|given| Box::new(Costs::new(given, ports, input.roles.len())));
+        let mut book = Book::default();
         Ok(Self {
             now_ns: 0,
             agenda: Agenda::default(),
@@ -158,17 +163,16 @@ impl Network {
                 .map(|(place, guest)| Host {
                     given: guest.clone(),
                     reassembly: Reassembly::default(),
-                    bridging: input
-                        .bridging
-                        .iter()
-                        .find(|each| each.guest == place)
-                        .map(|each| each.ways.clone()),
+                    own: guest.addresses.iter().map(|address| book.number(*address)).collect(),
+                    bridging: input.bridging.iter().find(|each| each.guest == place).cloned(),
                 })
                 .collect(),
             bridges,
             isolated,
             service: Service::new(input),
-            neighbours: input.neighbours.clone(),
+            neighbours: input.neighbours.iter().map(|(address, mac)| (book.number(*address), *mac)).collect(),
+            book,
+            resolution: Resolution::new(input),
             sockets: Vec::new(),
             packets: 0,
             headers: BTreeMap::new(),

@@ -7,6 +7,7 @@ use crate::rows::Table;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use virtlab_load::histogram::Histogram;
+use virtlab_load::size::IpVersion;
 
 /// Counters of the client and of the server.
 pub type Counters = [Vec<(&'static str, u64)>; 2];
@@ -65,12 +66,20 @@ pub fn finding(role: &Role, reason: &str) -> Finding {
     Finding::new(format!("roles.{}", role.name), reason, "mend the role's parameters")
 }
 
+/// The IP version of a role's packets; 4 below IP.
+pub fn version_of(role: &Role) -> IpVersion {
+    match role.ends[0].address {
+        Some(address) if address.is_ipv6() => IpVersion::V6,
+        _ => IpVersion::V4,
+    }
+}
+
 /// A finding about a pair of ends that no route joins.
 pub fn unreachable(role: &Role) -> Finding {
     Finding::new(
         format!("roles.{}.to", role.name),
         "no route leads from one end to the other",
-        "give both ends IPv4 addresses of one network, or routes",
+        "give both ends addresses of one IP version and network, or routes",
     )
 }
 

@@ -5,12 +5,11 @@ use crate::agenda::Due;
 use crate::input::{Finding, Role};
 use crate::ip::Message;
 use crate::network::Network;
-use crate::role::{Counters, Workload, finding, parse, positive, unreachable};
+use crate::role::{Counters, Workload, finding, parse, positive, unreachable, version_of};
 use crate::rows::{RttRow, SentRow, Table};
 use serde::Deserialize;
 use serde_json::Value;
 use virtlab_load::schedule::{Arrivals, Schedule};
-use virtlab_load::size::IpVersion;
 use virtlab_load::{SizeRequest, Transport};
 use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::COMPACT_BYTES;
@@ -78,7 +77,7 @@ impl Rtt {
         };
         let [client, server] = &role.ends;
         let size = request
-            .resolve(own.protocol, IpVersion::V4, network.mtu_bytes(client.vnic))
+            .resolve(own.protocol, version_of(role), network.mtu_bytes(client.vnic))
             .map_err(|error| finding(role, &error.to_string()))?;
         if own.protocol == Transport::Udp && (size.payload_bytes as usize) < COMPACT_BYTES {
             return Err(finding(role, &format!("a UDP echo needs at least {COMPACT_BYTES} B of payload")));
@@ -199,6 +198,7 @@ impl Workload for Rtt {
         }
         self.answered += 1;
         let (intended, sent, left) = self.sent[message.seq as usize];
+        let left = network.left_ns(&Message { origin: 0, reply: false, ..message }, left);
         if now_ns - sent > self.timeout_ns {
             self.late += 1;
         } else {

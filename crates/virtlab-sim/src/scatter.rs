@@ -3,11 +3,11 @@
 
 use crate::agenda::Due;
 use crate::input::{Finding, Role};
-use crate::ip::{HEADER_BYTES, Message, TRANSPORT_BYTES};
+use crate::ip::{Message, TRANSPORT_BYTES};
 use crate::network::{Address, Network};
 use crate::role::{Counters, Workload, finding, parse, unreachable};
 use crate::rows::Table;
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 use serde::Deserialize;
 use serde_json::Value;
 use virtlab_load::Transport;
@@ -15,6 +15,7 @@ use virtlab_load::histogram::Histogram;
 use virtlab_load::meters::Jitter;
 use virtlab_load::random::Stream;
 use virtlab_load::schedule::Schedule;
+use virtlab_load::size::IpVersion;
 use virtlab_wire::Nanos;
 
 #[derive(Debug, Deserialize)]
@@ -25,7 +26,7 @@ struct Parameters {
     poisson: bool,
     duration_ns: u64,
     /// vNIC n has address n.
-    hosts: Vec<Ipv4Addr>,
+    hosts: Vec<IpAddr>,
 }
 
 struct Host {
@@ -61,11 +62,11 @@ impl Scatter {
         let count = own.hosts.len();
         let payload_bytes = own
             .ip_packet_bytes
-            .checked_sub(HEADER_BYTES + TRANSPORT_BYTES)
+            .checked_sub(IpVersion::V4.header_bytes() + TRANSPORT_BYTES)
             .filter(|_| count > 1 && own.gap_ns > 0)
             .ok_or_else(|| finding(role, "a packet of at least 28 B, a gap and two hosts"))?;
         let gap = Nanos(own.gap_ns);
-        let host = |(vnic, from): (usize, &Ipv4Addr)| {
+        let host = |(vnic, from): (usize, &IpAddr)| {
             let to = own.hosts[(vnic + 1) % count];
             let socket = network.socket(vnic, *from, to, Transport::Udp, 40_000, u64::MAX)?;
             network.only_counted(socket);

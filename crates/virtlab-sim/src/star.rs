@@ -7,7 +7,7 @@
 
 use crate::input::{Finding, Guest, Input, On, Role, RoleEnd, Route, Vnic};
 use crate::world::World;
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use virtlab_fabric::{Layout, LinkLayout, Mac, QueueLayout, QueuesLayout, SwitchLayout};
@@ -46,7 +46,7 @@ pub fn star(hosts: u32, poisson: bool, duration_ns: u64, seed: u64) -> Result<Wo
         let reason = format!("{hosts} hosts make no star");
         return Err(vec![Finding::new("hosts", reason, format!("give 2 to {MOST_HOSTS}"))]);
     }
-    let address = |host: u32| Ipv4Addr::from(0x0a00_0001 + host);
+    let address = |host: u32| IpAddr::V4(Ipv4Addr::from(0x0a00_0001 + host));
     let mac = |host: u32| Mac([2, 0, 0, 0, (host >> 8) as u8, host as u8]);
     let queue = || QueueLayout { limit_packets: Some(100), ..QueueLayout::default() };
     let link = |host: u32| LinkLayout {
@@ -89,7 +89,7 @@ pub fn star(hosts: u32, poisson: bool, duration_ns: u64, seed: u64) -> Result<Wo
                 forwards: false,
                 addresses: vec![address(host)],
                 routes: vec![Route {
-                    network: Ipv4Addr::from(0x0a00_0000),
+                    network: IpAddr::V4(Ipv4Addr::from(0x0a00_0000)),
                     prefix_bits: 8,
                     vnic: host as usize,
                     via: None,
@@ -110,6 +110,7 @@ pub fn star(hosts: u32, poisson: bool, duration_ns: u64, seed: u64) -> Result<Wo
         vswitches: Vec::new(),
         bridging: Vec::new(),
         neighbours: all().map(|host| (address(host), mac(host))).collect(),
+        resolution: None,
         roles: vec![role],
         timeline: star_timeline(duration_ns),
         windows: BTreeMap::new(),

@@ -7,13 +7,14 @@ use crate::agenda::Due;
 use crate::input::{Finding, Role};
 use crate::ip::Message;
 use crate::network::Network;
-use crate::role::{Counters, STREAM_SOCKET_BYTES, Workload, finding, parse, positive, unreachable};
+use crate::role::{
+    Counters, STREAM_SOCKET_BYTES, Workload, finding, parse, positive, unreachable, version_of,
+};
 use crate::rows::{PacketRow, SentRow, Table};
 use serde::Deserialize;
 use serde_json::Value;
 use virtlab_load::meters::{Jitter, Sequence};
 use virtlab_load::schedule::{Arrivals, Schedule};
-use virtlab_load::size::IpVersion;
 use virtlab_load::{SizeRequest, Split, Transport};
 use virtlab_wire::Nanos;
 use virtlab_wire::ethernet::{FCS_BYTES, HEADER_BYTES, MINIMUM_FRAME_BYTES};
@@ -124,7 +125,7 @@ impl Stream {
             payload_bytes: own.payload_bytes,
         };
         let size = request
-            .resolve(Transport::Udp, IpVersion::V4, network.mtu_bytes(client.vnic))
+            .resolve(Transport::Udp, version_of(role), network.mtu_bytes(client.vnic))
             .map_err(|error| finding(role, &error.to_string()))?;
         if (size.payload_bytes as usize) < COMPACT_BYTES {
             return Err(finding(role, &format!("payload must be at least {COMPACT_BYTES} B")));

@@ -9,7 +9,7 @@ use crate::agenda::Due;
 use crate::input::{Finding, Role};
 use crate::ip::Message;
 use crate::network::Network;
-use crate::role::{STREAM_SOCKET_BYTES, finding, unreachable};
+use crate::role::{STREAM_SOCKET_BYTES, finding, unreachable, version_of};
 use std::collections::{BTreeMap, VecDeque};
 use virtlab_load::parameters::CongestionControl;
 use virtlab_tcp::{Algorithm, Buffer, Connection, Options, Segment, full_bytes};
@@ -98,7 +98,7 @@ impl Flow {
         }
         let fixed = |bytes: Option<u64>, most| bytes.map_or(Buffer::Grows(most), Buffer::Fixed);
         let options = Options {
-            segment_bytes: full_bytes(mtu_bytes, 20, true),
+            segment_bytes: full_bytes(mtu_bytes, version_of(role).header_bytes(), true),
             algorithm: match wishes.congestion_control {
                 CongestionControl::Cubic => Algorithm::Cubic,
                 CongestionControl::NewReno => Algorithm::NewReno,
@@ -148,7 +148,11 @@ impl Flow {
         if let Some(segment) = self.ends[message.origin].wire.take(message.seq) {
             let now_ns = network.now_ns;
             let marked = network.was_marked(&message);
+            let before = self.ends[side].connection.acknowledged_bytes();
             self.ends[side].connection.take(&segment, marked, now_ns);
+            if self.ends[side].connection.acknowledged_bytes() > before {
+                network.confirm(self.ends[side].socket);
+            }
             // The kernel acknowledges before the process runs.
             if let Some(answer) = self.ends[side].connection.acknowledgement(now_ns) {
                 self.send(side, answer, network);

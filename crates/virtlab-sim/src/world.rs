@@ -240,6 +240,7 @@ impl World {
             match self.network.agenda.take() {
                 Some(Due::Land(port)) => self.land(port),
                 Some(Due::Release(nic)) => self.network.release(nic),
+                Some(Due::LookAfter(place)) => self.network.look_after(place),
                 Some(Due::Tick { role, side, generation }) => {
                     self.roles[role].workload.tick(side, generation, &mut self.network);
                     self.look(role);

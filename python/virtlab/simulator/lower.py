@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from ipaddress import IPv4Interface, ip_address, ip_interface, ip_network
+from ipaddress import ip_address, ip_network
 from typing import Any
 
-from virtlab.plan import Action, Guest, Plan, Queue, Role, Route, Vnic
+from virtlab.plan import Action, Guest, Plan, Queue, Route, Vnic
 from virtlab.planner import ends
 from virtlab.planner.licence import QUEUE_PACKETS, burst_bytes
 from virtlab.planner.wiring import Wiring
@@ -23,20 +23,10 @@ def vnic_path(guest: str, vnic: str) -> str:
     return f"guests.{guest}.vnics.{vnic}"
 
 
-def addresses(guest: Guest) -> Iterator[tuple[str, IPv4Interface]]:
-    """IPv4 addresses of a guest with their vNICs."""
-    for name, vnic in guest.vnics.items():
-        for text in vnic.ip:
-            address = ip_interface(text)
-            if isinstance(address, IPv4Interface):
-                yield name, address
-
-
-def role_ends(plan: Plan, role: Role) -> tuple[ends.RoleEnd, ends.RoleEnd] | None:
-    """Both ends by IPv4, the only family that is modelled; below IP without addresses."""
-    by_ipv4 = role.model_copy(update={"parameters": {**role.parameters, "family": "ipv4"}})
-    found = ends.role_ends(plan, by_ipv4) or ends.role_ends(plan, role)
-    return None if found and any(end.address and end.address.version != 4 for end in found) else found
+def addresses(guest: Guest) -> Iterator[tuple[str, ends.Interface]]:
+    """Addresses of a guest with their vNICs."""
+    for name, _, address in ends.interfaces(guest):
+        yield name, address
 
 
 def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
@@ -52,11 +42,14 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
     inside: dict[str, dict[str, int]] = {name: {} for name, entry in world.guests.items() if entry.bridges}
     forwarding: dict[str, dict[str, str]] = {}
     found = converged(plan)
+    live = world.arp == "live"
     lowered_vnics = []
     for guest, entry in world.guests.items():
         for name, vnic in entry.vnics.items():
             path, mac = vnic_path(guest, name), vnic.mac.lower()
             for box, port in wiring.ways(guest, name).items():
+                if live:
+                    continue  # switches learn
                 if box.startswith("switch:"):
                     forwarding.setdefault(box.removeprefix("switch:"), {})[mac] = port
                 elif box.startswith("bridge:"):
@@ -91,12 +84,13 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
         "guests": [_guest(plan, name, vnics, found) for name in world.guests],
         "vnics": lowered_vnics,
         "vswitches": [_vswitch(plan, name, tables, wiring, vnics) for name in vswitches],
-        "bridging": [{"guest": guests[name], "ways": ways} for name, ways in inside.items()],
+        "bridging": [{"guest": guests[name], "ways": ways, "learns": live} for name, ways in inside.items()],
         "neighbours": {
             str(address.ip): entry.vnics[vnic].mac.lower()
             for entry in world.guests.values()
             for vnic, address in addresses(entry)
         },
+        **({"resolution": resolution(seed)} if live else {}),
         "roles": [_role(plan, name, vnics, seed, (overrides or {}).get(name, {})) for name in plan.roles],
         "timeline": [_action(action, roles) for action in plan.timeline],
         "windows": {name: (window.from_, window.to) for name, window in plan.windows.items()},
@@ -128,7 +122,13 @@ def reseeded(lowered: Mapping[str, Any], seed: int) -> dict[str, Any]:
         }
         for role in lowered["roles"]
     ]
-    return {**lowered, "roles": roles}
+    live = {"resolution": resolution(seed)} if "resolution" in lowered else {}
+    return {**lowered, **live, "roles": roles}
+
+
+def resolution(seed: int) -> dict[str, int]:
+    """Guests ask for hardware addresses; how long they believe an answer is drawn."""
+    return {"seed": stream_seed(seed, "neighbours")}
 
 
 def queue(entry: Queue) -> dict[str, Any]:
@@ -151,15 +151,15 @@ def _vswitch(
         for guest, each in plan.world.guests.items()
         for own, vnic in each.vnics.items()
     }
-    # Where no guest forwards frames, every source stands where the table has it, and there is nothing to learn.
-    bridging = any(guest.bridges for guest in plan.world.guests.values())
+    # Where tables are given and no guest forwards frames, every source stands where its table has it.
+    moving = plan.world.arp == "live" or any(guest.bridges for guest in plan.world.guests.values())
     return {
         "ways": tables[f"vswitch:{name}"],
         "ports": [
             {"way": _way(edge.port, wiring, vnics), "isolated": isolated.get(edge.port, False)}
             for edge in wiring.edges[f"vswitch:{name}"]
         ],
-        "learns": entry.learning and bridging,
+        "learns": entry.learning and moving,
         "floods": entry.flooding,
     }
 
@@ -170,9 +170,8 @@ def _guest(
     guest = plan.world.guests[name]
     own = list(addresses(guest))
     routes = [(address.network, vnics[vnic_path(name, vnic)], None) for vnic, address in own] + [
-        (network, vnics[vnic_path(name, route.vnic)], str(ip_address(route.via)))
+        (ip_network(route.to, strict=False), vnics[vnic_path(name, route.vnic)], str(ip_address(route.via)))
         for route in (*plan.world.routes.get(name, ()), *found.get(name, ()))
-        if (network := ip_network(route.to, strict=False)).version == 4
     ]
     routes.sort(key=lambda route: -route[0].prefixlen)
     return {
@@ -194,7 +193,7 @@ def _role(
     plan: Plan, name: str, vnics: Mapping[str, int], seed: int, overrides: Mapping[str, Any]
 ) -> dict[str, Any]:
     role = plan.roles[name]
-    found = role_ends(plan, role)
+    found = ends.role_ends(plan, role)
     assert found is not None  # `refusals` has seen to it
     parameters = role.parameters | dict(overrides)
     if parameters.get("via"):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_address
 
 from virtlab.catalogue import QDISCS
 from virtlab.plan import Capabilities, Plan, Refusal, Role
-from virtlab.planner.ends import bridging_mistakes, via_mistakes
-from virtlab.planner.wiring import Wiring, guest_box
-from virtlab.simulator.lower import addresses, lower, role_ends, vnic_path
+from virtlab.planner.ends import bridging_mistakes, role_ends, via_mistakes
+from virtlab.planner.wiring import Wiring
+from virtlab.simulator.lower import addresses, lower, vnic_path
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, costs
+from virtlab.simulator.ways import wayless
 
 PLATFORMS = ("namespace", "native")
 VSWITCHES = ("linux_bridge",)
@@ -32,6 +33,7 @@ WORDS: Mapping[str, frozenset[str]] = {
 }
 SETTABLE = {"burst_load": "burst_bytes", "udp_stream": "rate_bit_per_s", "raw_stream": "rate_pps"}
 MTU_MIN_BYTES = 68
+IPV6_MTU_MIN_BYTES = 1280
 MTU_MAX_BYTES = 65_535
 
 
@@ -41,7 +43,7 @@ def refusals(plan: Plan, profile: Profile = IDEAL_PROFILE) -> list[Refusal]:
     for check in (_world, _guests, _roles, _timeline, _collect, _networks):
         found += check(plan)
     found += Wiring(plan).mistakes(plan)
-    return found or list(_core(plan, profile)) or list(_ways(plan))
+    return found or list(_core(plan, profile)) or list(wayless(plan))
 
 
 def _core(plan: Plan, profile: Profile) -> Iterator[Refusal]:
@@ -57,10 +59,9 @@ def _core(plan: Plan, profile: Profile) -> Iterator[Refusal]:
 
 def _world(plan: Plan) -> Iterator[Refusal]:
     world = plan.world
-    if world.arp != "static":
-        yield Refusal("world.arp", "ARP is not modelled: everybody is known", "write 'arp: static'")
     if world.ipv6_noise:
-        yield Refusal("world.ipv6_noise", "IPv6 is not modelled", "remove it")
+        reason = "what a kernel says of itself over IPv6 is not modelled"
+        yield Refusal("world.ipv6_noise", reason, "remove it")
     for kind, named in (("services", world.services), ("pools", world.pools)):
         for name in named:
             yield Refusal(f"{kind}.{name}", f"{kind} are not modelled", f"remove the {kind} from the file")
@@ -75,7 +76,6 @@ def _world(plan: Plan) -> Iterator[Refusal]:
 
 def _guests(plan: Plan) -> Iterator[Refusal]:
     macs: dict[str, str] = {}
-    mtus: dict[int, str] = {}
     for name, guest in plan.world.guests.items():
         path = f"guests.{name}"
         if guest.platform not in PLATFORMS:
@@ -96,16 +96,13 @@ def _guests(plan: Plan) -> Iterator[Refusal]:
             if not MTU_MIN_BYTES <= vnic.mtu_bytes <= MTU_MAX_BYTES:
                 cure = f"write {MTU_MIN_BYTES} B to {MTU_MAX_BYTES} B"
                 yield Refusal(f"{vnic_at}.mtu_bytes", f"{vnic.mtu_bytes} B is no MTU of IPv4", cure)
-            mtus.setdefault(vnic.mtu_bytes, vnic_at)
+            if vnic.mtu_bytes < IPV6_MTU_MIN_BYTES and any(":" in address for address in vnic.ip):
+                reason = f"{vnic.mtu_bytes} B is no MTU of IPv6"
+                yield Refusal(f"{vnic_at}.mtu_bytes", reason, f"write {IPV6_MTU_MIN_BYTES} B at least")
             mac = vnic.mac.lower()
             if mac in macs:
                 yield Refusal(f"{vnic_at}.mac", f"{vnic.mac} is {macs[mac]}'s too", "give each its own MAC")
             macs[mac] = vnic_at
-    if len(mtus) > 1:
-        sizes = " and ".join(f"{mtu} B" for mtu in mtus)
-        yield Refusal(
-            f"{list(mtus.values())[1]}.mtu_bytes", f"MTUs of {sizes} in one world are not modelled", "use one"
-        )
 
 
 def _networks(plan: Plan) -> Iterator[Refusal]:
@@ -122,8 +119,6 @@ def _networks(plan: Plan) -> Iterator[Refusal]:
             path = f"routes.{name}"
             if name not in plan.world.guests or route.vnic not in plan.world.guests[name].vnics:
                 yield Refusal(path, f"there is no vNIC '{route.vnic}' of '{name}'", "name one of the file")
-            elif ip_network(route.to, strict=False).version != 4:
-                yield Refusal(path, "IPv6 is not modelled", "write IPv4 networks")
             elif str(ip_address(route.via)) not in owners:
                 yield Refusal(path, f"next hop {route.via} is nobody's address", "name a router's address")
 
@@ -142,12 +137,10 @@ def _roles(plan: Plan) -> Iterator[Refusal]:
         if role.from_ == role.to:
             yield Refusal(f"{path}.to", "both ends are the same guest", "name another guest")
         elif {role.from_, role.to} <= plan.world.guests.keys() and role_ends(plan, role) is None:
-            yield Refusal(path, "its ends share no IPv4 address; IPv6 is not modelled", "give both IPv4")
+            yield Refusal(path, "its ends share no IP version that it may use", "give both IPv4 or both IPv6")
         if {role.from_, role.to} <= plan.world.guests.keys():
             yield from _isolated(path, plan, role)
             yield from via_mistakes(path, plan, role)
-        if values.get("family") not in {None, "ipv4"}:
-            yield Refusal(f"{path}.family", "IPv6 is not modelled", "write 'family: ipv4', or remove it")
         if values.get("meter") not in {None, "virtlab"}:
             reason = f"a simulated guest runs no '{values['meter']}'"
             yield Refusal(f"{path}.meter", reason, "remove it: virtlab's own meter is modelled")
@@ -219,59 +212,6 @@ def _collect(plan: Plan) -> Iterator[Refusal]:
     for name in plan.collect.packets:
         if name not in plan.roles:
             yield Refusal(f"collect.packets.{name}", "is no role", "name a role of the file")
-
-
-def _ways(plan: Plan) -> Iterator[Refusal]:
-    """Both ends of every role must reach each other, over routers or not; below IP without any."""
-    wiring = Wiring(plan)
-    lowered = lower(plan, plan.seed)
-    vnics, guests = lowered["vnics"], lowered["guests"]
-    bridging = {each["guest"] for each in lowered["bridging"]}
-    places = {vnic["mac"]: place for place, vnic in enumerate(vnics)}
-
-    boxes = [
-        guest_box(name, guest, vnic) for name, guest in plan.world.guests.items() for vnic in guest.vnics
-    ]
-
-    def joined(first: int, second: int) -> bool:
-        return wiring.same_segment(boxes[first], boxes[second])
-
-    def reaches(here: int, address: str) -> bool:
-        for _ in range(64):
-            guest = guests[here]
-            if address in guest["addresses"]:
-                return True
-            to = ip_address(address)
-            way = next(
-                (r for r in guest["routes"] if to in ip_network(f"{r['network']}/{r['prefix_bits']}")), None
-            )
-            if way is None or (way["via"] or address) not in lowered["neighbours"]:
-                return False
-            there = places[lowered["neighbours"][way["via"] or address]]
-            if not joined(there, way["vnic"]):
-                return False
-            here = vnics[there]["guest"]
-            if address not in guests[here]["addresses"] and not guests[here]["forwards"]:
-                return False
-        return False
-
-    for role in lowered["roles"]:
-        client, server = role["ends"]
-        if role["parameters"].get("via"):
-            stations = [vnics[vnic]["guest"] for vnic in role["parameters"]["via"]]
-            wired = all(
-                joined(client["vnic"], vnic) and (station in bridging or reaches(station, server["address"]))
-                for vnic, station in zip(role["parameters"]["via"], stations, strict=True)
-            )
-        elif role["workload"] == "raw_stream":
-            wired = joined(client["vnic"], server["vnic"])
-        else:
-            wired = reaches(vnics[client["vnic"]]["guest"], server["address"]) and reaches(
-                vnics[server["vnic"]]["guest"], client["address"]
-            )
-        if not wired:
-            cure = "wire or route them; raw_stream crosses no router that is not in its 'via'"
-            yield Refusal(f"roles.{role['name']}", "its ends cannot reach each other", cure)
 
 
 def capabilities(fingerprint: Mapping[str, str]) -> Capabilities:

@@ -18,6 +18,7 @@ impl Network {
                     sent_bytes,
                     strangers,
                     overflows,
+                    unresolved,
                 } = nic.traffic;
                 readings.note(
                     self.now_ns,
@@ -29,7 +30,7 @@ impl Network {
                         ("rx_dropped", strangers + overflows),
                         ("sent_packets", sent_packets),
                         ("sent_bytes", sent_bytes),
-                        ("tx_dropped", nic.licence.as_ref().map_or(0, |licence| licence.drops)),
+                        ("tx_dropped", unresolved + nic.licence.as_ref().map_or(0, |licence| licence.drops)),
                     ],
                 );
             }

@@ -8,10 +8,11 @@
 use super::Network;
 use super::bridges::Place;
 use super::flights::Flight;
+use super::resolution::is_resolution;
 use super::vnics::Outgoing;
+use crate::addresses::Number;
 use crate::agenda::Due;
 use crate::ip::Message;
-use core::net::Ipv4Addr;
 use virtlab_fabric::{Foretold, Mac, PortId};
 use virtlab_wire::Nanos;
 
@@ -38,7 +39,7 @@ pub(super) struct Landing {
 }
 
 /// Where a frame goes to: at this network, and below IP nowhere else.
-pub type Address = (Mac, Option<Ipv4Addr>);
+pub type Address = (Mac, Option<Number>);
 
 /// A message that has come.
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +83,7 @@ impl Network {
             let address = (out.destination, out.cargo.ip.map(|packet| packet.to));
             let mut landing = Landing { at_ns, nic: 0, bytes: out.bytes, meaning: Meaning::Onward(foretold) };
             let own = match self.met[port] {
+                _ if is_resolution(&out.cargo.message) => None, // its kernel's own
                 Some((met, nic)) if met == address => Some(nic),
                 _ => {
                     let own = self.owner(port, address.0, address.1);
@@ -121,7 +123,7 @@ impl Network {
     }
 
     /// The vNIC behind a port that takes what comes to these addresses as its guest's own, whatever happens until then.
-    fn owner(&self, port: usize, destination: Mac, to: Option<Ipv4Addr>) -> Option<u32> {
+    fn owner(&self, port: usize, destination: Mac, to: Option<Number>) -> Option<u32> {
         let nic = match (self.port_nics[port], self.port_bridges[port]) {
             _ if self.costs.is_some() => None, // a cost comes between the port and the guest
             (Some(nic), _) => Some(nic),
@@ -135,8 +137,8 @@ impl Network {
         };
         nic.filter(|nic| {
             let given = &self.nics[*nic].given;
-            let addresses = &self.hosts[given.guest].given.addresses;
-            given.mac == destination && to.is_none_or(|to| addresses.contains(&to))
+            let own = &self.hosts[given.guest].own;
+            given.mac == destination && to.is_none_or(|to| own.contains(&to))
         })
         .map(|nic| nic as u32)
     }

@@ -2,18 +2,19 @@
 //! from one of its two vNICs to the other.
 
 use super::Network;
+use super::resolution::is_resolution;
 use super::vnics::{Incoming, Outgoing};
-use crate::input::Guest;
+use crate::addresses::Number;
+use crate::input::{Bridging, Guest};
 use crate::ip::{self, Cargo, Message, Packet, Reassembly};
-use core::net::Ipv4Addr;
-use std::collections::BTreeMap;
-use virtlab_fabric::Mac;
 
 pub(super) struct Host {
     pub(super) given: Guest,
     pub(super) reassembly: Reassembly,
-    /// Of a guest that forwards frames: by address, through which vNIC.
-    pub(super) bridging: Option<BTreeMap<Mac, usize>>,
+    /// Its addresses.
+    pub(super) own: Vec<Number>,
+    /// Of a guest that forwards frames.
+    pub(super) bridging: Option<Bridging>,
 }
 
 impl Network {
@@ -22,8 +23,12 @@ impl Network {
         let Incoming { nic, destination, bytes, cargo, .. } = incoming;
         let guest = self.nics[nic].given.guest;
         let host = &mut self.hosts[guest];
+        if is_resolution(&cargo.message) && host.bridging.is_none() {
+            self.hear(&incoming);
+            return None;
+        }
         let port = &mut self.nics[nic];
-        let own = cargo.ip.is_some_and(|packet| host.given.addresses.contains(&packet.to));
+        let own = cargo.ip.is_some_and(|packet| host.own.contains(&packet.to));
         let tapped = own && cargo.ip.is_some_and(|packet| packet.tapped);
         if destination != port.given.mac && !tapped && host.bridging.is_none() {
             port.traffic.strangers += 1;
@@ -48,7 +53,8 @@ impl Network {
     }
 
     fn forward_packet(&mut self, guest: usize, packet: Packet, incoming: Incoming) {
-        let Some((nic, destination)) = self.next_hop(guest, packet.to) else { return };
+        let Some((nic, hop)) = self.next_hop(guest, packet.to) else { return };
+        let Some(destination) = self.neighbours.get(&hop).copied() else { return };
         let message = incoming.cargo.message;
         let out = Outgoing {
             cargo: Cargo { message, ip: Some(Packet { hops_left: packet.hops_left - 1, ..packet }) },
@@ -65,15 +71,24 @@ impl Network {
     /// Out of the vNIC behind which its address lies; what lies where it came from is not sent back.
     fn forward_frame(&mut self, guest: usize, incoming: Incoming) {
         let Incoming { nic: from, source, destination, bytes, flow, cargo } = incoming;
-        let known = self.hosts[guest].bridging.as_ref().and_then(|ways| ways.get(&destination)).copied();
+        let Some(bridging) = &mut self.hosts[guest].bridging else { return };
+        if bridging.learns {
+            bridging.ways.insert(source, from);
+        }
+        let known = bridging.ways.get(&destination).copied();
         let other = || (0..self.nics.len()).find(|nic| self.nics[*nic].given.guest == guest && *nic != from);
         let Some(to) = known.or_else(other).filter(|to| *to != from) else { return };
         let out = Outgoing { cargo, source, destination, bytes, flow, socket: None, counted: false };
         self.serve(guest, from, to, out);
     }
 
-    pub(super) fn next_hop(&self, guest: usize, to: Ipv4Addr) -> Option<(usize, Mac)> {
-        let route = ip::route(&self.hosts[guest].given.routes, to)?;
-        Some((route.vnic, *self.neighbours.get(&route.via.unwrap_or(to))?))
+    /// Through which vNIC, and to whom, a packet to an address goes from a guest.
+    pub(super) fn next_hop(&self, guest: usize, to: Number) -> Option<(usize, Number)> {
+        let route = ip::route(&self.hosts[guest].given.routes, self.book.address(to))?;
+        let hop = match route.via {
+            Some(via) => self.book.find(via)?,
+            None => to,
+        };
+        Some((route.vnic, hop))
     }
 }

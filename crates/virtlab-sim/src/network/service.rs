@@ -10,7 +10,9 @@ use super::Network;
 use super::flights::Flight;
 use super::vnics::Outgoing;
 use crate::input::Input;
+use crate::ip::{self, Cargo, Packet};
 use std::collections::VecDeque;
+use virtlab_wire::ethernet::HEADER_BYTES;
 
 /// A frame that waits: through which vNIC it goes on.
 type Job = (usize, Outgoing);
@@ -95,8 +97,20 @@ impl Network {
         self.go_on(to, out);
     }
 
+    /// On through a vNIC; a router cuts a packet of IPv4 that is longer than its MTU into fragments.
     fn go_on(&mut self, nic: usize, out: Outgoing) {
-        let ready = self.ready(nic, out.bytes, None);
-        self.put(nic, out, ready);
+        let mtu_bytes = self.nics[nic].given.mtu_bytes;
+        let Some(packet) = out.cargo.ip.filter(|packet| packet.bytes() > mtu_bytes) else {
+            let ready = self.ready(nic, out.bytes, None);
+            self.put_resolved(nic, out, ready);
+            return;
+        };
+        for body_bytes in ip::fragments(packet.body_bytes, mtu_bytes, packet.to.version(), packet.is_part()) {
+            let part = Packet { body_bytes, ..packet };
+            let cargo = Cargo { ip: Some(part), ..out.cargo };
+            let out = Outgoing { cargo, bytes: HEADER_BYTES + part.bytes(), ..out };
+            let ready = self.ready(nic, out.bytes, None);
+            self.put_resolved(nic, out, ready);
+        }
     }
 }

@@ -3,17 +3,73 @@
 use super::Network;
 use super::landing::Address;
 use super::vnics::Outgoing;
+use crate::addresses::Number;
 use crate::agenda::Due;
 use crate::ip::{self, Cargo, HOPS, Message, Packet};
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 use std::collections::VecDeque;
 use virtlab_fabric::{Mac, flow_hash};
 use virtlab_load::Transport;
+use virtlab_load::size::IpVersion;
 use virtlab_qdisc::Headers;
 use virtlab_wire::ethernet::{FCS_BYTES, HEADER_BYTES};
 
 /// Source ports of flows of whole frames begin here, as in the testbed.
 const FIRST_SOURCE_PORT: u16 = 1024;
+
+/// Where every role's server listens, as far as rules of classes see.
+const SERVER_PORT: u16 = 5001;
+/// Next header of a fragment of IPv6.
+const FRAGMENT: u8 = 44;
+
+/// A frame as far as flows and rules of classes look at it.
+pub(super) fn head(from: IpAddr, to: IpAddr, protocol: u8, ports: [u16; 2], fragmented: bool) -> Vec<u8> {
+    let mut bytes = vec![0; 12];
+    match (from, to) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            bytes.extend([
+                8,
+                0,
+                0x45,
+                0,
+                0,
+                0,
+                0,
+                0,
+                if fragmented { 0x20 } else { 0 },
+                0,
+                HOPS,
+                protocol,
+                0,
+                0,
+            ]);
+            bytes.extend(from.octets());
+            bytes.extend(to.octets());
+        }
+        (from, to) => {
+            let octets = |address| match address {
+                IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+                IpAddr::V6(address) => address.octets(),
+            };
+            bytes.extend([
+                0x86,
+                0xdd,
+                0x60,
+                0,
+                0,
+                0,
+                0,
+                0,
+                if fragmented { FRAGMENT } else { protocol },
+                HOPS,
+            ]);
+            bytes.extend(octets(from));
+            bytes.extend(octets(to));
+        }
+    }
+    bytes.extend(ports.iter().flat_map(|port| port.to_be_bytes()));
+    bytes
+}
 
 /// How a role's side sends.
 pub struct Socket {
@@ -21,7 +77,7 @@ pub struct Socket {
     pub(super) source: Mac,
     pub(super) destination: Mac,
     /// The far address; absent without IP.
-    pub(super) ip: Option<Ipv4Addr>,
+    pub(super) ip: Option<Number>,
     /// Whether its process makes whole frames, which their receiver reads below IP.
     pub(super) raw: bool,
     /// Flow hash of whole packets and of fragments.
@@ -48,28 +104,24 @@ impl Network {
     pub fn socket(
         &mut self,
         guest_of: usize,
-        from: Ipv4Addr,
-        to: Ipv4Addr,
+        from: IpAddr,
+        to: IpAddr,
         transport: Transport,
         port: u16,
         most_bytes: u64,
     ) -> Option<usize> {
         let guest = self.nics[guest_of].given.guest;
-        let (nic, destination) = self.next_hop(guest, to)?;
+        let number = self.book.number(to);
+        let (nic, hop) = self.next_hop(guest, number)?;
+        let destination = *self.neighbours.get(&hop)?;
+        let protocol = match (transport, number.version()) {
+            (Transport::Icmp, IpVersion::V4) => 1,
+            (Transport::Icmp, IpVersion::V6) => 58,
+            (Transport::Tcp, _) => 6,
+            (Transport::Udp, _) => 17,
+        };
         let mut header = |fragmented: bool| {
-            let mut bytes = vec![0; 14];
-            bytes[12] = 8;
-            bytes.extend([0x45, 0, 0, 0, 0, 0, if fragmented { 0x20 } else { 0 }, 0, HOPS]);
-            bytes.push(match transport {
-                Transport::Icmp => 1,
-                Transport::Tcp => 6,
-                Transport::Udp => 17,
-            });
-            bytes.extend([0, 0]);
-            bytes.extend(from.octets());
-            bytes.extend(to.octets());
-            bytes.extend(port.to_be_bytes());
-            bytes.extend(5001u16.to_be_bytes());
+            let bytes = head(from, to, protocol, [port, SERVER_PORT], fragmented);
             let flow = flow_hash(&bytes);
             self.headers.insert(flow, virtlab_fabric::headers(&bytes));
             flow
@@ -79,7 +131,7 @@ impl Network {
             nic,
             source: self.nics[nic].given.mac,
             destination,
-            ip: Some(to),
+            ip: Some(number),
             raw: false,
             flows,
             held_bytes: 0,
@@ -96,7 +148,7 @@ impl Network {
     pub fn tcp_sockets(
         &mut self,
         guests_of: [usize; 2],
-        addresses: [Ipv4Addr; 2],
+        addresses: [IpAddr; 2],
         port: u16,
         most_bytes: u64,
     ) -> Option<[usize; 2]> {
@@ -148,19 +200,15 @@ impl Network {
     /// A socket of whole frames with IP, sent to a vNIC that forwards them; `flow` is their source port.
     pub fn raw_socket_via(
         &mut self,
-        from: (usize, Ipv4Addr),
+        from: (usize, IpAddr),
         via: usize,
-        to: Ipv4Addr,
+        to: IpAddr,
         flow: u16,
         most_bytes: u64,
     ) -> usize {
         let (source, destination) = (self.nics[from.0].given.mac, self.nics[via].given.mac);
-        let mut bytes: Vec<u8> = destination.0.iter().chain(&source.0).copied().chain([8, 0]).collect();
-        bytes.extend([0x45, 0, 0, 0, 0, 0, 0x40, 0, HOPS, 17, 0, 0]);
-        bytes.extend(from.1.octets());
-        bytes.extend(to.octets());
-        bytes.extend((FIRST_SOURCE_PORT + flow).to_be_bytes());
-        bytes.extend(5001u16.to_be_bytes());
+        let bytes = head(from.1, to, 17, [FIRST_SOURCE_PORT + flow, SERVER_PORT], false);
+        let to = self.book.number(to);
         let hash = flow_hash(&bytes);
         self.headers.insert(hash, virtlab_fabric::headers(&bytes));
         self.whole_frames(from.0, source, destination, Some(to), hash, most_bytes)
@@ -171,7 +219,7 @@ impl Network {
         nic: usize,
         source: Mac,
         destination: Mac,
-        ip: Option<Ipv4Addr>,
+        ip: Option<Number>,
         flow: u64,
         most_bytes: u64,
     ) -> usize {
@@ -195,7 +243,7 @@ impl Network {
     /// Where a socket sends from: the addresses of its vNIC.
     pub fn own_address(&self, socket: usize) -> Address {
         let Socket { nic, source, .. } = &self.sockets[socket];
-        (*source, self.hosts[self.nics[*nic].given.guest].given.addresses.first().copied())
+        (*source, self.hosts[self.nics[*nic].given.guest].own.first().copied())
     }
 
     /// Directs a socket to addresses on the same wired network; its flow stays.
@@ -257,19 +305,20 @@ impl Network {
         };
         let whole_bytes = message.payload_bytes + transport_bytes;
         let mut first = None;
-        for body_bytes in ip::fragments(whole_bytes, self.nics[nic].given.mtu_bytes) {
+        let mtu_bytes = self.nics[nic].given.mtu_bytes;
+        for body_bytes in ip::fragments(whole_bytes, mtu_bytes, to.version(), false) {
             let packet = Packet { number, to, hops_left: HOPS, tapped: false, body_bytes, whole_bytes };
             let out = Outgoing {
                 cargo: Cargo { message, ip: Some(packet) },
                 source,
                 destination,
-                bytes: HEADER_BYTES + ip::HEADER_BYTES + body_bytes,
-                flow: flows[usize::from(body_bytes < whole_bytes)],
+                bytes: HEADER_BYTES + packet.bytes(),
+                flow: flows[usize::from(packet.is_part())],
                 socket: Some(socket),
                 counted,
             };
             let ready = self.ready(nic, out.bytes, first.is_none().then_some(socket));
-            let left = self.put(nic, out, ready);
+            let left = self.put_resolved(nic, out, ready);
             first.get_or_insert(left);
         }
         first.unwrap_or(self.now_ns)

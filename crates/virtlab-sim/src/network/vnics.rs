@@ -52,6 +52,8 @@ pub(super) struct Traffic {
     pub(super) strangers: u64,
     /// Frames that a forwarding guest had no room for.
     pub(super) overflows: u64,
+    /// Frames given up before anybody said where their next hop is.
+    pub(super) unresolved: u64,
 }
 
 pub(super) struct Nic {

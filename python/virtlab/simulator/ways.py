@@ -1,0 +1,120 @@
+"""Whether the two ends of every role reach each other, over routers or not, and whether what they send fits on the way.
+
+Below IP there are no routers. A port takes no packet longer than its MTU. A router cuts a packet of IPv4 that is too
+long for its next port into fragments; it must not where the packet is IPv6, a segment of TCP or a whole frame, and would
+tell the sender, who would then send shorter ones. That path MTU discovery is not modelled, so such a way is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from ipaddress import ip_address, ip_network
+from typing import Any
+
+from virtlab.plan import Plan, Refusal
+from virtlab.planner.wiring import Wiring, guest_box
+from virtlab.simulator.lower import lower
+
+MOST_HOPS = 64
+FRAME_BYTES = 18  # header and FCS of a frame
+
+Hop = tuple[int, int]  # vNIC that sends, vNIC that takes
+
+
+class Ways:
+    """The lowered world's ways, by places in its lists."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.lowered = lower(plan, plan.seed)
+        self._wiring = Wiring(plan)
+        self._boxes = [
+            guest_box(name, guest, vnic) for name, guest in plan.world.guests.items() for vnic in guest.vnics
+        ]
+        self._places = {vnic["mac"]: place for place, vnic in enumerate(self.lowered["vnics"])}
+        self.bridging = {each["guest"] for each in self.lowered["bridging"]}
+
+    def joined(self, first: int, second: int) -> bool:
+        """Whether two vNICs are on one wired network."""
+        return self._wiring.same_segment(self._boxes[first], self._boxes[second])
+
+    def way(self, here: int, address: str) -> list[Hop] | None:
+        """The hops of a packet from a guest to an address; None where it does not get there."""
+        guests, vnics, neighbours = (self.lowered[key] for key in ("guests", "vnics", "neighbours"))
+        hops: list[Hop] = []
+        for _ in range(MOST_HOPS):
+            guest = guests[here]
+            if address in guest["addresses"]:
+                return hops
+            to = ip_address(address)
+            way = next(
+                (r for r in guest["routes"] if to in ip_network(f"{r['network']}/{r['prefix_bits']}")), None
+            )
+            if way is None or (way["via"] or address) not in neighbours:
+                return None
+            there = self._places[neighbours[way["via"] or address]]
+            if not self.joined(there, way["vnic"]):
+                return None
+            hops.append((way["vnic"], there))
+            here = vnics[there]["guest"]
+            if address not in guests[here]["addresses"] and not guests[here]["forwards"]:
+                return None
+        return None
+
+
+def wayless(plan: Plan) -> Iterator[Refusal]:
+    """Roles whose packets do not get to the other end, or back."""
+    ways = Ways(plan)
+    for role in ways.lowered["roles"]:
+        found = _hops(ways, role)
+        if found is None:
+            cure = "wire or route them; raw_stream crosses no router that is not in its 'via'"
+            yield Refusal(f"roles.{role['name']}", "its ends cannot reach each other", cure)
+            continue
+        for hops in found:
+            yield from _too_long(ways, role, hops)
+
+
+def _hops(ways: Ways, role: Mapping[str, Any]) -> list[list[Hop]] | None:
+    """Both directions of a role, or all ways of its frames."""
+    client, server = role["ends"]
+    vnics = ways.lowered["vnics"]
+    if role["parameters"].get("via"):
+        found = []
+        for vnic in role["parameters"]["via"]:
+            station = vnics[vnic]["guest"]
+            rest = [] if station in ways.bridging else ways.way(station, server["address"])
+            if rest is None or not ways.joined(client["vnic"], vnic):
+                return None
+            found.append([(client["vnic"], vnic), *rest])
+        return found
+    if role["workload"] == "raw_stream":
+        return [[(client["vnic"], server["vnic"])]] if ways.joined(client["vnic"], server["vnic"]) else None
+    there = ways.way(vnics[client["vnic"]]["guest"], server["address"])
+    back = ways.way(vnics[server["vnic"]]["guest"], client["address"])
+    return None if there is None or back is None else [there, back]
+
+
+def _too_long(ways: Ways, role: Mapping[str, Any], hops: list[Hop]) -> Iterator[Refusal]:
+    """The first place on a way that its packets, as long as they may be, do not fit through."""
+    vnics, ends = ways.lowered["vnics"], role["ends"]
+    tcp = role["workload"] in {"tcp_stream", "tcp_rr"} or role["parameters"].get("protocol") == "tcp"
+    whole = tcp or bool(role["parameters"].get("via")) or ":" in str(ends[0]["address"])
+    longest = vnics[hops[0][0]]["mtu_bytes"]
+    if tcp:
+        longest = min(vnics[end["vnic"]]["mtu_bytes"] for end in ends)
+    if role["workload"] == "raw_stream" and role["parameters"].get("frame_bytes"):
+        longest = min(longest, role["parameters"]["frame_bytes"] - FRAME_BYTES)
+    for out, into in hops:
+        if vnics[out]["mtu_bytes"] < longest and whole:
+            met = f"packets of {longest} B meet an MTU of {vnics[out]['mtu_bytes']} B"
+            reason = f"its {met}, and path MTU discovery is not modelled"
+            yield Refusal(
+                f"{vnics[out]['name']}.mtu_bytes", reason, f"write {longest} B there, or less at both ends"
+            )
+            return
+        longest = min(longest, vnics[out]["mtu_bytes"])
+        if vnics[into]["mtu_bytes"] < longest:
+            narrow = f"a port with an MTU of {vnics[into]['mtu_bytes']} B"
+            reason = f"packets of {longest} B come to {narrow}, which takes none of them"
+            yield Refusal(f"{vnics[into]['name']}.mtu_bytes", reason, "give the ports of one network one MTU")
+            return

@@ -1,0 +1,182 @@
+"""A whole experiment inside one virtual machine: its kernel's disciplines, its clock, its record, its death."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import testbed_world as worlds
+
+from virtlab.errors import GuestError
+from virtlab.plan import Plan, Trial
+from virtlab.testbed.lab import LabVm, vm
+from virtlab.testbed.lab.refusals import lab_missing
+from virtlab.testbed.machine import KERNEL_QDISCS
+from virtlab.testbed.platforms.qemu import command
+
+pytestmark = [
+    pytest.mark.skipif(lab_missing() is not None, reason=str(lab_missing())),
+    pytest.mark.timeout(600),
+]
+
+COUNT = 20
+DISCIPLINES: dict[str, dict[str, Any]] = {
+    "fifo": {"limit_packets": 100},
+    "sfq": {},
+    "codel": {},
+    "fq_codel": {},
+    "htb": {"limit_packets": 100, "parameters": {"rate_bit_per_s": worlds.RATE}},
+    "hfsc": {"limit_packets": 100, "parameters": {"m2_bit_per_s": worlds.RATE}},
+}
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[LabVm]:
+    """One machine for the tests that leave it alive."""
+    backend = LabVm()
+    yield backend
+    backend.close()
+
+
+def plan_of(**link: Any) -> Plan:
+    plan = worlds.echo_plan(worlds.bridged(switches=1, **link), count=COUNT)
+    return plan.model_copy(update={"collect": plan.collect.model_copy(update={"counters": ("links", "vnics")})})
+
+
+def test_the_kernel_inside_has_every_discipline_whatever_this_one_has(lab: LabVm) -> None:
+    able = lab.capabilities()
+    assert {kind: able.qdiscs[f"{kind}/kernel"] for kind in KERNEL_QDISCS} == dict.fromkeys(KERNEL_QDISCS)
+    assert able.links["netem"] is None
+    assert able.backend == "lab-vm"
+    assert able.fingerprint["accelerator"] in {"tcg", "kvm"}
+    assert able.fingerprint["kernel"] in able.fingerprint["kernel_package"]
+
+
+@pytest.mark.parametrize("kind", DISCIPLINES)
+def test_packets_pass_each_of_the_six_disciplines_of_the_kernel_inside(lab: LabVm, kind: str) -> None:
+    queue = {"kind": kind, "by": "kernel", **DISCIPLINES[kind]}
+    plan = plan_of(realise="shaping", queue={"ab": queue, "ba": queue})
+    assert lab.check(plan) == []
+    with lab.open(plan, worlds.Patient()) as session:
+        sink = worlds.MemorySink()
+        outcome = session.run(Trial("t0", 1), sink)
+        assert outcome.status in {"ok", "tainted"}, outcome.reasons
+        assert sink.rows("probe", "rtt/1") == COUNT
+        begin, end = sink.counters("begin"), sink.counters("end")
+        for link in ("l0", "l1"):
+            for direction in ("ab", "ba"):
+                key = (f"links.{link}.{direction}", "packets")
+                assert end[key] - begin[key] >= COUNT, key
+        realised = session.realised
+        assert realised.link_realisation() == "shaping"
+        kinds = {
+            qdisc["kind"]
+            for end_facts in realised.objects["links.l0"].read_back.values()
+            for qdisc in end_facts["qdiscs"]
+        }
+        assert {"htb", "pfifo" if kind == "fifo" else kind} <= kinds
+
+
+def test_a_link_inside_is_netem_and_holds_each_frame_for_its_serialisation(lab: LabVm) -> None:
+    plan = plan_of()
+    size = plan.roles["probe"].parameters["ip_packet_bytes"]
+    frame_ns = max(84, size + 38) * 8 * 10
+    with lab.open(plan, worlds.Patient()) as session:
+        assert session.realised.link_realisation() == "netem"
+        for trial in range(2):
+            sink = worlds.MemorySink()
+            outcome = session.run(Trial(f"t{trial}", trial), sink)
+            assert outcome.status in {"ok", "tainted"}, outcome.reasons
+            columns = next(columns for _, schema, columns in sink.blocks if schema == "rtt/1")
+            # Two links there, two back: a timer of the kernel never fires early.
+            assert min(columns["rtt_ns"]) >= 4 * frame_ns
+            begin, end = outcome.windows["measured"]
+            slack = outcome.clocks["lab-vm"]["bound_ns"] + 1_000_000
+            assert all(begin - slack <= t_ns <= end + slack for t_ns in columns["sent_ns"])
+            assert "console-lab-vm.log" in sink.artefacts
+
+
+def test_a_record_says_which_kernel_ran_and_whether_its_processor_was_emulated(lab: LabVm) -> None:
+    with lab.open(plan_of(), worlds.Patient()) as session:
+        held = session.realised.versions
+    assert held["kernel"] in held["kernel_package"]
+    assert held["host_kernel"] == os.uname().release
+    assert held["emulated_cpu"] == ("yes" if held["accelerator"] == "tcg" else "no")
+    assert int(held["lab_memory_bytes"]) == vm.MEMORY_BYTES
+
+
+def test_the_machine_outlives_a_run_and_nothing_of_the_run_stays_in_it(lab: LabVm) -> None:
+    kernels = []
+    for _ in range(3):
+        with lab.open(plan_of(), worlds.Patient()):
+            assert lab._machine is not None
+            kernels.append(lab._machine)
+    assert len(set(map(id, kernels))) == 1
+
+
+def test_a_soft_switch_and_what_is_not_inside_are_refused_before_anything_is_built(lab: LabVm) -> None:
+    world = worlds.bridged(switches=1, realise="soft_switch")
+    world["guests"]["a"] |= {"platform": "qemu", "memory_bytes": 100 << 20}
+    found = {refusal.path: refusal for refusal in lab.check(worlds.echo_plan(world, count=1))}
+    assert {"links.l0.realise", "guests.a.platform", "guests.a.memory_bytes"} <= set(found)
+    assert all(refusal.cure for refusal in found.values())
+
+
+def test_a_machine_that_dies_in_mid_run_is_told_with_its_console_and_replaced_at_the_next_run() -> None:
+    plan = plan_of()
+    roles = {"probe": plan.roles["probe"].model_copy(update={"count": 2000})}
+    backend = LabVm()
+    try:
+        with backend.open(plan.model_copy(update={"roles": roles}), worlds.Patient()) as session:
+            victim = machine_process(backend)
+            threading.Timer(0.7, os.kill, (victim, signal.SIGKILL)).start()
+            try:
+                outcome = session.run(Trial("t0", 1), worlds.MemorySink())
+                reasons: tuple[str, ...] = outcome.reasons
+                assert outcome.status == "failed"
+            except GuestError as error:
+                reasons = (str(error),)
+        assert reasons[0].startswith(
+            "lab-vm: its virtual machine ended with signal 9; its console ends with: "
+        ), reasons
+        with backend.open(plan, worlds.Patient()) as session:
+            assert session.run(Trial("t1", 1), worlds.MemorySink()).status in {"ok", "tainted"}
+    finally:
+        backend.close()
+
+
+def test_a_machine_that_panics_at_boot_is_told_with_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    append = command.Machine._append
+    monkeypatch.setattr(
+        command.Machine, "_append", lambda self: append(self) + " rdinit=/nothing root=/dev/nowhere"
+    )
+    before = worlds.own_processes()
+    with pytest.raises(GuestError, match=r"lab-vm: its kernel panicked: .*Kernel panic"):
+        LabVm().open(plan_of(), worlds.Patient())
+    assert worlds.own_processes() == before
+
+
+def test_a_machine_that_does_not_answer_in_time_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vm, "BOOT_TIMEOUT_S", 0.5)
+    before = worlds.own_processes()
+    with pytest.raises(GuestError, match=r"lab-vm: did not boot within 0.5 s; its console ends with: "):
+        LabVm().open(plan_of(), worlds.Patient())
+    assert worlds.own_processes() == before
+
+
+def machine_process(backend: LabVm) -> int:
+    """The machine's process, below the leader that carries it."""
+    assert backend._machine is not None
+    waiting = [backend._machine.outer.process.pid]
+    while waiting:
+        pid = waiting.pop()
+        if b"qemu-system" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            return pid
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            waiting += [int(child) for child in (task / "children").read_text().split()]
+    raise AssertionError("no machine runs")

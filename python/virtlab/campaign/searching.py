@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from virtlab.analysis.luck import Criterion, luck_of, tried_of
 from virtlab.campaign.benchmark import Test, tests_of
 from virtlab.campaign.search import Bisection, Goal, MlrSearch, Search, Told, Wanted
 from virtlab.campaign.trials import ARTEFACT, Journal, TrialLine
@@ -191,13 +192,34 @@ class Conducted:
 
         found = [dataclasses.asdict(one) for one in self._algorithm.found()]
         texts = goal_texts(self.search)
+        criteria = self._criteria()
+        tried = tried_of([dataclasses.asdict(line) for line in self.journal.lines]) if criteria else []
         for one in found:
             one["text"] = texts.get(one["goal"], texts.get("limit", ""))
+            if (criterion := criteria.get(one["goal"])) is not None:
+                one["criterion"] = dataclasses.asdict(criterion)
+                luck = luck_of(tried, criterion)
+                one["luck"] = None if luck is None else {
+                    "bad_share": luck.bad_share, "from_share": luck.from_share, "trials": luck.trials,
+                    "decides": luck.decides,
+                }  # fmt: skip
         tests = [dataclasses.asdict(value) for test in self._tests for value in test.results()]
         for value in tests:
             value["reason"] = value["reason"] if value["value"] is None else ""
         last = {"found": found, "tests": tests}
         return self.journal.text() + json.dumps(last, ensure_ascii=False, sort_keys=True) + "\n"
+
+    def _criteria(self) -> dict[str, Criterion]:
+        """Goals that a load may fail in part of its trials: of those it can be asked whether luck decided."""
+        if not isinstance(self._algorithm, MlrSearch) or self.search.until is not None:
+            return {}
+        return {
+            goal.name: Criterion(
+                goal.loss_ratio, goal.exceed_ratio, goal.initial_trial_s, goal.final_trial_s, goal.duration_sum_s,
+                goal.width,
+            )
+            for goal in self._algorithm.goals
+        }  # fmt: skip
 
     def _doubtful(self) -> list[str]:
         """Bounds that rest on trials which stayed disturbed, and tests at good loads that did.

@@ -17,7 +17,7 @@ from virtlab.metrics import METRICS, MetricPath
 from virtlab.report import conditions, names
 from virtlab.report.fairness import axis_of_experiment
 from virtlab.report.figures import FILE_NAME, Figures, read_figures
-from virtlab.report.found import goal_notes, with_goals
+from virtlab.report.found import goal_notes, luck_notes, with_goals
 from virtlab.report.histograms import Histogram, Wish, buckets_of
 from virtlab.report.model import (
     Cell,
@@ -143,7 +143,10 @@ def gather(
         searches=searches_of(used, varying),
         fairness=axis_of_experiment(experiment, [factor.name for factor in varying]),
         sources=tuple(one for one in (figures_file, *_tables_used(claims, figures, published)) if one),
-        notes=(*_notes(records, points, len(table.mixed_points())), *_load_notes(used), *goal_notes(used)),
+        notes=(
+            *_notes(records, points, len(table.mixed_points())), *_load_notes(used), *goal_notes(used),
+            *luck_notes(used),
+        ),  # fmt: skip
     )
 
 

@@ -45,7 +45,9 @@ def lab() -> Iterator[LabVm]:
 
 def plan_of(**link: Any) -> Plan:
     plan = worlds.echo_plan(worlds.bridged(switches=1, **link), count=COUNT)
-    return plan.model_copy(update={"collect": plan.collect.model_copy(update={"counters": ("links", "vnics")})})
+    return plan.model_copy(
+        update={"collect": plan.collect.model_copy(update={"counters": ("links", "vnics")})}
+    )
 
 
 def test_the_kernel_inside_has_every_discipline_whatever_this_one_has(lab: LabVm) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 CURE = "name a new dataset (--dataset or --fresh-name), or put the file back as it was"
 SAME_MACHINE = ("architecture", "cpu", "cpus", "kernel")
+SAME_LABORATORY = ("kernel_package", "accelerator")  # of a backend that brings a kernel of its own
 _SHOWN = 5
 
 
@@ -120,6 +121,11 @@ def _same_place(dataset: Dataset, backend: Capabilities) -> None:
         f"{fact} {was.machine[fact]} -> {here.get(fact)}"
         for fact in SAME_MACHINE
         if fact in was.machine and was.machine[fact] != here.get(fact)
+    ]
+    moved += [
+        f"{fact} {was.fingerprint[fact]} -> {backend.fingerprint.get(fact)}"
+        for fact in SAME_LABORATORY
+        if fact in was.fingerprint and was.fingerprint[fact] != backend.fingerprint.get(fact)
     ]
     if moved:
         raise DatasetError(

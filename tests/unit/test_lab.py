@@ -1,0 +1,131 @@
+"""The laboratory machine without one: what is refused, how links are realised inside, how channels are counted."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import socket
+from typing import Any
+
+import pytest
+
+from virtlab.agents import Conversation
+from virtlab.campaign.resume import open_dataset
+from virtlab.cli.run import _backend
+from virtlab.errors import DatasetError, ExperimentError
+from virtlab.plan import Capabilities, Plan
+from virtlab.testbed import fabric
+from virtlab.testbed.control import Control
+from virtlab.testbed.lab.refusals import refusals
+from virtlab.testbed.machine import KERNEL_QDISCS, Findings
+
+INSIDE = Findings(
+    None, dict.fromkeys(KERNEL_QDISCS), root=True, has_ipv6=True, switch_qdiscs=(), automatic_link="kernel"
+)
+
+
+def world(**queue: Any) -> dict[str, Any]:
+    """Two native hosts and a link with a queue."""
+    guests = {
+        name: {
+            "platform": "native",
+            "host": host,
+            "vnics": {
+                "e0": {"mac": f"02:00:00:00:00:0{n}", "ip": [f"10.0.0.{n}/24"], "uplink": f"{host}.up"}
+            },
+        }
+        for n, (name, host) in enumerate((("a", "h1"), ("b", "h2")), start=1)
+    }
+    link = {"ends": ["h1.up", "h2.up"], "rate_bit_per_s": 100_000_000, "queue": {"ab": queue, "ba": queue}}
+    return {"hosts": {"h1": {}, "h2": {}}, "guests": guests, "links": {"l": link}}
+
+
+def plan(values: dict[str, Any], **more: Any) -> Plan:
+    return Plan.model_validate({"world": values, **more})
+
+
+@pytest.mark.parametrize(
+    ("queue", "by"),
+    [
+        ({"kind": "fifo", "limit_packets": 10}, "netem"),
+        ({"kind": "fifo", "limit_bytes": 10_000}, "shaping"),
+        ({"kind": "codel"}, "shaping"),
+        ({"kind": "sfq", "by": "kernel"}, "shaping"),
+        ({"kind": "codel", "by": "virtlab"}, "soft_switch"),
+    ],
+)
+def test_inside_the_kernel_realises_links_by_netem_where_that_can_queue_so(
+    queue: dict[str, Any], by: str
+) -> None:
+    assert fabric.realisation(plan(world(**queue)), INSIDE.machine.link) == by
+
+
+def test_what_the_kernel_inside_plays_is_not_refused() -> None:
+    for kind in ("fifo", "sfq", "codel", "fq_codel"):
+        assert refusals(plan(world(kind=kind, limit_packets=100)), INSIDE) == []
+
+
+def test_everything_that_is_not_inside_is_refused_at_once_with_a_cure() -> None:
+    values = world(kind="codel", by="virtlab", limit_packets=100)
+    values["hosts"]["h1"]["at"] = "ssh"
+    values["guests"]["a"] |= {"platform": "qemu", "cpu_quota_ratio": 0.5, "idle": "poll"}
+    values["vswitches"] = {"h2.br": {"kind": "ovs-netdev", "host": "h2"}}
+    roles = {"probe": {"workload": "rtt", "from": "a", "to": "b", "meter": "ping"}}
+    found = {refusal.path: refusal for refusal in refusals(plan(values, roles=roles), INSIDE)}
+    wanted = {
+        "hosts.h1.at", "guests.a.platform", "guests.a.cpu_quota_ratio", "guests.a.idle", "vswitches.h2.br.kind",
+        "roles.probe.meter", "links.l.realise",
+    }  # fmt: skip
+    assert wanted <= set(found)
+    assert all(refusal.reason and refusal.cure for refusal in found.values())
+
+
+def test_channels_below_zero_are_of_what_carries_the_world() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        control = Control(ours, at=-5)
+        control.tell("bye", channel=-5)
+        control.tell("bye")
+        number = control.send("exec", {"channel": -1, "argv": ["x"]}, channel=-2)
+        from virtlab._native import FrameDecoder, encode_frame
+
+        decoder = FrameDecoder()
+        decoder.feed(theirs.recv(1 << 16))
+        frames = [decoder.next_frame() for _ in range(3)]
+        assert [channel for channel, _, _ in frames] == [0, 5, 3]
+        assert json.loads(frames[2][2])["channel"] == 1, (
+            "a channel among the fields is one of the leader asked"
+        )
+        exited = {"event": "exited", "channel": 2, "channels": 3, "code": None, "signal": 9, "tail": ""}
+        theirs.send(encode_frame(3, 0, json.dumps(exited).encode()))
+        theirs.send(encode_frame(3, 0, json.dumps({"re": number, "ok": {"pid": 1}}).encode()))
+        assert control.wait(number) == {"pid": 1}
+        assert [control.ended(channel) for channel in (-1, 0, 1, 2, 3)] == [None, *["signal 9"] * 3, None]
+        control.renew(-1)
+        assert control.ended(0) is None
+        assert list(control.messages(0.0)) == []
+        control.close()
+    assert Conversation().stray_bytes == 0
+
+
+def test_a_dataset_goes_on_with_the_same_kernel_and_processor_only(tmp_path: Any) -> None:
+    text = "name: x\n"
+    facts = {"kernel_package": "linux-image-1", "accelerator": "tcg"}
+    able = Capabilities("lab-vm", {}, {}, {}, {}, {}, {}, 1, facts)
+    open_dataset(tmp_path / "d", text, name="x", seed=1, backend=able).close()
+    open_dataset(tmp_path / "d", text, name="x", seed=1, backend=able).close()
+    for key, value in (("kernel_package", "linux-image-2"), ("accelerator", "kvm")):
+        other = dataclasses.replace(able, fingerprint={**facts, key: value})
+        with pytest.raises(DatasetError, match=f"{key} {facts[key]} -> {value}"):
+            open_dataset(tmp_path / "d", text, name="x", seed=1, backend=other)
+    with pytest.raises(DatasetError, match="was made by backend 'lab-vm', not 'testbed'"):
+        open_dataset(
+            tmp_path / "d", text, name="x", seed=1, backend=dataclasses.replace(able, backend="testbed")
+        )
+
+
+def test_a_place_that_there_is_not_and_a_simulator_somewhere_are_refused() -> None:
+    with pytest.raises(ExperimentError, match="'cellar' is no place"):
+        _backend("testbed", "ideal", "cellar")
+    with pytest.raises(ExperimentError, match="the simulator is built nowhere"):
+        _backend("simulator", "ideal", "lab-vm")

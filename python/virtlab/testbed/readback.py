@@ -159,7 +159,8 @@ def _vnics(plan: Plan, lowered: Lowered, seen: Mapping[str, Any]) -> Iterator[tu
                 raise MachineError(
                     path, f"pushback is {rates} bit/s in the kernel, not {vnic.pushback_bit_per_s}"
                 )
-            if vnic.pushback_bit_per_s is not None and link["segments_at_once"] != 1:
+            single = vnic.pushback_bit_per_s is not None and vnic.offloads == "off"
+            if single and link["segments_at_once"] != 1:
                 raise MachineError(path, "TCP hands over more than one segment at once in spite of pushback")
             if entry.licence_bit_per_s is not None and rates != [entry.licence_bit_per_s // 8 * 8]:
                 raise MachineError(

@@ -55,6 +55,10 @@ pub struct LineView<'a> {
     pub direction: &'static str,
     /// What it has seen.
     pub counters: &'a LineCounters,
+    /// Half of the frames had waited no longer, within an eighth.
+    pub residence_p50_ns: u64,
+    /// 99 % of the frames had waited no longer, within an eighth.
+    pub residence_p99_ns: u64,
     /// What waits now.
     pub backlog: Backlog,
     /// Its classes by name, where the queue has some.
@@ -405,6 +409,8 @@ impl<P: Clone> Fabric<P> {
             link: &ends.link,
             direction: ends.direction,
             counters: &line.counters,
+            residence_p50_ns: line.residence_quantile_ns(0.5),
+            residence_p99_ns: line.residence_quantile_ns(0.99),
             backlog: line.backlog(now),
             classes: line.class_counters().collect(),
         })

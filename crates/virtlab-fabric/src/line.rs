@@ -58,6 +58,10 @@ pub struct ClassCounters {
     pub backlog_packets: u64,
     /// Their bytes.
     pub backlog_bytes: u64,
+    /// Most packets that waited at once.
+    pub backlog_max_packets: u64,
+    /// Most bytes that waited at once.
+    pub backlog_max_bytes: u64,
     /// Time for which the frames that the transmitter took had waited, added up.
     pub residence_ns: u64,
     /// The longest of these waits.
@@ -136,7 +140,8 @@ pub(crate) struct Line {
     busy_until: Nanos,
     cable: VecDeque<Delivery>,
     pub(crate) counters: LineCounters,
-    /// How long frames of each class had waited.
+    /// How long frames had waited, and those of each class; of a FIFO in closed form only who had to wait.
+    all_waits: Waits,
     waits: Vec<Waits>,
     /// By number of the class; empty without classes.
     pub(crate) classes: Vec<ClassCounters>,
@@ -164,6 +169,7 @@ impl Line {
             rate_bit_per_s,
             propagation,
             queueing,
+            all_waits: Waits::default(),
             waits: vec![Waits::default(); classes.len()],
             classes,
             came: Vec::new(),
@@ -208,16 +214,23 @@ impl Line {
             _ => &[],
         };
         let read = |(class, waits): (&ClassCounters, &Waits)| ClassCounters {
-            residence_p50_ns: waits.quantile(0.5).min(class.residence_max_ns),
-            residence_p99_ns: waits.quantile(0.99).min(class.residence_max_ns),
+            residence_p50_ns: waits.quantile(0.5, class.packets).min(class.residence_max_ns),
+            residence_p99_ns: waits.quantile(0.99, class.packets).min(class.residence_max_ns),
             ..*class
         };
         names.iter().map(String::as_str).zip(self.classes.iter().zip(&self.waits).map(read))
     }
 
+    /// The wait that a share of the frames do not exceed, within an eighth.
+    pub(crate) fn residence_quantile_ns(&self, share: f64) -> u64 {
+        let LineCounters { packets, residence_max_ns, .. } = self.counters;
+        self.all_waits.quantile(share, packets).min(residence_max_ns)
+    }
+
     /// Counts begin again at zero; what waits still waits.
     pub(crate) fn reset_counters(&mut self) {
         self.counters = LineCounters::default();
+        self.all_waits = Waits::default();
         self.waits.fill(Waits::default());
         for class in &mut self.classes {
             let ClassCounters { backlog_packets, backlog_bytes, .. } = *class;
@@ -265,6 +278,7 @@ impl Line {
             self.came.resize(slot + 1, Nanos::ZERO);
         }
         self.came[slot] = now;
+        let class = packet.class as usize;
         qdisc.enqueue(packet, now, drops);
         if let Some(class) = self.classes.get_mut(packet.class as usize) {
             class.backlog_packets += 1;
@@ -273,6 +287,10 @@ impl Line {
         self.drops_since(first_drop, drops);
         self.run(now, drops);
         self.note_backlog();
+        if let Some(class) = self.classes.get_mut(class) {
+            class.backlog_max_packets = class.backlog_max_packets.max(class.backlog_packets);
+            class.backlog_max_bytes = class.backlog_max_bytes.max(class.backlog_bytes);
+        }
     }
 
     /// Puts a frame into the cable, which the far end has at `at`.
@@ -383,6 +401,7 @@ impl Line {
     }
 
     fn note_residence(&mut self, wait: Nanos) {
+        self.all_waits.note(wait);
         self.counters.residence_ns += wait.0;
         self.counters.residence_max_ns = self.counters.residence_max_ns.max(wait.0);
     }
@@ -437,11 +456,14 @@ impl Waits {
         self.0[at] = self.0[at].saturating_add(1);
     }
 
-    /// The middle of the bucket in which a share of all waits is reached; 0 of none.
-    fn quantile(&self, share: f64) -> u64 {
-        let total: u64 = self.0.iter().map(|count| u64::from(*count)).sum();
-        let wanted = (total as f64 * share).ceil() as u64;
-        let mut seen = 0;
+    /// The middle of the bucket in which a share of `frames` is reached; 0 of none. Those not noted here did not wait.
+    fn quantile(&self, share: f64, frames: u64) -> u64 {
+        let noted: u64 = self.0.iter().map(|count| u64::from(*count)).sum();
+        let wanted = (frames.max(noted) as f64 * share).ceil() as u64;
+        let mut seen = frames.saturating_sub(noted);
+        if seen >= wanted {
+            return 0;
+        }
         for (at, count) in self.0.iter().enumerate().filter(|(_, count)| **count > 0) {
             seen += u64::from(*count);
             if seen >= wanted {
@@ -489,12 +511,13 @@ mod tests {
     #[test]
     fn quantiles_of_waits_are_within_an_eighth() {
         let mut waits = Waits::default();
-        assert_eq!(waits.quantile(0.5), 0);
+        assert_eq!(waits.quantile(0.5, 0), 0);
         (0..10_000).for_each(|wait| waits.note(Nanos(wait * 1000)));
         for (share, wanted) in [(0.5, 5e6), (0.99, 9.9e6)] {
-            let found = waits.quantile(share) as f64;
+            let found = waits.quantile(share, 10_000) as f64;
             assert!((found / wanted - 1.0).abs() <= 0.125, "{found} for {wanted}");
         }
+        assert_eq!(waits.quantile(0.5, 20_000), 0, "as many did not wait at all");
     }
 
     proptest! {

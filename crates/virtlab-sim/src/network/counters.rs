@@ -52,6 +52,8 @@ impl Network {
                         ("marked_packets", line.counters.marked_packets),
                         ("residence_ns", line.counters.residence_ns),
                         ("residence_max_ns", line.counters.residence_max_ns),
+                        ("residence_p50_ns", line.residence_p50_ns),
+                        ("residence_p99_ns", line.residence_p99_ns),
                     ],
                 );
                 for (name, class) in &line.classes {
@@ -66,6 +68,7 @@ impl Network {
                             ("marked_packets", class.marked_packets),
                             ("backlog_packets", class.backlog_packets),
                             ("backlog_bytes", class.backlog_bytes),
+                            ("backlog_max_packets", class.backlog_max_packets),
                             ("residence_ns", class.residence_ns),
                             ("residence_max_ns", class.residence_max_ns),
                             ("residence_p50_ns", class.residence_p50_ns),

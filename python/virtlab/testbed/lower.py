@@ -46,8 +46,9 @@ from virtlab.testbed.operations import (
     TapAdd,
     VethAdd,
 )
-from virtlab.testbed.port_queues import at_guest_port
-from virtlab.testbed.vswitches.ovs_rules import OvsBridge, Port
+from virtlab.testbed.port_queues import at_guest_port, at_ovs_port
+from virtlab.testbed.vswitches.ovs_qos import LEFT_ALONE
+from virtlab.testbed.vswitches.ovs_rules import DATAPATHS, OvsBridge, Port
 
 DEFAULT_MTU_BYTES = 1500  # that a device comes with
 OFFLOADS_OFF = {"tx": False, "sg": False, "tso": False, "gso": False}
@@ -112,6 +113,7 @@ class Lowered:
         default_factory=dict
     )  # ports of links that are interfaces: kernel realisations
     machines: dict[str, Inside] = field(default_factory=dict)  # guests with a kernel of their own
+    existing: set[str] = field(default_factory=set)  # guests that are found, not made
     ovs: dict[str, OvsBridge] = field(default_factory=dict)  # virtual switches that are Open vSwitch
 
     def master(self, vswitch: str) -> str | None:
@@ -208,7 +210,16 @@ def _namespaces(plan: Plan, machine: Machine, out: Lowered) -> None:
         for native in natives.get(host, []):
             out.add(f"guests.{native}", *_fragments(namespace, wanted, machine))
     for name, guest in plan.world.guests.items():
-        if PLATFORMS[guest.platform].features.own_kernel:
+        if PLATFORMS[guest.platform].existing:
+            out.guests[name] = guest_namespace(name)
+            out.existing.add(name)
+            # Its name in our books; it is elsewhere.
+            out.add(f"guests.{name}", NamespaceAdd(guest_namespace(name)))
+            interface_there = plan.world.hosts[guest.host].interface or "(its own)"
+            for vnic_name, vnic in guest.vnics.items():
+                link = "vxlan0" if vnic.network == "vxlan" else interface_there
+                out.vnics[name, vnic_name] = Place(out.guests[name], link)
+        elif PLATFORMS[guest.platform].features.own_kernel:
             out.guests[name] = guest_namespace(name)
             out.machines[name] = Inside()
             out.add(
@@ -260,8 +271,10 @@ def _bridges(
         names = taken.setdefault(namespace, set())
         link = interface(name.removeprefix(f"{vswitch.host}."), names)
         out.bridges[name] = Place(namespace, link)
-        if vswitch.kind == "ovs-netdev":
-            out.ovs[name] = OvsBridge(namespace, link, flooding=vswitch.flooding)
+        if vswitch.kind in DATAPATHS:
+            out.ovs[name] = OvsBridge(
+                namespace, link, flooding=vswitch.flooding, datapath=DATAPATHS[vswitch.kind]
+            )
             continue
         out.add(f"vswitches.{name}", BridgeAdd(namespace, link, mtu_bytes=mtus[f"vswitch:{name}"]))
 
@@ -288,7 +301,8 @@ def _guest_ports(plan: Plan, taken: dict[str, set[str]], out: Lowered) -> None:
             port = interface(f"{guest}.{name}", taken.setdefault(namespace, set()))
             path = f"guests.{guest}.vnics.{name}"
             if (ovs := out.ovs.get(str(vnic.vswitch))) is not None:
-                ovs.ports.append(Port(port, isolated=vnic.isolated))
+                qos = at_ovs_port(guest, name, vnic, ovs, port, out)
+                ovs.ports.append(Port(port, isolated=vnic.isolated, qos=qos))
             if guest in out.machines:
                 offloads = vnic.offloads == "default"
                 out.add(path, TapAdd(namespace, port, vnic.mtu_bytes, master, offloads=offloads))
@@ -354,7 +368,7 @@ def _uplinks(
             link = interface(end.rpartition(".")[2], taken.setdefault(namespace, set()))
             near = End(namespace, link, mtu_bytes=mtu, master=out.master(vswitch))
             if vswitch in out.ovs:
-                out.ovs[vswitch].ports.append(Port(link))
+                out.ovs[vswitch].ports.append(Port(link, qos=LEFT_ALONE))
             path = f"links.{link_name}"
         else:
             guest, name, vnic = natives[end]
@@ -383,6 +397,8 @@ def _uplinks(
 def _guests(plan: Plan, machine: Machine, out: Lowered) -> None:
     known = neighbours(plan) if plan.world.arp == "static" else {}
     for guest, entry in plan.world.guests.items():
+        if guest in out.existing:
+            continue
         namespace = out.guests[guest]
         asking = _speaks_ecn(plan, guest)
         if asking is not None:

@@ -6,18 +6,22 @@ kernel's, and there a frame waits only where its discipline holds it (tbf, htb, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
-from virtlab.plan import Plan, Refusal, Vnic
+from virtlab.errors import MachineError
+from virtlab.plan import Plan, QueueClass, Refusal, Vnic
 from virtlab.planner.ports import Wanted, guest_ports, port_mistakes, port_of, with_port_links
 from virtlab.testbed import fabric, kernel_queues
 from virtlab.testbed.kernel_queues import PortQueue
-from virtlab.testbed.operations import Operation
+from virtlab.testbed.kernel_rules import filters
+from virtlab.testbed.operations import Operation, Pfifo, QdiscAdd
+from virtlab.testbed.vswitches.ovs_qos import LEFT_ALONE, ROOT, Qos, qos_of
 
 if TYPE_CHECKING:
     from virtlab.testbed.lower import Lowered
     from virtlab.testbed.machine import Findings
+    from virtlab.testbed.vswitches.ovs_rules import OvsBridge
 
 LAB_VM = "run it in a kernel that has it: 'virtlab run FILE --in lab-vm'"
 
@@ -44,13 +48,50 @@ def at_guest_port(
     guest: str, name: str, vnic: Vnic, namespace: str, link: str, out: Lowered
 ) -> list[Operation]:
     """The operations at a port whose queue is the kernel's, noted in `out.queues` for counters and read-back."""
-    if vnic.queue is None:
-        return []
+    if vnic.queue is None or (port_of(guest, name), "ab") in out.queues:
+        return []  # Open vSwitch sets it up
     rate = vnic.port_rate_bit_per_s
     handles = kernel_queues.class_handles(vnic.queue)
     top = "1:" if rate is not None else kernel_queues.QUEUE
     out.queues[port_of(guest, name), "ab"] = PortQueue(namespace, link, handles, top)
     return list(kernel_queues.at_port(namespace, link, rate, vnic.queue))
+
+
+def at_ovs_port(guest: str, name: str, vnic: Vnic, ovs: OvsBridge, link: str, out: Lowered) -> Qos | None:
+    """What Open vSwitch's database says of the port; what only tc can say about it comes after its start."""
+    if vnic.queue is None:
+        return None
+    qos = qos_of(vnic.queue, vnic.port_rate_bit_per_s)
+    if qos is None:
+        return LEFT_ALONE
+    handles = {own: qos.handle(number) for own, number in qos.names.items()}
+    out.queues[port_of(guest, name), "ab"] = PortQueue(ovs.namespace, link, handles, ROOT)
+    leaves = vnic.queue.classes or {"all": QueueClass(limit_packets=vnic.queue.limit_packets)}
+    for number in range(len(qos.queues)):
+        own = next((each for each, at in qos.names.items() if at == number), "all")
+        fifo = Pfifo(leaves[own].limit_packets or kernel_queues.CLASS_PACKETS)
+        handle = f"{0x100 + number:x}:"
+        ovs.afterwards.append(QdiscAdd(ovs.namespace, link, fifo, parent=qos.handle(number), handle=handle))
+    ovs.afterwards += filters(ovs.namespace, link, ROOT, vnic.queue.match, handles, None)
+    return qos
+
+
+def check_qos(qos: Qos, link: Mapping[str, Any], where: str) -> None:
+    """Whether the kernel has the discipline and the rates that Open vSwitch was told. MachineError where not."""
+    found = {each["handle"]: each for each in link["qdiscs"]}
+    kind = qos.kind.removeprefix("linux-")
+    if found.get(ROOT, {}).get("kind") != kind:
+        what = (
+            f"the kernel has {found.get(ROOT, {}).get('kind', 'nothing')} at the port, not {kind} as planned"
+        )
+        raise MachineError(where, what)
+    for number, queue in enumerate(qos.queues):
+        has = found.get(qos.handle(number), {})
+        wanted = {"rate_bit_per_s": queue.minimum_bit_per_s, "ceil_bit_per_s": queue.maximum_bit_per_s}
+        for key, value in wanted.items():
+            if kind == "htb" and has.get(key) != value // 8 * 8:
+                what = f"{key} of queue {number} is {has.get(key)} in the kernel, not {value} as planned"
+                raise MachineError(where, what)
 
 
 def port_refusals(plan: Plan, found: Findings) -> Iterator[Refusal]:

@@ -17,6 +17,8 @@ from virtlab.testbed.control import Control
 from virtlab.testbed.kernel_queues import check_queues
 from virtlab.testbed.lower import Lowered, Place
 from virtlab.testbed.platforms.start import Guests
+from virtlab.testbed.port_queues import check_qos
+from virtlab.testbed.vswitches.ovs_qos import LEFT_ALONE
 
 PARTS = 40  # namespaces per request, so that a reply fits its frame
 QDISC_COUNTERS = frozenset({"bytes", "packets", "drops", "overlimits", "backlog_packets", "backlog_bytes"})
@@ -64,7 +66,10 @@ def realise(
         if name in lowered.ovs:
             assert guests.ovs is not None
             objects[f"vswitches.{name}"] = RealisedObject(
-                vswitch.model_dump(mode="json"), {"interface": place.link}, guests.ovs.facts(name), vswitch.kind
+                vswitch.model_dump(mode="json"),
+                {"interface": place.link},
+                guests.ovs.facts(name),
+                vswitch.kind,
             )
             continue
         bridge = _link(seen, place, f"vswitches.{name}")
@@ -172,8 +177,13 @@ def _vnics(plan: Plan, lowered: Lowered, seen: Mapping[str, Any]) -> Iterator[tu
                 facts["port_rules"] = _port_rules(plan, vnic, lowered.ports[f"{guest}/{name}"], seen, path)
             if vnic.queue is not None:
                 check_queues(port_of(guest, name), lowered, seen, path)
-                facts["port"] = _facts(_link(seen, lowered.ports[f"{guest}/{name}"], path))
-            by = "tap" if guest in lowered.machines else "veth"
+                at_port = _link(seen, lowered.ports[f"{guest}/{name}"], path)
+                ovs = lowered.ovs.get(str(vnic.vswitch))
+                qos = ovs.port(lowered.ports[f"{guest}/{name}"].link).qos if ovs is not None else None
+                if qos is not None and qos != LEFT_ALONE:
+                    check_qos(qos, at_port, path)
+                facts["port"] = _facts(at_port)
+            by = "tap" if guest in lowered.machines else vnic.network or "veth"
             yield path, RealisedObject(vnic.model_dump(mode="json"), applied, facts, by)
 
 

@@ -22,9 +22,12 @@ _LINK_COUNTERS = {
     "busy_ns": "busy_ns",
     "residence_ns": "residence_ns",
     "residence_max_ns": "residence_max_ns",
+    "residence_p50_ns": "residence_p50_ns",
+    "residence_p99_ns": "residence_p99_ns",
     "marked_packets": "marked_packets",
 }
 _KERNEL = ("packets", "bytes", "drops", "backlog_packets", "backlog_bytes")
+_FLOWS = ("new_flows", "new_flows_waiting", "old_flows_waiting")  # of fq_codel
 _PORT_COUNTERS = ("received_packets", "sent_packets", "ring_drops", "oversize", "bad_checksum", "send_errors")
 
 
@@ -56,7 +59,8 @@ def kernel_rows(
         ]:
             counters = found.get(handle, {})
             rows += [(t_ns, mark, entity, name, int(counters[name])) for name in _KERNEL if name in counters]
-        inner = found.get("10:", {})
+        inner = found.get("10:", found.get(queue.top, {}))
+        rows += [(t_ns, mark, line, name, int(inner[name])) for name in _FLOWS if name in inner]
         if "marked_packets" in inner:
             rows.append((t_ns, mark, line, "marked_packets", int(inner["marked_packets"])))
     return rows

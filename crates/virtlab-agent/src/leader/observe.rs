@@ -35,6 +35,8 @@ pub struct Queueing {
     pub backlog_bytes: u64,
     /// Frames marked instead of dropped, of disciplines that mark.
     pub marked_packets: Option<u64>,
+    /// FQ-CoDel: how often a flow became new, and the flows now on the new and on the old list.
+    pub flows: Option<[u64; 3]>,
 }
 
 impl Queueing {
@@ -51,6 +53,11 @@ impl Queueing {
         value.insert("backlog_bytes".into(), json!(self.backlog_bytes));
         if let Some(marked) = self.marked_packets {
             value.insert("marked_packets".into(), json!(marked));
+        }
+        if let Some([new, new_waiting, old_waiting]) = self.flows {
+            value.insert("new_flows".into(), json!(new));
+            value.insert("new_flows_waiting".into(), json!(new_waiting));
+            value.insert("old_flows_waiting".into(), json!(old_waiting));
         }
         Value::Object(value)
     }
@@ -185,7 +192,12 @@ fn queueing(body: &[u8]) -> Queueing {
                                 "fq_codel" if number32(value) == 0 => 3,
                                 _ => continue,
                             };
-                            found.marked_packets = value.get(word * 4..).map(|bytes| number32(bytes).into());
+                            let at = |word: usize| value.get(word * 4..).map(|bytes| u64::from(number32(bytes)));
+                            found.marked_packets = at(word);
+                            if found.kind == "fq_codel" {
+                                found.flows =
+                                    at(4).zip(at(5)).zip(at(6)).map(|((new, waiting), old)| [new, waiting, old]);
+                            }
                         }
                         // TCA_STATS_PKT64: the count above has 32 bits.
                         8 => found.packets = number64(value),

@@ -20,7 +20,7 @@ from virtlab.plan import Observer, Plan
 from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.platforms.reach import Reach
-from virtlab.testbed.vswitches.ovs_rules import OvsBridge, caches, rules, transaction
+from virtlab.testbed.vswitches.ovs_rules import OvsBridge, caches, kernel_caches, rules, transaction
 
 RUN = "/etc/openvswitch"
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
@@ -30,6 +30,8 @@ START_TIMEOUT_S = 60.0
 COMMAND_TIMEOUT_S = 60.0
 TAIL_BYTES = 4096
 CURE = "install openvswitch-switch, or write 'vswitch: linux_bridge'"
+CURE_KERNEL = "load the module openvswitch, or run with --in lab-vm"
+MODULE = Path("/sys/module/openvswitch")
 _PREPARE = (
     f"mount -t tmpfs none {RUN} && for place; do "
     f'mkdir "{RUN}/$place" && ovsdb-tool create "{RUN}/$place/conf.db" {SCHEMA} || exit; done'
@@ -75,6 +77,8 @@ class OpenVswitches:
             self._run(namespace, ["ovs-vsctl", *transaction(bridges)])
             self.ports_ns = max(self.ports_ns, time.monotonic_ns() - begin)
             for bridge in bridges:
+                if bridge.afterwards:
+                    self.control.call("apply", {"batch": [op.json() for op in bridge.afterwards]})
                 self._run(
                     namespace, ["ovs-ofctl", "add-flows", bridge.link, "-"], "\n".join(rules(bridge)) + "\n"
                 )
@@ -127,15 +131,28 @@ class OpenVswitches:
             "ports": sorted(ports),
             "rules": [line.strip() for line in dumped],
             "transaction_ns": self.ports_ns,
+            "qos": {port.link: self._qos(bridge.namespace, port.link) for port in bridge.ports if port.qos},
         }
+
+    def _qos(self, namespace: str, link: str) -> list[str]:
+        """What Open vSwitch says that a port's QoS is, without its counters."""
+        control = f"{RUN}/{self._places[namespace]}/switch.ctl"
+        said = self._run(namespace, ["ovs-appctl", "-t", control, "qos/show", link])
+        return [
+            line.strip() for line in said.splitlines() if line.strip() and not line.strip().startswith("tx_")
+        ]
 
     def counters(self) -> Iterator[tuple[str, str, int]]:
         """(entity, counter, value) of the flow caches; of a host's bridges together, as they share them."""
         for namespace, place in self._places.items():
-            said = self._run(
-                namespace, ["ovs-appctl", "-t", f"{RUN}/{place}/switch.ctl", "dpif-netdev/pmd-stats-show"]
+            kernel = any(
+                bridge.datapath == "system"
+                for bridge in self.lowered.ovs.values()
+                if bridge.namespace == namespace
             )
-            for counter, value in caches(said).items():
+            asked = "dpctl/show" if kernel else "dpif-netdev/pmd-stats-show"
+            said = self._run(namespace, ["ovs-appctl", "-t", f"{RUN}/{place}/switch.ctl", asked])
+            for counter, value in (kernel_caches(said) if kernel else caches(said)).items():
                 yield f"hosts.{namespace.removeprefix('host:')}.ovs", counter, value
 
     def artefacts(self) -> Iterator[tuple[str, bytes]]:
@@ -212,11 +229,13 @@ class OpenVswitches:
                 )
 
 
-def missing() -> str | None:
-    """Why Open vSwitch cannot be run here; None when it can."""
+def missing(kind: str = "ovs-netdev") -> str | None:
+    """Why Open vSwitch with this datapath cannot be run here; None when it can."""
     lacking = [program for program in PROGRAMS if shutil.which(program) is None]
     if lacking or not SCHEMA.exists() or not Path(RUN).is_dir():
         return f"Open vSwitch is not installed ({', '.join(lacking) or str(SCHEMA)} is missing)"
+    if kind == "ovs-kernel":
+        return None if MODULE.is_dir() else "this kernel has no openvswitch loaded"
     from virtlab.testbed.platforms.qemu.refusals import tun_missing
 
     return tun_missing()

@@ -11,7 +11,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from virtlab.testbed.operations import Operation
+from virtlab.testbed.vswitches.ovs_qos import Qos
+from virtlab.testbed.vswitches.ovs_qos import words as qos_words
+
 _KNOWN, _ISOLATED, _REST = 100, 200, 0
+_LOOKUPS = re.compile(r"lookups: hit:(\d+) missed:(\d+) lost:(\d+)")
+DATAPATHS = {"ovs-netdev": "netdev", "ovs-kernel": "system"}  # what Open vSwitch calls them
 _STATISTIC = re.compile(r"^\s*([a-z][a-z .-]*[a-z]): (\d+)\s*$")
 CACHES = {
     "packets received": "flow_cache_received_packets",
@@ -29,6 +35,7 @@ class Port:
 
     link: str
     isolated: bool = False
+    qos: Qos | None = None  # None: nothing is said of its queues
 
 
 @dataclass(slots=True)
@@ -38,8 +45,14 @@ class OvsBridge:
     namespace: str
     link: str
     flooding: bool = True
+    datapath: str = "netdev"
     ports: list[Port] = field(default_factory=list)
+    afterwards: list[Operation] = field(default_factory=list)  # tc's part of queues that it sets up
     addresses: dict[str, str] = field(default_factory=dict)  # MAC -> link
+
+    def port(self, link: str) -> Port:
+        """The port that an interface is."""
+        return next(port for port in self.ports if port.link == link)
 
     def number(self, link: str) -> int:
         """A port's number in rules."""
@@ -54,12 +67,17 @@ def transaction(bridges: Sequence[OvsBridge]) -> list[str]:
     '-- add-br br -- set bridge br datapath_type=netdev fail_mode=secure'
     """
     words: list[str] = []
+    placed = 0
     for bridge in bridges:
         words += ["--", "add-br", bridge.link]
-        words += ["--", "set", "bridge", bridge.link, "datapath_type=netdev", "fail_mode=secure"]
+        datapath = f"datapath_type={bridge.datapath}"
+        words += ["--", "set", "bridge", bridge.link, datapath, "fail_mode=secure"]
         for number, port in enumerate(bridge.ports, start=1):
             words += ["--", "add-port", bridge.link, port.link]
             words += ["--", "set", "interface", port.link, f"ofport_request={number}"]
+            if port.qos is not None:
+                placed += 1
+                words += qos_words(port.link, placed, port.qos)
     return words
 
 
@@ -90,6 +108,24 @@ def rules(bridge: OvsBridge) -> list[str]:
         out.append(f"priority={_REST + 1},in_port={number},actions={actions}")
     out.append(f"priority={_REST},actions=NORMAL")
     return out
+
+
+def kernel_caches(said: str) -> dict[str, int]:
+    """Counters of the kernel datapath's flow table from `dpctl/show`.
+
+    >>> kernel_caches("system@ovs-system:\\n  lookups: hit:12 missed:3 lost:1\\n  flows: 2\\n")["flow_cache_upcalls"]
+    3
+    """
+    found = _LOOKUPS.search(said)
+    if found is None:
+        return {}
+    hit, missed, lost = (int(word) for word in found.groups())
+    return {
+        "flow_cache_received_packets": hit + missed,
+        "flow_cache_megaflow_hits": hit,
+        "flow_cache_upcalls": missed,
+        "flow_cache_lost_upcalls": lost,
+    }
 
 
 def caches(said: str) -> dict[str, int]:

@@ -1,0 +1,190 @@
+"""Queue disciplines at the ports of an Open vSwitch through its own database: Port -> QoS -> Queue.
+
+Open vSwitch sets up tc itself and takes away what it did not set up, so at its ports there are two ways: a QoS record, where
+it has a type that says the same (`linux-htb`, `linux-hfsc` with queues of minimum and maximum rate, `linux-sfq`,
+`linux-codel`, `linux-fq_codel`), else tc by us, with the type `linux-noop` that makes it leave the port alone.
+
+Queue 0 is the default queue. tc has queue n of a QoS as class 1:(n+1) below 1:fffe, which holds the whole rate. A datapath
+in user space hands frames to tc without the queue that OpenFlow set, so rules of a queue are tc filters at 1:, which both
+datapaths obey.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from virtlab.plan import Queue, QueueClass
+
+TYPES = {
+    "htb": "linux-htb",
+    "hfsc": "linux-hfsc",
+    "sfq": "linux-sfq",
+    "codel": "linux-codel",
+    "fq_codel": "linux-fq_codel",
+}
+NOTHING_OF_OURS = "linux-noop"
+ROOT = "1:"
+# Plan's parameter -> key of the record, and how many of the Plan's units one of the record's is.
+_SAID: Mapping[str, Mapping[str, tuple[str, int]]] = {
+    "sfq": {"quantum_bytes": ("quantum", 1), "perturb_ns": ("perturb", 10**9)},
+    "codel": {
+        "limit_packets": ("limit", 1),
+        "target_ns": ("target", 1000),
+        "interval_ns": ("interval", 1000),
+    },
+    "fq_codel": {
+        "limit_packets": ("limit", 1),
+        "flows": ("flows", 1),
+        "quantum_bytes": ("quantum", 1),
+        "target_ns": ("target", 1000),
+        "interval_ns": ("interval", 1000),
+    },
+}
+# What a record means that does not say it differs from the kernel's own (fq_codel's interval would be 1 s).
+_DEFAULTS: Mapping[str, Mapping[str, int]] = {
+    "sfq": {},
+    "codel": {"limit_packets": 1000, "target_ns": 5_000_000, "interval_ns": 100_000_000},
+    "fq_codel": {
+        "limit_packets": 10_240,
+        "flows": 1024,
+        "quantum_bytes": 1514,
+        "target_ns": 5_000_000,
+        "interval_ns": 100_000_000,
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OvsQueue:
+    """A queue of a QoS record: rates in bit/s; `priority`: the smallest borrows first."""
+
+    minimum_bit_per_s: int
+    maximum_bit_per_s: int
+    burst_bit: int | None = None
+    priority: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Qos:
+    """A QoS record. `names`: class of the Plan to number of its queue; `config`: what `other_config` says."""
+
+    kind: str
+    config: Mapping[str, int] = field(default_factory=dict)
+    queues: tuple[OvsQueue, ...] = ()
+    names: Mapping[str, int] = field(default_factory=dict)
+
+    def handle(self, number: int) -> str:
+        """The class of tc that a queue is.
+
+        >>> Qos("linux-htb").handle(0)
+        '1:1'
+        """
+        return f"{ROOT}{number + 1:x}"
+
+
+LEFT_ALONE = Qos(NOTHING_OF_OURS)
+
+
+def qos_of(queue: Queue, rate_bit_per_s: int | None) -> Qos | None:
+    """The record that says what the queue says; None where Open vSwitch has no words for it.
+
+    >>> qos_of(Queue(kind="htb", parameters={"rate_bit_per_s": 10**7}), None).queues
+    (OvsQueue(minimum_bit_per_s=10000000, maximum_bit_per_s=10000000, burst_bit=None, priority=None),)
+    >>> qos_of(Queue(kind="fifo"), None) is None
+    True
+    """
+    if queue.kind in ("htb", "hfsc"):
+        return _rated(queue, rate_bit_per_s)
+    if queue.kind not in _SAID or rate_bit_per_s is not None or queue.classes:
+        return None
+    said = {**_DEFAULTS[queue.kind], **queue.parameters}
+    if queue.limit_packets is not None:
+        said["limit_packets"] = queue.limit_packets
+    words = _SAID[queue.kind]
+    if queue.kind == "sfq" and said.get("limit_packets", 127) == 127:
+        said.pop("limit_packets", None)  # the kernel's own, which it cannot say
+    if not all(
+        key in words and int(value) % words[key][1] == 0 for key, value in said.items() if value is not False
+    ):
+        return None
+    config = {words[key][0]: int(value) // words[key][1] for key, value in said.items() if value is not False}
+    return Qos(TYPES[queue.kind], config)
+
+
+def _rated(queue: Queue, rate_bit_per_s: int | None) -> Qos | None:
+    """Queues with a minimum and a maximum rate, the default first."""
+    classes = dict(queue.classes) or {
+        "all": QueueClass(parameters=queue.parameters, limit_packets=queue.limit_packets)
+    }
+    if any(entry.parent is not None for entry in classes.values()):
+        return None  # it has one level
+    default = queue.default if queue.classes else "all"
+    names = [str(default), *sorted(name for name in classes if name != default)]
+    queues = [
+        _queue(queue.kind, classes[name].parameters, rate_bit_per_s, bare=not queue.classes) for name in names
+    ]
+    if any(entry is None for entry in queues):
+        return None
+    found = tuple(entry for entry in queues if entry is not None)
+    whole = rate_bit_per_s or max(entry.maximum_bit_per_s for entry in found)
+    numbers = {name: number for number, name in enumerate(names)} if queue.classes else {}
+    return Qos(TYPES[queue.kind], {"max-rate": whole}, found, numbers)
+
+
+def _queue(kind: str, values: Mapping[str, Any], whole: int | None, *, bare: bool) -> OvsQueue | None:
+    if kind == "htb":
+        if not {"rate_bit_per_s", "ceil_bit_per_s", "burst_bytes", "prio"} >= set(values):
+            return None
+        rate = int(values["rate_bit_per_s"])
+        burst = values.get("burst_bytes")
+        return OvsQueue(
+            rate,
+            int(values.get("ceil_bit_per_s", rate)),
+            None if burst is None else int(burst) * 8,
+            values.get("prio"),
+        )
+    if bare:
+        # Without an upper limit of its own such a class takes all of the port, whose rate is its limit here.
+        slope = int(values["m2_bit_per_s"])
+        return OvsQueue(slope, max(slope, whole)) if set(values) == {"m2_bit_per_s"} and whole else None
+    # linux-hfsc gives a queue its minimum as real-time and link-share curve, its maximum as upper limit.
+    if set(values) != {"rt_m2_bit_per_s", "ls_m2_bit_per_s", "ul_m2_bit_per_s"}:
+        return None
+    if values["rt_m2_bit_per_s"] != values["ls_m2_bit_per_s"]:
+        return None
+    return OvsQueue(int(values["rt_m2_bit_per_s"]), int(values["ul_m2_bit_per_s"]))
+
+
+def words(link: str, number: int, qos: Qos) -> list[str]:
+    """What `ovs-vsctl` is told of the QoS of a port, the `number`th of its transaction.
+
+    >>> said = words("tap0", 1, Qos("linux-htb", {"max-rate": 10**7}, (OvsQueue(10**6, 10**7),)))
+    >>> " ".join(said[:8])
+    '-- set port tap0 qos=@qos1 -- --id=@qos1 create'
+    >>> " ".join(said[-5:])
+    '--id=@queue1.0 create queue other_config:min-rate=1000000 other_config:max-rate=10000000'
+    """
+    out = [
+        "--",
+        "set",
+        "port",
+        link,
+        f"qos=@qos{number}",
+        "--",
+        f"--id=@qos{number}",
+        "create",
+        "qos",
+        f"type={qos.kind}",
+    ]
+    out += [f"other_config:{key}={value}" for key, value in qos.config.items()]
+    out += [f"queues:{place}=@queue{number}.{place}" for place in range(len(qos.queues))]
+    for place, entry in enumerate(qos.queues):
+        out += ["--", f"--id=@queue{number}.{place}", "create", "queue"]
+        said = {
+            "min-rate": entry.minimum_bit_per_s, "max-rate": entry.maximum_bit_per_s,
+            "burst": entry.burst_bit, "priority": entry.priority,
+        }  # fmt: skip
+        out += [f"other_config:{key}={value}" for key, value in said.items() if value is not None]
+    return out

@@ -37,6 +37,8 @@ def domains(wiring: Wiring) -> dict[str, list[Member]]:
         for station in wiring.stations.values():
             if station.forwards is forwards and not station.bridges:
                 for vnic, attachment in station.vnics.items():
+                    if attachment.network == "own":
+                        continue  # its addresses are read, not given
                     found.setdefault(attachment.domain, []).append((station.name, vnic))
     return found
 
@@ -49,7 +51,7 @@ def assign(wiring: Wiring, network: NetworkSpec, findings: Findings) -> Addresse
         fixed = _fixed(wiring, version, findings)
         if pool != "none" or fixed:
             _assign_version(addresses, wiring, members, version, pool, fixed, findings)
-    if network.ipv4 == "none" and network.ipv6 == "none" and not addresses.subnets:
+    if network.ipv4 == "none" and network.ipv6 == "none" and members and not addresses.subnets:
         findings.add(
             ("network",),
             "guests have neither IPv4 nor IPv6 addresses",

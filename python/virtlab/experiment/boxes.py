@@ -36,13 +36,14 @@ class Station:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """What a vNIC stands on (a virtual switch or an uplink), its broadcast domain, and the cables it reaches first."""
+    """What a vNIC stands on (a virtual switch, an uplink, an existing host's network), its broadcast domain, its cables."""
 
     vswitch: str | None
     uplink: str | None
     domain: str
     rate_bit_per_s: int | None  # of the access link; None: no cable
     isolated: bool = False
+    network: str | None = None  # of an existing host: own, vxlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,29 @@ def object_name(value: Any) -> str:
     raise ValueError(f"'{shown(value)}' is no name; begin with a letter; use letters, digits, _ and -")
 
 
+DESTINATION = re.compile(r"(ssh://)?[A-Za-z0-9_][A-Za-z0-9_.@:%\[\]-]{0,250}\Z")
+INTERFACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,14}\Z")
+
+
+def destination(value: Any) -> str:
+    """How ssh calls a host: a name of its configuration, USER@NAME, or ssh://USER@NAME:PORT.
+
+    >>> destination("-oProxyCommand=anything")
+    Traceback (most recent call last):
+    ValueError: '-oProxyCommand=anything' is no address for ssh; write e.g. root@lab-a, or ssh://root@lab-a:2222
+    """
+    if isinstance(value, str) and DESTINATION.match(value):
+        return value
+    raise ValueError(f"'{shown(value)}' is no address for ssh; write e.g. root@lab-a, or ssh://root@lab-a:2222")
+
+
+def interface_name(value: Any) -> str:
+    """The name of a network interface."""
+    if isinstance(value, str) and INTERFACE.match(value):
+        return value
+    raise ValueError(f"'{shown(value)}' is no name of an interface; write e.g. eth1")
+
+
 def link_end(value: Any) -> str:
     """One end of a link: a host, switch or router, or one of several virtual switches of a host.
 
@@ -208,6 +231,13 @@ Idle = Annotated[str, *_types(choice("sleep", "poll"))]
 Offloads = Annotated[str, *_types(choice("off", "default"))]
 Arp = Annotated[str, *_types(choice("static", "live"))]
 Spin = Annotated[str, *_types(choice("auto", "always", "never"))]
+Network = Annotated[str, *_types(choice("own", "vxlan"))]
+Destination = Annotated[
+    str, PlainValidator(destination), WithJsonSchema({"type": "string", "examples": ["root@lab-a", "ssh://root@lab-b:2222"]})
+]
+Interface = Annotated[
+    str, PlainValidator(interface_name), WithJsonSchema({"type": "string", "pattern": INTERFACE.pattern.replace("\\Z", "$")})
+]
 Method = Annotated[str, *_types(choice("mlrsearch", "bisection", "rfc2544"))]
 LossPer = Annotated[str, *_types(choice("flow", "stream"))]
 Pace = Annotated[str, *_types(choice("letter", "quick"))]

@@ -172,6 +172,19 @@ class HostSpec(GuestSpec):
     joins: leaves.ObjectName | None = Field(
         None, description="the switch or router that a topology wires it to"
     )
+    address: leaves.Destination | None = Field(
+        None, description="how ssh calls a host that exists already: a name, USER@NAME, ssh://USER@NAME:PORT"
+    )
+    interface: leaves.Interface | None = Field(
+        None, description="interface of an existing host; absent: the one whose address ssh reached"
+    )
+    network: leaves.Network = Field(
+        "own", description="of an existing host: own (its interface as it is), or vxlan (a VXLAN over that)"
+    )
+    domain: leaves.Text | None = Field(None, description="libvirt's name of the domain that is the host")
+    hypervisor: leaves.Text | None = Field(
+        None, description="libvirt's URI of that domain; absent: qemu:///system"
+    )
     queue: Any = Field(None, description="the queue at the ports of its virtual switches that 'queue_at' names")
     queue_at: leaves.QueueAt = Field(
         "guest",

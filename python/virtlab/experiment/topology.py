@@ -15,6 +15,7 @@ from itertools import pairwise
 from virtlab.catalogue import PLATFORMS, VSWITCHES, Platform
 from virtlab.catalogue.kinds import nearest
 from virtlab.experiment.boxes import Attachment, Bridge, Cable, Station
+from virtlab.experiment.existing import check_existing, existing_station, refuse_existing
 from virtlab.experiment.findings import Findings, Steps
 from virtlab.experiment.model import (
     GuestSpec,
@@ -297,6 +298,10 @@ def _check_hosts(wiring: Wiring, findings: Findings) -> None:
         _check_machines(at, host, findings)
         bare = is_bare(wiring, name)
         _check_platforms(at, host, bare, findings)
+        if platform.existing:
+            check_existing(at, host, plugged.get(name, 0), findings)
+            continue
+        refuse_existing(at, host, findings)
         if bare and platform.features.own_kernel:
             what = f"guests of platform {platform.name} stand on a virtual switch"
             findings.add((*at, "vswitch"), what, "write 'vswitch: linux_bridge'")
@@ -325,7 +330,7 @@ def _check_platforms(at: Steps, host: HostSpec, bare: bool, findings: Findings) 
         if bare:
             what = f"'{name}' is not of its host's platform, {host.platform}, and there is no virtual switch"
             findings.add(where, what, "write 'vswitch: linux_bridge' at its host, or remove it")
-        elif not PLATFORMS[str(guest.platform)].vswitch:
+        elif not PLATFORMS[str(guest.platform)].vswitch or PLATFORMS[host.platform].existing:
             what = f"platform {guest.platform} is a host without guests"
             findings.add(where, what, "take another platform, or a host of its own")
 
@@ -410,6 +415,9 @@ def _populate(wiring: Wiring) -> None:
 def _populate_host(
     wiring: Wiring, name: str, host: HostSpec, ports: list[tuple[str, Cable]], above: dict[str, str]
 ) -> None:
+    if PLATFORMS[host.platform].existing:
+        wiring.stations |= existing_station(name, host)
+        return
     if host.vswitches is not None:
         wiring.bridges |= bridges_of(name, host, ports)
         wiring.stations |= stations_of(name, host, ports, lambda vswitch: root(above, vswitch))

@@ -21,9 +21,13 @@ class Noun(BaseModel):
 
 
 class Host(Noun):
-    """A machine in the experiment; `at` says where it is realised."""
+    """A machine in the experiment; `at` says where it is realised: local, or ssh where it exists already."""
 
     at: str = "local"
+    address: str | None = None  # how ssh calls an existing host
+    interface: str | None = None  # of an existing host, that is measured through; None = the one that ssh reached
+    domain: str | None = None  # of libvirt, to be started first
+    hypervisor: str | None = None  # libvirt's URI of it
 
 
 class QueueClass(Noun):
@@ -66,6 +70,9 @@ class Vnic(Noun):
 
     vswitch: str | None = None
     uplink: str | None = None
+    network: Literal["own", "vxlan"] | None = (
+        None  # of an existing host: its own interface, all of which is read and nothing set, or a VXLAN over that
+    )
     mac: str
     ip: tuple[str, ...] = ()  # interface addresses with prefix length, v4 and v6
     mtu_bytes: int = 1500
@@ -82,8 +89,10 @@ class Vnic(Noun):
 
     @model_validator(mode="after")
     def _one_attachment(self) -> Self:
-        if (self.vswitch is None) == (self.uplink is None):
-            raise ValueError("a vNIC stands on a vswitch or is an uplink, exactly one of them")
+        if sum(place is not None for place in (self.vswitch, self.uplink, self.network)) != 1:
+            raise ValueError(
+                "a vNIC stands on a vswitch, is an uplink, or of an existing host's network, exactly one of them"
+            )
         if self.vswitch is None and (self.queue is not None or self.port_rate_bit_per_s is not None):
             raise ValueError("a vNIC that is an uplink has no port of a virtual switch to queue at")
         return self

@@ -11,6 +11,7 @@ from typing import Any
 from virtlab.catalogue import PLATFORMS
 from virtlab.experiment import DesignPoint, Experiment, Study
 from virtlab.experiment.port_queues import port_rate
+from virtlab.experiment.model import HostSpec
 from virtlab.experiment.queues import QueueSpec
 from virtlab.experiment.roles import RoleSpec
 from virtlab.experiment.timeline import ActionSpec
@@ -69,7 +70,7 @@ def plan_run(experiment: Experiment, point: DesignPoint, repetition: int) -> Pla
 def _world(study: Study) -> World:
     wiring, network = study.wiring, study.network
     return World(
-        hosts={name: Host() for name in [*wiring.hosts, *wiring.routers]},
+        hosts={name: _host(wiring.hosts.get(name)) for name in [*wiring.hosts, *wiring.routers]},
         guests={name: _guest(study, station) for name, station in wiring.stations.items()},
         vswitches={
             name: Vswitch(
@@ -103,6 +104,15 @@ def _world(study: Study) -> World:
     )
 
 
+def _host(spec: HostSpec | None) -> Host:
+    if spec is None or not PLATFORMS[spec.platform].existing:
+        return Host()
+    uri = (spec.hypervisor or "qemu:///system") if spec.domain is not None else None
+    return Host(
+        at="ssh", address=spec.address, interface=spec.interface, domain=spec.domain, hypervisor=uri
+    )
+
+
 def _guest(study: Study, station: Station) -> Guest:
     spec = station.spec
     host = study.wiring.hosts.get(station.host)
@@ -111,7 +121,11 @@ def _guest(study: Study, station: Station) -> Guest:
     ports = study.port_queues.get(station.host) if station.name not in study.wiring.routers else None
     for name, attachment in station.vnics.items():
         member = (station.name, name)
+        if attachment.network == "own":
+            vnics[name] = Vnic(network="own", mac="", offloads="default")
+            continue
         vnics[name] = Vnic(
+            network=attachment.network,
             vswitch=attachment.vswitch,
             uplink=attachment.uplink,
             mac=study.addresses.macs[member],

@@ -12,7 +12,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from virtlab.agents import Conversation, Data, Message, Notice, Reply
@@ -39,6 +39,21 @@ def ending(exited: Notice) -> str:
     return f"{how}: {tail}" if tail else how
 
 
+@dataclass(slots=True)
+class Branch:
+    """A stream of its own to an agent that is not reached through the world's leader: it has channels from `first` on."""
+
+    stream: socket.socket
+    first: int
+    channels: int
+    death: Callable[[], str]
+    conversation: Conversation = field(default_factory=Conversation)
+
+    def holds(self, channel: int) -> bool:
+        """Whether a channel is one of its."""
+        return self.first <= channel < self.first + self.channels
+
+
 class Control:
     """Frames over a connected stream socket. Channel 0 is the leader of the world.
 
@@ -55,6 +70,7 @@ class Control:
         self._awaited: dict[int, int] = {}  # number -> channel
         self._ended: dict[int, str] = {}  # channel -> how what ran there ended
         self._listeners: dict[int, Callable[[Data], None]] = {}  # channel -> who takes its bytes
+        self._branches: list[Branch] = []
         self.open = True
 
     def fileno(self) -> int:
@@ -67,15 +83,15 @@ class Control:
             if do in {"spawn", "exec"}:
                 self._ended.pop(int(fields["channel"]), None)
             fields = {**fields, "channel": int(fields["channel"]) - channel}
-        number, frame = self._conversation.request(do, fields, channel=channel - self.at)
+        number, frame = self._conversation.request(do, fields, channel=channel - self._base(channel))
         self._awaited[number] = channel
-        self._write(frame)
+        self._write(frame, channel)
         return number
 
     def tell(self, do: str, fields: Mapping[str, Any] | None = None, *, channel: int = 0) -> None:
         """Sends a request that has no reply, or whose reply does not matter."""
-        _, frame = self._conversation.request(do, fields, channel=channel - self.at)
-        self._write(frame)
+        _, frame = self._conversation.request(do, fields, channel=channel - self._base(channel))
+        self._write(frame, channel)
 
     def answered(self, number: int) -> bool:
         """Whether the reply to a request is there."""
@@ -123,7 +139,8 @@ class Control:
     def data(self, channel: int, content: bytes) -> None:
         """Input for a command; nothing is its end."""
         for at in range(0, max(len(content), 1), _CHUNK):
-            self._write(self._conversation.data(channel - self.at, content[at : at + _CHUNK]))
+            frame = self._conversation.data(channel - self._base(channel), content[at : at + _CHUNK])
+            self._write(frame, channel)
 
     def messages(self, timeout_s: float) -> Iterable[Message]:
         """What has arrived beside replies; waits up to `timeout_s` for the first."""
@@ -159,6 +176,27 @@ class Control:
             )
         )
 
+    def attach(self, stream: socket.socket, first: int, channels: int, death: Callable[[], str]) -> None:
+        """An agent at the end of a stream of its own, its channel 0 here `first`. `death` says why the stream ended."""
+        stream.setblocking(False)  # noqa: FBT003 - the standard library's own signature
+        self._branches.append(Branch(stream, first, channels, death))
+
+    def attached(self, channel: int) -> bool:
+        """Whether a stream of its own leads to this channel."""
+        return self._branch(channel) is not None
+
+    def detach(self, first: int) -> None:
+        """Forgets a stream, which stays its owner's."""
+        self._branches = [branch for branch in self._branches if branch.first != first]
+
+    def _branch(self, channel: int) -> Branch | None:
+        return next((branch for branch in self._branches if branch.holds(channel)), None)
+
+    def _base(self, channel: int) -> int:
+        """Which of our channels is 0 to whoever is asked."""
+        branch = self._branch(channel)
+        return self.at if branch is None else branch.first
+
     def renew(self, first: int) -> None:
         """Forgets all that was said on channels from `first` on, or of them: what spoke there is gone, and others begin."""
 
@@ -179,10 +217,37 @@ class Control:
         self._stream.close()
 
     def _read(self, timeout_s: float) -> bool:
-        ready, _, _ = select.select([self._stream], [], [], max(timeout_s, 0))
-        if not ready:
+        streams = [self._stream, *(branch.stream for branch in self._branches)]
+        ready, _, _ = select.select(streams, [], [], max(timeout_s, 0))
+        # Each of them is read, not up to the first that has something.
+        return any([self._take_from(stream) for stream in ready])
+
+    def _take_from(self, stream: socket.socket) -> bool:
+        branch = next((each for each in self._branches if each.stream is stream), None)
+        return self._take() if branch is None else self._take_branch(branch)
+
+    def _take_branch(self, branch: Branch) -> bool:
+        try:
+            content = branch.stream.recv(_CHUNK)
+        except BlockingIOError:
             return False
-        return self._take()
+        except OSError:
+            content = b""
+        if not content:
+            self._lose(branch)
+            return True  # its end is news
+        for message in branch.conversation.feed(content):
+            self._sort(replace(message, channel=message.channel + branch.first))
+        return True
+
+    def _lose(self, branch: Branch) -> None:
+        """A stream of its own ended, and all its channels with it."""
+        self.detach(branch.first)
+        how = branch.death()
+        for channel in range(branch.first, branch.first + branch.channels):
+            self._ended.setdefault(channel, how)
+        details = {"event": "exited", "channel": branch.first, "channels": branch.channels, "tail": how}
+        self._inbox.append(Notice(0, "exited", details))
 
     def _take(self) -> bool:
         try:
@@ -197,24 +262,46 @@ class Control:
         for message in self._conversation.feed(content):
             if self.at:
                 message = replace(message, channel=message.channel + self.at)  # noqa: PLW2901 - as it is counted here
-            if isinstance(message, Reply):
-                if message.number in self._awaited:
-                    del self._awaited[message.number]
-                    self._replies[message.number] = message
-            elif isinstance(message, Data) and message.channel in self._listeners:
-                self._listeners[message.channel](message)
-            elif isinstance(message, Notice) and message.name == "exited":
-                first = message.channel + int(message.details["channel"])
-                exited = Notice(message.channel, message.name, {**message.details, "channel": first})
-                # A guest with a leader of its own takes all its channels along.
-                for channel in range(first, first + int(message.details.get("channels", 1))):
-                    self._ended[channel] = ending(exited)
-                self._inbox.append(exited)
-            else:
-                self._inbox.append(message)
+            self._sort(message)
         return True
 
-    def _write(self, frame: bytes) -> None:
+    def _sort(self, message: Message) -> None:
+        if isinstance(message, Reply):
+            if message.number in self._awaited:
+                del self._awaited[message.number]
+                self._replies[message.number] = message
+        elif isinstance(message, Data) and message.channel in self._listeners:
+            self._listeners[message.channel](message)
+        elif isinstance(message, Notice) and message.name == "exited":
+            first = message.channel + int(message.details["channel"])
+            exited = Notice(message.channel, message.name, {**message.details, "channel": first})
+            # A guest with a leader of its own takes all its channels along.
+            for channel in range(first, first + int(message.details.get("channels", 1))):
+                self._ended[channel] = ending(exited)
+            self._inbox.append(exited)
+        else:
+            self._inbox.append(message)
+
+    def _write_branch(self, frame: bytes, branch: Branch) -> None:
+        rest = memoryview(frame)
+        while rest:
+            try:
+                rest = rest[branch.stream.send(rest) :]
+            except BlockingIOError:
+                readable, _, _ = select.select([branch.stream], [branch.stream], [])
+                if readable:
+                    self._take_branch(branch)
+                if branch not in self._branches:
+                    return  # whoever waits for an answer is told how it ended
+            except OSError:
+                self._lose(branch)
+                return
+
+    def _write(self, frame: bytes, to: int) -> None:
+        branch = self._branch(to)
+        if branch is not None:
+            self._write_branch(frame, branch)
+            return
         rest = memoryview(frame)
         while rest:
             try:

@@ -112,6 +112,33 @@ class Claim(Operation):
 
 
 @dataclass(frozen=True, slots=True)
+class VxlanAdd(Operation):
+    """A VXLAN interface; its datagrams leave by interface `through` of namespace `carrier`, from address `local`."""
+
+    op: ClassVar[str] = "vxlan"
+    namespace: str
+    name: str
+    mac: str
+    mtu_bytes: int
+    carrier: str
+    through: str
+    id: int
+    port: int
+    local: str
+
+
+@dataclass(frozen=True, slots=True)
+class TunnelPeer(Operation):
+    """Frames to `mac` (all zeros: to nobody known, and to all) leave a VXLAN interface for the host at `address`."""
+
+    op: ClassVar[str] = "tunnel_peer"
+    namespace: str
+    link: str
+    mac: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
 class LinkSet(Operation):
     """Changes an interface. `segments_at_once`: how many segments TCP may hand over as one packet."""
 

@@ -18,12 +18,16 @@ from virtlab.testbed.link_refusals import links, realised
 from virtlab.testbed.machine import Findings
 from virtlab.testbed.platforms.container import runtime
 from virtlab.testbed.platforms.container.refusals import container_refusals
+from virtlab.testbed.platforms.libvirt import domains
 from virtlab.testbed.platforms.qemu.refusals import machine_refusals, machines_missing
+from virtlab.testbed.platforms.ssh.connection import client_missing
+from virtlab.testbed.platforms.ssh.refusals import ends_apart, existing_refusals
 from virtlab.testbed.port_queues import as_built, port_refusals
 from virtlab.testbed.timeline import EVENTS
 from virtlab.testbed.vswitches import ovs
 
-PLATFORMS = ("namespace", "native", "container", "qemu")
+PLATFORMS = ("namespace", "native", "container", "qemu", "ssh", "libvirt")
+EXISTING = ("ssh", "libvirt")
 VSWITCHES = ("linux_bridge", "ovs-netdev")
 WORKLOADS = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "psping", "raw_stream", "rt_tasks")
 ALONE = ("rt_tasks",)  # these talk to nobody
@@ -81,7 +85,7 @@ def _pinned(plan: Plan, found: Findings) -> Iterator[Refusal]:
 def _hosts(plan: Plan, found: Findings) -> Iterator[Refusal]:
     del found
     for name, host in plan.world.hosts.items():
-        if host.at != "local":
+        if host.at not in {"local", "ssh"}:
             reason = f"a host at '{host.at}' cannot be reached by this testbed"
             yield Refusal(f"hosts.{name}.at", reason, "write 'at: local'")
     if plan.world.services:
@@ -118,10 +122,14 @@ def _guests(plan: Plan, found: Findings) -> Iterator[Refusal]:
             yield from machine_refusals(path, guest)
         elif guest.platform == "container":
             yield from container_refusals(path, guest)
+        elif guest.platform in EXISTING:
+            yield from existing_refusals(path, guest, plan)
         if guest.host not in plan.world.hosts:
             yield Refusal(f"{path}.host", f"there is no host '{guest.host}'", "name a host of the file")
         yield from bridging_mistakes(path, guest)
         for vnic_name, vnic in guest.vnics.items():
+            if vnic.network == "own":
+                continue  # nothing of it is set
             vnic_path = f"{path}.vnics.{vnic_name}"
             least = MTU_MIN_IPV6_BYTES if any(":" in text for text in vnic.ip) else MTU_MIN_BYTES
             if not least <= vnic.mtu_bytes <= MTU_MAX_BYTES:
@@ -209,6 +217,8 @@ def _roles(plan: Plan, found: Findings) -> Iterator[Refusal]:
             yield Refusal(
                 f"{path}.to", "both ends are the same guest, so no link is crossed", "name another guest"
             )
+        elif _own_network(plan, role):
+            pass  # whether its ends share an IP version is read from them
         elif (
             role.from_ in plan.world.guests and role.to in plan.world.guests and role_ends(plan, role) is None
         ):
@@ -217,6 +227,13 @@ def _roles(plan: Plan, found: Findings) -> Iterator[Refusal]:
             )
         else:
             yield from via_mistakes(path, plan, role)
+        yield from ends_apart(path, plan, (role.from_, role.to))
+
+
+def _own_network(plan: Plan, role: Role) -> bool:
+    """Whether both ends are existing hosts measured through their own interfaces."""
+    ends = (plan.world.guests.get(str(end)) for end in (role.from_, role.to))
+    return all(guest and all(vnic.network == "own" for vnic in guest.vnics.values()) for guest in ends)
 
 
 def _marked_beside(plan: Plan, role: Role) -> str | None:
@@ -363,7 +380,8 @@ def capabilities(found: Findings, fingerprint: Mapping[str, str]) -> Capabilitie
     netem = found.qdiscs.get("netem", "not tried")
     return Capabilities(
         backend="testbed",
-        platforms={**dict.fromkeys(PLATFORMS, world), "container": world or runtime.missing(), "qemu": world or machines_missing()},
+        platforms={**dict.fromkeys(PLATFORMS, world), "container": world or runtime.missing(), "qemu": world or machines_missing(), "ssh": world or client_missing(),
+            "libvirt": world or domains.missing() or client_missing()},
         vswitches={**dict.fromkeys(VSWITCHES, world), "ovs-netdev": world or ovs.missing()},
         qdiscs=qdiscs,
         workloads=dict.fromkeys(WORKLOADS, world),

@@ -46,6 +46,9 @@ class TestbedSession:
         self._guests = Guests(self.leader.control, plan, self.lowered, running=site.running())
         try:
             control = self.leader.control
+            if (met := self._guests.meet(observe)) is not plan:
+                self.plan = plan = met
+                self.lowered = self._guests.lowered = lower(plan, machine)
             tasks = self._groups.create(plan, rootless=self.leader.rootless)
             build.apply(control, self.lowered.steps, observe)
             said = {}
@@ -72,7 +75,7 @@ class TestbedSession:
                 {*self.lowered.guests.values(), *(place.namespace for place in self.lowered.bridges.values())}
             )
             seen = readback.observe(control, [*namespaces, *(["fabric"] if self.lowered.links else [])])
-            for name in self.lowered.machines:
+            for name in [*self.lowered.machines, *sorted(self.lowered.existing)]:
                 leader = self._guests.reach(name).leader
                 seen |= readback.observe(control, [self.lowered.guests[name]], channel=leader)
             held = site.conditions(self.leader.hello)

@@ -2,10 +2,14 @@
 
 from virtlab.catalogue.declaration import Platform
 from virtlab.catalogue.platforms.container import CONTAINER
+from virtlab.catalogue.platforms.libvirt import LIBVIRT
 from virtlab.catalogue.platforms.namespace import NAMESPACE
 from virtlab.catalogue.platforms.native import NATIVE
 from virtlab.catalogue.platforms.qemu import QEMU
+from virtlab.catalogue.platforms.ssh import SSH
 
-PLATFORMS: dict[str, Platform] = {entry.name: entry for entry in (NAMESPACE, NATIVE, CONTAINER, QEMU)}
+PLATFORMS: dict[str, Platform] = {
+    entry.name: entry for entry in (NAMESPACE, NATIVE, CONTAINER, QEMU, SSH, LIBVIRT)
+}
 
 __all__ = ["PLATFORMS"]

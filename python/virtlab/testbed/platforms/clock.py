@@ -83,6 +83,7 @@ class GuestClock:
     """A guest's clock by readings in the order in which they were taken; the last two count."""
 
     readings: list[Reading] = field(default_factory=list)
+    wander_ratio: float = DRIFT_RATIO
 
     def add(self, reading: Reading) -> None:
         """One more."""
@@ -116,4 +117,4 @@ class GuestClock:
         """Between two readings the larger of theirs; beyond the last one it grows."""
         last = self.readings[-1]
         known = max(reading.bound_ns for reading in self.readings[-2:])
-        return known + round(max(t_ns - last.at_ns, 0) * DRIFT_RATIO)
+        return known + round(max(t_ns - last.at_ns, 0) * self.wander_ratio)

@@ -1,0 +1,1 @@
+"""Domains of libvirt, started and stopped by its own command-line client."""

@@ -1,0 +1,185 @@
+"""The existing hosts of a session: reached side by side, led by an agent each, compared in clocks, and left as they were.
+
+Their addresses, MACs, MTUs and interfaces are known once they are reached, so the Plan that a session plays is the file's with
+those read in. What a role does there is what it does anywhere: the leader at the far end starts a probe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from virtlab.agents import Notice
+from virtlab.agents.conversation import PROTOCOL
+from virtlab.catalogue import PLATFORMS
+from virtlab.errors import AgentError, GuestError
+from virtlab.plan import Observer, Plan
+from virtlab.testbed import build
+from virtlab.testbed.control import Control
+from virtlab.testbed.platforms.clock import GuestClock
+from virtlab.testbed.platforms.libvirt.domains import Domain
+from virtlab.testbed.platforms.reach import Reach
+from virtlab.testbed.platforms.ssh import network
+from virtlab.testbed.platforms.ssh.connection import Connection
+from virtlab.testbed.platforms.ssh.network import Found
+
+FIRST_CHANNEL = 50_000
+CHANNELS = 64  # of one host: the leader there, its probe, and commands
+HELLO_TIMEOUT_S = 30.0
+# Two machines' quartz crystals: 50 ppm each, at worst.
+WANDER_RATIO = 100e-6
+
+
+@dataclass(slots=True)
+class Host:
+    """One existing host, and the guest that stands for it."""
+
+    guest: str
+    leader: int
+    connection: Connection
+    clock: GuestClock = field(default_factory=lambda: GuestClock(wander_ratio=WANDER_RATIO))
+    read_back: dict[str, Any] = field(default_factory=dict)
+    domain: Domain | None = None
+
+    @property
+    def reach(self) -> Reach:
+        """How to talk to it."""
+        return Reach(self.leader, range(self.leader + 1, self.leader + CHANNELS), self.clock)
+
+
+def existing(plan: Plan) -> list[str]:
+    """Guests that are not made but found."""
+    return [name for name, guest in plan.world.guests.items() if PLATFORMS[guest.platform].existing]
+
+
+class Existing:
+    """All existing hosts of a session."""
+
+    def __init__(self, control: Control, plan: Plan) -> None:
+        self.control = control
+        self.plan = plan
+        self.hosts: dict[str, Host] = {}
+        self._found: dict[str, Found] = {}
+        self._domains: list[Domain] = []
+
+    def meet(self, observe: Observer) -> Plan:
+        """Reaches all of them; the Plan with what they say of themselves. GuestError names the first that fails."""
+        names = existing(self.plan)
+        observe.progress(f"reach {len(names)} existing hosts", 0.0)
+        domains = self._start_domains(names, observe)
+        for number, name in enumerate(names):
+            address = str(self.plan.world.hosts[self.plan.world.guests[name].host].address)
+            connection = Connection(f"guests.{name}", address)
+            first = FIRST_CHANNEL + number * CHANNELS
+            self.hosts[name] = Host(name, first, connection, domain=domains.get(name))
+        for done, host in enumerate(self.hosts.values(), start=1):
+            self._lead(host)
+            observe.progress(f"reach {len(names)} existing hosts", done / len(names))
+        for host in self.hosts.values():
+            self._look(host)
+        self.plan = network.resolved(self.plan, self._found)
+        return self.plan
+
+    def _start_domains(self, names: list[str], observe: Observer) -> dict[str, Domain]:
+        """Domains of a hypervisor's daemon that have to run first; those that ran before are left running."""
+        found = {}
+        for name in names:
+            host = self.plan.world.hosts[self.plan.world.guests[name].host]
+            if host.domain is not None:
+                domain = Domain(f"guests.{name}", str(host.hypervisor), host.domain)
+                self._domains.append(domain)
+                domain.start(observe)
+                domain.await_ssh(str(host.address), observe)
+                found[name] = domain
+        return found
+
+    def _lead(self, host: Host) -> None:
+        far = host.connection.introduce()
+        host.connection.hand_over()
+        self.control.attach(host.connection.stream, host.leader, CHANNELS, host.connection.death)
+        try:
+            said = self.control.call(
+                "hello", {"protocol": list(PROTOCOL)}, channel=host.leader, timeout_s=HELLO_TIMEOUT_S
+            )
+        except AgentError as error:
+            how = self.control.ended(host.leader)
+            raise GuestError(f"guests.{host.guest}", how or f"its agent does not answer: {error.what}") from error
+        host.connection.started()
+        host.read_back = {
+            "agent": said.get("build"), "root": far.user_id == 0, "boot_id": said.get("boot_id"),
+            "system": far.system, "machine": far.machine,
+        }  # fmt: skip
+
+    def _look(self, host: Host) -> None:
+        guest = self.plan.world.guests[host.guest]
+        (_, vnic), *_ = guest.vnics.items()
+        where = f"guests.{host.guest}"
+        if vnic.network == "vxlan" and not host.read_back["root"]:
+            what = f"only root may make a VXLAN at {host.connection.address}"
+            raise GuestError(where, what, "log in as root, or write 'network: own'")
+        build.apply(self.control, [network.naming(host.guest, vnic)], _Silent(), channel=host.leader)
+        name = network.home(host.guest, vnic)
+        seen = self.control.call("observe", {"namespaces": [name]}, channel=host.leader)
+        wanted = self.plan.world.hosts[guest.host].interface
+        address = host.connection.far.address if host.connection.far is not None else None
+        found = network.choose(where, seen["namespaces"][name]["links"], wanted, address)
+        self._found[host.guest] = found
+        host.read_back |= {"interface": found.link, "carries_bytes": found.mtu_bytes}
+
+    def start(self, observe: Observer) -> None:
+        """Makes at each what was asked for there."""
+        for host in self.hosts.values():
+            steps = network.steps(self.plan, host.guest, self._found)
+            if steps:
+                build.apply(self.control, steps, observe, channel=host.leader)
+
+    def guests(self) -> Mapping[str, Reach]:
+        """How to talk to each."""
+        return {name: host.reach for name, host in self.hosts.items()}
+
+    def ended(self, exited: Notice) -> str | None:
+        """Which host was lost, with ssh's own words."""
+        channel = int(exited.details["channel"])
+        for host in self.hosts.values():
+            if channel == host.leader:
+                return f"guests.{host.guest}: {exited.details.get('tail')}"
+        return None
+
+    def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Where it is, and what it said of itself."""
+        host = self.hosts[guest]
+        applied: dict[str, Any] = {"address": host.connection.address}
+        if host.domain is not None:
+            applied |= host.domain.facts()
+        return applied, host.read_back
+
+    def artefacts(self) -> Iterator[tuple[str, bytes]]:
+        """None."""
+        return iter(())
+
+    def close(self) -> None:
+        """Lets the agents go, waits until their connections ended, and stops domains that were started."""
+        for host in self.hosts.values():
+            if self.control.ended(host.leader) is None and self.control.attached(host.leader):
+                with contextlib.suppress(AgentError):
+                    self.control.call("bye", channel=host.leader, timeout_s=5.0)
+            self.control.detach(host.leader)
+        for host in self.hosts.values():
+            host.connection.close()
+        self.hosts.clear()
+        for domain in self._domains:
+            domain.stop()
+        self._domains.clear()
+
+
+class _Silent:
+    """Tells nobody."""
+
+    def progress(self, what: str, ratio: float | None = None) -> None:
+        """Nothing."""
+
+    def cancelled(self) -> bool:
+        """Never."""
+        return False

@@ -1,0 +1,170 @@
+"""Existing hosts for tests: an sshd each, as a plain process in network and mount namespaces of its own.
+
+They hang on a bridge in a third namespace, where the ssh client runs too: nothing of it touches the machine's own network,
+keys or configuration. Everything ends with the processes that hold the namespaces.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
+NAMES = ("a", "b")
+NETWORK = "10.77.0."
+
+
+def missing() -> str | None:
+    """Why no existing host can be played here, or None."""
+    if os.geteuid() != 0:
+        return "only root can run sshd for itself in namespaces"
+    for program in (SSHD, "ssh", "ssh-keygen", "nsenter", "unshare", "ip"):
+        if shutil.which(program) is None:
+            return f"{program} is missing (openssh-server, openssh-client, util-linux, iproute2)"
+    return None
+
+
+@dataclass
+class FarHosts:
+    """Two hosts, `host-a` and `host-b`, and how to reach them. `command` is what $VIRTLAB_SSH has to be."""
+
+    folder: Path
+    command: str = ""
+    holders: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def run(self, name: str, *argv: str) -> str:
+        """Runs a command in a host (or in `middle`, the network between), as if one sat there."""
+        done = subprocess.run([*self.enter(name), *argv], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (argv, done.stderr)
+        return done.stdout
+
+    def enter(self, name: str) -> list[str]:
+        """The words in front of a command that runs in a host."""
+        return ["nsenter", f"--target={self.holders[name].pid}", "--net", "--mount"]
+
+    def agents(self, name: str) -> list[Path]:
+        """Copies of the agent that lie there."""
+        listed = self.run(name, "sh", "-c", "ls -d /tmp/virtlab-agent-* /var/tmp/virtlab-agent-* 2>/dev/null || true")
+        return [Path(line) for line in listed.split()]
+
+    def processes(self, name: str) -> list[int]:
+        """Processes whose network is a host's, without the one that holds it and the sshd that listens."""
+        network = os.readlink(f"/proc/{self.holders[name].pid}/ns/net")
+        found = []
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and os.readlink(entry / "ns/net") == network:
+                    found.append(int(entry.name))
+        own = {self.holders[name].pid, *(each.pid for key, each in self.daemons.items() if key == name)}
+        return [pid for pid in found if pid not in own]
+
+    def cut(self, name: str) -> None:
+        """The host is gone from one moment to the next: every process of it is killed."""
+        self.daemons[name].kill()
+        self.daemons[name].wait()
+        for pid in self.processes(name):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Ends everything."""
+        for name in list(self.daemons):
+            self.cut(name)
+        for holder in self.holders.values():
+            holder.kill()
+            holder.wait()
+
+
+@contextlib.contextmanager
+def far_hosts(folder: Path) -> Iterator[FarHosts]:
+    """Both hosts, while the context lasts."""
+    made = FarHosts(folder)
+    try:
+        _networks(made)
+        _keys(made)
+        for number, name in enumerate(NAMES, start=1):
+            _daemon(made, name, f"{NETWORK}{number}")
+        yield made
+    finally:
+        made.close()
+
+
+def _networks(made: FarHosts) -> None:
+    for name in ("middle", *NAMES):
+        argv = ["unshare", "--net", "--mount", "sh", "-c", "mount -t tmpfs none /run && mkdir /run/sshd && echo up && exec sleep 3600"]
+        made.holders[name] = subprocess.Popen(argv, stdout=subprocess.PIPE)
+        assert made.holders[name].stdout.readline() == b"up\n"  # type: ignore[union-attr]
+    middle = made.holders["middle"].pid
+    made.run("middle", "ip", "link", "add", "bridge", "type", "bridge")
+    made.run("middle", "ip", "address", "add", f"{NETWORK}254/24", "dev", "bridge")
+    made.run("middle", "ip", "link", "set", "bridge", "up")
+    for number, name in enumerate(NAMES, start=1):
+        # An index and a name of its own on each side: nothing of the Plan's.
+        made.run(name, "ip", "link", "add", f"lan{number}", "type", "veth", "peer", "name", f"port{number}", "netns", str(middle))
+        made.run(name, "ip", "link", "add", "spare", "type", "bridge")
+        made.run(name, "ip", "address", "add", f"{NETWORK}{number}/24", "dev", f"lan{number}")
+        for link in ("lo", f"lan{number}"):
+            made.run(name, "ip", "link", "set", link, "up")
+        made.run("middle", "ip", "link", "set", f"port{number}", "master", "bridge", "up")
+
+
+def _keys(made: FarHosts) -> None:
+    for name in ("user", "stranger", "host"):
+        argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(made.folder / name)]
+        subprocess.run(argv, check=True)
+    host_key = (made.folder / "host.pub").read_text().split()[:2]
+    known = [f"[{NETWORK}{number}]:2222 {' '.join(host_key)}" for number in range(1, 10)]
+    (made.folder / "known_hosts").write_text("\n".join(known) + "\n")
+    lines = []
+    for number, name in enumerate(NAMES, start=1):
+        lines += [f"Host host-{name} login-{name}", f"  HostName {NETWORK}{number}"]
+    lines += ["Host host-nowhere", f"  HostName {NETWORK}9", "  ConnectTimeout 2"]
+    lines += ["Host host-closed", f"  HostName {NETWORK}254"]
+    lines += ["Host stranger-a", f"  HostName {NETWORK}1", f"  IdentityFile {made.folder}/stranger"]
+    lines += [
+        "Host *", "  Port 2222", "  User root", f"  IdentityFile {made.folder}/user", "  IdentitiesOnly yes",
+        f"  UserKnownHostsFile {made.folder}/known_hosts", "  StrictHostKeyChecking yes", "  ControlPath none",
+    ]  # fmt: skip
+    (made.folder / "config").write_text("\n".join(lines) + "\n")
+    middle = made.holders["middle"].pid
+    made.command = f"nsenter --target={middle} --net ssh -F {made.folder}/config"
+
+
+def _daemon(made: FarHosts, name: str, address: str, *more: str) -> None:
+    lines = [
+        "Port 2222", f"ListenAddress {address}", f"HostKey {made.folder}/host", f"PidFile {made.folder}/{name}.pid",
+        f"AuthorizedKeysFile {made.folder}/user.pub", "StrictModes no", "UsePAM no", "PasswordAuthentication no",
+        "KbdInteractiveAuthentication no", "PermitRootLogin yes", "PrintMotd yes", "LogLevel ERROR", *more,
+    ]  # fmt: skip
+    config = made.folder / f"sshd-{name}"
+    config.write_text("\n".join(lines) + "\n")
+    errors = (made.folder / f"sshd-{name}.log").open("ab")
+    made.daemons[name] = subprocess.Popen([*made.enter(name), SSHD, "-D", "-e", "-f", str(config)], stderr=errors)
+    deadline = time.monotonic() + 20
+    probe = [*made.enter(name), "python3", "-c", f"import socket; socket.create_connection(('{address}', 2222), 1)"]
+    while subprocess.run(probe, capture_output=True, check=False).returncode != 0:
+        assert time.monotonic() < deadline, (made.folder / f"sshd-{name}.log").read_text()
+        time.sleep(0.1)
+
+
+def restart(made: FarHosts, name: str, *more: str) -> None:
+    """The host's sshd again, with more lines of configuration."""
+    made.daemons[name].kill()
+    made.daemons[name].wait()
+    _daemon(made, name, f"{NETWORK}{NAMES.index(name) + 1}", *more)
+
+
+def free_port() -> int:
+    """A port of loopback that nobody has."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])

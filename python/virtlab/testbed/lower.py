@@ -114,7 +114,6 @@ class Lowered:
     )  # ports of links that are interfaces: kernel realisations
     machines: dict[str, Inside] = field(default_factory=dict)  # guests with a kernel of their own
     existing: set[str] = field(default_factory=set)  # guests that are found, not made
-    existing: set[str] = field(default_factory=set)  # guests that are found, not made
     ovs: dict[str, OvsBridge] = field(default_factory=dict)  # virtual switches that are Open vSwitch
 
     def master(self, vswitch: str) -> str | None:

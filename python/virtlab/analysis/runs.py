@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from virtlab.analysis import entities, searches
+from virtlab.analysis import entities, processing, searches, summaries
 from virtlab.analysis.context import RoleContext, counter_rows, role_counters
 from virtlab.analysis.values import Collector, RunValue
 from virtlab.analysis.window import role_window
@@ -28,6 +28,8 @@ def values_of_run(record: RunRecord) -> list[RunValue]:
             record, name, role, role_window(record, name), role_counters(counters, name), out
         )
         WORKLOADS[role.workload](context)
+        summaries.values(record, name, out)
     searches.values(record, out)
     entities.values(record, counters, out)
+    processing.values(record, out)
     return out.values

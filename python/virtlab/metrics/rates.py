@@ -52,6 +52,12 @@ RATES = by_key(
         "RFC 2544, frames per second", ("mean",), _STREAMS, "packet rate",
     ),
     Metric(
+        "cpu_per_packet", "ns", "lower",
+        "Processor time of the whole machine while the stream ran, per packet that arrived: sender, receiver, virtual "
+        "switches and links together. What a virtual switch costs is the difference between settings.",
+        "/proc/stat over packet rate", ("mean",), _STREAMS, "CPU time per packet",
+    ),
+    Metric(
         "fairness", "ratio", "higher", "How equally the flows share what arrived.", "Jain, Chiu, Hawe 1984",
         ("jain",), ("tcp_stream", *_STREAMS),
     ),

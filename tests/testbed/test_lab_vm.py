@@ -103,6 +103,31 @@ def test_a_link_inside_is_netem_and_holds_each_frame_for_its_serialisation(lab: 
             assert "console-lab-vm.log" in sink.artefacts
 
 
+def test_open_vswitch_forwards_by_the_datapath_of_the_kernel_inside(lab: LabVm) -> None:
+    if (why := lab.capabilities().vswitches["ovs-kernel"]) is not None:
+        pytest.skip(why)
+    world = worlds.bridged(switches=1)
+    for vswitch in world["vswitches"].values():
+        vswitch["kind"] = "ovs-kernel"
+    plan = worlds.echo_plan(world, count=COUNT)
+    assert lab.check(plan) == []
+    with lab.open(plan, worlds.Patient()) as session:
+        sink = worlds.MemorySink()
+        outcome = session.run(Trial("t0", 1), sink)
+        assert outcome.status in {"ok", "tainted"}, outcome.reasons
+        assert sink.rows("probe", "rtt/1") == COUNT
+        for host in ("h1", "h2"):
+            realised = session.realised.objects[f"vswitches.{host}.br"]
+            assert (realised.by, realised.read_back["datapath"]) == ("ovs-kernel", "system")
+            counted = {
+                name: value
+                for (entity, name), value in sink.counters("end").items()
+                if entity == f"hosts.{host}.ovs"
+            }
+            assert counted["flow_cache_received_packets"] >= 2 * COUNT
+            assert counted["flow_cache_lost_upcalls"] == 0
+
+
 def test_a_record_says_which_kernel_ran_and_whether_its_processor_was_emulated(lab: LabVm) -> None:
     with lab.open(plan_of(), worlds.Patient()) as session:
         held = session.realised.versions

@@ -69,7 +69,7 @@ def test_everything_that_is_not_inside_is_refused_at_once_with_a_cure() -> None:
     values = world(kind="codel", by="virtlab", limit_packets=100)
     values["hosts"]["h1"]["at"] = "ssh"
     values["guests"]["a"] |= {"platform": "qemu", "cpu_quota_ratio": 0.5, "idle": "poll"}
-    values["vswitches"] = {"h2.br": {"kind": "ovs-netdev", "host": "h2"}}
+    values["vswitches"] = {"h2.br": {"kind": "macvlan", "host": "h2"}}
     roles = {"probe": {"workload": "rtt", "from": "a", "to": "b", "meter": "ping"}}
     found = {refusal.path: refusal for refusal in refusals(plan(values, roles=roles), INSIDE)}
     wanted = {

@@ -25,10 +25,11 @@ from virtlab.testbed.platforms.ssh.refusals import ends_apart, existing_refusals
 from virtlab.testbed.port_queues import as_built, port_refusals
 from virtlab.testbed.timeline import EVENTS
 from virtlab.testbed.vswitches import ovs
+from virtlab.testbed.vswitches.ovs_rules import DATAPATHS
 
 PLATFORMS = ("namespace", "native", "container", "qemu", "ssh", "libvirt")
 EXISTING = ("ssh", "libvirt")
-VSWITCHES = ("linux_bridge", "ovs-netdev")
+VSWITCHES = ("linux_bridge", "ovs-netdev", "ovs-kernel")
 WORKLOADS = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "psping", "raw_stream", "rt_tasks")
 ALONE = ("rt_tasks",)  # these talk to nobody
 ACTIONS = ("start", "stop", "run", "set", "wait", "exec", "reset")
@@ -155,13 +156,12 @@ def _guests(plan: Plan, found: Findings) -> Iterator[Refusal]:
 
 
 def _vswitches(plan: Plan, found: Findings) -> Iterator[Refusal]:
-    del found
     for name, vswitch in plan.world.vswitches.items():
         if vswitch.kind not in VSWITCHES:
             reason = f"'{vswitch.kind}' cannot be built here"
             yield Refusal(f"vswitches.{name}.kind", reason, f"write {' or '.join(VSWITCHES)}")
-        elif vswitch.kind == "ovs-netdev":
-            yield from _open_vswitch(f"vswitches.{name}", name, plan)
+        elif vswitch.kind in DATAPATHS:
+            yield from _open_vswitch(f"vswitches.{name}", name, plan, found)
         if vswitch.host not in plan.world.hosts:
             yield Refusal(
                 f"vswitches.{name}.host", f"there is no host '{vswitch.host}'", "name a host of the file"
@@ -173,17 +173,21 @@ def _vswitches(plan: Plan, found: Findings) -> Iterator[Refusal]:
             )
 
 
-def _open_vswitch(path: str, name: str, plan: Plan) -> Iterator[Refusal]:
-    why = ovs.missing()
-    if why is not None:
-        yield Refusal(f"{path}.kind", why, ovs.CURE)
+def _open_vswitch(path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
     vswitch = plan.world.vswitches[name]
+    why = found.open_vswitch[vswitch.kind] if found.open_vswitch is not None else ovs.missing(vswitch.kind)
+    if why is not None:
+        yield Refusal(f"{path}.kind", why, ovs.CURE_KERNEL if why == ovs.NO_MODULE else ovs.CURE)
+    mixed = {other.kind for other in plan.world.vswitches.values() if other.host == vswitch.host}
+    if len(mixed & set(DATAPATHS)) > 1:
+        reason = "a host has one Open vSwitch, with one datapath"
+        yield Refusal(f"{path}.kind", reason, "write the same kind for all switches of the host")
     if not vswitch.learning and vswitch.flooding:
         reason = "Open vSwitch floods as a switch that learns"
         yield Refusal(f"{path}.learning", reason, "write 'flooding: false' too, or 'learning: true'")
     for guest, entry in plan.world.guests.items():
         for own, vnic in entry.vnics.items():
-            if vnic.vswitch == name and vnic.offloads != "off":
+            if vnic.vswitch == name and vnic.offloads != "off" and vswitch.kind == "ovs-netdev":
                 reason = (
                     "a datapath in user space gets frames as they are, and with offloads none is finished"
                 )
@@ -382,7 +386,7 @@ def capabilities(found: Findings, fingerprint: Mapping[str, str]) -> Capabilitie
         backend="testbed",
         platforms={**dict.fromkeys(PLATFORMS, world), "container": world or runtime.missing(), "qemu": world or machines_missing(), "ssh": world or client_missing(),
             "libvirt": world or domains.missing() or client_missing()},
-        vswitches={**dict.fromkeys(VSWITCHES, world), "ovs-netdev": world or ovs.missing()},
+        vswitches={**dict.fromkeys(VSWITCHES, world), **{kind: world or ovs.missing(kind) for kind in DATAPATHS}},
         qdiscs=qdiscs,
         workloads=dict.fromkeys(WORKLOADS, world),
         actions={**dict.fromkeys(ACTIONS, world), **LATER_ACTIONS},

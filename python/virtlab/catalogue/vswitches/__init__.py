@@ -2,8 +2,9 @@
 
 from virtlab.catalogue.declaration import VirtualSwitch
 from virtlab.catalogue.vswitches.linux_bridge import LINUX_BRIDGE
+from virtlab.catalogue.vswitches.ovs_kernel import OVS_KERNEL
 from virtlab.catalogue.vswitches.ovs_netdev import OVS_NETDEV
 
-VSWITCHES: dict[str, VirtualSwitch] = {entry.name: entry for entry in (LINUX_BRIDGE, OVS_NETDEV)}
+VSWITCHES: dict[str, VirtualSwitch] = {entry.name: entry for entry in (LINUX_BRIDGE, OVS_NETDEV, OVS_KERNEL)}
 
 __all__ = ["VSWITCHES"]

@@ -10,7 +10,7 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from virtlab.testbed.image import kernels, modules
 from virtlab.testbed.image.archive import Archive
 from virtlab.testbed.image.elf import is_static, loaded_part
 from virtlab.testbed.image.kernels import Kernel
+from virtlab.testbed.image.programs import digest
 from virtlab.testbed.leader import agent_path
 
 PORT = "virtlab.agent"
@@ -63,11 +64,13 @@ class Image:
     initramfs: Path
 
 
-def boot_image(flavour: str, carried: Sequence[str] | None = OF_A_GUEST) -> Image:
+def boot_image(
+    flavour: str, carried: Sequence[str] | None = OF_A_GUEST, programs: Mapping[str, Path] | None = None
+) -> Image:
     """Kernel and initial file system of a flavour; the latter is made when one of its parts changed.
 
-    `carried`: modules that can be loaded inside, with all that they need; None: every one that was kept. MachineError when
-    the kernel is not in the cache, or busybox is missing or not static.
+    `carried`: modules that can be loaded inside, with all that they need; None: every one that was kept. `programs`: more
+    files, place inside -> file here. MachineError when the kernel is not in the cache, or busybox is missing or not static.
     """
     kernel = kernels.find(flavour)
     if kernel is None:
@@ -75,10 +78,11 @@ def boot_image(flavour: str, carried: Sequence[str] | None = OF_A_GUEST) -> Imag
     busybox = find_busybox()
     agent = agent_path()
     names = list(carried) if carried is not None else kernel.modules()
-    name = f"initramfs-{flavour}-{_digest(kernel, busybox, agent, names)}.cpio"
+    more = programs or {}
+    name = f"initramfs-{flavour}-{_digest(kernel, busybox, agent, names, more)}.cpio"
     place = kernels.folder() / name
     if not place.is_file():
-        content = bytes(_archive(kernel, busybox, agent, names))
+        content = bytes(_archive(kernel, busybox, agent, names, more))
         new = place.with_name(f".{name}.{os.getpid()}")
         try:
             new.write_bytes(content)
@@ -110,8 +114,12 @@ def find_busybox() -> Path:
     raise MachineError("image", "there is no static busybox", "install busybox-static")
 
 
-def _digest(kernel: Kernel, busybox: Path, agent: Path, carried: Sequence[str]) -> str:
+def _digest(
+    kernel: Kernel, busybox: Path, agent: Path, carried: Sequence[str], more: Mapping[str, Path]
+) -> str:
     found = hashlib.sha256("\0".join([INIT, *carried]).encode())
+    if more:
+        found.update(digest(more))
     for part in (busybox, agent):
         state = part.stat()
         found.update(f"{part} {state.st_size} {state.st_mtime_ns}\0".encode())
@@ -120,13 +128,17 @@ def _digest(kernel: Kernel, busybox: Path, agent: Path, carried: Sequence[str]) 
     return found.hexdigest()[:16]
 
 
-def _archive(kernel: Kernel, busybox: Path, agent: Path, carried: Sequence[str]) -> Archive:
+def _archive(
+    kernel: Kernel, busybox: Path, agent: Path, carried: Sequence[str], more: Mapping[str, Path]
+) -> Archive:
     archive = Archive()
-    for name in ("bin", "dev", "proc", "sys", "run", "tmp", "sbin", "etc"):
+    for name in ("bin", "dev", "proc", "sys", "run", "tmp", "sbin", "etc", "etc/openvswitch"):
         archive.folder(name)
     archive.file("init", INIT.encode(), executable=True)
     archive.file("bin/busybox", busybox.read_bytes(), executable=True)
     archive.file("bin/virtlab-agent", loaded_part(agent.read_bytes()), executable=True)
+    for place, path in more.items():
+        archive.file(place, path.read_bytes(), executable=True)
     for name in _applets(busybox):
         archive.link(f"bin/{name}", "busybox")
     # The kernel asks this one for modules.

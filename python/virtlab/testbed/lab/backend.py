@@ -9,13 +9,14 @@ from virtlab.agents import Notice
 from virtlab.errors import MachineError
 from virtlab.plan import Capabilities, Observer, Plan, Refusal, Session
 from virtlab.testbed.backend import Testbed
-from virtlab.testbed.image import Image, boot_image
+from virtlab.testbed.image import Image, boot_image, programs
 from virtlab.testbed.lab import findings, refusals
 from virtlab.testbed.lab.vm import INSIDE, PROCESS, WHERE, WORLD_PROCESS, LabMachine, LabWorld
 from virtlab.testbed.machine import Findings, fingerprint, versions
 from virtlab.testbed.platforms.qemu.acceleration import accelerator
 from virtlab.testbed.platforms.reach import Reach
 from virtlab.testbed.site import LEAD_NS, WorldLeader
+from virtlab.testbed.vswitches import ovs
 
 PATIENCE = 4
 BOOT_NS = 5_000_000_000
@@ -160,7 +161,10 @@ class LabVm:
 
     def _booted(self) -> tuple[Image, str]:
         if self._image is None:
-            self._image = boot_image(refusals.FLAVOUR, carried=None)
+            # Open vSwitch goes along where it is installed here; without it the rest works all the same.
+            self._image = boot_image(
+                refusals.FLAVOUR, carried=None, programs=programs.found(ovs.PROGRAMS, [ovs.SCHEMA])
+            )
             self._accelerator = accelerator(self._image.kernel.image)
         return self._image, self._accelerator
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from virtlab.testbed.image import Image, folder
 from virtlab.testbed.lab.vm import WHERE, LabMachine, LabWorld
 from virtlab.testbed.machine import KERNEL_QDISCS, Findings
 from virtlab.testbed.operations import NamespaceAdd
+from virtlab.testbed.vswitches.ovs import NO_MODULE, PROGRAMS
 
 TRIAL = "trial:lab"
 COMMAND_CHANNEL = 20_000
@@ -46,6 +48,7 @@ def find(machine: LabMachine, image: Image) -> Findings:
         if kernel != machine.facts.kernel:
             raise MachineError(WHERE, f"runs Linux {kernel}, not {machine.facts.kernel} as its package says")
         network = ask(machine, ["ls", "/proc/sys/net"]).split()
+        inside = ask(machine, ["ls", "/bin", "/sys/module"]).split()
         tried = control.call("try_qdiscs", {"kinds": list(KERNEL_QDISCS)}, timeout_s=120.0)["kinds"]
     finally:
         world.end()
@@ -56,6 +59,7 @@ def find(machine: LabMachine, image: Image) -> Findings:
         has_ipv6="ipv6" in network,
         filters_bridges="bridge" in network,
         switch_qdiscs=(),
+        open_vswitch=_open_vswitch(inside),
         automatic_link=AUTOMATIC_LINK,
     )
     place = _place(image, machine.facts.accelerator)
@@ -67,6 +71,20 @@ def find(machine: LabMachine, image: Image) -> Findings:
             if old != place and old.stat().st_mtime < place.stat().st_mtime - 86_400:
                 old.unlink(missing_ok=True)
     return found
+
+
+def _open_vswitch(inside: Sequence[str]) -> dict[str, str | None]:
+    """Why Open vSwitch with each datapath cannot run inside, from names of programs and modules there."""
+    lacking = [program for program in PROGRAMS if program not in inside]
+    absent = (
+        f"the laboratory machine has no {', '.join(lacking)}: Open vSwitch is taken along from here"
+        if lacking
+        else None
+    )
+    return {
+        "ovs-kernel": absent or (None if "openvswitch" in inside else NO_MODULE),
+        "ovs-netdev": "a datapath that spins measures when a virtual processor got to run",
+    }
 
 
 def ask(machine: LabMachine, argv: list[str]) -> str:

@@ -18,7 +18,7 @@ from virtlab.testbed.platforms.qemu.command import PROGRAM
 
 FLAVOUR = "generic"  # the cloud kernel lacks SFQ, CoDel, FQ-CoDel, HFSC and Open vSwitch
 PLATFORMS = ("namespace", "native")
-VSWITCHES = ("linux_bridge",)
+VSWITCHES = ("linux_bridge", "ovs-kernel")
 LEAVE = "leave out --in lab-vm"
 _PLATFORM = "the laboratory machine holds guests that are namespaces, or native"
 _METER = "only virtlab's own meter is inside the laboratory machine"
@@ -116,7 +116,11 @@ def capabilities(found: Findings, fingerprint: dict[str, str]) -> Capabilities:
     return Capabilities(
         backend=WHERE,
         platforms={**absent, **dict.fromkeys(PLATFORMS, why)},
-        vswitches={**dict.fromkeys(inside.vswitches, _VSWITCH), **dict.fromkeys(VSWITCHES, why)},
+        vswitches={
+            **dict.fromkeys(inside.vswitches, _VSWITCH),
+            **dict.fromkeys(VSWITCHES, why),
+            **{kind: why or reason for kind, reason in (found.open_vswitch or {}).items()},
+        },
         qdiscs=inside.qdiscs,
         workloads={**inside.workloads, **dict.fromkeys(testbed.ALONE, _TASKS)},
         actions=inside.actions,

@@ -1,0 +1,10 @@
+"""`ovs-kernel`: Open vSwitch whose datapath is the kernel's module. What runs in user space is another platform, `ovs-netdev`."""
+
+from virtlab.catalogue.declaration import VirtualSwitch
+
+OVS_KERNEL = VirtualSwitch(
+    name="ovs-kernel",
+    meaning="Open vSwitch with the kernel's datapath; `--in lab-vm` has one everywhere",
+    ports_max=1024,
+    arms={"testbed": None, "simulator": "what its flow caches cost is in no profile yet"},
+)

@@ -43,7 +43,7 @@ class LabCommand(command.Machine):
     """Its command line: no port, and Open vSwitch's modules are loaded whether or not a run wants them: one kernel for all."""
 
     def drivers(self) -> list[str]:
-        """modprobe of busybox follows no soft dependency: Open vSwitch's datapath wants the checksum to be there before it."""
+        """busybox follows no soft dependency: Open vSwitch's datapath wants the checksum to be there before it."""
         return [*super().drivers(), "crc32c_generic", "openvswitch"]
 
 

@@ -33,8 +33,6 @@ CURE = "install openvswitch-switch, or write 'vswitch: linux_bridge'"
 CURE_KERNEL = "load the module openvswitch, or run with --in lab-vm"
 MODULE = Path("/sys/module/openvswitch")
 NO_MODULE = "this kernel has no openvswitch loaded"
-CURE_KERNEL = "load the module openvswitch, or run with --in lab-vm"
-MODULE = Path("/sys/module/openvswitch")
 _PREPARE = (
     f"mount -t tmpfs none {RUN} && for place; do "
     f'mkdir "{RUN}/$place" && ovsdb-tool create "{RUN}/$place/conf.db" {SCHEMA} || exit; done'
@@ -237,8 +235,6 @@ def missing(kind: str = "ovs-netdev") -> str | None:
     lacking = [program for program in PROGRAMS if shutil.which(program) is None]
     if lacking or not SCHEMA.exists() or not Path(RUN).is_dir():
         return f"Open vSwitch is not installed ({', '.join(lacking) or str(SCHEMA)} is missing)"
-    if kind == "ovs-kernel":
-        return None if MODULE.is_dir() else "this kernel has no openvswitch loaded"
     if kind == "ovs-kernel":
         return None if MODULE.is_dir() else NO_MODULE
     from virtlab.testbed.platforms.qemu.refusals import tun_missing

@@ -18,8 +18,6 @@ from virtlab.testbed.vswitches.ovs_qos import words as qos_words
 _KNOWN, _ISOLATED, _REST = 100, 200, 0
 _LOOKUPS = re.compile(r"lookups: hit:(\d+) missed:(\d+) lost:(\d+)")
 DATAPATHS = {"ovs-netdev": "netdev", "ovs-kernel": "system"}  # what Open vSwitch calls them
-_LOOKUPS = re.compile(r"lookups: hit:(\d+) missed:(\d+) lost:(\d+)")
-DATAPATHS = {"ovs-netdev": "netdev", "ovs-kernel": "system"}  # what Open vSwitch calls them
 _STATISTIC = re.compile(r"^\s*([a-z][a-z .-]*[a-z]): (\d+)\s*$")
 CACHES = {
     "packets received": "flow_cache_received_packets",
@@ -110,24 +108,6 @@ def rules(bridge: OvsBridge) -> list[str]:
         out.append(f"priority={_REST + 1},in_port={number},actions={actions}")
     out.append(f"priority={_REST},actions=NORMAL")
     return out
-
-
-def kernel_caches(said: str) -> dict[str, int]:
-    """Counters of the kernel datapath's flow table from `dpctl/show`.
-
-    >>> kernel_caches("system@ovs-system:\\n  lookups: hit:12 missed:3 lost:1\\n  flows: 2\\n")["flow_cache_upcalls"]
-    3
-    """
-    found = _LOOKUPS.search(said)
-    if found is None:
-        return {}
-    hit, missed, lost = (int(word) for word in found.groups())
-    return {
-        "flow_cache_received_packets": hit + missed,
-        "flow_cache_megaflow_hits": hit,
-        "flow_cache_upcalls": missed,
-        "flow_cache_lost_upcalls": lost,
-    }
 
 
 def kernel_caches(said: str) -> dict[str, int]:

@@ -27,6 +27,7 @@ COMMANDS: dict[str, str] = {
     "capacity": "the largest level of an input that keeps limits, and what limits it",
     "recommend": "the best level of an input, those as good, and those that break a limit",
     "validate": "how far predictions are from a dataset, one factor level left out at a time",
+    "import": "results that other tools made elsewhere, as a dataset",
     "export": "samples and values as CSV, JSON or Parquet",
     "schema": "the JSON Schema of experiment files",
     "platforms": "what guests can be, and what of it works here",
@@ -39,6 +40,7 @@ COMMANDS: dict[str, str] = {
     "bench": "how fast the simulator is here",
     "rt": "period and budget of a VM with hard deadlines inside",
 }
+FILES = {"import": "import_"}  # a word of the language cannot be a module
 
 
 class _Commands(TyperGroup):
@@ -54,7 +56,7 @@ class _Commands(TyperGroup):
             return None
         if self._listing:
             return TyperCommand(cmd_name, help=COMMANDS[cmd_name])
-        module = importlib.import_module(f"virtlab.cli.{cmd_name}")
+        module = importlib.import_module(f"virtlab.cli.{FILES.get(cmd_name, cmd_name)}")
         command = typer.main.get_command(module.app)
         command.name = cmd_name
         return command

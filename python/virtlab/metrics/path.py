@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from virtlab.metrics.benchmarks import BENCHMARKS
 from virtlab.metrics.deadlines import DEADLINES
 from virtlab.metrics.health import HEALTH
+from virtlab.metrics.machines import MACHINES
 from virtlab.metrics.metric import Metric, Statistic, by_key
 from virtlab.metrics.network import NETWORK
 from virtlab.metrics.rates import RATES
@@ -26,6 +27,7 @@ METRICS: dict[str, Metric] = by_key(
     *BENCHMARKS.values(),
     *DEADLINES.values(),
     *HEALTH.values(),
+    *MACHINES.values(),
 )
 """Every metric by key."""
 

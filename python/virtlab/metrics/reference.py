@@ -11,6 +11,7 @@ from textwrap import dedent
 from virtlab.metrics.benchmarks import BENCHMARKS
 from virtlab.metrics.deadlines import DEADLINES
 from virtlab.metrics.health import HEALTH
+from virtlab.metrics.machines import MACHINES
 from virtlab.metrics.metric import Metric
 from virtlab.metrics.network import NETWORK
 from virtlab.metrics.rates import RATES
@@ -51,6 +52,7 @@ def page() -> str:
         ("Tested after searches", BENCHMARKS),
         ("Hard deadlines", DEADLINES),
         ("Health", HEALTH),
+        ("Machines, as other tools tell", MACHINES),
     ):
         parts.append(f"\n## {title}\n")
         parts.append(_table(metrics.values()))

@@ -68,6 +68,10 @@ BLOCKS: dict[str, BlockSchema] = dict(
             begin_ns="i64", end_ns="i64", served_ns="i64", charged_ns="i64",
         ),
         _schema(
+            "summary/1", "A statistic that a tool computed itself, of an imported role; samples: of how many, 0 unknown.",
+            metric="name", statistic="name", value="f64", samples="i64",
+        ),
+        _schema(
             "series/1", "A value of one metric of one entity at an instant.",
             t_ns="i64", entity="name", metric="name", value="f64",
         ),

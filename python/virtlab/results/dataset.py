@@ -61,8 +61,9 @@ class Dataset:
         backend: str = "testbed",
         fingerprint: Mapping[str, str] | None = None,
         anonymise: bool = False,
+        made_elsewhere: Mapping[str, str] | None = None,
     ) -> Self:
-        """A new dataset, open for writing.
+        """A new dataset, open for writing. `made_elsewhere`: what is known of where its runs were made, not this machine.
 
         DatasetError when the folder holds anything that is not half of one.
         """
@@ -88,8 +89,8 @@ class Dataset:
                 backend=backend,
                 seed=seed,
                 experiment_sha256=digest(experiment_text),
-                machine=provenance.machine(anonymous=anonymise),
-                conditions=provenance.conditions(anonymous=anonymise),
+                machine=provenance.machine(anonymous=anonymise) if made_elsewhere is None else made_elsewhere,
+                conditions=provenance.conditions(anonymous=anonymise) if made_elsewhere is None else {},
                 versions=provenance.versions(),
                 fingerprint=provenance.without_names(fingerprint or {}, anonymous=anonymise),
                 anonymous=anonymise,
@@ -193,7 +194,9 @@ class Dataset:
             backend=backend or self.manifest.backend,
             status="failed",
             started=now(),
-            conditions=provenance.conditions(anonymous=self.manifest.anonymous),
+            conditions=provenance.conditions(anonymous=self.manifest.anonymous)
+            if self.manifest.conditions
+            else {},
         )
         return RunWriter(self.path / "runs", record, plan, memory_bytes=memory_bytes)
 

@@ -1,0 +1,133 @@
+"""Which file is which: a mapping file, or the same said by flags.
+
+```yaml
+version: 1
+experiment: study.yaml          # the file whose roles, factors and claims these results are of
+source: ESXi 8.0 on two hosts   # what they were made on
+runs:                           # each entry a run; entries with the same levels are repetitions
+  - levels: {load: 30 kB}       # may be left out where the experiment has one design point
+    roles: {probe: ping-1.txt}  # or {file: x.txt, tool: ping} where the tool cannot be recognised
+    series: [esxtop-1.csv]
+```
+Paths are relative to the mapping file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from virtlab.campaign.imported.tools import READERS
+from virtlab.errors import ExperimentError
+
+KEYS = frozenset({"version", "experiment", "source", "runs"})
+RUN_KEYS = frozenset({"levels", "roles", "series"})
+
+
+@dataclass(frozen=True, slots=True)
+class ImportFile:
+    """One output; `tool` None: it is recognised."""
+
+    path: Path
+    tool: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRun:
+    """What one run consists of; `where` names it in errors."""
+
+    where: str
+    levels: Mapping[str, str] = field(default_factory=dict)
+    roles: Mapping[str, ImportFile] = field(default_factory=dict)
+    series: tuple[ImportFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """All that is imported at once."""
+
+    experiment: Path
+    source: str
+    runs: tuple[ImportRun, ...]
+
+
+def read_mapping(path: Path) -> Sources:
+    """A mapping file. ExperimentError with the key that is wrong."""
+    root = _yaml(path)
+    where = str(path)
+    if not isinstance(root, dict):
+        raise ExperimentError(where, "is no mapping", "see docs/reference/import.md")
+    _keys(root, KEYS, where)
+    if root.get("version") != 1:
+        raise ExperimentError(f"{where}: version", f"is {root.get('version')!r}", "write 'version: 1'")
+    for key in ("experiment", "source"):
+        if not isinstance(root.get(key), str) or not root[key].strip():
+            raise ExperimentError(f"{where}: {key}", "is missing", f"write '{key}: ...'")
+    runs = root.get("runs")
+    if not isinstance(runs, list) or not runs:
+        raise ExperimentError(f"{where}: runs", "names no run", "write a list of runs")
+    found = tuple(_run(f"{where}: runs[{at}]", one, path.parent) for at, one in enumerate(runs))
+    return Sources(path.parent / root["experiment"], root["source"].strip(), found)
+
+
+def _yaml(path: Path) -> Any:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        return YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ExperimentError(str(path), f"cannot be read ({error})", "name a mapping file") from error
+    except (YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark is not None else ""
+        problem = getattr(error, "problem", None) or "it cannot be read"
+        raise ExperimentError(f"{path}{line}", f"is no YAML: {problem}", "mend it there") from error
+
+
+def _keys(value: Mapping[Any, Any], known: frozenset[str], where: str) -> None:
+    for key in value:
+        if key not in known:
+            raise ExperimentError(
+                f"{where}: {key}", "is no key here", f"there are {', '.join(sorted(known))}"
+            )
+
+
+def _run(where: str, value: Any, folder: Path) -> ImportRun:
+    if not isinstance(value, dict):
+        raise ExperimentError(where, "is no run", "write 'roles: {...}', and 'levels: {...}'")
+    _keys(value, RUN_KEYS, where)
+    levels: Any = value.get("levels") or {}
+    roles: Any = value.get("roles") or {}
+    series: Any = value.get("series") or []
+    if not isinstance(levels, dict) or not isinstance(roles, dict) or not isinstance(series, list):
+        raise ExperimentError(
+            where, "levels and roles are mappings, series a list", "see docs/reference/import.md"
+        )
+    if not roles and not series:
+        raise ExperimentError(where, "names no file", "write 'roles: {ROLE: FILE}'")
+    return ImportRun(
+        where,
+        {str(name): str(level) for name, level in levels.items()},
+        dict(_files(where, roles, folder)),
+        tuple(_file(f"{where}.series[{at}]", one, folder) for at, one in enumerate(series)),
+    )
+
+
+def _files(where: str, roles: Mapping[Any, Any], folder: Path) -> Iterator[tuple[str, ImportFile]]:
+    for name, value in roles.items():
+        yield str(name), _file(f"{where}.roles.{name}", value, folder)
+
+
+def _file(where: str, value: Any, folder: Path) -> ImportFile:
+    tool = None
+    if isinstance(value, dict):
+        _keys(value, frozenset({"file", "tool"}), where)
+        tool, value = value.get("tool"), value.get("file")
+    if not isinstance(value, str):
+        raise ExperimentError(where, "names no file", "write a path, or {file: PATH, tool: TOOL}")
+    if tool is not None and tool not in READERS:
+        raise ExperimentError(f"{where}.tool", f"'{tool}' is no tool", f"there are {', '.join(READERS)}")
+    return ImportFile(folder / value, tool)

@@ -1,0 +1,96 @@
+"""What a tool's output says, in our units and by our names, and nothing that it does not say.
+
+Single samples are columns of our block schemas; a statistic that the tool computed itself is a `Summary`; a value per
+instant of a machine or guest is a `Point`. Instants count from the tool's own first one: no other clock is known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class UnreadableError(ValueError):
+    """Output that is not what the tool writes. `line` counts from 1; 0 where the whole is meant."""
+
+    def __init__(self, what: str, line: int = 0) -> None:
+        super().__init__(what)
+        self.what = what
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One statistic as the tool printed it, of `samples` samples (0: it does not say)."""
+
+    metric: str
+    statistic: str
+    value: float
+    samples: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A value of an entity at an instant, ns from the first."""
+
+    t_ns: int
+    entity: str
+    metric: str
+    value: float
+
+
+@dataclass(slots=True)
+class Told:
+    """All that one output says. `workloads` are those it can be a result of; none: a series of machines and guests."""
+
+    tool: str
+    workloads: tuple[str, ...] = ()
+    summaries: list[Summary] = field(default_factory=list)
+    blocks: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
+    points: list[Point] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)  # of the measurement, with unit suffixes
+    clock: str = "instants count from the tool's own first one"
+    started: str = ""  # UTC, where it says
+
+    def add(self, metric: str, statistic: str, value: float, samples: int = 0) -> None:
+        """One statistic."""
+        self.summaries.append(Summary(metric, statistic, value, samples))
+
+    def rows(self, schema: str, rows: Sequence[Mapping[str, int]]) -> None:
+        """Samples of a schema; nothing for no rows."""
+        if rows:
+            self.blocks[schema] = {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def number(text: str, line: int, what: str) -> float:
+    """A finite number that is not below 0. UnreadableError when it is none.
+
+    >>> number("1,024.5", 3, "rate")
+    1024.5
+    """
+    try:
+        value = float(text.replace(",", ""))
+    except ValueError:
+        raise UnreadableError(f"{what} '{text[:40]}' is no number", line) from None
+    if not math.isfinite(value) or value < 0:
+        raise UnreadableError(f"{what} '{text[:40]}' is no number of its kind", line)
+    return value
+
+
+def whole(text: str, line: int, what: str) -> int:
+    """A whole number that is not below 0 and fits 62 bits."""
+    value = number(text, line, what)
+    if value != int(value) or value >= 2**62:
+        raise UnreadableError(f"{what} '{text[:40]}' is no whole number", line)
+    return int(value)
+
+
+def nanoseconds(value: float, unit_ns: float, line: int, what: str) -> int:
+    """A time in ns. UnreadableError beyond a century."""
+    found = value * unit_ns
+    if not 0 <= found < 3.2e18:
+        raise UnreadableError(f"{what} {value} is no time that was measured", line)
+    return round(found)

@@ -1,0 +1,45 @@
+"""A reader per tool. `read` takes the text of an output and the tool's name, or finds out which it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from virtlab.campaign.imported.told import Told, UnreadableError
+from virtlab.campaign.imported.tools import (
+    esxtop,
+    iperf2,
+    iperf3,
+    netperf,
+    ping,
+    psping,
+    sysstat,
+    vcenter,
+    xentop,
+)
+
+Reader = Callable[[str], Told]
+READERS: dict[str, tuple[Callable[[str], bool], Reader]] = {
+    "psping": (psping.mine, psping.read),
+    "ping": (ping.mine, ping.read),
+    "iperf3": (iperf3.mine, iperf3.read),
+    "iperf2": (iperf2.mine, iperf2.read),
+    "netperf": (netperf.mine, netperf.read),
+    "sar": (sysstat.mine_sar, sysstat.read_sar),
+    "iostat": (sysstat.mine_iostat, sysstat.read_iostat),
+    "xentop": (xentop.mine, xentop.read),
+    "esxtop": (esxtop.mine, esxtop.read),
+    "vcenter": (vcenter.mine, vcenter.read),
+}
+
+
+def read(text: str, tool: str | None = None) -> Told:
+    """What an output says. UnreadableError with the line when it is not the tool's, or no tool's at all."""
+    text = text.removeprefix("\ufeff")
+    if tool is None:
+        tool = next((name for name, (mine, _) in READERS.items() if mine(text)), None)
+        if tool is None:
+            raise UnreadableError(f"is no output of {', '.join(READERS)}")
+    try:
+        return READERS[tool][1](text)
+    except RecursionError:
+        raise UnreadableError(f"is no output of {tool}: it is nested too deeply") from None

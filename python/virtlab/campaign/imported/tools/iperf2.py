@@ -1,0 +1,117 @@
+"""iperf 2: text and CSV (`-y C`), of its client and of its server.
+
+The last row that begins at 0 is the whole test. Of UDP only what the receiver counted is taken: the client's own row says
+what was sent. CSV of a server's UDP report that did not arrive holds -1: that is an error, not a number.
+"""
+
+from __future__ import annotations
+
+import re
+
+from virtlab.campaign.imported.told import Told, UnreadableError, number, whole
+
+_ROW = re.compile(
+    r"^\[\s*(?P<id>\d+|SUM)\]\s+(?P<begin>[\d.]+)\s*-\s*(?P<end>[\d.]+) sec\s+(?P<moved>[\d.]+) (?P<of>[KMGT]?Bytes)"
+    r"\s+(?P<rate>[\d.]+) (?P<per>[KMGT]?bits/sec)(?P<rest>.*)$"
+)
+_LOST = re.compile(r"(?P<jitter>[\d.]+) ms\s+(?P<lost>\d+)/\s*(?P<all>\d+)")
+_CSV = re.compile(r"^\d{14}(?:\.\d+)?,[^,]*,\d+,[^,]*,\d+,-?\d+,[\d.]+-[\d.]+,-?\d+,-?\d+")
+_RATES = {"bits/sec": 1, "Kbits/sec": 10**3, "Mbits/sec": 10**6, "Gbits/sec": 10**9, "Tbits/sec": 10**12}
+
+
+def mine(text: str) -> bool:
+    """Whether it looks like iperf 2's."""
+    return bool(
+        re.search(r"^(Client connecting to|Server listening on (TCP|UDP) port)", text, re.MULTILINE)
+    ) or bool(_CSV.match(text.lstrip()))
+
+
+def read(text: str) -> Told:
+    """Text or CSV."""
+    return _csv(text) if _CSV.match(text.lstrip()) else _text(text)
+
+
+def _text(text: str) -> Told:
+    udp = bool(
+        re.search(r"^(Client connecting to .*, UDP port|Server listening on UDP port)", text, re.MULTILINE)
+    )
+    client = bool(re.search(r"^Client connecting to", text, re.MULTILINE))
+    told = Told("iperf2", ("udp_stream",) if udp else ("tcp_stream",))
+    told.clock = "intervals are not kept: their bytes are rounded"
+    best: tuple[int, re.Match[str]] | None = None
+    tests: set[str] = set()
+    sent: float | None = None
+    for line, words in enumerate(text.splitlines(), start=1):
+        row = _ROW.match(words)
+        if row is None or number(row["begin"], line, "time") != 0:
+            continue
+        if udp and not _LOST.search(row["rest"]):
+            sent = number(row["rate"], line, "rate") * _RATES[row["per"]]
+            continue
+        tests.add(row["id"])
+        later = best is None or row["id"] == "SUM" or float(row["end"]) >= float(best[1]["end"])
+        if later and not (best is not None and best[1]["id"] == "SUM" and row["id"] != "SUM"):
+            best = line, row
+    if best is None:
+        what = "the server's report of UDP is missing" if udp else "has no row of the whole test"
+        raise UnreadableError(what)
+    if len(tests) > 1 and "SUM" not in tests:
+        raise UnreadableError(f"holds {len(tests)} tests; keep one of them")
+    line, row = best
+    told.facts["duration_s"] = number(row["end"], line, "time")
+    rate = number(row["rate"], line, "rate") * _RATES[row["per"]]
+    if not udp:
+        told.add("goodput", "mean", rate)
+        if client:
+            told.facts["of"] = "what the client wrote: its last bytes may not have arrived"
+        return told
+    lost = _LOST.search(row["rest"])
+    assert lost is not None
+    _of_udp(told, rate, lost["jitter"], lost["lost"], lost["all"], line)
+    if client and sent is not None:
+        told.add("achieved_load", "mean", sent)
+    return told
+
+
+def _of_udp(told: Told, rate: float, jitter: str, lost: str, total: str, line: int) -> None:
+    packets, missing = whole(total, line, "datagrams"), whole(lost, line, "lost datagrams")
+    if missing > packets:
+        raise UnreadableError(f"{missing} of {packets} datagrams were lost", line)
+    told.add("goodput", "mean", rate, packets)
+    told.add("jitter_rfc3550", "final", number(jitter, line, "jitter") * 1e6, packets)
+    if packets:
+        told.add("loss", "ratio", missing / packets, packets)
+        if missing < packets:
+            told.add("lost_rate", "mean", rate * missing / (packets - missing), packets)
+
+
+def _csv(text: str) -> Told:
+    found: tuple[int, list[str]] | None = None
+    for line, words in enumerate(text.splitlines(), start=1):
+        if not words.strip():
+            continue
+        cells = words.strip().split(",")
+        if len(cells) < 9 or not _CSV.match(words.strip()):
+            raise UnreadableError("is no row of iperf's CSV", line)
+        begin, _, end = cells[6].partition("-")
+        if number(begin, line, "time") == 0 and (found is None or number(end, line, "time") >= _end(found)):
+            found = line, cells
+    if found is None:
+        raise UnreadableError("has no row of the whole test")
+    line, cells = found
+    udp = len(cells) >= 14
+    told = Told("iperf2", ("udp_stream",) if udp else ("tcp_stream",))
+    told.clock = "intervals are not kept"
+    told.facts["duration_s"] = _end(found)
+    rate = number(cells[8], line, "rate")
+    if not udp:
+        told.add("goodput", "mean", rate)
+        return told
+    if cells[11].startswith("-"):
+        raise UnreadableError("the server's report of UDP did not arrive: lost datagrams are -1", line)
+    _of_udp(told, rate, cells[9], cells[10], cells[11], line)
+    return told
+
+
+def _end(found: tuple[int, list[str]]) -> float:
+    return number(found[1][6].partition("-")[2], found[0], "time")

@@ -1,0 +1,116 @@
+"""PsPing: of Sysinternals; its ping (ICMP and TCP), latency and bandwidth tests.
+
+Pings are printed one by one; of a latency or bandwidth test only a summary is. The warm-up's replies are not counted, as in
+PsPing's own statistics. Rates are in bytes: what it writes `MB/s` and `KB/s` are 2**20 and 2**10 bytes a second (its `Kb/s`
+too, which is no kilobit).
+"""
+
+from __future__ import annotations
+
+import re
+
+from virtlab.campaign.imported.told import Told, UnreadableError, nanoseconds, number, whole
+
+_ONE = re.compile(
+    r"^(?P<kind>Reply from|Connecting to) \S+?(?P<warm> \(warmup\))?:?(?: from \S+)?: (?P<ms>[\d.]+) ?ms"
+)
+_FAILED = re.compile(r"^(Connecting to|Request timed out|.*timed out|.*timeout)", re.IGNORECASE)
+_COUNTS = re.compile(r"Sent = (?P<sent>\d+), Received = (?P<received>\d+), Lost = (?P<lost>\d+)")
+_TIMES = re.compile(r"Minimum = (?P<min>[\d.]+)ms, Maximum = (?P<max>[\d.]+)ms, Average = (?P<mean>[\d.]+)ms")
+_RATES = re.compile(
+    r"Minimum = (?P<min>[\d.]+) (?P<u1>\S+), Maximum = (?P<max>[\d.]+) (?P<u2>\S+), Average = (?P<mean>[\d.]+) (?P<u3>\S+)"
+)
+_TEST = re.compile(
+    r"(?P<protocol>TCP|UDP|ICMP)? ?(?P<test>connect|latency|bandwidth|ping) (?:test|statistics)?",
+    re.IGNORECASE,
+)
+_UNITS = {"B/s": 1, "KB/s": 2**10, "MB/s": 2**20, "GB/s": 2**30, "Kb/s": 2**10, "Mb/s": 2**20, "Gb/s": 2**30}
+MS = 1e6
+
+
+def mine(text: str) -> bool:
+    """Whether it looks like PsPing's."""
+    return "PsPing" in text[:2000]
+
+
+def read(text: str) -> Told:
+    """Requests one by one where they are printed, else the summary."""
+    told = Told("psping", ("psping",))
+    rows: list[dict[str, int]] = []
+    test = ""
+    times: tuple[float, float, float] | None = None
+    rates: tuple[float, float, float] | None = None
+    counts: tuple[int, int] | None = None
+    for line, raw in enumerate(text.splitlines(), start=1):
+        words = raw.strip()
+        if not test and (named := _TEST.search(words)) and not words.startswith(("Reply", "Connecting")):
+            test = named["test"].lower()
+            told.facts["protocol"] = (named["protocol"] or "icmp").lower()
+        if one := _ONE.match(words):
+            told.facts.setdefault("single", one["kind"])
+            if "warmup" in words:
+                continue
+            spent_ns = nanoseconds(number(one["ms"], line, "time"), MS, line, "time")
+            at = len(rows) * 1_000_000_000
+            rows.append({"seq": len(rows), "sent_ns": at, "finished_ns": at + spent_ns, "payload_bytes": 0})
+        elif found := _COUNTS.search(words):
+            counts = (
+                whole(found["sent"], line, "number sent"),
+                whole(found["received"], line, "number received"),
+            )
+            if counts[1] > counts[0]:
+                raise UnreadableError(f"{counts[1]} answers to {counts[0]} requests", line)
+        elif found := _TIMES.search(words):
+            times = _three(found, line, 1.0, MS)
+        elif found := _RATES.search(words):
+            if unknown := {found["u1"], found["u2"], found["u3"]} - set(_UNITS):
+                raise UnreadableError(f"'{min(unknown)[:20]}' is no unit of PsPing's rates", line)
+            rates = tuple(
+                number(found[key], line, "rate") * _UNITS[found[unit]]
+                for key, unit in (("min", "u1"), ("max", "u2"), ("mean", "u3"))
+            )  # type: ignore[assignment]
+    if rates is None and times is None:
+        raise UnreadableError("ends before PsPing's statistics")
+    told.clock = "no instants are told: requests are in their order, a second apart"
+    _summed_up(told, rows, times, rates, counts)
+    return told
+
+
+def _three(found: re.Match[str], line: int, factor: float, unit: float) -> tuple[float, float, float]:
+    low, high, mean = (number(found[key], line, "time") * factor * unit for key in ("min", "max", "mean"))
+    if not low <= mean * 1.01 + unit / 100 or not mean <= high * 1.01 + unit / 100:
+        raise UnreadableError("its average lies outside its minimum and maximum", line)
+    return low, high, mean
+
+
+def _summed_up(
+    told: Told,
+    rows: list[dict[str, int]],
+    times: tuple[float, float, float] | None,
+    rates: tuple[float, float, float] | None,
+    counts: tuple[int, int] | None,
+) -> None:
+    protocol = told.facts.get("protocol", "tcp")
+    single = told.facts.pop("single", "")
+    if counts is not None and counts[0]:
+        told.add("loss", "ratio", 1 - counts[1] / counts[0], counts[0])
+    samples = counts[1] if counts is not None else 0
+    if rates is not None:
+        for statistic, value in zip(("min", "max", "mean"), rates, strict=True):
+            told.add("bandwidth", statistic, value, samples)
+        return
+    assert times is not None
+    # A TCP ping is the time of connect(2); an ICMP ping and a latency test are round trips.
+    metric = "connect_time" if single.startswith("Connecting") or (single and protocol == "tcp") else "rtt"
+    spent = [row["finished_ns"] - row["sent_ns"] for row in rows]
+    if spent and samples and len(spent) == samples:
+        import statistics
+
+        told.add(metric, "min", min(spent), samples)
+        told.add(metric, "max", max(spent), samples)
+        told.add(metric, "mean", statistics.fmean(spent), samples)
+        told.add(metric, "median", statistics.median(spent), samples)
+        told.add(metric, "mdev", statistics.pstdev(spent), samples)
+        return
+    for statistic, value in zip(("min", "max", "mean"), times, strict=True):
+        told.add(metric, statistic, value, samples)

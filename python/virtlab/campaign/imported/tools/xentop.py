@@ -1,0 +1,49 @@
+"""xentop in batch mode (`xentop -b`): CPU and memory of each domain.
+
+Its first iteration has no time to compare with and shows 0 % for all: it is left out. Neither instants nor the delay between
+iterations are printed, so what it counts (network, disks) cannot become rates.
+"""
+
+from __future__ import annotations
+
+import re
+
+from virtlab.campaign.imported.told import Point, Told, UnreadableError, number
+
+_HEAD = re.compile(r"^\s*NAME\s+STATE\s+CPU\(sec\)\s+CPU\(%\)")
+KB = 1024.0
+
+
+def mine(text: str) -> bool:
+    """Whether it looks like xentop's."""
+    return any(_HEAD.match(line) for line in text.splitlines()[:5])
+
+
+def read(text: str) -> Told:
+    """A point per domain and iteration, but the first."""
+    told = Told("xentop")
+    told.clock = "no instants are told: iterations are in their order, a second apart"
+    head: list[str] = []
+    iteration = -1
+    for line, words in enumerate(text.splitlines(), start=1):
+        if _HEAD.match(words):
+            head, iteration = words.split(), iteration + 1
+            continue
+        cells = words.replace("no limit", "no-limit").split()
+        if not cells or (len(cells) < 4 and not head):
+            continue
+        if not head:
+            raise UnreadableError("is no heading of xentop", line)
+        if len(cells) != len(head):
+            raise UnreadableError(f"has {len(cells)} values under {len(head)} headings", line)
+        if iteration == 0:
+            continue
+        row = dict(zip(head, cells, strict=True))
+        entity = "host" if row["NAME"] == "Domain-0" else f"guests.{row['NAME']}"
+        at = (iteration - 1) * 1_000_000_000
+        told.points.append(Point(at, entity, "cpu", number(row["CPU(%)"], line, "CPU(%)") / 100))
+        if "MEM(k)" in row:
+            told.points.append(Point(at, entity, "memory_used", number(row["MEM(k)"], line, "MEM(k)") * KB))
+    if not told.points:
+        raise UnreadableError("holds one iteration only, whose CPU shares are of no time; use -i 2 or more")
+    return told

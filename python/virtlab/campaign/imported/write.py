@@ -1,0 +1,287 @@
+"""Imported results as a dataset: the experiment's own design points, Plans and roles; other hands and another clock.
+
+All files are read before anything is written, so a mistake leaves no dataset. A run keeps what the tool said as samples and
+summaries, the output itself as an artefact, and in `realised` which tool, which file (SHA-256) and what it says of its
+own parameters. Machine and conditions are the source's words: this machine's would be a lie.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from virtlab.campaign.imported.mapping import ImportFile, ImportRun, Sources
+from virtlab.campaign.imported.told import Point, Told, UnreadableError
+from virtlab.campaign.imported.tools import read
+from virtlab.errors import ExperimentError
+from virtlab.plan import Outcome, Realised, RealisedObject
+
+if TYPE_CHECKING:
+    from virtlab.experiment import DesignPoint, Experiment
+    from virtlab.plan import Columns, Plan
+    from virtlab.results.record import RunKey
+    from virtlab.results.writer import RunWriter
+
+BACKEND = "imported"
+FILE_MAX_BYTES = 256 << 20
+UNKNOWN_CLOCK = "of each tool's own; one-way delays between machines are not estimable"
+_COMPARED = ("message_bytes", "request_bytes", "response_bytes", "payload_bytes", "ip_packet_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What was imported: runs, and where the tools' own words differ from the experiment file."""
+
+    runs: int
+    samples: int
+    differences: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Read:
+    """One run, read."""
+
+    where: str
+    key: RunKey
+    plan: Plan
+    roles: dict[str, tuple[ImportFile, Told, bytes]] = field(default_factory=dict)
+    series: list[tuple[ImportFile, Told, bytes]] = field(default_factory=list)
+
+
+def import_results(
+    sources: Sources, folder: Path, progress: Callable[[str], None] = lambda _: None
+) -> Imported:
+    """Makes the dataset. ExperimentError with file and line of an output that cannot be read; nothing is left then."""
+    from virtlab.experiment import load_text
+    from virtlab.results import Dataset
+
+    try:
+        text = sources.experiment.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ExperimentError(
+            str(sources.experiment), f"cannot be read ({error})", "name an experiment file"
+        ) from error
+    experiment = load_text(text, name=str(sources.experiment), runs_max=None)
+    runs = _all(experiment, sources.runs)
+    differences = [words for run in runs for words in _differences(run)]
+    machine = {"source": sources.source}
+    with Dataset.create(
+        folder, text, name=experiment.name, seed=experiment.seed, backend=BACKEND, made_elsewhere=machine
+    ) as dataset:
+        for run in runs:
+            with dataset.begin_run(run.key, run.plan, backend=BACKEND) as writer:
+                _write(writer, run, sources.source)
+            progress(f"{run.key.name}: {', '.join([*run.roles, *(told.tool for _, told, _ in run.series)])}")
+    return Imported(len(runs), sum(_samples(run) for run in runs), tuple(differences))
+
+
+def _all(experiment: Experiment, wanted: Sequence[ImportRun]) -> list[_Read]:
+    from virtlab.planner import plan_run
+    from virtlab.results.record import RunKey
+
+    seen: dict[int, int] = {}
+    found = []
+    for one in wanted:
+        point = _point(experiment, one)
+        repetition = seen.get(point.index, 0)
+        seen[point.index] = repetition + 1
+        plan = plan_run(experiment, point, repetition)
+        run = _Read(one.where, RunKey(point.index, repetition, 0), plan)
+        for role, file in one.roles.items():
+            run.roles[role] = file, *_role(f"{one.where}.roles.{role}", role, file, plan)
+        for at, file in enumerate(one.series):
+            told, content = _told(file)
+            if not told.points:
+                raise ExperimentError(
+                    f"{one.where}.series[{at}]", f"{file.path.name} is of {told.tool}, which measures roles",
+                    "name it under 'roles'",
+                )  # fmt: skip
+            run.series.append((file, told, content))
+        found.append(run)
+    return found
+
+
+def _point(experiment: Experiment, one: ImportRun) -> DesignPoint:
+    """The design point with these levels, however their units are written."""
+    for name in one.levels:
+        if name not in experiment.factors:
+            known = ", ".join(experiment.factors) or "no factor"
+            raise ExperimentError(
+                f"{one.where}.levels.{name}", "is no factor of the experiment", f"it has {known}"
+            )
+    points = experiment.points()
+    found = [
+        point
+        for point in points
+        if all(_same(point.levels[name], level) for name, level in one.levels.items())
+    ]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        shown = ", ".join(f"{name} = {level}" for name, level in one.levels.items())
+        raise ExperimentError(
+            f"{one.where}.levels", f"no design point has {shown}", "see `virtlab check FILE`"
+        )
+    lacking = [name for name in experiment.factors if name not in one.levels]
+    raise ExperimentError(
+        f"{one.where}.levels",
+        f"{len(found)} design points have these levels",
+        f"say {', '.join(lacking)} too",
+    )
+
+
+def _same(mine: str, theirs: str) -> bool:
+    from virtlab.metrics import level_number
+
+    number = level_number(mine)
+    return mine == theirs or (number is not None and number == level_number(theirs))
+
+
+def _role(where: str, role: str, file: ImportFile, plan: Plan) -> tuple[Told, bytes]:
+    if role not in plan.roles:
+        known = ", ".join(plan.roles) or "none"
+        raise ExperimentError(where, "is no role of that design point", f"it has {known}")
+    told, content = _told(file)
+    workload = plan.roles[role].workload
+    if workload not in told.workloads:
+        of = (
+            f"can be {' or '.join(told.workloads)}"
+            if told.workloads
+            else "is a series, and goes under 'series'"
+        )
+        raise ExperimentError(
+            where, f"the role is {workload}; {file.path.name}, of {told.tool}, {of}", "name another file"
+        )
+    return told, content
+
+
+def _told(file: ImportFile) -> tuple[Told, bytes]:
+    """What a file says, and the file."""
+    try:
+        with file.path.open("rb") as stream:
+            content = stream.read(FILE_MAX_BYTES + 1)
+    except OSError as error:
+        raise ExperimentError(str(file.path), f"cannot be read ({error.strerror})", "name a file") from error
+    if len(content) > FILE_MAX_BYTES:
+        raise ExperimentError(
+            str(file.path), f"is larger than {FILE_MAX_BYTES >> 20} MiB", "import a part of it"
+        )
+    try:
+        return read(_decoded(content), file.tool), content
+    except UnreadableError as error:
+        line = f", line {error.line}" if error.line else ""
+        cure = "see docs/reference/import.md for what is read of each tool"
+        raise ExperimentError(f"{file.path}{line}", error.what, cure) from error
+
+
+def _decoded(content: bytes) -> str:
+    """Tools of Windows write UTF-16 into files; what is no text at all becomes text that no tool wrote."""
+    if content[:2] in {b"\xff\xfe", b"\xfe\xff"}:
+        return content.decode("utf-16", errors="replace")
+    return content.decode("utf-8", errors="replace")
+
+
+def _differences(run: _Read) -> list[str]:
+    """Where a tool's own words differ from the Plan's."""
+    found = []
+    for name, (file, told, _) in run.roles.items():
+        planned = run.plan.roles[name].parameters
+        for key in _COMPARED:
+            if key in told.facts and key in planned and planned[key] != told.facts[key]:
+                found.append(
+                    f"{file.path.name}: {key} is {told.facts[key]}, the experiment says {planned[key]} for {name}"
+                )
+        duration_ns, told_s = planned.get("duration_ns"), told.facts.get("duration_s")
+        if duration_ns and told_s and abs(told_s - duration_ns / 1e9) > 0.1 * duration_ns / 1e9:
+            found.append(
+                f"{file.path.name}: took {told_s:g} s, the experiment says {duration_ns / 1e9:g} s for {name}"
+            )
+    return found
+
+
+def _samples(run: _Read) -> int:
+    rows = sum(
+        len(next(iter(columns.values())))
+        for _, told, _ in run.roles.values()
+        for columns in told.blocks.values()
+    )
+    return rows + sum(len(told.points) for _, told, _ in run.series)
+
+
+def _write(writer: RunWriter, run: _Read, source: str) -> None:
+    import numpy as np
+
+    objects: dict[str, RealisedObject] = {}
+    counters: list[tuple[str, str, int]] = []
+    for role, (file, told, content) in run.roles.items():
+        for schema, columns in told.blocks.items():
+            writer.block(role, schema, {name: np.array(values) for name, values in columns.items()})
+        writer.block(role, "summary/1", _summaries(told))
+        counters += [(role, name, value) for name, value in told.counters.items()]
+        objects[f"import.{role}"] = _object(file, told, content)
+        writer.artefact(f"{role}-{_plain(file.path.name)}", [content])
+    points: list[Point] = []
+    for number, (file, told, content) in enumerate(run.series):
+        points += told.points
+        objects[f"import.series{number}"] = _object(file, told, content)
+        writer.artefact(f"series{number}-{_plain(file.path.name)}", [content])
+    if points:
+        writer.block("series", "series/1", _series(points))
+    if counters:
+        writer.block("counters", "counter/1", _counters(counters))
+    by = f"{BACKEND} from {source}"
+    for name in list(run.plan.world.links) or ["none"]:
+        objects[f"links.{name}"] = RealisedObject({}, {}, {}, by)
+    clocks = {"bound_ns": None, "says": UNKNOWN_CLOCK} | {
+        name: told.clock for name, (_, told, _) in run.roles.items()
+    }
+    writer.commit(Outcome("ok", clocks=clocks), Realised(objects, {"source": source}))
+
+
+def _object(file: ImportFile, told: Told, content: bytes) -> RealisedObject:
+    about = {"file": file.path.name, "sha256": hashlib.sha256(content).hexdigest(), "started": told.started}
+    return RealisedObject({}, about, {"clock": told.clock, **told.facts}, told.tool)
+
+
+def _plain(name: str) -> str:
+    return "".join(
+        letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "_" for letter in name
+    )[:80]
+
+
+def _summaries(told: Told) -> Columns:
+    import numpy as np
+
+    return {
+        "metric": np.array([one.metric for one in told.summaries], dtype=object),
+        "statistic": np.array([one.statistic for one in told.summaries], dtype=object),
+        "value": np.array([one.value for one in told.summaries], dtype=np.float64),
+        "samples": np.array([one.samples for one in told.summaries], dtype=np.int64),
+    }
+
+
+def _series(points: Sequence[Point]) -> Columns:
+    import numpy as np
+
+    return {
+        "t_ns": np.array([one.t_ns for one in points], dtype=np.int64),
+        "entity": np.array([one.entity for one in points], dtype=object),
+        "metric": np.array([one.metric for one in points], dtype=object),
+        "value": np.array([one.value for one in points], dtype=np.float64),
+    }
+
+
+def _counters(rows: Sequence[tuple[str, str, int]]) -> Columns:
+    import numpy as np
+
+    columns: Mapping[str, Any] = {
+        "t_ns": np.zeros(len(rows), dtype=np.int64),
+        "mark": np.array(["stop"] * len(rows), dtype=object),
+        "entity": np.array([row[0] for row in rows], dtype=object),
+        "counter": np.array([row[1] for row in rows], dtype=object),
+        "value": np.array([row[2] for row in rows], dtype=np.int64),
+    }
+    return dict(columns)

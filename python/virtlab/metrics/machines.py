@@ -1,0 +1,45 @@
+"""Metrics of machines and guests as tools of their own tell them: memory, network interfaces, disks.
+
+Our own telemetry has counters of interfaces and disks; these are rates over the tool's interval, of imported results.
+"""
+
+from __future__ import annotations
+
+from virtlab.metrics.metric import Metric, by_key
+
+_SAMPLED = ("mean", "median", "p95", "p99", "min", "max")
+
+MACHINES = by_key(
+    Metric(
+        "memory_used", "bytes", "lower", "Memory that an entity uses, as its tool counts it.",
+        "sar kbmemused; xentop MEM(k); esxtop, vCenter: consumed", _SAMPLED, (), "memory used",
+    ),
+    Metric(
+        "network_received", "bit/s", "neither", "What an interface received per second of the tool's interval.",
+        "sar -n DEV; esxtop; vCenter", _SAMPLED, (), "received",
+    ),
+    Metric(
+        "network_sent", "bit/s", "neither", "What an interface sent per second of the tool's interval.",
+        "sar -n DEV; esxtop; vCenter", _SAMPLED, (), "sent",
+    ),
+    Metric(
+        "disk_read", "byte/s", "neither", "What was read from a disk per second of the tool's interval.",
+        "iostat; esxtop; vCenter", _SAMPLED, (), "disk read",
+    ),
+    Metric(
+        "disk_written", "byte/s", "neither", "What was written to a disk per second of the tool's interval.",
+        "iostat; esxtop; vCenter", _SAMPLED, (), "disk written",
+    ),
+    Metric(
+        "disk_read_time", "ns", "lower", "Mean time of a read in the tool's interval, queueing included.",
+        "iostat r_await; esxtop; vCenter", _SAMPLED, (), "time of a read",
+    ),
+    Metric(
+        "disk_write_time", "ns", "lower", "Mean time of a write in the tool's interval, queueing included.",
+        "iostat w_await; esxtop; vCenter", _SAMPLED, (), "time of a write",
+    ),
+    Metric(
+        "disk_busy", "ratio", "lower", "Share of the interval in which a disk had a request.", "iostat %util",
+        _SAMPLED, (), "disk busy",
+    ),
+)  # fmt: skip

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
     from virtlab.results import Dataset, RunRecord
 
-_MEASURED = frozenset({"sleep_overshoot_p50_ns", "sleep_overshoot_p99_ns", "spin_budget_ns"})
+_CAPACITY = {
+    "capacity_small_pps": "most frames of 64 B per second, in virtlab doctor's flood",
+    "capacity_full_pps": "most frames of 1518 B per second, in virtlab doctor's flood",
+}
+_MEASURED = frozenset({"sleep_overshoot_p50_ns", "sleep_overshoot_p99_ns", "spin_budget_ns", *_CAPACITY})
 _QUALITY = {
     "lateness_p50_ns": "lateness of frames, p50",
     "lateness_p99_ns": "lateness of frames, p99",
@@ -114,7 +118,8 @@ def realised(records: Iterable[RunRecord]) -> tuple[Realisation, ...]:
 def link_quality(db: duckdb.DuckDBPyConnection, records: Iterable[RunRecord]) -> tuple[dict[str, str], ...]:
     """What the links' realisation says of its own quality: each figure smallest, median and largest over the valid runs.
 
-    Counters are as read at the end of each run; measured overshoot of sleeps as read when the switch was set up.
+    Counters are as read at the end of each run; measured overshoot of sleeps, and the most frames per second that doctor has
+    seen it pass on this machine, as read when the switch was set up.
     """
     found: dict[tuple[str, str], list[float]] = {}
     rows = db.execute(
@@ -139,11 +144,20 @@ def link_quality(db: duckdb.DuckDBPyConnection, records: Iterable[RunRecord]) ->
         ]
         if overshoot:
             found.setdefault((record.link_realisation, "sleeps end late, p99"), []).append(max(overshoot))
+        for key, title in _CAPACITY.items():
+            told = [
+                float(thing.read_back[key])
+                for path, thing in record.realised.objects.items()
+                if path.startswith("links.") and key in thing.read_back
+            ]
+            if told:
+                found.setdefault((record.link_realisation, title), []).append(max(told))
     return tuple(_spread(links, title, sorted(values)) for (links, title), values in sorted(found.items()))
 
 
 def _spread(links: str, title: str, values: list[float]) -> dict[str, str]:
-    shown = display("ratio" if title == LATE_SHARE else "ns", values)
+    unit = "ratio" if title == LATE_SHARE else "1/s" if title in _CAPACITY.values() else "ns"
+    shown = display(unit, values)
     ends = {"smallest": values[0], "median": values[len(values) // 2], "largest": values[-1]}
     texts = {name: shown.text(value) for name, value in ends.items()}
     return {"links": links, "figure": title, **texts, "runs": str(len(values))}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from virtlab.report import names
 from virtlab.report.benchmarked import benchmark_figures
 from virtlab.report.beside_section import beside_figures
+from virtlab.report.classes import class_figures
 from virtlab.report.cores import cores_figure
 from virtlab.report.curves import ecdf_figure, series_figure
 from virtlab.report.fairness import NAME, FairnessAxis
@@ -37,6 +38,7 @@ def figures_of(data: Gathered) -> list[Figure]:
     found += [histogram_figure(one, data.factors, split=split) for one in data.histograms]
     found += [runs_figure(one, data.factors, split=split) for one in data.recurring]
     found += [series_figure(names.series_plot(one.role, one.metric), one) for one in data.courses]
+    found += class_figures(data)
     cores = cores_figure(data)
     return [*found, cores] if cores is not None else found
 

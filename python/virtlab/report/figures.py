@@ -19,7 +19,7 @@ from virtlab.metrics.benchmarks import BENCHMARKS
 from virtlab.report import names
 from virtlab.report.fairness import axis_of_experiment
 from virtlab.report.model import Entry
-from virtlab.report.names import CORES_PLOT, Measured, expected_names
+from virtlab.report.names import CLASS_DROPS_PLOT, CLASS_WAITS_PLOT, CORES_PLOT, Measured, expected_names
 from virtlab.report.samples import SAMPLED
 from virtlab.report.selection import BUCKETED, BUCKETED_WORKLOADS, RECURRING
 
@@ -159,7 +159,10 @@ def names_of_experiment(path: Path) -> dict[str, str]:
     factors, values = varying(experiment), measured(experiment.role_workloads()) + tested(experiment)
     axis = axis_of_experiment(experiment, factors)
     found = expected_names(values, factors) | searched_names(experiment)
-    if "host.cpu" in experiment.study(experiment.points()[0]).collect.series:
+    study = experiment.study(experiment.points()[0])
+    if any(queue.classes for both in study.queues.values() for queue in both):
+        found |= {CLASS_WAITS_PLOT: "waits of classes", CLASS_DROPS_PLOT: "drops of classes"}
+    if "host.cpu" in study.collect.series:
         found[CORES_PLOT] = "processors of the host during each test"
     return found if axis is None else expected_names(values, axis.names(factors)) | found
 

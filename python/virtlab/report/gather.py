@@ -21,6 +21,7 @@ from virtlab.report.found import goal_notes, luck_notes, with_goals
 from virtlab.report.histograms import Histogram, Wish, buckets_of
 from virtlab.report.model import (
     Cell,
+    ClassSeen,
     Curve,
     Factor,
     Gathered,
@@ -96,6 +97,7 @@ def gather(
     histograms: tuple[Histogram, ...] = ()
     quality: tuple[dict[str, str], ...] = ()
     queued: tuple[Mapping[str, str], ...] = ()
+    classes: tuple[ClassSeen, ...] = ()
     if curves:
         with dataset.connect() as db:
             sampled = _sampled(db, used, results, varying, points, asked=figures.plots)
@@ -103,7 +105,7 @@ def gather(
             histograms = _histograms(db, used, results, varying, points)
             quality = conditions.link_quality(db, used)
             settings = {index: _varying_part(levels, varying) for index, levels in points.items()}
-            queued = queues(db, used, settings)
+            queued, classes = queues(db, used, settings)
     return Gathered(
         effects=effects_of(table, {one.point: one.plan for one in used}, repeat.confidence),
         title=experiment.title,
@@ -133,6 +135,7 @@ def gather(
         machine=conditions.machine(dataset, records),
         link_quality=quality,
         queues=queued,
+        classes=classes,
         realised=conditions.realised(used),
         experiment_text=dataset.experiment_text,
         plan=largest_plan(used),
@@ -144,7 +147,9 @@ def gather(
         fairness=axis_of_experiment(experiment, [factor.name for factor in varying]),
         sources=tuple(one for one in (figures_file, *_tables_used(claims, figures, published)) if one),
         notes=(
-            *_notes(records, points, len(table.mixed_points())), *_load_notes(used), *goal_notes(used),
+            *_notes(records, points, len(table.mixed_points())),
+            *_load_notes(used),
+            *goal_notes(used),
             *luck_notes(used),
         ),  # fmt: skip
     )

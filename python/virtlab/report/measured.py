@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from virtlab.metrics import METRICS
 from virtlab.metrics.benchmarks import BENCHMARKS
 from virtlab.report import benchmarked, names, theme
+from virtlab.report.classes import GROUP as CLASSES
 from virtlab.report.cores import GROUP as CORES
 from virtlab.report.figure import Figure
 from virtlab.report.histograms import buckets_table
@@ -42,6 +43,9 @@ def metric_sections(data: Gathered, figures: Sequence[Figure], pictures: Mapping
         mine = {path: found for path, found in tiers["further"].items() if found[0].quantity.role == role}
         blocks.append(_section(data, role, mine, figures, pictures))
     blocks += [benchmarked.section(data, role, figures, pictures) for role in benchmarked.tested_roles(data)]
+    queued = _drawn([one for one in figures if one.group == CLASSES], pictures, several=False)
+    if queued:
+        blocks.append(_classes(queued))
     if tiers["health"]:
         drawn = _drawn([one for one in figures if one.group == CORES], pictures, several=False)
         blocks.append(_health(data, tiers["health"], drawn))
@@ -151,6 +155,21 @@ def _constant(path: str, results: Sequence[Result]) -> str:
         shown = display(leading.quantity.unit, values)
         return f"`{path}` was {shown.text(values.pop())} in all of {plural(runs, 'run')}."
     return ""
+
+
+def _classes(drawn: list[Block]) -> Block:
+    """Waits and drops by class; their table stands with the conditions."""
+    return {
+        "id": "queues",
+        "title": "Classes of queues",
+        "short": "classes",
+        "about": "How long frames of each class waited and which share was dropped, in the directions in which it was "
+        "worst. Every direction is in the table under the conditions.",
+        "figures": drawn,
+        "table": None,
+        "tables": [],
+        "nested": [],
+    }
 
 
 def _health(data: Gathered, groups: Groups, drawn: list[Block]) -> Block:

@@ -182,6 +182,19 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassSeen:
+    """One class of one direction's queue at one setting; medians over its runs. `name` is empty without classes."""
+
+    setting: str
+    direction: str
+    name: str
+    runs: int
+    wait_mean_ns: float | None
+    wait_p99_ns: float | None
+    dropped_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
 class Gathered:
     """Everything a report says, from one dataset."""
 
@@ -214,6 +227,7 @@ class Gathered:
     beside: tuple[Beside, ...] = ()  # other sources beside the dataset's own
     effects: tuple[Effect, ...] = ()  # of one more switch, and of one more guest
     queues: tuple[Mapping[str, str], ...] = ()  # of link directions, a row per class and setting
+    classes: tuple[ClassSeen, ...] = ()  # the same, as numbers
     searches: tuple[Searched, ...] = ()  # one of each design point
     fairness: FairnessAxis | None = None  # where a factor decides Jain's index of the load
 

@@ -14,6 +14,7 @@ will hold:
 | table of variances within and between runs | `recurrence of ROLE.METRIC` |
 | table of run-level values | `table of ROLE.METRIC` |
 | processors during each test | `cpu of cores during tests` |
+| waits and drops of classes | `waits of classes`, `drops of classes` |
 | trials of a search | `search of ROLE`, table `trials of ROLE` |
 | tests after a search | `latency of ROLE by load`, `frame loss of ROLE by load`, table `tests of ROLE` |
 | picture of the world | `topology` |
@@ -30,6 +31,8 @@ from dataclasses import dataclass
 
 _OTHER = re.compile(r"[^a-z0-9]+")
 CORES_PLOT = "cpu-of-cores-during-tests"
+CLASS_WAITS_PLOT = "waits-of-classes"
+CLASS_DROPS_PLOT = "drops-of-classes"
 
 
 def slug(sentence: str) -> str:

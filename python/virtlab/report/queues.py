@@ -12,6 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from virtlab.planner.ports import guest_ports, port_of
+from virtlab.report.model import ClassSeen
 from virtlab.report.quantities import display
 from virtlab.report.tables import Block, cell, head
 from virtlab.report.words import plural
@@ -39,8 +40,8 @@ def queues(
     db: duckdb.DuckDBPyConnection,
     records: Sequence[RunRecord],
     settings: Mapping[int, Mapping[str, str]],
-) -> tuple[Row, ...]:
-    """Rows of the table. `settings`: the varying part of each design point."""
+) -> tuple[tuple[Row, ...], tuple[ClassSeen, ...]]:
+    """Rows of the table, and the same as numbers. `settings`: the varying part of each design point."""
     counted: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
     for run, entity, counter, first, last in db.execute(
         "SELECT run, entity, counter, arg_min(value, t_ns), arg_max(value, t_ns) FROM counter "
@@ -62,13 +63,26 @@ def queues(
                     continue
                 place = f"{queue.kind}, {_placed(by)}"
                 found.setdefault((record.point, far, place, line, of_class), []).append(told)
-    rows = []
+    rows, seen = [], []
     for (point, far, place, _, of_class), runs in sorted(found.items()):
         setting = ", ".join(f"{key} {value}" for key, value in settings.get(point, {}).items())
         rows.append(
             {"setting": setting, "direction": far, "queue": place, "class": of_class or "all", **_shown(runs)}
         )
-    return tuple(rows)
+        seen.append(_seen(setting, far, of_class, runs))
+    return tuple(rows), tuple(seen)
+
+
+def _seen(setting: str, direction: str, name: str, runs: Sequence[Mapping[str, float]]) -> ClassSeen:
+    def middle(counter: str) -> float | None:
+        present = [run[counter] for run in runs if counter in run]
+        return median(present) if present else None
+
+    came = [(run.get("drops", 0.0), run.get("packets", 0.0) + run.get("drops", 0.0)) for run in runs]
+    return ClassSeen(
+        setting, direction, name, len(runs), middle("residence_ns"), middle("residence_p99_ns"),
+        median(drops / all_of_them for drops, all_of_them in came),
+    )  # fmt: skip
 
 
 def _directions(record: RunRecord) -> Iterator[tuple[str, Queue, str, str]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Observer, Plan
+from virtlab.testbed import switch_capacity
 from virtlab.testbed.control import Control, RefusedError
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.neighbours import reach_pairs
@@ -78,7 +79,9 @@ def start_switch(control: Control, lowered: Lowered, *, cpu: int | None, root: b
         control.call("start", {}, channel=SWITCH_CHANNEL)
     except RefusedError as error:
         raise MachineError("links", f"the soft switch refused: {error.what}", error.cure) from error
-    return {**said, "fifo_priority": request.get("fifo_priority"), "cpu": cpu}
+    kept = switch_capacity.kept()
+    capacity = {} if kept is None else {"capacity_small_pps": kept.small_pps, "capacity_full_pps": kept.full_pps}
+    return {**said, **capacity, "fifo_priority": request.get("fifo_priority"), "cpu": cpu}
 
 
 def check_reach(

@@ -19,6 +19,7 @@ from virtlab.experiment import load
 from virtlab.plan import Plan, Trial
 from virtlab.planner import plan_run
 from virtlab.testbed import Testbed
+from virtlab.testbed.vswitches import ovs
 
 pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
 
@@ -28,7 +29,11 @@ RATE_PPS = 2000
 DURATION_S = 0.4
 
 
-def world(forwarding: str, folder: Path, frame_bytes: int) -> Plan:
+NO_OVS = pytest.mark.skipif(ovs.missing() is not None, reason=str(ovs.missing()))
+KINDS = ["linux_bridge", pytest.param("ovs-netdev", marks=NO_OVS)]
+
+
+def world(forwarding: str, folder: Path, frame_bytes: int, kind: str = "linux_bridge") -> Plan:
     file = folder / "flows.yaml"
     file.write_text(
         textwrap.dedent(f"""
@@ -36,6 +41,7 @@ def world(forwarding: str, folder: Path, frame_bytes: int) -> Plan:
             name: flows
             hosts:
               sut:
+                vswitch: {kind}
                 vswitches: {{br0: {{isolate: true}}, br1: {{isolate: true}}}}
                 guests:
                   generator: {{vswitches: [br0], isolate: false}}
@@ -65,10 +71,11 @@ def frames_of(flow: int) -> int:
 
 @pytest.mark.parametrize("frame_bytes", [64, 1518])
 @pytest.mark.parametrize("forwarding", ["layer3", "layer2"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_each_flow_has_its_share_through_its_own_guest_and_is_conserved(
-    forwarding: str, frame_bytes: int, tmp_path: Path
+    kind: str, forwarding: str, frame_bytes: int, tmp_path: Path
 ) -> None:
-    plan = world(forwarding, tmp_path, frame_bytes)
+    plan = world(forwarding, tmp_path, frame_bytes, kind)
     assert plan.roles["load"].parameters["via"] == list(GUESTS)
     sink = worlds.MemorySink()
     with Testbed().open(plan, worlds.Patient()) as session:

@@ -44,7 +44,10 @@ def test_the_levels_of_j_are_the_index_of_their_shares(name: str, experiments: d
 
 
 def test_all_twelve_values_of_k_are_in_the_long_forms(experiments: dict[str, Experiment]) -> None:
-    assert all(len(experiments[name].factors["J"]) == GUESTS for name in ("full.yaml", "full-throughput.yaml", "published.yaml"))
+    assert all(
+        len(experiments[name].factors["J"]) == GUESTS
+        for name in ("full.yaml", "full-throughput.yaml", "published.yaml")
+    )
 
 
 def test_the_quick_form_has_5_sizes_and_4_values_of_k_and_is_planned_to_take_less_than_ten_minutes(
@@ -70,9 +73,36 @@ def test_every_flow_has_a_guest_of_its_own_and_no_frame_circles(
             assert all(plan.world.guests[guest].forwards or plan.world.guests[guest].bridges for guest in via)
 
 
+@pytest.mark.parametrize(("name", "guests"), [("machines.yaml", 3), ("full-machines.yaml", 12)])
+def test_the_forms_with_machines_have_every_kind_of_vnic_in_the_guests_that_forward_alone(
+    name: str, guests: int
+) -> None:
+    experiment = load(STUDY / name)
+    kinds = set()
+    seen = set()
+    for point in experiment.points():
+        if point.levels["vnic"] in seen and point.levels["J"] != "1.0000":
+            continue
+        seen.add(point.levels["vnic"])
+        plan = plan_run(experiment, point, 0)
+        role = next(iter(plan.roles.values()))
+        strong = {f"{fairness(guests, k, WEAK_SHARE):.4f}": k for k in range(1, guests + 1)}
+        assert role.parameters["shares"] == pytest.approx(
+            shares(guests, strong[point.levels["J"]], WEAK_SHARE)
+        )
+        forwarders = [plan.world.guests[guest] for guest in role.parameters["via"]]
+        assert len(forwarders) == guests
+        kinds |= {(one.platform, vnic.model) for one in forwarders for vnic in one.vnics.values()}
+        ends = {plan.world.guests[guest].platform for guest in (role.from_, role.to)}
+        assert "qemu" not in ends
+    wanted = {("namespace", None), ("qemu", "virtio"), ("qemu", "e1000")}
+    assert kinds == wanted | ({("qemu", "e1000e")} if guests == GUESTS else set())
+
+
 def test_the_page_repeats_the_runs_of_each_file(experiments: dict[str, Experiment]) -> None:
     page = (STUDY / "README.md").read_text()
-    for name, experiment in experiments.items():
+    machines = {name: load(STUDY / name) for name in ("machines.yaml", "full-machines.yaml")}
+    for name, experiment in (experiments | machines).items():
         points, repeat = len(experiment.points()), experiment.repeat
         low, high = points * repeat.minimum, points * repeat.maximum
         runs = str(low) if low == high else f"{low} to {high}"

@@ -213,6 +213,17 @@ def test_whom_no_question_reaches_is_asked_three_times_and_given_up_after_three_
     assert counters(kept, "stop")["probe/client", "lost_packets"] == 4
 
 
+def test_every_router_on_the_way_asks_for_the_next() -> None:
+    """Two links of 1 Gbit/s: the sender asks for the router, the router for the receiver; on the way back all are known."""
+    plan = routed({"probe": {"workload": "rtt", "size": "1500 B ip_packet", "count": 5}})
+    values = json.loads(plan.canonical())
+    values["world"]["arp"] = "live"
+    _, kept = simulated(values)
+    rtt = kept.column("probe", "rtt/1", "rtt_ns")
+    assert rtt[0] - rtt[1] == 2 * 2 * (64 + 8) * 8
+    assert len(set(rtt[1:])) == 1
+
+
 def with_mtu(values: Values, guest: str, mtu_bytes: int) -> Values:
     values["world"]["guests"][guest]["vnics"]["eth0"]["mtu_bytes"] = mtu_bytes
     return values

@@ -195,6 +195,14 @@ def vnic(key: str, value: Any) -> Any:
     return lambda values: values["world"]["guests"]["a"]["vnics"]["eth0"].update({key: value})
 
 
+def offloaded(workload: str) -> Any:
+    def change(values: Any) -> None:
+        vnic("offloads", "default")(values)
+        values["roles"]["probe"] = {"workload": workload, "from": "a", "to": "b", "duration_ns": 10**9}
+
+    return change
+
+
 def probe(key: str, value: Any) -> Any:
     return lambda values: values["roles"]["probe"].update({key: value})
 
@@ -211,7 +219,7 @@ def probe(key: str, value: Any) -> Any:
         (guest("memory_bytes", 10**9), "guests.a.memory_bytes"),
         (guest("cpu_quota_ratio", 0.5), "guests.a.cpu_quota_ratio"),
         (vnic("mtu_bytes", 9000), "guests.b.vnics.eth0.mtu_bytes"),
-        (vnic("offloads", "default"), "guests.a.vnics.eth0.offloads"),
+        (offloaded("tcp_rr"), "guests.a.vnics.eth0.offloads"),
         (vnic("ip", ["fd00::1/64"]), "roles.probe"),
         (vnic("mac", "02:00:00:00:00:02"), "guests.b.vnics.eth0.mac"),
         (lambda v: v["world"].update(ipv6_noise=True), "world.ipv6_noise"),
@@ -253,3 +261,9 @@ def test_the_golden_plan_is_played() -> None:
     assert outcome.status == "ok", outcome.reasons
     assert {"probe", "load"} <= {stream for stream, _ in kept.blocks}
     assert json.loads(text)["windows"].keys() == outcome.windows.keys()
+
+
+def test_offloads_change_nothing_where_nobody_speaks_tcp() -> None:
+    values = values_of()
+    vnic("offloads", "default")(values)
+    assert not Simulator().check(parsed(values))

@@ -12,10 +12,10 @@ from virtlab.planner.ends import bridging_mistakes, role_ends, via_mistakes
 from virtlab.planner.wiring import Wiring
 from virtlab.simulator.lower import addresses, lower, vnic_path
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, costs
-from virtlab.simulator.ways import wayless
+from virtlab.simulator.ways import by_tcp, wayless
 
 PLATFORMS = ("namespace", "native")
-VSWITCHES = ("linux_bridge",)
+VSWITCHES = ("linux_bridge", "ovs-netdev", "ovs-kernel")  # what each costs, a profile says
 WORKLOADS = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "psping", "raw_stream")
 ACTIONS = ("start", "stop", "run", "set", "wait")
 LATER_ACTIONS = {
@@ -76,6 +76,7 @@ def _world(plan: Plan) -> Iterator[Refusal]:
 
 def _guests(plan: Plan) -> Iterator[Refusal]:
     macs: dict[str, str] = {}
+    tcp = {guest for role in plan.roles.values() if by_tcp(role) for guest in (role.from_, role.to)}
     for name, guest in plan.world.guests.items():
         path = f"guests.{name}"
         if guest.platform not in PLATFORMS:
@@ -89,8 +90,9 @@ def _guests(plan: Plan) -> Iterator[Refusal]:
             yield Refusal(f"{path}.pin", "processors that forward are not modelled", "write 'pin: none'")
         for vnic_name, vnic in guest.vnics.items():
             vnic_at = vnic_path(name, vnic_name)
-            if vnic.offloads != "off":
-                yield Refusal(f"{vnic_at}.offloads", "offloads are not modelled", "write 'offloads: off'")
+            if vnic.offloads != "off" and name in tcp:
+                reason = "segments of TCP longer than the MTU are not modelled"
+                yield Refusal(f"{vnic_at}.offloads", reason, "write 'offloads: off'")
             if vnic.vswitch is not None and guest.platform == "native":
                 yield Refusal(vnic_at, "a native guest stands on no virtual switch", "give it an uplink")
             if not MTU_MIN_BYTES <= vnic.mtu_bytes <= MTU_MAX_BYTES:

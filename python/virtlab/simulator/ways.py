@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_address, ip_network
 from typing import Any
 
-from virtlab.plan import Plan, Refusal
+from virtlab.plan import Plan, Refusal, Role
 from virtlab.planner.wiring import Wiring, guest_box
 from virtlab.simulator.lower import lower
 
@@ -61,6 +61,21 @@ class Ways:
         return None
 
 
+def by_tcp(role: Role) -> bool:
+    """Whether a role speaks TCP."""
+    return is_tcp(role.workload, role.parameters)
+
+
+def is_tcp(workload: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether a workload speaks TCP; `psping` does unless it says otherwise.
+
+    >>> is_tcp("rtt", {"protocol": "udp"}), is_tcp("tcp_rr", {})
+    (False, True)
+    """
+    said = parameters.get("protocol", "tcp" if workload == "psping" else None)
+    return workload in {"tcp_stream", "tcp_rr"} or said == "tcp"
+
+
 def wayless(plan: Plan) -> Iterator[Refusal]:
     """Roles whose packets do not get to the other end, or back."""
     ways = Ways(plan)
@@ -97,7 +112,7 @@ def _hops(ways: Ways, role: Mapping[str, Any]) -> list[list[Hop]] | None:
 def _too_long(ways: Ways, role: Mapping[str, Any], hops: list[Hop]) -> Iterator[Refusal]:
     """The first place on a way that its packets, as long as they may be, do not fit through."""
     vnics, ends = ways.lowered["vnics"], role["ends"]
-    tcp = role["workload"] in {"tcp_stream", "tcp_rr"} or role["parameters"].get("protocol") == "tcp"
+    tcp = is_tcp(role["workload"], role["parameters"])
     whole = tcp or bool(role["parameters"].get("via")) or ":" in str(ends[0]["address"])
     longest = vnics[hops[0][0]]["mtu_bytes"]
     if tcp:

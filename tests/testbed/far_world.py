@@ -53,16 +53,18 @@ class FarHosts:
 
     def agents(self, name: str) -> list[Path]:
         """Copies of the agent that lie there."""
-        listed = self.run(name, "sh", "-c", "ls -d /tmp/virtlab-agent-* /var/tmp/virtlab-agent-* 2>/dev/null || true")
+        listed = self.run(
+            name, "sh", "-c", "ls -d /tmp/virtlab-agent-* /var/tmp/virtlab-agent-* 2>/dev/null || true"
+        )
         return [Path(line) for line in listed.split()]
 
     def processes(self, name: str) -> list[int]:
         """Processes whose network is a host's, without the one that holds it and the sshd that listens."""
-        network = os.readlink(f"/proc/{self.holders[name].pid}/ns/net")
+        network = Path(f"/proc/{self.holders[name].pid}/ns/net").readlink()
         found = []
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
-                if entry.name.isdigit() and os.readlink(entry / "ns/net") == network:
+                if entry.name.isdigit() and (entry / "ns/net").readlink() == network:
                     found.append(int(entry.name))
         own = {self.holders[name].pid, *(each.pid for key, each in self.daemons.items() if key == name)}
         return [pid for pid in found if pid not in own]
@@ -100,16 +102,41 @@ def far_hosts(folder: Path) -> Iterator[FarHosts]:
 
 def _networks(made: FarHosts) -> None:
     for name in ("middle", *NAMES):
-        argv = ["unshare", "--net", "--mount", "sh", "-c", "mount -t tmpfs none /run && mkdir /run/sshd && echo up && exec sleep 3600"]
+        argv = [
+            "unshare",
+            "--net",
+            "--mount",
+            "sh",
+            "-c",
+            "mount -t tmpfs none /run && mkdir /run/sshd && echo up && exec sleep 3600",
+        ]
         made.holders[name] = subprocess.Popen(argv, stdout=subprocess.PIPE)
         assert made.holders[name].stdout.readline() == b"up\n"  # type: ignore[union-attr]
     middle = made.holders["middle"].pid
+    for name in ("middle", *NAMES):
+        # Without addresses that the kernel makes and tests for itself, a host looks the same at any moment.
+        for scope in ("all", "default"):
+            made.run(name, "sh", "-c", f"echo 1 > /proc/sys/net/ipv6/conf/{scope}/disable_ipv6")
+    made.run("middle", "ip", "link", "set", "lo", "up")
     made.run("middle", "ip", "link", "add", "bridge", "type", "bridge")
     made.run("middle", "ip", "address", "add", f"{NETWORK}254/24", "dev", "bridge")
     made.run("middle", "ip", "link", "set", "bridge", "up")
     for number, name in enumerate(NAMES, start=1):
         # An index and a name of its own on each side: nothing of the Plan's.
-        made.run(name, "ip", "link", "add", f"lan{number}", "type", "veth", "peer", "name", f"port{number}", "netns", str(middle))
+        made.run(
+            name,
+            "ip",
+            "link",
+            "add",
+            f"lan{number}",
+            "type",
+            "veth",
+            "peer",
+            "name",
+            f"port{number}",
+            "netns",
+            str(middle),
+        )
         made.run(name, "ip", "link", "add", "spare", "type", "bridge")
         made.run(name, "ip", "address", "add", f"{NETWORK}{number}/24", "dev", f"lan{number}")
         for link in ("lo", f"lan{number}"):
@@ -126,12 +153,12 @@ def _keys(made: FarHosts) -> None:
     (made.folder / "known_hosts").write_text("\n".join(known) + "\n")
     lines = []
     for number, name in enumerate(NAMES, start=1):
-        lines += [f"Host host-{name} login-{name}", f"  HostName {NETWORK}{number}"]
+        lines += [f"Host host-{name}", f"  HostName {NETWORK}{number}", f"  IdentityFile {made.folder}/user"]
     lines += ["Host host-nowhere", f"  HostName {NETWORK}9", "  ConnectTimeout 2"]
     lines += ["Host host-closed", f"  HostName {NETWORK}254"]
     lines += ["Host stranger-a", f"  HostName {NETWORK}1", f"  IdentityFile {made.folder}/stranger"]
     lines += [
-        "Host *", "  Port 2222", "  User root", f"  IdentityFile {made.folder}/user", "  IdentitiesOnly yes",
+        "Host *", "  Port 2222", "  User root", "  IdentitiesOnly yes",
         f"  UserKnownHostsFile {made.folder}/known_hosts", "  StrictHostKeyChecking yes", "  ControlPath none",
     ]  # fmt: skip
     (made.folder / "config").write_text("\n".join(lines) + "\n")
@@ -148,9 +175,16 @@ def _daemon(made: FarHosts, name: str, address: str, *more: str) -> None:
     config = made.folder / f"sshd-{name}"
     config.write_text("\n".join(lines) + "\n")
     errors = (made.folder / f"sshd-{name}.log").open("ab")
-    made.daemons[name] = subprocess.Popen([*made.enter(name), SSHD, "-D", "-e", "-f", str(config)], stderr=errors)
+    made.daemons[name] = subprocess.Popen(
+        [*made.enter(name), SSHD, "-D", "-e", "-f", str(config)], stderr=errors
+    )
     deadline = time.monotonic() + 20
-    probe = [*made.enter(name), "python3", "-c", f"import socket; socket.create_connection(('{address}', 2222), 1)"]
+    probe = [
+        *made.enter(name),
+        "python3",
+        "-c",
+        f"import socket; socket.create_connection(('{address}', 2222), 1)",
+    ]
     while subprocess.run(probe, capture_output=True, check=False).returncode != 0:
         assert time.monotonic() < deadline, (made.folder / f"sshd-{name}.log").read_text()
         time.sleep(0.1)

@@ -103,6 +103,7 @@ class Platform:
     features: Features
     vnic_models: tuple[str, ...] = ()  # devices that a guest can see, the default first; none: the kernel's own port
     images: bool = False  # its guests can have a root file system by name
+    agentless: bool = False  # no agent of ours runs in its guests
     existing: bool = False  # its guests are found, not made: one is its whole host
     arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
 

@@ -20,20 +20,31 @@ def check_existing(at: Steps, host: HostSpec, cables: int, findings: Findings) -
     if host.address is None:
         findings.add(at, "nothing says how ssh reaches it", "write e.g. 'address: root@lab-a'", key=True)
     if host.platform == "libvirt" and host.domain is None:
-        findings.add(at, "nothing says which domain it is", "write e.g. 'domain: guest1', as virsh lists it", key=True)
+        findings.add(
+            at, "nothing says which domain it is", "write e.g. 'domain: guest1', as virsh lists it", key=True
+        )
     if host.platform != "libvirt":
         for key in ("domain", "hypervisor"):
             if getattr(host, key) is not None:
-                findings.add((*at, key), "is of a domain of libvirt", "remove it, or write 'platform: libvirt'", key=True)
+                findings.add(
+                    (*at, key),
+                    "is of a domain of libvirt",
+                    "remove it, or write 'platform: libvirt'",
+                    key=True,
+                )
     if cables:
         what = "a cable leads to a host that exists already, and has the network that it has"
-        findings.add(at, what, "remove the link or topology; such hosts reach each other as they are", key=True)
+        findings.add(
+            at, what, "remove the link or topology; such hosts reach each other as they are", key=True
+        )
     refused = _NEVER_SET if host.network == "vxlan" else (*_NEVER_SET, *_SET_BY_VXLAN)
     for where, spec in ((at, host), *(((*at, "guests", name), guest) for name, guest in host.guests.items())):
         for key in refused:
             if getattr(spec, key) is not None:
                 cure = "remove it" + (", or write 'network: vxlan'" if key in _SET_BY_VXLAN else "")
-                findings.add((*where, key), f"{key} of a host that exists already is read, not set", cure, key=True)
+                findings.add(
+                    (*where, key), f"{key} of a host that exists already is read, not set", cure, key=True
+                )
 
 
 def refuse_existing(at: Steps, host: HostSpec, findings: Findings) -> None:

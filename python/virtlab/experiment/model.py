@@ -30,7 +30,7 @@ class GuestSpec(Part):
     cpu: leaves.Share | None = Field(None, description="share of one CPU that it may use, e.g. '50 %'")
     memory: leaves.PositiveBytes | None = Field(None, description="memory that it may use, e.g. '512 MiB'")
     image: leaves.ObjectName | None = Field(
-        None, description="root file system of a container, by its name in `virtlab image list`"
+        None, description="root file system of a container, by its name in `virtlab image list`; recipe of an appliance"
     )
     vcpus: leaves.Count | None = Field(None, description="virtual processors of a virtual machine; absent: 1")
     vnic_model: leaves.VnicModel | None = Field(
@@ -229,6 +229,8 @@ class RouterSpec(Part):
     )
     cpu: leaves.Share | None = Field(None, description="share of one CPU that it may use")
     memory: leaves.PositiveBytes | None = Field(None, description="memory that it may use")
+    image: leaves.ObjectName | None = Field(None, description="recipe of an appliance, by name")
+    vnic_model: leaves.VnicModel | None = Field(None, description="device that a virtual machine sees at each port")
     routing: leaves.Routing = Field(
         "static", description="static: routes computed beforehand; ospf: FRRouting finds them"
     )

@@ -460,5 +460,7 @@ def _populate_router(
             bridge = f"{name}.br{number + 1}"
             wiring.bridges[bridge] = Bridge(router.vswitch, name, (port,), because)
             vnics[f"eth{number}"] = Attachment(bridge, None, domain, cable.spec.rate)
-    spec = GuestSpec.model_construct(cpu=router.cpu, memory=router.memory)
+    spec = GuestSpec.model_construct(
+        cpu=router.cpu, memory=router.memory, image=router.image, vnic_model=router.vnic_model
+    )
     wiring.stations[name] = Station(name, name, router.platform, vnics, spec, forwards=True, because=because)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_interface
 from typing import Any
 
+from virtlab.catalogue import PLATFORMS
 from virtlab.errors import MachineError
 from virtlab.plan import Plan, Realised, RealisedObject, Vnic
 from virtlab.planner.ports import port_of
@@ -101,6 +102,10 @@ def realise(
         by = used[0] if used else "none"
         objects[f"switches.{name}"] = RealisedObject(entry_switch.model_dump(mode="json"), {}, {}, by)
     for name, routes in plan.world.routes.items():
+        if PLATFORMS[plan.world.guests[name].platform].agentless:
+            told = {"routes": [route.model_dump(mode="json") for route in routes]}
+            objects[f"routes.{name}"] = RealisedObject(told, told, {}, "console")
+            continue
         found = seen[lowered.guests[name]]["routes"]
         for route in routes:
             if not any(_same_route(route.to, route.via, each) for each in found):
@@ -140,6 +145,11 @@ def _vnics(plan: Plan, lowered: Lowered, seen: Mapping[str, Any]) -> Iterator[tu
     for guest, entry in plan.world.guests.items():
         for name, vnic in entry.vnics.items():
             path = f"guests.{guest}.vnics.{name}"
+            if PLATFORMS[entry.platform].agentless:
+                tap = lowered.machines[guest].taps[name]
+                facts = _facts(_link(seen, tap, path))
+                yield path, RealisedObject(vnic.model_dump(mode="json"), {"tap": tap.link}, facts, "tap")
+                continue
             place = lowered.vnics[guest, name]
             link = _link(seen, place, path)
             wanted = {

@@ -18,6 +18,11 @@ from virtlab.testbed.link_refusals import links, realised
 from virtlab.testbed.machine import Findings
 from virtlab.testbed.platforms.container import runtime
 from virtlab.testbed.platforms.container.refusals import container_refusals
+from virtlab.testbed.platforms.appliance.refusals import (
+    agentless_end,
+    appliance_refusals,
+    appliances_missing,
+)
 from virtlab.testbed.platforms.libvirt import domains
 from virtlab.testbed.platforms.qemu.refusals import machine_refusals, machines_missing
 from virtlab.testbed.platforms.ssh.connection import client_missing
@@ -27,7 +32,7 @@ from virtlab.testbed.timeline import EVENTS
 from virtlab.testbed.vswitches import ovs
 from virtlab.testbed.vswitches.ovs_rules import DATAPATHS
 
-PLATFORMS = ("namespace", "native", "container", "qemu", "ssh", "libvirt")
+PLATFORMS = ("namespace", "native", "container", "qemu", "appliance", "ssh", "libvirt")
 EXISTING = ("ssh", "libvirt")
 VSWITCHES = ("linux_bridge", "ovs-netdev", "ovs-kernel")
 WORKLOADS = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "psping", "raw_stream", "rt_tasks")
@@ -123,6 +128,8 @@ def _guests(plan: Plan, found: Findings) -> Iterator[Refusal]:
             yield from machine_refusals(path, guest)
         elif guest.platform == "container":
             yield from container_refusals(path, guest)
+        elif guest.platform == "appliance":
+            yield from appliance_refusals(path, name, guest, plan)
         elif guest.platform in EXISTING:
             yield from existing_refusals(path, guest, plan)
         if guest.host not in plan.world.hosts:
@@ -232,6 +239,8 @@ def _roles(plan: Plan, found: Findings) -> Iterator[Refusal]:
         else:
             yield from via_mistakes(path, plan, role)
         yield from ends_apart(path, plan, (role.from_, role.to))
+        for key, guest in ends:
+            yield from agentless_end(path, key, plan, guest)
 
 
 def _own_network(plan: Plan, role: Role) -> bool:
@@ -303,6 +312,8 @@ def _timeline(plan: Plan, found: Findings) -> Iterator[Refusal]:
             started[str(action.role)] = action.id
         elif action.do == "exec" and (action.guest not in plan.world.guests or not action.argv):
             yield Refusal(path, "names no guest of the Plan, or no command", "give it 'guest' and 'argv'")
+        elif action.do == "exec":
+            yield from agentless_end(path, "guest", plan, action.guest)
         elif action.do == "reset" and action.guest not in plan.world.guests:
             yield Refusal(f"{path}.guest", f"there is no guest '{action.guest}'", "name a guest of the Plan")
         elif action.do == "reset" and plan.world.guests[str(action.guest)].platform not in RESETTABLE:
@@ -384,7 +395,7 @@ def capabilities(found: Findings, fingerprint: Mapping[str, str]) -> Capabilitie
     netem = found.qdiscs.get("netem", "not tried")
     return Capabilities(
         backend="testbed",
-        platforms={**dict.fromkeys(PLATFORMS, world), "container": world or runtime.missing(), "qemu": world or machines_missing(), "ssh": world or client_missing(),
+        platforms={**dict.fromkeys(PLATFORMS, world), "container": world or runtime.missing(), "qemu": world or machines_missing(), "appliance": world or appliances_missing(), "ssh": world or client_missing(),
             "libvirt": world or domains.missing() or client_missing()},
         vswitches={**dict.fromkeys(VSWITCHES, world), **{kind: world or ovs.missing(kind) for kind in DATAPATHS}},
         qdiscs=qdiscs,

@@ -1,6 +1,7 @@
 """Platforms: how a guest exists. One file each; the names here are what `platform:` may say."""
 
 from virtlab.catalogue.declaration import Platform
+from virtlab.catalogue.platforms.appliance import APPLIANCE
 from virtlab.catalogue.platforms.container import CONTAINER
 from virtlab.catalogue.platforms.libvirt import LIBVIRT
 from virtlab.catalogue.platforms.namespace import NAMESPACE
@@ -9,7 +10,7 @@ from virtlab.catalogue.platforms.qemu import QEMU
 from virtlab.catalogue.platforms.ssh import SSH
 
 PLATFORMS: dict[str, Platform] = {
-    entry.name: entry for entry in (NAMESPACE, NATIVE, CONTAINER, QEMU, SSH, LIBVIRT)
+    entry.name: entry for entry in (NAMESPACE, NATIVE, CONTAINER, QEMU, APPLIANCE, SSH, LIBVIRT)
 }
 
 __all__ = ["PLATFORMS"]

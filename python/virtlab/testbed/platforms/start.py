@@ -64,6 +64,10 @@ class Guests:
             from virtlab.testbed.platforms.qemu.machines import Machines
 
             self.running.append(Machines(self.control, self.plan, self.lowered, self.tasks))
+        if any(guest.platform == "appliance" for guest in self.plan.world.guests.values()):
+            from virtlab.testbed.platforms.appliance.appliances import Appliances
+
+            self.running.append(Appliances(self.control, self.plan, self.lowered, self.tasks))
         for platform in self.running:
             platform.start(observe)
 

@@ -1,7 +1,7 @@
 """The life of a libvirt domain around a run: started if it is shut off, stopped again by whoever started it.
 
-`virsh` is an ordinary program of the system; libvirt's Python binding is not needed. A domain lives in its daemon, not in our
-private world, so one that we start is in the ledger first: a dead owner's domain is stopped by whoever next uses that
+`virsh` is an ordinary program of the system; libvirt's Python binding is not needed. A domain lives in its daemon, not in
+our private world, so one that we start is in the ledger first: a dead owner's domain is stopped by whoever next uses that
 connection. A domain that was running before is used as it is and left running.
 """
 
@@ -53,9 +53,13 @@ def virsh(where: str, uri: str, *words: str, timeout_s: float = COMMAND_TIMEOUT_
             stdin=subprocess.DEVNULL, timeout=timeout_s, env={**os.environ, "LC_ALL": "C"},
         )  # fmt: skip
     except OSError as error:
-        raise MachineError("libvirt", f"{PROGRAM} cannot be run ({error.strerror})", "install libvirt-clients") from error
+        raise MachineError(
+            "libvirt", f"{PROGRAM} cannot be run ({error.strerror})", "install libvirt-clients"
+        ) from error
     except subprocess.TimeoutExpired:
-        raise GuestError(where, f"libvirt at {uri} did not answer '{words[0]}' within {timeout_s:g} s") from None
+        raise GuestError(
+            where, f"libvirt at {uri} did not answer '{words[0]}' within {timeout_s:g} s"
+        ) from None
     if done.returncode != 0:
         said = " ".join(line.removeprefix("error: ") for line in done.stderr.split("\n") if line.strip())
         raise GuestError(where, f"libvirt at {uri}: {words[0]}: {said}", "try it by hand with virsh")
@@ -101,10 +105,14 @@ class Domain:
         deadline = time.monotonic() + BOOT_TIMEOUT_S
         while (why := answers(address)) is not None:
             if (state := self.state()) not in ON:
-                raise GuestError(self.where, f"domain {self.name} is {state} before ssh got in", "see its console")
+                raise GuestError(
+                    self.where, f"domain {self.name} is {state} before ssh got in", "see its console"
+                )
             if not self.ours or time.monotonic() > deadline:
                 waited = f" within {BOOT_TIMEOUT_S:g} s of its start" if self.ours else ""
-                raise GuestError(self.where, f"domain {self.name} runs, and ssh did not get in{waited}: {why}")
+                raise GuestError(
+                    self.where, f"domain {self.name} runs, and ssh did not get in{waited}: {why}"
+                )
             if observe.cancelled():
                 raise GuestError(self.where, "was still booting when the run was cancelled")
             time.sleep(LOOK_S)

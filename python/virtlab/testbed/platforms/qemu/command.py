@@ -58,7 +58,7 @@ class Machine:
         out = [
             self.program, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
             "-name", f"guest={self.name.replace(',', ',,')},debug-threads=on",
-            "-machine", "pc", *_processor(self.accelerator), "-smp", str(self.vcpus),
+            "-machine", "pc", *processor(self.accelerator), "-smp", str(self.vcpus),
             "-m", f"{-(-self.memory_bytes // MIB)}M",
             "-kernel", self.kernel, "-initrd", self.initramfs, "-append", self._append(),
             "-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
@@ -84,7 +84,8 @@ class Machine:
         return " ".join(words)
 
 
-def _processor(accelerator: str) -> list[str]:
+def processor(accelerator: str) -> list[str]:
+    """What makes its processors go."""
     if accelerator == "kvm":
         return ["-accel", "kvm", "-cpu", "host"]
     return ["-accel", f"tcg,thread=multi,tb-size={TRANSLATION_MIB}", "-cpu", "qemu64"]

@@ -2,8 +2,8 @@
 
 The system's own client is used, so the user's configuration, keys, agents and jump hosts hold; it never asks (BatchMode).
 A line of shell makes a file for our agent in a folder where programs may run, takes the agent through the connection, and
-becomes it; the agent removes its file before anything else. What is left when all goes wrong is that one file, and it is in the
-ledger under a name of its own before the connection is opened.
+becomes it; the agent removes its file before anything else. What is left when all goes wrong is that one file, and it is in
+the ledger under a name of its own before the connection is opened.
 """
 
 from __future__ import annotations
@@ -33,11 +33,13 @@ COPY_TIMEOUT_S = 300.0
 END_TIMEOUT_S = 10.0
 SWEEP_TIMEOUT_S = 20.0
 KIND = "ssh"
-FOLDERS = '/tmp /var/tmp "$HOME" /dev/shm'
+# On the far side, where only a program that runs counts.
+FOLDERS = '/tmp /var/tmp "$HOME" /dev/shm'  # noqa: S108 - files are made there exclusively, under names that nobody can guess
 _MARK = b"virtlab-host "
 _MOST_BANNER_BYTES = 1 << 20
 _TAIL_BYTES = 2000
-_TIDY = (0, 3, 4)  # codes with which agent and script end after their file is gone
+_NEVER_IN = 255  # ssh's own code
+_TIDY = (0, 1, 3, 4)  # codes with which agent and script end after their file is gone
 # One line without single quotes: it passes through whatever the login shell is. In turn it says what is there, takes the
 # agent, says how much of it came, waits to be told, and becomes it. Nothing but the last step outlives its own end.
 _SCRIPT = (
@@ -76,7 +78,11 @@ def answers(address: str) -> str | None:
             process.wait()
             return f"no answer within {SWEEP_TIMEOUT_S:g} s"
         errors.seek(0)
-        return None if code == 0 else errors.read().decode(errors="replace").strip()[-_TAIL_BYTES:] or f"code {code}"
+        return (
+            None
+            if code == 0
+            else errors.read().decode(errors="replace").strip()[-_TAIL_BYTES:] or f"code {code}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +121,9 @@ class Connection:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the connection
         self.stream, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with theirs:
-            self._process = _start(self.address, f"sh -c '{script}'", theirs, theirs, self._errors)
+            self._process = _start(
+                self.address, f"sh -c '{script}'", theirs.fileno(), theirs.fileno(), self._errors
+            )
 
     def introduce(self) -> Far:
         """Waits for what the other side says of itself. GuestError with ssh's own words when it is not reached."""
@@ -125,8 +133,13 @@ class Connection:
         system, machine, user, address, file = (word.decode(errors="replace") for word in words)
         self.far = Far(system, machine, int(user), None if address == "-" else address, file)
         if (system, machine) != ("Linux", platform.machine()):
-            what = f"{self.address} is a {system} machine of architecture {machine}; the agent here is for Linux on {platform.machine()}"
-            cure = f"build the agent there or for {machine}, and run virtlab on a machine of that architecture"
+            what = (
+                f"{self.address} is a {system} machine of architecture {machine}; "
+                f"the agent here is for Linux on {platform.machine()}"
+            )
+            cure = (
+                f"build the agent there or for {machine}, and run virtlab on a machine of that architecture"
+            )
             raise GuestError(self.where, what, cure)
         if file == "-":
             raise GuestError(
@@ -141,7 +154,8 @@ class Connection:
         self._send(self._agent)
         came = self._line(COPY_TIMEOUT_S, "took the agent too slowly")
         if came.strip() != str(len(self._agent)).encode():
-            what = f"{came.decode(errors='replace').strip()} of {len(self._agent)} bytes of the agent arrived at {self.address}"
+            arrived = came.decode(errors="replace").strip()
+            what = f"{arrived} of {len(self._agent)} bytes of the agent arrived at {self.address}"
             raise GuestError(self.where, what, "make room there")
         self._agent = b""
         self._send(b"go\n")
@@ -156,7 +170,13 @@ class Connection:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
         code = self._process.poll()
-        how = "was cut" if code is None else f"ended with code {code}" if code >= 0 else f"ended by signal {-code}"
+        how = (
+            "was cut"
+            if code is None
+            else f"ended with code {code}"
+            if code >= 0
+            else f"ended by signal {-code}"
+        )
         said = self._said()
         return f"its connection to {self.address} {how}{': ' + said if said else ''}"
 
@@ -169,7 +189,8 @@ class Connection:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-        self._entry.close(gone=self._process.returncode in _TIDY or self.far is None)
+        never_in = self._process.returncode == _NEVER_IN and self.far is None and not self._read
+        self._entry.close(gone=never_in or self._process.returncode in _TIDY)
         if not self._errors.closed:
             self._errors.close()
 
@@ -188,7 +209,9 @@ class Connection:
             ready = select.select([self.stream], [], [], max(left, 0))[0]
             if not ready:
                 self._process.kill()
-                raise GuestError(self.where, f"{self.address} {late} within {timeout_s:g} s{self._words()}", CURE)
+                raise GuestError(
+                    self.where, f"{self.address} {late} within {timeout_s:g} s{self._words()}", CURE
+                )
             content = self.stream.recv(1 << 16)
             if not content or len(self._read) > _MOST_BANNER_BYTES:
                 raise self._refused()
@@ -226,7 +249,9 @@ class Connection:
             return False
         script = f'for d in {FOLDERS}; do rm -f "$d/{name}" || exit 1; done'
         with tempfile.TemporaryFile() as errors:
-            process = _start(self.address, f"sh -c '{script}'", subprocess.DEVNULL, subprocess.DEVNULL, errors)
+            process = _start(
+                self.address, f"sh -c '{script}'", subprocess.DEVNULL, subprocess.DEVNULL, errors
+            )
             try:
                 return process.wait(SWEEP_TIMEOUT_S) == 0
             except subprocess.TimeoutExpired:
@@ -238,13 +263,13 @@ class Connection:
 CURE = "try it by hand: ssh -o BatchMode=yes HOST true; keys, users and jump hosts go into ssh's own configuration"
 
 
-def _start(
-    address: str, command: str, given: socket.socket | int, taken: socket.socket | int, errors: IO[bytes]
-) -> subprocess.Popen[bytes]:
+def _start(address: str, command: str, given: int, taken: int, errors: IO[bytes]) -> subprocess.Popen[bytes]:
     # A connection that died silently is noticed within 15 s. Nothing else of the user's configuration is overruled.
     options = ["-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]
     argv = [*client(), *options, "--", address, command]
     try:
         return subprocess.Popen(argv, stdin=given, stdout=taken, stderr=errors, start_new_session=True)
     except OSError as error:
-        raise MachineError("ssh", f"{argv[0]} cannot be run ({error.strerror})", "install openssh-client") from error
+        raise MachineError(
+            "ssh", f"{argv[0]} cannot be run ({error.strerror})", "install openssh-client"
+        ) from error

@@ -1,7 +1,7 @@
 """The existing hosts of a session: reached side by side, led by an agent each, compared in clocks, and left as they were.
 
-Their addresses, MACs, MTUs and interfaces are known once they are reached, so the Plan that a session plays is the file's with
-those read in. What a role does there is what it does anywhere: the leader at the far end starts a probe.
+Their addresses, MACs, MTUs and interfaces are known once they are reached, so the Plan that a session plays is the file's
+with those read in. What a role does there is what it does anywhere: the leader at the far end starts a probe.
 """
 
 from __future__ import annotations
@@ -105,7 +105,9 @@ class Existing:
             )
         except AgentError as error:
             how = self.control.ended(host.leader)
-            raise GuestError(f"guests.{host.guest}", how or f"its agent does not answer: {error.what}") from error
+            raise GuestError(
+                f"guests.{host.guest}", how or f"its agent does not answer: {error.what}"
+            ) from error
         host.connection.started()
         host.read_back = {
             "agent": said.get("build"), "root": far.user_id == 0, "boot_id": said.get("boot_id"),

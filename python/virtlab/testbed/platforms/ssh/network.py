@@ -64,7 +64,10 @@ def choose(where: str, links: Mapping[str, Any], wanted: str | None, address: st
             (
                 name
                 for name, link in links.items()
-                if any(ip_interface(text).ip == ip_address(address.partition("%")[0]) for text in link["addresses"])
+                if any(
+                    ip_interface(text).ip == ip_address(address.partition("%")[0])
+                    for text in link["addresses"]
+                )
             ),
             None,
         )
@@ -79,7 +82,9 @@ def choose(where: str, links: Mapping[str, Any], wanted: str | None, address: st
         raise GuestError(where, f"its interface {wanted} is down", "bring it up there, or name another")
     addresses = tuple(sorted(text for text in link["addresses"] if not ip_interface(text).is_link_local))
     if not addresses:
-        raise GuestError(where, f"its interface {wanted} has no address", "give it one there, or name another")
+        raise GuestError(
+            where, f"its interface {wanted} has no address", "give it one there, or name another"
+        )
     return Found(wanted, str(link["mac"]), int(link["mtu_bytes"]), addresses)
 
 
@@ -94,7 +99,8 @@ def resolved(plan: Plan, found: Mapping[str, Found]) -> Plan:
         if vnic.network == "vxlan":
             room = link.mtu_bytes - _OUTER_BYTES[ip_address(link.first).version]
             if vnic.mtu_bytes > room:
-                what = f"an MTU of {vnic.mtu_bytes} B does not fit a VXLAN over {link.link}, which carries {link.mtu_bytes} B"
+                carried = f"{link.link}, which carries {link.mtu_bytes} B"
+                what = f"an MTU of {vnic.mtu_bytes} B does not fit a VXLAN over {carried}"
                 raise GuestError(f"guests.{name}", what, f"write 'network: {{mtu: {room} B}}'")
             continue
         read = {
@@ -121,7 +127,15 @@ def steps(plan: Plan, guest: str, found: Mapping[str, Found]) -> list[Step]:
         Step(NamespaceAdd(inside), path),
         Step(
             VxlanAdd(
-                inside, VXLAN_LINK, vnic.mac, vnic.mtu_bytes, carrier, own.link, VXLAN_ID, VXLAN_PORT, own.first
+                inside,
+                VXLAN_LINK,
+                vnic.mac,
+                vnic.mtu_bytes,
+                carrier,
+                own.link,
+                VXLAN_ID,
+                VXLAN_PORT,
+                own.first,
             ),
             f"{path}.vnics.{vnic_name}",
         ),
@@ -137,11 +151,14 @@ def steps(plan: Plan, guest: str, found: Mapping[str, Found]) -> list[Step]:
         peer = next(iter(plan.world.guests[other].vnics.values()))
         if peer.network == "vxlan":
             out += [
-                Step(TunnelPeer(inside, VXLAN_LINK, mac, far.first), f"guests.{other}") for mac in (NOBODY, peer.mac)
+                Step(TunnelPeer(inside, VXLAN_LINK, mac, far.first), f"guests.{other}")
+                for mac in (NOBODY, peer.mac)
             ]
     if plan.world.arp == "static":
         known = neighbours(plan).get((guest, vnic_name), {})
-        out += [Step(NeighbourAdd(inside, VXLAN_LINK, address, mac), because) for address, mac in known.items()]
+        out += [
+            Step(NeighbourAdd(inside, VXLAN_LINK, address, mac), because) for address, mac in known.items()
+        ]
     return out
 
 

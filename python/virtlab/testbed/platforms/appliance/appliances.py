@@ -1,0 +1,252 @@
+"""The appliances of a session: booted by QEMU inside the private world, talked through their consoles, watched from outside.
+
+An appliance is ready when the last line of its recipe was answered. Its disk is only read: what it writes goes to a file
+without a name that ends with its process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from virtlab.agents import Data, Notice
+from virtlab.catalogue import PLATFORMS
+from virtlab.errors import GuestError, MachineError
+from virtlab.plan import Observer, Plan
+from virtlab.testbed.control import Control, RefusedError, ending
+from virtlab.testbed.image import find, folder
+from virtlab.testbed.lower import Lowered
+from virtlab.testbed.platforms.appliance import recipe as recipes
+from virtlab.testbed.platforms.appliance.console import Talk, Wanted
+from virtlab.testbed.platforms.appliance.recipe import Recipe
+from virtlab.testbed.platforms.appliance.refusals import iso_program
+from virtlab.testbed.platforms.qemu.acceleration import accelerator
+from virtlab.testbed.platforms.qemu.command import DEFAULT_MODEL, DEVICES, MIB, PROGRAM, processor
+from virtlab.testbed.platforms.qemu.machines import Started
+from virtlab.testbed.platforms.reach import OURS, Reach
+
+FIRST_CHANNEL = 30_000
+LOOK_S = 0.05
+_FIRST_DESCRIPTOR = 3
+
+
+@dataclass(slots=True)
+class Appliance:
+    """One appliance that runs. Its console is kept as of any machine."""
+
+    started: Started
+    talk: Talk
+    outbox: bytearray = field(default_factory=bytearray)
+
+    def hear(self, data: Data) -> None:
+        """Keeps what it says and finds what to say."""
+        self.started.hear(data)
+        if data.stream == 1:
+            self.outbox += self.talk.hear(data.content, time.monotonic_ns())
+
+
+@dataclass(slots=True)
+class Appliances:
+    """All appliances of a session."""
+
+    control: Control
+    plan: Plan
+    lowered: Lowered
+    tasks: Mapping[str, list[str]] = field(default_factory=dict)
+    running: dict[str, Appliance] = field(default_factory=dict)
+
+    def start(self, observe: Observer) -> None:
+        """Boots and configures all, side by side. GuestError with the console's end when one does not as its recipe says."""
+        names = [
+            name for name, guest in self.plan.world.guests.items() if PLATFORMS[guest.platform].agentless
+        ]
+        observe.progress(f"boot {len(names)} appliances", 0.0)
+        for number, name in enumerate(names):
+            self._begin(name, FIRST_CHANNEL + number)
+        while True:
+            for appliance in self.running.values():
+                self._judge(appliance)
+                self._say(appliance)
+            ready = sum(appliance.talk.over for appliance in self.running.values())
+            observe.progress(f"boot {len(names)} appliances", ready / len(names))
+            if ready == len(names):
+                return
+            if observe.cancelled():
+                raise GuestError("guests", "appliances were still booting when the run was cancelled")
+            self.control.pump(LOOK_S)
+
+    def guests(self) -> Mapping[str, Reach]:
+        """They have no agent: nobody is reached there."""
+        return dict.fromkeys(self.running, OURS)
+
+    def ended(self, exited: Notice) -> str | None:
+        """Which appliance ended, with the end of its console."""
+        for name, appliance in self.running.items():
+            if int(exited.details["channel"]) == appliance.started.process:
+                return f"guests.{name}: {appliance.started.death(ending(exited))}"
+        return None
+
+    def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What was booted; what it was told is in its console."""
+        appliance = self.running[guest]
+        return appliance.started.applied, {"exchanges": len(appliance.talk.script)}
+
+    def artefacts(self) -> Iterator[tuple[str, bytes]]:
+        """Consoles."""
+        for name, appliance in self.running.items():
+            yield f"console-{name}.log", bytes(appliance.started.console)
+
+    def close(self) -> None:
+        """Nothing is held for them."""
+
+    def _begin(self, name: str, channel: int) -> None:
+        guest = self.plan.world.guests[name]
+        recipe = recipes.load(str(guest.image))
+        appliance = Appliance(Started(name, channel), Talk(_script(recipe, self.plan, name), recipe.fail))
+        taps = self.lowered.machines[name].taps
+        kernel = recipe.kernel
+        cloud = find("cloud")
+        accelerated = accelerator(kernel or (cloud.image if cloud is not None else Path("/")))
+        vcpus, memory_bytes = guest.vcpus or 1, guest.memory_bytes or recipe.memory_bytes
+        models = {own: vnic.model or DEFAULT_MODEL for own, vnic in guest.vnics.items()}
+        argv = [
+            PROGRAM, "-nodefaults", "-no-user-config", "-display", "none", "-machine", "pc", *processor(accelerated),
+            "-name", f"guest={name.replace(',', ',,')},debug-threads=on", "-smp", str(vcpus),
+            "-m", f"{-(-memory_bytes // MIB)}M",
+            "-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console", "-device", "virtio-rng-pci",
+            "-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny", *_booted(recipe),
+        ]  # fmt: skip
+        if recipe.iso:
+            argv += [
+                "-drive",
+                f"file={_escaped(_iso(recipe, self.plan, name))},format=raw,media=cdrom,readonly=on",
+            ]
+        for number, own in enumerate(taps):
+            argv += ["-netdev", f"tap,id=net{number},fd={_FIRST_DESCRIPTOR + number}"]
+            argv += [
+                "-device",
+                f"{DEVICES[models[own]]},netdev=net{number},mac={guest.vnics[own].mac},romfile=",
+            ]
+        request: dict[str, Any] = {
+            "channel": channel,
+            "namespace": self.lowered.guests[name],
+            "argv": argv,
+            "descriptors": [
+                {"kind": "tap", "namespace": tap.namespace, "link": tap.link} for tap in taps.values()
+            ],
+        }
+        if name in self.tasks:
+            request["cgroups"] = list(self.tasks[name])
+        self.control.listen(channel, appliance.hear)
+        self.running[name] = appliance
+        try:
+            appliance.started.pid = int(self.control.call("exec", request)["pid"])
+        except RefusedError as error:
+            raise GuestError(f"guests.{name}", f"its appliance cannot be started: {error.what}") from error
+        appliance.started.applied = {
+            "recipe": recipe.name,
+            "accelerator": accelerated,
+            "emulated_cpu": accelerated == "tcg",
+            "vcpus": vcpus,
+            "memory_bytes": memory_bytes,
+            "vnic_models": list(models.values()),
+            "boots": str((recipe.disk or recipe.kernel or Path()).name),
+            "boots_sha256": _sha256(recipe.disk or recipe.kernel),
+        }
+        appliance.talk.hear(b"", time.monotonic_ns())
+
+    def _say(self, appliance: Appliance) -> None:
+        if appliance.outbox:
+            content, appliance.outbox = bytes(appliance.outbox), bytearray()
+            self.control.data(appliance.started.process, content)
+
+    def _judge(self, appliance: Appliance) -> None:
+        started, talk = appliance.started, appliance.talk
+        where = f"guests.{started.name}"
+        if talk.refused is not None:
+            raise GuestError(where, f"its console refused: {talk.refused}", "see its recipe and its console")
+        if (how := self.control.ended(started.process)) is not None:
+            raise GuestError(where, started.death(how), "see its console")
+        late = talk.late(time.monotonic_ns())
+        if late is not None:
+            what = f"its console did not say {late.expect.pattern!r} ({late.what}) within {late.timeout_ns / 1e9:g} s"
+            raise GuestError(where, f"{what}; it ends with: {started.tail()}", "see its recipe")
+
+
+def _script(recipe: Recipe, plan: Plan, guest: str) -> list[Wanted]:
+    """A recipe's steps line by line; after each line but the last of a step the prompt is waited for, and at the end too."""
+    out = []
+    answer: Wanted | None = None
+    for number, step in enumerate(recipe.steps, 1):
+        lines = recipes.filled(step.send, recipe, plan, guest).splitlines() or [""]
+        out.append(Wanted(step.expect, lines[0], step.timeout_ns, f"step {number}"))
+        for line, before in zip(lines[1:], lines, strict=False):
+            if recipe.prompt is None:
+                what = f"step {number} of recipe {recipe.name} sends several lines"
+                raise MachineError(f"guests.{guest}.image", what, "give the recipe a 'prompt'")
+            out.append(Wanted(recipe.prompt, line, step.timeout_ns, f"after '{before}'"))
+        answer = (
+            Wanted(recipe.prompt, None, step.timeout_ns, f"after '{lines[-1]}'") if recipe.prompt else None
+        )
+    return [*out, answer] if answer is not None else out
+
+
+def _booted(recipe: Recipe) -> list[str]:
+    if recipe.disk is not None:
+        return ["-drive", f"file={_escaped(recipe.disk)},format={recipe.format},if=virtio,snapshot=on"]
+    initramfs = ["-initrd", str(recipe.initramfs)] if recipe.initramfs is not None else []
+    return ["-kernel", str(recipe.kernel), *initramfs, "-append", recipe.append]
+
+
+def _escaped(path: Path) -> str:
+    return str(path).replace(",", ",,")
+
+
+def _iso(recipe: Recipe, plan: Plan, guest: str) -> Path:
+    """An image with the recipe's files, filled in; kept in the cache by what is in it."""
+    files = {name: recipes.filled(text, recipe, plan, guest) for name, text in recipe.iso.items()}
+    digest = hashlib.sha256(repr((recipe.label, sorted(files.items()))).encode()).hexdigest()[:16]
+    place = folder() / f"appliance-{digest}.iso"
+    if place.is_file():
+        return place
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".iso-", dir=place.parent) as scratch:
+        tree, made = Path(scratch) / "tree", Path(scratch) / "made.iso"
+        for name, text in files.items():
+            file = tree / name
+            if not file.resolve().is_relative_to(tree.resolve()):
+                raise MachineError(
+                    f"guests.{guest}.image", f"'{name}' is outside the ISO image", "name a file inside"
+                )
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        program = iso_program()
+        assert program is not None
+        argv = [program, "-quiet", "-J", "-r", "-V", recipe.label, "-o", str(made), str(tree)]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        if done.returncode != 0:
+            raise MachineError("appliance", f"{program}: {done.stderr.strip()[-500:]}", "see its words")
+        made.rename(place)
+    return place
+
+
+def _sha256(path: Path | None) -> str:
+    """Of an image; large ones by their ends, size and time, which is enough to tell two apart."""
+    if path is None:
+        return ""
+    found = hashlib.sha256()
+    state = path.stat()
+    with path.open("rb") as file:
+        found.update(file.read(64 << 20))
+        if state.st_size > 64 << 20:
+            found.update(f"{state.st_size} {state.st_mtime_ns}".encode())
+            file.seek(-(1 << 20), os.SEEK_END)
+            found.update(file.read())
+    return found.hexdigest()

@@ -1,0 +1,215 @@
+"""What an appliance boots and how its console is talked through: a recipe, installed on this machine by whoever runs it.
+
+An experiment file names a recipe and holds nothing that runs here; so recipes lie in a folder of the user's configuration,
+one folder each, with `appliance.toml` and the images that it names. Texts that are sent are Jinja templates, filled in with the
+Plan's addresses and routes in a sandbox.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_interface, ip_network
+from pathlib import Path
+from typing import Any
+
+from virtlab.errors import MachineError
+from virtlab.plan import Plan
+from virtlab.units import Duration, Size
+
+FILE = "appliance.toml"
+STEP_TIMEOUT_NS = 60_000_000_000
+MEMORY_BYTES = 256 << 20
+_KEYS = {
+    "disk",
+    "format",
+    "kernel",
+    "initramfs",
+    "append",
+    "memory",
+    "prompt",
+    "fail",
+    "interface",
+    "step",
+    "iso",
+    "label",
+}
+_STEP_KEYS = {"expect", "send", "timeout"}
+FORMATS = ("raw", "qcow2", "vmdk", "vdi", "vhdx")
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Wait until the console says `expect` (a regular expression), then send `send`, line by line."""
+
+    expect: re.Pattern[str]
+    send: str
+    timeout_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """An appliance. `prompt` is waited for after each line; `fail` is what it says when it refuses one."""
+
+    name: str
+    disk: Path | None
+    format: str
+    kernel: Path | None
+    initramfs: Path | None
+    append: str
+    memory_bytes: int
+    prompt: re.Pattern[str] | None
+    fail: re.Pattern[str] | None
+    interface: str  # its name for a vNIC, by number: 'eth{number}'
+    steps: tuple[Exchange, ...]
+    iso: Mapping[str, str] = field(default_factory=dict)  # file -> template
+    label: str = "cidata"
+
+
+def folder() -> Path:
+    """Where recipes are: `virtlab/appliances` in the user's configuration."""
+    named = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(named) if named else Path.home() / ".config") / "virtlab" / "appliances"
+
+
+def names() -> list[str]:
+    """Recipes that are installed."""
+    return sorted(path.parent.name for path in folder().glob(f"*/{FILE}"))
+
+
+def load(name: str) -> Recipe:
+    """A recipe by name. MachineError that says where, what and the cure."""
+    path = folder() / name / FILE
+    where = str(path)
+    try:
+        said = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError:
+        listed = ", ".join(names()) or "none"
+        raise MachineError(
+            "appliance", f"there is no recipe {path} (installed: {listed})", "write one"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise MachineError(where, f"is no TOML: {error}", "see the reference of appliances") from error
+    unknown = sorted(set(said) - _KEYS)
+    if unknown:
+        raise MachineError(
+            where, f"there is no key {', '.join(unknown)}", f"there are {', '.join(sorted(_KEYS))}"
+        )
+    files = {key: _file(path, said, key) for key in ("disk", "kernel", "initramfs")}
+    if (files["disk"] is None) == (files["kernel"] is None):
+        raise MachineError(where, "boots a 'disk' or a 'kernel', exactly one of them", "name its image")
+    kind = said.get("format", "raw")
+    if kind not in FORMATS:
+        raise MachineError(where, f"'{kind}' is no format of a disk", f"write {', '.join(FORMATS)}")
+    return Recipe(
+        name=name,
+        disk=files["disk"],
+        format=kind,
+        kernel=files["kernel"],
+        initramfs=files["initramfs"],
+        append=str(said.get("append", "console=ttyS0")),
+        memory_bytes=_quantity(where, "memory", said, Size).size_bytes if "memory" in said else MEMORY_BYTES,
+        prompt=_pattern(where, "prompt", said),
+        fail=_pattern(where, "fail", said),
+        interface=str(said.get("interface", "eth{number}")),
+        steps=tuple(
+            _step(f"{where}: step {number}", each) for number, each in enumerate(said.get("step", ()), 1)
+        ),
+        iso={str(key): str(text) for key, text in said.get("iso", {}).items()},
+        label=str(said.get("label", "cidata")),
+    )
+
+
+def _file(path: Path, said: Mapping[str, Any], key: str) -> Path | None:
+    if key not in said:
+        return None
+    found = path.parent / str(said[key])
+    if not found.is_file():
+        raise MachineError(str(path), f"{key}: there is no file {found}", "put it there")
+    return found
+
+
+def _quantity(where: str, key: str, said: Mapping[str, Any], kind: Any) -> Any:
+    try:
+        return kind.parse(str(said[key]))
+    except ValueError as error:
+        raise MachineError(where, f"{key}: {error}", "") from error
+
+
+def _pattern(where: str, key: str, said: Mapping[str, Any]) -> re.Pattern[str] | None:
+    if key not in said:
+        return None
+    try:
+        return re.compile(str(said[key]), re.MULTILINE)
+    except re.error as error:
+        raise MachineError(where, f"{key}: '{said[key]}' is no regular expression: {error}", "") from error
+
+
+def _step(where: str, said: Any) -> Exchange:
+    if not isinstance(said, dict) or set(said) - _STEP_KEYS or "expect" not in said:
+        raise MachineError(
+            where, "is no step", "write 'expect', and 'send' or 'timeout' where they are needed"
+        )
+    expect = _pattern(where, "expect", said)
+    assert expect is not None
+    timeout_ns = _quantity(where, "timeout", said, Duration).ns if "timeout" in said else STEP_TIMEOUT_NS
+    return Exchange(expect, str(said.get("send", "")), timeout_ns)
+
+
+def filled(text: str, recipe: Recipe, plan: Plan, guest: str) -> str:
+    """A template with a guest's name, vNICs, addresses and routes. MachineError when it is none, or names what is not there."""
+    from jinja2 import StrictUndefined, TemplateError
+    from jinja2.sandbox import SandboxedEnvironment
+
+    environment = SandboxedEnvironment(
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
+    )
+    try:
+        return environment.from_string(text).render(facts(recipe, plan, guest))
+    except TemplateError as error:
+        raise MachineError(
+            f"appliance {recipe.name}", f"its template cannot be filled in: {error}", ""
+        ) from error
+
+
+def facts(recipe: Recipe, plan: Plan, guest: str) -> dict[str, Any]:
+    """What a template may use."""
+    entry = plan.world.guests[guest]
+    vnics = []
+    of: dict[str, str] = {}
+    for number, (name, vnic) in enumerate(entry.vnics.items()):
+        of[name] = recipe.interface.format(number=number)
+        addresses = [ip_interface(text) for text in vnic.ip]
+        vnics.append(
+            {
+                "name": name,
+                "number": number,
+                "interface": of[name],
+                "mac": vnic.mac,
+                "mtu_bytes": vnic.mtu_bytes,
+                "addresses": [
+                    {
+                        "version": each.version,
+                        "ip": str(each.ip),
+                        "prefix": each.network.prefixlen,
+                        "netmask": str(each.netmask),
+                        "text": str(each),
+                    }
+                    for each in addresses
+                ],
+            }
+        )
+    routes = [
+        {
+            "to": route.to,
+            "network": str(ip_network(route.to, strict=False).network_address),
+            "netmask": str(ip_network(route.to, strict=False).netmask),
+            "via": route.via,
+            "interface": of[route.vnic],
+        }
+        for route in plan.world.routes.get(guest, ())
+    ]
+    return {"name": guest, "vnics": vnics, "routes": routes, "forwards": entry.forwards}

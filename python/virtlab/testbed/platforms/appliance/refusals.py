@@ -1,0 +1,69 @@
+"""Why an appliance cannot be used here, found before anything is built."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+
+from virtlab.catalogue import PLATFORMS
+from virtlab.errors import MachineError
+from virtlab.plan import Guest, Plan, Refusal
+from virtlab.testbed.platforms.appliance import recipe
+from virtlab.testbed.platforms.qemu.command import PROGRAM
+from virtlab.testbed.platforms.qemu.refusals import tun_missing
+
+ISO_PROGRAMS = ("xorrisofs", "genisoimage", "mkisofs")
+
+
+def appliances_missing() -> str | None:
+    """Why no appliance can be started here; None when one can."""
+    if shutil.which(PROGRAM) is None:
+        return f"{PROGRAM} is missing"
+    return tun_missing()
+
+
+def iso_program() -> str | None:
+    """What writes an ISO image here."""
+    return next((found for name in ISO_PROGRAMS if (found := shutil.which(name))), None)
+
+
+def appliance_refusals(path: str, name: str, guest: Guest, plan: Plan) -> Iterator[Refusal]:
+    """All of one guest."""
+    why = appliances_missing()
+    if why is not None:
+        yield Refusal(f"{path}.platform", why, "install qemu-system-x86; as root: chmod 0666 /dev/net/tun")
+    if guest.image is None:
+        yield Refusal(f"{path}.image", "no recipe is named", "write 'image: NAME'")
+    else:
+        try:
+            found = recipe.load(guest.image)
+            for text in [*(step.send for step in found.steps), *found.iso.values()]:
+                recipe.filled(text, found, plan, name)
+            if found.iso and iso_program() is None:
+                yield Refusal(f"{path}.image", "nothing here writes ISO images", "install xorriso")
+        except MachineError as error:
+            yield Refusal(f"{path}.image", f"{error.where}: {error.what}", error.cure or "mend the recipe")
+    if guest.bridges or guest.routing == "ospf" or guest.pin != "none" or guest.licence_bit_per_s is not None:
+        reason = "how an appliance forwards is its own matter"
+        yield Refusal(path, reason, "write no 'layer2', 'ospf', 'pin' or 'licence'; put it into its recipe")
+    for own, vnic in guest.vnics.items():
+        if vnic.vswitch is None:
+            yield Refusal(
+                f"{path}.vnics.{own}",
+                "an appliance stands on virtual switches",
+                "write 'vswitch: linux_bridge'",
+            )
+        if vnic.model is not None and vnic.model not in PLATFORMS["appliance"].vnic_models:
+            yield Refusal(
+                f"{path}.vnics.{own}.model",
+                f"there is no device '{vnic.model}'",
+                "write virtio, e1000 or e1000e",
+            )
+
+
+def agentless_end(path: str, key: str, plan: Plan, guest: str | None) -> Iterator[Refusal]:
+    """A guest without our agent can be no end of a role."""
+    entry = plan.world.guests.get(str(guest))
+    if entry is not None and entry.platform in PLATFORMS and PLATFORMS[entry.platform].agentless:
+        reason = f"{guest} has no agent of ours"
+        yield Refusal(f"{path}.{key}", reason, "measure through it, from a guest beside it")

@@ -12,8 +12,12 @@ from typing import Any
 import pytest
 import testbed_world as worlds
 
+from virtlab.campaign import CampaignObserver, open_dataset, run_campaign
 from virtlab.errors import GuestError
+from virtlab.experiment import load_text
 from virtlab.plan import Plan, Trial
+from virtlab.report import conditions
+from virtlab.results import Dataset
 from virtlab.testbed.lab import LabVm, vm
 from virtlab.testbed.lab.refusals import lab_missing
 from virtlab.testbed.machine import KERNEL_QDISCS
@@ -135,6 +139,44 @@ def test_a_record_says_which_kernel_ran_and_whether_its_processor_was_emulated(l
     assert held["host_kernel"] == os.uname().release
     assert held["emulated_cpu"] == ("yes" if held["accelerator"] == "tcg" else "no")
     assert int(held["lab_memory_bytes"]) == vm.MEMORY_BYTES
+
+
+TEXT = """
+version: 1
+name: inside
+seed: 3
+hosts: 2
+topology: {shape: line, switches: 1}
+link: {rate: 100 Mbit/s, realise: shaping, queue: {kind: codel}}
+roles:
+  probe: {workload: rtt, from: h1.g1, to: h2.g1, size: 1000 B ip_packet, interval: 10 ms, count: 20}
+timing: {warmup: 50 ms, drain: 20 ms}
+repeat: 2
+"""
+
+
+def test_a_campaign_inside_goes_on_where_it_was_and_its_report_says_what_ran(
+    lab: LabVm, tmp_path: Path
+) -> None:
+    experiment = load_text(TEXT)
+    path = tmp_path / "inside.results"
+    finished: list[dict[str, int]] = []
+    for _ in range(2):
+        able = lab.capabilities()
+        with open_dataset(path, TEXT, name="inside", seed=experiment.seed, backend=able) as dataset:
+            run_campaign(experiment, dataset, lab, CampaignObserver(), run_limit=1)
+            files = [record.folder / "run.json" for record in dataset.runs()]
+            finished.append({str(file): file.stat().st_mtime_ns for file in files})
+    first, second = finished
+    assert (len(first), len(second)) == (1, 2)
+    assert first.items() <= second.items(), "what was finished is not made again"
+    read = Dataset.open(path)
+    said = conditions.machine(read, list(read.runs()))
+    assert said["Backend"]["accelerator"] in {"tcg", "kvm"}
+    built = said["Versions of what built the runs"]
+    assert built["kernel"] in built["kernel package"]
+    assert built["emulated cpu"] in {"yes", "no"}
+    assert {record.backend for record in read.runs()} == {"lab-vm"}
 
 
 def test_the_machine_outlives_a_run_and_nothing_of_the_run_stays_in_it(lab: LabVm) -> None:

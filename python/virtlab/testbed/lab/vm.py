@@ -40,7 +40,7 @@ _FIRST_DESCRIPTOR = 3
 
 
 class LabCommand(command.Machine):
-    """Its command line: no port, and Open vSwitch's modules are loaded whether or not a run wants them: one kernel for all."""
+    """Its command line: no port; Open vSwitch's modules are loaded whoever wants them: one kernel for all."""
 
     def drivers(self) -> list[str]:
         """busybox follows no soft dependency: Open vSwitch's datapath wants the checksum to be there before it."""

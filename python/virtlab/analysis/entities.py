@@ -75,6 +75,9 @@ def _counters(rows: Sequence[CounterRow], roles: set[str], out: Collector) -> No
         if counter == "residence_ns" and sent > 0:
             out.role = entity
             out.add("residence", "mean", (waited_ns - first[entity, counter]) / sent, sent)
+        if counter == "start_ns":
+            out.role = entity
+            out.add("start_time", "total", waited_ns, 1)
     for metric, names in COUNTERS.items():
         totals: dict[str, int] = {}
         for (entity, counter), value in last.items():

@@ -47,6 +47,11 @@ HEALTH = by_key(
         "drift at the start",
     ),
     Metric(
+        "start_time", "ns", "lower",
+        "Time from starting a guest that is a machine of its own until its agent answers; beside others that start.",
+        "the leader's clock", ("total",), (), "start-up time",
+    ),
+    Metric(
         "cpu", "ratio", "lower", "Busy share of the CPUs of an entity, 0 to 1 per CPU.",
         "/proc/stat, cgroup cpuacct", _SAMPLED, (), "CPU",
     ),

@@ -18,6 +18,7 @@ from virtlab.testbed.run_clock import raw_ns
 if TYPE_CHECKING:
     from virtlab.testbed.groups import Groups
     from virtlab.testbed.platforms.container.containers import Containers
+    from virtlab.testbed.platforms.qemu.machines import Machines
     from virtlab.testbed.platforms.ssh.existing import Existing
     from virtlab.testbed.vswitches.ovs import OpenVswitches
 
@@ -35,6 +36,7 @@ class Guests:
     running: list[Running] = field(default_factory=list)
     ovs: OpenVswitches | None = None
     containers: Containers | None = None
+    machines: Machines | None = None
     existing: Existing | None = None
     groups: Groups | None = None  # those of root; None: an ordinary user's session makes none
 
@@ -63,7 +65,8 @@ class Guests:
         if any(self.plan.world.guests[name].platform == "qemu" for name in self.lowered.machines):
             from virtlab.testbed.platforms.qemu.machines import Machines
 
-            self.running.append(Machines(self.control, self.plan, self.lowered, self.tasks))
+            self.machines = Machines(self.control, self.plan, self.lowered, self.tasks)
+            self.running.append(self.machines)
         if any(guest.platform == "appliance" for guest in self.plan.world.guests.values()):
             from virtlab.testbed.platforms.appliance.appliances import Appliances
 
@@ -126,11 +129,10 @@ class Guests:
         return next(filter(None, (platform.ended(exited) for platform in self.running)), None)
 
     def accounts(self, mark: str) -> list[CounterRow]:
-        """Rows of counters of guests that the machine's control groups count."""
+        """Rows of counters of guests: what the machine's control groups count, how long machines took to come up."""
         t_ns = raw_ns()
-        return (
-            [(t_ns, mark, *row) for row in self.containers.counters()] if self.containers is not None else []
-        )
+        counted = [each for each in (self.containers, self.machines) if each is not None]
+        return [(t_ns, mark, *row) for each in counted for row in each.counters()]
 
     def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """What was applied for a guest, and read back, beyond its network."""

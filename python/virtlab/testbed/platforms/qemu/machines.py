@@ -49,6 +49,8 @@ class Started:
     pid: int = 0
     applied: dict[str, Any] = field(default_factory=dict)
     read_back: dict[str, Any] = field(default_factory=dict)
+    began_ns: int = 0  # monotonic: when its process was asked for
+    hello: int | None = None  # the question that its agent answers first
 
     @property
     def leader(self) -> int:
@@ -110,6 +112,8 @@ class Machines:
             name: self.control.send("hello", {"protocol": list(PROTOCOL)}, channel=machine.leader)
             for name, machine in self.machines.items()
         }
+        for name, hello in hellos.items():
+            self.machines[name].hello = hello
         deadline = time.monotonic() + BOOT_TIMEOUT_S
         for done, (name, hello) in enumerate(hellos.items(), start=1):
             self._await_hello(self.machines[name], hello, deadline, observe)
@@ -195,6 +199,7 @@ class Machines:
         machine.monitor = Monitor(self.control, channel + 1, f"guests.{name}")
         self.machines[name] = machine
         self._by_channel[channel] = machine
+        machine.began_ns = time.monotonic_ns()
         try:
             machine.pid = int(self.control.call("exec", request)["pid"])
         except RefusedError as error:
@@ -225,8 +230,23 @@ class Machines:
             if how is not None:
                 raise GuestError(where, machine.death(how), "give it more memory, or see its console")
             self.control.pump(min(LOOK_S, left))
+            self._note_answers()
+        self._note_answers()
         said = self.control.wait(hello, do="hello")
         machine.read_back["agent"] = said.get("build")
+
+    def _note_answers(self) -> None:
+        """How long each machine took until its agent answered, of those that have by now."""
+        now_ns = time.monotonic_ns()
+        for machine in self.machines.values():
+            if machine.hello is not None and self.control.answered(machine.hello):
+                machine.read_back.setdefault("start_ns", now_ns - machine.began_ns)
+
+    def counters(self) -> Iterator[tuple[str, str, int]]:
+        """(entity, counter, value): how long each machine took to come up."""
+        for name, machine in self.machines.items():
+            if "start_ns" in machine.read_back:
+                yield f"guests.{name}", "start_ns", int(machine.read_back["start_ns"])
 
     def _furnish(self, machine: Started, observe: Observer) -> None:
         """Applies its Steps, and asks QEMU what it runs."""

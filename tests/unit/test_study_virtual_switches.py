@@ -1,0 +1,124 @@
+"""The virtual-switches study is whole: forms, disciplines and places, the published tests, claims from the tables."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+
+import pytest
+
+from virtlab.experiment import Experiment, load
+from virtlab.planner import plan_run
+from virtlab.report.figures import check_figures
+from virtlab.simulator import Simulator
+
+ROOT = Path(__file__).parents[2]
+STUDY = ROOT / "experiments" / "virtual-switches"
+FILES = sorted(path for path in STUDY.glob("*.yaml") if path.name != "figures.yaml")
+DISCIPLINES = ("fifo", "sfq", "codel", "fq_codel", "htb", "hfsc")
+
+
+@pytest.fixture(scope="module")
+def experiments() -> dict[str, Experiment]:
+    return {path.name: load(path) for path in FILES}
+
+
+def test_the_study_has_its_forms_and_each_has_claims(experiments: dict[str, Experiment]) -> None:
+    assert {"quick.yaml", "full.yaml", "published.yaml", "native.yaml", "machines.yaml"} <= set(experiments)
+    assert all(experiment.claims for experiment in experiments.values())
+    assert len({experiment.name for experiment in experiments.values()}) == len(experiments)
+
+
+def test_every_plot_that_figures_yaml_names_will_exist() -> None:
+    assert [str(problem) for problem in check_figures(STUDY / "figures.yaml")] == []
+
+
+def test_six_disciplines_on_every_virtual_switch_of_the_source(experiments: dict[str, Experiment]) -> None:
+    for name in ("quick.yaml", "full.yaml", "published.yaml", "machines.yaml", "native.yaml"):
+        assert experiments[name].factors["qdisc"] == DISCIPLINES, name
+    assert experiments["published.yaml"].factors["platform"] == ("container", "qemu")
+    assert experiments["published.yaml"].factors["vswitch"] == ("linux_bridge", "ovs-kernel")
+
+
+def test_the_published_tests_are_the_sources(experiments: dict[str, Experiment]) -> None:
+    published = experiments["published.yaml"]
+    assert published.repeat.minimum == 100
+    roles = published.study(published.points()[0]).roles
+    assert set(roles) == {"rr", "stream", "udp"}
+    stream = roles["stream"].parameters
+    assert (stream["duration_ns"], stream["message_bytes"]) == (10 * 10**9, 256)
+    assert (stream["send_buffer_bytes"], stream["receive_buffer_bytes"]) == (32_768, 32_768)
+    assert (roles["rr"].parameters["request_bytes"], roles["rr"].parameters["response_bytes"]) == (1, 1)
+    # 95 Mbit/s of 1470 B payload, as the tool counts them; the rate is of IP packets, 28 B more each.
+    assert roles["udp"].parameters["rate_bit_per_s"] == pytest.approx(95e6 * 1498 / 1470, rel=1e-4)
+
+
+def test_the_published_discipline_is_the_kernels_at_the_port_towards_the_guest(
+    experiments: dict[str, Experiment],
+) -> None:
+    published = experiments["published.yaml"]
+    for point in published.points():
+        world = plan_run(published, point, 0).world
+        for guest in world.guests.values():
+            queue = guest.vnics["eth0"].queue
+            assert queue is not None
+            assert (queue.kind, queue.by) == (point.levels["qdisc"], "kernel")
+        assert {link.queue.ab.kind for link in world.links.values()} == {"fifo"}
+
+
+def test_udp_at_95_mbit_per_s_fills_the_wire_as_the_page_says() -> None:
+    wire_octets, payload_bytes = 1470 + 8 + 20 + 14 + 4 + 8 + 12, 1470
+    assert wire_octets == 1536
+    assert round(95 * wire_octets / payload_bytes, 1) == 99.3
+    assert "99.3 %" in (STUDY / "README.md").read_text(encoding="utf-8")
+
+
+def test_orderings_that_are_claimed_are_those_of_the_tables(experiments: dict[str, Experiment]) -> None:
+    """`A < B where platform = P, vswitch = V` of one discipline against another holds in the printed means."""
+    with (ROOT / "published" / "ovs_scheduling.csv").open(newline="") as table:
+        printed = {
+            (row["table"], row["platform"], row["bridge"], row["qdisc"].lower().replace("-", "_")): float(
+                row["value"]
+            )
+            for row in csv.DictReader(table)
+        }
+    checked = 0
+    for claim in experiments["published.yaml"].claims:
+        found = re.search(
+            r": qdisc (\w+) ([<>]) (\w+) where platform = qemu, vswitch = ([\w-]+)$", claim.text
+        )
+        if found is None:
+            continue
+        assert claim.published is not None
+        bridge = {"linux_bridge": "Linux bridge", "ovs-kernel": "Open vSwitch"}[found[4]]
+        one, other = (printed[claim.published["where"]["table"], "KVM", bridge, found[at]] for at in (1, 3))
+        assert one != other, claim.text
+        assert (one < other) == (found[2] == "<"), claim.text
+        checked += 1
+    assert checked >= 15
+
+
+def test_every_published_reference_names_rows_that_exist(experiments: dict[str, Experiment]) -> None:
+    for experiment in experiments.values():
+        for claim in experiment.claims:
+            if claim.published is None:
+                continue
+            with (ROOT / "published" / str(claim.published["file"])).open(newline="") as table:
+                rows = [row for row in csv.DictReader(table) if row["metric"] == claim.published["metric"]]
+            where = claim.published.get("where", {})
+            assert [row for row in rows if all(row[key] == str(value) for key, value in where.items())]
+
+
+def test_the_page_repeats_the_runs_of_each_file(experiments: dict[str, Experiment]) -> None:
+    page = (STUDY / "README.md").read_text(encoding="utf-8")
+    for name, experiment in experiments.items():
+        runs = len(experiment.points()) * experiment.repeat.minimum
+        assert re.search(rf"\[{re.escape(name)}\]\({re.escape(name)}\) \|[^|]*\| {runs} \|", page), name
+
+
+@pytest.mark.parametrize("name", ["quick.yaml", "native.yaml", "packets.yaml"])
+def test_forms_of_namespaces_can_be_simulated(name: str, experiments: dict[str, Experiment]) -> None:
+    experiment = experiments[name]
+    for point in experiment.points():
+        assert Simulator().check(plan_run(experiment, point, 0)) == []

@@ -33,7 +33,10 @@ link: {{rate: 100 Mbit/s}}
 roles:
   probe: {{workload: rtt, from: h1.g1, to: h2.g1, size: 100 B ip_packet, interval: 10 ms, count: 5}}
 """
-CLASSES = "classes: {gold: {rate: 15 Mbit/s, ceil: 20 Mbit/s}, rest: {rate: 5 Mbit/s, ceil: 20 Mbit/s}}, match: [{class: gold, dscp: EF}], default: rest"
+CLASSES = (
+    "classes: {gold: {rate: 15 Mbit/s, ceil: 20 Mbit/s}, rest: {rate: 5 Mbit/s, ceil: 20 Mbit/s}}, "
+    "match: [{class: gold, dscp: EF}], default: rest"
+)
 FULL = replace(HERE, qdiscs={**HERE.qdiscs, "cls_u32": None}, switch_qdiscs=("fifo", "fq_codel", "htb"))
 
 

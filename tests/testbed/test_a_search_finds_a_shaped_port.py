@@ -21,6 +21,7 @@ from virtlab.campaign import open_dataset, run_campaign
 from virtlab.experiment import load_text
 from virtlab.metrics import MetricPath
 from virtlab.results import Dataset
+from virtlab.stats import mean_interval
 from virtlab.testbed import Testbed
 
 pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
@@ -89,3 +90,28 @@ def test_the_rate_of_a_shaped_port_is_found_within_the_width(frame_bytes: int, t
     if not found:
         pytest.skip("the machine starved the sender in every attempt")
     raise AssertionError(f"{exact:.0f} frames/s lie above every answer: {found}")
+
+
+def test_searches_are_repeated_until_what_they_found_is_known_as_closely_as_asked(tmp_path: Path) -> None:
+    exact = RATE_BIT_PER_S / (8 * (512 + GAP_BYTES))
+    until = "repeat: {minimum: 2, maximum: 4, until: {metric: load.ndr_rate.found, relative_interval: 60 %}}"
+    text = file(512, exact).replace("repeat: 1", until).replace("trial: 1000 ms", "trial: 200 ms")
+    text = text.replace("width: 2 %", "width: 10 %")
+    experiment, backend = load_text(text), Testbed()
+    able = backend.capabilities()
+    with open_dataset(
+        tmp_path / "d", text, name=experiment.name, seed=experiment.seed, backend=able
+    ) as dataset:
+        run_campaign(experiment, dataset, backend)
+    found = [
+        float(value)
+        for value in run_values(Dataset.open(tmp_path / "d")).values(MetricPath("load", "ndr_rate", "found"))
+    ]
+    if len(found) < 2:
+        pytest.skip("the machine starved the sender in every attempt")
+    assert len(found) <= 4
+    interval = mean_interval(found, metric="ndr_rate", unit="1/s")
+    assert interval is not None
+    assert len(found) == 4 or (interval.relative_half_width or 0.0) <= 0.6
+    room = (QUEUE_BYTES / 508 + BURST_BYTES / (512 + GAP_BYTES) + 1) / 0.2
+    assert max(found) <= exact + room, "more came through than the port lets"

@@ -46,7 +46,9 @@ class Findings:
     has_ipv6: bool
     filters_bridges: bool = False  # whether its kernel's packet filter can see what crosses a bridge
     switch_qdiscs: tuple[str, ...] = ("fifo",)  # queue disciplines that the soft switch plays
-    open_vswitch: Mapping[str, str | None] | None = None  # by kind; None: this machine is asked when one is wanted
+    open_vswitch: Mapping[str, str | None] | None = (
+        None  # by kind; None: this machine is asked when one is wanted
+    )
     automatic_link: str | None = None  # who realises links that say `auto`; None: whoever is best here
 
     @property

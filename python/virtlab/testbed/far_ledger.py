@@ -1,8 +1,8 @@
 """What is made on another machine, or in another daemon, is written down here before it is made.
 
 A private world dies with its leader; a copy of the agent on a remote host, or a domain that a hypervisor's daemon runs,
-would not. Each is an entry: a file that says what and where, locked while its owner lives, removed when the thing is gone. An
-entry whose lock is free is of a dead owner: whoever next uses that place removes the thing, known by a name that was made
+would not. Each is an entry: a file that says what and where, locked while its owner lives, removed when the thing is gone.
+An entry whose lock is free is of a dead owner: whoever next uses that place removes the thing, known by a name that was made
 for it alone, and then the entry. It outlives a boot of this machine, as what it names does.
 """
 

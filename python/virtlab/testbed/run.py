@@ -187,9 +187,8 @@ class Pass:
 
     def _mark_inside(self, mark: str, groups: list[str], entities: Entities) -> None:
         """Counters of guests that have a kernel of their own, as that has them."""
-        leaders = {
-            name: reach for name, reach in self.guests.alive().items() if name in self.lowered.machines
-        }
+        counting = {*self.lowered.machines, *self.lowered.existing}
+        leaders = {name: reach for name, reach in self.guests.alive().items() if name in counting}
         asked = [("counters", {"groups": groups}, reach.leader) for reach in leaders.values()]
         for (guest, reach), reply in zip(leaders.items(), self.control.call_all(asked), strict=True):
             t_ns = reach.clock.to_ours(int(reply["t_ns"]))

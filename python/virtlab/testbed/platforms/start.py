@@ -41,7 +41,7 @@ class Guests:
     groups: Groups | None = None  # those of root; None: an ordinary user's session makes none
 
     def meet(self, observe: Observer) -> Plan:
-        """Reaches hosts that exist already; the Plan with what they say of themselves. GuestError when one is not reached."""
+        """Reaches hosts that exist already; the Plan with what they say of themselves. GuestError when one is not."""
         if any(host.at == "ssh" for host in self.plan.world.hosts.values()):
             from virtlab.testbed.platforms.ssh.existing import Existing
 

@@ -1,7 +1,7 @@
 """A talk with a serial console: what is waited for, what is sent, what went wrong. Bytes in, bytes out; it owns no stream.
 
-Each exchange waits for a pattern in what the console said since the last one, then sends lines, each once the prompt is back.
-A console echoes what it is sent, so a line's echo is taken out before the prompt is looked for.
+Each exchange waits for a pattern in what the console said since the last one, then sends lines, each once the prompt is
+back. A console echoes what it is sent, so a line's echo is taken out before the prompt is looked for.
 """
 
 from __future__ import annotations

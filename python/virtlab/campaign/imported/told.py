@@ -80,6 +80,13 @@ def number(text: str, line: int, what: str) -> float:
     return value
 
 
+def cell(row: Mapping[str, str], key: str, line: int) -> float:
+    """A number of a row by its heading. UnreadableError when there is no such heading."""
+    if key not in row:
+        raise UnreadableError(f"there is no heading '{key}'", line)
+    return number(row[key], line, key)
+
+
 def whole(text: str, line: int, what: str) -> int:
     """A whole number that is not below 0 and fits 62 bits."""
     value = number(text, line, what)

@@ -31,6 +31,8 @@ READERS: dict[str, tuple[Callable[[str], bool], Reader]] = {
     "vcenter": (vcenter.mine, vcenter.read),
 }
 
+BEYOND = 2**62
+
 
 def read(text: str, tool: str | None = None) -> Told:
     """What an output says. UnreadableError with the line when it is not the tool's, or no tool's at all."""
@@ -40,6 +42,11 @@ def read(text: str, tool: str | None = None) -> Told:
         if tool is None:
             raise UnreadableError(f"is no output of {', '.join(READERS)}")
     try:
-        return READERS[tool][1](text)
+        told = READERS[tool][1](text)
     except RecursionError:
         raise UnreadableError(f"is no output of {tool}: it is nested too deeply") from None
+    for columns in told.blocks.values():
+        for name, values in columns.items():
+            if not all(-BEYOND < value < BEYOND for value in values):
+                raise UnreadableError(f"holds a {name} beyond all measure")
+    return told

@@ -49,7 +49,8 @@ def _text(text: str) -> Told:
             sent = number(row["rate"], line, "rate") * _RATES[row["per"]]
             continue
         tests.add(row["id"])
-        later = best is None or row["id"] == "SUM" or float(row["end"]) >= float(best[1]["end"])
+        end_s = number(row["end"], line, "time")
+        later = best is None or row["id"] == "SUM" or end_s >= float(best[1]["end"])
         if later and not (best is not None and best[1]["id"] == "SUM" and row["id"] != "SUM"):
             best = line, row
     if best is None:

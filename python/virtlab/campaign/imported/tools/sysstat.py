@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from virtlab.campaign.imported.told import Point, Told, UnreadableError, number
+from virtlab.campaign.imported.told import Point, Told, UnreadableError, cell, number
 from virtlab.campaign.imported.tools.clockwork import Instants
 
 _HEAD = re.compile(r"^Linux \S+ \(.*\)\s+\S+\s+\S+\s+\(\d+ CPU\)", re.MULTILINE)
@@ -80,6 +80,8 @@ def _sar_text(told: Told, text: str) -> None:
                 raise UnreadableError("is no row of sar", line)
             continue
         cells = found[2].split()
+        if not cells:
+            raise UnreadableError("is no row of sar", line)
         if not re.match(r"^-?[\d.]+$", cells[-1]):
             head = cells
             continue
@@ -98,11 +100,9 @@ def _sar_row(told: Told, t_ns: int, row: Mapping[str, str], line: int) -> None:
         )
     elif "IFACE" in row and "rxkB/s" in row:
         for key, metric in (("rxkB/s", "network_received"), ("txkB/s", "network_sent")):
-            told.points.append(
-                Point(t_ns, f"host.{row['IFACE']}", metric, number(row[key], line, key) * KB * 8)
-            )
+            told.points.append(Point(t_ns, f"host.{row['IFACE']}", metric, cell(row, key, line) * KB * 8))
     elif "kbmemused" in row:
-        used = number(row["kbmemused"], line, "kbmemused") * KB
+        used = cell(row, "kbmemused", line) * KB
         told.points.append(Point(t_ns, "host", "memory_used", used))
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
-from virtlab.campaign.imported.told import Point, Told, UnreadableError, number
+from virtlab.campaign.imported.told import Point, Told, UnreadableError, cell
 
-_HEAD = re.compile(r"^\s*NAME\s+STATE\s+CPU\(sec\)\s+CPU\(%\)")
+_HEAD = re.compile(r"^\s*NAME\s+STATE\s+CPU\(sec\)\s+CPU\(%\)\s")
 KB = 1024.0
 
 
@@ -41,9 +41,9 @@ def read(text: str) -> Told:
         row = dict(zip(head, cells, strict=True))
         entity = "host" if row["NAME"] == "Domain-0" else f"guests.{row['NAME']}"
         at = (iteration - 1) * 1_000_000_000
-        told.points.append(Point(at, entity, "cpu", number(row["CPU(%)"], line, "CPU(%)") / 100))
+        told.points.append(Point(at, entity, "cpu", cell(row, "CPU(%)", line) / 100))
         if "MEM(k)" in row:
-            told.points.append(Point(at, entity, "memory_used", number(row["MEM(k)"], line, "MEM(k)") * KB))
+            told.points.append(Point(at, entity, "memory_used", cell(row, "MEM(k)", line) * KB))
     if not told.points:
         raise UnreadableError("holds one iteration only, whose CPU shares are of no time; use -i 2 or more")
     return told

@@ -151,7 +151,7 @@ def gather(
             *_load_notes(used),
             *goal_notes(used),
             *luck_notes(used),
-        ),  # fmt: skip
+        ),
     )
 
 

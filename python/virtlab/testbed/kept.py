@@ -106,6 +106,11 @@ def keep(plan: Plan, name: str, source: str, observe: Observer, *, idle_ns: int 
         raise ExperimentError(
             "world", f"'{name}' is kept already", f"`virtlab down --name {name}`, or another --name"
         )
+    if (
+        far := next((host for host, entry in plan.world.hosts.items() if entry.at == "ssh"), None)
+    ) is not None:
+        what = "exists already, and its agent lives as long as our connection to it"
+        raise ExperimentError(f"hosts.{far}", what, "walk around in it by ssh itself")
     session = TestbedSession(plan, findings().machine, observe, kept=True)
     door = folder() / f"{name}.sock"
     description = door.with_suffix(".json")

@@ -16,13 +16,13 @@ from virtlab.testbed.idle import pollers, processors
 from virtlab.testbed.leader import usable_cpus
 from virtlab.testbed.link_refusals import links, realised
 from virtlab.testbed.machine import Findings
-from virtlab.testbed.platforms.container import runtime
-from virtlab.testbed.platforms.container.refusals import container_refusals
 from virtlab.testbed.platforms.appliance.refusals import (
     agentless_end,
     appliance_refusals,
     appliances_missing,
 )
+from virtlab.testbed.platforms.container import runtime
+from virtlab.testbed.platforms.container.refusals import container_refusals
 from virtlab.testbed.platforms.libvirt import domains
 from virtlab.testbed.platforms.qemu.refusals import machine_refusals, machines_missing
 from virtlab.testbed.platforms.ssh.connection import client_missing
@@ -94,6 +94,18 @@ def _hosts(plan: Plan, found: Findings) -> Iterator[Refusal]:
         if host.at not in {"local", "ssh"}:
             reason = f"a host at '{host.at}' cannot be reached by this testbed"
             yield Refusal(f"hosts.{name}.at", reason, "write 'at: local'")
+        made = [
+            guest
+            for guest, entry in plan.world.guests.items()
+            if entry.host == name and (entry.platform in EXISTING) is not (host.at == "ssh")
+        ]
+        if made:
+            reason = (
+                f"'{made[0]}' is {'made here' if host.at == 'ssh' else 'found, not made'}, its host is not"
+            )
+            yield Refusal(
+                f"hosts.{name}.at", reason, "write 'at: ssh' for hosts that exist already, and for no other"
+            )
     if plan.world.services:
         first = next(iter(plan.world.services))
         yield Refusal(f"services.{first}", LATER_ACTIONS["call"], "remove the services from the file")
@@ -395,9 +407,18 @@ def capabilities(found: Findings, fingerprint: Mapping[str, str]) -> Capabilitie
     netem = found.qdiscs.get("netem", "not tried")
     return Capabilities(
         backend="testbed",
-        platforms={**dict.fromkeys(PLATFORMS, world), "container": world or runtime.missing(), "qemu": world or machines_missing(), "appliance": world or appliances_missing(), "ssh": world or client_missing(),
-            "libvirt": world or domains.missing() or client_missing()},
-        vswitches={**dict.fromkeys(VSWITCHES, world), **{kind: world or ovs.missing(kind) for kind in DATAPATHS}},
+        platforms={
+            **dict.fromkeys(PLATFORMS, world),
+            "container": world or runtime.missing(),
+            "qemu": world or machines_missing(),
+            "appliance": world or appliances_missing(),
+            "ssh": world or client_missing(),
+            "libvirt": world or domains.missing() or client_missing(),
+        },
+        vswitches={
+            **dict.fromkeys(VSWITCHES, world),
+            **{kind: world or ovs.missing(kind) for kind in DATAPATHS},
+        },
         qdiscs=qdiscs,
         workloads=dict.fromkeys(WORKLOADS, world),
         actions={**dict.fromkeys(ACTIONS, world), **LATER_ACTIONS},

@@ -29,7 +29,9 @@ def existing_refusals(path: str, guest: Guest, plan: Plan) -> Iterator[Refusal]:
 def ends_apart(path: str, plan: Plan, ends: tuple[str | None, str | None]) -> Iterator[Refusal]:
     """A role joins two existing hosts, or two guests that are made: nothing leads from one kind to the other."""
     networks = {
-        next(iter(guest.vnics.values())).network if PLATFORMS[guest.platform].existing else None
+        next(iter(guest.vnics.values())).network
+        if guest.platform in PLATFORMS and PLATFORMS[guest.platform].existing
+        else None
         for end in ends
         if end is not None and (guest := plan.world.guests.get(end)) is not None
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.unit.test_testbed_refusals import HERE
 
@@ -88,13 +89,21 @@ def test_the_two_ends_can_have_different_queues() -> None:
     [
         ("queue_at: both", "there is no queue to place"),
         ("queue: {kind: codel}, vswitch: none", "there is no port of a virtual switch towards a guest"),
-        ("queue: {kind: codel}, queue_at: uplink, port_rate: 1 Mbit/s", "the uplink's rate is its link's"),
+        ("port_rate: 1 Mbit/s, vswitch: none", "there is no port of a virtual switch towards a guest"),
         ("queue: {kind: codle}", "there is no queue discipline 'codle'"),
     ],
 )
 def test_a_queue_that_can_stand_nowhere_is_a_mistake(host: str, said: str) -> None:
     with pytest.raises(FileMistakesError, match=said):
         experiment(host)
+
+
+def test_a_port_with_a_rate_has_a_fifo_where_the_hosts_queue_stands_elsewhere() -> None:
+    world = planned("queue: {kind: codel}, queue_at: uplink, port_rate: 50 Mbit/s").world
+    vnic = world.guests["h1.g1"].vnics["eth0"]
+    assert vnic.queue is not None
+    assert (vnic.queue.kind, vnic.port_rate_bit_per_s) == ("fifo", 50_000_000)
+    assert world.links["h1-s1"].queue.ab.kind == "codel"
 
 
 def test_without_a_rate_the_kernels_discipline_stands_alone_at_the_port() -> None:
@@ -193,11 +202,11 @@ def test_the_mean_wait_is_the_backlog_over_time_per_packet() -> None:
     waiting = Waiting()
     waiting.take(
         {
-            "t_ns": [0, 10, 20, 0],
-            "entity": [f"{queue.namespace}/{queue.link}"] * 3 + ["host:h1/other"],
-            "metric": ["backlog_packets"] * 4,
-            "value": [0.0, 4.0, 1.0, 9.0],
-        }  # type: ignore[arg-type]
+            "t_ns": np.array([0, 10, 20, 0]),
+            "entity": np.array([f"{queue.namespace}/{queue.link}"] * 3 + ["host:h1/other"], dtype=object),
+            "metric": np.array(["backlog_packets"] * 4, dtype=object),
+            "value": np.array([0.0, 4.0, 1.0, 9.0]),
+        }
     )
     rows = {
         (mark, name): value for _, mark, _, name, value in waiting.rows({("h1.g1.eth0", "ab"): queue}, 0, 30)

@@ -28,10 +28,13 @@ def values(record: RunRecord, out: Collector) -> None:
     for role, (rate, packets) in rates.items():
         out.role = role
         if not rate:
+            out.absent("cpu_per_packet", "no packet arrived")
             continue
         window = role_window(record, role)
         busy = _busy(record, window.begin_ns, window.end_ns)
-        if busy is not None:
+        if busy is None:
+            out.absent("cpu_per_packet", "no processor was sampled while the stream ran")
+        else:
             out.add("cpu_per_packet", "mean", 1e9 * busy / rate, packets)
 
 

@@ -1,8 +1,8 @@
 """Queues at the ports of a host's virtual switches: towards its guests, towards the wire, or both.
 
-A port queues what leaves the virtual switch through it. Towards the wire that is the queue in front of the uplink's link, so
-a host that says so replaces what the link says; towards a guest it stands at the tap or veth that the guest hangs on.
-Where a queue sits at the sender, it meets what is sent at the uplink and what comes back at the guest's port.
+A port queues what leaves the virtual switch through it. Towards the wire that is the queue in front of the uplink's link,
+so a host that says so replaces what the link says; towards a guest it stands at the tap or veth that the guest hangs on.
+A port with a rate has a queue in any case: a FIFO where the host's stands elsewhere.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from virtlab.experiment.findings import Findings, Steps
-from virtlab.experiment.model import HostSpec
 from virtlab.experiment.queues import QueueSpec, read_queue
 from virtlab.experiment.topology import Wiring, is_bare
 
@@ -35,16 +34,13 @@ def read_port_queues(wiring: Wiring, cables: CableQueues, findings: Findings) ->
                 findings.add(at("queue_at"), "there is no queue to place", cure, key=True)
             continue
         queue = read_queue(at("queue"), host.queue, findings)
-        if host.queue_at in GUEST:
+        if host.queue_at in GUEST or host.port_rate is not None:
             if is_bare(wiring, name):
                 what = "there is no port of a virtual switch towards a guest"
-                cure = "write 'queue_at: uplink', or give the host a virtual switch"
+                cure = "write 'queue_at: uplink' without 'port_rate', or give the host a virtual switch"
                 findings.add(at("queue_at" if "queue_at" in said else "queue"), what, cure)
-            found[name] = queue
-        elif host.port_rate is not None and host.queue_at != "none":
-            what = "the uplink's rate is its link's"
-            findings.add(at("port_rate"), what, "remove it, or write 'queue_at: both'", key=True)
-        if host.queue_at in UPLINK:
+            found[name] = queue if host.queue_at in GUEST else QueueSpec()
+        if host.queue_at in UPLINK and host.queue is not None:
             _at_uplinks(wiring, name, queue, cables)
     return found
 
@@ -58,8 +54,3 @@ def _at_uplinks(wiring: Wiring, host: str, queue: QueueSpec, cables: CableQueues
         if cable.boxes[1] == host:
             back = queue
         cables[name] = (ahead, back)
-
-
-def port_rate(host: HostSpec | None) -> int | None:
-    """Rate of a host's ports towards guests."""
-    return host.port_rate if host is not None and host.queue_at in GUEST else None

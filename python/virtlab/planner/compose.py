@@ -10,7 +10,6 @@ from typing import Any
 
 from virtlab.catalogue import PLATFORMS
 from virtlab.experiment import DesignPoint, Experiment, Study
-from virtlab.experiment.port_queues import port_rate
 from virtlab.experiment.model import HostSpec
 from virtlab.experiment.queues import QueueSpec
 from virtlab.experiment.roles import RoleSpec
@@ -136,7 +135,7 @@ def _guest(study: Study, station: Station) -> Guest:
             isolated=attachment.isolated,
             pushback_bit_per_s=None if station.forwards or station.bridges else attachment.rate_bit_per_s,
             queue=_queue(ports) if ports is not None else None,
-            port_rate_bit_per_s=port_rate(host) if ports is not None else None,
+            port_rate_bit_per_s=host.port_rate if host is not None and ports is not None else None,
         )
     return Guest(
         platform=station.platform,

@@ -15,6 +15,7 @@ from virtlab import _native  # noqa: F401 - as above
 from virtlab.plan import Trial
 from virtlab.testbed import Testbed, groups, ledger, refusals, session  # noqa: F401 - as above
 from virtlab.testbed.machine import findings
+from virtlab.testbed.platforms.container.accounts import CGROUP_ROOT
 
 pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
 ROOT = pytest.mark.skipif(
@@ -76,7 +77,7 @@ def test_an_ordinary_user_is_told_what_needs_root() -> None:
 
 
 def has_control_groups() -> bool:
-    root = groups.CGROUP_ROOT
+    root = CGROUP_ROOT
     return (root / "cgroup.controllers").exists() or ((root / "cpu").is_dir() and (root / "memory").is_dir())
 
 

@@ -41,7 +41,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Calibrated, list
     folder: Path = tmp_path_factory.mktemp("calibrate")
     records: list[RunRecord] = []
     backend = Testbed()
-    for name in ("bridge", "raw"):
+    for name in ("bridge", "raw", "forward_layer3", "forward_layer2"):
         with Dataset.create(folder / f"{name}.results", short(name), name=name, backend="testbed") as dataset:
             run_campaign(load_text(short(name)), dataset, backend, CampaignObserver())
             found = {run.point: run for run in dataset.runs() if run.status in {"ok", "tainted"}}
@@ -84,3 +84,17 @@ def test_the_profile_predicts_the_runs_that_it_comes_from(
             rtt = record.samples("probe", "rtt/1", ["rtt_ns"])["rtt_ns"]
             ratios.append(float(np.mean(values.values(metric))) / float(np.median(rtt)))
     assert 0.5 < float(np.median(ratios)) < 2
+
+
+def test_what_forwarding_costs_is_told_from_what_a_call_costs(
+    measured: tuple[Calibrated, list[RunRecord]],
+) -> None:
+    calibrated, _ = measured
+    costs = {one.name: one for one in calibrated.fit.costs}
+    for way in ("forward", "bridge"):
+        each, byte = costs[f"platform.namespace.{way}_ns"], costs[f"platform.namespace.{way}_byte_ns"]
+        assert each.seen
+        assert each.identified
+        assert byte.identified
+        assert 0 < each.value + 1518 * byte.value < 1_000_000
+    assert f"platform.namespace.{way}_ns" in calibrated.profile.parameters

@@ -30,6 +30,10 @@ KNOWN = Profile(
         "links.frame_byte_ns": Parameter(1.5),
         "qdisc.codel.frame_ns": Parameter(400),
         "qdisc.fq_codel.frame_ns": Parameter(1100),
+        "platform.namespace.forward_ns": Parameter(20_000),
+        "platform.namespace.forward_byte_ns": Parameter(5),
+        "platform.namespace.bridge_ns": Parameter(15_000),
+        "platform.namespace.bridge_byte_ns": Parameter(4),
     },
     {
         **COSTLY.tables,
@@ -70,6 +74,10 @@ def test_every_number_is_explained(calibrated: Calibrated) -> None:
         ("links.frame_byte_ns", 0.05),
         ("qdisc.codel.frame_ns", 0.05),
         ("qdisc.fq_codel.frame_ns", 0.05),
+        ("platform.namespace.forward_ns", 0.02),
+        ("platform.namespace.forward_byte_ns", 0.05),
+        ("platform.namespace.bridge_ns", 0.02),
+        ("platform.namespace.bridge_byte_ns", 0.05),
     ],
 )
 def test_costs_that_stand_alone_come_back(calibrated: Calibrated, name: str, tolerance: float) -> None:

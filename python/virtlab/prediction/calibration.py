@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from virtlab.errors import MachineError
 from virtlab.prediction.designs import DISCIPLINES, designs
 from virtlab.prediction.fit import Fit, Fitted, fit
-from virtlab.prediction.rows import LATE, NOTICE, Row, Spread, rows_of
+from virtlab.prediction.rows import FORWARDING, LATE, NOTICE, Row, Spread, rows_of
 from virtlab.simulator.profile import FLOODS, Parameter, Profile, Quantiles
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ PARAMETERS = (
     NOTICE,
     "flow.first_packet_ns",
     *(f"flood.{workload}.{part}" for workload in FLOODS for part in ("packet_ns", "byte_ns")),
+    *FORWARDING,
     "links.frame_ns",
     "links.frame_byte_ns",
     *(f"qdisc.{kind}.frame_ns" for kind in DISCIPLINES),

@@ -7,6 +7,7 @@
 | `links` | size, ICMP or UDP, one or two switches | what plays the links; wake-ups beside it |
 | `links_poll` | size, one or two switches; the near receiver polls | its wake-ups beside it |
 | `raw`, `udp` | frame size, as fast as possible over the bridge | a call right after another, per packet and per byte |
+| `forward_layer3`, `forward_layer2` | frame size, by way of a guest | what forwarding costs beyond `raw` |
 | `switch` | frame size, more than the links' player holds | what it needs per frame, per packet and per byte |
 | `switch_KIND` | | what a queue discipline of virtlab's there costs beyond FIFO |
 
@@ -14,6 +15,10 @@ ICMP is answered by the far kernel, UDP by a far process. Sizes and protocols va
 frame and per message part. A player of links that is offered more than it holds is late by design: such runs are tainted,
 and tell how much it holds all the same. What a machine cannot play is left out (a receiver that polls needs a processor of
 its own).
+
+Between namespaces the sender's processor carries a frame through the guest to the receiver, so a frame by way of a guest
+takes the sender longer by what forwarding costs. Where frames come slower than they are sent, the guest is the bound, and
+their pace is its cost. The guest's second vNIC and the second virtual switch come with it: only their sum shows.
 """
 
 from __future__ import annotations
@@ -69,6 +74,13 @@ repeat: {{minimum: {repeat}, maximum: {repeat}}}
 """
 )
 _BRIDGE = {"world": "hosts: 1\nhost: {guests: 2}\ntopology: none", "near": "h1.g1", "far": "h1.g2"}
+_FORWARDING = """hosts:
+  sut:
+    vswitches: {{br0: {{isolate: true}}, br1: {{isolate: true}}}}
+    guests:
+      generator: {{vswitches: [br0], isolate: false}}
+      receiver: {{vswitches: [br1], isolate: false}}
+      vm: {{vswitches: [br0, br1], forwarding: {layer}}}"""
 _SIDES = {"near": "h1.g1", "far": "h2.g1"}
 _FAST = (
     "hosts: 2\ntopology: {{shape: line, switches: 1}}\n"
@@ -117,6 +129,17 @@ def designs(*, quick: bool) -> dict[str, str]:
         found[name] = _FLOOD.format(
             name=name, workload=workload, size="${size}", factors=f"  size: {sizes}", **_BRIDGE, **floods
         )
+    for layer in ("layer3", "layer2"):
+        found[f"forward_{layer}"] = _FLOOD.format(
+            name=f"forward-{layer}",
+            workload="raw_stream",
+            size="${size}",
+            factors="  size: [64 B frame, 1518 B frame]",
+            world=_FORWARDING.format(layer=layer),
+            near="sut.generator",
+            far="sut.receiver",
+            **floods,
+        ).replace('size: "${size}",', 'size: "${size}", via: [sut.vm],')
     found["switch"] = _FLOOD.format(
         name="switch",
         workload="raw_stream",

@@ -581,6 +581,20 @@ def test_series_and_counters_of_entities_become_values(tmp_path: Path) -> None:
     assert values_of(record, "l1.ab")["residence.mean"] == 3_000
 
 
+def test_a_packet_costs_what_all_processors_did_while_it_was_sent(tmp_path: Path) -> None:
+    series = {
+        "t_ns": np.repeat(START + np.arange(10, dtype=np.int64) * SECOND // 10, 3),
+        "entity": np.array(["host.cpu", "host.cpu0", "host.cpu1"] * 10, object),
+        "metric": np.array(["cpu"] * 30, object),
+        "value": np.tile([0.5, 0.25, 0.75], 10),
+    }
+    blocks = {("r", "packet/1"): packets(list(range(100))), ("series", "series/1"): series}
+    found = values_of(record_of(tmp_path, plan_with(UDP), blocks))
+    rate = found["packet_rate.mean"]
+    assert rate is not None
+    assert found["cpu_per_packet.mean"] == pytest.approx(1e9 * (0.25 + 0.75) / rate)
+
+
 def test_every_value_has_the_registrys_unit_and_no_path_comes_twice(tmp_path: Path) -> None:
     blocks = {("r", "packet/1"): packets(list(range(100)))}
     found = values_of_run(record_of(tmp_path, plan_with(UDP), blocks))

@@ -7,6 +7,7 @@ two settings that differ in nothing else. Other work that keeps a processor busy
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from virtlab.analysis.window import role_window
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from virtlab.analysis.values import Collector
     from virtlab.results.record import RunRecord
 
-PROCESSOR = "host.cpu"
+PROCESSOR = re.compile(r"host\.cpu\d+")  # each by itself; `host.cpu` is their mean
 
 
 def values(record: RunRecord, out: Collector) -> None:
@@ -47,7 +48,7 @@ def _busy(record: RunRecord, low_ns: int, high_ns: int) -> float | None:
             continue
         rows = record.samples(stream.stream, stream.schema)
         inside = (rows["t_ns"] >= low_ns) & (rows["t_ns"] <= high_ns) & (rows["metric"] == "cpu")
-        names = {str(name) for name in rows["entity"][inside] if str(name).startswith(PROCESSOR)}
+        names = {str(name) for name in rows["entity"][inside] if PROCESSOR.fullmatch(str(name))}
         if names:
             return sum(
                 float(np.mean(rows["value"][inside & (rows["entity"] == name)])) for name in sorted(names)

@@ -192,11 +192,14 @@ fn queueing(body: &[u8]) -> Queueing {
                                 "fq_codel" if number32(value) == 0 => 3,
                                 _ => continue,
                             };
-                            let at = |word: usize| value.get(word * 4..).map(|bytes| u64::from(number32(bytes)));
+                            let at =
+                                |word: usize| value.get(word * 4..).map(|bytes| u64::from(number32(bytes)));
                             found.marked_packets = at(word);
                             if found.kind == "fq_codel" {
-                                found.flows =
-                                    at(4).zip(at(5)).zip(at(6)).map(|((new, waiting), old)| [new, waiting, old]);
+                                found.flows = at(4)
+                                    .zip(at(5))
+                                    .zip(at(6))
+                                    .map(|((new, waiting), old)| [new, waiting, old]);
                             }
                         }
                         // TCA_STATS_PKT64: the count above has 32 bits.

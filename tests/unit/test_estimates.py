@@ -52,6 +52,6 @@ def test_the_trials_of_a_search_are_counted(search: str, trials_s: float) -> Non
 
 def test_requests_take_the_time_that_a_licence_lets_them() -> None:
     slow, fast = seconds(ROUTED.format(licences="2.5 Mbit/s, 250 Mbit/s"))
-    least_s = 10_000 * 8192 * 8 / 2.5e6
-    assert least_s <= slow <= 1.1 * least_s
+    measured_s = 10_000 * 8192 / 298.1e3  # a licence counts headers too: 298.1 kB/s came of 312.5
+    assert measured_s <= slow <= 1.02 * measured_s
     assert fast < slow / 10

@@ -24,6 +24,8 @@ BYTES_PER_ROW = {
 }  # fmt: skip
 TRIAL_NS = 300_000_000  # arming, draining and collecting of one trial of a search
 MLR_SUMS = 3  # an MLRsearch makes about so many duration sums of traffic
+SEGMENT_BYTES = 1448  # of payload in a frame of TCP with time stamps
+HEADER_BYTES = 66  # Ethernet, IP and TCP before it
 RUN_BYTES = 60_000  # Plan, record, log, counters
 
 
@@ -80,14 +82,20 @@ def licensed_ns(study: Study) -> int:
         ):
             continue
         both_ways = 0 if values.get("test") == "bandwidth" else int(values.get("response_bytes", 0))
-        bits = (
-            8
-            * (int(values["request_bytes"]) + both_ways)
-            * (int(values["count"]) + int(values.get("warmup", 0)))
-        )
+        octets = _framed(int(values["request_bytes"])) + (_framed(both_ways) if both_ways else 0)
+        bits = 8 * octets * (int(values["count"]) + int(values.get("warmup", 0)))
         own_ns = (role.declaration.duration_ns(values) or 0) - int(values.get("timeout_ns", 0))
         more_ns += max(0, bits * 10**9 // min(licences) - own_ns)
     return more_ns
+
+
+def _framed(payload_bytes: int) -> int:
+    """Bytes that a licence counts for so much payload: with the headers of as many frames as it takes.
+
+    >>> _framed(32), _framed(8192)
+    (98, 8588)
+    """
+    return payload_bytes + HEADER_BYTES * max(1, -(-payload_bytes // SEGMENT_BYTES))
 
 
 def search_ns(search: SearchFor) -> int:

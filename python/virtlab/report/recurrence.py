@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from virtlab.analysis.recurrence import BATCHES, Recurrence, RunSummary, recurrence
 from virtlab.report import names
@@ -169,6 +169,25 @@ def _alt(found: Recurring, panels: Sequence[str]) -> str:
         )
         says.append(f"{where + ': ' if where else ''}{share}")
     return f"Runs of {found.role}.{found.metric} beside each other. {'; '.join(says)}."
+
+
+def recurrence_rows(found: Sequence[Recurring]) -> list[dict[str, Any]]:
+    """What the tables of components show, for programs: values in the metric's unit; None where not estimable."""
+    rows = []
+    for one in found:
+        for setting in one.settings:
+            had, runs = setting.components, setting.runs
+            rows.append({
+                "role": one.role, "metric": one.metric, "unit": one.unit, "point": dict(setting.point),
+                "realisation": setting.realisation, "runs": len(runs),
+                "samples": sum(box.summary.samples for box in runs),
+                "mean": sum(box.summary.mean for box in runs) / len(runs),
+                "within_sd": None if had is None else had.within_sd,
+                "between_sd": None if had is None else had.between_sd,
+                "share_between": None if had is None else had.icc,
+                "low": None if had is None else had.low, "high": None if had is None else had.high,
+            })  # fmt: skip
+    return rows
 
 
 def components_table(data: Gathered, found: Recurring) -> Block:

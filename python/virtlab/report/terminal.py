@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from virtlab.report.gather import gather
 from virtlab.report.model import Cell, Gathered, Result, Verdict
 from virtlab.report.quantities import Display, display, interval_digits
+from virtlab.report.recurrence import recurrence_rows
 from virtlab.report.selection import PRIMARY, lead
 from virtlab.report.words import plural, verdict_kind, verdict_word
 
@@ -129,8 +130,8 @@ def _plus_minus(cell: Cell, shown: Display) -> str:
 
 
 def as_json(dataset: Dataset, page: Path | None = None, data: Gathered | None = None) -> dict[str, Any]:
-    """The same for programs: verdicts, and every estimate with unit, interval, number of runs and
-    realisation.
+    """The same for programs: verdicts, every estimate with unit, interval, number of runs and realisation, and how well
+    single values recur where the data were gathered with curves.
     """
     data = data or gather(dataset, curves=False)
     return {
@@ -144,6 +145,7 @@ def as_json(dataset: Dataset, page: Path | None = None, data: Gathered | None = 
         "notes": list(data.notes),
         "verdicts": [_verdict_json(verdict) for verdict in data.verdicts],
         "estimates": [row for result in data.results for row in _estimate_rows(result)],
+        "recurrence": recurrence_rows(data.recurring),
     }
 
 

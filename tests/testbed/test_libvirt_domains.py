@@ -10,11 +10,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import far_world as far_worlds
 import pytest
 import testbed_world as worlds
 
 from virtlab.errors import GuestError
-from virtlab.testbed import far_ledger
+from virtlab.plan import Trial
+from virtlab.testbed import Testbed, far_ledger
 from virtlab.testbed.platforms.libvirt import domains
 from virtlab.testbed.platforms.libvirt.domains import Domain, untested, virsh
 
@@ -137,3 +139,35 @@ def test_other_hypervisors_pass_through_marked_untested() -> None:
         True,
         True,
     ]
+
+
+@pytest.mark.skipif(far_worlds.missing() is not None, reason=str(far_worlds.missing()))
+@pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
+def test_a_run_starts_its_domain_measures_over_ssh_and_stops_it(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The test driver boots nothing: what ssh reaches is played by an sshd in namespaces."""
+    virsh("", uri, "destroy", "--domain", "test")
+    vnic = {"network": "own", "mac": "", "offloads": "default"}
+    guests = {
+        "a": {"platform": "libvirt", "host": "h1", "vnics": {"eth0": vnic}},
+        "b": {"platform": "ssh", "host": "h2", "vnics": {"eth0": vnic}},
+    }
+    hosts = {
+        "h1": {"at": "ssh", "address": "host-a", "domain": "test", "hypervisor": uri},
+        "h2": {"at": "ssh", "address": "host-b"},
+    }
+    plan = worlds.echo_plan({"hosts": hosts, "guests": guests}, source="a", target="b", count=10)
+    (tmp_path / "far").mkdir()
+    with far_worlds.far_hosts(tmp_path / "far") as far:
+        monkeypatch.setenv("VIRTLAB_SSH", far.command)
+        with Testbed().open(plan, worlds.Patient()) as session:
+            assert Domain("", uri, "test").state() == "running"
+            sink = worlds.MemorySink()
+            outcome = session.run(Trial("t0", 1), sink)
+            assert outcome.status in {"ok", "tainted"}, outcome.reasons
+            assert sink.rows("probe", "rtt/1") == 10
+            applied = session.realised.objects["guests.a"].applied
+            assert (applied["domain"], applied["domain_started_for_the_run"]) == ("test", True)
+        assert Domain("", uri, "test").state() == "shut off"
+    assert list(far_ledger.folder().glob("*")) == []

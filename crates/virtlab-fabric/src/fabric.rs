@@ -4,6 +4,10 @@
 //! stamp before that is still played from its stamp, because its first line belongs to its port alone and its effect on
 //! others lies a serialisation time ahead. Only an effect that would lie in the played past is late, and counted.
 
+mod certain;
+
+pub use certain::Passage;
+
 use crate::bound::{self, Way};
 use crate::layout::{End, Layout, LayoutError};
 use crate::line::{Delivery, Line, LineCounters, Queueing};
@@ -103,6 +107,8 @@ struct Course {
     /// Its timers; [`NONE`] where it needs none.
     start: usize,
     arrival: usize,
+    /// The line that gets all its frames from this one, so that they may be offered before they come; else [`NONE`].
+    next: usize,
     /// The address last met behind its far end that the switch there need not learn.
     settled: Option<Mac>,
 }
@@ -137,6 +143,10 @@ pub struct Fabric<P> {
     /// Whether departures are told as soon as they are certain, and those not fetched yet.
     foretells: bool,
     foretold: Vec<Foretold>,
+    /// Whether a frame has come whose way is not known from the start.
+    strays: bool,
+    /// No line is asked about an instant before this.
+    present: Nanos,
     held: Vec<Option<Held<P>>>,
     vacant: Vec<usize>,
     drops: Vec<Dropped>,
@@ -234,6 +244,8 @@ impl<P: Clone> Fabric<P> {
             ends,
             foretells: false,
             foretold: Vec::new(),
+            strays: false,
+            present: Nanos::ZERO,
             held: Vec::new(),
             vacant: Vec::new(),
             drops: Vec::new(),
@@ -254,6 +266,7 @@ impl<P: Clone> Fabric<P> {
             reverse: ends.reverse,
             start: NONE,
             arrival: NONE,
+            next: NONE,
             settled: None,
         };
         self.courses = self.ends.iter().map(course).collect();
@@ -269,6 +282,9 @@ impl<P: Clone> Fabric<P> {
             }
         }
         self.agenda = Timers::new(self.timed.len());
+        if self.foretells {
+            self.chain();
+        }
     }
 
     /// From now on every departure is told as soon as it is certain, which is when its last transmitter takes the frame:
@@ -349,6 +365,7 @@ impl<P: Clone> Fabric<P> {
 
     /// A frame comes in at `port`; `now` is when its owner handed it over.
     pub fn arrive(&mut self, port: PortId, frame: Frame<P>, now: Nanos) {
+        self.present = self.present.max(now);
         let held = Held { frame, arrived: now };
         let packet = self.hold(held);
         let line = self.port_lines[port.0];
@@ -483,8 +500,12 @@ impl<P: Clone> Fabric<P> {
                     marked: packet.ecn == Ecn::Marked,
                     slot: packet.id as usize,
                 }),
-                Course { arrival, .. } => {
-                    own.carry(at, packet);
+                Course { next, arrival, .. } => {
+                    if next != NONE && self.is_known(line, &packet) {
+                        self.offer(next, packet, at);
+                        return self.count_crowd(next);
+                    }
+                    self.lines[line].carry(at, packet);
                     if idle {
                         self.agenda.set(arrival, at);
                     }

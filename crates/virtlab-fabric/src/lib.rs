@@ -19,7 +19,7 @@ mod line;
 mod table;
 mod timers;
 
-pub use fabric::{Departure, Fabric, Foretold, LineView, PortId, SwitchCounters};
+pub use fabric::{Departure, Fabric, Foretold, LineView, Passage, PortId, SwitchCounters};
 pub use frame::{Frame, Mac, ecn, flow_hash, headers, mark};
 pub use layout::{Layout, LayoutError, LinkLayout, QueueLayout, QueuesLayout, SwitchLayout};
 pub use line::{ClassCounters, LineCounters, Queueing};

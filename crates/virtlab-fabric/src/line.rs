@@ -109,14 +109,36 @@ impl LineCounters {
         DropReason::Unclassified,
     ];
 
-    fn note(&mut self, dropped: &Dropped) {
+    #[cold]
+    fn note_drop(&mut self, bytes: u32, why: DropReason) {
         self.drops += 1;
-        self.dropped_bytes += u64::from(dropped.packet.bytes);
-        let at = Self::REASONS
-            .iter()
-            .position(|&reason| reason == dropped.reason)
-            .expect("all reasons are listed");
+        self.dropped_bytes += u64::from(bytes);
+        let at = Self::REASONS.iter().position(|&reason| reason == why).expect("all reasons are listed");
         self.drops_by_reason[at] += 1;
+    }
+
+    #[inline]
+    fn note_held(&mut self, held: Backlog) {
+        self.backlog_max_packets = self.backlog_max_packets.max(held.packets);
+        self.backlog_max_bytes = self.backlog_max_bytes.max(held.bytes);
+    }
+
+    #[inline]
+    fn note_closed(&mut self, entry: &Entry, waits: &mut Waits) {
+        self.note_held(entry.held);
+        if let Some(reason) = entry.refused {
+            return self.note_drop(entry.bytes, reason);
+        }
+        self.packets += 1;
+        self.bytes += u64::from(entry.bytes);
+        self.busy_ns += entry.occupied.0;
+        self.marked_packets += u64::from(entry.marked);
+        if entry.start > entry.at {
+            let wait = entry.start.since(entry.at);
+            waits.note(wait);
+            self.residence_ns += wait.0;
+            self.residence_max_ns = self.residence_max_ns.max(wait.0);
+        }
     }
 }
 
@@ -125,6 +147,50 @@ impl LineCounters {
 pub(crate) struct Delivery {
     pub(crate) at: Nanos,
     pub(crate) packet: Packet,
+}
+
+/// What a FIFO in closed form does with a frame.
+#[derive(Clone, Copy)]
+struct Entry {
+    /// When it comes, and when it starts.
+    at: Nanos,
+    start: Nanos,
+    /// How long it holds the transmitter.
+    occupied: Nanos,
+    bytes: u32,
+    marked: bool,
+    refused: Option<DropReason>,
+    /// What waits then, itself included.
+    held: Backlog,
+}
+
+/// Frames in the order in which they come.
+#[derive(Default)]
+struct Booked {
+    entries: VecDeque<Entry>,
+    /// How many of the first are counted, and stand here only while they wait.
+    counted: usize,
+}
+
+impl Booked {
+    fn settle(&mut self, now: Nanos, counters: &mut LineCounters, waits: &mut Waits) {
+        while let Some(entry) = self.entries.get(self.counted).filter(|entry| entry.at <= now) {
+            counters.note_closed(entry, waits);
+            self.counted += 1;
+        }
+        while self.counted > 0 && self.entries[0].start <= now {
+            self.entries.pop_front();
+            self.counted -= 1;
+        }
+    }
+
+    fn backlog(&self, now: Nanos) -> Backlog {
+        let waits = |entry: &&Entry| entry.at <= now && entry.start > now && entry.refused.is_none();
+        self.entries.iter().filter(waits).fold(Backlog::default(), |sum, entry| Backlog {
+            packets: sum.packets + 1,
+            bytes: sum.bytes + u64::from(entry.bytes),
+        })
+    }
 }
 
 /// One direction of a link.
@@ -140,6 +206,8 @@ pub(crate) struct Line {
     busy_until: Nanos,
     cable: VecDeque<Delivery>,
     pub(crate) counters: LineCounters,
+    /// Of a line that is offered frames before they come: those that counters or backlog do not yet, or still, know.
+    booked: Option<Booked>,
     /// How long frames had waited, and those of each class; of a FIFO in closed form only who had to wait.
     all_waits: Waits,
     waits: Vec<Waits>,
@@ -180,7 +248,28 @@ impl Line {
             busy_until: Nanos::ZERO,
             cable: VecDeque::new(),
             counters: LineCounters::default(),
+            booked: None,
         }
+    }
+
+    /// From now on frames may be offered before they come, at instants ahead: what is counted waits for them.
+    pub(crate) fn book(&mut self) {
+        debug_assert!(matches!(self.queueing, Queueing::Fifo { .. }));
+        self.booked = Some(Booked::default());
+    }
+
+    /// Counts the frames that have come by `now`.
+    #[inline]
+    pub(crate) fn settle_booked(&mut self, now: Nanos) {
+        if let Some(booked) = &mut self.booked {
+            booked.settle(now, &mut self.counters, &mut self.all_waits);
+        }
+    }
+
+    /// Frames that it has been offered and that are not forgotten yet.
+    #[inline]
+    pub(crate) fn booked(&self) -> usize {
+        self.booked.as_ref().map_or(0, |booked| booked.entries.len())
     }
 
     pub(crate) fn wants_flow(&self) -> bool {
@@ -240,24 +329,39 @@ impl Line {
 
     /// A frame comes to a FIFO in closed form: when the far end has it, or why it is refused. `None` where a discipline has
     /// to be asked: then [`Line::offer`] takes it. `now` before that of an earlier call counts as that one's.
+    #[inline]
     pub(crate) fn offer_closed(&mut self, packet: &Packet, now: Nanos) -> Option<Result<Nanos, DropReason>> {
         let Queueing::Fifo { limit_packets, limit_bytes } = self.queueing else { return None };
         let now = now.max(self.clock);
         self.pass_starts(now);
-        let held = Backlog { packets: self.ahead.len() as u64, bytes: self.ahead_bytes };
-        if let Some(reason) = Fifo::refusal(held, packet.bytes, limit_packets, limit_bytes) {
-            self.counters.note(&Dropped { packet: *packet, reason });
-            self.note_held(held);
-            return Some(Err(reason));
+        if packet.bytes != self.last.bytes {
+            self.last = wire(packet.bytes, self.rate_bit_per_s, self.propagation);
         }
-        let start = now.max(self.busy_until);
-        if start > now {
-            self.ahead.push_back((start, packet.bytes));
-            self.ahead_bytes += u64::from(packet.bytes);
-            self.note_residence(start.since(now));
+        let mut entry = Entry {
+            at: now,
+            start: now.max(self.busy_until),
+            occupied: self.last.occupied,
+            bytes: packet.bytes,
+            held: Backlog { packets: self.ahead.len() as u64, bytes: self.ahead_bytes },
+            marked: packet.ecn == Ecn::Marked,
+            refused: None,
+        };
+        entry.refused = Fifo::refusal(entry.held, packet.bytes, limit_packets, limit_bytes);
+        if entry.refused.is_none() {
+            if entry.start > now {
+                self.ahead.push_back((entry.start, packet.bytes));
+                self.ahead_bytes += u64::from(packet.bytes);
+                entry.held.packets += 1;
+                entry.held.bytes += u64::from(packet.bytes);
+            }
+            self.busy_until = entry.start + entry.occupied;
         }
-        self.note_held(Backlog { packets: self.ahead.len() as u64, bytes: self.ahead_bytes });
-        Some(Ok(self.transmit(packet, start)))
+        let answer = entry.refused.map_or(Ok(entry.start + self.last.whole), Err);
+        match &mut self.booked {
+            None => self.counters.note_closed(&entry, &mut self.all_waits),
+            Some(booked) => booked.entries.push_back(entry),
+        }
+        Some(answer)
     }
 
     /// A frame comes. `now` before that of an earlier call counts as that one's.
@@ -374,6 +478,9 @@ impl Line {
 
     /// What waits at `now`.
     pub(crate) fn backlog(&self, now: Nanos) -> Backlog {
+        if let Some(booked) = &self.booked {
+            return booked.backlog(now);
+        }
         match &self.queueing {
             Queueing::Fifo { .. } => {
                 let waits = self.ahead.iter().filter(|(start, _)| *start > now);
@@ -408,7 +515,7 @@ impl Line {
 
     fn drops_since(&mut self, first: usize, drops: &[Dropped]) {
         for dropped in &drops[first..] {
-            self.counters.note(dropped);
+            self.counters.note_drop(dropped.packet.bytes, dropped.reason);
             if let Some(class) = self.classes.get_mut(dropped.packet.class as usize) {
                 class.drops += 1;
                 class.backlog_packets -= 1;
@@ -418,12 +525,7 @@ impl Line {
     }
 
     fn note_backlog(&mut self) {
-        self.note_held(self.queueing.discipline().map(Qdisc::backlog).unwrap_or_default());
-    }
-
-    fn note_held(&mut self, held: Backlog) {
-        self.counters.backlog_max_packets = self.counters.backlog_max_packets.max(held.packets);
-        self.counters.backlog_max_bytes = self.counters.backlog_max_bytes.max(held.bytes);
+        self.counters.note_held(self.queueing.discipline().map(Qdisc::backlog).unwrap_or_default());
     }
 }
 

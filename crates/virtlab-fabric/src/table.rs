@@ -26,6 +26,11 @@ impl Table {
         self.fixed.insert(number(mac), line);
     }
 
+    /// The line towards `mac` that its static entry gives.
+    pub(crate) fn fixed(&self, mac: Mac) -> Option<usize> {
+        self.fixed.find(number(mac))
+    }
+
     /// Notes that `mac` was seen behind `line`; false when that address is never learned.
     pub(crate) fn learn(&mut self, mac: Mac, line: usize, now: Nanos) -> bool {
         if mac.is_group() || self.fixed.find(number(mac)).is_some() {

@@ -43,21 +43,36 @@ const NEVER: Key = (u64::MAX, u64::MAX);
 /// Instant; order and place.
 type Key = (u64, u64);
 
+/// When an event was planned: the instant, and what had been planned before.
+pub type Planned = (u64, u64);
+
 /// Events to come.
 #[derive(Debug)]
 pub struct Agenda {
     /// Node 1 is the root, the children of n are 2n and 2n + 1; the second half are the leaves, one per place.
     nodes: Vec<Key>,
-    places: Vec<Due>,
+    places: Vec<(Due, u64)>,
     vacant: Vec<usize>,
     /// The place of the event taken last, whose leaf still holds it.
     open: Option<usize>,
     planned: u64,
+    /// The instant at which things are planned.
+    pub now_ns: u64,
+    /// What was planned for this instant before so much has happened.
+    happened: Planned,
 }
 
 impl Default for Agenda {
     fn default() -> Self {
-        Self { nodes: vec![NEVER; 2], places: Vec::new(), vacant: Vec::new(), open: None, planned: 0 }
+        Self {
+            nodes: vec![NEVER; 2],
+            places: Vec::new(),
+            vacant: Vec::new(),
+            open: None,
+            planned: 0,
+            now_ns: 0,
+            happened: (0, 0),
+        }
     }
 }
 
@@ -66,7 +81,7 @@ impl Agenda {
     pub fn plan(&mut self, at_ns: u64, due: Due) {
         let place = match self.open.take().or_else(|| self.vacant.pop()) {
             Some(place) => {
-                self.places[place] = due;
+                self.places[place] = (due, self.now_ns);
                 place
             }
             None => self.grow(due),
@@ -82,7 +97,7 @@ impl Agenda {
     fn grow(&mut self, due: Due) -> usize {
         let place = self.places.len();
         assert!(place < 1 << PLACE_BITS, "too many events at once");
-        self.places.push(due);
+        self.places.push((due, self.now_ns));
         let leaves = self.nodes.len() / 2;
         if place == leaves {
             let mut nodes = vec![NEVER; 4 * leaves];
@@ -111,7 +126,27 @@ impl Agenda {
         }
         let place = first.1 as usize & ((1 << PLACE_BITS) - 1);
         self.open = Some(place);
-        Some(self.places[place])
+        let (due, planned_ns) = self.places[place];
+        let order = (first.1 & (LATER - 1)) >> PLACE_BITS;
+        self.happened = if first.1 < LATER { (0, 0) } else { (planned_ns, order) };
+        Some(due)
+    }
+
+    /// What an event would have been planned as that was planned at an instant, after all that has been until now.
+    #[inline]
+    pub fn planned_at(&self, at_ns: u64) -> Planned {
+        (at_ns, self.planned)
+    }
+
+    /// Whether an event that was so planned for `at_ns` would have happened before the one that happens now.
+    #[inline]
+    pub fn would_have_happened(&self, at_ns: u64, planned: Planned) -> bool {
+        at_ns < self.now_ns || (at_ns == self.now_ns && planned < self.happened)
+    }
+
+    /// Says that of this instant's events none, or all, have happened.
+    pub fn stand(&mut self, all: bool) {
+        self.happened = if all { (u64::MAX, u64::MAX) } else { (0, 0) };
     }
 
     fn close(&mut self) {

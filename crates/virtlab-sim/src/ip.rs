@@ -116,12 +116,12 @@ impl Reassembly {
         if !packet.is_part() {
             return true;
         }
-        if now_ns - self.looked_ns > PATIENCE_NS {
+        if now_ns.saturating_sub(self.looked_ns) > PATIENCE_NS {
             self.looked_ns = now_ns;
-            self.partial.retain(|_, (_, since)| now_ns - *since <= PATIENCE_NS);
+            self.partial.retain(|_, (_, since)| now_ns.saturating_sub(*since) <= PATIENCE_NS);
         }
         let (bytes, since) = self.partial.entry(packet.number).or_insert((0, now_ns));
-        if now_ns - *since > PATIENCE_NS {
+        if now_ns.saturating_sub(*since) > PATIENCE_NS {
             (*bytes, *since) = (0, now_ns);
         }
         *bytes += packet.body_bytes;

@@ -13,6 +13,7 @@ mod resolution;
 mod routers;
 mod service;
 mod sockets;
+mod trains;
 mod vnics;
 
 pub use landing::{Address, Landed};
@@ -31,6 +32,7 @@ use routers::Host;
 use service::Service;
 use sockets::Socket;
 use std::collections::{BTreeMap, VecDeque};
+use trains::{Certain, Trains};
 use virtlab_fabric::{Departure, Fabric, Foretold, Mac};
 use virtlab_qdisc::Headers;
 use virtlab_wire::Nanos;
@@ -52,6 +54,11 @@ pub struct Network {
     /// Departures that have become certain, while they are looked at.
     certain: Vec<Foretold>,
     landings: Vec<VecDeque<Landing>>,
+    certain_ways: Vec<Certain>,
+    /// By port, vNICs in whose queues frames wait for it.
+    feeders: Vec<Vec<usize>>,
+    /// Whether every frame has its events, because one has come whose way is not known from the start.
+    by_events: bool,
     /// Ports whose landings have grown beyond a crowd.
     pub crowded: Vec<usize>,
     port_nics: Vec<Option<usize>>,
@@ -116,6 +123,7 @@ impl Network {
                 free_ns: -(burst.0 as i64),
                 burst_ns: burst.0 as i64,
                 queue: VecDeque::new(),
+                trains: Trains::default(),
                 last_cost: (u32::MAX, 0),
                 licence: vnic.licence.as_ref().map(Licence::new),
                 traffic: Traffic::default(),
@@ -152,6 +160,9 @@ impl Network {
             met: vec![None; port_nics.len()],
             certain: Vec::new(),
             landings: vec![VecDeque::new(); port_nics.len()],
+            certain_ways: Vec::new(),
+            feeders: vec![Vec::new(); port_nics.len()],
+            by_events: false,
             crowded: Vec::new(),
             port_nics,
             port_bridges,

@@ -232,8 +232,10 @@ impl World {
         }
         self.still = if at > self.network.now_ns { 0 } else { self.still + 1 };
         self.network.now_ns = at;
+        self.network.agenda.now_ns = at;
         self.refuse_standstill();
         if fabric == at {
+            self.network.agenda.stand(false);
             self.network.advance_fabric();
             self.thin();
         } else if own == at {
@@ -258,6 +260,7 @@ impl World {
             }
             self.thin();
         } else {
+            self.network.agenda.stand(true);
             self.settle();
         }
     }
@@ -425,6 +428,7 @@ impl World {
     }
 
     fn read(&mut self, mark: &str) {
+        self.network.catch_up_all();
         for port in 0..self.network.ports() {
             self.land(port);
         }

@@ -62,6 +62,7 @@ impl Network {
             headers: self.fabric.wants_headers().then(|| Box::new(self.headers_of(&out))),
             payload: out,
         };
+        self.catch_up_before(at);
         self.fabric.arrive(at, frame, Nanos(self.now_ns));
         self.foresee();
     }

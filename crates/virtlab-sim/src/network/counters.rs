@@ -7,7 +7,8 @@ use virtlab_wire::Nanos;
 
 impl Network {
     /// Counters of the groups asked for.
-    pub fn read(&self, groups: &[String], mark: &str, readings: &mut Readings) {
+    pub fn read(&mut self, groups: &[String], mark: &str, readings: &mut Readings) {
+        self.fabric.settle_counters(Nanos(self.now_ns));
         let wanted = |group: &str| groups.iter().any(|each| each == group);
         if wanted("vnics") {
             for nic in &self.nics {

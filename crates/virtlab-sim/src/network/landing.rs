@@ -68,6 +68,7 @@ impl Network {
     }
 
     pub(super) fn foresee(&mut self) {
+        self.look_for_strays();
         if !self.fabric.has_foretold() {
             return;
         }
@@ -123,7 +124,7 @@ impl Network {
     }
 
     /// The vNIC behind a port that takes what comes to these addresses as its guest's own, whatever happens until then.
-    fn owner(&self, port: usize, destination: Mac, to: Option<Number>) -> Option<u32> {
+    pub(super) fn owner(&self, port: usize, destination: Mac, to: Option<Number>) -> Option<u32> {
         let nic = match (self.port_nics[port], self.port_bridges[port]) {
             _ if self.costs.is_some() => None, // a cost comes between the port and the guest
             (Some(nic), _) => Some(nic),

@@ -2,6 +2,7 @@
 
 use super::Network;
 use super::landing::Address;
+use super::trains::Way;
 use super::vnics::Outgoing;
 use crate::addresses::Number;
 use crate::agenda::Due;
@@ -87,6 +88,9 @@ pub struct Socket {
     pub(super) most_bytes: u64,
     pub(super) pending: VecDeque<Message>,
     pub(super) waiter: Option<Due>,
+    /// Whether it waits for room in its vNIC.
+    pub(super) blocked: bool,
+    pub(super) way: Way,
     pub(super) counted: bool,
     /// Of the header that stands before the payload.
     pub(super) transport_bytes: u32,
@@ -138,6 +142,8 @@ impl Network {
             most_bytes,
             pending: VecDeque::new(),
             waiter: None,
+            blocked: false,
+            way: Way::Unknown,
             counted: false,
             transport_bytes: ip::TRANSPORT_BYTES,
         });
@@ -234,6 +240,8 @@ impl Network {
             most_bytes,
             pending: VecDeque::new(),
             waiter: None,
+            blocked: false,
+            way: Way::Unknown,
             counted: false,
             transport_bytes: ip::TRANSPORT_BYTES,
         });
@@ -250,6 +258,7 @@ impl Network {
     pub fn aim(&mut self, socket: usize, (destination, ip): Address) {
         let socket = &mut self.sockets[socket];
         (socket.destination, socket.ip) = (destination, ip);
+        socket.way = Way::Played; // from one to the next
     }
 
     /// The far side of this socket only counts what comes.
@@ -258,7 +267,7 @@ impl Network {
     }
 
     /// Whether a process can send another message at once: the socket takes it, and the call before is over.
-    pub fn has_room(&self, socket: usize) -> bool {
+    pub fn has_room(&mut self, socket: usize) -> bool {
         self.takes(socket) && self.call_over_ns(socket) <= self.now_ns
     }
 
@@ -268,11 +277,16 @@ impl Network {
             self.agenda.plan(self.call_over_ns(socket), due);
         } else {
             self.sockets[socket].waiter = Some(due);
+            self.block(socket);
         }
     }
 
-    pub(super) fn takes(&self, socket: usize) -> bool {
-        self.sockets[socket].held_bytes < self.sockets[socket].most_bytes
+    pub(super) fn takes(&mut self, socket: usize) -> bool {
+        let room = |socket: &Socket| socket.held_bytes < socket.most_bytes;
+        room(&self.sockets[socket]) || {
+            self.catch_up(self.sockets[socket].nic);
+            room(&self.sockets[socket])
+        }
     }
 
     pub(super) fn call_over_ns(&self, socket: usize) -> u64 {
@@ -283,6 +297,7 @@ impl Network {
     pub fn send(&mut self, socket: usize, message: Message) -> u64 {
         let Socket { nic, source, destination, ip, raw, flows, counted, transport_bytes, .. } =
             self.sockets[socket];
+        self.find_way(socket);
         let number = self.packets;
         self.packets += 1;
         let Some(to) = ip.filter(|_| !raw) else {
@@ -330,6 +345,7 @@ impl Network {
             self.send(socket, message);
         } else {
             self.sockets[socket].pending.push_back(message);
+            self.block(socket);
         }
     }
 
@@ -343,5 +359,6 @@ impl Network {
         {
             self.agenda.plan(self.now_ns, due);
         }
+        self.unblock(socket);
     }
 }

@@ -8,7 +8,7 @@ use super::Network;
 use super::bridges::Place;
 use super::flights::Flight;
 use super::licence::Licence;
-use crate::agenda::Due;
+use super::trains::Trains;
 use crate::input::Vnic;
 use crate::ip::Cargo;
 use std::collections::VecDeque;
@@ -64,6 +64,7 @@ pub(super) struct Nic {
     pub(super) free_ns: i64,
     pub(super) burst_ns: i64,
     pub(super) queue: VecDeque<(u64, Outgoing)>,
+    pub(super) trains: Trains,
     /// What a frame of the length met last costs its bucket.
     pub(super) last_cost: (u32, i64),
     pub(super) licence: Option<Licence>,
@@ -73,18 +74,11 @@ pub(super) struct Nic {
 impl Network {
     /// A vNIC's frames that may go by now.
     pub fn release(&mut self, nic: usize) {
-        while let Some(&(at, out)) = self.nics[nic].queue.front() {
-            if at > self.now_ns {
-                self.agenda.plan(at, Due::Release(nic));
-                return;
-            }
-            self.nics[nic].queue.pop_front();
-            self.transmit(nic, out);
-            if let Some(socket) = out.socket {
-                self.sockets[socket].held_bytes -= u64::from(out.bytes);
-                self.refill(socket);
-            }
+        self.catch_up(nic);
+        while let Some(&(at, out)) = self.nics[nic].queue.front().filter(|(at, _)| *at <= self.now_ns) {
+            self.let_go(nic, at, &out);
         }
+        self.released(nic);
     }
 
     /// When a frame is at the vNIC; `call_of` the socket whose call it begins.
@@ -114,22 +108,28 @@ impl Network {
 
     /// Lets a frame through now, or has it wait until `start`; returns that.
     pub(super) fn depart(&mut self, nic: usize, out: Outgoing, start: u64) -> u64 {
+        let amid = self.is_amid(nic, &out);
+        if start == self.now_ns {
+            self.catch_up(nic);
+            if self.nics[nic].queue.is_empty() {
+                self.transmit(nic, out);
+                return start;
+            }
+        }
         let port = &mut self.nics[nic];
-        if start == self.now_ns && port.queue.is_empty() {
-            self.transmit(nic, out);
-            return start;
-        }
-        if port.queue.is_empty() {
-            self.agenda.plan(start, Due::Release(nic));
-        }
         port.queue.push_back((start, out));
         if let Some(socket) = out.socket {
             self.sockets[socket].held_bytes += u64::from(out.bytes);
         }
+        self.queued(nic, start, &out, amid);
         start
     }
 
     pub(super) fn transmit(&mut self, nic: usize, out: Outgoing) {
+        if let Some(at) = self.certain_port(&out) {
+            self.catch_up_before(at);
+            return self.pass_on(nic, &out, self.now_ns);
+        }
         let port = &mut self.nics[nic];
         port.traffic.sent_packets += 1;
         port.traffic.sent_bytes += u64::from(out.bytes);

@@ -1,0 +1,116 @@
+//! Frames whose whole way is certain as they come in.
+//!
+//! A switch with two links gets, for each of them, all frames from the other one. Where both lines are FIFOs in closed form
+//! and the switch knows both addresses from the start, the second line can be offered a frame before it comes: nothing else
+//! can come between. So the frame needs no event at the switch, and one all of whose switches are such needs none at all: its
+//! departure is a sum and a maximum per line. What the lines count waits for the instants at which the frames come.
+//!
+//! A frame whose addresses a switch does not know from the start is played by events, as is everything after it.
+
+use super::{End, Fabric, NONE, PortId};
+use crate::Mac;
+use virtlab_qdisc::{Ecn, Packet};
+use virtlab_wire::Nanos;
+
+/// Frames that a line has been offered, from which on those that have come are counted without waiting for a reader.
+const CROWD: usize = 64;
+
+/// The way of frames between two addresses, where it is certain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passage {
+    lines: Vec<usize>,
+    /// Where they leave.
+    pub port: PortId,
+}
+
+impl<P: Clone> Fabric<P> {
+    /// Finds the lines that get all their frames from one other.
+    pub(super) fn chain(&mut self) {
+        for line in 0..self.lines.len() {
+            let End::Switch(switch) = self.ends[line].far else { continue };
+            let out = &self.switches[switch].out;
+            let Some(&next) = out.iter().find(|next| **next != self.ends[line].reverse) else { continue };
+            if out.len() == 2 && !self.ends[line].asked && !self.ends[next].asked {
+                self.courses[line].next = next;
+                self.lines[next].book();
+            }
+        }
+    }
+
+    /// The way of frames between two addresses that come in at `port`, where it is certain: only of a fabric that foretells.
+    #[must_use]
+    pub fn passage(&self, port: PortId, source: Mac, destination: Mac) -> Option<Passage> {
+        let mut line = self.port_lines[port.0];
+        let mut lines = vec![line];
+        if self.ends[line].asked || !self.foretells {
+            return None;
+        }
+        loop {
+            match self.ends[line].far {
+                End::Port(port) => return Some(Passage { lines, port: PortId(port) }),
+                End::Switch(_) if self.leads_on(line, source, destination) => {
+                    line = self.courses[line].next;
+                    lines.push(line);
+                }
+                End::Switch(_) => return None,
+            }
+        }
+    }
+
+    /// A frame of `bytes` comes in at `at` and goes a certain way: when its last bit leaves; `None` when a queue has no room
+    /// for it. It is never held, and costs no event. `at` lies before no earlier frame's of the same port, at which none has come
+    /// since the first whose way is not known from the start: [`Fabric::strays`].
+    #[inline]
+    pub fn pass(&mut self, passage: &Passage, bytes: u32, at: Nanos) -> Option<Nanos> {
+        self.present = self.present.max(at);
+        let packet = Packet { id: 0, bytes, flow: 0, class: 0, ecn: Ecn::NotCapable };
+        let mut at = at;
+        for &line in &passage.lines {
+            debug_assert!(self.lines[line].next_delivery().is_none(), "a frame is overtaken");
+            at = self.lines[line].offer_closed(&packet, at)?.ok()?;
+            self.count_crowd(line);
+        }
+        Some(at)
+    }
+
+    /// Whether a frame has come whose way is not known from the start.
+    #[must_use]
+    #[inline]
+    pub fn strays(&self) -> bool {
+        self.strays
+    }
+
+    /// Counts what has come to lines by `now`; before [`Fabric::lines`] is read, of a fabric that foretells.
+    pub fn settle_counters(&mut self, now: Nanos) {
+        self.present = self.present.max(now);
+        for line in &mut self.lines {
+            line.settle_booked(now);
+        }
+    }
+
+    #[inline]
+    pub(super) fn count_crowd(&mut self, line: usize) {
+        if self.lines[line].booked() >= CROWD {
+            self.lines[line].settle_booked(self.present);
+        }
+    }
+
+    /// Whether a frame that has been taken by a line may be offered to the next at once.
+    pub(super) fn is_known(&mut self, line: usize, packet: &Packet) -> bool {
+        if self.strays {
+            return false;
+        }
+        let held = self.held[packet.id as usize].as_ref().expect("an offered frame is held");
+        self.strays = !self.leads_on(line, held.frame.source, held.frame.destination);
+        !self.strays
+    }
+
+    /// Whether the switch at the far end of a line has both addresses in its table for ever, and leads on.
+    fn leads_on(&self, line: usize, source: Mac, destination: Mac) -> bool {
+        let (End::Switch(switch), next) = (self.ends[line].far, self.courses[line].next) else {
+            return false;
+        };
+        let table = &self.switches[switch].table;
+        next != NONE && table.fixed(source).is_some() && table.fixed(destination) == Some(next)
+    }
+}

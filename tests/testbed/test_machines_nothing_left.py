@@ -96,7 +96,9 @@ def test_machines_killed_at_any_moment_leave_nothing() -> None:
         deadline = time.monotonic() + 10
         while (left := marked(mark)) and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert left == set(), f"round {rounds}: {victim} was killed, {[_command(pid) for pid in left]} live on"
+        assert left == set(), (
+            f"round {rounds}: {victim} was killed, {[_command(pid) for pid in left]} live on"
+        )
         assert held_namespaces(everyone()) & namespaces == set(), f"round {rounds}: {victim}"
         rounds += 1
     ledger.sweep()

@@ -3,12 +3,28 @@
 A new workload, platform, virtual switch or queue discipline is one file here, one per arm, and its tests.
 """
 
-from virtlab.catalogue.declaration import Features, Parameter, Platform, QueueDiscipline, VirtualSwitch, Workload
+from virtlab.catalogue.declaration import (
+    Features,
+    Parameter,
+    Platform,
+    QueueDiscipline,
+    VirtualSwitch,
+    Workload,
+)
 from virtlab.catalogue.platforms import PLATFORMS
 from virtlab.catalogue.qdiscs import QDISCS
 from virtlab.catalogue.vswitches import VSWITCHES
 from virtlab.catalogue.workloads import WORKLOADS
 
 __all__ = [
-    "PLATFORMS", "QDISCS", "VSWITCHES", "WORKLOADS", "Features", "Parameter", "Platform", "QueueDiscipline", "VirtualSwitch", "Workload",
-]  # fmt: skip
+    "PLATFORMS",
+    "QDISCS",
+    "VSWITCHES",
+    "WORKLOADS",
+    "Features",
+    "Parameter",
+    "Platform",
+    "QueueDiscipline",
+    "VirtualSwitch",
+    "Workload",
+]

@@ -62,7 +62,9 @@ class Workload:
     check: Callable[[Values], list[tuple[str, str]]] = (
         _nothing_more  # (parameter, "WHAT; CURE") across parameters
     )
-    lowered: Callable[[Values], Values] = lambda values: values  # as the Plan says what the file says otherwise
+    lowered: Callable[[Values], Values] = lambda values: (
+        values
+    )  # as the Plan says what the file says otherwise
     idle: Callable[[Values], bool] = lambda _: False  # True: the values ask for no traffic at all
     meters: tuple[str, ...] = ("virtlab",)
     alone: bool = False  # it talks to nobody: a role of it has a `from` and no `to`
@@ -101,7 +103,9 @@ class Platform:
     vswitch: bool
     limits: tuple[str, ...]  # which of 'cpu', 'memory', 'vcpus' it can bound
     features: Features
-    vnic_models: tuple[str, ...] = ()  # devices that a guest can see, the default first; none: the kernel's own port
+    vnic_models: tuple[
+        str, ...
+    ] = ()  # devices that a guest can see, the default first; none: the kernel's own port
     images: bool = False  # its guests can have a root file system by name
     agentless: bool = False  # no agent of ours runs in its guests
     existing: bool = False  # its guests are found, not made: one is its whole host

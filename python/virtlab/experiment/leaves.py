@@ -60,7 +60,9 @@ def destination(value: Any) -> str:
     """
     if isinstance(value, str) and DESTINATION.match(value):
         return value
-    raise ValueError(f"'{shown(value)}' is no address for ssh; write e.g. root@lab-a, or ssh://root@lab-a:2222")
+    raise ValueError(
+        f"'{shown(value)}' is no address for ssh; write e.g. root@lab-a, or ssh://root@lab-a:2222"
+    )
 
 
 def interface_name(value: Any) -> str:
@@ -212,7 +214,7 @@ VswitchKind = Annotated[
 ]
 VnicModel = Annotated[
     str,
-    _word(lambda: _vnic_models(), "vNIC model"),
+    _word(_vnic_models, "vNIC model"),
     WithJsonSchema({"type": "string", "x-names": "vnic_models"}),
 ]
 Pool4 = Annotated[
@@ -233,10 +235,14 @@ Arp = Annotated[str, *_types(choice("static", "live"))]
 Spin = Annotated[str, *_types(choice("auto", "always", "never"))]
 Network = Annotated[str, *_types(choice("own", "vxlan"))]
 Destination = Annotated[
-    str, PlainValidator(destination), WithJsonSchema({"type": "string", "examples": ["root@lab-a", "ssh://root@lab-b:2222"]})
+    str,
+    PlainValidator(destination),
+    WithJsonSchema({"type": "string", "examples": ["root@lab-a", "ssh://root@lab-b:2222"]}),
 ]
 Interface = Annotated[
-    str, PlainValidator(interface_name), WithJsonSchema({"type": "string", "pattern": INTERFACE.pattern.replace("\\Z", "$")})
+    str,
+    PlainValidator(interface_name),
+    WithJsonSchema({"type": "string", "pattern": INTERFACE.pattern.replace("\\Z", "$")}),
 ]
 Method = Annotated[str, *_types(choice("mlrsearch", "bisection", "rfc2544"))]
 LossPer = Annotated[str, *_types(choice("flow", "stream"))]

@@ -30,7 +30,8 @@ class GuestSpec(Part):
     cpu: leaves.Share | None = Field(None, description="share of one CPU that it may use, e.g. '50 %'")
     memory: leaves.PositiveBytes | None = Field(None, description="memory that it may use, e.g. '512 MiB'")
     image: leaves.ObjectName | None = Field(
-        None, description="root file system of a container, by its name in `virtlab image list`; recipe of an appliance"
+        None,
+        description="root file system of a container, by its name in `virtlab image list`; recipe of an appliance",
     )
     vcpus: leaves.Count | None = Field(None, description="virtual processors of a virtual machine; absent: 1")
     vnic_model: leaves.VnicModel | None = Field(
@@ -185,7 +186,9 @@ class HostSpec(GuestSpec):
     hypervisor: leaves.Text | None = Field(
         None, description="libvirt's URI of that domain; absent: qemu:///system"
     )
-    queue: Any = Field(None, description="the queue at the ports of its virtual switches that 'queue_at' names")
+    queue: Any = Field(
+        None, description="the queue at the ports of its virtual switches that 'queue_at' names"
+    )
     queue_at: leaves.QueueAt = Field(
         "guest",
         description="guest: at ports towards guests; uplink: towards the wire, instead of the link's queue; both; none",
@@ -230,7 +233,9 @@ class RouterSpec(Part):
     cpu: leaves.Share | None = Field(None, description="share of one CPU that it may use")
     memory: leaves.PositiveBytes | None = Field(None, description="memory that it may use")
     image: leaves.ObjectName | None = Field(None, description="recipe of an appliance, by name")
-    vnic_model: leaves.VnicModel | None = Field(None, description="device that a virtual machine sees at each port")
+    vnic_model: leaves.VnicModel | None = Field(
+        None, description="device that a virtual machine sees at each port"
+    )
     routing: leaves.Routing = Field(
         "static", description="static: routes computed beforehand; ospf: FRRouting finds them"
     )

@@ -156,9 +156,7 @@ class Resolver:
     def _network(
         self, findings: Findings, point: Levels
     ) -> (
-        tuple[
-            Wiring, Addresses, NetworkSpec, dict[str, tuple[QueueSpec, QueueSpec]], Mapping[str, QueueSpec]
-        ]
+        tuple[Wiring, Addresses, NetworkSpec, dict[str, tuple[QueueSpec, QueueSpec]], Mapping[str, QueueSpec]]
         | None
     ):
         typed = {name: self._section(name, point) for name in NETWORK}

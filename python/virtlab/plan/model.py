@@ -25,7 +25,9 @@ class Host(Noun):
 
     at: str = "local"
     address: str | None = None  # how ssh calls an existing host
-    interface: str | None = None  # of an existing host, that is measured through; None = the one that ssh reached
+    interface: str | None = (
+        None  # of an existing host, that is measured through; None = the one that ssh reached
+    )
     domain: str | None = None  # of libvirt, to be started first
     hypervisor: str | None = None  # libvirt's URI of it
 

@@ -107,9 +107,7 @@ def _host(spec: HostSpec | None) -> Host:
     if spec is None or not PLATFORMS[spec.platform].existing:
         return Host()
     uri = (spec.hypervisor or "qemu:///system") if spec.domain is not None else None
-    return Host(
-        at="ssh", address=spec.address, interface=spec.interface, domain=spec.domain, hypervisor=uri
-    )
+    return Host(at="ssh", address=spec.address, interface=spec.interface, domain=spec.domain, hypervisor=uri)
 
 
 def _guest(study: Study, station: Station) -> Guest:

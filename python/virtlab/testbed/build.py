@@ -80,7 +80,9 @@ def start_switch(control: Control, lowered: Lowered, *, cpu: int | None, root: b
     except RefusedError as error:
         raise MachineError("links", f"the soft switch refused: {error.what}", error.cure) from error
     kept = switch_capacity.kept()
-    capacity = {} if kept is None else {"capacity_small_pps": kept.small_pps, "capacity_full_pps": kept.full_pps}
+    capacity = (
+        {} if kept is None else {"capacity_small_pps": kept.small_pps, "capacity_full_pps": kept.full_pps}
+    )
     return {**said, **capacity, "fifo_priority": request.get("fifo_priority"), "cpu": cpu}
 
 

@@ -220,7 +220,8 @@ class Control:
         streams = [self._stream, *(branch.stream for branch in self._branches)]
         ready, _, _ = select.select(streams, [], [], max(timeout_s, 0))
         # Each of them is read, not up to the first that has something.
-        return any([self._take_from(stream) for stream in ready])
+        taken = [self._take_from(stream) for stream in ready]
+        return any(taken)
 
     def _take_from(self, stream: socket.socket) -> bool:
         branch = next((each for each in self._branches if each.stream is stream), None)

@@ -126,7 +126,9 @@ class Routing:
                 ]  # fmt: skip
                 shell = ["unshare", "-m", "sh", "-c", _START, "start", text, file, after, *argv]
                 cpu = self.cpus.get(router)
-                self._exec(f"{daemon} of {router}", self.lowered.guests[router], shell, [] if cpu is None else [cpu])
+                self._exec(
+                    f"{daemon} of {router}", self.lowered.guests[router], shell, [] if cpu is None else [cpu]
+                )
         self._converge(found)
 
     def _exec(self, name: str, namespace: str, argv: Sequence[str], cpus: Sequence[int] = ()) -> int:

@@ -1,4 +1,4 @@
-"""`ovs-kernel`: Open vSwitch whose datapath is the kernel's module. What runs in user space is another platform, `ovs-netdev`."""
+"""`ovs-kernel`: Open vSwitch whose datapath is the kernel's module; the one in user space is another, `ovs-netdev`."""
 
 from virtlab.catalogue.declaration import VirtualSwitch
 

@@ -191,7 +191,16 @@ def boot_kernel(qemu: str, accelerator: str, kernel: Path) -> tuple[float | None
 
 
 def _machine(qemu: str, accelerator: str) -> list[str]:
-    command = [*_tied(), qemu, "-machine", f"pc,accel={accelerator}", "-m", "128", "-nodefaults", "-no-user-config"]
+    command = [
+        *_tied(),
+        qemu,
+        "-machine",
+        f"pc,accel={accelerator}",
+        "-m",
+        "128",
+        "-nodefaults",
+        "-no-user-config",
+    ]
     return [*command, "-display", "none"]
 
 

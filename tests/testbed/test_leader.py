@@ -165,7 +165,7 @@ def test_orphans_of_the_world_are_collected(control: Control) -> None:
 
 
 def test_stray_bytes_before_a_frame_do_no_harm(control: Control) -> None:
-    control._write(b"Welcome to nowhere\n")
+    control._write(b"Welcome to nowhere\n", 0)
     assert control.call("clock")["raw_ns"] > 0
 
 

@@ -303,14 +303,9 @@ impl Network {
         let Some(to) = ip.filter(|_| !raw) else {
             // What such a message says is its frame, FCS included.
             let bytes = message.payload_bytes - FCS_BYTES;
-            let body_bytes = bytes - HEADER_BYTES;
-            let whole = |to| Packet {
-                number,
-                to,
-                hops_left: HOPS,
-                tapped: true,
-                body_bytes,
-                whole_bytes: body_bytes,
+            let whole = |to: Number| {
+                let body_bytes = bytes - HEADER_BYTES - to.version().header_bytes();
+                Packet { number, to, hops_left: HOPS, tapped: true, body_bytes, whole_bytes: body_bytes }
             };
             let cargo = Cargo { message, ip: ip.map(whole) };
             let out =

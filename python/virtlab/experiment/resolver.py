@@ -7,7 +7,7 @@ large matrix costs little more than its distinct parts.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from virtlab.catalogue.kinds import nearest, shown
 from virtlab.experiment.addressing import Addresses, assign
@@ -22,6 +22,7 @@ from virtlab.experiment.model import (
     LinkSpec,
     NetworkSpec,
     RouterSpec,
+    SearchSpec,
     SwitchSpec,
     TimingSpec,
     TopologySpec,
@@ -30,11 +31,13 @@ from virtlab.experiment.port_queues import read_port_queues
 from virtlab.experiment.queues import QueueSpec, read_queue
 from virtlab.experiment.reach import check_roles
 from virtlab.experiment.roles import RoleSpec, read_roles
-from virtlab.experiment.search import read_search, searched
 from virtlab.experiment.sections import merged, validate_section
 from virtlab.experiment.timeline import ActionSpec, read_timeline, read_windows
 from virtlab.experiment.topology import Wiring, check_ends, wire
 from virtlab.experiment.tree import Node
+
+if TYPE_CHECKING:
+    from virtlab.experiment.search import SearchFor
 
 NETWORK = ("hosts", "host", "topology", "switches", "switch", "routers", "router", "links", "link", "network")
 RUN = ("timing", "timeline", "windows", "collect", "limits", "search")
@@ -120,12 +123,14 @@ class Resolver:
         self._once("kept", ("roles", "timing", "timeline", "collect"), point, lambda own, _: _check_kept(own))
         search = self._once(
             "search", (*NETWORK, "roles", "search"), point,
-            lambda own, _: read_search(own, typed["search"], roles, network[0] if network else None),
+            lambda own, _: _search(own, typed["search"], roles, network[0] if network else None),
         )  # fmt: skip
         if network is None or len(self.mistakes):
             return None  # the file is refused as a whole, so what the other points become matters no more
         wiring, addresses, spec, queues, ports = network
         if search is not None:
+            from virtlab.experiment.search import searched
+
             roles = {**roles, search.role: searched(roles[search.role], search)}
         return Study(
             wiring, addresses, spec, queues, roles, typed["timing"] or TimingSpec.model_construct(), timeline, windows,
@@ -204,6 +209,17 @@ class Resolver:
 def _shaped_names(topology: TopologySpec) -> list[str]:
     letter = "s" if topology.device == "switch" else "r"
     return [f"{letter}{number}" for number in range(1, topology.switches + 1)]
+
+
+def _search(
+    findings: Findings, spec: SearchSpec | None, roles: Mapping[str, RoleSpec], wiring: Wiring | None
+) -> SearchFor | None:
+    """The search, whose reader few files need."""
+    if spec is None:
+        return None
+    from virtlab.experiment.search import read_search
+
+    return read_search(findings, spec, roles, wiring)
 
 
 def _timeline(

@@ -73,11 +73,9 @@ def trial_ns(goal: GoalSpec, method: str) -> int:
 
 
 def read_search(
-    findings: Findings, spec: SearchSpec | None, roles: Mapping[str, RoleSpec], wiring: Wiring | None
+    findings: Findings, spec: SearchSpec, roles: Mapping[str, RoleSpec], wiring: Wiring | None
 ) -> SearchFor | None:
-    """The search of a point, checked against its roles; None when there is none, or a mistake was added."""
-    if spec is None:
-        return None
+    """The search of a point, checked against its roles; None when a mistake was added."""
     before = len(findings.mistakes)
     parameter = _variable(findings, spec, roles)
     if parameter is None:

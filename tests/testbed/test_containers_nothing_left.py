@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
-import signal
-import subprocess
-import sys
 import time
-import uuid
 from pathlib import Path
 
 import container_world as containers
 import pytest
-from test_machines_nothing_left import own_groups
-from test_testbed_nothing_left import MARK, everyone, held_namespaces, marked, surroundings
+from killing import everyone, held_namespaces, kill, own_groups, play, surroundings
 
 from virtlab.testbed import ledger
 
@@ -49,37 +43,14 @@ def test_containers_killed_at_any_moment_leave_nothing() -> None:
     ledger.sweep()
     before, groups = surroundings(), own_groups()
     for number in range(ROUNDS):
-        mark = uuid.uuid4().hex
-        player = subprocess.Popen(
-            [sys.executable, "-c", PLAYER, str(Path(__file__).parent)],
-            env={**os.environ, MARK: mark},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-        assert player.stdout is not None
-        assert player.stdout.readline() == b"begin\n"
+        player = play(PLAYER)
         # Half of them die in mid-run, the others while the world is built and containers begin.
         if number % 2:
-            assert player.stdout.readline() == b"built\n"
+            player.says("built")
             time.sleep(draws.uniform(0.0, 0.3))
         else:
             time.sleep(draws.uniform(0.1, 0.7))
-        pids = family(marked(mark))
-        namespaces = held_namespaces(pids) - own
-        victim = VICTIMS[number % len(VICTIMS)]
-        target = chosen(victim, player.pid, pids)
-        if target is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(target, signal.SIGKILL)
-            time.sleep(0.05)
-        player.kill()
-        player.wait()
-        player.stdout.close()
-        deadline = time.monotonic() + 10
-        while (left := {pid for pid in pids | marked(mark) if alive(pid)}) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert left == set(), f"round {number}: {victim} was killed, {[command(pid) for pid in left]} live on"
-        assert held_namespaces(everyone()) & namespaces == set(), f"round {number}: {victim}"
+        kill(player, VICTIMS[number % len(VICTIMS)], own, of=family, lives=alive)
     ledger.sweep()
     assert own_groups() <= groups
     assert surroundings() == before
@@ -108,26 +79,3 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
-
-
-def chosen(kind: str, player: int, pids: set[int]) -> int | None:
-    """The process to kill."""
-    words = {pid: command(pid) for pid in sorted(pids)}
-    leaders = [pid for pid, line in words.items() if "virtlab-agent" in line and " leader " in line]
-    if kind == "leader":
-        return leaders[0] if leaders else None
-    if kind == "world":
-        return leaders[1] if len(leaders) > 1 else None
-    if kind == "runtime":
-        return next((pid for pid, line in words.items() if " run --preserve-fds" in line), None)
-    if kind == "first process":
-        return next((pid for pid, line in words.items() if "inside --control-fd" in line), None)
-    return player
-
-
-def command(pid: int) -> str:
-    """Its command line."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    except OSError:
-        return ""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 import testbed_world as worlds
-from test_testbed_nothing_left import everyone, held_namespaces, surroundings
+from killing import everyone, held_namespaces, surroundings
 
 from virtlab.errors import GuestError
 from virtlab.experiment import load

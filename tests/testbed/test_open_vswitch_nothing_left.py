@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
-import signal
-import subprocess
-import sys
 import time
-import uuid
 from pathlib import Path
 
 import pytest
 import testbed_world as worlds
-from test_testbed_nothing_left import MARK, everyone, held_namespaces, marked, surroundings
+from killing import held_namespaces, kill, play, surroundings
 
 from virtlab.testbed.vswitches import ovs
 
@@ -56,31 +51,9 @@ def test_open_vswitch_killed_at_any_moment_leaves_nothing() -> None:
     end = time.monotonic() + BUDGET_S
     rounds = 0
     while rounds < ROUNDS and (time.monotonic() < end or rounds < ROUNDS_MIN):
-        mark = uuid.uuid4().hex
-        player = subprocess.Popen(
-            [sys.executable, "-c", PLAYER, str(Path(__file__).parent)],
-            env={**os.environ, MARK: mark},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-        assert player.stdout is not None
-        assert player.stdout.readline() == b"begin\n"
+        player = play(PLAYER)
         time.sleep(draws.uniform(0.0, 1.5))
-        pids = marked(mark)
-        namespaces = held_namespaces(pids) - own
-        others = sorted(pids - {player.pid})
-        if rounds % 3 and others:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(others[0 if rounds % 3 == 1 else min(1, len(others) - 1)], signal.SIGKILL)
-            time.sleep(0.05)
-        player.kill()
-        player.wait()
-        player.stdout.close()
-        deadline = time.monotonic() + 10
-        while (left := marked(mark)) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert left == set(), f"round {rounds}: processes {left} live on"
-        assert held_namespaces(everyone()) & namespaces == set(), f"round {rounds}"
+        kill(player, ("python", "leader", "world")[rounds % 3], own)
         rounds += 1
     assert surroundings() == before
     assert systems_own() == files

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
-import signal
-import subprocess
-import sys
 import time
-import uuid
 from pathlib import Path
 
 import pytest
 import testbed_world as worlds
+from killing import held_namespaces, kill, play, surroundings
 
 from virtlab.plan import Trial
 from virtlab.testbed import Testbed
 
 pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
 
-MARK = "VIRTLAB_TEST_MARK"
 PLAYER = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -35,87 +30,15 @@ while True:
 """
 
 
-def marked(mark: str) -> set[int]:
-    """Processes, of any namespace, whose environment carries the mark."""
-    wanted = f"{MARK}={mark}".encode()
-    found = set()
-    for entry in everyone():
-        try:
-            if wanted in Path(f"/proc/{entry}/environ").read_bytes():
-                found.add(entry)
-        except OSError:
-            continue
-    return found
-
-
-def held_namespaces(pids: set[int]) -> set[str]:
-    """Network namespaces that processes stand in or hold by a descriptor, as 'net:[inode]'."""
-    found = set()
-    for pid in pids:
-        for path in (Path(f"/proc/{pid}/ns/net"), *_entries(Path(f"/proc/{pid}/fd"))):
-            try:
-                target = str(path.readlink())
-            except OSError:
-                continue
-            if target.startswith("net:["):
-                found.add(target)
-    return found
-
-
-def _entries(folder: Path) -> list[Path]:
-    try:
-        return list(folder.iterdir())
-    except OSError:
-        return []
-
-
-def everyone() -> set[int]:
-    return {int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()}
-
-
-def surroundings() -> tuple[set[str], list[str]]:
-    """Interfaces of this namespace, and mounts."""
-    mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
-    return {path.name for path in Path("/sys/class/net").iterdir()}, sorted(
-        line.split(" - ")[0].split(" ", 3)[3] for line in mounts
-    )
-
-
 @pytest.mark.slow
 def test_a_run_killed_at_any_moment_leaves_nothing() -> None:
     draws = random.Random(20)
     own = held_namespaces({os.getpid()})
     before = surroundings()
-    victims = ["python", "leader", "world"]
     for number in range(20):
-        mark = uuid.uuid4().hex
-        player = subprocess.Popen(
-            [sys.executable, "-c", PLAYER, str(Path(__file__).parent)],
-            env={**os.environ, MARK: mark},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-        assert player.stdout is not None
-        assert player.stdout.readline() == b"begin\n"
+        player = play(PLAYER)
         time.sleep(draws.uniform(0.0, 0.9))
-        pids = marked(mark)
-        namespaces = held_namespaces(pids) - own
-        victim = victims[number % 3]
-        agents = sorted(pids - {player.pid})
-        if victim != "python" and agents:
-            # The lowest is the waiting parent outside the world, the next is its PID 1.
-            target = agents[0] if victim == "leader" else agents[min(1, len(agents) - 1)]
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(target, signal.SIGKILL)
-            time.sleep(0.05)
-        player.kill()
-        player.wait()
-        player.stdout.close()
-        deadline = time.monotonic() + 10
-        while (left := marked(mark)) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert left == set(), f"round {number}: {victim} was killed, processes {left} live on"
-        assert held_namespaces(everyone()) & namespaces == set(), f"round {number}: {victim}"
+        kill(player, ("python", "leader", "world")[number % 3], own)
     assert surroundings() == before
 
 

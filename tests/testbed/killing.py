@@ -1,0 +1,162 @@
+"""A program that plays runs, killed together with one of its helpers at some moment, and what of it lives on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+MARK = "VIRTLAB_TEST_MARK"
+WAIT_S = 10.0  # the kernel's own clearing up, on a busy machine
+
+
+@dataclass(frozen=True)
+class Player:
+    """A process that said `begin`; `mark` is in the environment of all that it starts."""
+
+    process: subprocess.Popen[bytes]
+    mark: str
+
+    def says(self, word: str) -> None:
+        """Waits for a line of it."""
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == f"{word}\n".encode()
+
+
+def play(program: str) -> Player:
+    """Starts the program, whose first argument is this folder, and waits until it begins."""
+    mark = uuid.uuid4().hex
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(Path(__file__).parent)],
+        env={**os.environ, MARK: mark},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    player = Player(process, mark)
+    player.says("begin")
+    return player
+
+
+def kill(
+    player: Player,
+    victim: str,
+    own: set[str],
+    *,
+    of: Callable[[set[int]], set[int]] = lambda pids: pids,
+    lives: Callable[[int], bool] = lambda _: True,
+) -> None:
+    """Kills the victim and the player, and asserts that no process and no namespace of theirs is left.
+
+    `own` are namespaces that stay; `of` adds processes that do not carry the mark, `lives` tells which still do something.
+    """
+    pids = of(marked(player.mark))
+    namespaces = held_namespaces(pids) - own
+    target = chosen(victim, player.process.pid, pids)
+    if target is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(target, signal.SIGKILL)
+        time.sleep(0.05)
+    player.process.kill()
+    player.process.wait()
+    assert player.process.stdout is not None
+    player.process.stdout.close()
+    unmarked = pids - marked(player.mark)
+    deadline = time.monotonic() + WAIT_S
+    while (left := left_of(player, unmarked, lives)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert left == set(), f"{victim} was killed, {[command(pid) for pid in left]} live on"
+    assert held_namespaces(everyone()) & namespaces == set(), f"{victim} was killed"
+
+
+def left_of(player: Player, unmarked: set[int], lives: Callable[[int], bool]) -> set[int]:
+    """What is still there: processes with the mark, and those without that were seen before and still run."""
+    here = marked(player.mark) | {pid for pid in unmarked & everyone() if command(pid)}
+    return {pid for pid in here if lives(pid)}
+
+
+def chosen(kind: str, player: int, pids: set[int]) -> int | None:
+    """The process to kill; None when it is not there yet."""
+    words = {pid: command(pid) for pid in sorted(pids)}
+    leaders = [pid for pid, line in words.items() if "virtlab-agent" in line and " leader " in line]
+    signs = {
+        "machine": "qemu-system",
+        "runtime": " run --preserve-fds",
+        "first process": "inside --control-fd",
+    }
+    if kind == "leader":  # the lowest is the waiting parent outside the world, the next is its PID 1
+        return leaders[0] if leaders else None
+    if kind == "world":
+        return leaders[1] if len(leaders) > 1 else None
+    if kind in signs:
+        return next((pid for pid, line in words.items() if signs[kind] in line), None)
+    return player
+
+
+def command(pid: int) -> str:
+    """Its command line."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def marked(mark: str) -> set[int]:
+    """Processes, of any namespace, whose environment carries the mark."""
+    wanted = f"{MARK}={mark}".encode()
+    found = set()
+    for entry in everyone():
+        try:
+            if wanted in Path(f"/proc/{entry}/environ").read_bytes():
+                found.add(entry)
+        except OSError:
+            continue
+    return found
+
+
+def held_namespaces(pids: set[int]) -> set[str]:
+    """Network namespaces that processes stand in or hold by a descriptor, as 'net:[inode]'."""
+    found = set()
+    for pid in pids:
+        for path in (Path(f"/proc/{pid}/ns/net"), *_entries(Path(f"/proc/{pid}/fd"))):
+            try:
+                target = str(path.readlink())
+            except OSError:
+                continue
+            if target.startswith("net:["):
+                found.add(target)
+    return found
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def everyone() -> set[int]:
+    """All processes that are seen here."""
+    return {int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()}
+
+
+def surroundings() -> tuple[set[str], list[str]]:
+    """Interfaces of this namespace, and mounts."""
+    mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+    return {path.name for path in Path("/sys/class/net").iterdir()}, sorted(
+        line.split(" - ")[0].split(" ", 3)[3] for line in mounts
+    )
+
+
+def own_groups() -> set[str]:
+    """Control groups of testbeds."""
+    root = Path("/sys/fs/cgroup")
+    return {
+        str(path) for pattern in ("virtlab-*", "*/virtlab-*", "*/*/virtlab-*") for path in root.glob(pattern)
+    }

@@ -51,7 +51,7 @@ rust-test:
 	cargo test --locked --workspace --exclude virtlab-py -q
 
 unit:
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 lint: setup  ## ruff, mypy, import rules, clippy, rustfmt
 	$(BIN)/ruff format --check python tests benches tools

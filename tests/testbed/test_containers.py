@@ -108,7 +108,8 @@ def test_limits_are_what_the_kernel_has_and_what_holds_the_guest_back(
 @BUSYBOX
 @pytest.mark.skipif(not has_control_groups(), reason="no control groups for CPU and memory are mounted here")
 def test_a_container_that_needs_more_memory_than_it_may_have_says_so() -> None:
-    eat = ["sh", "-c", "head -c 100000000 /dev/zero | tail"]
+    # The eater asks to be the one that is killed: the kernel could as well choose the agent beside it.
+    eat = ["sh", "-c", "echo 1000 > /proc/self/oom_score_adj; head -c 100000000 /dev/zero | tail"]
     actions = [{"id": "eat", "do": "exec", "guest": "g1", "argv": eat}]
     plan = worlds.plan(
         containers.beside_a_namespace(memory_bytes=24 << 20),

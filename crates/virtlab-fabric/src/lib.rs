@@ -18,6 +18,7 @@ mod layout;
 mod line;
 mod table;
 mod timers;
+mod waits;
 
 pub use fabric::{Departure, Fabric, Foretold, LineView, Passage, PortId, SwitchCounters};
 pub use frame::{Frame, Mac, ecn, flow_hash, headers, mark};

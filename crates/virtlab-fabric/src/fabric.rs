@@ -9,8 +9,9 @@ mod certain;
 pub use certain::Passage;
 
 use crate::bound::{self, Way};
+use crate::counters::LineCounters;
 use crate::layout::{End, Layout, LayoutError};
-use crate::line::{Delivery, Line, LineCounters, Queueing};
+use crate::line::{Delivery, Line, Queueing};
 use crate::table::Table;
 use crate::timers::Timers;
 use crate::{ClassCounters, Frame, Mac};

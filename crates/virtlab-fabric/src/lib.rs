@@ -11,7 +11,9 @@
 //! ```
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod booked;
 mod bound;
+mod counters;
 mod fabric;
 mod frame;
 mod layout;
@@ -20,8 +22,9 @@ mod table;
 mod timers;
 mod waits;
 
+pub use counters::{ClassCounters, LineCounters};
 pub use fabric::{Departure, Fabric, Foretold, LineView, Passage, PortId, SwitchCounters};
 pub use frame::{Frame, Mac, ecn, flow_hash, headers, mark};
 pub use layout::{Layout, LayoutError, LinkLayout, QueueLayout, QueuesLayout, SwitchLayout};
-pub use line::{ClassCounters, LineCounters, Queueing};
+pub use line::Queueing;
 pub use timers::Timers;

@@ -7,6 +7,8 @@
 //! at once into the cable with its future time, and only the limits remember who still waits. Any other discipline is
 //! asked whenever the transmitter falls free. Both give the same departures for a FIFO (tested).
 
+use crate::booked::{Booked, Entry};
+use crate::counters::{ClassCounters, LineCounters};
 use crate::waits::Waits;
 use std::collections::VecDeque;
 use virtlab_qdisc::{Backlog, Classifier, DropReason, Dropped, Ecn, Fifo, Headers, Packet, Qdisc};
@@ -44,154 +46,11 @@ impl Queueing {
     }
 }
 
-/// What one class of a queue has seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ClassCounters {
-    /// Frames that the transmitter took.
-    pub packets: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Frames dropped.
-    pub drops: u64,
-    /// Frames that left marked with congestion experienced.
-    pub marked_packets: u64,
-    /// Frames that wait.
-    pub backlog_packets: u64,
-    /// Their bytes.
-    pub backlog_bytes: u64,
-    /// Most packets that waited at once.
-    pub backlog_max_packets: u64,
-    /// Most bytes that waited at once.
-    pub backlog_max_bytes: u64,
-    /// Time for which the frames that the transmitter took had waited, added up.
-    pub residence_ns: u64,
-    /// The longest of these waits.
-    pub residence_max_ns: u64,
-    /// Half of the waits are shorter, within an eighth; read off when asked.
-    pub residence_p50_ns: u64,
-    /// 99 % of the waits are shorter, within an eighth; read off when asked.
-    pub residence_p99_ns: u64,
-}
-
-/// What one direction of a link has seen.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LineCounters {
-    /// Frames that its transmitter took.
-    pub packets: u64,
-    /// Their bytes, header and payload, no FCS.
-    pub bytes: u64,
-    /// Frames dropped, all reasons.
-    pub drops: u64,
-    /// Their bytes.
-    pub dropped_bytes: u64,
-    /// Frames dropped, by reason; in the order of [`LineCounters::REASONS`].
-    pub drops_by_reason: [u64; 5],
-    /// Most packets that waited at once.
-    pub backlog_max_packets: u64,
-    /// Most bytes that waited at once.
-    pub backlog_max_bytes: u64,
-    /// Time for which the transmitter was or is held.
-    pub busy_ns: u64,
-    /// Frames that left marked with congestion experienced.
-    pub marked_packets: u64,
-    /// Time for which the frames that the transmitter took had waited in the queue, added up.
-    pub residence_ns: u64,
-    /// The longest of these waits.
-    pub residence_max_ns: u64,
-}
-
-impl LineCounters {
-    /// The reasons behind `drops_by_reason`.
-    pub const REASONS: [DropReason; 5] = [
-        DropReason::PacketLimit,
-        DropReason::ByteLimit,
-        DropReason::Congestion,
-        DropReason::Oversize,
-        DropReason::Unclassified,
-    ];
-
-    #[cold]
-    fn note_drop(&mut self, bytes: u32, why: DropReason) {
-        self.drops += 1;
-        self.dropped_bytes += u64::from(bytes);
-        let at = Self::REASONS.iter().position(|&reason| reason == why).expect("all reasons are listed");
-        self.drops_by_reason[at] += 1;
-    }
-
-    #[inline]
-    fn note_held(&mut self, held: Backlog) {
-        self.backlog_max_packets = self.backlog_max_packets.max(held.packets);
-        self.backlog_max_bytes = self.backlog_max_bytes.max(held.bytes);
-    }
-
-    #[inline]
-    fn note_closed(&mut self, entry: &Entry, waits: &mut Waits) {
-        self.note_held(entry.held);
-        if let Some(reason) = entry.refused {
-            return self.note_drop(entry.bytes, reason);
-        }
-        self.packets += 1;
-        self.bytes += u64::from(entry.bytes);
-        self.busy_ns += entry.occupied.0;
-        self.marked_packets += u64::from(entry.marked);
-        if entry.start > entry.at {
-            let wait = entry.start.since(entry.at);
-            waits.note(wait);
-            self.residence_ns += wait.0;
-            self.residence_max_ns = self.residence_max_ns.max(wait.0);
-        }
-    }
-}
-
 /// A frame in the cable.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
     pub(crate) at: Nanos,
     pub(crate) packet: Packet,
-}
-
-/// What a FIFO in closed form does with a frame.
-#[derive(Clone, Copy)]
-struct Entry {
-    /// When it comes, and when it starts.
-    at: Nanos,
-    start: Nanos,
-    /// How long it holds the transmitter.
-    occupied: Nanos,
-    bytes: u32,
-    marked: bool,
-    refused: Option<DropReason>,
-    /// What waits then, itself included.
-    held: Backlog,
-}
-
-/// Frames in the order in which they come.
-#[derive(Default)]
-struct Booked {
-    entries: VecDeque<Entry>,
-    /// How many of the first are counted, and stand here only while they wait.
-    counted: usize,
-}
-
-impl Booked {
-    fn settle(&mut self, now: Nanos, counters: &mut LineCounters, waits: &mut Waits) {
-        while let Some(entry) = self.entries.get(self.counted).filter(|entry| entry.at <= now) {
-            counters.note_closed(entry, waits);
-            self.counted += 1;
-        }
-        while self.counted > 0 && self.entries[0].start <= now {
-            self.entries.pop_front();
-            self.counted -= 1;
-        }
-    }
-
-    fn backlog(&self, now: Nanos) -> Backlog {
-        let waits = |entry: &&Entry| entry.at <= now && entry.start > now && entry.refused.is_none();
-        self.entries.iter().filter(waits).fold(Backlog::default(), |sum, entry| Backlog {
-            packets: sum.packets + 1,
-            bytes: sum.bytes + u64::from(entry.bytes),
-        })
-    }
 }
 
 /// One direction of a link.

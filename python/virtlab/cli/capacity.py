@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from virtlab.cli.told import tell
+
 if TYPE_CHECKING:
     from virtlab.prediction.capacity import Capacity
 
@@ -94,17 +96,9 @@ def capacity(
                 say=lambda text: typer.echo(text, err=True) if shown else None,
             )  # fmt: skip
             found.append(question.answer())
-    if as_json:
-        import json
-
-        values = {"profile": costs.identity, "answers": [_json(each) for each in found]}
-        typer.echo(json.dumps(values, indent=2, allow_nan=False, ensure_ascii=False))
-    else:
-        typer.echo(f"simulated with profile {costs.identity}; not measured")
-        for each in found:
-            typer.echo("\n".join(_lines(each)))
-        if guests and not carrying:
-            typer.echo("note: added guests are idle; --carrying ROLE gives each of them that role")
+    tell(found, costs.identity, as_json=as_json, json_of=_json, lines_of=_lines)
+    if guests and not carrying and not as_json:
+        typer.echo("note: added guests are idle; --carrying ROLE gives each of them that role")
     if any(each.largest is None or each.violations for each in found):
         raise typer.Exit(4)
 

@@ -1,0 +1,30 @@
+"""How answers from simulation are printed: as JSON for programs, or as lines that begin by saying so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import typer
+
+Answer = TypeVar("Answer")
+
+
+def tell(
+    found: Sequence[Answer],
+    profile: str,
+    *,
+    as_json: bool,
+    json_of: Callable[[Answer], dict[str, Any]],
+    lines_of: Callable[[Answer], Sequence[str]],
+) -> None:
+    """Prints all answers; `profile` is the identity of the costs that they rest on."""
+    if as_json:
+        import json
+
+        values = {"profile": profile, "answers": [json_of(each) for each in found]}
+        typer.echo(json.dumps(values, indent=2, allow_nan=False, ensure_ascii=False))
+        return
+    typer.echo(f"simulated with profile {profile}; not measured")
+    for each in found:
+        typer.echo("\n".join(lines_of(each)))

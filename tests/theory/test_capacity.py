@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.theory.test_effects_and_uncertainty import unsure
 from typer.testing import CliRunner
 
 from virtlab.cli.capacity import app
@@ -60,6 +61,28 @@ def test_the_most_switches_of_a_delay_are_those_of_the_closed_form(last: str | N
     assert found.growth[0].by == pytest.approx(244_160)
     assert found.growth[0].share == pytest.approx(1.0)
     assert found.simulations <= 50
+
+
+def test_the_answer_holds_for_what_the_parameters_may_be_and_says_how_many_simulations_that_took() -> None:
+    send = unsure(1000, 9000)  # 4 us either way at 95 %, once per echo
+    experiment = reach()
+    switches = find_input(experiment, "switches")
+    roles = experiment.role_workloads()
+    levels, _ = ordered_levels(switches, first=None, last="6", step=None)
+
+    def answer(limit: str, draws: int) -> Capacity:
+        limits = parse_limits([limit], roles, "--until")
+        return Question(experiment, send, switches, levels, {"load": "0 B"}, limits, draws=draws).answer()
+
+    level = next(each for each in answer("probe.rtt.mean < 1 s", 0).levels if each.text == "6")
+    assert level.estimates[0] is not None
+    three = level.estimates[0].point - 3 * 244_160
+    near = f"probe.rtt.mean < {three + 1000} ns"  # 1 us above what three switches take
+    exact, unsettled = answer(near, 0), answer(near, 8)
+    assert (exact.largest, exact.smallest_broken, exact.drawn) == ("3", "4", 0)
+    assert (unsettled.largest, unsettled.smallest_broken, unsettled.undecided) == ("2", "4", ("3",))
+    assert unsettled.drawn == 8 * len(unsettled.levels)
+    assert unsettled.simulations <= 60
 
 
 def test_the_most_load_of_a_stream_is_the_slowest_line_which_is_named() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.theory.line_of_switches import file_of
 from tests.theory.test_predictions import COSTLY, RTT, echoes
 from typer.testing import CliRunner
 
@@ -21,19 +22,7 @@ from virtlab.prediction.simulate import simulate
 from virtlab.prediction.uncertainty import combined, drawn, drawn_values, has_intervals
 from virtlab.simulator.profile import IDEAL_PROFILE, Parameter, Profile
 
-FILE = """
-version: 1
-name: lines
-factors: {switches: [1, 2, 4], load: [0 B, 30 kB]}
-hosts: 2
-host: {guests: 2}
-topology: {shape: line, switches: "${switches}"}
-link: {rate: 100 Mbit/s}
-roles:
-  probe: {workload: rtt, from: h1.g1, to: h2.g1, size: 1500 B ip_packet, interval: 10.3 ms, count: 20}
-  load: {workload: burst_load, from: h1.g2, to: h2.g2, burst: "${load}", period: 10 ms, phase: random}
-repeat: 3
-"""
+FILE = file_of("lines", switches="[1, 2, 4]", stream="", repeat=3)
 SEND = "platform.namespace.send_ns"
 
 

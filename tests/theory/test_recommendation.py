@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.theory.line_of_switches import file_of
+from tests.theory.test_effects_and_uncertainty import unsure
 from typer.testing import CliRunner
 
 from virtlab.cli.recommend import app
@@ -14,38 +16,31 @@ from virtlab.experiment import load_text
 from virtlab.experiment.varied import find_input
 from virtlab.prediction.limits import parse_limits
 from virtlab.prediction.recommend import Choice, parse_goal
-from virtlab.simulator.profile import IDEAL_PROFILE
+from virtlab.simulator.profile import IDEAL_PROFILE, Profile
 
-FILE = """
-version: 1
-name: choose
-factors:
-  switches: [1, 2, 4]
-  load: [0 B, 30 kB]
-hosts: 2
-host: {guests: 2}
-topology: {shape: line, switches: "${switches}"}
-link: {rate: 100 Mbit/s}
-roles:
-  probe: {workload: rtt, from: h1.g1, to: h2.g1, size: 1500 B ip_packet, interval: 10.3 ms, count: 20}
-  stream: {workload: udp_stream, from: h1.g1, to: h2.g1, size: 1472 B payload, rate: 30 Mbit/s, duration: 300 ms}
-  load: {workload: burst_load, from: h1.g2, to: h2.g2, burst: "${load}", period: 10 ms, phase: random}
-repeat: 2
-"""
+FILE = file_of("choose", switches="[1, 2, 4]", stream="rate: 30 Mbit/s, duration: 300 ms")
 
 
-def choice(vary: dict[str, list[str]], best: str, *limits: str, load: str = "0 B") -> Choice:
+def choice(
+    vary: dict[str, list[str]],
+    best: str,
+    *limits: str,
+    load: str = "0 B",
+    profile: Profile = IDEAL_PROFILE,
+    draws: int = 8,
+) -> Choice:
     experiment = load_text(FILE)
     roles = experiment.role_workloads()
     varied = {find_input(experiment, name): levels for name, levels in vary.items()}
     others = {"load": load} | ({} if "switches" in vary else {"switches": "1"})
     return Choice(
         experiment,
-        IDEAL_PROFILE,
+        profile,
         varied,
         others,
         parse_goal(best, roles, "--best"),
         parse_limits(limits, roles, "-s"),
+        draws=draws,
     )
 
 
@@ -76,6 +71,30 @@ def test_levels_within_the_margin_are_equivalent_and_those_that_break_a_limit_ar
         "undecided",
     }
     assert standing["150 Mbit/s"].standing == "worse"
+
+
+def test_a_cost_that_all_candidates_pay_alike_does_not_blur_which_is_best() -> None:
+    send = unsure(1000, 9000)  # 4 us either way, once per echo, whatever the switches
+    found = choice({"switches": ["1", "2"]}, "rtt.mean", profile=send).answer()
+    assert [one.standing for one in found.candidates] == ["best", "worse"]
+    assert (found.simulations, found.drawn) == (8, 16)
+    best, second = found.candidates
+    assert best.estimate is not None
+    assert best.estimate.half_width is not None
+    assert best.estimate.half_width > 1000  # of the candidate itself it does count
+    assert second.difference is not None
+    assert (second.difference.point, second.difference.half_width) == (244_160, 0)
+
+
+def test_a_limit_within_what_the_parameters_may_be_is_not_shown_to_be_kept() -> None:
+    send = unsure(1000, 9000)
+    plain = choice({"switches": ["1"]}, "rtt.mean", "rtt.mean < 1 s", profile=send).answer()
+    assert plain.best is not None
+    assert plain.best.estimate is not None
+    near = f"rtt.mean < {plain.best.estimate.point + 1000} ns"
+    assert choice({"switches": ["1"]}, "rtt.mean", near, profile=send, draws=0).answer().best is not None
+    unsettled = choice({"switches": ["1"]}, "rtt.mean", near, profile=send).answer()
+    assert [one.standing for one in unsettled.candidates] == ["not shown feasible"]
 
 
 def test_a_goal_needs_a_direction() -> None:

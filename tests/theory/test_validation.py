@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.theory.line_of_switches import file_of
 from tests.theory.test_predictions import COSTLY
 from typer.testing import CliRunner
 
@@ -18,22 +19,7 @@ from virtlab.prediction.validation import Validation, by_nearness, reach, valida
 from virtlab.results import Dataset
 from virtlab.simulator import Simulator
 
-FILE = """
-version: 1
-name: known
-factors:
-  switches: [1, 2, 3]
-  load: [0 B, 30 kB]
-hosts: 2
-host: {guests: 2}
-topology: {shape: line, switches: "${switches}"}
-link: {rate: 100 Mbit/s}
-roles:
-  probe: {workload: rtt, from: h1.g1, to: h2.g1, size: 1500 B ip_packet, interval: 10.3 ms, count: 40}
-  stream: {workload: udp_stream, from: h1.g1, to: h2.g1, size: 1472 B payload, duration: 200 ms}
-  load: {workload: burst_load, from: h1.g2, to: h2.g2, burst: "${load}", period: 10 ms, phase: random}
-repeat: 3
-"""
+FILE = file_of("known", count=40, stream="duration: 200 ms", repeat=3)
 
 
 class Slower(Simulator):

@@ -51,6 +51,13 @@ def capacity(
     ] = None,
     confidence: Annotated[float, typer.Option(help="of the answer, e.g. 0.95", min=0.5, max=0.9999)] = 0.95,
     runs: Annotated[int, typer.Option(help="most simulated runs of one level", min=2, max=1000)] = 30,
+    draws: Annotated[
+        int,
+        typer.Option(
+            help="simulated runs of each with the profile's parameters drawn from their intervals; 0: none",
+            min=0,
+        ),
+    ] = 8,
     profile: Annotated[
         str | None,
         typer.Option(help="what platforms cost: ideal, local, a file; default: ideal", show_default=False),
@@ -92,7 +99,8 @@ def capacity(
         for others in other_levels(experiment, [one.name] if one.place is None else [], points):
             some = present(experiment, one.name, levels, others) if own else levels
             question = Question(
-                experiment, costs, one, some, others, limits, confidence, runs, open_end, carrying or (), observer,
+                experiment, costs, one, some, others, limits, confidence, runs, open_end, carrying or (),
+                draws, observer,
                 say=lambda text: typer.echo(text, err=True) if shown else None,
             )  # fmt: skip
             found.append(question.answer())
@@ -140,9 +148,10 @@ def _lines(one: Capacity) -> list[str]:
             for term in one.growth[:3]
         )
         lines.append(f"  what grows from {one.largest} to {one.smallest_broken}: {grown}")
+    drawn = f", {one.drawn} with the profile's parameters drawn," if one.drawn else ""
     more = f" and {one.explaining} to explain it" if one.explaining else ""
     lines.append(
-        f"  {one.simulations} simulations{more}; {len(one.levels)} of {one.level_count} levels tried"
+        f"  {one.simulations} simulations{drawn}{more}; {len(one.levels)} of {one.level_count} levels tried"
     )
     return lines
 
@@ -178,5 +187,5 @@ def _json(one: Capacity) -> dict[str, Any]:
             "at_broken": [resource(found) for found in one.at_broken],
         },
         "growth": [{"term": term.name, "by": term.by, "share": term.share} for term in one.growth],
-        "simulations": one.simulations, "explaining_simulations": one.explaining,
+        "simulations": one.simulations, "drawn_simulations": one.drawn, "explaining_simulations": one.explaining,
     }  # fmt: skip

@@ -48,6 +48,13 @@ def recommend(
         float, typer.Option(help="of all that is said together", min=0.5, max=0.9999)
     ] = 0.95,
     runs: Annotated[int, typer.Option(help="most simulated runs of one candidate", min=2, max=1000)] = 30,
+    draws: Annotated[
+        int,
+        typer.Option(
+            help="simulated runs of each with the profile's parameters drawn from their intervals; 0: none",
+            min=0,
+        ),
+    ] = 8,
     profile: Annotated[
         str | None,
         typer.Option(help="what platforms cost: ideal, local, a file; default: ideal", show_default=False),
@@ -103,7 +110,7 @@ def recommend(
         observer.asked = lambda: interruption.asked
         for others in other_levels(experiment, names, points):
             choice = Choice(
-                experiment, costs, varied, others, goal, limits, confidence, share, runs, observer,
+                experiment, costs, varied, others, goal, limits, confidence, share, runs, draws, observer,
                 say=lambda text: typer.echo(text, err=True) if shown else None,
             )  # fmt: skip
             found.append(choice.answer())
@@ -146,7 +153,8 @@ def _lines(one: Recommendation) -> list[str]:
             )
             why = f"; not shown: {seen}"
         lines.append(f"    {_levels(each.levels):{wide}}  {each.standing:18} {text}{why}")
-    lines.append(f"  {one.simulations} simulations of {len(one.candidates)} candidates")
+    drawn = f" and {one.drawn} with the profile's parameters drawn" if one.drawn else ""
+    lines.append(f"  {one.simulations} simulations{drawn}, of {len(one.candidates)} candidates")
     return lines
 
 
@@ -169,5 +177,5 @@ def _json(one: Recommendation) -> dict[str, Any]:
             }
             for each in one.candidates
         ],
-        "simulations": one.simulations,
+        "simulations": one.simulations, "drawn_simulations": one.drawn,
     }  # fmt: skip

@@ -4,6 +4,9 @@ The search (`campaign.search.largest`) says which level to simulate and how ofte
 limit must be shown to be kept by itself, and one that is shown to be broken is enough. So the answer is an interval: the
 largest level shown to keep all limits, and the smallest level above it shown to break one. In between nothing was shown.
 
+Where the profile's parameters have intervals, every level is played with a few drawn profiles too, the same at all levels,
+and what they move widens each judgement: the answer holds for what the parameters may be (`uncertainty`).
+
 What limits is told by two worlds, at the answer and at the level that breaks: which lines are full there, and which term of
 the prediction (`explain`) grew most.
 """
@@ -22,7 +25,8 @@ from virtlab.planner import plan_run
 from virtlab.prediction.explain import explain
 from virtlab.prediction.limits import Judged, Limit, judge_runs
 from virtlab.prediction.resources import Resource, resources
-from virtlab.prediction.simulate import Job, play_records, values
+from virtlab.prediction.simulate import Job, play_all, play_records, values
+from virtlab.prediction.uncertainty import drawn_jobs, has_intervals
 
 if TYPE_CHECKING:
     from virtlab.analysis.values import RunValue
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from virtlab.stats import Estimate
 
 EXPLAINED_RUNS = 3
+DRAWS = 8  # of the profile's parameters, at every level that is tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,8 @@ class Capacity:
     at_answer: tuple[Resource, ...] = ()
     at_broken: tuple[Resource, ...] = ()
     growth: tuple[Growth, ...] = ()
-    simulations: int = 0
+    simulations: int = 0  # at the profile's values
+    drawn: int = 0  # with drawn parameters
     explaining: int = 0  # simulations made to say what limits
     not_tried: int = 0
     level_count: int = 0
@@ -104,13 +110,17 @@ class Question:
     runs_max: int = 30
     open_end: bool = False
     carrying: Sequence[str] = ()
+    draws: int = DRAWS
     observer: Observer | None = None
     say: Callable[[str], None] = lambda _text: None
     _fixed: dict[Input, str] = field(init=False)
     _runs: dict[int, list[list[RunValue]]] = field(default_factory=dict, init=False)
     _records: dict[int, list[TrialRecord]] = field(default_factory=dict, init=False)
+    _drawn: dict[int, list[list[RunValue]]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
+        if not has_intervals(self.profile):
+            self.draws = 0
         self._fixed = {find_input(self.experiment, name): level for name, level in self.others.items()}
 
     def answer(self) -> Capacity:
@@ -161,8 +171,8 @@ class Question:
             smallest_broken=None if above is None else text(above),
             violations=tuple(map(text, answer.violations)), undecided=tuple(map(text, answer.undecided)), broken=broken,
             at_answer=self._resources(top), at_broken=self._resources(above), growth=grown,
-            simulations=simulations, explaining=explaining, not_tried=len(self.levels) - len(levels),
-            level_count=len(self.levels),
+            simulations=simulations, drawn=sum(map(len, self._drawn.values())), explaining=explaining,
+            not_tried=len(self.levels) - len(levels), level_count=len(self.levels),
         )  # fmt: skip
 
     def at(self, place: int) -> Experiment:
@@ -180,7 +190,13 @@ class Question:
             self._records.setdefault(place, []).extend(
                 records[: EXPLAINED_RUNS - len(self._records.get(place, ()))]
             )
-        return [judge_runs(limit, kept, self.confidence) for limit in self.limits]
+        first = sizes(self.runs_max)[0]
+        if self.draws and place not in self._drawn:
+            experiment = self.at(place)
+            jobs = drawn_jobs(experiment, experiment.points()[0], self.profile, self.draws, first)
+            self._drawn[place] = play_all(jobs, self.observer)
+        drawn = self._drawn.get(place, ())
+        return [judge_runs(limit, kept, self.confidence, drawn, first) for limit in self.limits]
 
     def _margin(self, limit: Limit, judged: Judged) -> float:
         """How far on the good side, as a share of the limit's size."""

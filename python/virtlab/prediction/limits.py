@@ -4,6 +4,10 @@ Without a role a limit holds for every measuring role that has the metric. Wheth
 the runs' mean (Student's t); a share that no run differs in is tested by what was counted over all of them (Clopper and
 Pearson), since no packet lost in 400 does not show a loss below 0.1 %. A run without a value breaks the limit: nothing came
 back.
+
+Where the profile's parameters have intervals, worlds with drawn parameters are played too, each with the seed of one of the
+runs; how far they move widens the mean (`uncertainty`), so a limit is shown to be kept, or broken, for what the parameters
+may be and not only for their values. A drawn world without a value leaves both open.
 """
 
 from __future__ import annotations
@@ -116,14 +120,33 @@ def parse_limits(texts: Sequence[str], roles: Mapping[str, str], where: str) -> 
     return list(dict.fromkeys(found))
 
 
-def judge_runs(limit: Limit, runs: Sequence[Sequence[RunValue]], level: float) -> Judged:
-    """One limit by all values of several runs. A role that makes no traffic at this level breaks nothing.
+def judge_runs(
+    limit: Limit,
+    runs: Sequence[Sequence[RunValue]],
+    level: float,
+    drawn: Sequence[Sequence[RunValue]] = (),
+    paired: int = 1,
+) -> Judged:
+    """One limit by all values of several runs, and of worlds with `drawn` parameters: draw k has the seed of run k mod
+    `paired`. A role that makes no traffic at this level breaks nothing.
 
     ExperimentError when a run has no such metric although its role made traffic.
     """
     if not any(row.role == limit.path.role for rows in runs for row in rows):
         return Judged(0.0, 1.0, None, f"{limit.path.role} makes no traffic")
-    return judge_limit(limit, [row_of(rows, limit.path) for rows in runs], level)
+    rows = [row_of(each, limit.path) for each in runs]
+    return judge_limit(limit, rows, level, shifts_of(rows, drawn, paired, limit.path))
+
+
+def shifts_of(
+    rows: Sequence[RunValue], drawn: Sequence[Sequence[RunValue]], paired: int, path: MetricPath
+) -> list[float]:
+    """How far each drawn world's value is from that of the run with its seed; no number where one of them has none."""
+    found = []
+    for at, each in enumerate(drawn):
+        value, nominal = row_of(each, path).value, rows[at % paired].value
+        found.append(float("nan") if value is None or nominal is None else value - nominal)
+    return found
 
 
 def row_of(rows: Sequence[RunValue], wanted: MetricPath) -> RunValue:
@@ -139,11 +162,14 @@ def row_of(rows: Sequence[RunValue], wanted: MetricPath) -> RunValue:
     )
 
 
-def judge_limit(limit: Limit, rows: Sequence[RunValue], level: float) -> Judged:
-    """One limit by the run-level values of its path, one per run."""
+def judge_limit(limit: Limit, rows: Sequence[RunValue], level: float, shifts: Sequence[float] = ()) -> Judged:
+    """One limit by the run-level values of its path, one per run; `shifts` are those of drawn parameters."""
+    import math
+
     import numpy as np
 
     from virtlab.analysis.judging.cells import SHARES
+    from virtlab.prediction.uncertainty import combined
     from virtlab.stats import contrast, mean_interval, proportion_interval
     from virtlab.stats.proportions import p_share_above, p_share_below
 
@@ -153,7 +179,16 @@ def judge_limit(limit: Limit, rows: Sequence[RunValue], level: float) -> Judged:
         return Judged(1.0, 0.0 if rows else 1.0, None, why)
     path, metric = limit.path, limit.path.metric
     counted = sum(row.samples for row in rows)
-    if metric in SHARES and path.statistic == "ratio" and counted and len(set(found)) == 1:
+    if any(map(math.isnan, shifts)):
+        why = "a world with drawn parameters has no value"
+        return Judged(1.0, 1.0, mean_interval(found, level=level, metric=metric, unit=path.unit), why)
+    if (
+        not any(shifts)
+        and metric in SHARES
+        and path.statistic == "ratio"
+        and counted
+        and len(set(found)) == 1
+    ):
         hits = round(found[0] * counted)
         above = p_share_above(hits, counted, limit.value)
         below = p_share_below(hits, counted, limit.value)
@@ -163,10 +198,10 @@ def judge_limit(limit: Limit, rows: Sequence[RunValue], level: float) -> Judged:
             above, below = (1.0, 0.0) if hits == 0 else (0.0, 1.0)
         estimate = proportion_interval(hits, counted, level=level, metric=metric, runs=len(found))
     else:
-        mean = contrast([np.array(found)], [1.0])
+        mean = contrast([np.array(found)], [1.0]).widened(shifts)
         above, below = mean.p_above(limit.value), mean.p_below(limit.value)
         if mean.se == 0:
             kept = _HOLDS[limit.operator](mean.value, limit.value)
             above, below = (1.0, 0.0) if kept is limit.below else (0.0, 1.0)
-        estimate = mean_interval(found, level=level, metric=metric, unit=path.unit)
+        estimate = combined(found, shifts, level=level, metric=metric, unit=path.unit).estimate
     return Judged(below, above, estimate) if limit.below else Judged(above, below, estimate)

@@ -2,12 +2,14 @@
 
 Candidates are all combinations of the levels that are varied. The choice (`campaign.search.selection`) says which of them
 still need runs; here those are played and judged. The goal is the mean over independent runs of one statistic; constraints
-are limits as capacity has them.
+are limits as capacity has them. Where the profile's parameters have intervals, every candidate is played with the same few
+drawn profiles too: a cost that all candidates pay alike does not blur which of them is best.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -17,9 +19,10 @@ from virtlab.errors import ExperimentError
 from virtlab.experiment.varied import Input, at_level, find_input
 from virtlab.metrics import METRICS, MetricPath
 from virtlab.planner import plan_run
-from virtlab.prediction.capacity import sizes
-from virtlab.prediction.limits import Limit, judge_runs, measuring_path, row_of
+from virtlab.prediction.capacity import DRAWS, sizes
+from virtlab.prediction.limits import Judged, Limit, judge_runs, measuring_path, row_of, shifts_of
 from virtlab.prediction.simulate import Job, play_all
+from virtlab.prediction.uncertainty import drawn_jobs, has_intervals
 
 if TYPE_CHECKING:
     from virtlab.analysis.values import RunValue
@@ -69,7 +72,8 @@ class Recommendation:
     confidence: float
     margin: float
     candidates: tuple[Candidate, ...]
-    simulations: int
+    simulations: int  # at the profile's values
+    drawn: int = 0  # with drawn parameters
 
     @property
     def best(self) -> Candidate | None:
@@ -115,12 +119,16 @@ class Choice:
     confidence: float = 0.95
     margin: float = 0.05
     runs_max: int = 30
+    draws: int = DRAWS
     observer: Observer | None = None
     say: Callable[[str], None] = lambda _text: None
     _runs: dict[int, list[list[RunValue]]] = field(default_factory=dict, init=False)
+    _drawn: dict[int, list[list[RunValue]]] = field(default_factory=dict, init=False)
     _combinations: list[dict[Input, str]] = field(init=False)
 
     def __post_init__(self) -> None:
+        if not has_intervals(self.profile):
+            self.draws = 0
         fixed = {find_input(self.experiment, name): level for name, level in self.others.items()}
         inputs = list(self.varied)
         self._combinations = [
@@ -155,7 +163,11 @@ class Choice:
         while (asked := search.ask()) is not None:
             who, runs = asked
             self._play(who, runs)
-            search.tell({at: self._values(at) for at in who}, {at: self._constraints(at) for at in who})
+            search.tell(
+                {at: self._values(at) for at in who},
+                {at: [Constraint(one.p_broken, one.p_kept) for one in self._judged(at)] for at in who},
+                {at: self._shifts(at) for at in who},
+            )
             self.say(f"{runs} runs of {len(who)} candidates; {search.standing().count('worse')} fell behind")
         standing, lead = search.standing(), search.leading()
         found = [self._candidate(at, one, search, lead) for at, one in enumerate(standing)]
@@ -168,7 +180,7 @@ class Choice:
         )
         return Recommendation(
             dict(self.others), self.goal, tuple(self.limits), self.confidence, self.margin, tuple(found),
-            sum(map(len, self._runs.values())),
+            sum(map(len, self._runs.values())), sum(map(len, self._drawn.values())),
         )  # fmt: skip
 
     def _play(self, who: Sequence[int], runs: int) -> None:
@@ -182,6 +194,23 @@ class Choice:
                 owners += [at] * (runs - have)
         for at, rows in zip(owners, play_all(jobs, self.observer), strict=True):
             self._runs[at].append(rows)
+        new = [at for at in who if self.draws and at not in self._drawn]
+        jobs = []
+        for at in new:
+            experiment = at_level(self._combinations[at])
+            jobs += drawn_jobs(experiment, experiment.points()[0], self.profile, self.draws, self._paired)
+        played = iter(play_all(jobs, self.observer))
+        for at in new:
+            self._drawn[at] = [next(played) for _ in range(self.draws)]
+
+    @property
+    def _paired(self) -> int:
+        """Seeds that drawn worlds share with runs."""
+        return sizes(self.runs_max)[0]
+
+    def _shifts(self, at: int) -> list[float]:
+        path = self.goal.path
+        return shifts_of(self._rows(at, path), self._drawn.get(at, ()), self._paired, path)
 
     def _rows(self, at: int, path: MetricPath) -> list[RunValue]:
         return [row_of(rows, path) for rows in self._runs[at]]
@@ -193,19 +222,26 @@ class Choice:
         found = [row.value for row in self._rows(at, self.goal.path)]
         return None if any(value is None for value in found) else np.array(found, dtype=np.float64)
 
-    def _constraints(self, at: int) -> list[Constraint]:
-        judged = [judge_runs(limit, self._runs[at], self.confidence) for limit in self.limits]
-        return [Constraint(one.p_broken, one.p_kept) for one in judged]
+    def _judged(self, at: int) -> list[Judged]:
+        drawn = self._drawn.get(at, ())
+        return [
+            judge_runs(limit, self._runs[at], self.confidence, drawn, self._paired) for limit in self.limits
+        ]
 
     def _candidate(self, at: int, standing: Standing, search: Selection, lead: int | None) -> Candidate:
-        from virtlab.stats import Estimate, mean_interval
+        from virtlab.prediction.uncertainty import combined
+        from virtlab.stats import Estimate
 
         path = self.goal.path
         rows = self._rows(at, path)
         values = [row.value for row in rows if row.value is not None]
         missing = next((row.reason for row in rows if row.value is None), "")
-        judged = [judge_runs(limit, self._runs[at], self.confidence) for limit in self.limits]
-        estimate = mean_interval(values, level=self.confidence, metric=path.metric, unit=path.unit)
+        judged = self._judged(at)
+        shifts = [] if missing else [each for each in self._shifts(at) if not math.isnan(each)]
+        estimate = None
+        if not missing:
+            whole = combined(values, shifts, level=self.confidence, metric=path.metric, unit=path.unit)
+            estimate = whole.estimate
         difference = None
         if lead is not None and lead != at and not missing:
             found = search.difference(at, lead)
@@ -222,6 +258,6 @@ class Choice:
         )
         levels = {one.label: level for one, level in self._combinations[at].items() if one in self.varied}
         return Candidate(
-            levels, standing, search.runs(at), estimate if not missing else None, difference,
+            levels, standing, search.runs(at), estimate, difference,
             tuple(one.estimate for one in judged), broken, missing,
         )  # fmt: skip

@@ -80,17 +80,28 @@ def drawn_values(
 
     `restrict` keeps some costs of a drawn profile.
     """
+    jobs = drawn_jobs(experiment, point, profile, draws, repetitions, change, restrict)
+    return [{row.path: row.value for row in rows if row.value is not None} for rows in play_all(jobs)]
+
+
+def drawn_jobs(
+    experiment: Experiment,
+    point: DesignPoint,
+    profile: Profile,
+    draws: int,
+    repetitions: int,
+    change: Callable[[Plan], Plan] | None = None,
+    restrict: Callable[[Profile], Profile] = lambda profile: profile,
+) -> list[Job]:
+    """Runs of a design point with drawn parameters; draw k has the seed of repetition `k mod repetitions`."""
     from virtlab.planner import plan_run
 
     jobs = []
     for draw in range(draws):
         plan = plan_run(experiment, point, draw % repetitions)
-        jobs.append(
-            Job(
-                change(plan) if change else plan, restrict(drawn(profile, experiment.seed, draw)), point.index
-            )
-        )
-    return [{row.path: row.value for row in rows if row.value is not None} for rows in play_all(jobs)]
+        used = restrict(drawn(profile, experiment.seed, draw))
+        jobs.append(Job(change(plan) if change else plan, used, point.index))
+    return jobs
 
 
 def combined(

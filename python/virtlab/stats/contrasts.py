@@ -57,6 +57,29 @@ class Contrast:
             return 0.0 if distance > 0 else (0.5 if distance == 0 else 1.0)
         return float(stdtr(self.df, -distance / self.se))
 
+    def widened(self, shifts: Sequence[float]) -> Contrast:
+        """The same sum, with what an unsure model adds: `shifts` are how far it moves in each of K drawn models.
+
+            se^2 = se_runs^2 + sum d_k^2 / K,
+
+        the model's part with K degrees of freedom, combined by Welch and Satterthwaite as independent ones are (GUM,
+        JCGM 100:2008, 5.1 and G.4). It does not shrink with runs. A shift that is no number (a model without a value)
+        leaves nothing to be shown: `se` is None then.
+
+        >>> Contrast(10.0, 3.0, 9.0, (10,)).widened([4.0, -4.0]).se
+        5.0
+        """
+        if not len(shifts):
+            return self
+        spread2 = sum(shift * shift for shift in shifts) / len(shifts)
+        if math.isnan(spread2) or self.se is None:
+            return Contrast(self.value, None, 0.0, self.runs)
+        if spread2 == 0:
+            return self
+        whole = self.se**2 + spread2
+        freedom = whole**2 / ((self.se**4 / self.df if self.se else 0.0) + spread2**2 / len(shifts))
+        return Contrast(self.value, math.sqrt(whole), freedom, self.runs)
+
     def runs_to_decide(
         self, distance: float, *, alpha: float, power: float = 0.8, most: int = 10_000
     ) -> int | None:

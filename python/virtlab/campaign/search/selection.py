@@ -10,6 +10,9 @@ The error probability is shared out (Bonferroni) over all pairs and both sides, 
 candidates; so everything that is said holds together at the stated confidence, whichever candidate the data made the leading
 one. Source of the scheme: Kim and Nelson 2006, Selecting the best system, section 2 (elimination); here with unequal
 variances and Bonferroni's bound, which is valid without common random numbers and for any stopping among the looks.
+
+Where the model itself is unsure, each candidate brings how far its mean moves in the same few drawn models (`shifts`): a
+difference of two candidates then moves by the difference of theirs, so what moves both alike does not blur it.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ class Constraint:
 @dataclass
 class _Candidate:
     values: NDArray[Any] | None = None
+    shifts: Sequence[float] = ()
     runs: int = 0
     feasible: Literal["yes", "no", "open"] = "open"
     out: bool = False
@@ -91,12 +95,19 @@ class Selection:
         return tuple(at for at, one in enumerate(self._all) if not one.out), self.sizes[self._look]
 
     def tell(
-        self, values: Mapping[int, NDArray[Any] | None], constraints: Mapping[int, Sequence[Constraint]]
+        self,
+        values: Mapping[int, NDArray[Any] | None],
+        constraints: Mapping[int, Sequence[Constraint]],
+        shifts: Mapping[int, Sequence[float]] | None = None,
     ) -> None:
-        """Values of all runs of each candidate asked for (None: some run had none), and its constraints."""
+        """Values of all runs of each candidate asked for (None: some run had none), and its constraints.
+
+        `shifts`: of each, how far its mean moves in the same drawn models in order; all have as many.
+        """
         for at, found in values.items():
             one = self._all[at]
             one.values = found
+            one.shifts = () if shifts is None else shifts.get(at, ())
             one.runs = self.sizes[self._look]
             if found is None:
                 one.feasible, one.out = "no", True
@@ -150,7 +161,14 @@ class Selection:
         from virtlab.stats import contrast
 
         one, other = self._all[first].values, self._all[second].values
-        return None if one is None or other is None else contrast([one, other], [1.0, -1.0])
+        if one is None or other is None:
+            return None
+        return contrast([one, other], [1.0, -1.0]).widened(self._moved(first, second, 1.0))
+
+    def _moved(self, first: int, second: int, weight: float) -> list[float]:
+        """How far the first less `weight` times the second moves in each drawn model."""
+        pairs = zip(self._all[first].shifts, self._all[second].shifts, strict=True)
+        return [one - weight * other for one, other in pairs]
 
     def runs(self, at: int) -> int:
         """Runs that a candidate got."""
@@ -175,6 +193,9 @@ class Selection:
                     assert one is not None
                     assert reference is not None
                     above, below = margin_contrasts(one, reference, margin=None, relative_margin=self.margin)
+                    reach = self.margin if self._mean(other) >= 0 else -self.margin
+                    above = above.widened(self._moved(at, other, 1.0 - reach))
+                    below = below.widened(self._moved(at, other, 1.0 + reach))
                     within = max(above.p_above(0.0), below.p_below(0.0)) <= self.pair_alpha
                     self._equivalent.discard((other, at))
                     if within:

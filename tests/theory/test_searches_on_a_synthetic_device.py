@@ -5,8 +5,9 @@ The device serves at most `CAPACITY` packets per second, less or more by 1 % fro
 
 Its buffer is 3.3 ms of 300 thousand packets/s, and 1 ms of a million. A stall longer than the buffer loses packets whatever
 the load, so of trials of 1 s at 97 % of a million 44 % are bad, and at 70 % still 28 %. A goal that lets half of them be bad
-lies within one standard deviation of 21 tosses, 11 %, of the first, and luck decides: searches differ by 3.6 to 4.5 %. In
-trials of half a second a quarter is bad, and the same searches agree.
+lies within one standard deviation of 21 tosses, 11 %, of the first, and luck has its part: searches differ by 2.3 to 2.9 %.
+With a second preceding target, as the authors' implementation has by default, they differ by 3.0 to 4.5 %: it decides by
+few trials, and what it takes for bad sends the search down. In trials of half a second a quarter is bad, and searches agree.
 """
 
 from __future__ import annotations
@@ -68,11 +69,33 @@ def variation(values: list[float]) -> float:
     return statistics.stdev(values) / statistics.mean(values)
 
 
+def thirty(capacity_pps: float, noise: float, goal: Goal) -> tuple[float, float]:
+    """(coefficient of variation, mean seconds of traffic) of thirty searches with seeds of their own."""
+    made = [
+        answer(
+            MlrSearch(capacity_pps / 100, 2 * capacity_pps, (goal,)), random.Random(seed), noise, capacity_pps
+        )
+        for seed in range(30)
+    ]
+    return variation([value for value, _ in made]), statistics.mean(traffic_s for _, traffic_s in made)
+
+
 @pytest.mark.parametrize("noise", [0.005, 0.01])
-def test_thirty_mlr_searches_agree_within_three_percent_in_a_hundred_seconds(noise: float) -> None:
-    made = [answer(MlrSearch(3_000.0, 600_000.0), random.Random(seed), noise) for seed in range(30)]
-    assert variation([value for value, _ in made]) <= 0.03
-    assert statistics.mean(traffic_s for _, traffic_s in made) <= 100.0
+@pytest.mark.parametrize("capacity_pps", [10_000.0, 100_000.0, CAPACITY, FAST])
+def test_thirty_searches_agree_within_three_percent_in_a_hundred_seconds(
+    capacity_pps: float, noise: float
+) -> None:
+    differ, traffic_s = thirty(capacity_pps, noise, Goal())
+    assert differ <= 0.03
+    assert traffic_s <= 100.0
+
+
+@pytest.mark.parametrize("noise", [0.005, 0.01])
+def test_a_second_preceding_target_lets_stalls_send_more_searches_down(noise: float) -> None:
+    differ, traffic_s = thirty(FAST, noise, Goal(preceding=2))
+    assert differ > 0.03
+    assert differ > 1.4 * thirty(FAST, noise, Goal())[0]
+    assert traffic_s <= 100.0
 
 
 @pytest.mark.parametrize("noise", [0.005, 0.01])

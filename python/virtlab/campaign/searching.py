@@ -37,7 +37,7 @@ def make(search: SearchFor) -> Search:
         for goal in search.goals:
             final = trial_ns(goal, search.method) / NS
             initial = min(goal.initial_trial / NS if goal.initial_trial else 1.0, final)
-            preceding = 2 if initial < goal.duration_sum / NS else 0
+            preceding = goal.preceding if initial < goal.duration_sum / NS else 0
             goals.append(
                 Goal(
                     goal.loss, goal.exceed, initial, final, goal.duration_sum / NS, goal.width, preceding,

@@ -79,6 +79,11 @@ class VswitchSpec(Part):
     flooding: leaves.Flag = Field(
         default=True, description="frames to nobody known, to groups and to all leave through every port"
     )
+    flow_entries: leaves.FlowEntries = Field(
+        "shared",
+        description="of an Open vSwitch's datapath: shared by all flows to an address, or each flow's own, so that its "
+        "first packet goes up to the rules",
+    )
 
 
 def _vswitches(value: Any) -> Any:
@@ -350,6 +355,7 @@ class GoalSpec(Part):
         21_000_000_000, description="trial time after which a load is decided (mlrsearch)"
     )
     width: leaves.ProperShare = Field(0.005, description="width of the final interval, relative to its top")
+    preceding: leaves.Count = Field(1, description="coarser targets that are met before this one (mlrsearch)")
 
 
 class LatencySpec(Part):

@@ -61,7 +61,11 @@ class Search(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What makes a load good: stands beside every number that a search gives."""
+    """What makes a load good: stands beside every number that a search gives.
+
+    One preceding target, where the authors' implementation has two: a target between the first trials and the last
+    duration sum judges by few trials, and each load that a stall makes it judge bad sends the search further down.
+    """
 
     loss_ratio: float = 0.0
     exceed_ratio: float = 0.5
@@ -69,7 +73,7 @@ class Goal:
     final_trial_s: float = 1.0
     duration_sum_s: float = 21.0
     width: float = 0.005
-    preceding: int = 2
+    preceding: int = 1
     expansion: int = 2
     name: str = "ndr"
 

@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod clock;
+mod console;
 mod leader;
 mod probe;
 mod rt;
@@ -29,6 +30,8 @@ enum Role {
     Inside(leader::inside::Options),
     /// Leads an existing host or guest, over the standard input and output of an ssh connection.
     Remote(leader::remote::Options),
+    /// Passes frames on between a descriptor and the terminal that is a guest's console.
+    Console(console::Options),
     /// Makes and measures traffic inside a guest.
     Probe(probe::Options),
     /// Plays the physical switches and links of a testbed on real packets.
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Role::Leader(options) => leader::main(options),
         Role::Inside(options) => leader::inside::main(&options),
         Role::Remote(options) => leader::remote::main(&options),
+        Role::Console(options) => console::main(&options),
         Role::Probe(options) => probe::main(options),
         Role::Switch(options) => switch::main(options),
         Role::Rt(options) => rt::main(options),

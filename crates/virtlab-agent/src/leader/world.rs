@@ -169,18 +169,30 @@ impl World {
             next_index: 0,
         };
         self.namespaces.insert(name.to_owned(), namespace);
+        self.learn(name)
+    }
+
+    /// Enters interfaces into the books that somebody else brought into a namespace: a hypervisor's ends of its guests' ports.
+    ///
+    /// # Errors
+    /// When there is no such namespace or the kernel does not list them.
+    pub fn learn(&mut self, name: &str) -> anyhow::Result<()> {
         let found = observe::links(self, name)?;
-        let home = self.namespace(name)?;
+        let namespace = self.namespace(name)?;
+        let known: BTreeSet<i32> = namespace.links.values().map(|link| link.index).collect();
         for link in found {
-            home.next_index = home.next_index.max(link.index);
-            let known = Interface {
+            namespace.next_index = namespace.next_index.max(link.index);
+            if known.contains(&link.index) {
+                continue;
+            }
+            let learnt = Interface {
                 index: link.index,
                 up: link.up,
                 mtu_bytes: Some(link.mtu_bytes),
                 mac: encode::parse_mac(&link.mac).ok(),
                 master: None,
             };
-            home.links.insert(link.name, known);
+            namespace.links.insert(link.name, learnt);
         }
         Ok(())
     }

@@ -32,6 +32,11 @@ struct Datagrams {
     arrivals: Arrivals,
     #[serde(default)]
     keep_sent: bool,
+    /// What may wait in front of the wire is this, as of a sender's socket.
+    send_buffer_bytes: Option<u64>,
+    /// A receiver takes what comes at once, so nothing waits for it here.
+    #[serde(rename = "receive_buffer_bytes")]
+    _receive_buffer_bytes: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -132,8 +137,10 @@ impl Stream {
         }
         let (Some(from), Some(to)) = (client.address, server.address) else { return Err(unreachable(role)) };
         let port = 40_000 + index as u16;
+        let frame_bytes = u64::from(size.ip_packet_bytes + HEADER_BYTES + FCS_BYTES);
+        let room_bytes = own.send_buffer_bytes.map_or(STREAM_SOCKET_BYTES, |bytes| bytes.max(frame_bytes));
         let socket = network
-            .socket(client.vnic, from, to, Transport::Udp, port, STREAM_SOCKET_BYTES)
+            .socket(client.vnic, from, to, Transport::Udp, port, room_bytes)
             .ok_or_else(|| unreachable(role))?;
         network.only_counted(socket);
         let packet_bits = u64::from(size.ip_packet_bytes) * 8;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from virtlab.experiment.model import GuestSpec, LinkSpec
 
@@ -56,3 +56,4 @@ class Bridge:
     because: str
     learning: bool = True
     flooding: bool = True
+    parameters: dict[str, str] = field(default_factory=dict)  # of its kind alone

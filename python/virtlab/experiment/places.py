@@ -162,8 +162,9 @@ def bridges_of(name: str, host: HostSpec, ports: Plugged) -> dict[str, Bridge]:
         full = f"{name}.{own}"
         uplinks = tuple(port for port, cable in ports if _end_of(cable, port) == full)
         because = f"hosts.{name}.vswitches.{own}"
+        parameters = {} if entry.flow_entries == "shared" else {"flow_entries": entry.flow_entries}
         found[full] = Bridge(
-            entry.kind or host.vswitch, name, uplinks, because, entry.learning, entry.flooding
+            entry.kind or host.vswitch, name, uplinks, because, entry.learning, entry.flooding, parameters
         )
     return found
 

@@ -64,6 +64,21 @@ HEALTH = by_key(
         "/proc/PID/schedstat", _SAMPLED, (), "run-queue delay",
     ),
     Metric(
+        "memory_available", "bytes", "higher",
+        "Memory that the kernel of a host or guest can give without swapping, by its own estimate.",
+        "/proc/meminfo MemAvailable", _SAMPLED, (), "memory available",
+    ),
+    Metric(
+        "memory_pressure", "ratio", "lower",
+        "Share of the time in which some task of a host or guest waited for memory.",
+        "/proc/pressure/memory, some", _SAMPLED, (), "memory pressure",
+    ),
+    Metric(
+        "major_faults", "1/s", "lower",
+        "Page faults per second of a host or guest that had to read or unpack their page.",
+        "/proc/vmstat pgmajfault", _SAMPLED, (), "major faults",
+    ),
+    Metric(
         "softnet_drops", "count", "lower", "Packets the kernel dropped before any protocol saw them.",
         "/proc/net/softnet_stat", ("total",), (), "softnet drops",
     ),

@@ -36,6 +36,17 @@ NETWORK = by_key(
         "RFC 7679; Linux SO_TIMESTAMPING", (*DISTRIBUTION, "bound"), _STREAMS, "path one-way delay",
     ),
     Metric(
+        "first_owd", "ns", "lower",
+        "Path one-way delay of the first packet of each flow: where a virtual switch keeps decisions by flow, the one that "
+        "finds none. Of flows that began in the window.",
+        "RFC 7679; number 0 of a flow", DISTRIBUTION, ("raw_stream",), "first packets' delay",
+    ),
+    Metric(
+        "later_owd", "ns", "lower",
+        "Path one-way delay of all packets but the first of their flow.",
+        "RFC 7679; numbers from 1 of a flow", DISTRIBUTION, ("raw_stream",), "later packets' delay",
+    ),
+    Metric(
         "split_owd", "ns", "lower",
         "Path one-way delay over flows of unequal shares of the load: q mean(weak flows) + (1 - q) mean(strong flows), q "
         "the weak ones' share of the whole; the plain mean over flows where all shares are equal. Absent when nothing "

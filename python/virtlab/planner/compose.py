@@ -78,6 +78,7 @@ def _world(study: Study) -> World:
                 uplinks=bridge.uplinks,
                 learning=bridge.learning,
                 flooding=bridge.flooding,
+                parameters=bridge.parameters,
             )
             for name, bridge in wiring.bridges.items()
         },

@@ -32,6 +32,7 @@ from virtlab.testbed.operations import (
     Hfsc,
     HfscClassAdd,
     Htb,
+    Netem,
     Operation,
     Pfifo,
     PfifoFast,
@@ -143,6 +144,9 @@ def _discipline(queue: Queue, handles: Mapping[str, str]) -> Discipline:
             return FqCodel(limit_packets=packets, **values)
         case "sfq":
             return Sfq(limit_packets=packets, **values)
+        case "netem":
+            lost = float(values.get("loss_ratio", 0.0)) or None
+            return Netem(0, int(values.get("delay_ns", 0)), packets or CLASS_PACKETS, 0, lost)
         case "tbf":
             room = int(values["rate_bit_per_s"]) * TBF_QUEUE_NS // 8_000_000_000 + int(values["burst_bytes"])
             return Tbf(limit_bytes=queue.limit_bytes or room, overhead_bytes=0, minimum_bytes=0, **values)

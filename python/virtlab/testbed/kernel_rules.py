@@ -90,7 +90,7 @@ def _keys(rule: Match, family: int) -> Iterator[tuple[Key, ...]]:
     whole = [(0, 0x0F00_0000, 0x0500_0000), (4, 0x0000_3FFF, 0)] if ports and family == IPV4 else []
     at = 20 if family == IPV4 else 40
     for dscp, transport, (low_mask, low), (high_mask, high) in product(
-        rule.dscp or (None,), transports, _ports(rule.source_port), _ports(rule.destination_port)
+        rule.dscp or (None,), transports, prefixes(rule.source_port), prefixes(rule.destination_port)
     ):
         keys: list[Key] = []
         if dscp is not None:
@@ -117,10 +117,10 @@ def _network(text: str | None, family: int, *, source: bool) -> Iterator[Key]:
             yield first + at, word, int.from_bytes(octets[at : at + 4])
 
 
-def _ports(span: tuple[int, int] | None) -> list[tuple[int, int]]:
+def prefixes(span: tuple[int, int] | None) -> list[tuple[int, int]]:
     """Mask and value of each prefix of a range; nothing asked: one that all have.
 
-    >>> _ports((4, 6))
+    >>> prefixes((4, 6))
     [(65534, 4), (65535, 6)]
     """
     if span is None:

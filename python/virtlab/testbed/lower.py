@@ -273,7 +273,11 @@ def _bridges(
         out.bridges[name] = Place(namespace, link)
         if vswitch.kind in DATAPATHS:
             out.ovs[name] = OvsBridge(
-                namespace, link, flooding=vswitch.flooding, datapath=DATAPATHS[vswitch.kind]
+                namespace,
+                link,
+                flooding=vswitch.flooding,
+                datapath=DATAPATHS[vswitch.kind],
+                own_entries=vswitch.parameters.get("flow_entries") == "own",
             )
             continue
         out.add(f"vswitches.{name}", BridgeAdd(namespace, link, mtu_bytes=mtus[f"vswitch:{name}"]))

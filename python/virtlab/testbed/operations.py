@@ -264,13 +264,14 @@ class Tbf(Discipline):
 
 @dataclass(frozen=True, slots=True)
 class Netem(Discipline):
-    """A link: each frame holds the port for its time at the rate, and arrives `delay_ns` later."""
+    """A link: each frame holds the port for its time at the rate (0: for none), and arrives `delay_ns` later."""
 
     kind: ClassVar[str] = "netem"
     rate_bit_per_s: int
     delay_ns: int
     limit_packets: int
     overhead_bytes: int = 24
+    loss_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ kernel's, and there a frame waits only where its discipline holds it (tbf, htb, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from virtlab.errors import MachineError
@@ -17,6 +18,7 @@ from virtlab.testbed.kernel_queues import PortQueue
 from virtlab.testbed.kernel_rules import filters
 from virtlab.testbed.operations import Operation, Pfifo, QdiscAdd
 from virtlab.testbed.vswitches.ovs_qos import LEFT_ALONE, ROOT, Qos, qos_of
+from virtlab.testbed.vswitches.ovs_rules import IN_KERNEL
 
 if TYPE_CHECKING:
     from virtlab.testbed.lower import Lowered
@@ -72,6 +74,8 @@ def at_ovs_port(guest: str, name: str, vnic: Vnic, ovs: OvsBridge, link: str, ou
         fifo = Pfifo(leaves[own].limit_packets or kernel_queues.CLASS_PACKETS)
         handle = f"{0x100 + number:x}:"
         ovs.afterwards.append(QdiscAdd(ovs.namespace, link, fifo, parent=qos.handle(number), handle=handle))
+    if ovs.datapath == IN_KERNEL:
+        return replace(qos, match=vnic.queue.match)
     ovs.afterwards += filters(ovs.namespace, link, ROOT, vnic.queue.match, handles, None)
     return qos
 

@@ -43,8 +43,8 @@ LATER_ACTIONS = {
     "call": "this testbed runs no services",
 }
 RESETTABLE = ("namespace", "native", "container")  # platforms
-SERIES = ("host.cpu", "guest.cpu", "guest.vcpus", "softnet", "qdisc", "vnics")
-COUNTERS = ("vnics", "links", "softnet", "qdisc", "qdiscs", "host.cpu", "cpu", "guests")
+SERIES = ("host.cpu", "guest.cpu", "guest.vcpus", "memory", "softnet", "qdisc", "vnics")
+COUNTERS = ("vnics", "links", "softnet", "qdisc", "qdiscs", "host.cpu", "cpu", "guests", "memory")
 BRIDGE_PORTS_MAX = 1023  # of the kernel's 1,024, one is the bridge's own
 MTU_MIN_BYTES = 68
 MTU_MIN_IPV6_BYTES = 1280
@@ -185,11 +185,10 @@ def _vswitches(plan: Plan, found: Findings) -> Iterator[Refusal]:
             yield Refusal(
                 f"vswitches.{name}.host", f"there is no host '{vswitch.host}'", "name a host of the file"
             )
-        if vswitch.parameters:
-            unknown = ", ".join(sorted(vswitch.parameters))
-            yield Refusal(
-                f"vswitches.{name}.parameters", f"this testbed sets none of {unknown}", "remove them"
-            )
+        unknown = sorted(set(vswitch.parameters) - ({"flow_entries"} if vswitch.kind in DATAPATHS else set()))
+        if unknown:
+            reason = f"{vswitch.kind} has no {', '.join(unknown)}"
+            yield Refusal(f"vswitches.{name}.parameters", reason, "remove them, or take an Open vSwitch")
 
 
 def _open_vswitch(path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:

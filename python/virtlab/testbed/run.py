@@ -33,7 +33,8 @@ from virtlab.testbed.waiting import Waiting
 POLL_S = 0.2
 COLLECT_TIMEOUT_S = 300.0
 COMMAND_CHANNELS = 20_000  # of `exec` actions; probes are below
-STREAM_GROUPS = ("vnics", "softnet", "qdiscs", "qdisc", "host.cpu", "cpu", "guests")
+STREAM_GROUPS = ("vnics", "softnet", "qdiscs", "qdisc", "host.cpu", "cpu", "guests", "memory")
+OF_EACH_KERNEL = ("memory",)  # series that guests with a kernel of their own have, too
 
 
 class CancelledError(Exception):
@@ -151,6 +152,12 @@ class Pass:
     def _sample(self, sources: list[dict[str, Any]]) -> None:
         if self.plan.collect.series:
             self.control.call("sample", {"sources": sources})
+            inside = [each for each in sources if each["source"] in OF_EACH_KERNEL]
+            if any(each.source in OF_EACH_KERNEL for each in self.plan.collect.series):
+                leaders = [
+                    reach for name, reach in self.guests.alive().items() if name in self.lowered.machines
+                ]
+                self.control.call_all([("sample", {"sources": inside}, reach.leader) for reach in leaders])
             self._take_messages(lambda _: None)
 
     def _mark_counters(self, mark: str) -> None:
@@ -366,6 +373,8 @@ class Pass:
         if (what := self.guests.ended(message)) is not None:
             self.reasons.append(what)
             return
+        if channel not in self.probes.guests and self.guests.of_channel(channel) is not None:
+            return  # the leader inside a guest ends with the guest, which was told before it
         who = (
             "the soft switch"
             if channel == SWITCH_CHANNEL
@@ -411,7 +420,10 @@ class Pass:
             if samples.schema == "series/1":
                 self._waiting.take(columns)
                 entities = Entities(self.lowered)
-                columns["entity"] = _renamed(columns["entity"], entities)
+                whose = self.guests.of_channel(message.channel)
+                columns["entity"] = _renamed(
+                    columns["entity"], entities, f"guests.{whose}" if whose else "host"
+                )
             if samples.stream in self._kept and samples.rows:
                 self.sink.block(samples.stream, samples.schema, columns)
         ack = {"stream": samples.stream, "schema": samples.schema, "number": samples.number}
@@ -528,11 +540,11 @@ def _host(counter: str, entity: str) -> str:
     return f"softnet.{entity}" if counter.startswith("softnet") else f"host.{entity}"
 
 
-def _renamed(names: Any, entities: Entities) -> Any:
+def _renamed(names: Any, entities: Entities, kernel: str) -> Any:
     import numpy as np
 
     kept = {
-        name: entities.name(name) if "/" in name or ":" in name or name == "fabric" else f"host.{name}"
+        name: entities.name(name) if "/" in name or ":" in name or name == "fabric" else f"{kernel}.{name}"
         for name in set(names)
     }
     return np.array([kept[name] for name in names], dtype=object)

@@ -255,18 +255,23 @@ pub fn qdisc(index: i32, handle: u32, parent: u32, discipline: &Discipline) -> R
         Discipline::Pfifo { limit_packets: limit } | Discipline::Bfifo { limit_bytes: limit } => {
             request.u32(libc::TCA_OPTIONS, limit)
         }
-        Discipline::Netem { rate_bit_per_s, delay_ns, limit_packets, overhead_bytes } => {
+        Discipline::Netem { rate_bit_per_s, delay_ns, limit_packets, overhead_bytes, loss_ratio } => {
             request.nested(libc::TCA_OPTIONS, |options| {
                 // struct tc_netem_qopt: latency (ticks), limit, loss, gap, duplicate, jitter.
                 let latency = (u128::from(delay_ns) / TICK_NS).min(u128::from(u32::MAX)) as u32;
-                let head: Vec<u8> =
-                    [latency, limit_packets, 0, 0, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
+                let loss = (loss_ratio * f64::from(u32::MAX)).round() as u32;
+                let head: Vec<u8> = [latency, limit_packets, loss, 0, 0, 0]
+                    .iter()
+                    .flat_map(|word| word.to_ne_bytes())
+                    .collect();
                 let rate = byte_rate(rate_bit_per_s).to_ne_bytes();
                 let mut shape = rate.to_vec();
                 shape.extend(overhead_bytes.to_ne_bytes());
                 shape.extend([0; 8]); // no cells
-                let options = options.put(&head).attribute(6, &shape);
-                let options = big_rate(options, 8, rate_bit_per_s);
+                let mut options = options.put(&head);
+                if rate_bit_per_s > 0 {
+                    options = big_rate(options.attribute(6, &shape), 8, rate_bit_per_s);
+                }
                 options.attribute(10, &(delay_ns as i64).to_ne_bytes())
             })
         }

@@ -450,9 +450,13 @@ fn trial_of(kind: &str) -> Option<Discipline> {
         },
         "pfifo" => Discipline::Pfifo { limit_packets: 100 },
         "bfifo" => Discipline::Bfifo { limit_bytes: 150_000 },
-        "netem" => {
-            Discipline::Netem { rate_bit_per_s, delay_ns: 1000, limit_packets: 100, overhead_bytes: 24 }
-        }
+        "netem" => Discipline::Netem {
+            rate_bit_per_s,
+            delay_ns: 1000,
+            limit_packets: 100,
+            overhead_bytes: 24,
+            loss_ratio: 0.0,
+        },
         // The others need no option.
         "codel" | "fq_codel" | "sfq" | "hfsc" | "prio" | "drr" | "pfifo_fast" | "fq" | "ingress" => {
             serde_json::from_value(json!({"kind": kind})).ok()?

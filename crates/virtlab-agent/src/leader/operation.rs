@@ -53,7 +53,7 @@ pub enum Operation {
     },
     /// The network that the leader was born in, known by `name` from now on: of use where a whole machine is the guest's.
     Home { name: String },
-    /// The interface with this MAC, which was there before the leader, is called `name` from now on.
+    /// The interface with this MAC, which the leader did not make, is called `name` from now on.
     Claim { namespace: String, name: String, mac: String },
     /// A VXLAN interface whose datagrams go through interface `through` of another namespace, `carrier`.
     Vxlan {
@@ -184,7 +184,8 @@ pub enum Discipline {
     Pfifo { limit_packets: u32 },
     /// First in, first out, limited in bytes.
     Bfifo { limit_bytes: u32 },
-    /// Link emulation: each frame holds the port for its time at `rate_bit_per_s`, and arrives `delay_ns` later.
+    /// Link emulation: each frame holds the port for its time at `rate_bit_per_s` (0: for none), and arrives `delay_ns`
+    /// later.
     Netem {
         rate_bit_per_s: u64,
         #[serde(default)]
@@ -193,6 +194,9 @@ pub enum Discipline {
         /// Octets per frame beyond what the kernel counts.
         #[serde(default)]
         overhead_bytes: i32,
+        /// Share of frames that are lost at random.
+        #[serde(default)]
+        loss_ratio: f64,
     },
     /// Controlled delay; what is absent here and below is whatever the kernel's own is.
     Codel { limit_packets: Option<u32>, target_ns: Option<u64>, interval_ns: Option<u64>, ecn: Option<bool> },

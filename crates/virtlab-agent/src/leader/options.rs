@@ -53,6 +53,10 @@ pub fn decode(kind: &str, options: &[u8]) -> Map<String, Value> {
         "netem" => {
             map.insert("limit_packets".into(), json!(options.get(4..).map_or(0, number32)));
             map.insert("delay_ns".into(), json!(u64::from(number32(options)) * 64));
+            let loss = options.get(8..).map_or(0, number32);
+            if loss > 0 {
+                map.insert("loss_ratio".into(), json!(f64::from(loss) / f64::from(u32::MAX)));
+            }
             for (attribute, value) in attributes(options.get(24..).unwrap_or(&[])) {
                 match attribute {
                     6 => {

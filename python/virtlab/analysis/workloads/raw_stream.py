@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from virtlab.analysis.rates import jain
 from virtlab.analysis.workloads import flows, split, stream
 from virtlab.catalogue.workloads.raw_stream import flows_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from virtlab.analysis.context import RoleContext
 
 FCS_AND_HEADER_BYTES = 18
@@ -30,11 +32,29 @@ def values(context: RoleContext) -> None:
             "offered_load", "as fast as possible" if rate_pps is None else "the role names no size"
         )
     _fairness_of_the_load(context)
+    _first_and_later(context, packets)
     stream.values(context, frames, packets, whole_frames=True)
     flows.values(
         context, packets, stream.sent_per_flow(context, packets) or {}, stream.clock_bound_ns(context)
     )
     split.values(context, packets, stream.clock_bound_ns(context))
+
+
+def _first_and_later(context: RoleContext, packets: dict[str, NDArray[Any]]) -> None:
+    """Delays of the first packet of each flow, and of all others."""
+    delay_ns = packets["received_ns"] - packets["sent_ns"]
+    why = stream.not_estimable(stream.clock_bound_ns(context), delay_ns)
+    begin = packets["seq"] == 0
+    for metric, chosen, nothing in (
+        ("first_owd", begin, "no flow began in the window"),
+        ("later_owd", ~begin, "no flow had a second packet in the window"),
+    ):
+        if why is not None:
+            context.out.absent(metric, why)
+        elif bool(chosen.any()):
+            context.out.distribution(metric, delay_ns[chosen])
+        else:
+            context.out.absent(metric, nothing)
 
 
 def _fairness_of_the_load(context: RoleContext) -> None:

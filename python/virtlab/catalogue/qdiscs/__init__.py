@@ -7,13 +7,14 @@ from virtlab.catalogue.qdiscs.fifo import BFIFO, FIFO, PFIFO, PFIFO_FAST
 from virtlab.catalogue.qdiscs.fq_codel import FQ_CODEL
 from virtlab.catalogue.qdiscs.hfsc import HFSC
 from virtlab.catalogue.qdiscs.htb import HTB
+from virtlab.catalogue.qdiscs.netem import NETEM
 from virtlab.catalogue.qdiscs.prio import PRIO
 from virtlab.catalogue.qdiscs.sfq import SFQ
 from virtlab.catalogue.qdiscs.tbf import TBF
 
 QDISCS: dict[str, QueueDiscipline] = {
     entry.name: entry
-    for entry in (FIFO, PFIFO, BFIFO, PFIFO_FAST, SFQ, CODEL, FQ_CODEL, TBF, HTB, HFSC, PRIO, DRR)
+    for entry in (FIFO, PFIFO, BFIFO, PFIFO_FAST, SFQ, CODEL, FQ_CODEL, TBF, HTB, HFSC, PRIO, DRR, NETEM)
 }
 
 __all__ = ["QDISCS"]

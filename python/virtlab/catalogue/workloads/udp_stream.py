@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from virtlab.catalogue.declaration import Parameter, Values, Workload, size_of, size_parameter
-from virtlab.catalogue.kinds import ARRIVALS, DSCP, POSITIVE_DURATION, RATE
+from virtlab.catalogue.kinds import ARRIVALS, DSCP, POSITIVE_DURATION, POSITIVE_SIZE, RATE
 
 PAYLOAD_MAX_BYTES = 65_535 - 20 - 8
 HEADERS_BYTES = {"frame": 14 + 4 + 20 + 8, "ip_packet": 20 + 8, "payload": 0}
@@ -55,6 +55,12 @@ UDP_STREAM = Workload(
         ),
         size_parameter("1472 B payload"),
         Parameter("duration", POSITIVE_DURATION, "duration_ns", "how long it sends", "10 s"),
+        Parameter(
+            "send_buffer", POSITIVE_SIZE, "send_buffer_bytes", "socket buffer of the sender; absent: 1 MiB"
+        ),
+        Parameter(
+            "receive_buffer", POSITIVE_SIZE, "receive_buffer_bytes", "of the receiver; absent: 64 MiB"
+        ),
     ),
     streams={"packet/1": "to"},
     duration_ns=lambda values: int(values["duration_ns"]),

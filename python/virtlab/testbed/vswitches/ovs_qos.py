@@ -2,11 +2,11 @@
 
 Open vSwitch sets up tc itself and takes away what it did not set up, so at its ports there are two ways: a QoS record, where
 it has a type that says the same (`linux-htb`, `linux-hfsc` with queues of minimum and maximum rate, `linux-sfq`,
-`linux-codel`, `linux-fq_codel`), else tc by us, with the type `linux-noop` that makes it leave the port alone.
+`linux-codel`, `linux-fq_codel`, `linux-netem`), else tc by us, with the type `linux-noop` that has it leave the port alone.
 
-Queue 0 is the default queue. tc has queue n of a QoS as class 1:(n+1) below 1:fffe, which holds the whole rate. A datapath
-in user space hands frames to tc without the queue that OpenFlow set, so rules of a queue are tc filters at 1:, which both
-datapaths obey.
+Queue 0 is the default queue. tc has queue n of a QoS as class 1:(n+1) below 1:fffe, which holds the whole rate. Rules of a
+queue are OpenFlow's (`set_queue`) with the kernel's datapath, which hands a frame to tc with the queue as its priority. A
+datapath in user space forgets the queue on the way, so there they are tc filters at 1:.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from virtlab.plan import Queue, QueueClass
+from virtlab.plan import Match, Queue, QueueClass
 
 TYPES = {
     "htb": "linux-htb",
@@ -23,11 +23,12 @@ TYPES = {
     "sfq": "linux-sfq",
     "codel": "linux-codel",
     "fq_codel": "linux-fq_codel",
+    "netem": "linux-netem",
 }
 NOTHING_OF_OURS = "linux-noop"
 ROOT = "1:"
-# Plan's parameter -> key of the record, and how many of the Plan's units one of the record's is.
-_SAID: Mapping[str, Mapping[str, tuple[str, int]]] = {
+# Plan's parameter -> key of the record, and how many of the Plan's units one of the record's is (loss: percent).
+_SAID: Mapping[str, Mapping[str, tuple[str, float]]] = {
     "sfq": {"quantum_bytes": ("quantum", 1), "perturb_ns": ("perturb", 10**9)},
     "codel": {
         "limit_packets": ("limit", 1),
@@ -41,6 +42,7 @@ _SAID: Mapping[str, Mapping[str, tuple[str, int]]] = {
         "target_ns": ("target", 1000),
         "interval_ns": ("interval", 1000),
     },
+    "netem": {"limit_packets": ("limit", 1), "delay_ns": ("latency", 1000), "loss_ratio": ("loss", 0.01)},
 }
 # What a record means that does not say it differs from the kernel's own (fq_codel's interval would be 1 s).
 _DEFAULTS: Mapping[str, Mapping[str, int]] = {
@@ -53,6 +55,7 @@ _DEFAULTS: Mapping[str, Mapping[str, int]] = {
         "target_ns": 5_000_000,
         "interval_ns": 100_000_000,
     },
+    "netem": {"limit_packets": 1000},
 }
 
 
@@ -68,12 +71,16 @@ class OvsQueue:
 
 @dataclass(frozen=True, slots=True)
 class Qos:
-    """A QoS record. `names`: class of the Plan to number of its queue; `config`: what `other_config` says."""
+    """A QoS record. `names`: class of the Plan to number of its queue; `config`: what `other_config` says.
+
+    `match`: rules that OpenFlow obeys.
+    """
 
     kind: str
     config: Mapping[str, int] = field(default_factory=dict)
     queues: tuple[OvsQueue, ...] = ()
     names: Mapping[str, int] = field(default_factory=dict)
+    match: tuple[Match, ...] = ()
 
     def handle(self, number: int) -> str:
         """The class of tc that a queue is.
@@ -105,11 +112,16 @@ def qos_of(queue: Queue, rate_bit_per_s: int | None) -> Qos | None:
     words = _SAID[queue.kind]
     if queue.kind == "sfq" and said.get("limit_packets", 127) == 127:
         said.pop("limit_packets", None)  # the kernel's own, which it cannot say
-    if not all(
-        key in words and int(value) % words[key][1] == 0 for key, value in said.items() if value is not False
-    ):
-        return None
-    config = {words[key][0]: int(value) // words[key][1] for key, value in said.items() if value is not False}
+    config: dict[str, int] = {}
+    for key, value in said.items():
+        if value is False:
+            continue
+        if key not in words:
+            return None
+        whole = round(value / words[key][1], 9)
+        if whole != int(whole):
+            return None  # a record has whole numbers only
+        config[words[key][0]] = int(whole)
     return Qos(TYPES[queue.kind], config)
 
 

@@ -2,22 +2,33 @@
 
 All ports are added in one transaction, each with the number that the rules name it by. Rules send a frame to the one port
 behind which its destination is; what is addressed to nobody known is handled as by any switch (learned, flooded), or
-dropped where the bridge does not flood. An isolated port's frames never reach another isolated one.
+dropped where the bridge does not flood. An isolated port's frames never reach another isolated one. Where a port has queues,
+rules of the queue (`set_queue`) come before the plain one, the first of the file first.
+
+A datapath keeps what rules decided in entries that hold for as many packets as the rules looked alike at: here for all that
+go to one address. Where each flow is to have an entry of its own (`own_entries`), so that its first packet goes up to the
+rules, they hash addresses and ports into registers that nobody reads.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from virtlab.testbed.operations import Operation
+from virtlab.testbed.vswitches.ovs_match import matches
 from virtlab.testbed.vswitches.ovs_qos import Qos
 from virtlab.testbed.vswitches.ovs_qos import words as qos_words
 
-_KNOWN, _ISOLATED, _REST = 100, 200, 0
+_KNOWN, _ISOLATED, _REST = 100, 60_000, 0
 _LOOKUPS = re.compile(r"lookups: hit:(\d+) missed:(\d+) lost:(\d+)")
-DATAPATHS = {"ovs-netdev": "netdev", "ovs-kernel": "system"}  # what Open vSwitch calls them
+IN_KERNEL = "system"
+DATAPATHS = {"ovs-netdev": "netdev", "ovs-kernel": IN_KERNEL}  # what Open vSwitch calls them
+_LOOK_AT_ALL = "".join(
+    f"multipath({fields},0,modulo_n,1,0,NXM_NX_REG{number}[]),"
+    for number, fields in enumerate(("symmetric_l4", "symmetric_l3l4+udp"))
+)
 _STATISTIC = re.compile(r"^\s*([a-z][a-z .-]*[a-z]): (\d+)\s*$")
 CACHES = {
     "packets received": "flow_cache_received_packets",
@@ -46,6 +57,7 @@ class OvsBridge:
     link: str
     flooding: bool = True
     datapath: str = "netdev"
+    own_entries: bool = False  # each flow has an entry of its own in the datapath
     ports: list[Port] = field(default_factory=list)
     afterwards: list[Operation] = field(default_factory=list)  # tc's part of queues that it sets up
     addresses: dict[str, str] = field(default_factory=dict)  # MAC -> link
@@ -87,9 +99,10 @@ def rules(bridge: OvsBridge) -> list[str]:
     >>> bridge = OvsBridge("host:h1", "br", ports=[Port("a", isolated=True), Port("b", isolated=True), Port("up")])
     >>> bridge.addresses["02:00:00:00:00:01"] = "a"
     >>> rules(bridge)[0]
-    'priority=200,in_port=2,dl_dst=02:00:00:00:00:01,actions=drop'
+    'priority=60000,in_port=2,dl_dst=02:00:00:00:00:01,actions=drop'
     """
     out = []
+    look = _LOOK_AT_ALL if bridge.own_entries else ""
     isolated = {bridge.number(port.link) for port in bridge.ports if port.isolated}
     for mac, link in bridge.addresses.items():
         number = bridge.number(link)
@@ -98,7 +111,8 @@ def rules(bridge: OvsBridge) -> list[str]:
                 f"priority={_ISOLATED},in_port={other},dl_dst={mac},actions=drop"
                 for other in sorted(isolated - {number})
             ]
-        out.append(f"priority={_KNOWN},dl_dst={mac},actions=output:{number}")
+        out += _queued(bridge.port(link), number, mac, look)
+        out.append(f"priority={_KNOWN},dl_dst={mac},actions={look}output:{number}")
     if not bridge.flooding:
         out.append(f"priority={_REST},actions=drop")
         return out
@@ -108,6 +122,18 @@ def rules(bridge: OvsBridge) -> list[str]:
         out.append(f"priority={_REST + 1},in_port={number},actions={actions}")
     out.append(f"priority={_REST},actions=NORMAL")
     return out
+
+
+def _queued(port: Port, number: int, mac: str, look: str) -> Iterator[str]:
+    """Rules that put frames for an address behind the port into its queues."""
+    if port.qos is None:
+        return
+    for position, rule in enumerate(port.qos.match):
+        queue = port.qos.names[rule.class_]
+        priority = _KNOWN + len(port.qos.match) - position
+        for words in matches(rule):
+            said = f"priority={priority},dl_dst={mac}{''.join(f',{word}' for word in words)}"
+            yield f"{said},actions={look}set_queue:{queue},output:{number}"
 
 
 def kernel_caches(said: str) -> dict[str, int]:

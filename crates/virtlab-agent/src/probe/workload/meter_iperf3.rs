@@ -31,6 +31,8 @@ struct UdpParameters {
     ip_packet_bytes: Option<u32>,
     payload_bytes: Option<u32>,
     duration_ns: u64,
+    send_buffer_bytes: Option<u64>,
+    receive_buffer_bytes: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -60,13 +62,17 @@ pub fn prepare_udp(arming: Arming<'_>) -> anyhow::Result<Prepared> {
     let rate = parameters.rate_bit_per_s.map_or(0, |rate| {
         (u128::from(rate) * u128::from(size.payload_bytes) / u128::from(size.ip_packet_bytes)) as u64
     });
-    let arguments = vec![
+    let mut arguments = vec![
         "-u".to_owned(),
         "-b".to_owned(),
         rate.to_string(),
         "-l".to_owned(),
         size.payload_bytes.to_string(),
     ];
+    alike(parameters.send_buffer_bytes, parameters.receive_buffer_bytes)?;
+    arguments.extend(
+        parameters.send_buffer_bytes.into_iter().flat_map(|bytes| ["-w".to_owned(), bytes.to_string()]),
+    );
     prepare(&arming, arguments, parameters.duration_ns, true)
 }
 
@@ -74,11 +80,7 @@ pub fn prepare_udp(arming: Arming<'_>) -> anyhow::Result<Prepared> {
 pub fn prepare_tcp(arming: Arming<'_>) -> anyhow::Result<Prepared> {
     let parameters: TcpParameters = parse(arming.own.clone())?;
     let mut arguments = Vec::new();
-    if parameters.send_buffer_bytes != parameters.receive_buffer_bytes {
-        anyhow::bail!(
-            "parameters: iperf3 sets both socket buffers alike; give both the same size, or use meter virtlab"
-        );
-    }
+    alike(parameters.send_buffer_bytes, parameters.receive_buffer_bytes)?;
     let pairs =
         [("-l", parameters.message_bytes), ("-w", parameters.send_buffer_bytes), ("-P", parameters.streams)];
     for (option, value) in pairs {
@@ -89,6 +91,15 @@ pub fn prepare_tcp(arming: Arming<'_>) -> anyhow::Result<Prepared> {
         arguments.extend(["-C".to_owned(), congestion_control.kernel_name().to_owned()]);
     }
     prepare(&arming, arguments, parameters.duration_ns, false)
+}
+
+/// It has one option for both.
+fn alike(send_bytes: Option<u64>, receive_bytes: Option<u64>) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        send_bytes == receive_bytes,
+        "parameters: iperf3 sets both socket buffers alike; give both the same size, or use meter virtlab"
+    );
+    Ok(())
 }
 
 fn prepare(arming: &Arming<'_>, own: Vec<String>, duration_ns: u64, udp: bool) -> anyhow::Result<Prepared> {

@@ -27,7 +27,9 @@ use virtlab_load::{PacketSize, SizeRequest, Split, Transport};
 use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::{COMPACT_BYTES, ProbeHeader, Purpose};
 
+/// Of a receiver that is told nothing: the meter is not to be what loses.
 const RECEIVE_BUFFER_BYTES: usize = 64 << 20;
+/// Of a sender that is told nothing.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Deserialize)]
@@ -42,6 +44,10 @@ struct Parameters {
     /// How gaps between datagrams come about.
     #[serde(default)]
     arrivals: GapKind,
+    /// SO_SNDBUF, of which the kernel grants twice as much.
+    send_buffer_bytes: Option<usize>,
+    /// SO_RCVBUF, likewise.
+    receive_buffer_bytes: Option<usize>,
 }
 
 /// Prepares either end.
@@ -66,7 +72,7 @@ pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
             check: Box::new(check_value),
         }),
         Side::Server => Ok(Prepared {
-            workload: Box::new(Receiver::prepare(&arming, size)?),
+            workload: Box::new(Receiver::prepare(&arming, &parameters, size)?),
             check: Box::new(check_value),
         }),
     }
@@ -83,6 +89,7 @@ fn check_value(parameter: &str, value: &Value) -> anyhow::Result<()> {
 struct Sender {
     stream: Stream,
     batch: SendBatch,
+    buffer_bytes: usize,
 }
 
 impl Sender {
@@ -92,7 +99,7 @@ impl Sender {
         let local = SocketAddr::new(arming.local.ip("local")?, 0);
         let socket = socket::udp(local, false).with_context(|| format!("cannot bind UDP {local}"))?;
         socket::connect(&socket, peer).with_context(|| format!("cannot reach {peer}"))?;
-        socket::set_buffer(&socket, false, SEND_BUFFER_BYTES)?;
+        let buffer_bytes = buffer(&socket, false, parameters.send_buffer_bytes, SEND_BUFFER_BYTES)?;
         let packet_bits = u64::from(size.ip_packet_bytes) * 8;
         let (gaps, seed) = (parameters.arrivals, arming.seed);
         let paced = move |rate_bit_per_s| Schedule::Paced { packet_bits, rate_bit_per_s }.with(gaps, seed);
@@ -119,14 +126,31 @@ impl Sender {
             && whole
             && vnic.is_some_and(segmentation::is_cut_before)
             && segmentation::cut(&socket, payload_bytes).is_ok();
-        Ok(Self { stream, batch: SendBatch::new(socket, payload_bytes, cut) })
+        Ok(Self { stream, batch: SendBatch::new(socket, payload_bytes, cut), buffer_bytes })
     }
+}
+
+/// Sets a socket's buffer and returns what the kernel granted. A wish of the file is granted or refused: the kernel would
+/// cut it to its own limit without a word where this process may not go beyond.
+fn buffer(socket: &OwnedFd, receive: bool, wanted: Option<usize>, usual: usize) -> anyhow::Result<usize> {
+    let granted = socket::set_buffer(socket, receive, wanted.unwrap_or(usual))?;
+    if let Some(bytes) = wanted {
+        let (name, limit) =
+            if receive { ("receive_buffer", "rmem_max") } else { ("send_buffer", "wmem_max") };
+        anyhow::ensure!(
+            granted / 2 >= bytes,
+            "parameters.{name}: {bytes} B asked for, {} B granted; raise net.core.{limit}, or ask for less",
+            granted / 2
+        );
+    }
+    Ok(granted)
 }
 
 impl Workload for Sender {
     fn run(mut self: Box<Self>, run: &Run) -> Report {
         let mut report = self.stream.send(run, &mut self.batch);
         report.add("cut_batches", self.batch.cut_batches);
+        report.add("socket_buffer_bytes", self.buffer_bytes as u64);
         report
     }
 }
@@ -207,11 +231,11 @@ struct Receiver {
 }
 
 impl Receiver {
-    fn prepare(arming: &Arming<'_>, size: PacketSize) -> anyhow::Result<Self> {
+    fn prepare(arming: &Arming<'_>, parameters: &Parameters, size: PacketSize) -> anyhow::Result<Self> {
         let address = arming.local.socket_address("local")?;
         let socket = socket::udp(address, false).with_context(|| format!("cannot bind UDP {address}"))?;
         socket::stamp_receives(&socket)?;
-        let buffer_bytes = socket::set_buffer(&socket, true, RECEIVE_BUFFER_BYTES)?;
+        let buffer_bytes = buffer(&socket, true, parameters.receive_buffer_bytes, RECEIVE_BUFFER_BYTES)?;
         arming.run.wakes(&socket)?;
         let port = socket::local_address(&socket)?.port();
         Ok(Self {

@@ -76,7 +76,7 @@ class Machine:
 
     def _append(self) -> str:
         words = [
-            "console=ttyS0", "quiet", "panic=-1", "nokaslr", "mitigations=off", "audit=0",
+            "console=ttyS0", "quiet", "panic=-1", "nokaslr", "mitigations=off", "audit=0", "psi=1",
             f"{LOAD}={','.join(self.drivers())}",
         ]  # fmt: skip
         if self.accelerator == "tcg":

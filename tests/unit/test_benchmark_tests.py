@@ -174,6 +174,45 @@ def test_delays_are_of_one_tagged_frame_per_flow_or_of_all() -> None:
     assert every.of_flows() == [pytest.approx((3 * 50 + 2 * 70) / 5), 90.0, None]
 
 
+def test_quantiles_are_of_all_frames_of_all_trials_together() -> None:
+    draws = np.random.default_rng(3)
+    trials = [np.exp(draws.normal(11.0, 1.0, 4000)), np.exp(draws.normal(12.0, 0.5, 1000))]
+    kept = []
+    for delays in trials:
+        take = Delays(1, 0, tagged=False)
+        for part in np.array_split(delays, 7):
+            seq = np.arange(part.size)
+            take.take(
+                {"seq": seq, "flow": 0 * seq, "sent_ns": seq, "received_ns": seq + part.astype(np.int64)}
+            )
+        kept.append(json.loads(json.dumps(take.counted().pairs())))  # as a journal has them
+    loads = (StatedLoad("at100", share=1.0),)
+    test = Latency(LatencyTest(loads, trials=2, trial_ns=10**9, tagged=False), 1000.0, [1.0])
+    answers = iter(kept)
+    play(test, lambda one: line(one, 5000, 5000, measured=1.0, delays=next(answers)))
+    for name, share in (("median", 0.5), ("p90", 0.9), ("p99", 0.99)):
+        exact = float(np.quantile(np.concatenate(trials), share))
+        assert value(test, "latency", name, "at100") == pytest.approx(exact, rel=0.006)
+
+
+def test_quantiles_of_tagged_frames_need_as_many_trials_as_samples() -> None:
+    loads = (StatedLoad("at100", share=1.0),)
+    test = Latency(LatencyTest(loads, trials=20, trial_ns=10**9, tagged=True), 1000.0, [1.0])
+    times = iter(range(1, 21))
+
+    def answer(one: Asked) -> TrialLine:
+        take = Delays(1, 0, tagged=True)
+        take.take(rows([0, 1], delay_ns=1000 * next(times)))
+        return line(one, 2, 2, measured=take.of_stream(), delays=take.counted().pairs())
+
+    play(test, answer)
+    assert value(test, "latency", "median", "at100") == pytest.approx(10_000, rel=0.004)
+    assert value(test, "latency", "p90", "at100") == pytest.approx(18_000, rel=0.004)
+    assert value(test, "latency", "p99", "at100") is None
+    reasons = [one.reason for one in test.results() if one.statistic == "p99"]
+    assert reasons == ["20 frames count, p99 needs 100"]
+
+
 def test_gaps_know_what_is_missing_over_block_ends_when_it_was_sent_and_the_longest_silence() -> None:
     gaps = Gaps(2)
     for block in (rows([0, 1, 2]), rows([5, 6]), rows([7, 9, 8]), rows([0, 10], flow=1, step_ns=10)):
@@ -263,6 +302,8 @@ def test_a_file_gets_every_test_of_the_rfc_in_one_world(dataset: Dataset) -> Non
         + 0.97 * of("load.at10.flow0.latency.mean")
     )
     assert of("load.at10.latency.mean") < of("load.at100.latency.mean")
+    assert of("load.at10.latency.median") <= of("load.at10.latency.p90") <= of("load.at10.latency.p99")
+    assert of("load.at10.latency.p99") < of("load.at100.latency.p99")
     assert of("load.at10.tested_load.mean") == pytest.approx(0.1 * of("load.ndr.found"), rel=0.01)
     assert of("load.max100.frame_loss.ratio") == pytest.approx(1 - wire_pps / high_pps, abs=0.02)
     assert of("load.max10.frame_loss.ratio") == 0.0
@@ -276,12 +317,17 @@ def test_the_claims_of_loads_and_tests_are_judged_and_the_report_draws_them(
 ) -> None:
     data = gather(dataset)
     drawn = {figure.name: figure for figure in figures_of(data)}
-    wanted = {"search-of-load", "latency-of-load-by-load", "frame-loss-of-load-by-load"}
+    wanted = {
+        "search-of-load", "latency-of-load-by-load", "latency-quantiles-of-load-by-load", "frame-loss-of-load-by-load",
+    }  # fmt: skip
     assert wanted <= set(drawn)
     file = tmp_path / "b.yaml"
     file.write_text(FILE)
     assert wanted | {"trials-of-load", "tests-of-load"} <= set(names_of_experiment(file))
     assert [verdict.verdict for verdict in data.verdicts] != []
+    lines = drawn["latency-quantiles-of-load-by-load"].spec["layer"][0]["data"]["values"]
+    at10 = {row["statistic"]: row["y"] for row in lines if row["at"] == "at10"}
+    assert at10["median"] <= at10["p90"] <= at10["p99"]
     found = drawn["search-of-load"]
     held = trials_of(dataset.runs("ok")[0])
     assert held is not None

@@ -1,13 +1,15 @@
 """What is taken from the packets of a trial as they come: delays per flow, and gaps in what arrived.
 
-A trial of 120 s at full rate has more rows than memory should hold, so these keep sums and the last row of each flow
-only. Blocks come in order of arrival. Rows are of `packet/1`: seq, flow, sent_ns, received_ns.
+A trial of 120 s at full rate has more rows than memory should hold, so these keep sums, counts and the last row of each
+flow only. Blocks come in order of arrival. Rows are of `packet/1`: seq, flow, sent_ns, received_ns.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from virtlab.campaign.delay_counts import DelayCounts
 
 if TYPE_CHECKING:
     from virtlab.plan.backend import Columns
@@ -25,6 +27,7 @@ class Delays:
     flows: int
     tag_after_ns: int
     tagged: bool
+    counts: DelayCounts = field(default_factory=DelayCounts)  # of all frames; of none where one is tagged
     _sum_ns: list[float] = field(default_factory=list)
     _count: list[int] = field(default_factory=list)
     _tag: list[tuple[int, int] | None] = field(default_factory=list)  # (sent_ns, delay)
@@ -45,6 +48,8 @@ class Delays:
             self._began_ns = int(sent.min())
         counts = np.bincount(flow, minlength=self.flows)
         sums = np.bincount(flow, weights=delay.astype(np.float64), minlength=self.flows)
+        if not self.tagged:
+            self.counts.add(delay)
         late = sent >= self._began_ns + self.tag_after_ns
         for one in np.flatnonzero(counts).tolist():
             self._count[one] += int(counts[one])
@@ -62,6 +67,17 @@ class Delays:
         return [
             total / count if count else None for total, count in zip(self._sum_ns, self._count, strict=True)
         ]
+
+    def counted(self) -> DelayCounts:
+        """Delays that count for quantiles: of all frames, or the one of the stream that is tagged."""
+        tag = self.of_stream() if self.tagged else None
+        if tag is None:
+            return self.counts
+        import numpy as np
+
+        found = DelayCounts()
+        found.add(np.array([tag]))
+        return found
 
     def of_stream(self) -> float | None:
         """Delay of the whole stream: of the frame that was tagged first, or the mean of all frames."""

@@ -46,6 +46,9 @@ class TrialLine:
     high: float | None = None
     part: str = ""
     flows_ns: list[float | None] | None = None  # delay of each flow of a latency trial
+    delays: list[list[int]] | None = (
+        None  # of a latency trial's frames: pairs of bin and count (`delay_counts`)
+    )
     note: str = ""  # why a test has nothing measured
 
     @property

@@ -160,7 +160,9 @@ class Tries:
             if isinstance(take, Delays):
                 if self._clocks_apart(outcome):
                     return dataclasses.replace(line, note=OTHER_CLOCKS)
-                return dataclasses.replace(line, measured=take.of_stream(), flows_ns=take.of_flows())
+                return dataclasses.replace(
+                    line, measured=take.of_stream(), flows_ns=take.of_flows(), delays=take.counted().pairs()
+                )
             watched_ns = (asked.trial_s - asked.then_after_s) * NS
             told = (
                 _recovered(take, line, outcome, watched_ns)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from virtlab.report import names
-from virtlab.report.benchmarked import benchmark_figures
 from virtlab.report.beside_section import beside_figures
+from virtlab.report.by_load import benchmark_figures
 from virtlab.report.classes import class_figures
 from virtlab.report.cores import cores_figure
 from virtlab.report.curves import ecdf_figure, series_figure

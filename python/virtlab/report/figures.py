@@ -199,6 +199,7 @@ def searched_names(experiment: Any) -> dict[str, str]:
         found[names.tests_table(role)] = f"what the tests after the search of {role} measured"
     if tests is not None and tests.latency is not None:
         found[names.latency_plot(role)] = f"delay of {role} against load"
+        found[names.latency_quantiles_plot(role)] = f"quantiles of delay of {role} against load"
     if tests is not None and tests.frame_loss is not None:
         found[names.frame_loss_plot(role)] = f"loss of {role} against load"
     return found

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from virtlab.metrics import METRICS
 from virtlab.metrics.benchmarks import BENCHMARKS
-from virtlab.report import benchmarked, names, theme
+from virtlab.report import benchmarked, by_load, names, theme
 from virtlab.report.classes import GROUP as CLASSES
 from virtlab.report.cores import GROUP as CORES
 from virtlab.report.figure import Figure
@@ -42,7 +42,7 @@ def metric_sections(data: Gathered, figures: Sequence[Figure], pictures: Mapping
     for role in dict.fromkeys(results[0].quantity.role for results in tiers["further"].values()):
         mine = {path: found for path, found in tiers["further"].items() if found[0].quantity.role == role}
         blocks.append(_section(data, role, mine, figures, pictures))
-    blocks += [benchmarked.section(data, role, figures, pictures) for role in benchmarked.tested_roles(data)]
+    blocks += [benchmarked.section(data, role, figures, pictures) for role in by_load.tested_roles(data)]
     queued = _drawn([one for one in figures if one.group == CLASSES], pictures, several=False)
     if queued:
         blocks.append(_classes(queued))

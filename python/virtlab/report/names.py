@@ -16,7 +16,8 @@ will hold:
 | processors during each test | `cpu of cores during tests` |
 | waits and drops of classes | `waits of classes`, `drops of classes` |
 | trials of a search | `search of ROLE`, table `trials of ROLE` |
-| tests after a search | `latency of ROLE by load`, `frame loss of ROLE by load`, table `tests of ROLE` |
+| tests after a search | `latency of ROLE by load`, `latency quantiles of ROLE by load`, `frame loss of ROLE by load` |
+| table of them | `tests of ROLE` |
 | picture of the world | `topology` |
 
 A factor counts when it has at least two levels among the design points; `per` lists the others in the file's
@@ -138,6 +139,11 @@ def search_plot(role: str) -> str:
 def latency_plot(role: str) -> str:
     """The name of the plot of delay against load, of the tests after a search."""
     return slug(f"latency of {role} by load")
+
+
+def latency_quantiles_plot(role: str) -> str:
+    """The name of the plot of quantiles of delay against load, of the tests after a search."""
+    return slug(f"latency quantiles of {role} by load")
 
 
 def frame_loss_plot(role: str) -> str:

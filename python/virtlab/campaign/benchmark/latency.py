@@ -2,7 +2,8 @@
 
 RFC 2544, 26.2: a stream of at least 120 s at the throughput; one frame is tagged after 60 s (half-way); at least 20
 trials, of which the mean is the result. `tag: all` takes the mean of all frames of a trial instead, which needs far
-fewer trials for the same interval. Deviations: delay is one way, up to the receiver's kernel stamp; each flow has a
+fewer trials for the same interval. Quantiles are of the frames that count, of all trials of a load together: means hide the
+tail that a late frame sees. Deviations: delay is one way, up to the receiver's kernel stamp; each flow has a
 tagged frame of its own. The trials of all loads take turns, so a drift of the machine falls on all alike.
 
 With flows of strong and weak shares L = q mean(L over weak) + (1 - q) mean(L over strong); see `catalogue.split`.
@@ -15,14 +16,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from virtlab.campaign.benchmark.asking import NOTHING_FOUND, Asked, Value, spread
+from virtlab.campaign.delay_counts import DelayCounts
 from virtlab.campaign.trials import TrialLine
 from virtlab.catalogue.split import combined_latency_ns
 from virtlab.catalogue.workloads.raw_stream import FLOWS_TOLD
+from virtlab.metrics import STATISTICS
 
 if TYPE_CHECKING:
     from virtlab.experiment.benchmark import LatencyTest, StatedLoad
 
 NS = 1e9
+QUANTILES = ("median", "p90", "p99")
 UNEQUAL_MAX = 2  # shares are strong or weak
 
 
@@ -71,13 +75,14 @@ class Latency:
         return possible * self.test.trials - sum(len(lines) for lines in self._told.values())
 
     def results(self) -> list[Value]:
-        """Per load: latency of the stream and of each flow, combined latency, loss, the load itself."""
+        """Per load: latency of the stream with quantiles, and of each flow, combined latency, loss, the load itself."""
         values: list[Value] = []
         for load in self.test.loads:
             lines = self._told.get(load.part, [])
             possible = self._load(load)
             why = possible if isinstance(possible, str) else "no frame that counts arrived"
             values += spread(load.part, "latency", [line.measured for line in lines], why)
+            values += quantiles(load.part, lines, why)
             flows = len(self.shares) if len(self.shares) > 1 else 0
             for flow in range(flows if flows <= FLOWS_TOLD else 0):
                 own = [(line.flows_ns or [None] * flows)[flow] for line in lines]
@@ -99,6 +104,22 @@ class Latency:
         weak = [mean for mean, share in zip(known, self.shares, strict=True) if share < high]
         strong = [mean for mean, share in zip(known, self.shares, strict=True) if share == high]
         return combined_latency_ns(weak, strong, sum(share for share in self.shares if share < high))
+
+
+def quantiles(part: str, lines: Sequence[TrialLine], why: str) -> list[Value]:
+    """Quantiles of the delay of all frames that count, of all trials; none of too few frames for one."""
+    counted = DelayCounts.of(line.delays for line in lines if line.delays is not None)
+    found = []
+    for name in QUANTILES:
+        statistic = STATISTICS[name]
+        assert statistic.quantile is not None
+        enough = counted.size >= statistic.least_samples
+        value = counted.quantile_ns(statistic.quantile) if enough else None
+        reason = (
+            f"{counted.size} frames count, {name} needs {statistic.least_samples}" if counted.size else why
+        )
+        found.append(Value(part, "latency", name, value, counted.size, reason))
+    return found
 
 
 def loss_and_load(part: str, lines: Sequence[TrialLine], why: str) -> list[Value]:

@@ -89,7 +89,9 @@ def passed(arm: str, queue: dict[str, Any], by: str) -> Passed | None:
     sent, received, seq = (
         kept.column("probe", "packet/1", name) for name in ("sent_ns", "received_ns", "seq")
     )
-    late = sent >= sent.min() + 200_000_000
+    late = sent >= np.min(sent, initial=sent[0] if sent.size else 0) + 200_000_000
+    if not late.any():
+        return None  # the sender got no processor for the rest of it
     delay, came = (received - sent)[late], np.sort(received[late])
     offered = int(seq[late].max() - seq[late].min()) + 1
     return Passed(
@@ -100,7 +102,6 @@ def passed(arm: str, queue: dict[str, Any], by: str) -> Passed | None:
     )
 
 
-@pytest.mark.xdist_group("testbed")
 @pytest.mark.parametrize("kind", QUEUES)
 def test_kernel_soft_switch_and_simulator_pass_the_same_traffic_alike(kind: str) -> None:
     queue = QUEUES[kind]

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "testbed"))
 import probe_world as pw
 
 WHY_NOT = pw.missing()
-pytestmark = [pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or ""), pytest.mark.xdist_group("probe")]
+pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
 needs_ping = pytest.mark.skipif(shutil.which("ping") is None, reason="needs ping")
 needs_iperf3 = pytest.mark.skipif(shutil.which("iperf3") is None, reason="needs iperf3")
 MS = 1_000_000

@@ -80,7 +80,6 @@ def some(arm: str, chosen: Plan) -> list[Played]:
     return found
 
 
-@pytest.mark.xdist_group("testbed")
 @pytest.mark.parametrize("version", [4, 6])
 def test_both_arms_ask_once_and_answer_once_before_the_first_echo(version: int) -> None:
     for arm in ("simulator", "testbed"):
@@ -90,7 +89,6 @@ def test_both_arms_ask_once_and_answer_once_before_the_first_echo(version: int) 
         assert any(one.waits_ns[0] > np.median(one.waits_ns[1:]) for one in found), (arm, found)
 
 
-@pytest.mark.xdist_group("testbed")
 @pytest.mark.parametrize(("version", "fragments"), [(4, 3), (6, 3)])
 def test_who_knows_its_neighbours_sends_the_same_fragments_on_both_arms_and_nothing_else(
     version: int, fragments: int

@@ -86,7 +86,6 @@ def outside(simulated: dict[str, float], measured: list[dict[str, float]]) -> di
     return found
 
 
-@pytest.mark.xdist_group("testbed")
 def test_requests_bandwidth_and_goodput_behind_a_licence_are_the_same_on_both_arms() -> None:
     simulated = values("simulator")
     assert simulated is not None

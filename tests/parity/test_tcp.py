@@ -57,7 +57,6 @@ def played(arm: str, congestion_control: str) -> Played | None:
     )
 
 
-@pytest.mark.xdist_group("testbed")
 @pytest.mark.parametrize("congestion_control", ["cubic", "newreno"])
 def test_a_flow_has_the_same_goodput_and_queue_on_both_arms(congestion_control: str) -> None:
     simulated = played("simulator", congestion_control)

@@ -100,16 +100,17 @@ def far_hosts(folder: Path) -> Iterator[FarHosts]:
         made.close()
 
 
+# Folders for programs of its own, where the keys ($0) are seen as before.
+_HOLDER = (
+    "mount -t tmpfs none /run && mkdir /run/sshd /run/keys && mount --bind '$0' /run/keys"
+    " && mount -t tmpfs none /var/tmp && mount -t tmpfs none /tmp && mkdir -p '$0'"
+    " && mount --bind /run/keys '$0' && echo up && exec sleep 3600"
+).replace("'", '"')
+
+
 def _networks(made: FarHosts) -> None:
     for name in ("middle", *NAMES):
-        argv = [
-            "unshare",
-            "--net",
-            "--mount",
-            "sh",
-            "-c",
-            "mount -t tmpfs none /run && mkdir /run/sshd && echo up && exec sleep 3600",
-        ]
+        argv = ["unshare", "--net", "--mount", "sh", "-c", _HOLDER, str(made.folder)]
         made.holders[name] = subprocess.Popen(argv, stdout=subprocess.PIPE)
         assert made.holders[name].stdout.readline() == b"up\n"  # type: ignore[union-attr]
     middle = made.holders["middle"].pid

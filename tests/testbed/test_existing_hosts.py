@@ -148,12 +148,13 @@ def test_a_host_that_does_not_let_us_in_is_named_with_sshs_words(
 
 
 def test_a_machine_of_another_architecture_is_told_before_it_is_given_anything(
-    far: far_worlds.FarHosts, tmp_path: Path
+    far: far_worlds.FarHosts,
 ) -> None:
-    there = tmp_path / "uname"
+    there = far.folder / "bin" / "uname"
+    there.parent.mkdir()
     there.write_text('#!/bin/sh\n[ "$1" = -m ] && echo riscv64 || echo Linux\n')
     there.chmod(0o755)
-    far_worlds.restart(far, "b", f"SetEnv PATH={tmp_path}:{os.environ['PATH']}")
+    far_worlds.restart(far, "b", f"SetEnv PATH={there.parent}:{os.environ['PATH']}")
     try:
         with pytest.raises(
             GuestError, match=r"guests\.b: host-b is a Linux machine of architecture riscv64; "
@@ -181,11 +182,11 @@ def test_a_host_that_dies_in_mid_run_fails_the_run_by_name() -> None:
 
 def test_what_a_dead_owner_left_is_removed_at_the_next_start(far: far_worlds.FarHosts) -> None:
     entry = far_ledger.note("ssh", "host-a", "virtlab-agent-0123456789abcdef")
-    left = Path("/tmp/virtlab-agent-0123456789abcdef")
-    left.write_bytes(b"")
+    far.run("a", "touch", "/tmp/virtlab-agent-0123456789abcdef")
+    assert len(far.agents("a")) == 1
     entry.close(gone=False)  # as the death of its owner would
     with opened(plan_of()):
-        assert not left.exists()
+        assert far.agents("a") == []
     assert list(far_ledger.folder().glob("*")) == []
     assert far.agents("a") == []
 

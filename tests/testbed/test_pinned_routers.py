@@ -22,7 +22,7 @@ from test_testbed_privileges import ROOT, as_nobody
 
 CPUS = sorted(os.sched_getaffinity(0))
 WHY_NOT = (findings().world or ("",))[0]
-pytestmark = [pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT or ""), pytest.mark.xdist_group("testbed")]
+pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT or "")
 STEERS = pytest.mark.skipif(
     not pinning.STEERING.exists(), reason="this kernel has no receive packet steering"
 )

@@ -21,7 +21,7 @@ import probe_world as pw
 from virtlab.plan import BLOCKS
 
 WHY_NOT = pw.missing()
-pytestmark = [pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or ""), pytest.mark.xdist_group("probe")]
+pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
 MS = 1_000_000
 
 

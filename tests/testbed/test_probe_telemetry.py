@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import probe_world as pw
 
 WHY_NOT = pw.missing()
-pytestmark = [pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or ""), pytest.mark.xdist_group("probe")]
+pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
 MS = 1_000_000
 
 

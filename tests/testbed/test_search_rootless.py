@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,14 +55,19 @@ def trials(backend: Backend, folder: Path) -> list[dict[str, object]]:
     return [line for text in kept.read_text().splitlines() if "id" in (line := json.loads(text))]
 
 
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder where anybody writes; those that pytest makes can be entered by their owner alone."""
+    with tempfile.TemporaryDirectory() as made:
+        Path(made).chmod(0o777)
+        yield Path(made)
+
+
 @ROOT
-def test_an_ordinary_user_searches_without_root(tmp_path: Path) -> None:
+def test_an_ordinary_user_searches_without_root(open_folder: Path) -> None:
     # Everything is loaded before the identity changes: the interpreter may lie where only root reads.
-    trials(Simulator(), tmp_path / "simulated")
-    folder = tmp_path / "measured"
-    tmp_path.chmod(0o777)
-    for each in tmp_path.parents[:2]:
-        each.chmod(0o711)
+    trials(Simulator(), open_folder / "simulated")
+    folder = open_folder / "measured"
 
     def work() -> None:
         assert os.geteuid() != 0

@@ -4,14 +4,17 @@
 //! their frames on, and reads everything back. One thread, one `poll` loop: `setns` moves a thread, and a child must be
 //! forkable at any time. When it ends, however it ends, the kernel removes the world.
 
+mod answer;
 mod apply;
 mod birth;
 mod bridge_port;
 mod child;
 mod conduit;
+mod door;
 mod encode;
 mod filters;
 pub mod inside;
+mod memory;
 mod netlink;
 mod observe;
 pub mod offload;

@@ -140,7 +140,7 @@ class Containers:
         """Which container ended, or lost its probe for want of memory."""
         channel = int(exited.details["channel"])
         for each in self.containers.values():
-            if channel in (each.process, each.leader):
+            if channel == each.process:
                 return f"guests.{each.name}: {each.death(ending(exited))}"
             if each.holds(channel) and exited.details.get("signal") == 9 and each.starved():
                 return f"guests.{each.name}: its probe was killed: the container needed more memory than it may have"

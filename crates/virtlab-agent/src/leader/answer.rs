@@ -1,0 +1,200 @@
+//! What the leader answers: a request is read, done, and replied to, one at a time.
+
+use crate::clock;
+use crate::leader::apply;
+use crate::leader::child::{Child, Placement, Terminal};
+use crate::leader::conduit::{Conduit, Conduits, Descriptor, Key};
+use crate::leader::door::Door;
+use crate::leader::observe;
+use crate::leader::reach;
+use crate::leader::request::Request;
+use crate::leader::serve::{Ending, Leader};
+use anyhow::{anyhow, bail};
+use serde_json::{Value, json};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use virtlab_wire::frame::{Frame, Kind};
+use virtlab_wire::{Nanos, PROTOCOL};
+
+impl Leader {
+    /// Answers a frame of a client.
+    pub(super) fn request(&mut self, id: u32, frame: &Frame) {
+        if frame.kind != Kind::Control {
+            return;
+        }
+        let (number, outcome) = match serde_json::from_slice::<Value>(&frame.body) {
+            Ok(Value::Object(mut fields)) => {
+                let number = fields.remove("id").unwrap_or(Value::Null);
+                let silent = fields.get("do").is_some_and(|kind| kind == "ack");
+                let outcome = serde_json::from_value::<Request>(Value::Object(fields))
+                    .map_err(|error| json!({"what": format!("not a request of this agent: {error}")}))
+                    .and_then(|request| self.answer(id, request));
+                if silent && outcome.is_ok() {
+                    return;
+                }
+                (number, outcome)
+            }
+            _ => (Value::Null, Err(json!({"what": "a control frame holds one JSON object"}))),
+        };
+        let message = match outcome {
+            Ok(ok) => json!({"re": number, "ok": ok}),
+            Err(error) => json!({"re": number, "error": error}),
+        };
+        if let Some(client) = self.clients.get_mut(&id) {
+            let text = message.to_string();
+            if text.len() > virtlab_wire::frame::MAXIMUM_BODY_BYTES {
+                let what =
+                    format!("the answer has {} bytes, more than a frame holds; ask for less", text.len());
+                client.message(&json!({"re": number, "error": {"what": what}}));
+            } else {
+                client.send(0, Kind::Control, text.as_bytes());
+            }
+        }
+    }
+
+    fn answer(&mut self, id: u32, request: Request) -> Result<Value, Value> {
+        if let Request::Apply { batch } = &request {
+            return match apply::apply(&mut self.world, batch) {
+                Ok(()) => Ok(json!({"applied": batch.len()})),
+                Err(failure) => {
+                    Err(json!({"what": failure.what, "index": failure.index, "kernel": failure.kernel}))
+                }
+            };
+        }
+        let outcome = self.perform(id, request);
+        let home = self.world.go_home();
+        outcome.and_then(|value| home.map(|()| value)).map_err(|error| json!({"what": format!("{error:#}")}))
+    }
+
+    fn perform(&mut self, id: u32, request: Request) -> anyhow::Result<Value> {
+        match request {
+            Request::Hello { protocol } => self.hello(protocol),
+            Request::Clock {} => Ok(clocks()),
+            Request::Bye {} => {
+                self.over = true;
+                Ok(json!({}))
+            }
+            Request::Ack { .. } | Request::Apply { .. } => Ok(json!({})),
+            Request::Observe { namespaces } => observe::observe(&mut self.world, &namespaces),
+            Request::Ping { pairs, deadline_ns } => {
+                let answers = reach::ping(&mut self.world, &pairs, Nanos(deadline_ns))?;
+                Ok(json!({"answers": answers}))
+            }
+            Request::TryQdiscs { kinds } => observe::try_qdiscs(&mut self.world, &kinds),
+            Request::Spawn { channel, role, namespace, cpus, fifo_priority, cgroups } => {
+                if !["probe", "switch"].contains(&role.as_str()) {
+                    bail!("'{role}' is no role of an agent in a world");
+                }
+                self.free(id, channel)?;
+                let placement = Placement { namespace, cpus, fifo_priority, cgroups };
+                let child = Child::agent(&mut self.world, &self.executable, &role, &placement)?;
+                Ok(self.adopt(id, channel, child))
+            }
+            Request::Exec { channel, namespace, argv, environment, terminal, cpus, cgroups, descriptors } => {
+                self.free(id, channel)?;
+                let placement = Placement { namespace, cpus, fifo_priority: None, cgroups };
+                let (conduits, theirs) = self.make_conduits((id, channel), &descriptors)?;
+                let child =
+                    Child::command(&mut self.world, &argv, &environment, terminal, &placement, &theirs)?;
+                self.conduits.add(conduits);
+                Ok(self.adopt(id, channel, child))
+            }
+            Request::Resize { channel, rows, columns } => {
+                self.child(id, channel)?.resize(Terminal { rows, columns })?;
+                Ok(json!({}))
+            }
+            Request::Kill { channel, signal } => {
+                self.child(id, channel)?.signal(signal)?;
+                Ok(json!({}))
+            }
+            Request::Sample { sources } => {
+                self.sampling_client = id;
+                self.sampler.begin(&sources, clock::monotonic())?;
+                Ok(json!({}))
+            }
+            Request::Counters { groups } => {
+                let children = self.children.values();
+                let children: Vec<_> =
+                    children.map(|entry| (entry.child.namespace.clone(), entry.child.pid)).collect();
+                let rows = self.sampler.counters(&mut self.world, &groups, &children)?;
+                Ok(json!({"t_ns": clock::raw(), "rows": rows}))
+            }
+            Request::Keep { socket, idle_ns } => self.keep(Path::new(&socket), Nanos(idle_ns)),
+        }
+    }
+
+    fn hello(&self, protocol: (u16, u16)) -> anyhow::Result<Value> {
+        if protocol.0 != PROTOCOL.0 {
+            bail!(
+                "this agent speaks protocol {}.{}, not {}.{}; install virtlab and its agent of one version",
+                PROTOCOL.0,
+                PROTOCOL.1,
+                protocol.0,
+                protocol.1
+            );
+        }
+        let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let mut capabilities =
+            vec!["apply", "observe", "ping", "spawn", "exec", "descriptors", "sample", "counters", "keep"];
+        if !self.born.rootless {
+            capabilities.push("root");
+        }
+        if self.born.own_proc {
+            capabilities.push("own_proc");
+        }
+        Ok(json!({
+            "protocol": PROTOCOL, "build": env!("CARGO_PKG_VERSION"), "role": "leader",
+            "capabilities": capabilities, "boot_id": boot_id.trim(), "clocks": clocks(),
+        }))
+    }
+
+    /// Conduits of a command that is about to run, and the descriptors that it is born with.
+    fn make_conduits(&mut self, of: Key, wanted: &[Descriptor]) -> anyhow::Result<(Conduits, Vec<OwnedFd>)> {
+        let mut made = Conduits::default();
+        let mut theirs = Vec::new();
+        for descriptor in wanted {
+            if let Descriptor::Tap { namespace, link } = descriptor {
+                theirs.push(self.world.tap(namespace, link)?);
+            } else if let Some((first, conduit, end)) = Conduit::new(descriptor, of.1)? {
+                conduit.range(first).try_for_each(|channel| self.free(of.0, channel))?;
+                made.insert((of.0, first), conduit)?;
+                theirs.push(end);
+            }
+        }
+        Ok((made, theirs))
+    }
+
+    fn free(&self, id: u32, channel: u16) -> anyhow::Result<()> {
+        let taken = self.conduits.hold((id, channel)) || self.children.contains_key(&(id, channel));
+        if channel == 0 || taken {
+            bail!("channel {channel} is taken");
+        }
+        Ok(())
+    }
+
+    fn adopt(&mut self, id: u32, channel: u16, child: Child) -> Value {
+        let pid = child.pid.as_raw();
+        self.children.insert((id, channel), Ending { child, since: None, agent_open: true, of_world: false });
+        json!({"pid": pid})
+    }
+
+    fn child(&self, id: u32, channel: u16) -> anyhow::Result<&Child> {
+        let entry = self.children.get(&(id, channel));
+        entry.map(|entry| &entry.child).ok_or_else(|| anyhow!("nothing runs on channel {channel}"))
+    }
+
+    /// Keeps the world for whoever comes through its door.
+    fn keep(&mut self, path: &Path, idle: Nanos) -> anyhow::Result<Value> {
+        if self.door.is_some() {
+            bail!("the world is kept already");
+        }
+        self.door = Some(Door::new(path, idle)?);
+        self.children.values_mut().for_each(|entry| entry.of_world = true);
+        Ok(json!({}))
+    }
+}
+
+fn clocks() -> Value {
+    let paired = clock::pair();
+    json!({"raw_ns": paired.raw, "realtime_ns": paired.realtime, "bound_ns": paired.bound})
+}

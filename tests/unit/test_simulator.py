@@ -195,14 +195,6 @@ def vnic(key: str, value: Any) -> Any:
     return lambda values: values["world"]["guests"]["a"]["vnics"]["eth0"].update({key: value})
 
 
-def offloaded(workload: str) -> Any:
-    def change(values: Any) -> None:
-        vnic("offloads", "default")(values)
-        values["roles"]["probe"] = {"workload": workload, "from": "a", "to": "b", "duration_ns": 10**9}
-
-    return change
-
-
 def probe(key: str, value: Any) -> Any:
     return lambda values: values["roles"]["probe"].update({key: value})
 
@@ -212,14 +204,10 @@ def probe(key: str, value: Any) -> Any:
     [
         (probe("workload", "rt_tasks"), "roles.probe.workload"),
         (probe("family", "ipv6"), "roles.probe"),
-        (probe("meter", "ping"), "roles.probe.meter"),
         (probe("conut", 3), "roles.probe"),
         (probe("ip_packet_bytes", 70_000), "roles.probe"),
-        (guest("platform", "qemu"), "guests.a.platform"),
-        (guest("memory_bytes", 10**9), "guests.a.memory_bytes"),
-        (guest("cpu_quota_ratio", 0.5), "guests.a.cpu_quota_ratio"),
+        (guest("platform", "appliance"), "guests.a.platform"),
         (vnic("mtu_bytes", 9000), "guests.b.vnics.eth0.mtu_bytes"),
-        (offloaded("tcp_rr"), "guests.a.vnics.eth0.offloads"),
         (vnic("ip", ["fd00::1/64"]), "roles.probe"),
         (vnic("mac", "02:00:00:00:00:02"), "guests.b.vnics.eth0.mac"),
         (lambda v: v["world"].update(ipv6_noise=True), "world.ipv6_noise"),

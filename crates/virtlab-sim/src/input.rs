@@ -217,7 +217,7 @@ pub struct RoleEnd {
 pub struct Action {
     /// Its name.
     pub id: String,
-    /// start, run, stop, set, wait.
+    /// start, run, stop, set, wait, reset, exec.
     #[serde(rename = "do")]
     pub what: String,
     /// When it begins.
@@ -226,6 +226,9 @@ pub struct Action {
     /// Place of the role.
     #[serde(default)]
     pub role: Option<usize>,
+    /// Place of the guest.
+    #[serde(default)]
+    pub guest: Option<usize>,
     /// Parameters to set.
     #[serde(default)]
     pub args: Map<String, Value>,

@@ -116,6 +116,11 @@ impl Neighbour {
         self.as_it_is()
     }
 
+    /// All that was known of it is lost.
+    pub fn forget(&mut self) {
+        (self.state, self.alarm_ns, self.confirmed_ns) = (State::Unknown, None, 0);
+    }
+
     /// What was sent to it has got there.
     pub fn confirm(&mut self, now_ns: u64) {
         self.confirmed_ns = now_ns;

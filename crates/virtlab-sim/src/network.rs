@@ -9,6 +9,7 @@ mod counters;
 mod flights;
 mod landing;
 mod licence;
+mod outages;
 mod resolution;
 mod routers;
 mod service;
@@ -59,6 +60,8 @@ pub struct Network {
     feeders: Vec<Vec<usize>>,
     /// Whether every frame has its events, because one has come whose way is not known from the start.
     by_events: bool,
+    /// Whether a guest is reset while the world is played: what a vNIC takes is not known before it comes.
+    outages: bool,
     /// Ports whose landings have grown beyond a crowd.
     pub crowded: Vec<usize>,
     port_nics: Vec<Option<usize>>,
@@ -126,6 +129,7 @@ impl Network {
                 trains: Trains::default(),
                 last_cost: (u32::MAX, 0),
                 licence: vnic.licence.as_ref().map(Licence::new),
+                down: false,
                 traffic: Traffic::default(),
             });
         }
@@ -151,6 +155,7 @@ impl Network {
         let ports = fabric.ports().len();
         let costs = input.costs.clone().map(|given| Box::new(Costs::new(given, ports, input.roles.len())));
         let mut book = Book::default();
+        let outages = input.timeline.iter().any(|action| action.what == "reset");
         Ok(Self {
             now_ns: 0,
             agenda: Agenda::default(),
@@ -162,7 +167,8 @@ impl Network {
             landings: vec![VecDeque::new(); port_nics.len()],
             certain_ways: Vec::new(),
             feeders: vec![Vec::new(); port_nics.len()],
-            by_events: false,
+            by_events: outages,
+            outages,
             crowded: Vec::new(),
             port_nics,
             port_bridges,

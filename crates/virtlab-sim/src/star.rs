@@ -126,6 +126,7 @@ fn star_timeline(duration_ns: u64) -> Vec<crate::input::Action> {
         what: what.to_owned(),
         after: None,
         role,
+        guest: None,
         args: serde_json::Map::new(),
         for_ns,
         timeout_ns: None,

@@ -338,7 +338,11 @@ impl World {
         if !self.closing {
             while let Some(&(at, action)) = self.waits.first().filter(|(at, _)| *at <= now_ns) {
                 self.waits.remove(&(at, action));
-                let id = self.timeline.action(action).id.clone();
+                let entry = self.timeline.action(action);
+                let (id, reset) = (entry.id.clone(), entry.guest.filter(|_| entry.what == "reset"));
+                if let Some(guest) = reset {
+                    self.network.set_down(guest, false);
+                }
                 self.note(&format!("{id}.done"));
             }
             while let Some(action) = self.timeline.due(now_ns) {
@@ -413,8 +417,16 @@ impl World {
                 }
                 self.note(&format!("{id}.done"));
             }
-            _ => {
+            // A simulated guest runs no programs.
+            ("exec", _) => {
                 self.note(&format!("{id}.started"));
+                self.note(&format!("{id}.failed"));
+            }
+            (what, _) => {
+                self.note(&format!("{id}.started"));
+                if let ("reset", Some(guest)) = (what, action.guest) {
+                    self.network.set_down(guest, true);
+                }
                 self.waits.insert((self.network.now_ns.saturating_add(action.for_ns), index));
             }
         }

@@ -17,6 +17,7 @@ from virtlab.metrics import MetricPath
 
 if TYPE_CHECKING:
     from virtlab.results.dataset import Dataset
+    from virtlab.results.record import RunRecord
 
 Levels = tuple[tuple[str, str], ...]  # a design point: (factor, level) sorted by factor
 
@@ -24,11 +25,12 @@ Levels = tuple[tuple[str, str], ...]  # a design point: (factor, level) sorted b
 @dataclass(frozen=True)
 class RunTable:
     """Rows of run-level values. `planned_looks` are the sizes at which a sequential campaign looked (empty:
-    it did not)."""
+    it did not). `worlds` are simulated runs by name with what was played: equal texts are one and the same world."""
 
     rows: tuple[RunValue, ...]
     planned_looks: tuple[int, ...] = ()
     declared: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    worlds: Mapping[str, str] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[RunValue]:
         return iter(self.rows)
@@ -72,7 +74,7 @@ class RunTable:
     def only(self, *, realisation: str) -> RunTable:
         """The part with one link realisation."""
         rows = tuple(row for row in self.rows if row.realisation == realisation)
-        return RunTable(rows, self.planned_looks, self.declared)
+        return RunTable(rows, self.planned_looks, self.declared, self.worlds)
 
     def mixed_points(self) -> list[Levels]:
         """Design points that were measured over more than one link realisation; their values must not be
@@ -140,6 +142,12 @@ def run_values(dataset: Dataset) -> RunTable:
     from virtlab.analysis.kept import values_of
 
     rows: list[RunValue] = []
-    for record in dataset.runs("ok"):
+    records = dataset.runs("ok")
+    for record in records:
         rows += values_of(record)
-    return RunTable(tuple(rows))
+    return RunTable(tuple(rows), worlds=worlds_of(records))
+
+
+def worlds_of(records: Iterable[RunRecord]) -> dict[str, str]:
+    """What was played in each simulated run, by name; measured runs have none."""
+    return {record.name: str(record.clocks["world"]) for record in records if "world" in record.clocks}

@@ -115,6 +115,24 @@ def realised(records: Iterable[RunRecord]) -> tuple[Realisation, ...]:
     )
 
 
+def without_effect(records: Iterable[RunRecord]) -> list[str]:
+    """What the file says and a simulated world has no part for: one sentence each, with the objects that say it."""
+    said: dict[tuple[str, str], dict[str, None]] = {}
+    for record in records:
+        for path, thing in record.realised.objects.items():
+            for what, why in thing.applied.get("without_effect", {}).items():
+                said.setdefault((what, why), {})[path] = None
+    return [
+        f"In the simulated world {what} of {_few(list(paths))} changes nothing: {why}."
+        for (what, why), paths in said.items()
+    ]
+
+
+def _few(names: Sequence[str], most: int = 4) -> str:
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
 def link_quality(db: duckdb.DuckDBPyConnection, records: Iterable[RunRecord]) -> tuple[dict[str, str], ...]:
     """What the links' realisation says of its own quality: each figure smallest, median and largest over the valid runs.
 

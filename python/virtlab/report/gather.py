@@ -149,6 +149,7 @@ def gather(
         notes=(
             *_notes(records, points, len(table.mixed_points())),
             *_load_notes(used),
+            *conditions.without_effect(used),
             *goal_notes(used),
             *luck_notes(used),
         ),
@@ -161,10 +162,11 @@ def _values(
     """Run-level values, two runs at a time: reading and sorting samples leaves Python's lock free."""
     from virtlab.analysis import RunTable
     from virtlab.analysis.kept import values_of
+    from virtlab.analysis.table import worlds_of
 
     with ThreadPoolExecutor(2, "virtlab-values") as pool:
         rows = tuple(row for values in pool.map(values_of, used) for row in values)
-    return RunTable(rows, looks, declared)
+    return RunTable(rows, looks, declared, worlds_of(used))
 
 
 def _tables_used(claims: Iterable[Any], figures: Figures, published: Path | None) -> list[Path]:

@@ -92,7 +92,7 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
         },
         **({"resolution": resolution(seed)} if live else {}),
         "roles": [_role(plan, name, vnics, seed, (overrides or {}).get(name, {})) for name in plan.roles],
-        "timeline": [_action(action, roles) for action in plan.timeline],
+        "timeline": [_action(action, roles, guests) for action in plan.timeline],
         "windows": {name: (window.from_, window.to) for name, window in plan.windows.items()},
         "counters": list(plan.collect.counters),
         "limit_ns": plan.limits.run_ns,
@@ -217,7 +217,7 @@ def _role(
     }
 
 
-def _action(action: Action, roles: Mapping[str, int]) -> dict[str, Any]:
+def _action(action: Action, roles: Mapping[str, int], guests: Mapping[str, int]) -> dict[str, Any]:
     trigger = action.after
     after = None
     if trigger is not None:
@@ -226,6 +226,7 @@ def _action(action: Action, roles: Mapping[str, int]) -> dict[str, Any]:
     return {
         "id": action.id, "do": action.do, "after": after, "args": action.args, "for_ns": action.for_ns or 0,
         "role": None if action.role is None else roles[action.role],
+        "guest": guests.get(action.guest or ""),
         "timeout_ns": action.timeout_ns, "on_timeout": action.on_timeout,
     }  # fmt: skip
 

@@ -12,6 +12,7 @@ The parameters, and where a world pays them:
 
 | parameter | paid |
 |---|---|
+| `platform.KIND.MODEL.*` | as `platform.KIND.*`, by guests whose vNICs are such devices (`e1000`; virtio may have none) |
 | `platform.KIND.send_ns` | by every send call of a process in such a guest |
 | `platform.KIND.message_ns` | by a process for every message that has come |
 | `platform.KIND.crossing_ns`, `platform.KIND.crossing_byte_ns` | by a frame at every crossing of a guest's vNIC |
@@ -38,7 +39,7 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.errors import ExperimentError
-from virtlab.plan import Guest, Plan
+from virtlab.plan import Guest, Plan, Vnic
 
 SCHEMA = "virtlab.profile/1"
 IDEAL = "ideal"
@@ -49,6 +50,7 @@ TABLES = (
 )  # fmt: skip
 FLOODS = ("raw_stream", "udp_stream")
 PICOSECONDS = 1000
+DEFAULT_MODEL = "virtio"  # of a guest with a kernel of its own
 BACKLOG_PACKETS = 1000  # net.core.netdev_max_backlog
 
 
@@ -209,9 +211,10 @@ def missing(profile: Profile, plan: Plan) -> list[tuple[str, str]]:
         return []
     known = {name.rpartition(".")[0] for name in profile.parameters}
     found = [
-        (f"guests.{name}.platform", f"platform.{guest.platform}")
+        (f"guests.{name}.platform", kind)
         for name, guest in plan.world.guests.items()
-        if f"platform.{guest.platform}" not in known
+        for kind in dict.fromkeys(_kind(profile, guest, vnic) for vnic in guest.vnics.values())
+        if kind not in known
     ]
     found += [
         (f"vswitches.{name}.kind", f"vswitch.{vswitch.kind}")
@@ -238,7 +241,7 @@ def costs(profile: Profile, plan: Plan, seed: int) -> dict[str, Any] | None:
         return {"packet_ns": round(packets), "byte_ps": round(per_byte)}
 
     for name, guest in plan.world.guests.items():
-        kind = f"platform.{guest.platform}"
+        kind = _kind(profile, guest, next(iter(guest.vnics.values()), None))
         flood = f"flood.{floods.get(name)}"
         again = f"{flood}.packet_ns" in profile.parameters
         guests.append(
@@ -251,6 +254,7 @@ def costs(profile: Profile, plan: Plan, seed: int) -> dict[str, Any] | None:
             }
         )
         for vnic in guest.vnics.values():
+            kind = _kind(profile, guest, vnic)
             held = vnic.pushback_bit_per_s is not None
             vnics.append(
                 {
@@ -276,6 +280,21 @@ def costs(profile: Profile, plan: Plan, seed: int) -> dict[str, Any] | None:
             "stay_byte_ps": round(stay_byte_ns(plan) * PICOSECONDS),
         },
     }
+
+
+def _kind(profile: Profile, guest: Guest, vnic: Vnic | None) -> str:
+    """Under what name a guest's costs stand: its platform's, or where its vNIC's device is named, that device's.
+
+    A profile that says `platform.qemu.*` says it of QEMU's default device, virtio.
+    """
+    own = f"platform.{guest.platform}"
+    model = None if vnic is None else vnic.model
+    named = f"{own}.{model}."
+    if model is None or (
+        model == DEFAULT_MODEL and not any(name.startswith(named) for name in profile.parameters)
+    ):
+        return own
+    return named.removesuffix(".")
 
 
 def wakeups(plan: Plan, idle: str) -> tuple[str, ...]:

@@ -7,22 +7,22 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 
 from virtlab.catalogue import QDISCS
-from virtlab.plan import Capabilities, Plan, Refusal, Role
+from virtlab.plan import Capabilities, Guest, Plan, Refusal, Role
 from virtlab.planner.ends import bridging_mistakes, role_ends, via_mistakes
 from virtlab.planner.wiring import Wiring
 from virtlab.simulator.lower import addresses, lower, vnic_path
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, costs
 from virtlab.simulator.ways import by_tcp, wayless
 
-PLATFORMS = ("namespace", "native")
+PLATFORMS = ("namespace", "native", "container", "qemu")  # what each costs, a profile says
 VSWITCHES = ("linux_bridge", "ovs-netdev", "ovs-kernel")  # what each costs, a profile says
 WORKLOADS = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "psping", "raw_stream")
-ACTIONS = ("start", "stop", "run", "set", "wait")
+ACTIONS = ("start", "stop", "run", "set", "wait", "reset")
+FAILING = "exec"  # played as a program that cannot run, where the timeline says what happens then
 LATER_ACTIONS = {
     "migrate": "a simulated guest has no memory to move",
     "call": "services are not modelled",
-    "exec": "a simulated guest runs no programs",
-    "reset": "a simulated guest has no state that a reset would take away",
+    "exec": "a simulated guest runs no programs; it fails where the timeline says what happens then",
 }
 WORDS: Mapping[str, frozenset[str]] = {
     "start": frozenset({"started", "finished", "done", "failed"}),
@@ -30,8 +30,11 @@ WORDS: Mapping[str, frozenset[str]] = {
     "stop": frozenset({"started", "done"}),
     "set": frozenset({"started", "done"}),
     "wait": frozenset({"started", "done", "timeout", "cancelled"}),
+    "reset": frozenset({"started", "done"}),
+    "exec": frozenset({"started", "done", "finished", "failed", "timeout", "cancelled"}),
 }
 SETTABLE = {"burst_load": "burst_bytes", "udp_stream": "rate_bit_per_s", "raw_stream": "rate_pps"}
+UNKNOWN_GUESTS = "nobody knows what exists already, or somebody else's system, before it is measured"
 MTU_MIN_BYTES = 68
 IPV6_MTU_MIN_BYTES = 1280
 MTU_MAX_BYTES = 65_535
@@ -40,8 +43,9 @@ MTU_MAX_BYTES = 65_535
 def refusals(plan: Plan, profile: Profile = IDEAL_PROFILE) -> list[Refusal]:
     """All of them; empty when the Plan can be played on a platform of that profile."""
     found: list[Refusal] = []
-    for check in (_world, _guests, _roles, _timeline, _collect, _networks):
+    for check in (_world, _roles, _timeline, _collect, _networks):
         found += check(plan)
+    found += _guests(plan, profile)
     found += Wiring(plan).mistakes(plan)
     return found or list(_core(plan, profile)) or list(wayless(plan))
 
@@ -74,25 +78,22 @@ def _world(plan: Plan) -> Iterator[Refusal]:
             yield Refusal(f"vswitches.{name}.parameters", f"{unknown} not modelled", "remove them")
 
 
-def _guests(plan: Plan) -> Iterator[Refusal]:
+def _guests(plan: Plan, profile: Profile) -> Iterator[Refusal]:
     macs: dict[str, str] = {}
     tcp = {guest for role in plan.roles.values() if by_tcp(role) for guest in (role.from_, role.to)}
     for name, guest in plan.world.guests.items():
         path = f"guests.{name}"
         if guest.platform not in PLATFORMS:
-            reason = f"'{guest.platform}' guests are not modelled: what they cost is not known"
+            reason = f"'{guest.platform}' guests are not modelled: {UNKNOWN_GUESTS}"
             yield Refusal(f"{path}.platform", reason, f"write 'platform: {' | '.join(PLATFORMS)}'")
         yield from bridging_mistakes(path, guest)
-        for key in ("cpu_quota_ratio", "memory_bytes"):
-            if getattr(guest, key) is not None:
-                yield Refusal(f"{path}.{key}", "CPU and memory are not modelled", "remove it")
-        if guest.pin != "none":
-            yield Refusal(f"{path}.pin", "processors that forward are not modelled", "write 'pin: none'")
+        if not profile.is_ideal:
+            yield from _processors(path, guest)
         for vnic_name, vnic in guest.vnics.items():
             vnic_at = vnic_path(name, vnic_name)
-            if vnic.offloads != "off" and name in tcp:
-                reason = "segments of TCP longer than the MTU are not modelled"
-                yield Refusal(f"{vnic_at}.offloads", reason, "write 'offloads: off'")
+            if vnic.offloads != "off" and name in tcp and not profile.is_ideal:
+                reason = "what segments of TCP longer than the MTU cost is in no profile"
+                yield Refusal(f"{vnic_at}.offloads", reason, "write 'offloads: off', or --profile ideal")
             if vnic.vswitch is not None and guest.platform == "native":
                 yield Refusal(vnic_at, "a native guest stands on no virtual switch", "give it an uplink")
             if not MTU_MIN_BYTES <= vnic.mtu_bytes <= MTU_MAX_BYTES:
@@ -105,6 +106,16 @@ def _guests(plan: Plan) -> Iterator[Refusal]:
             if mac in macs:
                 yield Refusal(f"{vnic_at}.mac", f"{vnic.mac} is {macs[mac]}'s too", "give each its own MAC")
             macs[mac] = vnic_at
+
+
+def _processors(path: str, guest: Guest) -> Iterator[Refusal]:
+    """What a guest's processors do to costs, and nobody has measured."""
+    if guest.cpu_quota_ratio is not None:
+        reason = "how a quota holds a guest back is in no profile"
+        yield Refusal(f"{path}.cpu_quota_ratio", reason, "remove it, or write --profile ideal")
+    if guest.pin != "none":
+        reason = "what forwarding on another processor costs is in no profile"
+        yield Refusal(f"{path}.pin", reason, "write 'pin: none', or --profile ideal")
 
 
 def _networks(plan: Plan) -> Iterator[Refusal]:
@@ -128,7 +139,6 @@ def _networks(plan: Plan) -> Iterator[Refusal]:
 def _roles(plan: Plan) -> Iterator[Refusal]:
     for name, role in plan.roles.items():
         path = f"roles.{name}"
-        values = role.parameters
         if role.workload not in WORKLOADS:
             reason = f"there is no workload '{role.workload}'"
             yield Refusal(f"{path}.workload", reason, f"the simulator has {', '.join(WORKLOADS)}")
@@ -143,9 +153,6 @@ def _roles(plan: Plan) -> Iterator[Refusal]:
         if {role.from_, role.to} <= plan.world.guests.keys():
             yield from _isolated(path, plan, role)
             yield from via_mistakes(path, plan, role)
-        if values.get("meter") not in {None, "virtlab"}:
-            reason = f"a simulated guest runs no '{values['meter']}'"
-            yield Refusal(f"{path}.meter", reason, "remove it: virtlab's own meter is modelled")
 
 
 def _isolated(path: str, plan: Plan, role: Role) -> Iterator[Refusal]:
@@ -169,10 +176,14 @@ def _timeline(plan: Plan) -> Iterator[Refusal]:
     started: dict[str, str] = {}
     for action in plan.timeline:
         path = f"timeline.{action.id}"
-        if action.do not in ACTIONS:
+        if action.do == FAILING and _handled(plan, f"{action.id}.failed"):
+            pass
+        elif action.do not in ACTIONS:
             reason = f"cannot {action.do}: {LATER_ACTIONS[action.do]}"
             yield Refusal(path, reason, f"use {', '.join(ACTIONS)}")
-        elif action.do != "wait" and action.role not in plan.roles:
+        elif action.do == "reset" and action.guest not in plan.world.guests:
+            yield Refusal(f"{path}.guest", f"there is no guest '{action.guest}'", "name a guest of the Plan")
+        elif action.do not in {"wait", "reset"} and action.role not in plan.roles:
             yield Refusal(f"{path}.role", f"there is no role '{action.role}'", "name a role of the file")
         elif action.do in {"start", "run"}:
             if str(action.role) in started:
@@ -197,6 +208,12 @@ def _timeline(plan: Plan) -> Iterator[Refusal]:
     for name, window in plan.windows.items():
         for event in (window.from_, window.to):
             yield from _event(f"windows.{name}", event, {name: a.do for name, a in actions.items()})
+
+
+def _handled(plan: Plan, event: str) -> bool:
+    """Whether an action is triggered by an event."""
+    triggers = (action.after for action in plan.timeline if action.after is not None)
+    return any(event in (each.event, *each.any, *each.all) for each in triggers)
 
 
 def _event(path: str, event: str, actions: Mapping[str, str]) -> Iterator[Refusal]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from functools import cache
@@ -26,6 +27,7 @@ from virtlab.simulator.lower import licence, lower, queue, reseeded, vnic_path
 from virtlab.simulator.once import Remembered, structure
 from virtlab.simulator.ospf import REALISED, converged
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, costs
+from virtlab.simulator.without_effect import by_path, sentences, without_effect, without_passages
 
 EVENTS_AT_ONCE = 200_000  # between two looks at the observer
 BLOCK_ROWS = 100_000
@@ -80,7 +82,7 @@ class SimulatorSession:
     def _keep(self, found: Mapping[str, Any], sink: Sink) -> Outcome:
         import numpy as np
 
-        for text in unsampled(self.plan):
+        for text in (*unsampled(self.plan), *sentences(without_effect(self.plan, self.profile))):
             sink.event(Event(0, "log.info", {"text": text}))
         for t_ns, what in found["happened"]:
             sink.event(Event(t_ns, what))
@@ -99,9 +101,13 @@ class SimulatorSession:
             reasons=reasons,
             marks={name: Mark(t_ns) for name, t_ns in found["marks"].items()},
             windows={name: (low, high) for name, (low, high) in found["windows"].items()},
-            clocks={"run": "virtual", "bound_ns": 0, "events": found["events"]},
+            clocks={"run": "virtual", "bound_ns": 0, "events": found["events"], "world": self._world()},
             censored=tuple(found["censored"]),
         )
+
+    def _world(self) -> str:
+        """Digest of what is played, seeds apart: equal ones are one and the same world, whatever their levels are called."""
+        return world_once(self.plan, self.profile)
 
     def describe(self) -> Access:
         """Addresses only; nobody can walk around in a simulated guest."""
@@ -137,11 +143,16 @@ def realise(plan: Plan, profile: Profile = IDEAL_PROFILE) -> Realised:
     world = plan.world
     named = {"profile": profile.identity}
     found = converged(plan)
+    nothing = by_path(without_effect(plan, profile))
+
+    def unheeded(path: str) -> dict[str, Any]:
+        return {"without_effect": nothing[path]} if path in nothing else {}
+
     links_by = "simulated" if profile.is_ideal else f"simulated with {profile.identity}"
     objects: dict[str, RealisedObject] = {}
     for name, guest in world.guests.items():
         intended = guest.model_dump(mode="json", exclude={"vnics"})
-        made: dict[str, Any] = dict(named)
+        made: dict[str, Any] = named | unheeded(f"guests.{name}")
         if name in found:
             made |= {"routing": REALISED, "routes": [route.model_dump(mode="json") for route in found[name]]}
         objects[f"guests.{name}"] = RealisedObject(intended, made, made, "simulator")
@@ -155,7 +166,8 @@ def realise(plan: Plan, profile: Profile = IDEAL_PROFILE) -> Realised:
             objects[vnic_path(name, vnic_name)] = RealisedObject(values, applied, applied, "simulator")
     for name, vswitch in world.vswitches.items():
         values = vswitch.model_dump(mode="json")
-        objects[f"vswitches.{name}"] = RealisedObject(values, named, named, "simulator")
+        bridged = named | unheeded(f"vswitches.{name}")
+        objects[f"vswitches.{name}"] = RealisedObject(values, bridged, bridged, "simulator")
     for name, switch in world.switches.items():
         values = {"processing_ns": switch.processing_ns}
         objects[f"switches.{name}"] = RealisedObject(
@@ -171,6 +183,9 @@ def realise(plan: Plan, profile: Profile = IDEAL_PROFILE) -> Realised:
     for name, routes in world.routes.items():
         values = {"routes": [route.model_dump(mode="json") for route in routes]}
         objects[f"routes.{name}"] = RealisedObject(values, values, values, "simulator")
+    for path in (path for path in nothing if path not in objects):
+        intended = {"what": list(nothing[path])}
+        objects[path] = RealisedObject(intended, unheeded(path), unheeded(path), "simulator")
     return Realised(objects, {"virtlab": own_version(), **named})
 
 
@@ -182,11 +197,24 @@ def own_version() -> str:
 
 _realised: Remembered[Realised] = Remembered()
 _lowered: Remembered[dict[str, Any]] = Remembered()
+_worlds: Remembered[str] = Remembered()
 
 
 def realised_once(plan: Plan, profile: Profile) -> Realised:
     """`realise`, once for all runs of a world."""
     return _realised.of((structure(plan), profile.identity), lambda: realise(plan, profile))
+
+
+def world_once(plan: Plan, profile: Profile) -> str:
+    """Digest of a world as the core plays it, without its seeds; once for all its runs."""
+
+    def digest() -> str:
+        paid = costs(profile, plan, 0)
+        lowered = reseeded(lower(plan, 0), 0)
+        played = {**(without_passages(lowered) if paid is None else lowered), "costs": paid}
+        return hashlib.sha256(json.dumps(played, sort_keys=True).encode()).hexdigest()[:16]
+
+    return _worlds.of((structure(plan), profile.identity), digest)
 
 
 def lowered_once(plan: Plan, seed: int) -> dict[str, Any]:

@@ -20,6 +20,8 @@ impl Network {
                     strangers,
                     overflows,
                     unresolved,
+                    missed,
+                    vanished,
                 } = nic.traffic;
                 readings.note(
                     self.now_ns,
@@ -28,10 +30,13 @@ impl Network {
                     &[
                         ("received_packets", received_packets),
                         ("received_bytes", received_bytes),
-                        ("rx_dropped", strangers + overflows),
+                        ("rx_dropped", strangers + overflows + missed),
                         ("sent_packets", sent_packets),
                         ("sent_bytes", sent_bytes),
-                        ("tx_dropped", unresolved + nic.licence.as_ref().map_or(0, |licence| licence.drops)),
+                        (
+                            "tx_dropped",
+                            unresolved + vanished + nic.licence.as_ref().map_or(0, |licence| licence.drops),
+                        ),
                     ],
                 );
             }

@@ -126,7 +126,7 @@ impl Network {
     /// The vNIC behind a port that takes what comes to these addresses as its guest's own, whatever happens until then.
     pub(super) fn owner(&self, port: usize, destination: Mac, to: Option<Number>) -> Option<u32> {
         let nic = match (self.port_nics[port], self.port_bridges[port]) {
-            _ if self.costs.is_some() => None, // a cost comes between the port and the guest
+            _ if self.costs.is_some() || self.outages => None, // something may come between the port and the guest
             (Some(nic), _) => Some(nic),
             // Where it will lie may still change at a switch that learns.
             (None, Some(bridge)) if self.bridges[bridge].learns => None,

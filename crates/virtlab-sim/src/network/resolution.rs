@@ -265,6 +265,19 @@ impl Network {
         }
     }
 
+    /// What a guest knows of its neighbours by way of a vNIC is lost, with what waits for them.
+    pub(super) fn forget_neighbours(&mut self, nic: usize) {
+        let Some(own) = &self.resolution else { return };
+        let places: Vec<usize> =
+            (0..own.entries.len()).filter(|place| own.entries[*place].nic == nic).collect();
+        for place in places {
+            self.give_up(place);
+            if let Some(own) = &mut self.resolution {
+                own.entries[place].neighbour.forget();
+            }
+        }
+    }
+
     fn make_room(&mut self, place: usize) {
         while let Some(own) = &mut self.resolution {
             let entry = &mut own.entries[place];

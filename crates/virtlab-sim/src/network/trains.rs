@@ -85,7 +85,7 @@ impl Network {
     fn certain(&self, socket: usize) -> Option<Certain> {
         let socket = &self.sockets[socket];
         let nic = &self.nics[socket.nic];
-        if self.costs.is_some() || self.resolution.is_some() || nic.licence.is_some() {
+        if self.costs.is_some() || self.resolution.is_some() || nic.licence.is_some() || self.outages {
             return None;
         }
         let at = match (nic.bridge, nic.port) {

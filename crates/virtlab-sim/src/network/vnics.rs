@@ -54,6 +54,9 @@ pub(super) struct Traffic {
     pub(super) overflows: u64,
     /// Frames given up before anybody said where their next hop is.
     pub(super) unresolved: u64,
+    /// Frames that came to it or would have left it while it was down.
+    pub(super) missed: u64,
+    pub(super) vanished: u64,
 }
 
 pub(super) struct Nic {
@@ -68,6 +71,8 @@ pub(super) struct Nic {
     /// What a frame of the length met last costs its bucket.
     pub(super) last_cost: (u32, i64),
     pub(super) licence: Option<Licence>,
+    /// Its guest is being reset.
+    pub(super) down: bool,
     pub(super) traffic: Traffic,
 }
 
@@ -131,6 +136,10 @@ impl Network {
             return self.pass_on(nic, &out, self.now_ns);
         }
         let port = &mut self.nics[nic];
+        if port.down {
+            port.traffic.vanished += 1;
+            return;
+        }
         port.traffic.sent_packets += 1;
         port.traffic.sent_bytes += u64::from(out.bytes);
         if let Some(costs) = &mut self.costs {
@@ -160,6 +169,9 @@ impl Network {
     }
 
     pub(super) fn come(&mut self, nic: usize, out: Outgoing) {
+        if self.outages && self.misses(nic) {
+            return;
+        }
         self.inbox.push_back(Incoming {
             nic,
             source: out.source,

@@ -25,7 +25,8 @@ class Cells:
     by factor.
 
     `counts` is how many packets (bursts, ...) a share rests on, over all runs of a point; empty for what is
-    no share. `missing` are reasons why runs have no value, with how many runs each.
+    no share. `worlds` is what was played at each simulated point. `missing` are reasons why runs have no
+    value, with how many runs each.
     """
 
     of: Mapping[Levels, NDArray[Any]]
@@ -33,6 +34,7 @@ class Cells:
     factors: Mapping[str, list[str]]
     missing: Mapping[str, int]
     counts: Mapping[Levels, int] = field(default_factory=dict)
+    worlds: Mapping[Levels, str] = field(default_factory=dict)
 
     def groups(self, *factors: str) -> dict[Levels, dict[tuple[str, ...], NDArray[Any]]]:
         """Cells that differ in the given factors only: the rest of the point -> their levels -> values."""
@@ -96,14 +98,18 @@ def gather(claim: Claim, table: RunTable) -> Cells:
     found, missing = evaluate(claim.expression, table)
     lists: dict[Levels, list[float]] = {}
     realisations: dict[Levels, str] = {}
+    worlds: dict[Levels, str] = {}
     for run, value in found.items():
         row = table.runs[run]
         if all(matches(condition, row.levels) for condition in claim.where):
             point = point_of(row.levels)
             lists.setdefault(point, []).append(value)
             realisations[point] = row.realisation
+            if run in table.worlds:
+                worlds[point] = table.worlds[run]
     cells = {point: np.array(values, dtype=np.float64) for point, values in lists.items()}
-    return Cells(cells, realisations, table.factors, missing, _counts(claim.expression, table, cells))
+    counts = _counts(claim.expression, table, cells)
+    return Cells(cells, realisations, table.factors, missing, counts, worlds)
 
 
 def _counts(expression: Expression, table: RunTable, cells: Mapping[Levels, Any]) -> dict[Levels, int]:

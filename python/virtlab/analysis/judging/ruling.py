@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from virtlab.analysis.judging.alike import told_apart
 from virtlab.analysis.judging.case import Case
 from virtlab.analysis.judging.cells import gather
 from virtlab.analysis.judging.hypotheses import Test
@@ -61,10 +62,12 @@ def judge_one(
     tests: list[Test] = []
     missing: dict[str, int] = {}
     trouble: list[str] = []
+    same: list[str] = []
     for part in parts:
-        cells = gather(claim, part)
+        cells, alike = told_apart(claim, gather(claim, part))
         for reason, count in cells.missing.items():
             missing[reason] = missing.get(reason, 0) + count
+        same += [each for each in alike if each not in same]
         if not cells.of:
             continue
         try:
@@ -77,6 +80,7 @@ def judge_one(
                 replace(test, label=f"{test.label} ({part.realisations[0]} links)".strip()) for test in found
             ]
         tests += found
+    notes += same
     if missing:
         notes += [f"{count} runs have no value: {reason}" for reason, count in missing.items()]
     comparisons = _correct(tests, 1.0 - effective)
@@ -84,7 +88,7 @@ def judge_one(
     notes += sorted({comparison.note for comparison in comparisons if comparison.note})
     more = deciding.more_runs if ruling == "undecided" and deciding is not None else None
     text = sentence(
-        claim, ruling, comparisons, deciding, published=beside, trouble=trouble or [_nothing(missing)]
+        claim, ruling, comparisons, deciding, published=beside, trouble=same or trouble or [_nothing(missing)]
     )
     return Verdict(claim, ruling, text, tuple(comparisons), deciding, more, beside, tuple(notes))
 

@@ -24,7 +24,7 @@ def values(context: RoleContext) -> None:
     """All metrics of the stream."""
     import numpy as np
 
-    if context.parameter("meter") == "iperf3":
+    if context.parameter("meter") == "iperf3" and not context.has("packet/1"):  # a simulated one has packets
         _by_iperf3(context)
         return
     packets = context.samples("packet/1", "sent_ns", stream.COLUMNS)

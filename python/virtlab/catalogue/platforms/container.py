@@ -21,5 +21,4 @@ CONTAINER = Platform(
         licence="Apache-2.0 (runc), GPL-2.0 and LGPL-2.1 (crun), GPL-2.0 (Linux)",
     ),
     images=True,
-    arms={"testbed": None, "simulator": "what a container costs is in no profile yet"},
 )

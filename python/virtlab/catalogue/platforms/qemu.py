@@ -20,5 +20,4 @@ QEMU = Platform(
         licence="GPL-2.0 (QEMU, Linux)",
     ),
     vnic_models=("virtio", "e1000", "e1000e"),
-    arms={"testbed": None, "simulator": "what a virtual machine costs is in no profile yet"},
 )

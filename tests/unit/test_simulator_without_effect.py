@@ -1,0 +1,213 @@
+"""What a simulated world has no part for is said beside its results; claims between levels that are one world are not judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.contract.test_backend_contract import Watcher
+from tests.theory.simulated import Values, parsed, simulated, values_of
+from typer.testing import CliRunner
+
+from virtlab.analysis.claims import parse_claim
+from virtlab.analysis.judging import judge_one
+from virtlab.analysis.table import RunTable
+from virtlab.analysis.values import RunValue
+from virtlab.cli.main import app
+from virtlab.simulator import Simulator
+from virtlab.simulator.profile import Parameter, Profile
+from virtlab.simulator.session import world_once
+
+PAID = dict.fromkeys(
+    ("platform.namespace.send_ns", "platform.qemu.send_ns", "vswitch.linux_bridge.packet_ns", "links.departure_ns"),
+    Parameter(1000.0),
+)  # fmt: skip
+KNOWS_QEMU = Profile("measured", parameters=PAID)
+
+
+def with_guest(**keys: Any) -> Values:
+    values = values_of(count=5)
+    for guest in values["world"]["guests"].values():
+        guest.update(keys)
+    return values
+
+
+def with_model(model: str) -> Values:
+    values = with_guest(platform="qemu")
+    for guest in values["world"]["guests"].values():
+        guest["vnics"]["eth0"]["model"] = model
+    return values
+
+
+@pytest.mark.parametrize(
+    ("values", "what", "key"),
+    [
+        (with_guest(platform="qemu"), "platform qemu", "guests.a"),
+        (with_guest(platform="container"), "platform container", "guests.a"),
+        (with_model("e1000"), "vNIC model e1000", "guests.a"),
+        (with_guest(memory_bytes=2**27), "memory 134217728 B", "guests.b"),
+        (with_guest(cpu_quota_ratio=0.5), "CPU quota 0.5", "guests.b"),
+        (with_guest(pin="one"), "pin one", "guests.b"),
+        (values_of(count=5, meter="ping"), "meter ping", "roles.probe"),
+    ],
+)
+def test_what_changes_nothing_is_played_and_said(values: Values, what: str, key: str) -> None:
+    outcome, kept = simulated(values)
+    assert outcome.status == "ok", outcome.reasons
+    plain, as_plain = simulated(values_of(count=5))
+    assert (
+        kept.column("probe", "rtt/1", "rtt_ns").tolist()
+        == as_plain.column("probe", "rtt/1", "rtt_ns").tolist()
+    )
+    assert outcome.clocks["world"] == plain.clocks["world"]
+    said = [event.details["text"] for event in kept.events if event.what == "log.info"]
+    assert any(text.startswith(f"{what} of ") and "changes nothing" in text for text in said), said
+    with Simulator().open(parsed(values), Watcher()) as session:
+        assert what in session.realised.objects[key].applied["without_effect"]
+
+
+def test_equal_worlds_are_equal_whatever_the_seed_and_others_are_not() -> None:
+    assert (
+        simulated(values_of(count=5), 1)[0].clocks["world"]
+        == simulated(values_of(count=5), 2)[0].clocks["world"]
+    )
+    assert (
+        simulated(values_of(count=5))[0].clocks["world"] != simulated(values_of(count=6))[0].clocks["world"]
+    )
+
+
+def test_a_machine_behind_a_bridge_of_its_own_is_the_same_world_only_where_bridges_cost_nothing() -> None:
+    def queued(platform: str, profile: Profile) -> str:
+        from virtlab.planner.ports import all_ports, with_port_links
+
+        values = with_guest(platform=platform)
+        values["world"]["guests"]["b"]["vnics"]["eth0"]["queue"] = {"kind": "fifo", "limit_packets": 50}
+        return world_once(with_port_links(parsed(values), all_ports), profile)
+
+    ideal = Simulator().profile
+    assert queued("qemu", ideal) == queued("namespace", ideal)
+    assert queued("qemu", KNOWS_QEMU) != queued("namespace", KNOWS_QEMU)
+
+
+def test_a_profile_that_knows_the_platform_gives_it_its_costs_and_one_that_does_not_refuses() -> None:
+    slow = Profile("slow", parameters={**PAID, "platform.qemu.send_ns": Parameter(500_000.0)})
+    fast, of_machines = (
+        simulated_with(profile, with_guest(platform="qemu")) for profile in (KNOWS_QEMU, slow)
+    )
+    # The kernel answers an echo, so only the sender's call is paid.
+    assert np.median(of_machines) - np.median(fast) == 499_000
+    (refusal, _) = Simulator(KNOWS_QEMU).check(parsed(with_guest(platform="container")))
+    assert "platform.container" in refusal.reason
+
+
+def test_a_device_costs_what_a_profile_says_of_it_and_nothing_that_it_says_of_another() -> None:
+    found = Simulator(KNOWS_QEMU).check(parsed(with_model("e1000")))
+    assert {refusal.path for refusal in found} == {"guests.a.platform", "guests.b.platform"}
+    assert not Simulator(KNOWS_QEMU).check(parsed(with_model("virtio")))
+    both = Profile("both", parameters={**PAID, "platform.qemu.e1000.crossing_ns": Parameter(50_000.0)})
+    apart = np.median(simulated_with(both, with_model("e1000"))) - np.median(
+        simulated_with(both, with_model("virtio"))
+    )
+    # Four crossings of 50 us; no send call, which the profile says of virtio alone.
+    assert apart == 4 * 50_000 - 1000
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("cpu_quota_ratio", 0.5), ("pin", "spread")], ids=["quota", "pin"]
+)
+def test_what_a_profile_has_no_costs_for_is_refused_with_it(key: str, value: Any) -> None:
+    found = Simulator(KNOWS_QEMU).check(parsed(with_guest(**{key: value})))
+    assert {refusal.path for refusal in found} == {f"guests.a.{key}", f"guests.b.{key}"}
+
+
+def simulated_with(profile: Profile, values: Values) -> Any:
+    from tests.contract.test_backend_contract import Kept
+
+    from virtlab.plan import Trial
+
+    kept = Kept()
+    with Simulator(profile).open(parsed(values), Watcher()) as session:
+        assert session.run(Trial("t0", 1), kept).status == "ok"
+    return kept.column("probe", "rtt/1", "rtt_ns")
+
+
+def test_a_program_fails_where_the_timeline_says_what_happens_then() -> None:
+    values = values_of(count=5)
+    values["timeline"] += [
+        {"id": "look", "do": "exec", "guest": "a", "argv": ["cat", "/proc/meminfo"], "after": {"event": "measure.finished"}},
+        {"id": "rest", "do": "wait", "for_ns": 10**6, "after": {"any": ["look.finished", "look.failed"]}},
+    ]  # fmt: skip
+    outcome, kept = simulated(values)
+    assert outcome.status == "ok", outcome.reasons
+    assert outcome.marks["look.failed"].t_ns == outcome.marks["measure.finished"].t_ns
+    assert any("cat /proc/meminfo" in event.details.get("text", "") for event in kept.events)
+    values["timeline"][-1]["after"] = {"event": "look.finished"}
+    assert [refusal.path for refusal in Simulator().check(parsed(values))] == ["timeline.look"]
+
+
+def rows(worlds: dict[str, str]) -> RunTable:
+    """Two runs of each level, whose round trips differ a little."""
+    values, played = [], {}
+    for place, (level, world) in enumerate(worlds.items()):
+        for repetition in range(3):
+            run, levels = f"p{place}-r{repetition}", {"platform": level, "load": "1 kB"}
+            value = 1e6 + 1000 * place + repetition
+            values.append(
+                RunValue(run, place, levels, repetition, "simulated", "probe", "rtt", "mean", value, "ns", 10)
+            )
+            played[run] = world
+    return RunTable(tuple(values), worlds=played)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "probe.rtt.mean: platform namespace < qemu",
+        "probe.rtt.mean: platform namespace ~ qemu within 2 %",
+        "probe.rtt.mean: platform equivalent within 2 %",
+        "probe.rtt.mean: platform qemu - namespace > 0 us",
+    ],
+)
+def test_a_claim_between_levels_that_are_one_world_is_not_judged(text: str) -> None:
+    alike = judge_one(parse_claim(text), rows({"namespace": "w", "qemu": "w"}))
+    assert (alike.ruling, alike.comparisons) == ("undecided", ())
+    assert alike.text.startswith("Undecided: not judged: to this simulated world platform ")
+    assert judge_one(parse_claim(text), rows({"namespace": "w", "qemu": "v"})).ruling == "holds"
+    assert (
+        judge_one(parse_claim(text), rows({"namespace": "w", "qemu": "v", "container": "u"})).ruling
+        != "undecided"
+    )
+
+
+def test_levels_that_a_claim_does_not_name_may_be_one_world() -> None:
+    claim = parse_claim("probe.rtt.mean: platform namespace < qemu")
+    assert judge_one(claim, rows({"namespace": "w", "container": "w", "qemu": "v"})).ruling == "holds"
+
+
+def test_the_summary_of_simulated_machines_says_that_it_knows_no_difference(tmp_path: Path) -> None:
+    file = tmp_path / "two.yaml"
+    file.write_text(
+        "version: 1\nname: two\nseed: 1\nfactors: {platform: [namespace, qemu]}\nhosts: 2\n"
+        'host: {guests: 1, platform: "${platform}", vswitch: linux_bridge}\n'
+        "topology: {shape: line, switches: 1}\nlink: {rate: 100 Mbit/s}\n"
+        "roles: {probe: {workload: rtt, from: h1.g1, to: h2.g1, interval: 1 ms, count: 10}}\n"
+        "repeat: 2\nclaims:\n"
+        '  - {id: sooner, text: "probe.rtt.mean: platform namespace < qemu"}\n',
+        encoding="utf-8",
+    )
+    command = [
+        "run",
+        str(file),
+        "--backend",
+        "simulator",
+        "--dataset",
+        str(tmp_path / "two.results"),
+        "--no-report",
+    ]
+    told = CliRunner().invoke(app, command)
+    assert told.exit_code == 4, told.output
+    text = " ".join(told.output.split())
+    assert "platform namespace and qemu are the same" in text
+    assert "platform qemu of guests.h1.g1, guests.h2.g1 changes nothing" in text

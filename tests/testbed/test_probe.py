@@ -305,6 +305,21 @@ def test_a_flood_loses_nothing_that_is_not_counted(world: pw.World, ends: tuple[
     )
 
 
+def test_a_receive_buffer_of_the_study_is_granted_twice_and_what_it_drops_is_no_taint(
+    world: pw.World, ends: tuple[pw.Probe, pw.Probe]
+) -> None:
+    asked_bytes = 106_496  # of which Linux grants the 212,992 B = 208 KiB that it gives by default
+    client, server = pw.play(
+        *ends, "udp_stream", world, payload_bytes=1470, duration_ns=200 * MS,
+        send_buffer_bytes=asked_bytes, receive_buffer_bytes=asked_bytes,
+    )  # fmt: skip
+    assert server is not None
+    assert {end.counters["socket_buffer_bytes"] for end in (client, server)} == {2 * asked_bytes}
+    lost = client.counters["sent_packets"] - server.counters["received_packets"]
+    assert 0 <= server.counters["socket_drops"] <= lost
+    assert not any(taint.startswith("socket_drops") for taint in server.taints)
+
+
 def test_a_flood_crosses_as_the_datagrams_it_counts_and_none_longer(
     world: pw.World, ends: tuple[pw.Probe, pw.Probe]
 ) -> None:

@@ -206,10 +206,15 @@ class LabWorld:
                 if self.control.ended(0) is None:
                     self.control.call("bye", timeout_s=END_TIMEOUT_S)
                 deadline = time.monotonic() + END_TIMEOUT_S
-                while self.control.ended(WORLD_PROCESS) is None and time.monotonic() < deadline:
+                # Both, or the later one would be taken for the end of the next world.
+                while not self._gone() and time.monotonic() < deadline:
                     if not self.control.pump(LOOK_S) and not self.control.open:
                         break
             self.control.listen(WORLD_PROCESS, None)
+
+    def _gone(self) -> bool:
+        """Whether it was told that both ended: its process, and the stream through it."""
+        return all(self.control.ended(channel) is not None for channel in (WORLD_PROCESS, 0))
 
     def _hear(self, data: Data) -> None:
         if data.stream == 2:

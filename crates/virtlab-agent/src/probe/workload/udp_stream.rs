@@ -228,6 +228,7 @@ struct Receiver {
     idle: Idle,
     payload_bytes: usize,
     buffer_bytes: usize,
+    buffer_as_asked: bool,
 }
 
 impl Receiver {
@@ -244,6 +245,7 @@ impl Receiver {
             idle: arming.common.idle,
             payload_bytes: size.payload_bytes as usize,
             buffer_bytes,
+            buffer_as_asked: parameters.receive_buffer_bytes.is_some(),
         })
     }
 }
@@ -257,7 +259,7 @@ impl Workload for Receiver {
         let mut batch = ReceiveBatch::new(self.payload_bytes);
         let mut arrivals = Arrivals::new(&run.budget, 1, true);
         let mut drops = 0u32;
-        let mut report = Report::default();
+        let mut report = Report { buffer_as_asked: self.buffer_as_asked, ..Report::default() };
         let waiting = if self.idle == Idle::Poll { libc::MSG_DONTWAIT } else { libc::MSG_WAITFORONE };
         // A stop ends the waiting, not the reading: what is in the buffer was delivered.
         loop {

@@ -1,0 +1,111 @@
+"""Open vSwitch's kernel datapath in the laboratory machine: queues by OpenFlow, netem by its database, entries by flow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import testbed_world as worlds
+
+from virtlab.plan import Plan, Trial
+from virtlab.testbed.lab import LabVm
+from virtlab.testbed.lab.refusals import lab_missing
+from virtlab.testbed.session import TestbedSession
+
+pytestmark = [
+    pytest.mark.skipif(lab_missing() is not None, reason=str(lab_missing())),
+    pytest.mark.timeout(600),
+]
+COUNT = 20
+FLOWS = 8
+DELAY_NS = 20_000_000
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[LabVm]:
+    """One machine for all; skipped where Open vSwitch is not taken along."""
+    backend = LabVm()
+    if (why := backend.capabilities().vswitches["ovs-kernel"]) is not None:
+        pytest.skip(why)
+    yield backend
+    backend.close()
+
+
+def switched(queue: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Two guests on one switch, with a queue at the port towards the second."""
+    world = worlds.one_host(2)
+    world["vswitches"]["h.br"] |= {"kind": "ovs-kernel"}
+    if queue is not None:
+        world["guests"]["g2"]["vnics"]["eth0"]["queue"] = {"by": "kernel", **queue}
+    return world
+
+
+def echoes(world: dict[str, Any]) -> Plan:
+    return worlds.echo_plan(world, source="g1", target="g2", count=COUNT)
+
+
+def played(lab: LabVm, plan: Plan, session: list[TestbedSession]) -> worlds.MemorySink:
+    """One trial; the session that it was played in is appended."""
+    assert lab.check(plan) == []
+    with lab.open(plan, worlds.Patient()) as opened:
+        sink = worlds.MemorySink()
+        outcome = opened.run(Trial("t0", 1), sink)
+        assert outcome.status in {"ok", "tainted"}, outcome.reasons
+        assert isinstance(opened, TestbedSession)
+        session.append(opened)
+    return sink
+
+
+@pytest.mark.parametrize("kind", ["htb", "hfsc"])
+def test_rules_of_openflow_put_frames_into_queues_of_the_kernel(lab: LabVm, kind: str) -> None:
+    rates = (15_000_000, 20_000_000)
+    if kind == "htb":
+        said = dict(zip(("rate_bit_per_s", "ceil_bit_per_s"), rates, strict=True))
+    else:
+        least, most = rates
+        said = {"rt_m2_bit_per_s": least, "ls_m2_bit_per_s": least, "ul_m2_bit_per_s": most}
+    queue = {
+        "kind": kind,
+        "classes": {"gold": {"parameters": said}, "rest": {"parameters": said}},
+        "match": [{"class": "gold", "protocol": 1, "source": "10.0.0.0/8"}],
+        "default": "rest",
+    }
+    held: list[TestbedSession] = []
+    sink = played(lab, echoes(switched(queue)), held)
+    begin, end = sink.counters("begin"), sink.counters("end")
+    golden = ("links.g2.eth0.ab.gold", "packets")
+    assert end[golden] - begin[golden] == COUNT
+    back = held[0].realised.objects["vswitches.h.br"].read_back
+    assert any("set_queue:1" in rule for rule in back["rules"])
+    port = held[0].realised.objects["guests.g2.vnics.eth0"].read_back["port"]
+    assert not port.get("filters"), "no filter of tc decides"
+
+
+def test_netem_of_the_database_holds_every_packet(lab: LabVm) -> None:
+    queue = {"kind": "netem", "limit_packets": 50, "parameters": {"delay_ns": DELAY_NS}}
+    held: list[TestbedSession] = []
+    sink = played(lab, echoes(switched(queue)), held)
+    columns = next(columns for _, schema, columns in sink.blocks if schema == "rtt/1")
+    assert min(columns["rtt_ns"]) >= DELAY_NS
+    port = held[0].realised.objects["guests.g2.vnics.eth0"].read_back["port"]
+    (netem,) = (entry for entry in port["qdiscs"] if entry["kind"] == "netem")
+    assert (netem["delay_ns"], netem["limit_packets"]) == (DELAY_NS, 50)
+
+
+@pytest.mark.parametrize("entries", ["shared", "own"])
+def test_each_flows_first_packet_goes_up_where_flows_have_entries_of_their_own(
+    lab: LabVm, entries: str
+) -> None:
+    world = switched()
+    if entries == "own":
+        world["vswitches"]["h.br"]["parameters"] = {"flow_entries": entries}
+    frames = {
+        "workload": "raw_stream", "from": "g1", "to": "g2", "frame_bytes": 128, "rate_pps": 20 * FLOWS,
+        "flows": FLOWS, "duration_ns": 500_000_000,
+    }  # fmt: skip
+    sink = played(lab, worlds.echo_plan(world, roles={"probe": frames}), [])
+    begin, end = sink.counters("begin"), sink.counters("end")
+    up = ("hosts.h.ovs", "flow_cache_upcalls")
+    missed = end[up] - begin[up]
+    assert missed >= FLOWS if entries == "own" else missed < FLOWS

@@ -119,9 +119,21 @@ def test_roles_that_run_one_after_another_do_not_meet() -> None:
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"queue": "{kind: sfq}"}, "neither fifo in packets nor prio"),
-        ({"extra": "  flow: {workload: tcp_stream, as: load, from: h1.g3, to: h2.g3}"}, "is not bounded"),
+        ({"queue": "{kind: hfsc, m2: 50 Mbit/s}"}, "hfsc, that this has no curve of"),
+        (
+            {
+                "queue": "{kind: sfq}",
+                "extra": "  flow: {workload: tcp_stream, as: load, from: h1.g3, to: h2.g3}",
+            },
+            "what flow sends at once is not bounded, and neither is the queue",
+        ),
         ({"size": "60000 B payload"}, "more than its vNIC lets go"),
+        (
+            {
+                "extra": "  flow: {workload: raw_stream, as: load, from: h1.g3, to: h2.g3, size: 64 B frame, rate: 1 kpacket/s}"
+            },
+            "raw",
+        ),
     ],
 )
 def test_what_has_no_bound_is_said_with_the_reason(changed: dict[str, str], says: str) -> None:

@@ -102,7 +102,7 @@ def _predicted(
     from virtlab.errors import ExperimentError
     from virtlab.metrics import show_quantity
     from virtlab.planner import plan_run
-    from virtlab.prediction.bound import bounds_of
+    from virtlab.prediction.bound import Bound, bounds_of
     from virtlab.prediction.simulate import simulate
     from virtlab.prediction.uncertainty import combined, drawn_values, has_intervals
 
@@ -117,7 +117,7 @@ def _predicted(
         unsure: list[Mapping[MetricPath, float]] = []
         if draws >= 2 and has_intervals(costs):
             unsure = drawn_values(experiment, point, costs, draws=draws, repetitions=repetitions)
-        bounds = bounds_of(plan_run(experiment, point, 0)) if costs.is_ideal else {}
+        bounds = bounds_of(plan_run(experiment, point, 0), costs)
         for one in paths:
             by_repetition = {
                 row.repetition: row.value for row in table.of(one).values() if row.point == point.index
@@ -138,14 +138,15 @@ def _predicted(
                 )
                 line += "; runs ± {}, parameters ± {}".format(*parts)
             bound = bounds.get(one.role) if one.metric == "rtt" else None
-            if isinstance(bound, float):
-                line += f"; no echo above {show_quantity(bound, 'ns')} (bound)"
+            if isinstance(bound, Bound):
+                line += f"; no echo above {show_quantity(bound.ns, 'ns')} ({bound.words})"
             lines.append(line)
             found.append(
                 {
                     "point": dict(point.levels), "metric": str(one), **_json(whole.estimate),
                     "runs_half_width": whole.runs_half, "parameters_half_width": whole.parameters_half,
-                    "bound_ns": bound if isinstance(bound, float) else None,
+                    "bound_ns": bound.ns if isinstance(bound, Bound) else None,
+                    "bound_quantile": bound.quantile if isinstance(bound, Bound) else None,
                     "no_bound": bound if isinstance(bound, str) else "",
                 }
             )  # fmt: skip

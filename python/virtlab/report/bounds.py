@@ -33,7 +33,7 @@ def bounds_beside(data: Gathered, plans: Mapping[int, Plan]) -> tuple[Other | No
                     role, f"No worst case of {role} can be computed at some settings: {found}."
                 )
             else:
-                by_role.setdefault(role, []).append((point, found))
+                by_role.setdefault(role, []).append((point, found.ns))
     results: list[Result] = []
     for result in data.results:
         quantity = result.quantity

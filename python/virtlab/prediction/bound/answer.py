@@ -1,0 +1,144 @@
+"""A worst case that no echo exceeds: deterministic network calculus of the ports on its way.
+
+Which flows there are is told by `sources`, which ports they pass by `ways`, how long a port delays by `delays`, what a
+platform adds by `costs`. An echo's bound is the sum over its ports, there and back. A reply begins where its request ended.
+Roles that run one after another do not meet.
+
+TCP is bounded by its windows as long as it never gives up a segment that still waits in a queue: where its bounded
+round trip (an acknowledgement may be held back for 40 ms) comes to its least time-out, nothing is known of what it sends,
+and only full queues bound what meets it.
+
+On the ideal platform a bound holds for every echo. With a profile it holds while no wake-up and no lateness exceeds the
+stated quantile, which is no worst case.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from virtlab.planner.wiring import Wiring
+from virtlab.prediction.bound.costs import pay
+from virtlab.prediction.bound.curves import NS, Flow, NoBoundError, Port
+from virtlab.prediction.bound.delays import delays, through_s
+from virtlab.prediction.bound.sources import TIMEOUT_LEAST_NS, flows_of
+from virtlab.prediction.bound.ways import Ways
+from virtlab.simulator.profile import IDEAL_PROFILE, Profile
+
+if TYPE_CHECKING:
+    from virtlab.plan import Plan
+
+HELD_BACK_NS = 40e6  # an acknowledgement, at the most
+QUANTILE = 0.999
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """In ns. `quantile` of wake-ups and lateness up to which it holds; None: it holds for every echo."""
+
+    ns: float
+    quantile: float | None = None
+
+    @property
+    def words(self) -> str:
+        """What it is."""
+        if self.quantile is None:
+            return "bound"
+        return f"while wake-ups and lateness keep to their {self.quantile * 100:g} % quantile: no worst case"
+
+
+def echo_bound(plan: Plan, role: str, profile: Profile = IDEAL_PROFILE, quantile: float = QUANTILE) -> Bound:
+    """No reply of an echo role takes longer. NoBoundError says why there is no bound."""
+    if plan.roles[role].workload != "rtt":
+        raise NoBoundError(f"{role} makes no echoes")
+    world = plan.world
+    if any(guest.forwards or guest.bridges or guest.licence_bit_per_s for guest in world.guests.values()):
+        raise NoBoundError("a guest forwards frames")
+    if world.arp == "live":
+        raise NoBoundError("frames may wait until addresses are known")
+    ways = Ways(plan, Wiring(plan))
+    flows = [flow for name in _beside(plan, role) for flow in flows_of(plan, ways, name, plan.roles[name])]
+    wake_ns = 0.0 if profile.is_ideal else pay(plan, flows, profile, quantile)
+    found = delays(flows)
+    if _gives_up(flows, found):
+        for flow in flows:
+            if flow.window is not None:
+                flow.window, flow.sigma, flow.rho = None, math.inf, 0.0
+        found = delays(flows)
+    request, reply = (flow for flow in flows if flow.role == role)
+    for flow in (request, reply):
+        for hop in flow.hops:
+            if math.isinf(found[hop.port]):
+                raise NoBoundError(_why(role, hop.port, flows))
+    whole = (through_s(request, found) + through_s(reply, found)) * NS + wake_ns
+    return Bound(whole, None if profile.is_ideal else quantile)
+
+
+def echo_bound_ns(plan: Plan, role: str) -> float:
+    """The bound on an ideal platform, in ns. NoBoundError says why there is none."""
+    return echo_bound(plan, role).ns
+
+
+def bounds_of(
+    plan: Plan, profile: Profile = IDEAL_PROFILE, quantile: float = QUANTILE
+) -> dict[str, Bound | str]:
+    """Echo role -> its bound, or why there is none."""
+    found: dict[str, Bound | str] = {}
+    for name, role in plan.roles.items():
+        if role.workload == "rtt":
+            try:
+                found[name] = echo_bound(plan, name, profile, quantile)
+            except NoBoundError as error:
+                found[name] = str(error)
+    return found
+
+
+def _gives_up(flows: Sequence[Flow], found: Mapping[Port, float]) -> bool:
+    """Whether some TCP may send a segment again that still waits: a round trip is its longest way there and back."""
+    ways: dict[str, float] = {}
+    for flow in flows:
+        if flow.window is not None:
+            ways[flow.role] = max(ways.get(flow.role, 0.0), through_s(flow, found))
+    return any(2 * way * NS + HELD_BACK_NS >= TIMEOUT_LEAST_NS for way in ways.values())
+
+
+def _why(role: str, port: Port, flows: Sequence[Flow]) -> str:
+    here = [flow for flow in flows if any(hop.port == port for hop in flow.hops)]
+    endless = sorted({flow.role for flow in here if math.isinf(flow.sigma)})
+    if endless:
+        return (
+            f"what {', '.join(endless)} sends at once is not bounded, and neither is the queue of {port[1]}"
+        )
+    if port[0] == "vnic":
+        return f"a guest of {role} is given more than its vNIC lets go"
+    return f"the port {port[1]} may be given more than it has left for the class of {role}"
+
+
+def _beside(plan: Plan, role: str) -> list[str]:
+    """The role and those that can be active while it is."""
+    before: dict[str, set[str]] = {}
+    for action in plan.timeline:
+        events = () if action.after is None else (action.after.event, *action.after.all)
+        names = {
+            event.rpartition(".")[0]
+            for event in events
+            if event and event.rpartition(".")[2] in {"finished", "done"}
+        }
+        begun = {event.rpartition(".")[0] for event in events if event}
+        before[action.id] = names | {one for each in begun for one in before.get(each, ())}
+    runs = {action.role: action.id for action in plan.timeline if action.do == "run" and action.role}
+    ends = {action.role: action.id for action in plan.timeline if action.do == "stop" and action.role}
+    mine = runs.get(role)
+    found = [role]
+    for name in plan.roles:
+        if name == role:
+            continue
+        other = runs.get(name)
+        if mine and other and (mine in before[other] or other in before[mine]):
+            continue  # one after the other
+        if mine and name in ends and ends[name] in before[mine]:
+            continue  # stopped before
+        found.append(name)
+    return found

@@ -1,0 +1,133 @@
+"""What a platform's profile adds to a bound.
+
+| of the profile | in the bound |
+|---|---|
+| a frame's way through vNIC, virtual switch, pushback, and out of the links | a latency, of a full frame |
+| calls of processes and their messages | a wait for one processor behind the work of all, and the work |
+| wake-ups, lateness, the notice of frames | their quantile, as a latency |
+
+Frames follow each other and none overtakes, so a latency of a full frame holds for all. Work of processes is served
+first come, first served; one processor keeps it waiting at least as long as several do. It comes no faster than its
+sources and the links in front of its guests let it: B of it at once and u per second wait B / (1 - u) at the most.
+
+A quantile is exceeded: a bound with a profile holds while no wake-up and no lateness exceeds the stated quantile of its
+table. That is no worst case. Where the quantile is 1, it is the longest that calibration saw, which is none either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from virtlab.prediction.bound.curves import NS, Flow, NoBoundError
+from virtlab.simulator.profile import Quantiles, missing, wakeups
+
+if TYPE_CHECKING:
+    from virtlab.plan import Plan
+    from virtlab.simulator.profile import Profile
+
+
+def pay(plan: Plan, flows: Sequence[Flow], profile: Profile, quantile: float) -> float:
+    """Puts the latencies of the profile into the flows, and returns the wake-up of an echo's own process, in ns.
+
+    NoBoundError where the profile does not know the world, or work has no bound.
+    """
+    for where, what in missing(profile, plan):
+        raise NoBoundError(f"{where}: the profile does not know {what}")
+    whole = max(flow.largest for flow in flows) / 8 - 24
+    kinds = {f"platform.{guest.platform}" for guest in plan.world.guests.values()}
+    switches = {f"vswitch.{one.kind}" for one in plan.world.vswitches.values()}
+
+    def most(names: set[str], packet: str, byte: str = "") -> float:
+        return max(
+            (profile.value(f"{n}.{packet}") + whole * (profile.value(f"{n}.{byte}") if byte else 0.0) for n in names),
+            default=0.0,
+        )  # fmt: skip
+
+    crossing = most(kinds, "crossing_ns", "crossing_byte_ns")
+    bridge = most(switches, "packet_ns", "byte_ns")
+    held = profile.value("qdisc.htb.packet_ns")
+    out = 0.0
+    if plan.world.links:
+        late = max(at(profile.tables.get(name), quantile) for name in ("links.lateness", "links.notice"))
+        out = profile.value("links.departure_ns") + late + bridge
+        _player_keeps_up(flows, profile)
+    names = {name for guest in plan.world.guests.values() for name in wakeups(plan, guest.idle)[:1]}
+    wake = max((at(_table(profile, name), quantile) for name in names), default=0.0)
+    floods = [value.value for name, value in profile.parameters.items() if name.startswith("flood.")]
+    call = max(most(kinds, "send_ns") + held + profile.value("flow.first_packet_ns"), *floods, 0.0)
+    message = most(kinds, "message_ns")
+    wait = _work_s(flows, call, message, out) * NS
+    for flow in flows:
+        flow.lead_ns = wait + call + held + crossing + bridge
+        flow.tail_ns = out + crossing
+        if flow.request is not None:  # the far process wakes and takes the message before it answers
+            flow.lead_ns += wake + wait + message
+    return wake + wait + message
+
+
+def at(table: Quantiles | None, quantile: float) -> float:
+    """A table's quantile in ns; 0 where there is no table."""
+    import numpy as np
+
+    return 0.0 if table is None else float(np.interp(quantile, table.probability, table.ns))
+
+
+def _table(profile: Profile, name: str) -> Quantiles | None:
+    """As the simulator takes it: of worlds with links, else the common one."""
+    return profile.tables.get(name) or profile.tables.get(name.removesuffix(".links"))
+
+
+def _work_s(flows: Sequence[Flow], call: float, message: float, late_ns: float) -> float:
+    """How long work of a process can wait for a processor, its own included, in seconds."""
+    burst, share = 0.0, 0.0
+    inputs: dict[
+        str, tuple[float, float]
+    ] = {}  # last link in front of a guest: its rate, and the shortest frame
+    for flow in flows:
+        sent = call * flow.calls
+        if message == call == 0:
+            continue
+        if math.isinf(sent):
+            raise NoBoundError(f"what {flow.role} has processes do at once is not bounded")
+        burst += sent
+        share += call * flow.calls_per_s / NS
+        last = next((hop for hop in reversed(flow.hops) if hop.port[0] == "link"), None)
+        if last is None:
+            burst += message * flow.calls
+            share += message * flow.calls_per_s / NS
+        else:
+            rate, shortest = inputs.get(last.line, (last.rate, flow.smallest))
+            inputs[last.line] = (rate, min(shortest, flow.smallest))
+    for rate, shortest in inputs.values():
+        per_s = rate / shortest
+        burst += message * (1 + per_s * late_ns / NS)
+        share += message * per_s / NS
+    if share >= 1:
+        raise NoBoundError("processes may have more to do than one processor does")
+    return burst / NS / (1 - share)
+
+
+def _player_keeps_up(flows: Sequence[Flow], profile: Profile) -> None:
+    """The links' player needs less for a frame than the wire: frames do not wait for it."""
+    extra = max(
+        (
+            value.value
+            for name, value in profile.parameters.items()
+            if name.startswith("qdisc.") and name.endswith(".frame_ns")
+        ),
+        default=0.0,
+    )
+    for flow in flows:
+        for bits in {flow.smallest, flow.largest}:
+            own = (
+                profile.value("links.frame_ns")
+                + extra
+                + profile.value("links.frame_byte_ns") * (bits / 8 - 24)
+            )
+            for hop in flow.hops:
+                if hop.port[0] == "link" and own > bits / hop.rate * NS:
+                    raise NoBoundError(
+                        f"{flow.role} has frames that are shorter than what plays the links needs for one"
+                    )

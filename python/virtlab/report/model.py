@@ -9,7 +9,7 @@ points. Nothing below knows DuckDB, files or HTML. Values are in the metric's ba
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -229,6 +229,7 @@ class Gathered:
     queues: tuple[Mapping[str, str], ...] = ()  # of link directions, a row per class and setting
     classes: tuple[ClassSeen, ...] = ()  # the same, as numbers
     searches: tuple[Searched, ...] = ()  # one of each design point
+    wire: Mapping[str, str] = field(default_factory=dict)  # role -> what it asks of the wire
     fairness: FairnessAxis | None = None  # where a factor decides Jain's index of the load
 
     @property

@@ -102,7 +102,9 @@ def _full_s(hop: Hop, largest: float, flows: Sequence[Flow]) -> float:
     first, rate = 0.0, hop.rate
     if hop.serves in {"drr", "htb"}:
         first, rate = _left(hop, flows)
-    elif hop.serves == "any" or (hop.serves == "prio" and hop.rank > 0):
+    elif hop.serves == "any" or any(
+        each.line == hop.line and each.rank < hop.rank for flow in flows for each in flow.hops
+    ):
         return math.inf
     waiting = math.inf
     if hop.limit_packets is not None:

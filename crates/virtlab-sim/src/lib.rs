@@ -22,6 +22,8 @@ mod network;
 mod psping;
 mod role;
 mod rows;
+mod rt_supply;
+mod rt_tasks;
 mod rtt;
 mod scatter;
 pub mod star;

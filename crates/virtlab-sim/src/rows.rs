@@ -75,6 +75,16 @@ rows!(
     RequestRow, "request/1", { seq: I64, sent_ns: I64, finished_ns: I64, payload_bytes: I64 }
 );
 rows!(
+    /// A job of a hard-deadline task; -1 where it never began or ended.
+    RtJobRow, "rt_job/1",
+    { task: I32, episode: I32, release_ns: I64, start_ns: I64, finish_ns: I64, response_ns: I64, executed_ns: I64,
+      missed: I32 }
+);
+rows!(
+    /// A period of a guest's CPU budget.
+    RtSupplyRow, "rt_supply/1", { begin_ns: I64, end_ns: I64, served_ns: I64, charged_ns: I64 }
+);
+rows!(
     /// A burst.
     BurstRow, "burst/1",
     { burst: I64, stream: I32, intended_ns: I64, sent_ns: I64, finished_ns: I64, sent_bytes: I64, replied_bytes: I64 }

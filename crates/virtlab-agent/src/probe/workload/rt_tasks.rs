@@ -7,118 +7,57 @@
 use super::{Arming, Prepared, Side, StandBy, Workload, parse};
 use crate::clock;
 use crate::probe::pacing::{Pacer, Pacing};
-use crate::probe::parameters::positive;
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::spool::{RtJobRow, RtSupplyRow, Spool};
 use crate::rt;
-use anyhow::{bail, ensure};
-use serde::Deserialize;
+use virtlab_load::parameters::RtTasks;
+use virtlab_load::parameters::rt_tasks::Server;
 
 const GAP_NS: u64 = 5_000;
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Task {
-    name: String,
-    period_ns: u64,
-    wcet_ns: u64,
-    deadline_ns: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Policy {
-    /// The shorter period first.
-    Rm,
-    /// The shorter deadline first.
-    Dm,
-    /// As listed.
-    Given,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Parameters {
-    tasks: Vec<Task>,
-    period_ns: u64,
-    budget_ns: u64,
-    #[serde(default)]
-    overhead_ns: u64,
-    policy: Policy,
-    server: rt::By,
-    #[serde(default)]
-    competitors: Vec<rt::Competitor>,
-    phases: u64,
-    duration_ns: u64,
-}
 
 /// Prepares the guest's end; the other end of a role does nothing.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
     if arming.side == Side::Server {
         return Ok(Prepared::fixed(StandBy));
     }
-    let parameters: Parameters = parse(arming.own.clone())?;
-    positive("period_ns", parameters.period_ns)?;
-    positive("duration_ns", parameters.duration_ns)?;
-    positive("phases", parameters.phases)?;
-    ensure!(!parameters.tasks.is_empty(), "parameters.tasks holds no task");
-    ensure!(
-        parameters.overhead_ns < parameters.budget_ns && parameters.budget_ns <= parameters.period_ns,
-        "parameters: the budget must be more than the overhead and at most the period"
-    );
-    for task in &parameters.tasks {
-        if task.wcet_ns == 0 || task.wcet_ns > task.deadline_ns || task.deadline_ns > task.period_ns {
-            bail!("parameters.tasks: {}: 0 < wcet <= deadline <= period does not hold", task.name);
-        }
-    }
+    let parameters: RtTasks = parse(arming.own.clone())?;
+    parameters.check()?;
     Ok(Prepared::fixed(Guest { parameters }))
 }
 
 struct Guest {
-    parameters: Parameters,
+    parameters: RtTasks,
 }
 
 impl Guest {
-    /// Places of the tasks in the list, highest priority first; of equals, the earlier listed.
-    fn order(&self) -> Vec<usize> {
-        let tasks = &self.parameters.tasks;
-        let mut order: Vec<usize> = (0..tasks.len()).collect();
-        match self.parameters.policy {
-            Policy::Rm => order.sort_by_key(|place| tasks[*place].period_ns),
-            Policy::Dm => order.sort_by_key(|place| tasks[*place].deadline_ns),
-            Policy::Given => {}
-        }
-        order
-    }
-
     fn request(&self, order: &[usize]) -> rt::Request {
-        let Parameters { tasks, period_ns, budget_ns, phases, duration_ns, .. } = &self.parameters;
-        let episode_ns = 2 * tasks.iter().map(|task| task.period_ns).max().unwrap_or(0);
-        let episodes = (duration_ns / (episode_ns + 3 * period_ns)).max(1);
-        let even = phases.saturating_sub(1).max(1);
-        let mut points: Vec<u64> = (0..even).map(|index| period_ns * index / even).collect();
-        points.push(*budget_ns);
+        let own = &self.parameters;
         rt::Request {
-            period_ns: *period_ns,
-            budget_ns: *budget_ns,
-            by: self.parameters.server,
+            period_ns: own.period_ns,
+            budget_ns: own.budget_ns,
+            by: match own.server {
+                Server::Deadline => rt::By::Deadline,
+                Server::Quota => rt::By::Quota,
+            },
             tasks: order
                 .iter()
-                .map(|place| &tasks[*place])
+                .map(|place| &own.tasks[*place])
                 .map(|task| rt::Task {
                     period_ns: task.period_ns,
                     wcet_ns: task.wcet_ns,
                     deadline_ns: task.deadline_ns,
                 })
                 .collect(),
-            episodes: (0..episodes as usize)
-                .map(|index| rt::Episode { phase_ns: points[index % points.len()] })
-                .collect(),
-            episode_ns,
+            episodes: own.episodes().into_iter().map(|phase_ns| rt::Episode { phase_ns }).collect(),
+            episode_ns: own.episode_ns(),
             duration_ns: 0,
-            until_ns: Some(clock::monotonic().0 + duration_ns),
-            competitors: self.parameters.competitors.clone(),
+            until_ns: Some(clock::monotonic().0 + own.duration_ns),
+            competitors: own
+                .competitors
+                .iter()
+                .map(|each| rt::Competitor { period_ns: each.period_ns, budget_ns: each.budget_ns })
+                .collect(),
             gap_ns: GAP_NS,
         }
     }
@@ -173,7 +112,7 @@ impl Workload for Guest {
         if run.wait_for_start(Pacer::new(Pacing::Sleep)).is_none() {
             return report;
         }
-        let order = self.order();
+        let order = self.parameters.order();
         let reply = match rt::run(&self.request(&order), &run.stop) {
             Ok(reply) => reply,
             Err(refusal) => {
@@ -182,9 +121,7 @@ impl Workload for Guest {
             }
         };
         self.record(run, &order, &reply, &mut report);
-        let Parameters { period_ns, budget_ns, overhead_ns, .. } = self.parameters;
-        let longest = self.parameters.tasks.iter().map(|task| task.deadline_ns).max().unwrap_or(0);
-        let short = shortfall_ns(&reply.windows, period_ns, budget_ns, overhead_ns, longest + period_ns);
+        let short = self.parameters.shortfall_ns(&reply.windows);
         report.add("shortfall_ns", short);
         if short > 0 {
             report.taints.push(format!(
@@ -194,61 +131,5 @@ impl Workload for Guest {
         }
         report.complete = !run.stopped();
         report
-    }
-}
-
-/// How much the worst interval up to `horizon_ns` fell short of the supply with E = B - X each period; 0: kept. The worst
-/// intervals begin with the end of a window and end with the beginning of a later one.
-fn shortfall_ns(windows: &[[u64; 2]], period: u64, budget: u64, overhead: u64, horizon_ns: u64) -> u64 {
-    let effective = budget - overhead;
-    let gap = period - budget + overhead;
-    let blackout = period - budget + gap;
-    let mut worst = 0;
-    for (first, [_, from]) in windows.iter().enumerate() {
-        let mut got = 0;
-        for [start, end] in &windows[first + 1..] {
-            let length = start - from;
-            if length > horizon_ns {
-                break;
-            }
-            let after = length.saturating_sub(blackout);
-            let due = after / period * effective + (after % period).min(effective);
-            worst = worst.max(due.saturating_sub(got));
-            got += end - start;
-        }
-    }
-    worst
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn exact(periods: u64) -> Vec<[u64; 2]> {
-        (0..periods).map(|k| [10 * k, 10 * k + 4]).collect()
-    }
-
-    #[test]
-    fn a_supply_as_promised_is_kept_and_one_cut_is_short_by_the_cut() {
-        assert_eq!(shortfall_ns(&exact(9), 10, 4, 0, 60), 0);
-        let mut cut = exact(9);
-        cut[4][1] -= 1;
-        assert_eq!(shortfall_ns(&cut, 10, 4, 0, 60), 1);
-        assert_eq!(shortfall_ns(&cut, 10, 4, 1, 60), 0);
-    }
-
-    #[test]
-    fn the_worst_allowed_placement_of_budgets_is_no_shortfall() {
-        // First budget early, all later ones late: the model's worst case.
-        let mut windows = vec![[0, 3]];
-        windows.extend((1..30).map(|k| [6 * k + 3, 6 * k + 6]));
-        assert_eq!(shortfall_ns(&windows, 6, 3, 0, 100), 0);
-    }
-
-    #[test]
-    fn a_missing_period_is_a_shortfall_of_its_budget() {
-        let mut windows = exact(12);
-        windows.remove(6);
-        assert_eq!(shortfall_ns(&windows, 10, 4, 0, 60), 4);
     }
 }

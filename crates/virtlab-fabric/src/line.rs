@@ -272,6 +272,9 @@ impl Line {
             }
             self.ahead.pop_front();
             self.ahead_bytes -= u64::from(bytes);
+            if self.ahead.is_empty() {
+                self.ahead.clear(); // begins at the front again, which is in the cache
+            }
         }
     }
 
@@ -332,8 +335,13 @@ impl Line {
         (self.cable.front(), self.cable.get(1))
     }
 
+    #[inline]
     pub(crate) fn deliver(&mut self) -> Option<Delivery> {
-        self.cable.pop_front()
+        let delivery = self.cable.pop_front();
+        if self.cable.is_empty() {
+            self.cable.clear(); // begins at the front again, which is in the cache
+        }
+        delivery
     }
 
     /// What waits at `now`.

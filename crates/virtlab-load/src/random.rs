@@ -42,6 +42,17 @@ impl Stream {
         }
     }
 
+    /// As many exponential draws as there are places, the numbers that [`Self::exponential`] would give one by one: their
+    /// logarithms do not wait for each other.
+    pub fn exponentials(&mut self, mean: f64, into: &mut [f64]) {
+        for draw in into.iter_mut() {
+            *draw = 1.0 - self.uniform();
+        }
+        for draw in into {
+            *draw = mean * minus_ln(*draw);
+        }
+    }
+
     /// An exponential draw of the given mean: `-mean ln(1 - u)`. The logarithm is ours, not the system's, whose last bits
     /// differ between platforms.
     pub fn exponential(&mut self, mean: f64) -> f64 {
@@ -118,6 +129,15 @@ mod tests {
         let mut stream = Stream::new(1, "mean");
         let mean = (0..100_000).map(|_| stream.exponential(5.0)).sum::<f64>() / 100_000.0;
         assert!((mean - 5.0).abs() < 0.1, "mean {mean}");
+    }
+
+    #[test]
+    fn draws_at_once_are_those_one_by_one() {
+        let (mut many, mut one) = (Stream::new(5, "gaps"), Stream::new(5, "gaps"));
+        let mut drawn = [0.0; 37];
+        many.exponentials(3.0, &mut drawn);
+        assert!(drawn.iter().all(|draw| draw.to_bits() == one.exponential(3.0).to_bits()));
+        assert_eq!(many.below(1 << 60), one.below(1 << 60));
     }
 
     #[test]

@@ -45,12 +45,18 @@ pub enum Arrivals {
     Poisson,
 }
 
+/// Gaps that a Poisson process draws at once.
+const DRAWN: usize = 16;
+
 /// A Poisson process that can be asked for an instant more than once, and between two packets: there it is linear, so that
 /// flows of unequal shares have their places.
 #[derive(Clone, Debug)]
 pub struct Poisson {
     mean_ns: f64,
     stream: Stream,
+    /// Gaps drawn ahead, and how many of them are used.
+    gaps_ns: [f64; DRAWN],
+    used: usize,
     /// The packet that was asked for last, its offset, and that of the next.
     number: u64,
     here_ns: f64,
@@ -59,14 +65,34 @@ pub struct Poisson {
 
 impl Poisson {
     fn new(mean_ns: f64, mut stream: Stream) -> Self {
-        let next_ns = stream.exponential(mean_ns);
-        Self { mean_ns, stream, number: 0, here_ns: 0.0, next_ns }
+        let mut gaps_ns = [0.0; DRAWN];
+        stream.exponentials(mean_ns, &mut gaps_ns);
+        Self { mean_ns, stream, gaps_ns, used: 1, number: 0, here_ns: 0.0, next_ns: gaps_ns[0] }
+    }
+
+    #[cold]
+    fn draw(&mut self) {
+        self.stream.exponentials(self.mean_ns, &mut self.gaps_ns);
+        self.used = 0;
     }
 
     fn step(&mut self) {
         self.number += 1;
         self.here_ns = self.next_ns;
-        self.next_ns += self.stream.exponential(self.mean_ns);
+        if self.used == DRAWN {
+            self.draw();
+        }
+        self.next_ns += self.gaps_ns[self.used];
+        self.used += 1;
+    }
+
+    /// Offset of a packet; they are asked for in order.
+    #[inline]
+    fn instant(&mut self, packet: u64) -> f64 {
+        while self.number < packet {
+            self.step();
+        }
+        self.here_ns
     }
 
     /// Offset of a place; places never go back by more than to the last packet.
@@ -103,7 +129,7 @@ impl Schedule {
             Self::Fixed { interval } => Nanos(k.saturating_mul(interval.0)),
             Self::Paced { packet_bits, rate_bit_per_s } => product(k, *packet_bits, *rate_bit_per_s),
             Self::PerSecond { rate_pps } => product(k, 1, *rate_pps),
-            Self::Poisson(process) => Nanos(process.offset(k as f64) as u64),
+            Self::Poisson(process) => Nanos(process.instant(k) as u64),
             Self::Flood => Nanos::ZERO,
         }
     }

@@ -232,8 +232,8 @@ impl Workload for BurstLoad {
                 let stream = &mut origin.streams[sending.stream];
                 let payload_bytes = sending.sizes[sending.next];
                 let message = Message {
-                    role,
-                    origin: side,
+                    role: role as u32,
+                    origin: side as u8,
                     reply: false,
                     flow: sending.stream as u32,
                     seq: stream.next_seq,
@@ -296,7 +296,7 @@ impl Workload for BurstLoad {
     fn take(&mut self, message: Message, network: &mut Network) {
         let bytes = u64::from(message.payload_bytes);
         if !message.reply {
-            let side = 1 - message.origin;
+            let side = 1 - usize::from(message.origin);
             let answers = &mut self.answers[side];
             answers.received.0 += 1;
             answers.received.1 += bytes;
@@ -307,7 +307,7 @@ impl Workload for BurstLoad {
             }
             return;
         }
-        let Some(origin) = &mut self.origins[message.origin] else { return };
+        let Some(origin) = &mut self.origins[usize::from(message.origin)] else { return };
         if origin.finished {
             return;
         }

@@ -21,9 +21,9 @@ const PATIENCE_NS: u64 = 30_000_000_000;
 /// What a datagram or frame says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    pub role: usize,
+    pub role: u32,
     /// Which side sent the request: 0 client, 1 server.
-    pub origin: usize,
+    pub origin: u8,
     pub reply: bool,
     pub flow: u32,
     pub seq: u64,

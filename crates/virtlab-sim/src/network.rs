@@ -38,7 +38,7 @@ use virtlab_fabric::{Departure, Fabric, Foretold, Mac};
 use virtlab_qdisc::Headers;
 use virtlab_wire::Nanos;
 use virtlab_wire::ethernet::{HEADER_BYTES, serialisation, wire_bytes};
-use vnics::{BURST_FRAMES, Incoming, Nic, Outgoing, Traffic};
+use vnics::{BURST_FRAMES, Carried, Incoming, Nic, Traffic};
 
 /// Everything between two sockets.
 pub struct Network {
@@ -48,8 +48,8 @@ pub struct Network {
     pub agenda: Agenda,
     /// Frames that stand at vNICs now.
     pub inbox: VecDeque<Incoming>,
-    fabric: Fabric<Outgoing>,
-    departures: Vec<Departure<Outgoing>>,
+    fabric: Fabric<Carried>,
+    departures: Vec<Departure<Carried>>,
     /// By port, the addresses met last that are its guest's own, and the vNIC.
     met: Vec<Option<(Address, u32)>>,
     /// Departures that have become certain, while they are looked at.
@@ -94,7 +94,7 @@ pub struct Network {
 impl Network {
     /// The world's network. A finding when the fabric cannot be.
     pub fn new(input: &Input, uplinks: &BTreeMap<String, usize>) -> Result<Self, Finding> {
-        let mut fabric: Fabric<Outgoing> =
+        let mut fabric: Fabric<Carried> =
             Fabric::new(&input.fabric).map_err(|error| Finding::new(error.path, error.what, error.cure))?;
         fabric.foretell();
         let port = |name: &str| {
@@ -203,7 +203,11 @@ impl Network {
             sides: input
                 .roles
                 .iter()
-                .map(|role| [0, 1].map(|side: usize| input.vnics[role.ends[side].vnic].guest))
+                .map(|role| {
+                    // A role that talks to nobody has a guest, maybe one without a vNIC.
+                    [0, 1]
+                        .map(|side: usize| input.vnics.get(role.ends[side].vnic).map_or(0, |vnic| vnic.guest))
+                })
                 .collect(),
         })
     }

@@ -123,7 +123,7 @@ impl Rtt {
         let closed = self.interval_ns == 0;
         let intended = if closed { now_ns } else { self.start_ns.saturating_add(self.schedule.offset(k).0) };
         let message = Message {
-            role: self.role,
+            role: self.role as u32,
             origin: 0,
             reply: false,
             flow: 0,

@@ -134,7 +134,7 @@ impl Workload for Scatter {
         }
         let host = &mut self.hosts[side];
         let message = Message {
-            role: self.role,
+            role: self.role as u32,
             origin: 0,
             reply: false,
             flow: to as u32,

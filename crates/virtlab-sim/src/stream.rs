@@ -262,7 +262,7 @@ impl Stream {
         self.sent_by_flow[usize::from(turn.flow)] += 1;
         let (flow, seq, sent_ns) = (u32::from(turn.flow), turn.seq, network.now_ns);
         let message = Message {
-            role: self.role,
+            role: self.role as u32,
             origin: 0,
             reply: false,
             flow,

@@ -144,8 +144,8 @@ impl Flow {
 
     /// A segment comes; which end took it. Its answer goes when the application has had its turn: [`Flow::pump`].
     pub fn take(&mut self, message: Message, network: &mut Network) -> usize {
-        let side = 1 - message.origin;
-        if let Some(segment) = self.ends[message.origin].wire.take(message.seq) {
+        let side = 1 - usize::from(message.origin);
+        if let Some(segment) = self.ends[usize::from(message.origin)].wire.take(message.seq) {
             let now_ns = network.now_ns;
             let marked = network.was_marked(&message);
             let before = self.ends[side].connection.acknowledged_bytes();
@@ -203,8 +203,8 @@ impl Flow {
     fn send(&mut self, side: usize, segment: Segment, network: &mut Network) {
         let end = &mut self.ends[side];
         let message = Message {
-            role: self.role,
-            origin: side,
+            role: self.role as u32,
+            origin: side as u8,
             reply: false,
             flow: self.number,
             seq: end.wire.put(segment),

@@ -9,6 +9,7 @@ use crate::network::{Landed, Network};
 use crate::psping;
 use crate::role::{Workload, finding};
 use crate::rows::{Column, Table};
+use crate::rt_tasks::RtTasks;
 use crate::rtt::Rtt;
 use crate::scatter::Scatter;
 use crate::stream::Stream;
@@ -136,11 +137,12 @@ impl World {
                 "tcp_stream" => TcpStream::new(index, role, &mut network).map(|made| Box::new(made) as _),
                 "tcp_rr" => TcpRr::new(index, role, &mut network).map(|made| Box::new(made) as _),
                 "psping" => psping::new(index, role, &mut network),
+                "rt_tasks" => RtTasks::new(index, role).map(|made| Box::new(made) as _),
                 "scatter" => Scatter::new(index, role, &mut network).map(|made| Box::new(made) as _),
                 other => Err(Finding::new(
                     format!("roles.{}.workload", role.name),
                     format!("the simulator has no workload '{other}'"),
-                    "use rtt, burst_load, udp_stream, tcp_stream, tcp_rr, psping or raw_stream",
+                    "use rtt, burst_load, udp_stream, tcp_stream, tcp_rr, psping, raw_stream or rt_tasks",
                 )),
             };
             match made {
@@ -203,7 +205,7 @@ impl World {
         if let Some(incoming) = self.network.inbox.pop_front() {
             self.still += 1;
             if let Some(message) = self.network.receive(incoming) {
-                let wakes = self.roles[message.role].workload.wakes(&message);
+                let wakes = self.roles[message.role as usize].workload.wakes(&message);
                 if let Some(message) = self.network.hand_over(message, wakes) {
                     self.take(message);
                 }
@@ -270,10 +272,9 @@ impl World {
         while let Some(landed) = self.network.land(port) {
             match landed {
                 Landed::Now(message) => {
-                    self.roles[message.role].workload.take(message, &mut self.network);
-                    self.look(message.role);
+                    self.take(message);
                 }
-                Landed::At(message, at_ns) => self.roles[message.role].workload.count(message, at_ns),
+                Landed::At(message, at_ns) => self.roles[message.role as usize].workload.count(message, at_ns),
             }
         }
     }
@@ -285,8 +286,9 @@ impl World {
     }
 
     fn take(&mut self, message: Message) {
-        self.roles[message.role].workload.take(message, &mut self.network);
-        self.look(message.role);
+        let role = message.role as usize;
+        self.roles[role].workload.take(message, &mut self.network);
+        self.look(role);
     }
 
     #[inline]

@@ -5,7 +5,7 @@
 //! switch floods. Two isolated ports exchange no frame, known or flooded.
 
 use super::Network;
-use super::vnics::Outgoing;
+use super::vnics::{Carried, Outgoing};
 use std::collections::BTreeMap;
 use virtlab_fabric::{Frame, Mac, PortId};
 use virtlab_wire::Nanos;
@@ -60,7 +60,7 @@ impl Network {
             flow: out.flow,
             ecn: self.ecn_of(&out),
             headers: self.fabric.wants_headers().then(|| Box::new(self.headers_of(&out))),
-            payload: out,
+            payload: Carried { cargo: out.cargo, counted: out.counted },
         };
         self.catch_up_before(at);
         self.fabric.arrive(at, frame, Nanos(self.now_ns));

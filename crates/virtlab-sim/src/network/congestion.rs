@@ -9,7 +9,7 @@ use crate::ip::Message;
 use std::collections::{BTreeMap, BTreeSet};
 use virtlab_qdisc::Ecn;
 
-type Name = (usize, usize, u32, u64);
+type Name = (u32, u8, u32, u64);
 
 fn name(message: &Message) -> Name {
     (message.role, message.origin, message.flow, message.seq)

@@ -54,11 +54,12 @@ impl Network {
     /// Stamps a message that has come to its kernel; it is given back when its process has it at once.
     pub fn hand_over(&mut self, message: Message, wakes: bool) -> Option<Message> {
         self.stamp_ns = self.now_ns;
-        let side = message.origin ^ usize::from(!message.reply);
+        let side = usize::from(message.origin ^ u8::from(!message.reply));
         match &mut self.costs {
             Some(costs) if wakes => {
-                let guest = self.sides[message.role][side];
-                let at = costs.hand_over(self.now_ns, guest, message.role, side);
+                let role = message.role as usize;
+                let guest = self.sides[role][side];
+                let at = costs.hand_over(self.now_ns, guest, role, side);
                 self.fly(at, Flight::Handed(message, self.now_ns));
                 None
             }

@@ -80,9 +80,11 @@ impl Network {
                 let message = self.fabric.frame(&foretold).payload.cargo.message;
                 self.note_mark(&message);
             }
-            let out = &self.fabric.frame(&foretold).payload;
-            let address = (out.destination, out.cargo.ip.map(|packet| packet.to));
-            let mut landing = Landing { at_ns, nic: 0, bytes: out.bytes, meaning: Meaning::Onward(foretold) };
+            let frame = self.fabric.frame(&foretold);
+            let out = &frame.payload;
+            let address = (frame.destination, out.cargo.ip.map(|packet| packet.to));
+            let mut landing =
+                Landing { at_ns, nic: 0, bytes: frame.bytes, meaning: Meaning::Onward(foretold) };
             let own = match self.met[port] {
                 _ if is_resolution(&out.cargo.message) => None, // its kernel's own
                 Some((met, nic)) if met == address => Some(nic),
@@ -157,8 +159,7 @@ impl Network {
             }
             self.landings[port].pop_front();
             if let Meaning::Onward(foretold) = meaning {
-                let mut out = self.fabric.take(&foretold).payload;
-                out.socket = None;
+                let out = Outgoing::carried(&self.fabric.take(&foretold));
                 if let Some(costs) = &mut self.costs {
                     let at = costs.depart(self.now_ns, port, self.port_bridges[port], out.bytes);
                     self.fly(at, Flight::Departed(port, out));

@@ -20,7 +20,7 @@ use virtlab_load::random::Stream;
 use virtlab_load::size::IpVersion;
 
 /// The role of questions and answers, which is nobody's.
-const NOBODY: usize = usize::MAX;
+const NOBODY: u32 = u32::MAX;
 /// A question or an answer in ARP, header of the frame included.
 const ARP_BYTES: u32 = 42;
 /// A solicitation or advertisement that says its sender's hardware address, and an advertisement that does not.
@@ -45,7 +45,7 @@ pub(super) struct Resolution {
     /// By vNIC: how long its answers are believed.
     beliefs: Vec<Stream>,
     /// When a message that had to wait left its vNIC, by who sent it: role, side, flow, number.
-    left_ns: BTreeMap<(usize, usize, u32, u64), u64>,
+    left_ns: BTreeMap<(u32, u8, u32, u64), u64>,
 }
 
 impl Resolution {

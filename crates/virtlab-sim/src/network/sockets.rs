@@ -185,7 +185,7 @@ impl Network {
 
     pub(super) fn headers_of(&self, out: &Outgoing) -> Headers {
         let read = self.headers.get(&out.flow).copied().unwrap_or_default();
-        let role = out.cargo.message.role;
+        let role = out.cargo.message.role as usize;
         let tos = self.tos.get(&role).copied();
         let pcp = self.priority.get(&role).copied();
         let routed = out.cargo.ip.is_some_and(|packet| packet.hops_left < HOPS);

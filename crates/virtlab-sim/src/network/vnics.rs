@@ -12,7 +12,7 @@ use super::trains::Trains;
 use crate::input::Vnic;
 use crate::ip::Cargo;
 use std::collections::VecDeque;
-use virtlab_fabric::{Mac, PortId};
+use virtlab_fabric::{Frame, Mac, PortId};
 use virtlab_wire::ethernet::{serialisation, wire_bytes};
 
 /// Frames that a vNIC with pushback lets go at once after a pause; the testbed's figure.
@@ -30,6 +30,22 @@ pub(super) struct Outgoing {
     pub(super) socket: Option<usize>,
     /// Whether its receiver only counts it.
     pub(super) counted: bool,
+}
+
+/// What the fabric carries of it: all else stands in the frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Carried {
+    pub(super) cargo: Cargo,
+    pub(super) counted: bool,
+}
+
+impl Outgoing {
+    /// A frame that has left the fabric; where it came from is behind it.
+    pub(super) fn carried(frame: &Frame<Carried>) -> Self {
+        let Carried { cargo, counted } = frame.payload;
+        let Frame { source, destination, bytes, flow, .. } = *frame;
+        Self { cargo, source, destination, bytes, flow, socket: None, counted }
+    }
 }
 
 /// A frame that has come to a vNIC.

@@ -86,7 +86,7 @@ impl Datagrams {
                 return;
             }
             let message = Message {
-                role: self.role,
+                role: self.role as u32,
                 origin: 0,
                 reply: false,
                 flow: 0,

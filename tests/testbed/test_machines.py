@@ -95,6 +95,45 @@ def test_two_machines_with_two_processors_across_a_switch_and_another_device() -
         assert end[key] - begin[key] >= COUNT, "echoes crossed the link"
 
 
+def test_a_machine_with_an_e1000e_tells_of_its_own_memory_and_the_host_of_its() -> None:
+    world = machines.beside_a_namespace()
+    world["guests"]["g1"]["vnics"]["eth0"]["model"] = "e1000e"
+    plan = plan_of(world)
+    refused = Testbed().check(plan)
+    if any("generic kernel" in refusal.reason for refusal in refused):
+        pytest.skip(refused[0].reason)
+    collect = {
+        "packets": ["probe"], "counters": ["guests", "memory"], "series": [{"source": "memory", "every_ns": 10_000_000}],
+    }  # fmt: skip
+    plan = Plan.model_validate({**plan.model_dump(mode="json", by_alias=True), "collect": collect})
+    with opened(plan) as session:
+        for trial in range(2):
+            sink = worlds.MemorySink()
+            began_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+            outcome = session.run(Trial(f"t{trial}", trial), sink)
+            ended_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+            assert outcome.status in {"ok", "tainted"}, outcome.reasons
+            assert sink.rows("probe", "rtt/1") == COUNT
+            blocks = [columns for stream, _, columns in sink.blocks if stream == "series"]
+            told = {
+                (entity, metric)
+                for columns in blocks
+                for entity, metric in zip(columns["entity"], columns["metric"], strict=True)
+            }
+            for entity in ("guests.g1.memory", "host.memory"):
+                assert {(entity, "memory_available"), (entity, "major_faults")} <= told
+            assert ("guests.g1.memory", "memory_pressure") in told, (
+                "its kernel is told to account for pressure"
+            )
+            slack = 2 * outcome.clocks["g1"]["bound_ns"] + 1_000_000
+            for columns in blocks:
+                assert all(began_ns - slack <= t_ns <= ended_ns + slack for t_ns in columns["t_ns"])
+            held = sink.counters("end")
+            total = held["guests.g1.memory", "memory_total_bytes"]
+            assert 0 < held["guests.g1.memory", "memory_available_bytes"] < total <= 160 << 20
+            assert total < held["host.memory", "memory_total_bytes"]
+
+
 def test_a_command_runs_inside_the_machine() -> None:
     actions = [{"id": "ask", "do": "exec", "guest": "g1", "argv": ["uname", "-r"]}]
     plan = worlds.plan(machines.beside_a_namespace(), timeline=actions, limits={"run_ns": 60_000_000_000})

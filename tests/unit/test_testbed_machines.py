@@ -127,6 +127,19 @@ def test_too_little_memory_is_refused_before_a_kernel_panics(tmp_path: Path) -> 
     ]
     assert len(found) == 1
     assert "64 MiB" in found[0].reason
+    assert found[0].cure == "write at least '100 MiB'", "its device needs the generic kernel"
+
+
+@pytest.mark.parametrize(("model", "least_mib"), [("virtio", 84), ("e1000e", 100)])
+def test_the_least_memory_is_of_the_kernel_that_the_devices_need(
+    model: str, least_mib: int, tmp_path: Path
+) -> None:
+    guest = planned(tmp_path).world.guests["h1.g1"]
+    vnics = {name: vnic.model_copy(update={"model": model}) for name, vnic in guest.vnics.items()}
+    for memory_mib in (least_mib - 1, least_mib):
+        bounded = guest.model_copy(update={"vnics": vnics, "memory_bytes": memory_mib << 20})
+        found = [one.path for one in refusals.machine_refusals("guests.g", bounded)]
+        assert ("guests.g.memory_bytes" in found) == (memory_mib < least_mib)
 
 
 @settings(max_examples=500)

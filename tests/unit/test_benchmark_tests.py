@@ -16,7 +16,6 @@ from virtlab.campaign import open_dataset, run_campaign
 from virtlab.campaign.benchmark import Asked, BackToBack, FrameLoss, Latency, Recovery, Reset
 from virtlab.campaign.benchmark import Test as DeviceTest
 from virtlab.campaign.progress import CampaignObserver
-from virtlab.campaign.run import refused
 from virtlab.campaign.takes import Delays, Gaps
 from virtlab.campaign.trials import TrialLine
 from virtlab.campaign.trying import worst_flow
@@ -446,12 +445,35 @@ def test_a_list_of_names_asks_for_tests_by_the_letter() -> None:
     assert search.longest_trial_ns == 120 * 10**9
 
 
-def test_a_reset_is_refused_by_a_backend_that_cannot_before_anything_is_built() -> None:
-    text = FILE.replace("hosts: 2", "hosts: {h1: {guests: 2}, h2: {}}").replace(
-        "    back_to_back: {}", "    reset: {guest: h1.g2, trials: 1}"
+@pytest.mark.parametrize(
+    ("platform", "pace", "watch_s"),
+    [("namespace", "letter", 10), ("namespace", "quick", 3), ("qemu", "letter", 60), ("qemu", "quick", 20)],
+)
+def test_a_guest_that_boots_after_its_reset_is_watched_for_longer(
+    platform: str, pace: str, watch_s: int
+) -> None:
+    guests = f"{{g1: {{}}, g2: {{platform: {platform}}}}}"
+    text = FILE.replace("hosts: 2", f"hosts: {{h1: {{guests: {guests}}}, h2: {{}}}}")
+    text = text.replace("    back_to_back: {}", "    reset: {guest: h1.g2}").replace(
+        "pace: quick", f"pace: {pace}"
     )
-    reasons = [str(one.refusal.reason) for one in refused(load_text(text), Simulator())]
-    assert reasons == ["cannot reset: a simulated guest has no state that a reset would take away"]
+    experiment = load_text(text)
+    search = experiment.study(experiment.points()[0]).search
+    assert search is not None
+    assert search.tests is not None
+    assert search.tests.reset is not None
+    assert search.tests.reset.watch_ns == watch_s * 10**9
+
+
+def test_a_resets_time_says_how_it_was_done_and_its_absence_why() -> None:
+    def told(measured: float | None, note: str) -> DeviceTest:
+        test = Reset(ResetTest("h.g", 0, 10**9, trials=1), 100.0)
+        play(test, lambda one: line(one, 10, 9, measured=measured, note=note))
+        return test
+
+    assert {one.how for one in told(5e6, "by its button").results()} == {"by its button"}
+    silent = told(None, "nothing arrived").results()
+    assert {(one.how, one.reason) for one in silent if one.statistic != "sd"} == {("", "nothing arrived")}
 
 
 OTHERS = {

@@ -49,7 +49,7 @@ class TrialLine:
     delays: list[list[int]] | None = (
         None  # of a latency trial's frames: pairs of bin and count (`delay_counts`)
     )
-    note: str = ""  # why a test has nothing measured
+    note: str = ""  # why a test has nothing measured; of a reset that was, how it was done
 
     @property
     def lost(self) -> int:

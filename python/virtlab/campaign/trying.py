@@ -49,6 +49,7 @@ class TrialSink:
     role: str = ""
     take: Callable[[Columns], None] | None = None
     blocks: dict[Stream, list[dict[str, Any]]] = field(default_factory=dict)
+    how: str = ""  # a reset was done, as the backend tells it
     _bytes: int = 0
 
     def block(self, stream: str, schema: str, columns: Columns) -> None:
@@ -71,7 +72,9 @@ class TrialSink:
         self.blocks.setdefault(Stream(stream, schema), []).append(rows)
 
     def event(self, event: Event) -> None:
-        """Events of trials are not kept."""
+        """Events of trials are not kept, but for how a reset was done."""
+        if event.what == f"{BESIDE}.how":
+            self.how = str(event.details.get("text", ""))
 
     def artefact(self, name: str, chunks: Iterable[bytes]) -> None:
         """Artefacts of trials are not kept."""
@@ -170,7 +173,7 @@ class Tries:
                 else _resumed(take, outcome)
             )
             measured, note = told
-            return dataclasses.replace(line, measured=measured, note=note)
+            return dataclasses.replace(line, measured=measured, note=note or made.how)
 
         return self._attempts(overrides, also, sink, judged, lambda line: line)
 

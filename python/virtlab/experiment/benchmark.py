@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from virtlab.catalogue import PLATFORMS
 from virtlab.catalogue.declaration import Parameter
 from virtlab.catalogue.kinds import nearest, shown
 from virtlab.experiment.findings import Findings
@@ -36,6 +37,7 @@ PACES: Mapping[str, Mapping[str, int]] = {
     },
 }  # fmt: skip
 RESET_AFTER_NS = NS // 2  # traffic before a reset
+BOOT_WATCH_NS = {"letter": 60 * NS, "quick": 20 * NS}  # traffic after that of a guest which boots a kernel of its own
 _SHARE = re.compile(r"\s*[\d.]+\s*(%|ratio)\s*\Z")
 
 
@@ -267,6 +269,7 @@ def _reset(
         findings.add(at, f"{own.guest} sends or receives, and forwards nothing", "name a guest that forwards")
     elif role.parameters.get("via") and own.guest not in role.parameters["via"]:
         findings.add(at, f"no flow of {role.name} goes by way of {own.guest}", "name a guest of its 'via'")
-    return ResetTest(
-        own.guest, own.down, own.watch or pace["reset_watch"], own.trials or pace["reset_trials"]
-    )
+    station = None if wiring is None else wiring.stations.get(own.guest)
+    boots = station is not None and PLATFORMS[station.platform].features.own_kernel
+    watch = BOOT_WATCH_NS[spec.pace] if boots else pace["reset_watch"]
+    return ResetTest(own.guest, own.down, own.watch or watch, own.trials or pace["reset_trials"])

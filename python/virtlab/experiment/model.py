@@ -417,10 +417,12 @@ class RecoverySpec(Part):
 class ResetSpec(Part):
     """From a reset of the device until it forwards again (RFC 2544, 26.6; RFC 6201)."""
 
-    guest: leaves.Text = Field(description="the guest whose vNICs go down and come up again, e.g. sut.vm1")
-    down: leaves.Time = Field(0, description="how long its vNICs stay down")
+    guest: leaves.Text = Field(
+        description="the guest: a machine is reset by its monitor, the vNICs of others go down and up, e.g. sut.vm1"
+    )
+    down: leaves.Time = Field(0, description="how long it stays away")
     watch: leaves.PositiveTime | None = Field(
-        None, description="traffic after the reset; absent: 10 s, or 3 s in a quick pace"
+        None, description="traffic after the reset; absent: 10 s, of a machine 60 s; 3 s and 20 s in a quick pace"
     )
     trials: leaves.Count | None = Field(None, description="averaged; absent: 5, or 3 in a quick pace")
 

@@ -16,8 +16,8 @@ BENCHMARKS = by_key(
     Metric(
         "latency", "ns", "lower",
         "One-way delay at a stated load, up to the receiver's kernel stamp: of one frame per trial, tagged half-way, or "
-        "of all frames (`tag`). mean, min, max and sd are over trials; quantiles are of the frames that count, of all trials "
-        "together, to 0.3 %.", "RFC 2544, 26.2", (*_TRIALS, "median", "p90", "p99"), _STREAMS, "latency",
+        "of all frames (`tag`). mean, min, max and sd are over trials; quantiles are of the frames that count, of all "
+        "trials together, to 0.3 %.", "RFC 2544, 26.2", (*_TRIALS, "median", "p90", "p99"), _STREAMS, "latency",
     ),
     Metric(
         "split_latency", "ns", "lower",

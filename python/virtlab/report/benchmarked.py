@@ -39,6 +39,14 @@ def tests_table(data: Gathered, role: str) -> Block | None:
         and result.quantity.metric != "tested_load"
     ]
     numbers = ["load", "runs", "mean", "low", "high", *SPREAD.values()]
+    hows = {
+        (value["metric"], value["part"], tuple(searched.point.items()), searched.realisation): value.get(
+            "how", ""
+        )
+        for searched in data.searches
+        if searched.role == role
+        for value in searched.tests
+    }
     rows: list[tuple[Any, ...]] = []
     for result in leads:
         quantity = result.quantity
@@ -55,9 +63,9 @@ def tests_table(data: Gathered, role: str) -> Block | None:
             cells += [cell(_load_text(load), "number"), cell(str(len(one.present)), "number")]
             cells += _value_cells(one, text)
             cells += [_other(found.get(_key(one)), text) for found in others]
-            cells.append(
-                cell("; ".join(dict.fromkeys(value.reason for value in one.values if value.reason)), "text")
-            )
+            notes = [value.reason for value in one.values if value.reason]
+            notes += [how] if (how := hows.get((quantity.metric, part, *_key(one)))) else []
+            cells.append(cell("; ".join(dict.fromkeys(notes)), "text"))
             rows.append(
                 (
                     _order(data, one.point, quantity.metric, load, flow),
@@ -73,7 +81,7 @@ def tests_table(data: Gathered, role: str) -> Block | None:
         "title": f"tests after the search ({len(rows)})",
         "caption": f"Tests of {role}: mean over runs with its interval; smallest, largest and sd over the trials of a run, "
         "quantiles over the frames of all its trials",
-        "head": head(*data.varying, "test", "at", "flow", *numbers, "why not", numbers=numbers),
+        "head": head(*data.varying, "test", "at", "flow", *numbers, "note", numbers=numbers),
         "rows": [row for _, row in rows],
     }
 

@@ -1,16 +1,40 @@
-"""A guest that is reset: all its vNICs go down, and come up again with its routes and neighbours as they were built.
+"""A guest that is reset, and how: as much of a device's reset as its platform has.
 
-The kernel drops a link's routes and neighbours when it goes down, as a device loses them when it is restarted, so
-coming up is bringing the links up and telling the guest again what its configuration told it. Addresses stay. How
-long the rest takes, carrier on the far ends included, is what a reset measures.
+A virtual machine has a reset button (QMP `system_reset`): its firmware and kernel begin again, and it is told again what
+it was told when the world was built. A guest without a kernel of its own has none. All its vNICs go down, and come up again
+with its routes and neighbours as they were built: the kernel drops a link's routes and neighbours when it goes down, as a
+device loses them when it is restarted, so coming up is bringing the links up and telling the guest again what its
+configuration told it. Addresses stay. How long all that takes, carrier on the far ends included, is what a reset measures.
 """
 
 from __future__ import annotations
 
 from virtlab.errors import MachineError
+from virtlab.plan import Observer
 from virtlab.testbed.control import Control, RefusedError
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.operations import LinkSet, NeighbourAdd, Operation, RouteAdd
+from virtlab.testbed.platforms.start import Guests
+
+BY_LINKS = "all its vNICs down and up, routes and neighbours given back"
+BY_BUTTON = "QMP system_reset: firmware and kernel begin again, and it is told its network again"
+HOW = {"namespace": BY_LINKS, "native": BY_LINKS, "container": BY_LINKS, "qemu": BY_BUTTON}  # by platform
+
+
+def begin(control: Control, lowered: Lowered, guests: Guests, guest: str, *, held: bool) -> None:
+    """Takes a guest away; `held`: nothing of it may come back by itself before `end`."""
+    if guests.machines is not None and guest in guests.machines.machines:
+        guests.machines.reset(guest, held=held)
+    else:
+        apply(control, down(lowered, guest), guest)
+
+
+def end(control: Control, lowered: Lowered, guests: Guests, guest: str, observe: Observer) -> None:
+    """Brings it back, and returns when it is."""
+    if guests.machines is not None and guest in guests.machines.machines:
+        guests.machines.restart(guest, observe)
+    else:
+        apply(control, up(lowered, guest), guest)
 
 
 def down(lowered: Lowered, guest: str) -> list[Operation]:

@@ -36,7 +36,7 @@ class Asked:
 class Value:
     """A value of the run, in the unit of its metric (of `tested_load`: of the searched input).
 
-    `part` names the load that it is of, `flow` the flow, where it is of one alone.
+    `part` names the load that it is of, `flow` the flow, where it is of one alone. `how`: what was done to the device.
     """
 
     part: str
@@ -46,6 +46,7 @@ class Value:
     samples: int
     reason: str = ""
     flow: int | None = None
+    how: str = ""
 
 
 class Test(Protocol):

@@ -8,6 +8,7 @@ loses nothing was none, and a device that does not come back while it is watched
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ def _why(lines: list[TrialLine], found: float | None) -> str:
     """Why no trial has a value."""
     if found is None:
         return NOTHING_FOUND
-    return next((line.note for line in lines if line.note), "no trial was made")
+    return next((line.note for line in lines if line.note and line.measured is None), "no trial was made")
 
 
 @dataclass(slots=True)
@@ -93,4 +94,6 @@ class Reset:
     def results(self) -> list[Value]:
         """The time without frames over trials."""
         times = [line.measured for line in self._told]
-        return spread("", "reset_time", times, _why(self._told, self.found))
+        how = next((line.note for line in self._told if line.measured is not None), "")
+        found = spread("", "reset_time", times, _why(self._told, self.found))
+        return [dataclasses.replace(value, how=how) for value in found]

@@ -151,6 +151,31 @@ class Machines:
         assert monitor is not None
         return monitor
 
+    def reset(self, guest: str, *, held: bool) -> None:
+        """Presses a machine's reset button; `held`: it stands still until `restart`.
+
+        It stands still meanwhile, so that nothing in it answers any more once this returns. What its kernel was told is
+        gone.
+        """
+        monitor = self.monitor(guest)
+        monitor.execute("set-action", {"reboot": "reset"})  # `-no-reboot` would end it
+        monitor.execute("stop")
+        monitor.execute_until("system_reset", "RESET")
+        if not held:
+            monitor.execute("cont")
+
+    def restart(self, guest: str, observe: Observer) -> None:
+        """Waits until a machine that was reset has booted, and tells it again what it was told at first."""
+        machine = self.machines[guest]
+        monitor = self.monitor(guest)
+        monitor.execute("cont")
+        machine.clock.readings.clear()  # its clock began again
+        machine.hello = self.control.send("hello", {"protocol": list(PROTOCOL)}, channel=machine.leader)
+        self._await_hello(machine, machine.hello, time.monotonic() + BOOT_TIMEOUT_S, observe)
+        build.apply(self.control, self.lowered.machines[guest].steps, observe, channel=machine.leader)
+        self._await_carriers(machine)
+        monitor.execute("set-action", {"reboot": "shutdown"})
+
     def close(self) -> None:
         """Takes leave of the monitors."""
         for machine in self.machines.values():

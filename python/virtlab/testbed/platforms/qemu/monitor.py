@@ -54,6 +54,15 @@ class Monitor:
         """What QEMU returns. GuestError with its words when it refuses, or says nothing in time."""
         return self._run(self._client.execute(command, arguments), command, timeout_s)
 
+    def execute_until(self, command: str, event: str, *, timeout_s: float = CALL_TIMEOUT_S) -> None:
+        """Executes a command that only asks for something, and waits for the event that says it was done."""
+        self._run(self._until(command, event), command, timeout_s)
+
+    async def _until(self, command: str, event: str) -> None:
+        with self._client.listener(event) as told:
+            await self._client.execute(command)
+            await told.get()
+
     def close(self) -> None:
         """Takes leave; the machine runs on."""
         with contextlib.suppress(GuestError, EOFError):

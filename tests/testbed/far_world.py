@@ -20,6 +20,8 @@ from pathlib import Path
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
 NAMES = ("a", "b")
 NETWORK = "10.77.0."
+USER = "plain"  # an ordinary user of every host, whom the same key lets in
+_USER_ID = 2077
 
 
 def missing() -> str | None:
@@ -94,6 +96,7 @@ def far_hosts(folder: Path) -> Iterator[FarHosts]:
         _networks(made)
         _keys(made)
         for number, name in enumerate(NAMES, start=1):
+            _user(made, name)
             _daemon(made, name, f"{NETWORK}{number}")
         yield made
     finally:
@@ -145,6 +148,18 @@ def _networks(made: FarHosts) -> None:
         made.run("middle", "ip", "link", "set", f"port{number}", "master", "bridge", "up")
 
 
+def _user(made: FarHosts, name: str) -> None:
+    """The host's own lists of users, with one more."""
+    lines = {
+        "passwd": f"{USER}:x:{_USER_ID}:{_USER_ID}::/run:/bin/sh",
+        "shadow": f"{USER}:*:19000:0:99999:7:::",
+    }
+    for file, line in lines.items():
+        script = f'cp -p /etc/{file} /run/{file} && echo "$0" >> /run/{file} && mount --bind /run/{file} /etc/{file}'
+        made.run(name, "sh", "-c", script, line)
+    made.run(name, "sh", "-c", "cp /run/keys/user.pub /run/user.pub && chmod 644 /run/user.pub")
+
+
 def _keys(made: FarHosts) -> None:
     for name in ("user", "stranger", "host"):
         argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(made.folder / name)]
@@ -170,7 +185,8 @@ def _keys(made: FarHosts) -> None:
 def _daemon(made: FarHosts, name: str, address: str, *more: str) -> None:
     lines = [
         "Port 2222", f"ListenAddress {address}", f"HostKey {made.folder}/host", f"PidFile {made.folder}/{name}.pid",
-        f"AuthorizedKeysFile {made.folder}/user.pub", "StrictModes no", "UsePAM no", "PasswordAuthentication no",
+        f"AuthorizedKeysFile {made.folder}/user.pub /run/user.pub", "StrictModes no",
+        "UsePAM no", "PasswordAuthentication no",
         "KbdInteractiveAuthentication no", "PermitRootLogin yes", "PrintMotd yes", "LogLevel ERROR", *more,
     ]  # fmt: skip
     config = made.folder / f"sshd-{name}"

@@ -137,6 +137,14 @@ class Existing:
             if steps:
                 build.apply(self.control, steps, observe, channel=host.leader)
 
+    def unasked(self, leader: int, why: str) -> bool:
+        """Notes that a host could send no echoes; False when it is none, or its user is root, who can."""
+        host = next((each for each in self.hosts.values() if each.leader == leader), None)
+        if host is None or host.read_back["root"]:
+            return False
+        host.read_back["reach"] = f"not looked at before the run: {why}"
+        return True
+
     def guests(self) -> Mapping[str, Reach]:
         """How to talk to each."""
         return {name: host.reach for name, host in self.hosts.items()}

@@ -123,7 +123,7 @@ class Experiment:
         return self._resolver.study(point.levels)
 
     def role_workloads(self) -> dict[str, str]:
-        """Role -> workload, over all points."""
+        """Role -> workload, as at the first point (a factor may change both)."""
         return {
             name: role.workload
             for point in self.points()[:1]

@@ -202,7 +202,7 @@ def probe(key: str, value: Any) -> Any:
 @pytest.mark.parametrize(
     ("change", "path"),
     [
-        (probe("workload", "rt_tasks"), "roles.probe.workload"),
+        (probe("workload", "no_such"), "roles.probe.workload"),
         (probe("family", "ipv6"), "roles.probe"),
         (probe("conut", 3), "roles.probe"),
         (probe("ip_packet_bytes", 70_000), "roles.probe"),

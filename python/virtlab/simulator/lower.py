@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_address, ip_network
 from typing import Any
 
-from virtlab.plan import Action, Guest, Plan, Queue, Route, Vnic
+from virtlab.plan import Action, Guest, Plan, Queue, Role, Route, Vnic
 from virtlab.planner import ends
 from virtlab.planner.licence import QUEUE_PACKETS, burst_bytes
 from virtlab.planner.wiring import Wiring
@@ -194,9 +194,8 @@ def _role(
 ) -> dict[str, Any]:
     role = plan.roles[name]
     found = ends.role_ends(plan, role)
-    assert found is not None  # `refusals` has seen to it
     parameters = role.parameters | dict(overrides)
-    if parameters.get("via"):
+    if found is not None and parameters.get("via"):
         near = ends.via_vnics(plan, found[0], parameters["via"])
         parameters["via"] = [vnics[vnic_path(*vnic)] for vnic in near if vnic is not None]
     return {
@@ -206,15 +205,27 @@ def _role(
             key: value for key, value in parameters.items() if key not in WITHOUT_EFFECT and value is not None
         },
         "ends": [
-            {
-                "vnic": vnics[vnic_path(end.guest, end.vnic)],
-                "address": None if end.address is None else str(end.address.ip),
-                "seed": stream_seed(seed, name, side),
-            }
-            for side, end in zip(("client", "server"), found, strict=True)
+            {"vnic": vnic, "address": address, "seed": stream_seed(seed, name, side)}
+            for side, (vnic, address) in zip(
+                ("client", "server"), _ends(plan, role, found, vnics), strict=True
+            )
         ],
         "kept": name in plan.collect.packets,
     }
+
+
+def _ends(
+    plan: Plan, role: Role, found: tuple[ends.RoleEnd, ends.RoleEnd] | None, vnics: Mapping[str, int]
+) -> list[tuple[int, str | None]]:
+    """Place of the vNIC and address of both ends; a role that talks to nobody has none, and its guest at both."""
+    if found is None:
+        guest = str(role.from_)
+        own = next(iter(plan.world.guests[guest].vnics), None)
+        return [(0 if own is None else vnics[vnic_path(guest, own)], None)] * 2
+    return [
+        (vnics[vnic_path(end.guest, end.vnic)], None if end.address is None else str(end.address.ip))
+        for end in found
+    ]
 
 
 def _action(action: Action, roles: Mapping[str, int], guests: Mapping[str, int]) -> dict[str, Any]:

@@ -6,7 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 
+from virtlab.catalogue import PLATFORMS as CATALOGUED_PLATFORMS
 from virtlab.catalogue import QDISCS
+from virtlab.catalogue import WORKLOADS as CATALOGUE
 from virtlab.plan import Capabilities, Guest, Plan, Refusal, Role
 from virtlab.planner.ends import bridging_mistakes, role_ends, via_mistakes
 from virtlab.planner.wiring import Wiring
@@ -14,9 +16,13 @@ from virtlab.simulator.lower import addresses, lower, vnic_path
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, costs
 from virtlab.simulator.ways import by_tcp, wayless
 
-PLATFORMS = ("namespace", "native", "container", "qemu")  # what each costs, a profile says
+PLATFORMS = tuple(  # what each costs, a profile says
+    name for name, platform in CATALOGUED_PLATFORMS.items() if platform.arms["simulator"] is None
+)
 VSWITCHES = ("linux_bridge", "ovs-netdev", "ovs-kernel")  # what each costs, a profile says
-WORKLOADS = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "psping", "raw_stream")
+WORKLOADS = (
+    "rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "psping", "raw_stream", "rt_tasks",
+)  # fmt: skip
 ACTIONS = ("start", "stop", "run", "set", "wait", "reset")
 FAILING = "exec"  # played as a program that cannot run, where the timeline says what happens then
 LATER_ACTIONS = {
@@ -34,7 +40,6 @@ WORDS: Mapping[str, frozenset[str]] = {
     "exec": frozenset({"started", "done", "finished", "failed", "timeout", "cancelled"}),
 }
 SETTABLE = {"burst_load": "burst_bytes", "udp_stream": "rate_bit_per_s", "raw_stream": "rate_pps"}
-UNKNOWN_GUESTS = "nobody knows what exists already, or somebody else's system, before it is measured"
 MTU_MIN_BYTES = 68
 IPV6_MTU_MIN_BYTES = 1280
 MTU_MAX_BYTES = 65_535
@@ -84,7 +89,12 @@ def _guests(plan: Plan, profile: Profile) -> Iterator[Refusal]:
     for name, guest in plan.world.guests.items():
         path = f"guests.{name}"
         if guest.platform not in PLATFORMS:
-            reason = f"'{guest.platform}' guests are not modelled: {UNKNOWN_GUESTS}"
+            why = (
+                CATALOGUED_PLATFORMS[guest.platform].arms["simulator"]
+                if guest.platform in CATALOGUED_PLATFORMS
+                else "unknown"
+            )
+            reason = f"'{guest.platform}' guests are not modelled: {why}"
             yield Refusal(f"{path}.platform", reason, f"write 'platform: {' | '.join(PLATFORMS)}'")
         yield from bridging_mistakes(path, guest)
         if not profile.is_ideal:
@@ -143,9 +153,12 @@ def _roles(plan: Plan) -> Iterator[Refusal]:
             reason = f"there is no workload '{role.workload}'"
             yield Refusal(f"{path}.workload", reason, f"the simulator has {', '.join(WORKLOADS)}")
             continue
-        for key, guest in (("from", role.from_), ("to", role.to)):
+        alone = CATALOGUE[role.workload].alone
+        for key, guest in (("from", role.from_), *(() if alone else (("to", role.to),))):
             if guest not in plan.world.guests:
                 yield Refusal(f"{path}.{key}", f"there is no guest '{guest}'", "name a guest of the file")
+        if alone:
+            continue
         if role.from_ == role.to:
             yield Refusal(f"{path}.to", "both ends are the same guest", "name another guest")
         elif {role.from_, role.to} <= plan.world.guests.keys() and role_ends(plan, role) is None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_address, ip_network
 from typing import Any
 
+from virtlab.catalogue import WORKLOADS
 from virtlab.plan import Plan, Refusal, Role
 from virtlab.planner.wiring import Wiring, guest_box
 from virtlab.simulator.lower import lower
@@ -93,6 +94,8 @@ def _hops(ways: Ways, role: Mapping[str, Any]) -> list[list[Hop]] | None:
     """Both directions of a role, or all ways of its frames."""
     client, server = role["ends"]
     vnics = ways.lowered["vnics"]
+    if WORKLOADS[role["workload"]].alone:
+        return []
     if role["parameters"].get("via"):
         found = []
         for vnic in role["parameters"]["via"]:

@@ -200,8 +200,4 @@ RT_TASKS = Workload(
     rows=_rows,
     check=_check,
     alone=True,
-    arms={
-        "testbed": None,
-        "simulator": "it plays networks in virtual time, not the CPU of a guest; the bound itself is `virtlab rt analyze`",
-    },
 )  # fmt: skip

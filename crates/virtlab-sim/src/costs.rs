@@ -6,7 +6,8 @@
 //! kernel --wake-up (a draw), message--> process; a process that is awake still takes the next message at once
 //! ```
 //! Work of processes is served by as many processors as the machine has, whoever comes first: so many guests at once wait,
-//! that is contention. How long a frame takes through a vNIC or a bridge is no bound of how many can go: frames follow each
+//! that is contention. While every one of them is busy, a process that sleeps has to displace another one to wake, and a
+//! crossing finds its caches taken: both have costs of their own (`Busy`). How long a frame takes through a vNIC or a bridge is no bound of how many can go: frames follow each
 //! other, none overtakes. A flood is bounded by what a call right after another costs, which carries its frame through warm
 //! caches as far as a queue, and by what the soft switch does per frame, one after the other at a port.
 //! Costs are whole nanoseconds (bytes: picoseconds), draws are inverse-CDF from named streams. A world without a
@@ -122,6 +123,16 @@ pub struct FabricCosts {
     pub stay_byte_ps: u64,
 }
 
+/// While every processor is busy.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Busy {
+    /// From a message's arrival until its blocked receiver runs, instead of its guest's own; empty: as ever.
+    pub wakeup: Quantiles,
+    /// How much longer a crossing of a vNIC takes.
+    pub crossing_ns: u64,
+}
+
 /// All costs of a world, by the places of its guests, vNICs and virtual switches.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -140,6 +151,9 @@ pub struct Given {
     pub vswitches: Vec<Cost>,
     /// Links and physical switches.
     pub fabric: FabricCosts,
+    /// While every processor is busy.
+    #[serde(default)]
+    pub busy: Busy,
 }
 
 /// Costs, and what is busy until when.
@@ -226,7 +240,7 @@ impl Costs {
 
     /// When a frame that leaves a vNIC now stands behind its bridge, or on its port.
     pub fn leave(&mut self, now_ns: u64, nic: usize, bridge: Option<usize>, bytes: u32) -> u64 {
-        let cost = self.given.vnics[nic].crossing.of(bytes) + self.bridge(bridge, bytes);
+        let cost = self.crossing(now_ns, nic, bytes) + self.bridge(bridge, bytes);
         follow(&mut self.out_ns[nic], now_ns + cost)
     }
 
@@ -244,7 +258,7 @@ impl Costs {
 
     /// When a frame that has come to a vNIC stands in its guest's kernel.
     pub fn enter(&mut self, now_ns: u64, nic: usize, bytes: u32) -> u64 {
-        let cost = self.given.vnics[nic].crossing.of(bytes);
+        let cost = self.crossing(now_ns, nic, bytes);
         follow(&mut self.in_ns[nic], now_ns + cost)
     }
 
@@ -252,10 +266,27 @@ impl Costs {
     pub fn hand_over(&mut self, now_ns: u64, guest: usize, role: usize, side: usize) -> u64 {
         let own = &self.given.guests[guest];
         let awake = self.awake_ns[2 * role + side];
-        let (from, work_ns) = (now_ns + own.wakeup.at(self.wake[guest].uniform()), own.message_ns);
+        let table = match &self.given.busy.wakeup {
+            busy if !busy.ns.is_empty() && self.all_busy(now_ns) => busy,
+            _ => &own.wakeup,
+        };
+        let (from, work_ns) = (now_ns + table.at(self.wake[guest].uniform()), own.message_ns);
         let end = self.work(now_ns, if now_ns < awake { awake } else { from }, work_ns);
         self.awake_ns[2 * role + side] = end;
         end
+    }
+
+    fn crossing(&self, now_ns: u64, nic: usize, bytes: u32) -> u64 {
+        let longer_ns = match self.given.busy.crossing_ns {
+            0 => 0,
+            longer_ns if self.all_busy(now_ns) => longer_ns,
+            _ => 0,
+        };
+        self.given.vnics[nic].crossing.of(bytes) + longer_ns
+    }
+
+    fn all_busy(&self, now_ns: u64) -> bool {
+        self.processors.iter().all(|free_ns| *free_ns > now_ns)
     }
 
     fn bridge(&self, bridge: Option<usize>, bytes: u32) -> u64 {
@@ -367,6 +398,21 @@ mod tests {
         let fabric = FabricCosts { frame: Cost { packet_ns: 50, byte_ps: 0 }, ..FabricCosts::default() };
         let mut costs = Costs::new(Given { fabric, ..given() }, 1, 0);
         assert_eq!([0, 0, 0, 1000].map(|at| costs.depart(at, 0, None, 64)), [0, 50, 100, 1000]);
+    }
+
+    #[test]
+    fn waking_and_crossing_take_longer_while_every_processor_is_busy() {
+        let busy = Busy {
+            wakeup: Quantiles { probability: vec![0.0, 1.0], ns: vec![900.0, 900.0] },
+            crossing_ns: 5,
+        };
+        let mut costs = Costs::new(Given { busy, processors: 2, ..given() }, 0, 4);
+        assert_eq!(costs.hand_over(1000, 0, 0, 1), 1070, "both are free");
+        assert_eq!(costs.hand_over(1010, 0, 1, 1), 1080, "one is");
+        assert_eq!(costs.hand_over(1020, 0, 2, 1), 1950, "none is until 1030 and 1040");
+        assert_eq!(costs.enter(1025, 0, 0), 1040, "10 ns, and 5 more");
+        assert_eq!(costs.hand_over(9000, 0, 3, 1), 9070, "all are free again");
+        assert_eq!(costs.enter(9500, 0, 0), 9510);
     }
 
     #[test]

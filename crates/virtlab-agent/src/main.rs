@@ -7,6 +7,7 @@
 mod clock;
 mod console;
 mod leader;
+mod offload;
 mod probe;
 mod rt;
 mod switch;

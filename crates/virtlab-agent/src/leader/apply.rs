@@ -6,12 +6,12 @@
 use crate::leader::bridge_port;
 use crate::leader::encode::{self, LinkChange, NewLink, Shape};
 use crate::leader::netlink::{KernelError, Request};
-use crate::leader::offload;
 use crate::leader::operation::{End, Operation};
 use crate::leader::tap;
 use crate::leader::traffic;
 use crate::leader::tunnel::{self, Tunnel};
 use crate::leader::world::{Interface, World};
+use crate::offload;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 use std::fs::File;

@@ -17,7 +17,6 @@ pub mod inside;
 mod memory;
 mod netlink;
 mod observe;
-pub mod offload;
 mod operation;
 mod options;
 mod peer;

@@ -8,7 +8,7 @@
 
 use super::socket;
 use super::telemetry::qdisc;
-use crate::leader::offload;
+use crate::offload;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 

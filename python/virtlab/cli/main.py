@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 from typing import Any
@@ -14,8 +15,9 @@ from typer.core import TyperCommand, TyperGroup
 
 from virtlab import __version__
 from virtlab.cli.startup import lighten
-from virtlab.errors import VirtlabError
+from virtlab.errors import MachineError, VirtlabError
 
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 COMMANDS: dict[str, str] = {
     "init": "write a study to start from",
     "check": "find every mistake of an experiment file",
@@ -98,6 +100,12 @@ def main(arguments: list[str] | None = None) -> Any:
     except VirtlabError as error:
         typer.echo(f"virtlab: {error}", err=True)
         sys.exit(error.exit_code)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        place = f"{error.filename}: " if error.filename else ""
+        typer.echo(f"virtlab: {place}{error.strerror}; make room, the same command goes on", err=True)
+        sys.exit(MachineError.exit_code)
     except KeyboardInterrupt:
         typer.echo("virtlab: interrupted; the same command goes on where it was", err=True)
         sys.exit(130)

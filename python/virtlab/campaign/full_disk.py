@@ -1,0 +1,45 @@
+"""A disk that is full in the middle of a run: the run failed, and whatever was finished before is untouched.
+
+What the run had written is taken away first, so that there is usually room for the record that says why it failed; then the
+campaign goes on, since the next design point may need less, or somebody makes room. Where not even that record fits, the
+campaign ends with one error, and the same command goes on later.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+from virtlab.errors import MachineError
+from virtlab.plan.backend import Outcome, Realised
+
+if TYPE_CHECKING:
+    from virtlab.plan.model import Plan
+    from virtlab.results import Dataset, RunKey, RunRecord
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+CURE = "make room there; the same command goes on where it was"
+
+
+def is_no_room(error: BaseException) -> bool:
+    """Whether a write failed for want of room; of the database's own errors only their text tells."""
+    if isinstance(error, OSError):
+        return error.errno in _NO_ROOM
+    return type(error).__module__.lstrip("_").startswith("duckdb") and "No space left" in str(error)
+
+
+def recorded(dataset: Dataset, key: RunKey, plan: Plan, error: Exception) -> RunRecord:
+    """The run as failed, without samples. MachineError when there is no room even for that."""
+    where = str(dataset.path)
+    reason = f"{where}: no room for the run's samples ({getattr(error, 'strerror', None) or error})"
+    try:
+        with dataset.begin_run(key, plan) as writer:
+            writer.log("error", reason, kind=type(error).__name__)
+            timings = {"total": 0}
+            return writer.commit(Outcome("failed", (f"{reason}; {CURE}",)), Realised({}), timings)
+    except OSError as again:
+        if again.errno not in _NO_ROOM:
+            raise
+        raise MachineError(
+            where, f"the disk is full: not even the reason of {key.name} fits", CURE
+        ) from error

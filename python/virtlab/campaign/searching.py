@@ -109,6 +109,8 @@ class Conducted:
         told = iter([line for line in self.journal.lines if not line.repeated])
         ended = self._search(told) or self._benchmark(told)
         if ended is not None:
+            if ended.status == "tainted":
+                self.writer.artefact(ARTEFACT, [self._text().encode()])
             return ended
         outcome = self._last()
         if outcome.status in {"ok", "tainted"}:

@@ -4,80 +4,46 @@ Loss is from counters, read after the traffic has stopped and drained: what the 
 that the sender could not send in time count as lost beyond 10 us worth (the sender's own counter allows for that);
 frames that the receiver's own ring dropped had come through the device, and do not. Where the loss of each flow judges
 a load it is the worst flow's; drops of the receiver's ring, which know no flow, are taken off all flows alike. A trial
-whose generator or receiver was starved is made again; one that stays so after three attempts counts as measured and
-is marked. Source: RFC 2544, section 26; draft-ietf-bmwg-mlrsearch, trial loss ratio.
+that is disturbed for whatever reason (generator or receiver starved, a clock that stepped, a switch that was late, samples
+without memory) is made again, three times in all. One that stays disturbed may be so by its load, which the generator or
+the receiver cannot bear: the search is told what was measured, and the line is marked, so that no answer may rest on it.
+Where five trials in a row stay disturbed although all their frames left in time and none was dropped by the receiver,
+it is not the load but the machine, and the run ends there. Source: RFC 2544, section 26; draft-ietf-bmwg-mlrsearch,
+trial loss ratio.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from virtlab.campaign.benchmark import tests_of
 from virtlab.campaign.takes import Delays, Gaps
+from virtlab.campaign.trial_sink import BESIDE, TrialSink
 from virtlab.campaign.trials import Journal, TrialLine
 from virtlab.catalogue.workloads.raw_stream import flow_names, flows_of
-from virtlab.errors import MachineError
 from virtlab.plan.backend import Outcome, Trial
 from virtlab.plan.model import Action, Trigger
-from virtlab.results.record import Stream
 from virtlab.results.trial import TrialRecord
 
 if TYPE_CHECKING:
     from virtlab.campaign.benchmark import Asked
     from virtlab.campaign.search import Wanted
     from virtlab.experiment.search import SearchFor
-    from virtlab.plan.backend import Columns, Event, Observer, Session
+    from virtlab.plan.backend import Observer, Session
     from virtlab.plan.model import Plan
 
 ATTEMPTS = 3
-SAMPLES_MAX_BYTES = 512 * 2**20
+IN_A_ROW = 5  # trials that stay disturbed by what is not their load
+AT_GOOD_LOADS = frozenset(
+    {"search", "latency", "reset"}
+)  # the others are made at loads that nobody need bear
 NS = 10**9
-BESIDE = "benchmark"  # the action that a test plays besides the Plan's
 STILL_LOST = "frames were still lost at the end of the trial"
 OTHER_CLOCKS = "the two ends have different clocks, and how far apart they are is not known"
-
-
-@dataclass
-class TrialSink:
-    """Takes what one trial measures: counters always; samples whole when a condition asks for them, else as they come."""
-
-    samples: bool
-    role: str = ""
-    take: Callable[[Columns], None] | None = None
-    blocks: dict[Stream, list[dict[str, Any]]] = field(default_factory=dict)
-    how: str = ""  # a reset was done, as the backend tells it
-    _bytes: int = 0
-
-    def block(self, stream: str, schema: str, columns: Columns) -> None:
-        """Holds rows in memory. MachineError when a trial makes more of them than a search can hold."""
-        if self.take is not None and (stream, schema) == (self.role, "packet/1"):
-            self.take(columns)
-            return
-        if schema != "counter/1" and not self.samples:
-            return
-        import numpy as np
-
-        rows = {name: np.array(column) for name, column in columns.items()}
-        self._bytes += sum(column.nbytes for column in rows.values())
-        if self._bytes > SAMPLES_MAX_BYTES:
-            raise MachineError(
-                "search",
-                f"a trial makes more than {SAMPLES_MAX_BYTES // 2**20} MiB of samples",
-                "shorten the roles",
-            )
-        self.blocks.setdefault(Stream(stream, schema), []).append(rows)
-
-    def event(self, event: Event) -> None:
-        """Events of trials are not kept, but for how a reset was done."""
-        if event.what == f"{BESIDE}.how":
-            self.how = str(event.details.get("text", ""))
-
-    def artefact(self, name: str, chunks: Iterable[bytes]) -> None:
-        """Artefacts of trials are not kept."""
 
 
 @dataclass
@@ -202,8 +168,18 @@ class Tries:
             line = dataclasses.replace(line, repeated=True) if again else settle(line)
             self.journal.add(line)
             if not again:
-                return line
+                return self._too_busy() or line
         raise AssertionError("the last attempt counts")
+
+    def _too_busy(self) -> Outcome | None:
+        """The end of a run on a machine that plays no clean trial, whatever the load."""
+        counted = [line for line in self.journal.lines if not line.repeated and line.purpose in AT_GOOD_LOADS]
+        last = counted[-IN_A_ROW:]
+        if len(last) < IN_A_ROW or not all(_disturbed_from_outside(line) for line in last):
+            return None
+        what = f"{IN_A_ROW} trials in a row stayed disturbed, each made {ATTEMPTS} times"
+        why = f"the last at {last[-1].value:,}: {last[-1].disturbed}"
+        return Outcome("tainted", (f"search: this machine played no clean trial: {what}, {why}",))
 
     def _line(
         self, number: int, about: Mapping[str, Any], outcome: Outcome, sink: TrialSink, gaps: Gaps | None
@@ -257,6 +233,10 @@ class Tries:
             "<": measured < until.limit, "<=": measured <= until.limit,
             ">": measured > until.limit, ">=": measured >= until.limit,
         }[until.operator]  # fmt: skip
+
+
+def _disturbed_from_outside(line: TrialLine) -> bool:
+    return bool(line.disturbed) and not line.unsent and not line.receiver_drops
 
 
 def value_of(search: SearchFor, load: float) -> int:

@@ -1,9 +1,10 @@
 //! Frames and blocks of the agent protocol.
 
+use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
-use virtlab_wire::{block, frame};
+use pyo3::types::{PyBytes, PyString};
+use virtlab_wire::{block, frame, parquet};
 
 /// Splits a byte stream into frames: `feed(bytes)`, then iterate over `(channel, kind, body)`.
 #[pyclass]
@@ -54,8 +55,43 @@ fn decode_block(body: &[u8]) -> PyResult<(String, Vec<(usize, usize)>)> {
     Ok((text, ranges.into_iter().map(|range| (range.start, range.end)).collect()))
 }
 
+/// A column of a small Parquet file.
+#[derive(FromPyObject)]
+enum Given<'py> {
+    I64(PyReadonlyArray1<'py, i64>),
+    I32(PyReadonlyArray1<'py, i32>),
+    F64(PyReadonlyArray1<'py, f64>),
+    Names(Vec<Bound<'py, PyString>>),
+}
+
+/// Columns as the bytes of a small Parquet file: `(name, values)` in order, values one-dimensional contiguous arrays of
+/// int64, int32 or float64, or lists of str, all equally long. ValueError when they are not.
+#[pyfunction]
+fn small_parquet<'py>(py: Python<'py>, columns: Vec<(String, Given<'py>)>) -> PyResult<Bound<'py, PyBytes>> {
+    let broken = |error: numpy::AsSliceError| PyValueError::new_err(error.to_string());
+    let mut rows = Vec::new();
+    let mut encoded = Vec::new();
+    for (name, given) in &columns {
+        let column = match given {
+            Given::I64(values) => parquet::Column::I64(values.as_slice().map_err(broken)?),
+            Given::I32(values) => parquet::Column::I32(values.as_slice().map_err(broken)?),
+            Given::F64(values) => parquet::Column::F64(values.as_slice().map_err(broken)?),
+            Given::Names(texts) => {
+                parquet::Column::Name(texts.iter().map(|text| text.to_str()).collect::<PyResult<_>>()?)
+            }
+        };
+        rows.push(column.rows());
+        encoded.push((name.as_str(), column));
+    }
+    if rows.windows(2).any(|pair| pair[0] != pair[1]) {
+        return Err(PyValueError::new_err(format!("columns of one file have {rows:?} rows")));
+    }
+    Ok(PyBytes::new(py, &parquet::encode(&encoded)))
+}
+
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<FrameDecoder>()?;
     module.add_function(wrap_pyfunction!(encode_frame, module)?)?;
-    module.add_function(wrap_pyfunction!(decode_block, module)?)
+    module.add_function(wrap_pyfunction!(decode_block, module)?)?;
+    module.add_function(wrap_pyfunction!(small_parquet, module)?)
 }

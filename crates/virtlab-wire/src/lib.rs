@@ -7,6 +7,7 @@ pub mod ethernet;
 pub mod frame;
 pub mod fuzzing;
 mod nanos;
+pub mod parquet;
 pub mod probe_header;
 
 pub use nanos::Nanos;

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from virtlab.campaign.loop import Campaign, Ending, Why
     from virtlab.results import RunKey, RunRecord
 
-AHEAD = 4  # runs under way per worker, so that none waits for work
+AHEAD = 4  # pieces of work under way per worker, so that none waits for it
+TOGETHER_S = 0.25  # about how long the runs of one piece take
 LOOK_S = 0.05  # how often the observer is asked
 SHOW_S = 0.5  # how often what is left is counted anew
 LOSSES = 5  # workers lost in a row, without a finished run between
@@ -40,6 +42,7 @@ class Ahead:
         self._again: deque[RunKey] = deque()
         self._made = self._losses = 0
         self._spent_ns = 0
+        self._run_s = TOGETHER_S  # how long a run takes, about
         self._shown: tuple[float, Standing] | None = None
 
     def run(self) -> Ending:
@@ -53,26 +56,51 @@ class Ahead:
             if why is None and campaign.observer.cancelled():
                 why = "interrupted"
                 self.pool.cancel()
-            while why is None and len(self._under_way) < self.pool.size * AHEAD:
-                key = self._next()
-                if key is None:
+            while why is None and len(self._under_way) < self._room():
+                keys = self._next()
+                if not keys:
                     break
-                why = self._begin(key)
+                why = self._begin(keys)
             if not self._under_way:
                 return campaign.ending(why or "complete", self._made)
             self._collect()
 
-    def _next(self) -> RunKey | None:
+    def _together(self) -> int:
+        """Runs that a worker is given together now: those of a moment, so that all have work and one flush does."""
+        return max(1, min(self.pool.most, int(TOGETHER_S / max(self._run_s, 1e-6))))
+
+    def _room(self) -> int:
+        """Runs that may be under way now."""
+        return self.pool.size * AHEAD * self._together()
+
+    def _next(self) -> list[RunKey]:
+        """Runs that one worker is given together; few are shared out."""
         if self._again:
-            return self._again.popleft()
+            return [self._again.popleft()]
         if not self._ready:
             found = self.campaign.schedule.ahead(self.campaign.history, self._under_way)
-            most = self.pool.size * AHEAD
-            self._ready.extend(key for key, _ in zip(found, range(most), strict=False))
-        return self._ready.popleft() if self._ready else None
+            self._ready.extend(islice(found, self._room()))
+        share = -(-len(self._ready) // self.pool.size)
+        return [self._ready.popleft() for _ in range(min(share, self._together()))]
 
-    def _begin(self, key: RunKey) -> Why | None:
-        """Sends a run off; why not, when a limit is reached."""
+    def _begin(self, keys: list[RunKey]) -> Why | None:
+        """Sends runs off; why not all, when a limit is reached."""
+        why: Why | None = None
+        tasks = []
+        for key in keys:
+            why = self._limit(key)
+            if why is not None:
+                break
+            plan = self.campaign.plan_of(key.point, key.repetition)
+            self.campaign.observer.run_begins(key, plan.point, self._standing(key.point))
+            tasks.append(Task.of(key, plan))
+        if tasks:
+            for task, future in zip(tasks, self.pool.submit(tasks), strict=True):
+                future.add_done_callback(lambda done, key=task.key: self._ended.put((key, done)))  # type: ignore[misc]
+        return why
+
+    def _limit(self, key: RunKey) -> Why | None:
+        """Takes a run as under way; the limit that forbids it."""
         campaign = self.campaign
         if campaign.run_limit is not None and self._made + len(self._under_way) >= campaign.run_limit:
             return "run limit"
@@ -81,19 +109,19 @@ class Ahead:
             expected_ns = campaign.expected_ns(key.point)
             if self._spent_ns + sum(self._under_way.values()) + expected_ns > campaign.budget_ns:
                 return "time budget"
-        plan = campaign.plan_of(key.point, key.repetition)
         self._under_way[key] = expected_ns
-        campaign.observer.run_begins(key, plan.point, self._standing(key.point))
-        future = self.pool.submit(Task(key, plan.canonical()))
-        future.add_done_callback(lambda done, key=key: self._ended.put((key, done)))  # type: ignore[misc]
         return None
 
     def _collect(self) -> None:
-        """Takes what has ended; waits a moment for it."""
+        """Takes all that has ended; waits a moment for the first."""
         try:
-            key, future = self._ended.get(timeout=LOOK_S)
+            self._collect_one(*self._ended.get(timeout=LOOK_S))
+            while True:
+                self._collect_one(*self._ended.get_nowait())
         except Empty:
             return
+
+    def _collect_one(self, key: RunKey, future: Future[RunRecord | None]) -> None:
         del self._under_way[key]
         try:
             record = future.result()
@@ -104,7 +132,7 @@ class Ahead:
                 self._take(record)
                 return
             self._losses += 1
-            if self._losses > LOSSES * self.pool.size * AHEAD:
+            if self._losses > LOSSES * self.pool.size * AHEAD * self.pool.most:
                 raise MachineError(
                     f"runs.{key.name}",
                     f"workers died one after the other ({error})",
@@ -119,6 +147,7 @@ class Ahead:
         self._made += 1
         self._losses = 0
         self._spent_ns += record.timings["total"]
+        self._run_s += (record.timings["total"] / 1e9 - self._run_s) / 4
         self.campaign.dataset.note(record)
         self.campaign.learn(record)
         self.campaign.observer.run_ended(record, self._standing(record.point))

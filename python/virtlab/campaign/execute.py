@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from virtlab.campaign import full_disk
 from virtlab.campaign.searching import Conducted, header
 from virtlab.campaign.trials import Journal
 from virtlab.errors import AgentError, GuestError, MachineError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from virtlab.plan.backend import Backend
     from virtlab.plan.model import Plan
     from virtlab.results import Dataset, RunKey, RunRecord, RunWriter
+    from virtlab.results.group import Group
 
 
 class _Logged:
@@ -50,15 +52,20 @@ def execute(
     observer: CampaignObserver,
     search: SearchFor | None = None,
     *,
-    holds: bool = False,
+    group: Group | None = None,
 ) -> RunRecord | None:
     """Plays one Plan and commits what came of it; None when it was cancelled.
 
-    With a `search`, many trials are made in the world; those of a run that was cut off are told again first. `holds`: the
-    record has its samples at hand, for whoever takes the values at once.
+    With a `search`, many trials are made in the world; those of a run that was cut off are told again first. With a
+    `group` the run is committed when that is, and the record has its samples at hand, for whoever takes the values then.
     """
     journal = Journal.open(dataset.path, key.name, header(search, plan)) if search is not None else None
-    record = _play(dataset, key, plan, backend, observer, search, journal, holds)
+    try:
+        record = _play(dataset, key, plan, backend, observer, search, journal, group)
+    except Exception as error:
+        if not full_disk.is_no_room(error):
+            raise
+        record = full_disk.recorded(dataset, key, plan, error)
     if journal is not None and record is not None:
         journal.remove()
     return record
@@ -72,12 +79,12 @@ def _play(
     observer: CampaignObserver,
     search: SearchFor | None,
     journal: Journal | None,
-    holds: bool,
+    group: Group | None,
 ) -> RunRecord | None:
     realised = Realised({})
     timings: dict[str, int] = {}
     with dataset.begin_run(key, plan) as writer:
-        writer.holds = holds
+        writer.group, writer.holds = group, group is not None
         began_ns = time.monotonic_ns()
         try:
             with backend.open(plan, _Logged(observer, writer)) as session:

@@ -108,12 +108,16 @@ def run_campaign(
     differently.
     """
     from virtlab.planner import plan_run
+    from virtlab.planner.order import run_seed
 
     design = experiment.points()
 
     @functools.lru_cache(maxsize=4096)
     def plan_of(point: int, repetition: int) -> Plan:
-        return plan_run(experiment, design[point], repetition)
+        if repetition == 0:
+            return plan_run(experiment, design[point], 0)
+        seed = run_seed(experiment.seed, design[point].levels, repetition)
+        return plan_of(point, 0).repeated(repetition, seed)
 
     check_identities(dataset, plan_of)
     repeat = experiment.repeat

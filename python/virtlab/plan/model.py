@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -284,6 +285,14 @@ class Limits(Noun):
     memory_bytes: int | None = None
 
 
+_OWN = ("repetition", "seed")  # of a Plan, what differs between repetitions of its design point
+_KEPT = ("_shared_values", "_shared_text")
+
+
+def _as_text(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
 class Plan(Noun):
     """One design point and repetition."""
 
@@ -301,14 +310,41 @@ class Plan(Noun):
 
     def canonical(self) -> str:
         """The Plan as canonical JSON: defaults left out, keys sorted, no white space."""
-        values = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-        values["schema"] = self.schema_
-        return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return _as_text({**self._shared(), **self._own()})
+
+    def shared(self) -> str:
+        """Canonical JSON of what the repetitions of a design point share: all but their number and seed."""
+        if (text := self.__dict__.get("_shared_text")) is None:
+            text = self.__dict__["_shared_text"] = _as_text(self._shared())
+        return str(text)
+
+    def _shared(self) -> dict[str, Any]:
+        """What repetitions share, kept: a Plan is never changed."""
+        if (values := self.__dict__.get("_shared_values")) is None:
+            values = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=set(_OWN))
+            values["schema"] = self.schema_
+            self.__dict__["_shared_values"] = values
+        return values
+
+    def _own(self) -> dict[str, int]:
+        return {name: value for name in _OWN if (value := getattr(self, name))}
+
+    def repeated(self, repetition: int, seed: int) -> Self:
+        """The same Plan as another repetition of its design point."""
+        return self.model_copy(update={"repetition": repetition, "seed": seed})
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with other values; what was kept of the text is, where they do not stand in it."""
+        copied = super().model_copy(update=update, deep=deep)
+        if not set(update or ()) <= set(_OWN):
+            for kept in _KEPT:
+                copied.__dict__.pop(kept, None)
+        return copied
 
     def identity(self) -> str:
         """Hex SHA-256 of the canonical JSON without `because`, which explains and does not change what is built."""
-        bare = self.model_copy(update={"because": {}})
-        return hashlib.sha256(bare.canonical().encode()).hexdigest()
+        values = {name: value for name, value in self._shared().items() if name != "because"}
+        return hashlib.sha256(_as_text({**values, **self._own()}).encode()).hexdigest()
 
     @classmethod
     def parse(cls, text: str | bytes) -> Self:

@@ -220,7 +220,7 @@ class Dataset:
                 raise DatasetError(str(path), "lies outside its run", "see who sent it")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(text)
-        files.move_in(partial, self.path / "runs" / key.name)
+        files.move_in([(partial, self.path / "runs" / key.name)])
         return RunRecord.load(self.path / "runs" / key.name)
 
     def note(self, record: RunRecord) -> None:

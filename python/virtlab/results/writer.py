@@ -8,6 +8,7 @@ killed leaves a `.partial-` folder that the next writer of the dataset sweeps.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import os
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from virtlab.plan.model import Plan
+    from virtlab.results.group import Group
 
 MEMORY_BYTES = 64 * 2**20
 PARTIAL = ".partial-"
@@ -60,6 +62,7 @@ class RunWriter:
         self._started_ns = time.monotonic_ns()
         self._done = False
         self.holds = False  # whether the record has Plan and samples at hand
+        self.group: Group | None = None  # with which the run is committed, if not alone
         self.overrides: dict[str, Any] = {}  # of the pass that is kept, where a search chose them
         files.remove_tree(self._partial)
         (self._partial / "samples").mkdir(parents=True)
@@ -138,7 +141,7 @@ class RunWriter:
     def commit(
         self, outcome: Outcome, realised: Realised, timings: Mapping[str, int] | None = None
     ) -> RunRecord:
-        """Makes the run durable and part of the dataset; on return it survives a power loss.
+        """Makes the run durable and part of the dataset; on return it survives a power loss, unless it is one of a `group`.
 
         Where `holds` is set the record has what is still in memory of its samples at hand, until it is told to `release` it.
         """
@@ -162,7 +165,10 @@ class RunWriter:
             rows={key.file_name.removesuffix(".parquet"): rows for key, rows in sorted(self._rows.items())},
         )
         (self._partial / "run.json").write_text(files.as_json_by_line(record.as_json()), encoding="utf-8")
-        files.move_in(self._partial, record.folder)
+        if self.group is None:
+            files.move_in([(self._partial, record.folder)])
+        else:
+            self.group.add(self._partial, record.folder)
         self._done = True
         if self.holds:
             record.hold(self._plan, self._stored)
@@ -171,7 +177,8 @@ class RunWriter:
     def abandon(self) -> None:
         """Drops the run; harmless after commit."""
         if not self._done:
-            self._log.close()
+            with contextlib.suppress(OSError):  # a full disk: what was to be written goes anyway
+                self._log.close()
             files.remove_tree(self._partial)
             self._done = True
 

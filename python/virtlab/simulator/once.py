@@ -18,15 +18,8 @@ Result = TypeVar("Result")
 
 
 def structure(plan: Plan) -> str:
-    """The Plan without what differs between repetitions.
-
-    Kept with the Plan, which is never changed either.
-    """
-    text = plan.__dict__.get("_structure")
-    if text is None:
-        text = plan.model_copy(update={"seed": 0, "repetition": 0}).canonical()
-        plan.__dict__["_structure"] = text
-    return str(text)
+    """The Plan without what differs between repetitions."""
+    return plan.shared()
 
 
 class Remembered(Generic[Result]):

@@ -31,6 +31,7 @@ from virtlab.simulator.without_effect import by_path, sentences, without_effect,
 
 EVENTS_AT_ONCE = 200_000  # between two looks at the observer
 BLOCK_ROWS = 100_000
+RESET_HOW = "its vNICs are down for as long as asked; coming up takes no time"
 BURST_FRAMES = 10  # of a vNIC's pushback, as in the testbed
 NAMES = frozenset({"mark", "entity", "counter"})
 SAMPLED_COUNTERS = frozenset({"vnics", "links"})
@@ -42,7 +43,7 @@ class SimulatorSession:
     realised: Realised
 
     def __init__(self, plan: Plan, observe: Observer, profile: Profile = IDEAL_PROFILE) -> None:
-        self.plan = Plan.parse(plan.canonical())  # maps by name: the order in which they came changes nothing
+        self.plan = ordered_once(plan)
         self.profile = profile
         self._observe = observe
         self.realised = realised_once(plan, profile)
@@ -66,7 +67,7 @@ class SimulatorSession:
             over = world.play(EVENTS_AT_ONCE)
             self._observe.progress("simulate", 1.0 if over else min(world.now_ns / limit_ns, 1.0))
             if over:
-                return self._keep(world.outcome(), sink)
+                return self._keep(world.outcome(), sink, plan)
         return Outcome("cancelled")
 
     def _overrides(self, trial: Trial) -> dict[str, dict[str, Any]]:
@@ -79,13 +80,16 @@ class SimulatorSession:
             found.setdefault(name, {})[parameter] = value
         return found
 
-    def _keep(self, found: Mapping[str, Any], sink: Sink) -> Outcome:
+    def _keep(self, found: Mapping[str, Any], sink: Sink, plan: Plan) -> Outcome:
         import numpy as np
 
         for text in (*unsampled(self.plan), *sentences(without_effect(self.plan, self.profile))):
             sink.event(Event(0, "log.info", {"text": text}))
+        resets = {f"{action.id}.started": action for action in plan.timeline if action.do == "reset"}
         for t_ns, what in found["happened"]:
             sink.event(Event(t_ns, what))
+            if (action := resets.get(what)) is not None:
+                sink.event(Event(t_ns, f"{action.id}.how", {"guest": action.guest, "text": RESET_HOW}))
         for stream, schema, columns in found["tables"]:
             arrays = {
                 name: np.array(column, dtype=object) if name in NAMES else column
@@ -195,9 +199,16 @@ def own_version() -> str:
     return version("virtlab")
 
 
+_ordered: Remembered[Plan] = Remembered()
 _realised: Remembered[Realised] = Remembered()
 _lowered: Remembered[dict[str, Any]] = Remembered()
 _worlds: Remembered[str] = Remembered()
+
+
+def ordered_once(plan: Plan) -> Plan:
+    """The Plan with its maps by name: the order in which they came changes nothing."""
+    text = structure(plan)
+    return _ordered.of(text, lambda: Plan.parse(text)).repeated(plan.repetition, plan.seed)
 
 
 def realised_once(plan: Plan, profile: Profile) -> Realised:

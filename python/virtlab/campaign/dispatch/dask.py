@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickle
 import tempfile
 import threading
+from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
 from functools import partial
 from pathlib import Path
@@ -47,6 +48,7 @@ class DaskPool:
             ) from error
         threads = self._client.nthreads()
         self.size = max(1, sum(threads.values()))
+        self.most = 1  # what is lost with a worker, Dask gives to another
         self._dataset = dataset
         self._lost = (distributed.KilledWorker,)
         self._manifest = (dataset.path / "manifest.json").read_text(encoding="utf-8")
@@ -54,8 +56,11 @@ class DaskPool:
         self._under_way: dict[Any, Future[RunRecord | None]] = {}
         self._storing = threading.Lock()
 
-    def submit(self, task: Task) -> Future[RunRecord | None]:
-        """Makes a run on one of the workers."""
+    def submit(self, tasks: Sequence[Task]) -> list[Future[RunRecord | None]]:
+        """Makes runs on the workers."""
+        return [self._submit(task) for task in tasks]
+
+    def _submit(self, task: Task) -> Future[RunRecord | None]:
         outer: Future[RunRecord | None] = Future()
         inner = self._client.submit(_make, self._manifest, self._backend, task, pure=False)
         self._under_way[inner] = outer
@@ -98,7 +103,7 @@ def _make(manifest: str, backend: bytes, task: Task) -> dict[str, bytes] | None:
         root = Path(folder)
         (root / "runs").mkdir()
         (root / "manifest.json").write_text(manifest, encoding="utf-8")
-        record = make(Dataset.assist(root), pickle.loads(backend), task, lambda: False)  # noqa: S301 - the campaign's
+        (record,) = make(Dataset.assist(root), pickle.loads(backend), [task], lambda: False)  # noqa: S301 - the campaign's
         if record is None:
             return None
         files = (path for path in record.folder.rglob("*") if path.is_file() and path.name != "values.json")

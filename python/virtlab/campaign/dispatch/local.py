@@ -13,6 +13,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from virtlab.results import Dataset, RunRecord
 
 _PR_SET_PDEATHSIG = 1
+MOST_TOGETHER = 16  # runs that a process is given together
 _worker: dict[str, Any] = {}
 
 
@@ -49,6 +51,7 @@ class LocalPool:
 
     def __init__(self, dataset: Dataset, backend: Backend, size: int) -> None:
         self.size = size
+        self.most = MOST_TOGETHER
         self._context = multiprocessing.get_context("spawn")
         self._stop = self._context.Event()
         self._arguments = (str(dataset.path.absolute()), pickle.dumps(backend), self._stop, os.getpid())
@@ -62,16 +65,16 @@ class LocalPool:
             )
         return self._executor
 
-    def submit(self, task: Task) -> Future[RunRecord | None]:
-        """Makes a run in one of the processes."""
+    def submit(self, tasks: Sequence[Task]) -> list[Future[RunRecord | None]]:
+        """Makes runs in one of the processes."""
         executor = self._begun()
         try:
-            inner = executor.submit(_make, task)
+            inner = executor.submit(_make, tuple(tasks))
         except BrokenProcessPool:
             self._broken.append(executor)
             self.settle()
-            return self.submit(task)
-        outer: Future[RunRecord | None] = Future()
+            return self.submit(tasks)
+        outer: list[Future[RunRecord | None]] = [Future() for _ in tasks]
         inner.add_done_callback(partial(self._pass_on, outer, executor))
         return outer
 
@@ -100,19 +103,26 @@ class LocalPool:
 
     def _pass_on(
         self,
-        outer: Future[RunRecord | None],
+        outer: list[Future[RunRecord | None]],
         executor: ProcessPoolExecutor,
-        inner: Future[RunRecord | None],
+        inner: Future[list[RunRecord | None]],
     ) -> None:
+        found: list[RunRecord | None] = [None] * len(outer)
+        failure: Exception | None = None
         try:
-            outer.set_result(inner.result())
+            found = inner.result()
         except CancelledError:
-            outer.set_result(None)
+            pass
         except BrokenProcessPool as error:
             self._broken.append(executor)
-            outer.set_exception(LostWorkerError(str(error)))
+            failure = LostWorkerError(str(error))
         except Exception as error:
-            outer.set_exception(error)
+            failure = error
+        for future, record in zip(outer, found, strict=True):
+            if failure is None:
+                future.set_result(record)
+            else:
+                future.set_exception(failure)
 
 
 def _begin(folder: str, backend: bytes, stop: Flag, parent: int) -> None:
@@ -127,5 +137,5 @@ def _begin(folder: str, backend: bytes, stop: Flag, parent: int) -> None:
     _worker.update(dataset=Dataset.assist(folder), backend=pickle.loads(backend), stop=stop)  # noqa: S301 - our parent's
 
 
-def _make(task: Task) -> RunRecord | None:
-    return make(_worker["dataset"], _worker["backend"], task, _worker["stop"].is_set)
+def _make(tasks: Sequence[Task]) -> list[RunRecord | None]:
+    return make(_worker["dataset"], _worker["backend"], tasks, _worker["stop"].is_set)

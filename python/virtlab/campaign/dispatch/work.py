@@ -1,18 +1,23 @@
-"""One run as work that can be sent anywhere: plain values in, a run on disk or its files out."""
+"""Runs as work that can be sent anywhere: plain values in, runs on disk or their files out.
+
+Runs that one worker makes together are committed together, and what their Plans share is read once.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from functools import lru_cache
+from typing import TYPE_CHECKING, Protocol, Self
 
 from virtlab.campaign.progress import CampaignObserver
 from virtlab.errors import VirtlabError
 
 if TYPE_CHECKING:
     from virtlab.plan.backend import Backend
+    from virtlab.plan.model import Plan
     from virtlab.results import Dataset, RunKey, RunRecord
 
 
@@ -22,19 +27,38 @@ class LostWorkerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A run to be made: its key, and its Plan as canonical JSON."""
+    """A run to be made: its key, and its Plan as what all repetitions share (canonical JSON) and what is its own."""
 
     key: RunKey
-    plan: str
+    shared: str
+    repetition: int
+    seed: int
+
+    @classmethod
+    def of(cls, key: RunKey, plan: Plan) -> Self:
+        """The run of a Plan."""
+        return cls(key, plan.shared(), plan.repetition, plan.seed)
+
+    def plan(self) -> Plan:
+        """The Plan."""
+        return _read(self.shared).repeated(self.repetition, self.seed)
+
+
+@lru_cache(maxsize=512)
+def _read(shared: str) -> Plan:
+    from virtlab.plan import Plan
+
+    return Plan.parse(shared)
 
 
 class Pool(Protocol):
     """Where runs are made."""
 
-    size: int  # runs at once
+    size: int  # workers
+    most: int  # runs that one is given together
 
-    def submit(self, task: Task) -> Future[RunRecord | None]:
-        """Makes a run; None when it was cancelled, LostWorkerError when its worker is gone.
+    def submit(self, tasks: Sequence[Task]) -> list[Future[RunRecord | None]]:
+        """Has one worker make runs: None when one was cancelled, LostWorkerError when the worker is gone.
 
         A record that comes is on disk, whole and durable.
         """
@@ -49,23 +73,34 @@ class Pool(Protocol):
         """Lets the workers go."""
 
 
-def make(dataset: Dataset, backend: Backend, task: Task, cancelled: Callable[[], bool]) -> RunRecord | None:
-    """Plays a task and commits it to the dataset; None when it was cancelled.
+def make(
+    dataset: Dataset, backend: Backend, tasks: Sequence[Task], cancelled: Callable[[], bool]
+) -> list[RunRecord | None]:
+    """Plays tasks and commits them to the dataset, together; None for those that were cancelled.
 
-    The values are taken here too, so that whoever reads the run next finds them beside it.
+    What was played before something went wrong is committed. The values are taken here too, so that whoever reads the
+    runs next finds them beside them.
     """
     from virtlab.analysis.kept import values_of
     from virtlab.campaign.execute import execute
-    from virtlab.plan import Plan
+    from virtlab.results.group import Group
 
     observer = CampaignObserver()
     observer.asked = cancelled
-    if cancelled():
-        return None
-    record = execute(dataset, task.key, Plan.parse(task.plan), backend, observer, holds=True)
-    if record is not None and record.status == "ok":
-        with contextlib.suppress(VirtlabError):  # whoever reads the run next says so
-            values_of(record)
-    if record is not None:
-        record.release()
-    return record
+    group = Group()
+    records: list[RunRecord | None] = []
+    try:
+        for task in tasks:
+            played = not cancelled()
+            records.append(
+                execute(dataset, task.key, task.plan(), backend, observer, group=group) if played else None
+            )
+    finally:
+        group.commit()
+    for record in records:
+        if record is not None and record.status == "ok":
+            with contextlib.suppress(VirtlabError):  # whoever reads the run next says so
+                values_of(record)
+        if record is not None:
+            record.release()
+    return records

@@ -16,6 +16,7 @@ class Flavour(StrEnum):
 
     CLOUD = "cloud"
     GENERIC = "generic"
+    XEN = "xen"
     ALL = "all"
 
 
@@ -29,7 +30,10 @@ def build(
     *,
     kernel: Annotated[
         Flavour,
-        typer.Option(help="cloud: small, virtio only; generic: also drivers of e1000 and e1000e"),
+        typer.Option(
+            help="cloud: small, virtio only; generic: also drivers of e1000 and e1000e; xen: the generic one "
+            "with Xen's hypervisor and tools (experimental); all: cloud and generic"
+        ),
     ] = Flavour.CLOUD,
     package: Annotated[
         Path | None, typer.Option(help="a kernel package (.deb) to take instead of fetching one", exists=True)
@@ -47,6 +51,9 @@ def build(
         raise ExperimentError(
             "--package", "one package holds one kernel", "say which with --kernel cloud or generic"
         )
+    if kernel is Flavour.XEN:
+        _build_xen(package.resolve() if package is not None else None)
+        return
     for flavour in FLAVOURS if kernel is Flavour.ALL else [kernel.value]:
         found = build_image(flavour, package.resolve() if package is not None else None, typer.echo)
         made = boot_image(flavour)
@@ -54,6 +61,17 @@ def build(
         typer.echo(
             f"{flavour}: Linux {found.version} ({found.package}), initial file system {size_mb:.1f} MB"
         )
+
+
+def _build_xen(package: Path | None) -> None:
+    from virtlab.testbed.image.xen import build_xen, xen_image
+
+    found = build_xen(package, typer.echo)
+    made = xen_image()
+    size_mb = made.initramfs.stat().st_size / 1e6
+    typer.echo(
+        f"xen: {made.xen} with Linux {found.version} ({found.package}), initial file system {size_mb:.1f} MB"
+    )
 
 
 @app.command(name="list")
@@ -72,7 +90,16 @@ def list_images() -> None:
             f"Linux {found.version} ({found.package})" if found is not None else f"none; Debian's {package}"
         )
         typer.echo(f"  {flavour:<8} {says}")
+    typer.echo(f"  xen      {_xen() or 'none; Debian has it as xen-hypervisor-VERSION-amd64'}")
     typer.echo(f"  containers: {', '.join(list_rootfs()) or 'only the bare root file system'}")
+
+
+def _xen() -> str | None:
+    from virtlab.testbed.image import find
+    from virtlab.testbed.image.xen import package_kept
+
+    package, kernel = package_kept(), find("xen")
+    return None if package is None or kernel is None else f"{package}, Linux {kernel.version}"
 
 
 @app.command()

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 BACKENDS = {"testbed": "virtlab.testbed:Testbed", "simulator": "virtlab.simulator:Simulator"}
-PLACES = {"lab-vm": "virtlab.testbed.lab:LabVm"}  # where a testbed can be built beside this machine
+PLACES = {  # where a testbed can be built beside this machine
+    "lab-vm": "virtlab.testbed.lab:LabVm",
+    "xen": "virtlab.testbed.lab:XenLab",
+}
 INTERRUPTED = 130
 BUSY_SHARE = 0.2  # of tainted runs, beyond which the machine is too busy
 
@@ -40,7 +43,7 @@ def run(
         typer.Option(
             "--in",
             help="where the testbed is built: lab-vm, a virtual machine with a kernel that has all disciplines; "
-            "default: this machine",
+            "xen, one that boots Xen (experimental); default: this machine",
             show_default=False,
         ),
     ] = None,

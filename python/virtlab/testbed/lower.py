@@ -115,6 +115,10 @@ class Lowered:
     machines: dict[str, Inside] = field(default_factory=dict)  # guests with a kernel of their own
     existing: set[str] = field(default_factory=set)  # guests that are found, not made
     ovs: dict[str, OvsBridge] = field(default_factory=dict)  # virtual switches that are Open vSwitch
+    late: list[Step] = field(
+        default_factory=list
+    )  # about ports that come with a hypervisor's guests, once they are there
+    late_ports: set[Place] = field(default_factory=set)
 
     def master(self, vswitch: str) -> str | None:
         """The bridge that an interface is born as a port of; None where another program takes it in later."""
@@ -307,6 +311,16 @@ def _guest_ports(plan: Plan, taken: dict[str, set[str]], out: Lowered) -> None:
             if (ovs := out.ovs.get(str(vnic.vswitch))) is not None:
                 qos = at_ovs_port(guest, name, vnic, ovs, port, out)
                 ovs.ports.append(Port(port, isolated=vnic.isolated, qos=qos))
+            if plan.world.guests[guest].platform == "xen":
+                place = Place(namespace, port)
+                out.machines[guest].taps[name] = out.ports[f"{guest}/{name}"] = place
+                out.late_ports.add(place)
+                queued = at_guest_port(guest, name, vnic, namespace, port, out)
+                claim = Claim(namespace, port, back_end_mac(vnic.mac))
+                member = LinkSet(namespace, port, mtu_bytes=vnic.mtu_bytes, master=master)
+                rest = (up for _, up in _port_ups(plan, path, vnic, namespace, port))
+                out.late += [Step(op, path) for op in (claim, member, *queued, *rest)]
+                continue
             if guest in out.machines:
                 offloads = vnic.offloads == "default"
                 out.add(path, TapAdd(namespace, port, vnic.mtu_bytes, master, offloads=offloads))
@@ -323,6 +337,15 @@ def _guest_ports(plan: Plan, taken: dict[str, set[str]], out: Lowered) -> None:
             ups += _port_ups(plan, path, vnic, namespace, port)
         for path, up in ups:
             out.add(path, up)
+
+
+def back_end_mac(mac: str) -> str:
+    """The address by which domain 0's end of a guest's port is known: its guest's with a first octet of its own.
+
+    >>> back_end_mac("02:00:00:00:00:07")
+    'fe:00:00:00:00:07'
+    """
+    return f"fe:{mac.partition(':')[2]}"
 
 
 def _port_ups(
@@ -400,6 +423,8 @@ def _uplinks(
 
 def _guests(plan: Plan, machine: Machine, out: Lowered) -> None:
     known = neighbours(plan) if plan.world.arp == "static" else {}
+    # A native guest sends from its host's uplink: the queue of a link that the kernel realises holds it back itself.
+    shaped = {(queue.namespace, queue.link) for queue in out.queues.values()}
     for guest, entry in plan.world.guests.items():
         if guest in out.existing:
             continue
@@ -418,7 +443,8 @@ def _guests(plan: Plan, machine: Machine, out: Lowered) -> None:
             out.add_inside(guest, path, LinkSet(namespace, place.link, up=True))
             addresses = (AddressAdd(namespace, place.link, address) for address in vnic.ip)
             out.add_inside(guest, path, *addresses)
-            out.add_inside(guest, path, *pushback(namespace, place.link, vnic))
+            by_link = (namespace, place.link) in shaped
+            out.add_inside(guest, path, *pushback(namespace, place.link, vnic, by_link=by_link))
             if entry.licence_bit_per_s is not None:
                 out.add_inside(guest, path, *licence(namespace, place.link, vnic, entry.licence_bit_per_s))
             for address, mac in known.get((guest, name), {}).items():
@@ -463,8 +489,10 @@ def _forwards(namespace: str, ipv6: bool, machine: Machine) -> Iterator[Operatio
         yield SysctlSet(namespace, "net/ipv6/conf/all/forwarding", "1")
 
 
-def pushback(namespace: str, link: str, vnic: Vnic) -> Iterator[Operation]:
+def pushback(namespace: str, link: str, vnic: Vnic, *, by_link: bool = False) -> Iterator[Operation]:
     """HTB at the link's rate on the vNIC itself: it holds its sender back, as a real port's full ring would.
+
+    `by_link`: the vNIC is the sending end of a link whose own queue is there already, and does so.
 
     24 octets (FCS, preamble, gap) are added to what the kernel counts, and a frame counts for at least 84: the octet
     times of Ethernet. The burst is ten frames. TCP hands over single frames: of a packet of many segments HTB would
@@ -476,6 +504,8 @@ def pushback(namespace: str, link: str, vnic: Vnic) -> Iterator[Operation]:
         return
     if vnic.offloads == "off":
         yield LinkSet(namespace, link, segments_at_once=1)
+    if by_link:
+        return
     burst = BURST_FRAMES * (vnic.mtu_bytes + ETHERNET_OCTETS)
     yield QdiscAdd(namespace, link, Htb(default_class=1), handle="1:")
     yield ClassAdd(
@@ -529,7 +559,9 @@ def _forwarding(plan: Plan, wiring: Wiring, out: Lowered) -> None:
                 step = Step(
                     ForwardingAdd(place.namespace, place.link, vnic.mac), f"guests.{guest}.vnics.{name}"
                 )
-                if box.startswith("bridge:") and inside in out.machines:
+                if place in out.late_ports:
+                    out.late.append(step)
+                elif box.startswith("bridge:") and inside in out.machines:
                     out.machines[inside].steps.append(step)
                 else:
                     entries.setdefault(box, []).append(step)

@@ -49,6 +49,7 @@ class Findings:
     open_vswitch: Mapping[str, str | None] | None = (
         None  # by kind; None: this machine is asked when one is wanted
     )
+    xen: bool = False  # whether Xen's hypervisor is beneath it
     automatic_link: str | None = None  # who realises links that say `auto`; None: whoever is best here
 
     @property

@@ -27,12 +27,14 @@ from virtlab.testbed.platforms.libvirt import domains
 from virtlab.testbed.platforms.qemu.refusals import machine_refusals, machines_missing
 from virtlab.testbed.platforms.ssh.connection import client_missing
 from virtlab.testbed.platforms.ssh.refusals import ends_apart, existing_refusals
+from virtlab.testbed.platforms.xen.refusals import NO_XEN, domain_refusals
 from virtlab.testbed.port_queues import as_built, port_refusals
+from virtlab.testbed.resetting import BY_BUTTON, HOW
 from virtlab.testbed.timeline import EVENTS
 from virtlab.testbed.vswitches import ovs
 from virtlab.testbed.vswitches.ovs_rules import DATAPATHS
 
-PLATFORMS = ("namespace", "native", "container", "qemu", "appliance", "ssh", "libvirt")
+PLATFORMS = ("namespace", "native", "container", "qemu", "xen", "appliance", "ssh", "libvirt")
 EXISTING = ("ssh", "libvirt")
 VSWITCHES = ("linux_bridge", "ovs-netdev", "ovs-kernel")
 WORKLOADS = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "psping", "raw_stream", "rt_tasks")
@@ -42,7 +44,6 @@ LATER_ACTIONS = {
     "migrate": "a guest that is a network namespace has no memory to move",
     "call": "this testbed runs no services",
 }
-RESETTABLE = ("namespace", "native", "container")  # platforms
 SERIES = ("host.cpu", "guest.cpu", "guest.vcpus", "memory", "softnet", "qdisc", "vnics")
 COUNTERS = ("vnics", "links", "softnet", "qdisc", "qdiscs", "host.cpu", "cpu", "guests", "memory")
 BRIDGE_PORTS_MAX = 1023  # of the kernel's 1,024, one is the bridge's own
@@ -138,6 +139,8 @@ def _guests(plan: Plan, found: Findings) -> Iterator[Refusal]:
             yield Refusal(f"{path}.platform", f"'{guest.platform}' guests cannot be started here", cure)
         elif guest.platform == "qemu":
             yield from machine_refusals(path, guest)
+        elif guest.platform == "xen":
+            yield from domain_refusals(path, name, guest, xen=found.xen)
         elif guest.platform == "container":
             yield from container_refusals(path, guest)
         elif guest.platform == "appliance":
@@ -327,9 +330,14 @@ def _timeline(plan: Plan, found: Findings) -> Iterator[Refusal]:
             yield from agentless_end(path, "guest", plan, action.guest)
         elif action.do == "reset" and action.guest not in plan.world.guests:
             yield Refusal(f"{path}.guest", f"there is no guest '{action.guest}'", "name a guest of the Plan")
-        elif action.do == "reset" and plan.world.guests[str(action.guest)].platform not in RESETTABLE:
-            reason = f"{action.guest} has a kernel of its own, whose vNICs are not taken down from outside"
-            yield Refusal(f"{path}.guest", reason, f"reset a guest that is a {' or '.join(RESETTABLE)}")
+        elif action.do == "reset" and plan.world.guests[str(action.guest)].platform not in HOW:
+            reason = f"{action.guest} has a kernel of its own, and no reset button that this testbed reaches"
+            yield Refusal(f"{path}.guest", reason, f"reset a guest that is a {' or '.join(HOW)}")
+        elif action.do == "reset" and HOW[plan.world.guests[str(action.guest)].platform] is BY_BUTTON:
+            ends = [name for name, role in plan.roles.items() if action.guest in {role.from_, role.to}]
+            if ends:
+                reason = f"{action.guest} is an end of {', '.join(ends)}, which its reset would end"
+                yield Refusal(f"{path}.guest", reason, "reset a guest that forwards")
         elif action.do == "wait" and action.until is not None:
             reason = "this testbed waits for a time, not for a call or a series"
             yield Refusal(f"{path}.until", reason, "write 'for', or wait for an event with 'after'")
@@ -410,6 +418,7 @@ def capabilities(found: Findings, fingerprint: Mapping[str, str]) -> Capabilitie
             **dict.fromkeys(PLATFORMS, world),
             "container": world or runtime.missing(),
             "qemu": world or machines_missing(),
+            "xen": world or (None if found.xen else NO_XEN),
             "appliance": world or appliances_missing(),
             "ssh": world or client_missing(),
             "libvirt": world or domains.missing() or client_missing(),

@@ -62,6 +62,7 @@ class Pass:
     _seen: set[tuple[int, str, str, int]] = field(default_factory=set)
     _kept: set[str] = field(default_factory=set)
     _switch_at_end: dict[str, Any] = field(default_factory=dict)
+    _reset: set[str] = field(default_factory=set)  # guests: what a kernel of their own had counted is gone
     _waiting: Waiting = field(default_factory=Waiting)
 
     def play(self) -> Outcome:
@@ -151,6 +152,8 @@ class Pass:
 
     def _sample(self, sources: list[dict[str, Any]]) -> None:
         if self.plan.collect.series:
+            for columns in self.guests.sample(self.plan.collect.series if sources else ()):
+                self.sink.block("series", "series/1", columns)
             self.control.call("sample", {"sources": sources})
             inside = [each for each in sources if each["source"] in OF_EACH_KERNEL]
             if any(each.source in OF_EACH_KERNEL for each in self.plan.collect.series):
@@ -194,7 +197,7 @@ class Pass:
 
     def _mark_inside(self, mark: str, groups: list[str], entities: Entities) -> None:
         """Counters of guests that have a kernel of their own, as that has them."""
-        counting = {*self.lowered.machines, *self.lowered.existing}
+        counting = {*self.lowered.machines, *self.lowered.existing} - self._reset
         leaders = {name: reach for name, reach in self.guests.alive().items() if name in counting}
         asked = [("counters", {"groups": groups}, reach.leader) for reach in leaders.values()]
         for (guest, reach), reply in zip(leaders.items(), self.control.call_all(asked), strict=True):
@@ -260,8 +263,11 @@ class Pass:
             self._exec(action, timeline)
         elif action.do == "reset":
             guest = str(action.guest)
+            how = resetting.HOW[self.plan.world.guests[guest].platform]
+            self._tell(f"{action.id}.how", self.site.now(), {"guest": guest, "text": how})
             self._note(timeline, f"{action.id}.started", self.site.now())
-            resetting.apply(self.control, resetting.down(self.lowered, guest), guest)
+            self._reset.add(guest)
+            resetting.begin(self.control, self.lowered, self.guests, guest, held=bool(action.for_ns))
             timeline.expect(action.id, self.site.now() + (action.for_ns or 0))
 
     def _reset_over(self, event: str) -> int | None:
@@ -271,7 +277,7 @@ class Pass:
         if action is None:
             return None
         guest = str(action.guest)
-        resetting.apply(self.control, resetting.up(self.lowered, guest), guest)
+        resetting.end(self.control, self.lowered, self.guests, guest, self.observe)
         return self.site.now()
 
     def _start(self, action: Action, at_ns: int) -> None:

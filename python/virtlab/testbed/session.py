@@ -43,7 +43,14 @@ class TestbedSession:
             self._sleep_again()
             raise
         self._groups = Groups()
-        self._guests = Guests(self.leader.control, plan, self.lowered, running=site.running())
+        self._guests = Guests(
+            self.leader.control,
+            plan,
+            self.lowered,
+            running=site.running(),
+            now=site.now,
+            now_bound_ns=site.bound_ns,
+        )
         try:
             control = self.leader.control
             if (met := self._guests.meet(observe)) is not plan:

@@ -46,6 +46,9 @@ class Site(Protocol):
     def now(self) -> int:
         """The clock of the world's agents, ns."""
 
+    def bound_ns(self) -> int:
+        """How far what `now` tells may be off that clock."""
+
     def compare_clocks(self) -> None:
         """Looks how far that clock is from ours, as a trial begins and ends."""
 
@@ -76,6 +79,10 @@ class Here:
     def now(self) -> int:
         """All agents share this machine's clock."""
         return raw_ns()
+
+    def bound_ns(self) -> int:
+        """Nothing: it is our clock."""
+        return 0
 
     def compare_clocks(self) -> None:
         """Nothing to compare."""

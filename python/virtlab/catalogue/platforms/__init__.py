@@ -8,9 +8,10 @@ from virtlab.catalogue.platforms.namespace import NAMESPACE
 from virtlab.catalogue.platforms.native import NATIVE
 from virtlab.catalogue.platforms.qemu import QEMU
 from virtlab.catalogue.platforms.ssh import SSH
+from virtlab.catalogue.platforms.xen import XEN
 
 PLATFORMS: dict[str, Platform] = {
-    entry.name: entry for entry in (NAMESPACE, NATIVE, CONTAINER, QEMU, APPLIANCE, SSH, LIBVIRT)
+    entry.name: entry for entry in (NAMESPACE, NATIVE, CONTAINER, QEMU, XEN, APPLIANCE, SSH, LIBVIRT)
 }
 
 __all__ = ["PLATFORMS"]

@@ -8,7 +8,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-_LOAD, _INTERPRETER = 1, 3
+_LOAD, _DYNAMIC, _INTERPRETER = 1, 2, 3
+_NEEDED, _STRINGS = 1, 5
 _HEADER_BYTES = 64
 
 
@@ -29,6 +30,41 @@ def _segments(content: bytes) -> Iterator[tuple[int, int, int]]:
 def is_static(content: bytes) -> bool:
     """Whether a program needs no interpreter to be loaded."""
     return is_elf(content) and all(kind != _INTERPRETER for kind, _, _ in _segments(content))
+
+
+def interpreter(content: bytes) -> str | None:
+    """The path of the loader that a program asks for; None when it is static."""
+    for kind, offset, length in _segments(content):
+        if kind == _INTERPRETER:
+            return content[offset : offset + length].rstrip(b"\0").decode()
+    return None
+
+
+def needed(content: bytes) -> list[str]:
+    """Names of the libraries that a program or library is linked with (DT_NEEDED)."""
+    dynamic = next(((at, n) for kind, at, n in _segments(content) if kind == _DYNAMIC), None)
+    if dynamic is None:
+        return []
+    entries = [struct.unpack_from("<QQ", content, dynamic[0] + at) for at in range(0, dynamic[1], 16)]
+    strings = next(value for tag, value in entries if tag == _STRINGS)
+    start = _offset_of(content, strings)
+    names = []
+    for tag, value in entries:
+        if tag == _NEEDED:
+            at = start + value
+            names.append(content[at : content.index(b"\0", at)].decode())
+    return names
+
+
+def _offset_of(content: bytes, address: int) -> int:
+    """Where in the file an address of the loaded program lies."""
+    (at,) = struct.unpack_from("<Q", content, 32)
+    size, count = struct.unpack_from("<HH", content, 54)
+    for number in range(count):
+        kind, _, offset, virtual, _, length = struct.unpack_from("<IIQQQQ", content, at + number * size)
+        if kind == _LOAD and virtual <= address < virtual + length:
+            return int(offset + address - virtual)
+    raise ValueError("its dynamic section points nowhere")
 
 
 def loaded_part(content: bytes) -> bytes:

@@ -10,7 +10,7 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,10 +79,20 @@ def boot_image(
     agent = agent_path()
     names = list(carried) if carried is not None else kernel.modules()
     more = programs or {}
-    name = f"initramfs-{flavour}-{_digest(kernel, busybox, agent, names, more)}.cpio"
+    digest = digest_of(INIT, kernel, busybox, agent, names, more)
+    place = cached(flavour, digest, lambda: bytes(archive_of(INIT, kernel, busybox, agent, names, more)))
+    return Image(kernel, place)
+
+
+def cached(flavour: str, digest: str, make: Callable[[], bytes]) -> Path:
+    """The initial file system of that digest, made when it is not there; those it replaces are forgotten after a day.
+
+    MachineError when the cache cannot be written.
+    """
+    name = f"initramfs-{flavour}-{digest}.cpio"
     place = kernels.folder() / name
     if not place.is_file():
-        content = bytes(_archive(kernel, busybox, agent, names, more))
+        content = make()
         new = place.with_name(f".{name}.{os.getpid()}")
         try:
             new.write_bytes(content)
@@ -94,7 +104,7 @@ def boot_image(
         for old in place.parent.glob(f"initramfs-{flavour}-*.cpio"):
             if old != place and not _fresh(old, place):
                 old.unlink(missing_ok=True)
-    return Image(kernel, place)
+    return place
 
 
 def _fresh(old: Path, new: Path) -> bool:
@@ -114,10 +124,16 @@ def find_busybox() -> Path:
     raise MachineError("image", "there is no static busybox", "install busybox-static")
 
 
-def _digest(
-    kernel: Kernel, busybox: Path, agent: Path, carried: Sequence[str], more: Mapping[str, Path]
+def digest_of(
+    init: str,
+    kernel: Kernel,
+    busybox: Path,
+    agent: Path,
+    carried: Sequence[str],
+    more: Mapping[str, Path],
 ) -> str:
-    found = hashlib.sha256("\0".join([INIT, *carried]).encode())
+    """Changes when one of the parts does."""
+    found = hashlib.sha256("\0".join([init, *carried]).encode())
     if more:
         found.update(digest(more))
     for part in (busybox, agent):
@@ -128,13 +144,19 @@ def _digest(
     return found.hexdigest()[:16]
 
 
-def _archive(
-    kernel: Kernel, busybox: Path, agent: Path, carried: Sequence[str], more: Mapping[str, Path]
+def archive_of(
+    init: str,
+    kernel: Kernel,
+    busybox: Path,
+    agent: Path,
+    carried: Sequence[str],
+    more: Mapping[str, Path],
 ) -> Archive:
+    """First process, busybox, agent, modules, and files beyond them."""
     archive = Archive()
     for name in ("bin", "dev", "proc", "sys", "run", "tmp", "sbin", "etc", "etc/openvswitch"):
         archive.folder(name)
-    archive.file("init", INIT.encode(), executable=True)
+    archive.file("init", init.encode(), executable=True)
     archive.file("bin/busybox", busybox.read_bytes(), executable=True)
     archive.file("bin/virtlab-agent", loaded_part(agent.read_bytes()), executable=True)
     for place, path in more.items():

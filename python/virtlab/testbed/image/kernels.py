@@ -2,6 +2,7 @@
 
 Two flavours of Debian's kernel: `cloud` is small and boots fast, and knows virtio only; `generic` has drivers of real
 devices (e1000). What is kept of a package is the kernel and the modules that a guest or a laboratory machine may want.
+A third, `xen`, is the generic one with Xen's modules, and lies beside the hypervisor (`image.xen`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +29,10 @@ WANTED = (
     "sch_cake", "sch_pie", "sch_drr", "sch_ingress", "cls_u32", "cls_flower", "cls_matchall", "cls_flow", "cls_fw",
     "bridge", "veth", "tun", "vxlan", "ifb", "crc32c_generic", "openvswitch", "tcp_diag", "udp_diag", "overlay",
     "loop", "ext4", "isofs",
+)  # fmt: skip
+XEN = "xen"
+_OF_XEN = (
+    "xenfs", "xen_evtchn", "xen_gntdev", "xen_gntalloc", "xen_privcmd", "xen_netback", "xen_netfront",
 )  # fmt: skip
 _DESCRIPTION = "kernel.json"
 
@@ -83,11 +88,15 @@ def missing(flavour: str) -> MachineError:
 
 
 def build(
-    flavour: str, package: Path | None = None, progress: Callable[[str], None] = lambda _what: None
+    flavour: str,
+    package: Path | None = None,
+    progress: Callable[[str], None] = lambda _what: None,
+    more: Callable[[Path, Path], None] = lambda _work, _kept: None,
 ) -> Kernel:
     """Fetches the newest kernel package of the distribution (or takes a file) and keeps what a guest needs of it.
 
-    MachineError when there is no such package, no tool to fetch or unpack it, or nothing to boot inside.
+    `more` puts what else belongs to the flavour into its second folder; the first is to work in. MachineError when there
+    is no such package, no tool to fetch or unpack it, or nothing to boot inside.
     """
     home = folder()
     try:
@@ -95,13 +104,15 @@ def build(
         with _locked(home), tempfile.TemporaryDirectory(prefix=".build-", dir=home) as scratch:
             work = Path(scratch)
             if package is None:
-                progress(f"fetch {FLAVOURS[flavour]}")
-                package = _fetch(FLAVOURS[flavour], work)
+                meta = FLAVOURS["generic" if flavour == XEN else flavour]
+                progress(f"fetch {meta}")
+                package = _fetch(meta, work)
             progress(f"unpack {package.name}")
             unpacked = work / "unpacked"
-            _run(["dpkg-deb", "-x", str(package), str(unpacked)], work, "dpkg")
+            run(["dpkg-deb", "-x", str(package), str(unpacked)], work, "dpkg")
             progress("pick kernel and modules")
-            _keep(unpacked, package, work / "kept")
+            _keep(unpacked, package, work / "kept", (*WANTED, *_OF_XEN) if flavour == XEN else WANTED)
+            more(work, work / "kept")
             _replace(work / "kept", home / flavour)
     except OSError as error:
         raise MachineError(
@@ -114,7 +125,7 @@ def build(
 
 def _fetch(name: str, work: Path) -> Path:
     """The package that a meta-package depends on, downloaded by apt."""
-    said = _run(["apt-cache", "depends", "--important", name], work, "apt")
+    said = run(["apt-cache", "depends", "--important", name], work, "apt")
     wanted = [
         line.split()[-1] for line in said.splitlines() if line.strip().startswith("Depends: linux-image-")
     ]
@@ -123,11 +134,12 @@ def _fetch(name: str, work: Path) -> Path:
         raise MachineError("image", what, "run `apt-get update`, or give a package with --package")
     place = work / "fetched"
     place.mkdir()
-    _run(["apt-get", "download", "-q", wanted[0]], place, "apt")
+    run(["apt-get", "download", "-q", wanted[0]], place, "apt")
     return next(place.glob("*.deb"))
 
 
-def _run(command: list[str], place: Path, package: str) -> str:
+def run(command: list[str], place: Path, package: str) -> str:
+    """What a program of `package` writes, run in a folder. MachineError when it is missing or fails."""
     try:
         done = subprocess.run(
             command, cwd=place, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
@@ -148,7 +160,7 @@ def _run(command: list[str], place: Path, package: str) -> str:
     return done.stdout
 
 
-def _keep(unpacked: Path, package: Path, kept: Path) -> None:
+def _keep(unpacked: Path, package: Path, kept: Path, wanted: Sequence[str]) -> None:
     images = sorted((unpacked / "boot").glob("vmlinuz-*"))
     if not images:
         raise MachineError(
@@ -165,7 +177,7 @@ def _keep(unpacked: Path, package: Path, kept: Path) -> None:
             for path in (tree / "modules" / version).rglob("*.ko*")
             if path.name.endswith(modules.SUFFIXES)
         }
-    chosen = modules.closure(WANTED, lambda name: modules.content_of(paths[name]) if name in paths else None)
+    chosen = modules.closure(wanted, lambda name: modules.content_of(paths[name]) if name in paths else None)
     (kept / "modules").mkdir(parents=True)
     shutil.copyfile(images[-1], kept / "vmlinuz")
     for name, content in chosen.items():

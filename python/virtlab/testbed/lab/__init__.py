@@ -6,5 +6,6 @@ a private world of this machine, and inside it every run has a private world of 
 """
 
 from virtlab.testbed.lab.backend import LabVm
+from virtlab.testbed.lab.xen import XenLab
 
-__all__ = ["LabVm"]
+__all__ = ["LabVm", "XenLab"]

@@ -11,7 +11,7 @@ from virtlab.plan import Capabilities, Observer, Plan, Refusal, Session
 from virtlab.testbed.backend import Testbed
 from virtlab.testbed.image import Image, boot_image, programs
 from virtlab.testbed.lab import findings, refusals
-from virtlab.testbed.lab.vm import INSIDE, PROCESS, WHERE, WORLD_PROCESS, LabMachine, LabWorld
+from virtlab.testbed.lab.vm import INSIDE, PROCESS, WORLD_PROCESS, LabMachine
 from virtlab.testbed.machine import Findings, fingerprint, versions
 from virtlab.testbed.platforms.qemu.acceleration import accelerator
 from virtlab.testbed.platforms.reach import Reach
@@ -20,7 +20,6 @@ from virtlab.testbed.vswitches import ovs
 
 PATIENCE = 4
 BOOT_NS = 5_000_000_000
-_CONSOLE = "console-lab-vm.log"
 
 
 class _Silent:
@@ -47,12 +46,17 @@ class LabSite:
     def start(self, *, cpus: Sequence[int], kept: bool) -> WorldLeader:
         """A leader in a new world inside."""
         if cpus or kept:
-            raise MachineError(WHERE, "keeps no world and pins none", "leave out --in lab-vm")
-        return LabWorld(self.machine)
+            where = self.machine.where
+            raise MachineError(where, "keeps no world and pins none", f"leave out --in {where}")
+        return self.machine.world()
 
     def now(self) -> int:
         """The clock of the kernel inside, which all agents there share."""
         return self.machine.now()
+
+    def bound_ns(self) -> int:
+        """How far off our reckoning of that clock may be."""
+        return int(self.machine.clocks()["bound_ns"])
 
     def compare_clocks(self) -> None:
         """Before and after a trial."""
@@ -60,7 +64,7 @@ class LabSite:
 
     def clocks(self) -> Mapping[str, Any]:
         """How far our clock, by which actions are begun, is from the run's."""
-        return {WHERE: self.machine.clocks()}
+        return {self.machine.where: self.machine.clocks()}
 
     def conditions(self, hello: Mapping[str, Any]) -> dict[str, str]:
         """The kernel inside and its processor; the machine's own kernel as `host_kernel`."""
@@ -93,7 +97,7 @@ class Watched:
         """That the machine ended, or the leader of the world inside."""
         channel = int(exited.details["channel"])
         if channel in {0, WORLD_PROCESS}:
-            return self._machine.death() or f"{WHERE}: the leader of the world inside is gone"
+            return self._machine.death() or f"{self._machine.where}: the leader of the world inside is gone"
         if channel in {PROCESS, INSIDE} or channel < 0:
             return self._machine.death()
         return None
@@ -105,7 +109,7 @@ class Watched:
 
     def artefacts(self) -> Iterator[tuple[str, bytes]]:
         """Its console."""
-        yield _CONSOLE, self._machine.console
+        yield f"console-{self._machine.where}.log", self._machine.console
 
     def close(self) -> None:
         """It outlives the session."""
@@ -117,6 +121,9 @@ class LabVm:
     A machine that died is replaced by another at the next run.
     """
 
+    rules = refusals.LAB_VM
+    machines: type[LabMachine] = LabMachine
+
     def __init__(self) -> None:
         self._machine: LabMachine | None = None
         self._found: Findings | None = None
@@ -125,18 +132,18 @@ class LabVm:
 
     def capabilities(self) -> Capabilities:
         """What works inside; tried there, not guessed."""
-        lacking = refusals.lab_missing()
+        lacking = self.rules.lacking()
         if lacking is not None:
             found = Findings((lacking, ""), {}, root=False, has_ipv6=False, switch_qdiscs=())
-            return refusals.capabilities(found, fingerprint())
-        return refusals.capabilities(self._findings(), self._fingerprint())
+            return refusals.capabilities(found, fingerprint(), self.rules)
+        return refusals.capabilities(self._findings(), self._fingerprint(), self.rules)
 
     def check(self, plan: Plan) -> list[Refusal]:
         """Every reason not to open this Plan inside, each with its cure."""
-        lacking = [Refusal(WHERE, what, cure) for what, cure in refusals.missing()]
+        lacking = [Refusal(self.rules.where, what, cure) for what, cure in self.rules.missing()]
         if lacking:
             return lacking
-        return refusals.refusals(plan, self._findings())
+        return refusals.refusals(plan, self._findings(), self.rules)
 
     def estimate_ns(self, plan: Plan) -> int:
         """As in a world here, several times slower, and a share of booting."""
@@ -161,18 +168,20 @@ class LabVm:
 
     def _booted(self) -> tuple[Image, str]:
         if self._image is None:
-            # Open vSwitch goes along where it is installed here; without it the rest works all the same.
-            self._image = boot_image(
-                refusals.FLAVOUR, carried=None, programs=programs.found(ovs.PROGRAMS, [ovs.SCHEMA])
-            )
+            self._image = self._made()
             self._accelerator = accelerator(self._image.kernel.image)
         return self._image, self._accelerator
+
+    def _made(self) -> Image:
+        # Open vSwitch goes along where it is installed here; without it the rest works all the same.
+        found = programs.found(ovs.PROGRAMS, [ovs.SCHEMA])
+        return boot_image(refusals.FLAVOUR, carried=None, programs=found)
 
     def _running(self, observe: Observer) -> LabMachine:
         if self._machine is not None and self._machine.death() is not None:
             self.close()
         if self._machine is None:
-            self._machine = LabMachine.boot(*self._booted(), observe)
+            self._machine = self.machines.boot(*self._booted(), observe)
         return self._machine
 
     def _findings(self, observe: Observer | None = None) -> Findings:
@@ -181,7 +190,7 @@ class LabVm:
             self._found = findings.kept(image, accelerated)
         if self._found is None:
             # An idle machine would disturb whoever holds this one now, so it does not stay.
-            with LabMachine.boot(image, accelerated, observe or _Silent()) as machine:
+            with self.machines.boot(image, accelerated, observe or _Silent()) as machine:
                 self._found = findings.find(machine, image)
         return self._found
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from virtlab.errors import MachineError
 from virtlab.testbed.image import Image, folder
-from virtlab.testbed.lab.vm import WHERE, LabMachine, LabWorld
+from virtlab.testbed.lab.vm import LabMachine
 from virtlab.testbed.machine import KERNEL_QDISCS, Findings
 from virtlab.testbed.operations import NamespaceAdd
 from virtlab.testbed.vswitches.ovs import NO_MODULE, PROGRAMS
@@ -40,13 +40,15 @@ def kept(image: Image, accelerator: str) -> Findings | None:
 
 def find(machine: LabMachine, image: Image) -> Findings:
     """Tries in a world of its own, and keeps what came of it. MachineError when the kernel is another than was booted."""
-    world = LabWorld(machine)
+    world = machine.world()
     try:
         control = machine.control
         control.call("apply", {"batch": [NamespaceAdd(TRIAL).json()]})
         kernel = ask(machine, ["uname", "-r"]).strip()
         if kernel != machine.facts.kernel:
-            raise MachineError(WHERE, f"runs Linux {kernel}, not {machine.facts.kernel} as its package says")
+            raise MachineError(
+                machine.where, f"runs Linux {kernel}, not {machine.facts.kernel} as its package says"
+            )
         network = ask(machine, ["ls", "/proc/sys/net"]).split()
         inside = ask(machine, ["ls", "/bin", "/sys/module"]).split()
         tried = control.call("try_qdiscs", {"kinds": list(KERNEL_QDISCS)}, timeout_s=120.0)["kinds"]
@@ -61,6 +63,7 @@ def find(machine: LabMachine, image: Image) -> Findings:
         switch_qdiscs=(),
         open_vswitch=_open_vswitch(inside),
         automatic_link=AUTOMATIC_LINK,
+        xen=machine.has_xen,
     )
     place = _place(image, machine.facts.accelerator)
     new = place.with_suffix(f".{os.getpid()}")
@@ -105,7 +108,7 @@ def ask(machine: LabMachine, argv: list[str]) -> str:
         control.listen(COMMAND_CHANNEL, None)
         control.forget_end(COMMAND_CHANNEL)
     if how != "code 0":
-        raise MachineError(WHERE, f"{' '.join(argv)} inside ended with {how}")
+        raise MachineError(machine.where, f"{' '.join(argv)} inside ended with {how}")
     return said.decode(errors="replace")
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
+from virtlab.catalogue import PLATFORMS as CATALOGUE
 from virtlab.errors import MachineError
 from virtlab.plan import Capabilities, Plan, Refusal
 from virtlab.testbed import refusals as testbed
@@ -17,10 +19,7 @@ from virtlab.testbed.machine import Findings, findings
 from virtlab.testbed.platforms.qemu.command import PROGRAM
 
 FLAVOUR = "generic"  # the cloud kernel lacks SFQ, CoDel, FQ-CoDel, HFSC and Open vSwitch
-PLATFORMS = ("namespace", "native")
 VSWITCHES = ("linux_bridge", "ovs-kernel")
-LEAVE = "leave out --in lab-vm"
-_PLATFORM = "the laboratory machine holds guests that are namespaces, or native"
 _METER = "only virtlab's own meter is inside the laboratory machine"
 _GROUPS = "the laboratory machine bounds no guest: its processor is one for all"
 _TASKS = "hard deadlines mean nothing on a virtual processor"
@@ -28,18 +27,50 @@ _VSWITCH = "is not inside the laboratory machine"
 _SOFT_SWITCH = "no soft switch spins on a virtual processor: links inside are the kernel's"
 
 
-def missing() -> Iterator[tuple[str, str]]:
-    """What this machine lacks to boot one: reason and cure."""
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a kind of laboratory machine holds. `kept`: why there is nothing to boot, and the cure; none when there is."""
+
+    where: str
+    platforms: tuple[str, ...]
+    platform: str  # why a guest of another platform is refused
+    kept: Callable[[], Iterator[tuple[str, str]]]
+
+    @property
+    def leave(self) -> str:
+        """The cure for all that a machine without it can do."""
+        return f"leave out --in {self.where}"
+
+    def missing(self) -> Iterator[tuple[str, str]]:
+        """What this machine lacks to boot one: reason and cure."""
+        return _missing(self)
+
+    def lacking(self) -> str | None:
+        """Why no such machine can be booted here; None when one can."""
+        first = next(self.missing(), None)
+        return "; ".join(part for part in first if part) if first is not None else None
+
+
+def _kernel_kept() -> Iterator[tuple[str, str]]:
+    if find(FLAVOUR) is None:
+        yield f"there is no {FLAVOUR} kernel in {folder()}", f"run `virtlab image build --kernel {FLAVOUR}`"
+
+
+LAB_VM = Rules(
+    WHERE,
+    ("namespace", "native"),
+    "the laboratory machine holds guests that are namespaces, or native",
+    _kernel_kept,
+)
+
+
+def _missing(rules: Rules) -> Iterator[tuple[str, str]]:
     if platform.machine() != "x86_64":
         yield f"images are of x86_64, this is {platform.machine()}", "use a machine with an x86_64 processor"
         return
     if shutil.which(PROGRAM) is None:
         yield f"{PROGRAM} is missing", "install qemu-system-x86"
-    if find(FLAVOUR) is None:
-        yield (
-            f"there is no {FLAVOUR} kernel in {folder()}",
-            f"run `virtlab image build --kernel {FLAVOUR}`",
-        )
+    yield from rules.kept()
     try:
         find_busybox()
     except MachineError as error:
@@ -50,13 +81,12 @@ def missing() -> Iterator[tuple[str, str]]:
 
 def lab_missing() -> str | None:
     """Why no laboratory machine can be booted here; None when one can."""
-    first = next(missing(), None)
-    return "; ".join(part for part in first if part) if first is not None else None
+    return LAB_VM.lacking()
 
 
-def refusals(plan: Plan, found: Findings) -> list[Refusal]:
+def refusals(plan: Plan, found: Findings, rules: Rules = LAB_VM) -> list[Refusal]:
     """All of them; empty when the Plan can be played inside."""
-    own = list(_inside(plan, found))
+    own = list(_inside(plan, found, rules))
     paths = {refusal.path for refusal in own}
     local = {name: host.model_copy(update={"at": "local"}) for name, host in plan.world.hosts.items()}
     world = plan.world.model_copy(update={"hosts": local})
@@ -65,17 +95,19 @@ def refusals(plan: Plan, found: Findings) -> list[Refusal]:
     return own + [refusal for refusal in others if refusal.path not in paths]
 
 
-def _inside(plan: Plan, found: Findings) -> Iterator[Refusal]:
+def _inside(plan: Plan, found: Findings, rules: Rules) -> Iterator[Refusal]:
     for name, host in plan.world.hosts.items():
-        if host.at not in {"local", WHERE}:
-            yield Refusal(f"hosts.{name}.at", f"'{host.at}' is outside the laboratory machine", LEAVE)
+        if host.at not in {"local", rules.where}:
+            yield Refusal(f"hosts.{name}.at", f"'{host.at}' is outside the laboratory machine", rules.leave)
     for name, guest in plan.world.guests.items():
         path = f"guests.{name}"
-        if guest.platform not in PLATFORMS:
-            yield Refusal(f"{path}.platform", _PLATFORM, f"write one of {', '.join(PLATFORMS)}, or {LEAVE}")
-        for key in ("cpu_quota_ratio", "memory_bytes"):
+        if guest.platform not in rules.platforms:
+            cure = f"write one of {', '.join(rules.platforms)}, or {rules.leave}"
+            yield Refusal(f"{path}.platform", rules.platform, cure)
+        bounded = guest.platform in CATALOGUE and CATALOGUE[guest.platform].features.own_kernel
+        for key in ("cpu_quota_ratio", *(() if bounded else ("memory_bytes",))):
             if getattr(guest, key) is not None:
-                yield Refusal(f"{path}.{key}", _GROUPS, f"remove it, or {LEAVE}")
+                yield Refusal(f"{path}.{key}", _GROUPS, f"remove it, or {rules.leave}")
         if guest.idle != "sleep":
             yield Refusal(f"{path}.idle", "no processor inside is a guest's alone", "write 'idle: sleep'")
         if guest.pin != "none":
@@ -93,9 +125,9 @@ def _inside(plan: Plan, found: Findings) -> Iterator[Refusal]:
             )
     for name, role in plan.roles.items():
         if role.workload in testbed.ALONE:
-            yield Refusal(f"roles.{name}.workload", _TASKS, LEAVE)
+            yield Refusal(f"roles.{name}.workload", _TASKS, rules.leave)
         if role.parameters.get("meter", "virtlab") != "virtlab":
-            yield Refusal(f"roles.{name}.meter", _METER, f"remove 'meter', or {LEAVE}")
+            yield Refusal(f"roles.{name}.meter", _METER, f"remove 'meter', or {rules.leave}")
     if plan.world.links and realised(plan, found) == "soft_switch":
         first = next(
             (name for name, link in plan.world.links.items() if link.realise == "soft_switch"),
@@ -108,14 +140,14 @@ def _inside(plan: Plan, found: Findings) -> Iterator[Refusal]:
         )
 
 
-def capabilities(found: Findings, fingerprint: dict[str, str]) -> Capabilities:
+def capabilities(found: Findings, fingerprint: dict[str, str], rules: Rules = LAB_VM) -> Capabilities:
     """What works inside."""
     why = None if found.world is None else "; ".join(part for part in found.world if part)
     inside = testbed.capabilities(found, fingerprint)
-    absent = dict.fromkeys(inside.platforms, _PLATFORM)
+    absent = dict.fromkeys(inside.platforms, rules.platform)
     return Capabilities(
-        backend=WHERE,
-        platforms={**absent, **dict.fromkeys(PLATFORMS, why)},
+        backend=rules.where,
+        platforms={**absent, **dict.fromkeys(rules.platforms, why)},
         vswitches={
             **dict.fromkeys(inside.vswitches, _VSWITCH),
             **dict.fromkeys(VSWITCHES, why),

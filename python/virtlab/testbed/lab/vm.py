@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from virtlab.agents import Data
 from virtlab.agents.conversation import PROTOCOL
@@ -36,7 +36,7 @@ NAMESPACE = "lab"
 HOME = "home"
 VCPUS = 2
 MEMORY_BYTES = 768 << 20
-_FIRST_DESCRIPTOR = 3
+FIRST_DESCRIPTOR = 3
 
 
 class LabCommand(command.Machine):
@@ -74,6 +74,10 @@ class Facts:
 class LabMachine:
     """A machine that runs. Leaving it ends it with everything in it."""
 
+    where: ClassVar[str] = WHERE
+    boot_timeout_s: ClassVar[float] = BOOT_TIMEOUT_S
+    has_xen: ClassVar[bool] = False
+
     def __init__(self, outer: Leader, started: Started, facts: Facts) -> None:
         self.outer = outer
         self.control: Control = outer.control
@@ -86,14 +90,14 @@ class LabMachine:
         """Boots one. GuestError with the end of its console when it does not come up; nothing is left then."""
         observe.progress("boot the laboratory machine")
         outer = Leader.start(at=OUTER)
-        started = Started(WHERE, PROCESS)
+        started = Started(cls.where, PROCESS)
         try:
             control = outer.control
             control.call("apply", {"batch": [NamespaceAdd(NAMESPACE).json()]}, channel=OUTER)
             control.listen(PROCESS, started.hear)
-            monitor = Monitor(control, MONITOR, WHERE)
+            monitor = Monitor(control, MONITOR, cls.where)
             started.monitor = monitor
-            wanted = _wanted(image, accelerator)
+            wanted = cls.wanted(image, accelerator)
             request = {
                 "channel": PROCESS,
                 "namespace": NAMESPACE,
@@ -106,10 +110,10 @@ class LabMachine:
             try:
                 control.call("exec", request, channel=OUTER)
             except RefusedError as error:
-                raise GuestError(WHERE, f"its virtual machine cannot be started: {error.what}") from error
-            _await_hello(control, started, observe)
+                raise GuestError(cls.where, f"its virtual machine cannot be started: {error.what}") from error
+            _await_hello(control, started, observe, cls.boot_timeout_s)
             control.call("apply", {"batch": [HomeAdd(HOME).json()]}, channel=INSIDE)
-            facts = _facts(monitor, image, accelerator)
+            facts = cls.asked(monitor, image, accelerator)
             made = cls(outer, started, facts)
             made.compare_clocks()
         except BaseException:
@@ -118,6 +122,30 @@ class LabMachine:
             outer.end()
             raise
         return made
+
+    @classmethod
+    def wanted(cls, image: Image, accelerator: str) -> command.Machine:
+        """What is asked of QEMU."""
+        return LabCommand(
+            name=cls.where,
+            kernel=str(image.kernel.image),
+            initramfs=str(image.initramfs),
+            accelerator=accelerator,
+            vcpus=VCPUS,
+            memory_bytes=MEMORY_BYTES,
+            ports=(),
+            agent=FIRST_DESCRIPTOR,
+            monitor=FIRST_DESCRIPTOR + 1,
+        )
+
+    @classmethod
+    def asked(cls, monitor: Monitor, image: Image, accelerator: str) -> Facts:
+        """What QEMU says that it runs. GuestError when that is not what was wanted."""
+        return _facts(monitor, image, accelerator, cls.where)
+
+    def world(self) -> LabWorld:
+        """A leader in a new world inside."""
+        return LabWorld(self)
 
     @property
     def console(self) -> bytes:
@@ -132,7 +160,7 @@ class LabMachine:
             how = self.control.ended(PROCESS) or "its leader gone"
         if how is None and self.control.open:
             return None
-        return f"{WHERE}: {self._started.death(how or 'the world that carried it')}"
+        return f"{self.where}: {self._started.death(how or 'the world that carried it')}"
 
     def now(self) -> int:
         """Its clock: ours and the offset that was found last."""
@@ -186,7 +214,7 @@ class LabWorld:
         request = {
             "channel": WORLD_PROCESS,
             "namespace": HOME,
-            "argv": ["virtlab-agent", "leader", "--control-fd", str(_FIRST_DESCRIPTOR)],
+            "argv": ["virtlab-agent", "leader", "--control-fd", str(FIRST_DESCRIPTOR)],
             "descriptors": [{"kind": "agent", "channel": -INSIDE, "channels": CHANNELS_OF_WORLD}],
         }
         control.call("exec", request, channel=INSIDE)
@@ -222,45 +250,32 @@ class LabWorld:
             del self._errors[:-4096]
 
 
-def _wanted(image: Image, accelerator: str) -> LabCommand:
-    return LabCommand(
-        name=WHERE,
-        kernel=str(image.kernel.image),
-        initramfs=str(image.initramfs),
-        accelerator=accelerator,
-        vcpus=VCPUS,
-        memory_bytes=MEMORY_BYTES,
-        ports=(),
-        agent=_FIRST_DESCRIPTOR,
-        monitor=_FIRST_DESCRIPTOR + 1,
-    )
-
-
-def _await_hello(control: Control, started: Started, observe: Observer) -> None:
+def _await_hello(control: Control, started: Started, observe: Observer, timeout_s: float) -> None:
+    where = started.name
     hello = control.send("hello", {"protocol": list(PROTOCOL)}, channel=INSIDE)
-    deadline = time.monotonic() + BOOT_TIMEOUT_S
+    deadline = time.monotonic() + timeout_s
     while not control.answered(hello):
         left = deadline - time.monotonic()
         if left <= 0:
-            what = f"did not boot within {BOOT_TIMEOUT_S:g} s; its console ends with: {started.tail()}"
-            raise GuestError(WHERE, what, "see its console")
+            what = f"did not boot within {timeout_s:g} s; its console ends with: {started.tail()}"
+            raise GuestError(where, what, "see its console")
         if observe.cancelled():
-            raise GuestError(WHERE, "was still booting when the run was cancelled")
+            raise GuestError(where, "was still booting when the run was cancelled")
         how = control.ended(PROCESS)
         if how is not None:
-            raise GuestError(WHERE, started.death(how), "see its console")
+            raise GuestError(where, started.death(how), "see its console")
         control.pump(min(LOOK_S, left))
     control.wait(hello, do="hello")
 
 
-def _facts(monitor: Monitor, image: Image, accelerator: str) -> Facts:
+def _facts(monitor: Monitor, image: Image, accelerator: str, where: str) -> Facts:
     monitor.connect()
     version = monitor.execute("query-version")["qemu"]
     processors = len(monitor.execute("query-cpus-fast"))
     has = "kvm" if monitor.execute("query-kvm")["enabled"] else "tcg"
     if (has, processors) != (accelerator, VCPUS):
         what = f"has {processors} processors by {has}, not {VCPUS} by {accelerator}"
-        raise GuestError(WHERE, what)
+        raise GuestError(where, what)
     return Facts(
         kernel=image.kernel.version,
         kernel_package=image.kernel.package,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from virtlab.agents import Notice
-from virtlab.plan import Observer, Plan
+from virtlab.plan import Columns, Observer, Plan, SeriesRequest
 from virtlab.testbed.control import Control
 from virtlab.testbed.lower import Lowered
-from virtlab.testbed.platforms.clock import GuestClock, read
+from virtlab.testbed.platforms.clock import GuestClock, Reading, read
 from virtlab.testbed.platforms.reach import OURS, Reach, Running
 from virtlab.testbed.records import CounterRow
 from virtlab.testbed.run_clock import raw_ns
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from virtlab.testbed.platforms.container.containers import Containers
     from virtlab.testbed.platforms.qemu.machines import Machines
     from virtlab.testbed.platforms.ssh.existing import Existing
+    from virtlab.testbed.platforms.xen.domains import Domains
     from virtlab.testbed.vswitches.ovs import OpenVswitches
 
 
@@ -37,8 +38,11 @@ class Guests:
     ovs: OpenVswitches | None = None
     containers: Containers | None = None
     machines: Machines | None = None
+    domains: Domains | None = None
     existing: Existing | None = None
     groups: Groups | None = None  # those of root; None: an ordinary user's session makes none
+    now: Callable[[], int] = raw_ns  # the run's clock,
+    now_bound_ns: Callable[[], int] = lambda: 0  # and how far what it tells may be off
 
     def meet(self, observe: Observer) -> Plan:
         """Reaches hosts that exist already; the Plan with what they say of themselves. GuestError when one is not."""
@@ -67,6 +71,11 @@ class Guests:
 
             self.machines = Machines(self.control, self.plan, self.lowered, self.tasks)
             self.running.append(self.machines)
+        if any(guest.platform == "xen" for guest in self.plan.world.guests.values()):
+            from virtlab.testbed.platforms.xen.domains import Domains
+
+            self.domains = Domains(self.control, self.plan, self.lowered, self.now)
+            self.running.append(self.domains)
         if any(guest.platform == "appliance" for guest in self.plan.world.guests.values()):
             from virtlab.testbed.platforms.appliance.appliances import Appliances
 
@@ -107,7 +116,8 @@ class Guests:
         """Compares the clocks of guests that have one."""
         for reach in self.alive().values():
             if isinstance(reach.clock, GuestClock):
-                reach.clock.add(read(lambda at=reach.leader: self._time(at), raw_ns))  # type: ignore[misc]
+                told = read(lambda at=reach.leader: self._time(at), self.now)  # type: ignore[misc]
+                reach.clock.add(Reading(told.at_ns, told.offset_ns, told.bound_ns + self.now_bound_ns()))
 
     def _time(self, leader: int) -> int:
         return int(self.control.call("clock", channel=leader)["raw_ns"])
@@ -131,8 +141,13 @@ class Guests:
     def accounts(self, mark: str) -> list[CounterRow]:
         """Rows of counters of guests: what the machine's control groups count, how long machines took to come up."""
         t_ns = raw_ns()
-        counted = [each for each in (self.containers, self.machines) if each is not None]
+        counted = [each for each in (self.containers, self.machines, self.domains) if each is not None]
         return [(t_ns, mark, *row) for each in counted for row in each.counters()]
+
+    def sample(self, wanted: Iterable[SeriesRequest]) -> Iterator[Columns]:
+        """Begins series that tools beside the guests tell, and ends those before them, whose rows are returned."""
+        if self.domains is not None:
+            yield from self.domains.sample(wanted)
 
     def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """What was applied for a guest, and read back, beyond its network."""

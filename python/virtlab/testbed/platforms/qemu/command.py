@@ -58,9 +58,8 @@ class Machine:
         out = [
             self.program, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
             "-name", f"guest={self.name.replace(',', ',,')},debug-threads=on",
-            "-machine", "pc", *processor(self.accelerator), "-smp", str(self.vcpus),
-            "-m", f"{-(-self.memory_bytes // MIB)}M",
-            "-kernel", self.kernel, "-initrd", self.initramfs, "-append", self._append(),
+            "-machine", "pc", *self._processor(), "-smp", str(self.vcpus),
+            "-m", f"{-(-self.memory_bytes // MIB)}M", *self._booted(),
             "-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
             "-chardev", f"socket,id=monitor,fd={self.monitor}", "-mon", "chardev=monitor,mode=control",
             "-device", "virtio-serial-pci", "-chardev", f"socket,id=agent,fd={self.agent}",
@@ -73,6 +72,12 @@ class Machine:
             device = f"{DEVICES[port.model]},netdev=net{number},mac={port.mac},romfile="
             out += ["-device", device]
         return out
+
+    def _processor(self) -> list[str]:
+        return processor(self.accelerator)
+
+    def _booted(self) -> list[str]:
+        return ["-kernel", self.kernel, "-initrd", self.initramfs, "-append", self._append()]
 
     def _append(self) -> str:
         words = [

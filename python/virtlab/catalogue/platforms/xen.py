@@ -1,0 +1,26 @@
+"""`xen`: a guest is a paravirtualised domain (PV) of Xen, started by `xl`; its port's back end is at its host's switch.
+
+Xen takes a machine as a whole, so its domains live in a laboratory machine that boots the hypervisor (`--in xen`).
+"""
+
+from virtlab.catalogue.declaration import Features, Platform
+
+XEN = Platform(
+    name="xen",
+    meaning="a paravirtualised domain of Xen with its own Linux kernel, inside `--in xen` (experimental)",
+    guests_max=None,
+    vswitch=True,
+    limits=("memory", "vcpus"),
+    features=Features(
+        type="on the hardware (here: on that of an emulated machine)",
+        virtualisation=("paravirtual kernel (PV)", "paravirtual devices (netfront, netback)"),
+        own_kernel=True,
+        migration="not ours",
+        snapshots="not ours",
+        licence="GPL-2.0 (Xen, Linux)",
+    ),
+    arms={
+        "testbed": None,
+        "simulator": "its costs are known from an emulated processor only, which is nobody's",
+    },
+)

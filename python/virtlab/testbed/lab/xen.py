@@ -1,0 +1,195 @@
+"""The laboratory machine with Xen: the hypervisor is booted, and all that a laboratory machine is, is its domain 0.
+
+QEMU starts the hypervisor by the multiboot protocol, with domain 0's kernel and initial file system as its modules. Inside,
+the agent is domain 0's first process, and worlds are built there as in any laboratory machine; guests of platform `xen` are
+domains beside it. A domain outlives whoever started it: when a world is over, all are destroyed. Experimental.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from virtlab.errors import AgentError, GuestError
+from virtlab.plan import Plan, Refusal
+from virtlab.testbed.control import RefusedError
+from virtlab.testbed.image import Image
+from virtlab.testbed.image.xen import BUILD, SCRIPTS, XenImage, xen_image, xen_missing
+from virtlab.testbed.lab.backend import LabVm
+from virtlab.testbed.lab.refusals import Rules
+from virtlab.testbed.lab.vm import (
+    FIRST_DESCRIPTOR,
+    HOME,
+    INSIDE,
+    LOOK_S,
+    VCPUS,
+    WORLD_PROCESS,
+    Facts,
+    LabMachine,
+    LabWorld,
+)
+from virtlab.testbed.platforms.qemu import command
+from virtlab.testbed.platforms.qemu.monitor import Monitor
+from virtlab.testbed.platforms.xen.refusals import MEMORY_MAX_BYTES, memory_refusals
+
+WHERE = "xen"
+DOMAIN_0_BYTES = 512 << 20
+HYPERVISOR_BYTES = 128 << 20
+MEMORY_BYTES = DOMAIN_0_BYTES + MEMORY_MAX_BYTES + HYPERVISOR_BYTES
+TRANSLATION_MIB = 128  # a hypervisor and several kernels want more of it than one
+BOOT_TIMEOUT_S = 600.0
+SWEEP = WORLD_PROCESS  # channel of the command that destroys domains: the world's leader is gone by then
+SWEEP_TIMEOUT_S = 120.0
+
+
+def _kept() -> Iterator[tuple[str, str]]:
+    if (why := xen_missing()) is not None:
+        yield why, f"run `{BUILD}`"
+
+
+RULES = Rules(
+    WHERE,
+    ("xen", "namespace", "native"),
+    "the laboratory machine with Xen holds its domains, namespaces, and native guests",
+    _kept,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class XenCommand(command.Machine):
+    """QEMU's command line: a hypervisor, and two modules for it. A comma within a module's words is doubled."""
+
+    hypervisor: str = ""
+
+    def _processor(self) -> list[str]:
+        # Domain 0 dies on a processor that has everything an emulator can offer.
+        by = f"tcg,thread=multi,tb-size={TRANSLATION_MIB}" if self.accelerator == "tcg" else self.accelerator
+        return ["-accel", by, "-cpu", "qemu64"]
+
+    def _booted(self) -> list[str]:
+        domain_0 = ["console=hvc0", "quiet", "panic=-1", "nokaslr", "mitigations=off", "audit=0"]
+        modules = [" ".join([self.kernel, *domain_0]), self.initramfs]
+        size = f"{DOMAIN_0_BYTES >> 20}M"
+        hypervisor = [
+            "console=com1", "com1=115200,8n1", f"dom0_mem={size},max:{size}", f"dom0_max_vcpus={VCPUS}", "loglvl=error",
+            "guest_loglvl=error", "bootscrub=0", "smt=1", "spec-ctrl=no",
+        ]  # fmt: skip
+        initrd = ",".join(module.replace(",", ",,") for module in modules)
+        return ["-kernel", self.hypervisor, "-initrd", initrd, "-append", " ".join(hypervisor)]
+
+
+@dataclass(frozen=True, slots=True)
+class XenFacts(Facts):
+    """What a machine with Xen is."""
+
+    xen: str = ""
+
+    def texts(self) -> dict[str, str]:
+        """As conditions of a run."""
+        return {
+            **Facts.texts(self),
+            "hypervisor": self.xen,
+            "experimental": "Xen on a machine that QEMU made",
+        }
+
+
+class XenMachine(LabMachine):
+    """A machine with Xen that runs."""
+
+    where: ClassVar[str] = WHERE
+    boot_timeout_s: ClassVar[float] = BOOT_TIMEOUT_S
+    has_xen: ClassVar[bool] = True
+    spoiled: str | None = None  # why no further world can be built in it
+
+    @classmethod
+    def wanted(cls, image: Image, accelerator: str) -> command.Machine:
+        """What is asked of QEMU."""
+        assert isinstance(image, XenImage)
+        return XenCommand(
+            name=WHERE,
+            kernel=str(image.domain_0),
+            initramfs=str(image.initramfs),
+            accelerator=accelerator,
+            vcpus=VCPUS,
+            memory_bytes=MEMORY_BYTES,
+            ports=(),
+            agent=FIRST_DESCRIPTOR,
+            monitor=FIRST_DESCRIPTOR + 1,
+            hypervisor=str(image.hypervisor),
+        )
+
+    @classmethod
+    def asked(cls, monitor: Monitor, image: Image, accelerator: str) -> Facts:
+        """What QEMU says that it runs, and the hypervisor's package."""
+        assert isinstance(image, XenImage)
+        said = LabMachine.asked(monitor, image, accelerator)
+        return XenFacts(
+            said.kernel,
+            said.kernel_package,
+            said.accelerator,
+            said.qemu,
+            said.vcpus,
+            said.memory_bytes,
+            xen=image.xen,
+        )
+
+    def world(self) -> LabWorld:
+        """A leader in a new world inside; its end is the end of all domains."""
+        return XenWorld(self)
+
+    def death(self) -> str | None:
+        """How it ended, or why it is of no more use."""
+        return LabMachine.death(self) or self.spoiled
+
+    def sweep(self) -> None:
+        """Destroys all domains but domain 0."""
+        control = self.control
+        if not control.open or control.ended(INSIDE) is not None:
+            return
+        how: str | None = "no answer"
+        try:
+            request = {"channel": SWEEP, "namespace": HOME, "argv": ["/" + SCRIPTS["sweep"]]}
+            control.call("exec", request, channel=INSIDE)
+            deadline = time.monotonic() + SWEEP_TIMEOUT_S
+            while (how := control.ended(SWEEP)) is None and time.monotonic() < deadline:
+                if not control.pump(LOOK_S) and not control.open:
+                    break
+        except (RefusedError, AgentError) as error:
+            how = str(error)
+        control.forget_end(SWEEP)
+        if how != "code 0":
+            self.spoiled = f"{WHERE}: domains could not be destroyed: {how or 'not in time'}"
+
+
+class XenWorld(LabWorld):
+    """The leader of one run's world in domain 0."""
+
+    def __init__(self, machine: XenMachine) -> None:
+        self._machine = machine
+        LabWorld.__init__(self, machine)
+
+    def end(self) -> None:
+        """Ends the world, then its domains."""
+        if self._over:
+            return
+        LabWorld.end(self)
+        with contextlib.suppress(GuestError):
+            self._machine.sweep()
+
+
+class XenLab(LabVm):
+    """The whole experiment in a machine that boots Xen; as the laboratory machine beside it, with domains."""
+
+    rules = RULES
+    machines = XenMachine
+
+    def check(self, plan: Plan) -> list[Refusal]:
+        """Every reason not to open this Plan inside."""
+        found = LabVm.check(self, plan)
+        return found or list(memory_refusals(plan))
+
+    def _made(self) -> Image:
+        return xen_image()

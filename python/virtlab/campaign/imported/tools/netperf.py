@@ -1,4 +1,4 @@
-"""netperf: tables of its classic tests, and `KEY=VALUE` of its omni tests (`-k`).
+"""netperf: tables of its classic tests, and `KEY=VALUE` (`-k`) or CSV (`-o`) of its omni tests.
 
 Source: netperf's manual, "Using Netperf to Measure Bulk Data Transfer", "... Request/Response", and omni_output_list.txt.
 The inverse of a transaction rate is a mean, and is not given as more.
@@ -16,6 +16,13 @@ _TEST = re.compile(
     re.IGNORECASE,
 )
 _PAIR = re.compile(r"^(?P<key>[A-Z][A-Z0-9_]+)=(?P<value>.*)$")
+# What the heads of an omni test's CSV are called with `-k`.
+_CSV = {
+    "Throughput": "THROUGHPUT", "Throughput Units": "THROUGHPUT_UNITS", "Protocol": "PROTOCOL",
+    "Minimum Latency Microseconds": "MIN_LATENCY", "Mean Latency Microseconds": "MEAN_LATENCY",
+    "Maximum Latency Microseconds": "MAX_LATENCY", "50th Percentile Latency Microseconds": "P50_LATENCY",
+    "90th Percentile Latency Microseconds": "P90_LATENCY", "99th Percentile Latency Microseconds": "P99_LATENCY",
+}  # fmt: skip
 _UNITS = {"10^3bits/s": 10**3, "10^6bits/s": 10**6, "10^9bits/s": 10**9, "Trans/s": 1}
 
 
@@ -28,6 +35,8 @@ def read(text: str) -> Told:
     """A table, or pairs."""
     if re.search(r"^THROUGHPUT(_UNITS)?=", text, re.MULTILINE):
         return _pairs(text)
+    if (head := _csv_head(text)) is not None:
+        return _pairs(text, _csv_values(text, head))
     found = _TEST.search(text)
     if found is None:
         raise UnreadableError("does not say which test of netperf it is")
@@ -113,11 +122,34 @@ def _transactions(what: str, rows: list[tuple[int, list[str]]]) -> Told:
     return told
 
 
-def _pairs(text: str) -> Told:
-    values: dict[str, tuple[int, str]] = {}
+def _csv_head(text: str) -> int | None:
+    """The line of names of an omni test's CSV; None when there is none."""
+    lines = enumerate(text.splitlines()[:200], start=1)
+    return next(
+        (line for line, words in lines if "Throughput" in words and "Throughput Units" in words.split(",")),
+        None,
+    )
+
+
+def _csv_values(text: str, head: int) -> dict[str, tuple[int, str]]:
+    """The values below the names, by the keys that `-k` has for them."""
+    lines = text.splitlines()
+    names = [name.strip() for name in lines[head - 1].split(",")]
+    if len(lines) <= head or not lines[head].strip():
+        raise UnreadableError("ends before netperf's result", head)
+    cells = [cell.strip() for cell in lines[head].split(",")]
+    if len(cells) != len(names):
+        raise UnreadableError(f"has {len(cells)} values under {len(names)} names", head + 1)
+    return {_CSV[name]: (head + 1, cell) for name, cell in zip(names, cells, strict=True) if name in _CSV}
+
+
+def _pairs(text: str, values: dict[str, tuple[int, str]] | None = None) -> Told:
+    values = dict(values or {})
     for line, words in enumerate(text.splitlines(), start=1):
         if pair := _PAIR.match(words.strip()):
             values[pair["key"]] = line, pair["value"].strip()
+    if (found := _TEST.search(text)) is not None and found["what"].upper().startswith("UDP"):
+        values.setdefault("PROTOCOL", (0, "UDP"))
     if "THROUGHPUT" not in values or "THROUGHPUT_UNITS" not in values:
         raise UnreadableError("lacks THROUGHPUT or THROUGHPUT_UNITS")
     line, units = values["THROUGHPUT_UNITS"]

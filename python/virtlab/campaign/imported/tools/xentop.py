@@ -1,7 +1,8 @@
 """xentop in batch mode (`xentop -b`): CPU and memory of each domain.
 
 Its first iteration has no time to compare with and shows 0 % for all: it is left out. Neither instants nor the delay between
-iterations are printed, so what it counts (network, disks) cannot become rates.
+iterations are printed, so what it counts (network, disks) cannot become rates. A domain's name may have spaces (`-f`); lines
+about its processors, networks and disks (`-v`, `-n`, `-x`) are passed over.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import re
 from virtlab.campaign.imported.told import Point, Told, UnreadableError, cell
 
 _HEAD = re.compile(r"^\s*NAME\s+STATE\s+CPU\(sec\)\s+CPU\(%\)\s")
+_DETAIL = re.compile(r"^\s*(?:VCPUs\(sec\):|Net\d+ |VBD |xentop - |Mem: |\d+ domains: |Tmem:)")
+_ROW = re.compile(r"^\s*(?P<name>.+?)\s+(?P<state>[rbpscd-]{6})\s(?P<rest>.*)$")
 KB = 1024.0
 
 
@@ -29,11 +32,14 @@ def read(text: str) -> Told:
         if _HEAD.match(words):
             head, iteration = words.split(), iteration + 1
             continue
-        cells = words.replace("no limit", "no-limit").split()
-        if not cells or (len(cells) < 4 and not head):
+        if not words.strip() or _DETAIL.match(words) or (len(words.split()) < 4 and not head):
             continue
         if not head:
             raise UnreadableError("is no heading of xentop", line)
+        found = _ROW.match(words)
+        if found is None:
+            raise UnreadableError("is no line of a domain", line)
+        cells = [found["name"], found["state"], *found["rest"].replace("no limit", "no-limit").split()]
         if len(cells) != len(head):
             raise UnreadableError(f"has {len(cells)} values under {len(head)} headings", line)
         if iteration == 0:

@@ -1,0 +1,160 @@
+"""Layouts that tools really write, by version and option: the numbers are ours, the columns and words theirs."""
+
+from __future__ import annotations
+
+import pytest
+
+from virtlab.campaign.imported.told import Told, UnreadableError
+from virtlab.campaign.imported.tools import read
+
+XENTOP_HEAD = (
+    "      NAME  STATE   CPU(sec) CPU(%)     MEM(k) MEM(%)  MAXMEM(k) MAXMEM(%) VCPUS NETS NETTX(k) NETRX(k) "
+    "VBDS   VBD_OO   VBD_RD   VBD_WR  VBD_RSECT  VBD_WSECT SSID"
+)
+XENTOP_REST = "    1    2   165109   866210    3        0   585552  2096100   20973752   32326786    0"
+
+
+def xentop(*rows: str, head: str = XENTOP_HEAD) -> str:
+    """Two iterations of the same rows."""
+    return "\n".join([head, *rows, head, *rows]) + "\n"
+
+
+def summed(text: str) -> dict[str, float]:
+    return {f"{one.metric}.{one.statistic}": one.value for one in read(text).summaries}
+
+
+def at(told: Told) -> dict[tuple[str, str], float]:
+    return {(one.entity, one.metric): one.value for one in told.points}
+
+
+def test_xentop_with_full_names_networks_processors_and_disks() -> None:
+    told = read(
+        xentop(
+            "  Domain-0 -----r      18423    3.5     523912    8.3   no limit       n/a" + XENTOP_REST,
+            "VCPUs(sec):   0:      11586s   1:          1s",
+            "BB - backup2 --b---      11235   62.5    3145728    4.7    3145728       4.7" + XENTOP_REST,
+            "VCPUs(sec):   0:      11235s",
+            "Net0 RX: 482159350480bytes 484063974pkts        0err        0drop  TX: 107249393069bytes 34227pkts 0err 0drop",
+            "VBD BlkBack 51713 [ca: 1]  OO:        0   RD:       85   WR:        1  RSECT:       1870  WSECT:          2",
+        )
+    )
+    found = at(told)
+    assert found["guests.BB - backup2", "cpu"] == pytest.approx(0.625)
+    assert found["guests.BB - backup2", "memory_used"] == 3_145_728 * 1024
+    assert found["host", "cpu"] == pytest.approx(0.035)
+    assert len(told.points) == 4
+
+
+def test_xentop_of_an_older_version_with_fewer_columns() -> None:
+    head = "      NAME  STATE   CPU(sec) CPU(%)     MEM(k) MEM(%)  MAXMEM(k) MAXMEM(%)"
+    told = read(
+        xentop("    vm2057 --b---         54  127.3     262144    1.0     262144       1.0", head=head)
+    )
+    assert at(told)["guests.vm2057", "cpu"] == pytest.approx(1.273)
+
+
+def test_a_line_of_xentop_that_is_no_domain_is_told_with_its_number() -> None:
+    with pytest.raises(UnreadableError, match="no line of a domain") as caught:
+        read(xentop("what is this doing here, among the domains"))
+    assert caught.value.line == 2
+
+
+NETPERF = (
+    "MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 10.0.0.2 () port 0 AF_INET : demo\n"
+)
+
+
+def test_netperf_with_interim_results_of_its_demo_mode() -> None:
+    text = NETPERF + (
+        "Interim result:  128.46 10^6bits/s over 1.064 seconds ending at 1377579676.901\n"
+        "Interim result:   94.10 10^6bits/s over 1.000 seconds ending at 1377579677.901\n"
+        "Recv   Send    Send                          \n"
+        "Socket Socket  Message  Elapsed              \n"
+        "Size   Size    Size     Time     Throughput  \n"
+        "bytes  bytes   bytes    secs.    10^6bits/sec  \n\n"
+        " 87380  16384    256    10.02      93.87   \n"
+    )
+    assert summed(text) == {"goodput.mean": pytest.approx(93.87e6)}
+    assert read(text).facts["message_bytes"] == 256
+
+
+def test_netperf_with_utilisation_of_both_ends() -> None:
+    text = NETPERF.replace(" : demo", "") + (
+        "Recv   Send    Send                          Utilization       Service Demand\n"
+        "Socket Socket  Message  Elapsed              Send     Recv     Send    Recv\n"
+        "Size   Size    Size     Time     Throughput  local    remote   local   remote\n"
+        "bytes  bytes   bytes    secs.    10^6bits/s  % S      % S      us/KB   us/KB\n\n"
+        " 87380  16384  16384    10.00        94.13   3.33     -1.00    0.393   -1.000\n"
+    )
+    assert summed(text) == {"goodput.mean": pytest.approx(94.13e6)}
+
+
+def test_netperf_omni_as_csv_with_latencies() -> None:
+    text = (
+        "MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 10.0.0.2 () port 20005 AF_INET : "
+        "histogram\n"
+        "Throughput,Throughput Units,50th Percentile Latency Microseconds,90th Percentile Latency Microseconds,"
+        "99th Percentile Latency Microseconds,Stddev Latency Microseconds,Minimum Latency Microseconds,"
+        "Maximum Latency Microseconds,Confidence Iterations Run,Throughput Confidence Width (%)\n"
+        "6298.50,Trans/s,150,201,390,61.27,101,2906,1,-1.000\n"
+    )
+    found = summed(text)
+    assert found["transaction_rate.mean"] == 6298.5
+    assert found["transaction_time.median"] == 150_000
+    assert found["transaction_time.max"] == 2_906_000
+    assert read(text).workloads == ("tcp_rr",)
+
+
+@pytest.mark.parametrize("test", ["TCP STREAM", "UDP STREAM"])
+def test_netperf_omni_as_csv_of_a_stream(test: str) -> None:
+    text = NETPERF.replace("TCP STREAM", test) + "Throughput,Throughput Units\n93.5,10^6bits/s\n"
+    assert summed(text) == {"goodput.mean": pytest.approx(93.5e6)}
+    assert read(text).workloads == ("tcp_stream" if test.startswith("TCP") else "udp_stream",)
+
+
+def test_netperf_omni_as_csv_that_ends_early_is_refused_with_its_line() -> None:
+    with pytest.raises(UnreadableError, match="has 1 values under 2 names") as caught:
+        read(NETPERF + "Throughput,Throughput Units\n93.5\n")
+    assert caught.value.line == 3
+
+
+PSPING = (
+    "PsPing v{} - PsPing - ping, latency, bandwidth measurement utility\nCopyright (C) {} Mark Russinovich\n"
+)
+PSPING_HEADS = {"2.01": PSPING.format("2.01", "2012-2014"), "2.10": PSPING.format("2.10", "2012-2016")}
+PSPING_STATISTICS = (
+    "\nTCP connect statistics for 10.20.0.5:80:\n"
+    "  Sent = 3, Received = 3, Lost = 0 (0% loss),\n  Minimum = 3.44ms, Maximum = 4.81ms, Average = 4.01ms\n"
+)
+
+
+@pytest.mark.parametrize("version", PSPING_HEADS)
+def test_psping_until_it_is_stopped_in_both_of_its_versions(version: str) -> None:
+    source = "" if version == "2.01" else " from 10.20.0.4:4995{}:"
+    lines = "\r\n".join(
+        f"Connecting to 10.20.0.5:80{' (warmup)' if number == 0 else ''}:{source.format(number)} {time}ms"
+        for number, time in enumerate(("6.21", "3.79", "3.44", "4.81"))
+    )
+    text = PSPING_HEADS[version] + "Sysinternals - www.sysinternals.com\n\nTCP connect to 10.20.0.5:80:\n"
+    text += "Infinite iterations (warmup 1) connecting test:\n" + lines + PSPING_STATISTICS
+    found = summed(text)
+    assert (found["connect_time.min"], found["connect_time.max"]) == (3_440_000, 4_810_000)
+    assert found["loss.ratio"] == 0
+
+
+def test_esxtop_of_a_host_whose_columns_are_mostly_of_no_interest() -> None:
+    columns = [
+        "(PDH-CSV 4.0) (UTC)(0)", r"\\dl360-esx1\Physical Cpu Load\Cpu Load (1 Minute Avg)",
+        r"\\dl360-esx1\Physical Cpu(_Total)\% Core Util Time", r"\\dl360-esx1\Physical Cpu(_Total)\% Util Time",
+        r"\\dl360-esx1\Vcpu(52311:web1:52317:vmx-vcpu-0:web1)\% Ready", r"\\dl360-esx1\Group Cpu(52311:web, one)\% Ready",
+        r"\\dl360-esx1\Interrupt Vector(0x21)\Total Interrupts/sec",
+    ]  # fmt: skip
+    rows = [["05/15/2018 02:13:06", "0.81", "2.28", "1.21", "0.10", "4.00", "13"]]
+    rows.append(["05/15/2018 02:13:11", "0.80", "2.30", "1.25", "0.11", "", "12"])
+    text = "".join(",".join(f'"{cell}"' for cell in row) + "\n" for row in [columns, *rows])
+    told = read(text)
+    points = {(one.t_ns, one.entity, one.metric): one.value for one in told.points}
+    assert points[0, "host.cpu", "cpu"] == pytest.approx(0.0121)
+    assert points[5 * 10**9, "host.cpu", "cpu"] == pytest.approx(0.0125)
+    assert points[0, "guests.web, one", "run_queue_delay"] == pytest.approx(4e7)
+    assert len(told.points) == 3, "an empty cell is missing, not zero"

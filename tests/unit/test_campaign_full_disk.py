@@ -1,0 +1,109 @@
+"""A full disk: the run is marked failed with one clear reason, the rest goes on, and nothing that was finished is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import json, sys
+from pathlib import Path
+sys.path[:0] = [sys.argv[1], str(Path(sys.argv[1]).parents[1])]
+from test_campaign_runs import campaign, opened, ClosedForm
+from virtlab.errors import MachineError
+from virtlab.results import Dataset
+place, filler = Path("disk"), Path("disk/filler")
+told = {}
+
+class Fills(ClosedForm):
+    plays = 0
+    def open(self, plan, observe):
+        type(self).plays += 1
+        if type(self).plays == 3:  # room for a reason, and for no samples
+            free = int(sys.argv[2])
+            block = b"x" * 4096
+            with filler.open("wb", buffering=0) as file:
+                try:
+                    while True:
+                        file.write(block)
+                except OSError:
+                    pass
+                size = file.tell()
+                file.truncate(max(0, size - free))
+        elif type(self).plays == 4:
+            filler.unlink(missing_ok=True)
+        session = super().open(plan, observe)
+        run = session.run
+        def large(trial, sink):
+            sink.artefact("large", [b"x" * 4096] * 50)
+            return run(trial, sink)
+        session.run = large
+        return session
+
+backend = Fills()
+try:
+    with opened(place / "d", backend) as dataset:
+        campaign(dataset, backend, repetitions=2).run()
+except MachineError as error:
+    told["error"] = str(error)
+told["runs"] = {
+    record.name: [record.status, list(record.reasons), sorted(stream.file_name for stream in record.streams())]
+    for record in Dataset.open(place / "d").runs()
+}
+told["partial"] = [path.name for path in (place / "d").glob("runs/.partial-*")]
+filler.unlink(missing_ok=True)
+with opened(place / "d", ClosedForm()) as dataset:
+    told["after"] = campaign(dataset, ClosedForm(), repetitions=2).run().made
+    told["good"] = sum(record.status == "ok" for record in dataset.runs())
+print(json.dumps(told))
+"""
+
+
+def on_a_small_disk(folder: Path, free_bytes: int) -> dict[str, object]:
+    """Runs of a campaign whose disk, of a mount namespace of its own, is filled up to so many bytes before the third run."""
+    if shutil.which("unshare") is None:
+        pytest.skip("unshare is missing (util-linux)")
+    (folder / "disk").mkdir()
+    argv = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"]), "sh", "-c"]
+    script = 'mount -t tmpfs -o size=8m none disk && exec "$@"'
+    if subprocess.run([*argv, script, "-", "true"], cwd=folder, capture_output=True, check=False).returncode:
+        pytest.skip("no file system can be mounted here")
+    words = [sys.executable, "-c", PROGRAM, str(Path(__file__).parent), str(free_bytes)]
+    done = subprocess.run(
+        [*argv, script, "-", *words], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    told: dict[str, object] = json.loads(done.stdout)
+    return told
+
+
+def test_a_run_without_room_for_its_samples_failed_and_the_rest_goes_on(tmp_path: Path) -> None:
+    told = on_a_small_disk(tmp_path, 100 * 1024)
+    runs = told["runs"]
+    assert isinstance(runs, dict)
+    assert "error" not in told
+    failed = [name for name, (status, _, _) in runs.items() if status == "failed"]
+    assert len(failed) == 1
+    (reason,) = runs[failed[0]][1]
+    assert "no room for the run's samples (No space left on device); make room there" in reason
+    assert runs[failed[0]][2] == []
+    assert sum(status == "ok" for status, _, _ in runs.values()) == 8, (
+        "it was made again, and so was the rest"
+    )
+    assert (told["partial"], told["after"]) == ([], 0)
+
+
+def test_a_disk_without_room_for_the_reason_is_one_error_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    told = on_a_small_disk(tmp_path, 0)
+    runs = told["runs"]
+    assert isinstance(runs, dict)
+    assert "the disk is full: not even the reason of p" in str(told["error"])
+    assert str(told["error"]).endswith("make room there; the same command goes on where it was")
+    assert [status for status, _, _ in runs.values()] == ["ok", "ok"], "what was finished is there"
+    assert (told["partial"], told["after"], told["good"]) == ([], 6, 8)

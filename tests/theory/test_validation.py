@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 from tests.theory.line_of_switches import file_of
 from tests.theory.test_predictions import COSTLY
 from typer.testing import CliRunner
 
 from virtlab.campaign import CampaignObserver, run_campaign
 from virtlab.cli.validate import app
-from virtlab.errors import ExperimentError
 from virtlab.experiment import load_text
 from virtlab.plan import Observer, Plan, Session
+from virtlab.prediction.spread import passage
 from virtlab.prediction.validation import Validation, by_nearness, reach, validate
 from virtlab.results import Dataset
 from virtlab.simulator import Simulator
+from virtlab.simulator.profile import Profile
 
 FILE = file_of("known", count=40, stream="duration: 200 ms", repeat=3)
 
@@ -59,7 +62,8 @@ def test_the_refitted_model_predicts_left_out_levels_of_its_own_truth(validated:
         assert one.median < 0.02, one
         assert one.reached
     paths = {str(one.path) for one in validated.overall}
-    assert paths == {"probe.rtt.mean", "probe.rtt.mdev", "probe.jitter_rfc3550.final", "stream.goodput.mean"}
+    jitter = {f"probe.jitter_rfc3550.{statistic}" for statistic in ("mean", "final")}
+    assert paths == {"probe.rtt.mean", "probe.rtt.mdev", "stream.goodput.mean", *jitter}
 
 
 def test_the_naive_guess_is_far_worse_where_the_level_matters(validated: Validation) -> None:
@@ -98,10 +102,83 @@ def test_a_profile_can_be_held_instead_of_refitted(honest: Dataset) -> None:
     assert held.how.startswith("held profile made-up")
 
 
-def test_a_dataset_without_a_factor_of_two_levels_is_refused(tmp_path: Path) -> None:
+def test_a_dataset_without_a_factor_of_two_levels_says_so(tmp_path: Path) -> None:
     text = FILE.replace("[1, 2, 3]", "[1]").replace("[0 B, 30 kB]", "[0 B]")
-    with pytest.raises(ExperimentError, match="no factor with two levels"):
-        validate(measured(tmp_path, Simulator(COSTLY), text))
+    found = validate(measured(tmp_path, Simulator(COSTLY), text))
+    assert found.errors == ()
+    assert [note.partition(":")[0] for note in found.notes] == ["switches", "load"]
+    assert "only 1 has good runs" in found.notes[0]
+
+
+REQUESTS = """
+version: 1
+name: requests
+factors: {switches: [1, 2, 3]}
+hosts: 2
+host: {guests: 1}
+topology: {shape: line, switches: "${switches}"}
+link: {rate: 100 Mbit/s}
+roles:
+  web: {workload: ROLE, from: h1.g1, to: h2.g1, MORE}
+repeat: 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("role", "more", "path"),
+    [
+        ("tcp_rr", "duration: 200 ms, request: 100 B, response: 4 kB", "web.transaction_time.mean"),
+        ("psping", "test: latency, protocol: udp, size: 100 B, count: 40, interval: 3 ms", "web.rtt.mean"),
+    ],
+)
+def test_requests_tell_costs_where_no_echo_is_measured(
+    tmp_path: Path, role: str, more: str, path: str
+) -> None:
+    text = REQUESTS.replace("ROLE", role).replace("MORE", more)
+    found = validate(measured(tmp_path, Simulator(COSTLY), text))
+    (delay,) = [one for one in found.overall if str(one.path) == path]
+    assert delay.median < 0.05
+    assert delay.naive_median is not None
+    assert delay.naive_median > 0.1
+
+
+def test_where_nothing_tells_a_cost_the_ideal_platform_is_held_and_that_is_said(tmp_path: Path) -> None:
+    text = REQUESTS.replace("ROLE", "tcp_stream").replace("MORE", "duration: 300 ms")
+    found = validate(measured(tmp_path, Simulator(COSTLY), text))
+    assert any("the ideal platform is held" in note for note in found.notes)
+    (goodput,) = found.overall
+    assert str(goodput.path) == "web.goodput.mean"
+
+
+def test_a_level_that_pays_what_no_other_tells_cannot_be_judged_and_says_why(tmp_path: Path) -> None:
+    text = FILE.replace("switches: [1, 2, 3]", "vswitch: [linux_bridge, ovs-netdev]").replace(
+        '"${switches}"', "1"
+    )
+    text = text.replace("host: {guests: 2}", 'host: {guests: 2, vswitch: "${vswitch}"}')
+    more = {"vswitch.ovs-netdev.packet_ns": COSTLY.parameters["vswitch.linux_bridge.packet_ns"]}
+    both = Profile("both", 2, dict(COSTLY.parameters) | more, COSTLY.tables)
+    found = validate(measured(tmp_path, Simulator(both), text))
+    (said,) = [note for note in found.notes if note.startswith("vswitch = ovs-netdev")]
+    assert "no other level tells what vswitch.ovs-netdev costs" in said
+    assert {one.factor for one in found.errors} == {"load"}
+
+
+def test_one_passage_is_what_makes_an_echo_of_two_also_in_the_tail() -> None:
+    drawn = np.random.default_rng(4)
+
+    def passages() -> NDArray[np.float64]:
+        rare = np.where(drawn.random(6000) < 0.01, drawn.exponential(200_000, 6000), 0.0)
+        return drawn.normal(0, 1000, 6000) + rare
+
+    def jitter(values: NDArray[np.float64]) -> float:
+        return float(np.abs(np.diff(values)).mean())
+
+    echoes = passages() + passages()
+    one = passage([echoes - np.median(echoes)])
+    again = drawn.choice(one, 60_000) + drawn.choice(one, 60_000)
+    halved = echoes / 2**0.5
+    assert jitter(again) == pytest.approx(jitter(echoes), rel=0.1)
+    assert jitter(drawn.choice(halved, 60_000) + drawn.choice(halved, 60_000)) > 1.2 * jitter(echoes)
 
 
 def test_nearness_is_by_number_where_levels_are_numbers_and_by_place_where_they_are_names() -> None:

@@ -2,20 +2,21 @@
 
 Rows of all runs (`rows`) are fitted together by robust non-negative least squares (`fit`), each weighed by its error. Costs
 that no run here depends on are left out; costs that only come together are kept with a note, since only their sum is known.
-Spread becomes tables: of wake-ups from `rtt - path_rtt`, of passages through links from path delays, where two independent
-passages make each echo, so their deviations are divided by the square root of two.
+Spread becomes tables (`spread`): of wake-ups from `rtt - path_rtt`, of passages through links from path delays, where two
+independent passages make each echo.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from virtlab.errors import MachineError
 from virtlab.prediction.designs import DISCIPLINES, designs
 from virtlab.prediction.fit import Fit, Fitted, fit
 from virtlab.prediction.rows import FORWARDING, LATE, NOTICE, Row, Spread, rows_of
+from virtlab.prediction.spread import passage, table
 from virtlab.simulator.profile import FLOODS, Parameter, Profile, Quantiles
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ PARAMETERS = (
     "links.frame_byte_ns",
     *(f"qdisc.{kind}.frame_ns" for kind in DISCIPLINES),
 )
-PROBABILITIES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0)
 
 
 @dataclass(frozen=True)
@@ -59,27 +59,36 @@ def calibrate(
     records: Iterable[RunRecord], *, processors: int, provenance: Mapping[str, Any], name: str
 ) -> Calibrated:
     """Fits the profile to good runs of the designs. MachineError without any."""
-    import numpy as np
-
     runs = list(records)
     rows, spreads = rows_of(runs, (*ECHO_COSTS, *WAKEUPS))
     if not rows:
         raise MachineError("calibrate", "no run came out well", "calibrate again on a quieter machine")
-    design = np.array([[row.design.get(name, 0.0) for name in PARAMETERS] for row in rows])
-    excess = np.array([row.excess_ns for row in rows])
-    result = fit(PARAMETERS, design, excess, seed=1, errors=np.array([row.error_ns for row in rows]))
-    values = np.array([one.value for one in result.costs])
-    residuals = _residuals(rows, np.abs(excess - design @ values))
-    return Calibrated(
-        _profile(result, spreads, residuals, processors, provenance, name), result, len(runs), residuals
+    return fitted(
+        rows, spreads, PARAMETERS, runs=len(runs), processors=processors, provenance=provenance, name=name
     )
 
 
-def _residuals(rows: list[Row], sizes: NDArray[Any]) -> dict[str, tuple[int, float, float]]:
+def fitted(
+    rows: Sequence[Row], spreads: Sequence[Spread], names: Sequence[str], *, runs: int, processors: int,
+    provenance: Mapping[str, Any], name: str,
+) -> Calibrated:  # fmt: skip
+    """The profile of these rows and spreads; `names` are the costs that they may be laid to."""
+    import numpy as np
+
+    design = np.array([[row.design.get(name, 0.0) for name in names] for row in rows])
+    excess = np.array([row.excess_ns for row in rows])
+    result = fit(names, design, excess, seed=1, errors=np.array([row.error_ns for row in rows]))
+    values = np.array([one.value for one in result.costs])
+    residuals = _residuals(rows, np.abs(excess - design @ values))
+    profile = _profile(result, spreads, residuals, processors, provenance, name)
+    return Calibrated(profile, result, runs, residuals)
+
+
+def _residuals(rows: Sequence[Row], sizes: NDArray[Any]) -> dict[str, tuple[int, float, float]]:
     import numpy as np
 
     found = {}
-    for kind in ("path", "process", "first", "period"):
+    for kind in ("path", "process", "first", "period", "whole"):
         some = sizes[[row.kind == kind for row in rows]]
         if len(some):
             found[kind] = (len(some), float(np.median(some)), float(np.quantile(some, 0.9)))
@@ -88,37 +97,35 @@ def _residuals(rows: list[Row], sizes: NDArray[Any]) -> dict[str, tuple[int, flo
 
 def _profile(
     result: Fit,
-    spreads: list[Spread],
+    spreads: Sequence[Spread],
     residuals: Mapping[str, tuple[int, float, float]],
     processors: int,
     provenance: Mapping[str, Any],
     name: str,
 ) -> Profile:
-    fitted = {one.name: one for one in result.costs}
+    found = {one.name: one for one in result.costs}
     tables: dict[str, Quantiles] = {}
-    for table in WAKEUPS:
-        if fitted[table].seen:
-            tables[table] = _table(
-                [one.process_ns for one in spreads if one.wakeup == table], fitted[table].value
-            )
+    for name_of in WAKEUPS:
+        if (wake := found.get(name_of)) is not None and wake.seen:
+            mine = [one.process_ns for one in spreads if one.wakeup == name_of]
+            tables[name_of] = replace(table(mine, wake.value), low=wake.low, high=wake.high)
     parameters = {
         one.name: Parameter(one.value, one.low, one.high, one.identified, _why(one))
         for one in result.costs
         if one.seen and one.name not in (*WAKEUPS, NOTICE)
     }
-    if (late := [one.path_ns / 2**0.5 for one in spreads if one.passage == LATE]) and (
-        departure := parameters.get("links.departure_ns")
-    ):
-        passage = _table(late, departure.value)
-        steady = min(passage.ns[0], departure.value)
-        tables[LATE] = Quantiles(passage.probability, tuple(value - steady for value in passage.ns))
+    late = [one.path_ns for one in spreads if one.passage == LATE]
+    if late and (departure := parameters.get("links.departure_ns")):
+        one_way = table([passage(late)], departure.value)
+        steady = min(one_way.ns[0], departure.value)
+        tables[LATE] = Quantiles(one_way.probability, tuple(value - steady for value in one_way.ns))
         why = "; ".join(text for text in (departure.why, f"the rest of its median is in {LATE}") if text)
         parameters["links.departure_ns"] = Parameter(
             steady, min(departure.low or 0.0, steady), departure.high, departure.identified, why
         )
-    if fitted[NOTICE].seen:
-        noticed = [one.path_ns / 2**0.5 for one in spreads if one.passage == NOTICE]
-        tables[NOTICE] = _table(noticed, fitted[NOTICE].value)
+    if (notice := found.get(NOTICE)) is not None and notice.seen:
+        noticed = [passage([one.path_ns for one in spreads if one.passage == NOTICE])]
+        tables[NOTICE] = replace(table(noticed, notice.value), low=notice.low, high=notice.high)
     about: dict[str, Any] = {"rows": sum(count for count, _, _ in residuals.values())}
     for kind, (count, median, p90) in residuals.items():
         about |= {
@@ -136,11 +143,3 @@ def _profile(
 
 def _why(one: Fitted) -> str:
     return f"only as a sum with {', '.join(one.together)}" if one.together else ""
-
-
-def _table(deviations: list[NDArray[Any]], median: float) -> Quantiles:
-    """Quantiles of deviations about a median; none below zero."""
-    import numpy as np
-
-    values = np.maximum(np.quantile(np.concatenate(deviations), PROBABILITIES) + median, 0.0)
-    return Quantiles(PROBABILITIES, tuple(float(value) for value in np.maximum.accumulate(values)))

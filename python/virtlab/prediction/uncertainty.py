@@ -9,7 +9,8 @@ square is a standard uncertainty, combined with that of the mean over runs as in
     half^2 = (t s / sqrt(n))^2 + t_K^2 mean(d_k^2)
 
 Parameters are drawn independently. Where the data could tell only a sum, that overstates how unsure the sum is: the
-interval is too wide rather than too narrow. Tables of wake-ups and of lateness have no intervals and are taken as they are.
+interval is too wide rather than too narrow. A table whose median has an interval is moved as a whole; its shape is taken
+as it is.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from virtlab.prediction.simulate import Job, play_all
-from virtlab.simulator.profile import Parameter, Profile
+from virtlab.simulator.profile import Parameter, Profile, Quantiles
 
 if TYPE_CHECKING:
     from virtlab.experiment import DesignPoint, Experiment
@@ -45,13 +46,24 @@ def has_intervals(profile: Profile) -> bool:
     return any(
         (one.low is not None and one.low < one.value) or (one.high is not None and one.high > one.value)
         for one in profile.parameters.values()
-    )
+    ) or any(table.low is not None or table.high is not None for table in profile.tables.values())
 
 
 def drawn(profile: Profile, seed: int, draw: int) -> Profile:
     """The profile with every parameter drawn; equal seed and draw give equal parameters, whatever the others are."""
     parameters = {name: Parameter(_draw(one, name, seed, draw)) for name, one in profile.parameters.items()}
-    return replace(profile, parameters=parameters)
+    tables = {}
+    for name, table in profile.tables.items():
+        middle = Parameter(_median(table), table.low, table.high)
+        moved = _draw(middle, name, seed, draw) - middle.value
+        tables[name] = table.shifted(moved) if moved else table
+    return replace(profile, parameters=parameters, tables=tables)
+
+
+def _median(table: Quantiles) -> float:
+    import numpy as np
+
+    return float(np.interp(0.5, table.probability, table.ns))
 
 
 def _draw(one: Parameter, name: str, seed: int, draw: int) -> float:

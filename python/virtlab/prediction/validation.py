@@ -7,6 +7,10 @@ extrapolation; levels that are names are neither.
 
 The error is |predicted - measured| / |measured|, of means over runs. Cells that were measured as zero have none. Runs of
 different link realisations are never pooled: each has errors of its own.
+
+Any dataset can be asked. What cannot be judged is said with its reason: a factor of one level, a level without which nothing
+is left that tells a cost it pays, a world that the simulator refuses, a metric that a search makes. Where no role tells any
+cost, the ideal platform is held, and that is said.
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ from virtlab.metrics import MetricPath, level_number
 from virtlab.planner import plan_run
 from virtlab.prediction.refit import Rows, rows_of
 from virtlab.prediction.simulate import Job, play_all
+from virtlab.simulator import Simulator
+from virtlab.simulator.profile import IDEAL_PROFILE, missing
 
 if TYPE_CHECKING:
     from virtlab.analysis import RunTable
@@ -31,7 +37,8 @@ Reach = Literal["interpolation", "extrapolation", "other name"]
 MATCHED_MAX = 5  # simulated runs of a point unless said otherwise
 GOAL = 0.10  # of the median error
 CHOSEN = (
-    ("rtt", "mean"), ("rtt", "mdev"), ("jitter_rfc3550", "final"), ("goodput", "mean"), ("response_time", "mean"),
+    ("rtt", "mean"), ("rtt", "mdev"), ("jitter_rfc3550", "mean"), ("jitter_rfc3550", "final"), ("goodput", "mean"),
+    ("response_time", "mean"), ("transaction_time", "mean"), ("bandwidth", "mean"),
 )  # fmt: skip
 
 
@@ -111,8 +118,8 @@ def validate(
     """Leaves one level of one factor out at a time. `profile` None: refitted each time; else that one is held.
 
     Each left-out point is simulated `repetitions` times (None: as often as it was measured, at most 5), with the seeds of
-    its measured runs. At most `per_level` design points of a level are predicted, spread over the others. ExperimentError
-    when no factor has two levels with good runs, or nothing can be compared.
+    its measured runs. At most `per_level` design points of a level are predicted, spread over the others. What cannot be
+    judged stands in `notes`, with the reason.
     """
     from virtlab.analysis import run_values
     from virtlab.experiment import load_text
@@ -128,22 +135,13 @@ def validate(
         part = table.only(realisation=realisation)
         mine = [record for record in records if record.link_realisation == realisation]
         one = _Part(
-            experiment,
-            part,
-            mine,
-            realisation,
-            profile,
-            list(paths) or _paths(part, roles),
-            repetitions,
-            per_level,
-        )
+            experiment, part, mine, realisation, profile, list(paths) or _paths(part, roles), repetitions, per_level
+        )  # fmt: skip
         found, count = one.errors(processors, say, notes)
         errors += found
         made += count
-    if not errors:
-        raise ExperimentError(
-            str(dataset.path), "holds no factor with two levels and a metric to compare", "run more levels"
-        )
+    if not records:
+        notes.append("no run came out well, so nothing was measured")
     how = "refitted to the other levels" if profile is None else f"held profile {profile.identity}"
     return Validation(
         dataset.path.name, dataset.manifest.backend, how, tuple(errors), tuple(_summaries(errors, per_factor=True)),
@@ -173,17 +171,38 @@ class _Part:
             factor: list(dict.fromkeys(point.levels[factor] for point in points))
             for factor in self.experiment.factors
         }
+        if not levels:
+            notes.append("the experiment has no factor, so no level can be left out")
+        for factor, known in levels.items():
+            if len(known) < 2:
+                notes.append(
+                    f"{factor}: only {' and '.join(known) or 'no level'} has good runs, so none can be left out"
+                )
         varying = {factor: found for factor, found in levels.items() if len(found) > 1}
+        if varying and not self.paths:
+            notes.append(
+                "no role has delay, jitter or throughput that can be compared; --metric names another metric"
+            )
+            return [], 0
         rows: Rows | None = None
+        ideal = False
         if self.profile is None and varying:
             say("simulating what each cost adds")
             rows = rows_of(self.records, processors)
+            notes.extend(rows.notes)
+            ideal = not (rows.rows or rows.beside)
+            if ideal:
+                notes.append(
+                    "no role tells what the platform costs, so the ideal platform is held, which costs nothing"
+                )
         found: list[Error] = []
-        made = 0 if rows is None else len(rows.points) * (len(rows.names) + 2)
+        made = 0 if rows is None else rows.simulations
         for factor, known in varying.items():
             for level in known:
                 out = {point.index for point in points if point.levels[factor] == level}
-                used = self.profile or (rows.profile(out) if rows is not None else None)
+                used = self.profile or (
+                    IDEAL_PROFILE if ideal else rows.profile(out) if rows is not None else None
+                )
                 if used is None:
                     notes.append(
                         f"{factor} = {level}: nothing is left to fit without it, so it is not predicted"
@@ -195,9 +214,41 @@ class _Part:
                     notes.append(
                         f"at most {self.per_level} design points of a level are predicted; --per-level takes more"
                     )
-                found += self._predicted(factor, level, known, chosen, used)
-                made += sum(self._repetitions(point) for point in chosen)
+                able, why = self._playable(chosen, used)
+                if why:
+                    notes.append(
+                        f"{factor} = {level}: cannot be judged at {len(chosen) - len(able)} of "
+                        f"{len(chosen)} design points: {why}"
+                    )
+                try:
+                    some = self._predicted(factor, level, known, able, used)
+                except ExperimentError as error:
+                    notes.append(f"{factor} = {level}: cannot be judged: {error}")
+                    continue
+                if able and not some:
+                    notes.append(
+                        f"{factor} = {level}: no value other than zero was both measured and simulated"
+                    )
+                found += some
+                made += sum(self._repetitions(point) for point in able)
         return found, made
+
+    def _playable(self, points: Sequence[DesignPoint], profile: Profile) -> tuple[list[DesignPoint], str]:
+        """Those that the simulator plays with the profile, and why it does not play the first of the others."""
+        backend = Simulator(profile)
+        able, why = [], ""
+        for point in points:
+            plan = plan_run(self.experiment, point, 0)
+            unknown = missing(profile, plan)
+            if not unknown and not (refused := backend.check(plan)):
+                able.append(point)
+            elif not why:
+                why = (
+                    f"no other level tells what {' and '.join(sorted({what for _, what in unknown}))} costs"
+                    if unknown
+                    else f"{refused[0].path} {refused[0].reason}"
+                )
+        return able, why
 
     def _predicted(
         self, factor: str, level: str, known: list[str], points: Sequence[DesignPoint], profile: Profile

@@ -67,10 +67,16 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Quantiles:
-    """A distribution in ns, linear between its quantiles."""
+    """A distribution in ns, linear between its quantiles. `low` and `high` are the 95 % interval of its median."""
 
     probability: tuple[float, ...]
     ns: tuple[float, ...]
+    low: float | None = None
+    high: float | None = None
+
+    def shifted(self, by_ns: float) -> Quantiles:
+        """All of it later, or earlier, but nothing before 0."""
+        return Quantiles(self.probability, tuple(max(0.0, ns + by_ns) for ns in self.ns))
 
 
 @dataclass(frozen=True)
@@ -133,6 +139,11 @@ class Profile:
             lines += ["", f"[tables.{json.dumps(name)}]"]
             lines.append(f"probability = {_toml([float(f'{value:.6g}') for value in table.probability])}")
             lines.append(f"ns = {_toml([float(f'{value:.6g}') for value in table.ns])}")
+            lines += [
+                f"{end} = {number:.6g}"
+                for end in ("low", "high")
+                if (number := getattr(table, end)) is not None
+            ]
         return "\n".join(lines) + "\n"
 
 
@@ -182,7 +193,12 @@ def _parsed(values: dict[str, Any]) -> Profile:
             raise ValueError(f"parameters.{name}.value must be 0 ns or more")
     tables = {}
     for name, each in values.get("tables", {}).items():
-        table = Quantiles(tuple(map(float, each["probability"])), tuple(map(float, each["ns"])))
+        table = Quantiles(
+            tuple(map(float, each["probability"])),
+            tuple(map(float, each["ns"])),
+            each.get("low"),
+            each.get("high"),
+        )
         if name not in TABLES:
             raise ValueError(f"tables.{name} is unknown; known are {', '.join(TABLES)}")
         rising = sorted(table.ns) == list(table.ns) and sorted(set(table.probability)) == list(

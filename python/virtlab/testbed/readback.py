@@ -16,7 +16,7 @@ from virtlab.plan import Plan, Realised, RealisedObject, Vnic
 from virtlab.planner.ports import port_of
 from virtlab.testbed.control import Control
 from virtlab.testbed.kernel_queues import check_queues
-from virtlab.testbed.lower import Lowered, Place
+from virtlab.testbed.lower import LEFT_ON, OFFLOADS_OFF, Lowered, Place
 from virtlab.testbed.platforms.start import Guests
 from virtlab.testbed.port_queues import check_qos
 from virtlab.testbed.vswitches.ovs_qos import LEFT_ALONE
@@ -166,7 +166,8 @@ def _vnics(plan: Plan, lowered: Lowered, seen: Mapping[str, Any]) -> Iterator[tu
                 if has[key] != value:
                     raise MachineError(path, f"{key} is {has[key]} in the kernel, not {value} as planned")
             if vnic.offloads == "off":
-                on = [feature for feature in ("tx", "sg", "tso", "gso") if link["offloads"].get(feature)]
+                off = set(OFFLOADS_OFF) - set(LEFT_ON.get(entry.platform, ()))
+                on = sorted(feature for feature in off if link["offloads"].get(feature))
                 if on:
                     raise MachineError(path, f"offloads stayed on: {', '.join(on)}")
             rates = [qdisc.get("rate_bit_per_s") for qdisc in link["qdiscs"] if qdisc.get("rate_bit_per_s")]

@@ -1,8 +1,9 @@
 """What a laboratory machine with Xen boots: Debian's hypervisor, a domain 0 with `xl`, and what its guests boot.
 
 The machine boots the hypervisor; that starts domain 0, the kernel that has the machine's devices, from its own initial
-file system; domain 0 starts paravirtualised guests (PV) with the same kernel and a small one. All three are of Debian's packages, unpacked
-and not installed. Kernels are unpacked here once: an emulated processor would need ten seconds for each guest.
+file system; domain 0 starts paravirtualised guests (PV) with the same kernel and a small one. All three are of Debian's
+packages, unpacked and not installed. The kernel is unpacked here once: an emulated processor would need ten seconds for
+each guest.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Paravirtualised domains of Xen: their configuration, how a set of them is started and watched, what xentop says of them."""
+"""Paravirtualised domains of Xen: their configuration, how they are started and watched, what xentop says of them."""

@@ -57,7 +57,7 @@ class Domains:
         observe.progress(f"start {len(names)} domains", 0.0)
         for number, name in enumerate(names):
             self._begin(name, FIRST_CHANNEL + number * CHANNELS)
-        for name, domain in self.domains.items():
+        for domain in self.domains.values():
             domain.hello = self.control.send("hello", {"protocol": list(PROTOCOL)}, channel=domain.leader)
         deadline = time.monotonic() + BOOT_TIMEOUT_S
         for done, domain in enumerate(self.domains.values(), start=1):

@@ -1,8 +1,8 @@
 """What `xentop -b -f` says of domains, an iteration at a time as it comes. Pure.
 
 Every iteration begins with a heading. The first has no time to compare with, so its CPU shares are of no time: only what
-holds at an instant is taken from it. Columns of networks stay at zero here, because xentop looks for a guest's ports under
-their first names and in domain 0's own network, and they are in their host's: their counters are the kernel's, exact to the byte.
+holds at an instant is taken from it. Columns of networks stay at zero here: xentop looks for a guest's ports by their first
+names in domain 0's own network, and they are in their host's. The kernel's counters of them are exact to the byte.
 """
 
 from __future__ import annotations

@@ -46,3 +46,28 @@ def routed(
         )
     )
     return plan_run(experiment, experiment.points()[0], 0)
+
+
+def in_ipv6(plan: Plan) -> Plan:
+    """The same with every network one of IPv6."""
+    values = json.loads(plan.canonical())
+    text = json.dumps(values["world"])
+    for vnic in (v for guest in values["world"]["guests"].values() for v in guest["vnics"].values()):
+        for old in vnic["ip"]:
+            address = old.partition("/")[0]
+            text = text.replace(f'"{old}"', f'"{_six(address)}/64"').replace(
+                f'"{address}"', f'"{_six(address)}"'
+            )
+    world = json.loads(text)
+    for routes in world["routes"].values():
+        for route in routes:
+            network = route["to"].partition("/")[0]
+            route["to"] = f"{_six(network).rpartition('::')[0]}::/64"
+    values["world"] = world
+    return Plan.parse(json.dumps(values))
+
+
+def _six(address: str) -> str:
+    """10.a.b.c as fd00:0:a:b::c, so that networks of 24 bits become networks of 64."""
+    _, one, two, last = address.split(".")
+    return f"fd00:0:{one}:{two}::{last}"

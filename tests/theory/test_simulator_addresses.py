@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.contract.closed_form import one_way_ns, path_between
-from tests.theory.routed import routed
+from tests.theory.routed import in_ipv6, routed
 from tests.theory.simulated import Values, counters, parsed, simulated, values_of
 
 from virtlab.plan import Plan
@@ -87,29 +87,7 @@ def test_where_both_ends_have_both_versions_the_role_says_which() -> None:
 
 def routed_by_ipv6(size: int) -> Plan:
     """g1 - r1 - g1 over links of 1 Gbit/s, every network one of IPv6."""
-    values = json.loads(
-        routed({"probe": {"workload": "rtt", "size": f"{size} B ip_packet", "count": 5}}).canonical()
-    )
-    text = json.dumps(values["world"])
-    for vnic in (v for guest in values["world"]["guests"].values() for v in guest["vnics"].values()):
-        for old in vnic["ip"]:
-            address = old.partition("/")[0]
-            text = text.replace(f'"{old}"', f'"{_six(address)}/64"').replace(
-                f'"{address}"', f'"{_six(address)}"'
-            )
-    world = json.loads(text)
-    for routes in world["routes"].values():
-        for route in routes:
-            network = route["to"].partition("/")[0]
-            route["to"] = f"{_six(network).rpartition('::')[0]}::/64"
-    values["world"] = world
-    return Plan.parse(json.dumps(values))
-
-
-def _six(address: str) -> str:
-    """10.a.b.c as fd00:0:a:b::c, so that networks of 24 bits become networks of 64."""
-    _, one, two, last = address.split(".")
-    return f"fd00:0:{one}:{two}::{last}"
+    return in_ipv6(routed({"probe": {"workload": "rtt", "size": f"{size} B ip_packet", "count": 5}}))
 
 
 @pytest.mark.parametrize("size", [128, 1500, 4000])
@@ -266,9 +244,3 @@ def test_a_router_cuts_what_is_too_long_for_its_next_link() -> None:
             frame = max(octets + 18, 64)
             arrivals[number], free = start + (frame + 8) * 8, start + (frame + 20) * 8
     assert set(kept.column("probe", "rtt/1", "rtt_ns")) == {2 * arrivals[-1]}
-
-
-def test_tcp_that_would_have_to_find_the_least_mtu_is_refused() -> None:
-    found = Simulator().check(narrowed(0, {"workload": "tcp_rr", "duration": "1 s"}))
-    assert found
-    assert all("path MTU discovery" in refusal.reason for refusal in found)

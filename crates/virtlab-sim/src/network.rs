@@ -10,6 +10,7 @@ mod flights;
 mod landing;
 mod licence;
 mod outages;
+mod paths;
 mod resolution;
 mod routers;
 mod service;
@@ -28,6 +29,7 @@ use bridges::{Bridge, Place};
 use flights::Flight;
 use landing::Landing;
 use licence::Licence;
+use paths::Paths;
 use resolution::Resolution;
 use routers::Host;
 use service::Service;
@@ -83,6 +85,7 @@ pub struct Network {
     /// By role: 802.1p priority of its frames.
     priority: BTreeMap<usize, u8>,
     congestion: congestion::Congestion,
+    paths: Paths,
     /// When the message that a role takes came to its kernel.
     pub stamp_ns: u64,
     costs: Option<Box<Costs>>,
@@ -196,6 +199,7 @@ impl Network {
             tos: BTreeMap::new(),
             priority: BTreeMap::new(),
             congestion: congestion::Congestion::default(),
+            paths: Paths::new(input),
             stamp_ns: 0,
             costs,
             flights: Vec::new(),

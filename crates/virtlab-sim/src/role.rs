@@ -37,6 +37,8 @@ pub trait Workload: Send {
         let _ = (message, at_ns);
         unreachable!("only a workload whose sockets are only counted is asked to count")
     }
+    /// The kernel of a side's guest has learnt how long packets of some path may be.
+    fn path_changed(&mut self, _side: usize, _network: &mut Network) {}
     /// No more requests; it finishes when the replies under way have come, or soon.
     fn stop(&mut self, network: &mut Network);
     /// A parameter changes.

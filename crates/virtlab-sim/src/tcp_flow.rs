@@ -74,6 +74,9 @@ struct End {
 
 /// One connection; end 0 is the client's.
 pub struct Flow {
+    ip_header_bytes: u32,
+    /// Payload of a full segment, as far as both ends' own links have it.
+    segment_bytes: u32,
     role: usize,
     number: u32,
     ends: [End; 2],
@@ -97,8 +100,10 @@ impl Flow {
             return Err(finding(role, "TCP needs an MTU of at least 128 B"));
         }
         let fixed = |bytes: Option<u64>, most| bytes.map_or(Buffer::Grows(most), Buffer::Fixed);
+        let ip_header_bytes = version_of(role).header_bytes();
+        let segment_bytes = full_bytes(mtu_bytes, ip_header_bytes, true);
         let options = Options {
-            segment_bytes: full_bytes(mtu_bytes, version_of(role).header_bytes(), true),
+            segment_bytes,
             algorithm: match wishes.congestion_control {
                 CongestionControl::Cubic => Algorithm::Cubic,
                 CongestionControl::NewReno => Algorithm::NewReno,
@@ -113,6 +118,7 @@ impl Flow {
         let sockets = network
             .tcp_sockets([client.vnic, server.vnic], [here, there], port as u16, STREAM_SOCKET_BYTES)
             .ok_or_else(|| unreachable(role))?;
+        network.never_cut(index);
         let end = |connection, socket| End {
             connection,
             socket,
@@ -122,7 +128,7 @@ impl Flow {
         };
         let ends =
             [end(Connection::closed(options), sockets[0]), end(Connection::listening(options), sockets[1])];
-        Ok(Self { role: index, number, ends })
+        Ok(Self { ip_header_bytes, segment_bytes, role: index, number, ends })
     }
 
     /// The client begins the handshake.
@@ -174,8 +180,20 @@ impl Flow {
         self.pump(side, network);
     }
 
+    /// Fits an end's segments to what its guest knows of the path.
+    fn fit(&mut self, side: usize, network: &Network) {
+        let mtu_bytes = network.path_mtu_bytes(self.ends[side].socket);
+        let bytes = full_bytes(mtu_bytes, self.ip_header_bytes, true).min(self.segment_bytes);
+        if self.ends[side].connection.fit(bytes) {
+            self.ends[1 - side].connection.expect(bytes);
+        }
+    }
+
     /// Sends all that may go now.
     pub fn pump(&mut self, side: usize, network: &mut Network) {
+        if network.knows_paths() {
+            self.fit(side, network);
+        }
         let due = Due::Tick { role: self.role, side, generation: self.number + 1 };
         let end = &mut self.ends[side];
         let socket = end.socket;

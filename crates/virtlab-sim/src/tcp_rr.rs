@@ -71,6 +71,10 @@ impl Workload for TcpRr {
         self.flow.alarm(side, network);
     }
 
+    fn path_changed(&mut self, side: usize, network: &mut Network) {
+        self.flow.pump(side, network);
+    }
+
     fn expire(&mut self, _side: usize, _network: &mut Network) {
         self.finished = true;
     }

@@ -187,6 +187,12 @@ impl Workload for TcpStream {
         }
     }
 
+    fn path_changed(&mut self, side: usize, network: &mut Network) {
+        for stream in &mut self.streams {
+            stream.flow.pump(side, network);
+        }
+    }
+
     fn expire(&mut self, _side: usize, network: &mut Network) {
         self.finish(network);
     }

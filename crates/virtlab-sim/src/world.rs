@@ -209,6 +209,8 @@ impl World {
                 if let Some(message) = self.network.hand_over(message, wakes) {
                     self.take(message);
                 }
+            } else if self.network.knows_paths() {
+                self.tell_of_paths();
             }
             self.refuse_standstill();
             return;
@@ -274,7 +276,9 @@ impl World {
                 Landed::Now(message) => {
                     self.take(message);
                 }
-                Landed::At(message, at_ns) => self.roles[message.role as usize].workload.count(message, at_ns),
+                Landed::At(message, at_ns) => {
+                    self.roles[message.role as usize].workload.count(message, at_ns)
+                }
             }
         }
     }
@@ -289,6 +293,20 @@ impl World {
         let role = message.role as usize;
         self.roles[role].workload.take(message, &mut self.network);
         self.look(role);
+    }
+
+    /// Roles of guests that have learnt how long a packet may be.
+    fn tell_of_paths(&mut self) {
+        for guest in self.network.news_of_paths() {
+            for role in 0..self.roles.len() {
+                for side in [0, 1] {
+                    if self.roles[role].started && self.network.guest_of(role, side) == guest {
+                        self.roles[role].workload.path_changed(side, &mut self.network);
+                        self.look(role);
+                    }
+                }
+            }
+        }
     }
 
     #[inline]

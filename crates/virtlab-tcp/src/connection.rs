@@ -86,6 +86,17 @@ impl Connection {
         self.sender.write(bytes);
     }
 
+    /// How many bytes a full segment may hold from now on, as the path has become known; what is under way in longer ones goes again.
+    /// False when nothing changes.
+    pub fn fit(&mut self, segment_bytes: u32) -> bool {
+        self.sender.fit(segment_bytes)
+    }
+
+    /// The other end's full segments hold so many bytes from now on.
+    pub fn expect(&mut self, segment_bytes: u32) {
+        self.receiver.expect(segment_bytes);
+    }
+
     /// Bytes that came in order, all of which the application has read.
     #[must_use]
     pub fn received_bytes(&self) -> u64 {

@@ -272,6 +272,41 @@ impl Flight {
         self.duplicates = 0;
     }
 
+    /// Cuts segments that are longer than `most_bytes` and not known to have arrived, and holds them lost; true when there was one.
+    pub fn cut(&mut self, most_bytes: u32) -> bool {
+        let mut found = false;
+        let mut at = 0;
+        while at < self.segments.len() {
+            let sent = self.segments[at];
+            if sent.sacked || sent.bytes <= most_bytes {
+                at += 1;
+                continue;
+            }
+            found = true;
+            self.lost -= u32::from(sent.lost);
+            self.repeated -= u32::from(sent.repeated);
+            let pieces = sent.bytes.div_ceil(most_bytes);
+            for piece in 0..pieces {
+                let skipped = piece * most_bytes;
+                let part = Sent {
+                    seq: sent.seq + u64::from(skipped),
+                    bytes: most_bytes.min(sent.bytes - skipped),
+                    lost: false,
+                    repeated: false,
+                    ..sent
+                };
+                if piece == 0 {
+                    self.segments[at] = part;
+                } else {
+                    self.segments.insert(at, part);
+                }
+                self.lose(at);
+                at += 1;
+            }
+        }
+        found
+    }
+
     /// After a time-out: all is lost that is not known to have arrived.
     pub fn lose_all(&mut self) {
         self.duplicates = 0;

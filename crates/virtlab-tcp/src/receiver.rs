@@ -144,6 +144,11 @@ impl Receiver {
         self.measured = (now_ns, self.next);
     }
 
+    /// A full segment holds so many bytes from now on, of which Linux acknowledges every second.
+    pub fn expect(&mut self, segment_bytes: u32) {
+        self.options.segment_bytes = segment_bytes;
+    }
+
     /// Whether an acknowledgement must go now.
     pub fn is_due(&self, now_ns: u64) -> bool {
         self.at_once || self.delayed_until.is_some_and(|until| until <= now_ns)

@@ -391,6 +391,24 @@ impl Sender {
         self.control.window = under_way + quota.max(first);
     }
 
+    /// Segments of another length. Those under way that are longer than the path takes are lost for certain: they are cut and sent
+    /// again, without any reduction of the window (as Linux does: RFC 1191, 6.4, wants no more).
+    pub fn fit(&mut self, segment_bytes: u32) -> bool {
+        if segment_bytes == self.options.segment_bytes {
+            return false;
+        }
+        self.options.segment_bytes = segment_bytes;
+        if self.flight.cut(segment_bytes) && self.state != State::Lost {
+            if !matches!(self.state, State::Recovering | State::Reducing) {
+                let most = self.control.window / 4 * 3;
+                self.control.threshold = self.control.threshold.max(most);
+            }
+            (self.state, self.until) = (State::Lost, self.next);
+            self.probe_at = None;
+        }
+        true
+    }
+
     /// When something must be done without any segment coming.
     pub fn next_ns(&self) -> Option<u64> {
         [self.timeout_at, self.reorder_at, self.probe_at].into_iter().flatten().min()

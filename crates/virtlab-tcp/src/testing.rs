@@ -50,6 +50,8 @@ pub struct Trial {
     written: u64,
     /// Fate of data packets by number of sending, for tests that lose particular ones.
     pub lose: Vec<u64>,
+    /// Payload of the longest segment sent, until a test forgets it.
+    pub longest_bytes: u32,
     data_sent: u64,
 }
 
@@ -69,6 +71,7 @@ impl Trial {
             number: 0,
             written: 0,
             lose: Vec::new(),
+            longest_bytes: 0,
             data_sent: 0,
         }
     }
@@ -76,6 +79,7 @@ impl Trial {
     fn send(&mut self, from: usize, segment: Segment) {
         let data = segment.bytes > 0;
         self.data_sent += u64::from(data);
+        self.longest_bytes = self.longest_bytes.max(segment.bytes);
         if data && self.lose.contains(&self.data_sent) {
             self.drops += 1;
             return;

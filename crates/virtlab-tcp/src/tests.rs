@@ -171,3 +171,39 @@ proptest! {
         prop_assert_eq!(first, play(), "equal input, equal output");
     }
 }
+
+#[test]
+fn segments_too_long_for_a_path_that_has_become_known_go_again_in_shorter_ones_and_the_window_stays() {
+    let mut trial = Trial::new([Options::default(); 2], Pipe::default());
+    trial.run(u64::MAX / 4, S / 2);
+    let before = trial.ends[0].window_packets();
+    let received = trial.ends[1].received_bytes();
+    assert!(trial.ends[0].fit(948) && !trial.ends[0].fit(948));
+    trial.ends[1].expect(948);
+    trial.longest_bytes = 0;
+    assert_eq!(trial.ends[0].window_packets(), before);
+    trial.run(u64::MAX / 4, S / 2 + 100 * MS);
+    let rate = (trial.ends[1].received_bytes() - received) as f64 * 8.0 / 0.1;
+    let most = 1e8 * 948.0 / 1038.0;
+    assert!(rate > 0.85 * most && rate <= 1.01 * most, "{rate} of {most}");
+    assert_eq!(trial.longest_bytes, 948);
+}
+
+proptest! {
+    #[test]
+    fn a_flow_whose_segments_change_length_again_and_again_delivers_every_byte_once(
+        lengths in prop::collection::vec(200u32..1448, 1..6),
+        loss in 0.0..0.02,
+        seed: u64,
+    ) {
+        let pipe = Pipe { loss, seed: seed >> 1, ..Pipe::default() };
+        let mut trial = Trial::new([Options::default(); 2], pipe);
+        let total = 2_000_000;
+        for (number, bytes) in lengths.iter().enumerate() {
+            trial.run(total, (number as u64 + 1) * 20 * MS);
+            trial.ends[0].fit(*bytes);
+        }
+        prop_assert!(trial.run(total, 120 * S), "{} of {total} B", trial.ends[1].received_bytes());
+        prop_assert_eq!(trial.ends[1].received_bytes(), total);
+    }
+}

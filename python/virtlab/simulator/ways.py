@@ -1,8 +1,9 @@
 """Whether the two ends of every role reach each other, over routers or not, and whether what they send fits on the way.
 
-Below IP there are no routers. A port takes no packet longer than its MTU. A router cuts a packet of IPv4 that is too
-long for its next port into fragments; it must not where the packet is IPv6, a segment of TCP or a whole frame, and would
-tell the sender, who would then send shorter ones. That path MTU discovery is not modelled, so such a way is refused.
+Below IP there are no routers. A port takes no packet longer than its MTU, and nobody is told. A router cuts a packet of
+IPv4 that is too long for its next port into fragments; it must not where the packet is IPv6 or a segment of TCP, and tells
+the sender, who sends shorter ones from then on. A process that makes whole frames is told in vain: all of them are lost, so
+such a way is refused.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from virtlab.planner.wiring import Wiring, guest_box
 from virtlab.simulator.lower import lower
 
 MOST_HOPS = 64
+PATH_MTU_MIN_BYTES = 552  # of IPv4: net.ipv4.route.min_pmtu
 FRAME_BYTES = 18  # header and FCS of a frame
 
 Hop = tuple[int, int]  # vNIC that sends, vNIC that takes
@@ -115,21 +117,23 @@ def _hops(ways: Ways, role: Mapping[str, Any]) -> list[list[Hop]] | None:
 def _too_long(ways: Ways, role: Mapping[str, Any], hops: list[Hop]) -> Iterator[Refusal]:
     """The first place on a way that its packets, as long as they may be, do not fit through."""
     vnics, ends = ways.lowered["vnics"], role["ends"]
-    tcp = is_tcp(role["workload"], role["parameters"])
-    whole = tcp or bool(role["parameters"].get("via")) or ":" in str(ends[0]["address"])
+    tcp, version4 = is_tcp(role["workload"], role["parameters"]), ":" not in str(ends[0]["address"])
     longest = vnics[hops[0][0]]["mtu_bytes"]
     if tcp:
         longest = min(vnics[end["vnic"]]["mtu_bytes"] for end in ends)
     if role["workload"] == "raw_stream" and role["parameters"].get("frame_bytes"):
         longest = min(longest, role["parameters"]["frame_bytes"] - FRAME_BYTES)
     for out, into in hops:
-        if vnics[out]["mtu_bytes"] < longest and whole:
-            met = f"packets of {longest} B meet an MTU of {vnics[out]['mtu_bytes']} B"
-            reason = f"its {met}, and path MTU discovery is not modelled"
-            yield Refusal(
-                f"{vnics[out]['name']}.mtu_bytes", reason, f"write {longest} B there, or less at both ends"
-            )
-            return
+        if (least := vnics[out]["mtu_bytes"]) < longest:
+            met, reason = f"its packets of {longest} B meet an MTU of {least} B", ""
+            if role["parameters"].get("via"):
+                reason = f"{met}: nobody cuts them, and the process that makes them learns nothing of it"
+            elif tcp and version4 and least < PATH_MTU_MIN_BYTES:
+                reason = f"{met}, and Linux believes in no path MTU below {PATH_MTU_MIN_BYTES} B"
+            if reason:
+                cure = f"write {longest} B there, or less at both ends"
+                yield Refusal(f"{vnics[out]['name']}.mtu_bytes", reason, cure)
+                return
         longest = min(longest, vnics[out]["mtu_bytes"])
         if vnics[into]["mtu_bytes"] < longest:
             narrow = f"a port with an MTU of {vnics[into]['mtu_bytes']} B"

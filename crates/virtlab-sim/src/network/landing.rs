@@ -8,6 +8,7 @@
 use super::Network;
 use super::bridges::Place;
 use super::flights::Flight;
+use super::paths::is_notice;
 use super::resolution::is_resolution;
 use super::vnics::Outgoing;
 use crate::addresses::Number;
@@ -86,7 +87,7 @@ impl Network {
             let mut landing =
                 Landing { at_ns, nic: 0, bytes: frame.bytes, meaning: Meaning::Onward(foretold) };
             let own = match self.met[port] {
-                _ if is_resolution(&out.cargo.message) => None, // its kernel's own
+                _ if is_resolution(&out.cargo.message) || is_notice(&out.cargo.message) => None, // its kernel's own
                 Some((met, nic)) if met == address => Some(nic),
                 _ => {
                     let own = self.owner(port, address.0, address.1);

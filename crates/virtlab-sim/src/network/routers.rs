@@ -2,6 +2,7 @@
 //! from one of its two vNICs to the other.
 
 use super::Network;
+use super::paths::is_notice;
 use super::resolution::is_resolution;
 use super::vnics::{Incoming, Outgoing};
 use crate::addresses::Number;
@@ -42,7 +43,12 @@ impl Network {
         }
         let Some(packet) = cargo.ip else { return Some(cargo.message) };
         if own {
-            return host.reassembly.take(&packet, self.now_ns).then_some(cargo.message);
+            let whole = host.reassembly.take(&packet, self.now_ns);
+            if is_notice(&cargo.message) {
+                self.learn(guest, &cargo.message);
+                return None;
+            }
+            return whole.then_some(cargo.message);
         }
         if host.given.forwards && packet.hops_left > 1 {
             self.forward_packet(guest, packet, incoming);

@@ -97,7 +97,7 @@ impl Network {
         self.go_on(to, out);
     }
 
-    /// On through a vNIC; a router cuts a packet of IPv4 that is longer than its MTU into fragments.
+    /// On through a vNIC; a router cuts a packet that is longer than its MTU into fragments, where it may.
     fn go_on(&mut self, nic: usize, out: Outgoing) {
         let mtu_bytes = self.nics[nic].given.mtu_bytes;
         let Some(packet) = out.cargo.ip.filter(|packet| packet.bytes() > mtu_bytes) else {
@@ -105,6 +105,9 @@ impl Network {
             self.put_resolved(nic, out, ready);
             return;
         };
+        if self.is_too_long(nic, &packet, &out.cargo.message) {
+            return;
+        }
         for body_bytes in ip::fragments(packet.body_bytes, mtu_bytes, packet.to.version(), packet.is_part()) {
             let part = Packet { body_bytes, ..packet };
             let cargo = Cargo { ip: Some(part), ..out.cargo };

@@ -315,7 +315,7 @@ impl Network {
         };
         let whole_bytes = message.payload_bytes + transport_bytes;
         let mut first = None;
-        let mtu_bytes = self.nics[nic].given.mtu_bytes;
+        let mtu_bytes = self.mtu_towards(nic, to);
         for body_bytes in ip::fragments(whole_bytes, mtu_bytes, to.version(), false) {
             let packet = Packet { number, to, hops_left: HOPS, tapped: false, body_bytes, whole_bytes };
             let out = Outgoing {

@@ -127,6 +127,10 @@ impl Workload for Requests {
         self.go_on(network);
     }
 
+    fn path_changed(&mut self, side: usize, network: &mut Network) {
+        self.flow.pump(side, network);
+    }
+
     fn expire(&mut self, _side: usize, _network: &mut Network) {}
 
     fn take(&mut self, message: Message, network: &mut Network) {

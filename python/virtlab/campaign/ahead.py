@@ -7,7 +7,7 @@ its own. As in the serial loop there is no state but the dataset: what is finish
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
@@ -38,7 +38,8 @@ class Ahead:
         self.pool = pool
         self._ended: SimpleQueue[tuple[RunKey, Future[RunRecord | None]]] = SimpleQueue()
         self._under_way: dict[RunKey, int] = {}  # and the time expected of each
-        self._ready: deque[RunKey] = deque()
+        self._playing: dict[RunKey, int] = {}  # and the worker of each
+        self._ready: list[deque[RunKey]] = [deque() for _ in range(pool.size)]  # by worker
         self._again: deque[RunKey] = deque()
         self._made = self._losses = 0
         self._spent_ns = 0
@@ -57,10 +58,11 @@ class Ahead:
                 why = "interrupted"
                 self.pool.cancel()
             while why is None and len(self._under_way) < self._room():
-                keys = self._next()
+                worker = self._idlest()
+                keys = self._next(worker)
                 if not keys:
                     break
-                why = self._begin(keys)
+                why = self._begin(keys, worker)
             if not self._under_way:
                 return campaign.ending(why or "complete", self._made)
             self._collect()
@@ -73,17 +75,24 @@ class Ahead:
         """Runs that may be under way now."""
         return self.pool.size * AHEAD * self._together()
 
-    def _next(self) -> list[RunKey]:
-        """Runs that one worker is given together; few are shared out."""
+    def _idlest(self) -> int:
+        """The worker that has the fewest runs before it."""
+        playing = Counter(self._playing.values())
+        return min(range(self.pool.size), key=lambda worker: playing[worker])
+
+    def _next(self, worker: int) -> list[RunKey]:
+        """Runs that a worker is given together: those of its design points, of which it knows the worlds; else others'."""
         if self._again:
             return [self._again.popleft()]
-        if not self._ready:
+        if not any(self._ready):
             found = self.campaign.schedule.ahead(self.campaign.history, self._under_way)
-            self._ready.extend(islice(found, self._room()))
-        share = -(-len(self._ready) // self.pool.size)
-        return [self._ready.popleft() for _ in range(min(share, self._together()))]
+            for key in islice(found, self._room()):
+                self._ready[key.point % self.pool.size].append(key)
+        ready = self._ready[worker] or max(self._ready, key=len)
+        share = -(-sum(map(len, self._ready)) // self.pool.size)  # few are shared out
+        return [ready.popleft() for _ in range(min(share, len(ready), self._together()))]
 
-    def _begin(self, keys: list[RunKey]) -> Why | None:
+    def _begin(self, keys: list[RunKey], worker: int) -> Why | None:
         """Sends runs off; why not all, when a limit is reached."""
         why: Why | None = None
         tasks = []
@@ -95,7 +104,8 @@ class Ahead:
             self.campaign.observer.run_begins(key, plan.point, self._standing(key.point))
             tasks.append(Task.of(key, plan))
         if tasks:
-            for task, future in zip(tasks, self.pool.submit(tasks), strict=True):
+            self._playing.update((task.key, worker) for task in tasks)
+            for task, future in zip(tasks, self.pool.submit(tasks, worker), strict=True):
                 future.add_done_callback(lambda done, key=task.key: self._ended.put((key, done)))  # type: ignore[misc]
         return why
 
@@ -122,7 +132,7 @@ class Ahead:
             return
 
     def _collect_one(self, key: RunKey, future: Future[RunRecord | None]) -> None:
-        del self._under_way[key]
+        del self._under_way[key], self._playing[key]
         try:
             record = future.result()
         except LostWorkerError as error:

@@ -5,6 +5,7 @@ Identity is the hash of that JSON, so equal intent has equal identity on every m
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Mapping
@@ -350,3 +351,13 @@ class Plan(Noun):
     def parse(cls, text: str | bytes) -> Self:
         """From JSON text. pydantic's ValidationError when it is no Plan."""
         return cls.model_validate_json(text)
+
+
+def plan_of(shared: str, repetition: int, seed: int) -> Plan:
+    """A repetition's Plan from what all of them share (`Plan.shared`), which is read once."""
+    return _read(shared).repeated(repetition, seed)
+
+
+@functools.lru_cache(maxsize=1024)
+def _read(shared: str) -> Plan:
+    return Plan.parse(shared)

@@ -23,6 +23,7 @@ from virtlab.plan import (
     Sink,
     Trial,
 )
+from virtlab.plan.model import plan_of
 from virtlab.simulator.lower import licence, lower, queue, reseeded, vnic_path
 from virtlab.simulator.once import Remembered, structure
 from virtlab.simulator.ospf import REALISED, converged
@@ -199,7 +200,6 @@ def own_version() -> str:
     return version("virtlab")
 
 
-_ordered: Remembered[Plan] = Remembered()
 _realised: Remembered[Realised] = Remembered()
 _lowered: Remembered[dict[str, Any]] = Remembered()
 _worlds: Remembered[str] = Remembered()
@@ -207,8 +207,7 @@ _worlds: Remembered[str] = Remembered()
 
 def ordered_once(plan: Plan) -> Plan:
     """The Plan with its maps by name: the order in which they came changes nothing."""
-    text = structure(plan)
-    return _ordered.of(text, lambda: Plan.parse(text)).repeated(plan.repetition, plan.seed)
+    return plan_of(structure(plan), plan.repetition, plan.seed)
 
 
 def realised_once(plan: Plan, profile: Profile) -> Realised:
@@ -221,7 +220,7 @@ def world_once(plan: Plan, profile: Profile) -> str:
 
     def digest() -> str:
         paid = costs(profile, plan, 0)
-        lowered = reseeded(lower(plan, 0), 0)
+        lowered = lowered_once(plan, 0)
         played = {**(without_passages(lowered) if paid is None else lowered), "costs": paid}
         return hashlib.sha256(json.dumps(played, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -56,8 +56,9 @@ class DaskPool:
         self._under_way: dict[Any, Future[RunRecord | None]] = {}
         self._storing = threading.Lock()
 
-    def submit(self, tasks: Sequence[Task]) -> list[Future[RunRecord | None]]:
-        """Makes runs on the workers."""
+    def submit(self, tasks: Sequence[Task], worker: int) -> list[Future[RunRecord | None]]:
+        """Makes runs on the workers; which, Dask says."""
+        del worker
         return [self._submit(task) for task in tasks]
 
     def _submit(self, task: Task) -> Future[RunRecord | None]:

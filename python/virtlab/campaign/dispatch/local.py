@@ -47,7 +47,7 @@ def portable(backend: Backend) -> bool:
 
 
 class LocalPool:
-    """`size` processes, begun with the first task. One that dies takes the others with it; the next task begins anew."""
+    """`size` processes, each begun with its first task, and anew when it has died."""
 
     def __init__(self, dataset: Dataset, backend: Backend, size: int) -> None:
         self.size = size
@@ -55,35 +55,36 @@ class LocalPool:
         self._context = multiprocessing.get_context("spawn")
         self._stop = self._context.Event()
         self._arguments = (str(dataset.path.absolute()), pickle.dumps(backend), self._stop, os.getpid())
-        self._executor: ProcessPoolExecutor | None = None
+        self._executors: dict[int, ProcessPoolExecutor] = {}  # by worker, of one process each
         self._broken: list[ProcessPoolExecutor] = []
 
-    def _begun(self) -> ProcessPoolExecutor:
-        if self._executor is None:
-            self._executor = ProcessPoolExecutor(
-                self.size, mp_context=self._context, initializer=_begin, initargs=self._arguments
+    def _begun(self, worker: int) -> ProcessPoolExecutor:
+        if worker not in self._executors:
+            self._executors[worker] = ProcessPoolExecutor(
+                1, mp_context=self._context, initializer=_begin, initargs=self._arguments
             )
-        return self._executor
+        return self._executors[worker]
 
-    def submit(self, tasks: Sequence[Task]) -> list[Future[RunRecord | None]]:
+    def submit(self, tasks: Sequence[Task], worker: int) -> list[Future[RunRecord | None]]:
         """Makes runs in one of the processes."""
-        executor = self._begun()
+        executor = self._begun(worker)
         try:
             inner = executor.submit(_make, tuple(tasks))
         except BrokenProcessPool:
             self._broken.append(executor)
             self.settle()
-            return self.submit(tasks)
+            return self.submit(tasks, worker)
         outer: list[Future[RunRecord | None]] = [Future() for _ in tasks]
         inner.add_done_callback(partial(self._pass_on, outer, executor))
         return outer
 
     def settle(self) -> None:
-        """Ends the processes of a broken pool: one that still played could store its run later."""
+        """Returns when a process that was lost is gone for sure: one that still played could store its run later."""
         while self._broken:
             broken = self._broken.pop()
-            if broken is self._executor:
-                self._executor = None
+            self._executors = {
+                worker: executor for worker, executor in self._executors.items() if executor is not broken
+            }
             broken.shutdown(wait=True, cancel_futures=True)
 
     def cancel(self) -> None:
@@ -92,14 +93,14 @@ class LocalPool:
 
     def processes(self) -> list[int]:
         """Process ids of the workers."""
-        return [] if self._executor is None else list(self._executor._processes)
+        return [process for executor in self._executors.values() for process in executor._processes]
 
     def close(self) -> None:
         """Ends the processes; runs under way are dropped."""
         self._stop.set()
-        if self._executor is not None:
-            self._executor.shutdown(wait=True, cancel_futures=True)
-            self._executor = None
+        while self._executors:
+            _, executor = self._executors.popitem()
+            executor.shutdown(wait=True, cancel_futures=True)
 
     def _pass_on(
         self,

@@ -9,7 +9,6 @@ import contextlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol, Self
 
 from virtlab.campaign.progress import CampaignObserver
@@ -41,14 +40,9 @@ class Task:
 
     def plan(self) -> Plan:
         """The Plan."""
-        return _read(self.shared).repeated(self.repetition, self.seed)
+        from virtlab.plan.model import plan_of
 
-
-@lru_cache(maxsize=512)
-def _read(shared: str) -> Plan:
-    from virtlab.plan import Plan
-
-    return Plan.parse(shared)
+        return plan_of(self.shared, self.repetition, self.seed)
 
 
 class Pool(Protocol):
@@ -57,9 +51,10 @@ class Pool(Protocol):
     size: int  # workers
     most: int  # runs that one is given together
 
-    def submit(self, tasks: Sequence[Task]) -> list[Future[RunRecord | None]]:
-        """Has one worker make runs: None when one was cancelled, LostWorkerError when the worker is gone.
+    def submit(self, tasks: Sequence[Task], worker: int) -> list[Future[RunRecord | None]]:
+        """Has a worker, 0 <= worker < size, make runs: None when one was cancelled, LostWorkerError when it is gone.
 
+        A worker that has made a run of a design point knows its world. Where workers are not ours to choose, any does it.
         A record that comes is on disk, whole and durable.
         """
 

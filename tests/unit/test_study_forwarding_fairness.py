@@ -101,7 +101,7 @@ def test_the_forms_with_machines_have_every_kind_of_vnic_in_the_guests_that_forw
 
 def test_the_page_repeats_the_runs_of_each_file(experiments: dict[str, Experiment]) -> None:
     page = (STUDY / "README.md").read_text()
-    machines = {name: load(STUDY / name) for name in ("machines.yaml", "full-machines.yaml")}
+    machines = {name: load(STUDY / name) for name in ("machines.yaml", "full-machines.yaml", "xen.yaml")}
     for name, experiment in (experiments | machines).items():
         points, repeat = len(experiment.points()), experiment.repeat
         low, high = points * repeat.minimum, points * repeat.maximum

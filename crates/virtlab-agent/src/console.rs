@@ -4,6 +4,9 @@
 //! What comes out of the terminal and belongs to no frame is what the guest says, and goes to standard output; frames go to
 //! the descriptor. Nothing is written to the terminal before the guest said its word: until then its end is a line editor
 //! that would swallow frames, or echo them. The terminal ends with the guest.
+//!
+//! Linux listens on a console for ^O, after which a byte is a request to the kernel itself (drivers/tty/hvc/hvc_console.c);
+//! twice ^O is one. So it is written twice.
 
 use anyhow::{Context, bail};
 use nix::errno::Errno;
@@ -21,6 +24,7 @@ use virtlab_wire::frame::{Decoder, HEADER_BYTES};
 /// Bytes that may wait in one direction; then the other side waits.
 const WAITING_BYTES: usize = 256 << 10;
 const CHUNK_BYTES: usize = 16 << 10;
+const REQUEST_TO_THE_KERNEL: u8 = 0x0f;
 
 /// Command-line options.
 #[derive(clap::Args)]
@@ -117,7 +121,7 @@ fn relay(
             let mut chunk = vec![0; CHUNK_BYTES];
             match unistd::read(control, &mut chunk) {
                 Ok(0) => return Ok(()),
-                Ok(n) => down.extend(&chunk[..n]),
+                Ok(n) => down.extend(chunk[..n].iter().flat_map(as_typed)),
                 Err(Errno::EINTR | Errno::EAGAIN) => {}
                 Err(_) => return Ok(()),
             }
@@ -127,6 +131,11 @@ fn relay(
             return Ok(());
         }
     }
+}
+
+/// A byte as a console has to be told it.
+fn as_typed(byte: &u8) -> impl Iterator<Item = u8> {
+    std::iter::repeat_n(*byte, if *byte == REQUEST_TO_THE_KERNEL { 2 } else { 1 })
 }
 
 /// Writes what the other side takes now; false when it is gone.
@@ -242,6 +251,12 @@ mod tests {
     }
 
     #[test]
+    fn a_byte_that_the_kernel_would_take_for_a_request_is_written_twice() {
+        let typed: Vec<u8> = [1, 0x0f, 2, 0x0f].iter().flat_map(as_typed).collect();
+        assert_eq!(typed, [1, 0x0f, 0x0f, 2, 0x0f, 0x0f]);
+    }
+
+    #[test]
     fn nothing_reaches_a_guest_before_it_said_its_word() {
         let pair =
             || socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_NONBLOCK).unwrap();
@@ -260,7 +275,7 @@ mod tests {
         assert_eq!(unistd::read(&guest, &mut heard), Err(Errno::EAGAIN), "the guest is not ready");
         unistd::write(&guest, b"ready\n").unwrap();
         let n = hear(&guest, &mut heard).unwrap();
-        assert_eq!(heard[..n], frame(1));
+        assert_eq!(heard[..n], frame(1).iter().flat_map(as_typed).collect::<Vec<_>>());
         unistd::write(&guest, &frame(2)).unwrap();
         let n = hear(&ours, &mut heard).unwrap();
         assert_eq!(heard[..n], frame(2));

@@ -20,8 +20,7 @@ from virtlab.plan import Plan, Trial
 from virtlab.testbed import Testbed
 from virtlab.testbed.image import rootfs
 from virtlab.testbed.image.initramfs import find_busybox
-from virtlab.testbed.platforms.container import containers as runtime_of_guests
-from virtlab.testbed.platforms.container import runtime
+from virtlab.testbed.platforms.container import home, runtime
 from virtlab.testbed.session import TestbedSession
 
 pytestmark = [
@@ -212,7 +211,7 @@ def test_a_container_that_dies_in_mid_run_is_named(victim: str) -> None:
 def test_a_container_that_cannot_begin_is_told_with_its_runtimes_words(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(runtime_of_guests, "agent_path", lambda: Path("/nothing/here"))
+    monkeypatch.setattr(home, "agent_path", lambda: Path("/nothing/here"))
     before = worlds.own_processes()
     with pytest.raises(
         GuestError, match=r"guests\.g1: its container ended with code 1; it said: .*nothing/here"

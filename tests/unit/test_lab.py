@@ -73,7 +73,7 @@ def test_everything_that_is_not_inside_is_refused_at_once_with_a_cure() -> None:
     roles = {"probe": {"workload": "rtt", "from": "a", "to": "b", "meter": "ping"}}
     found = {refusal.path: refusal for refusal in refusals(plan(values, roles=roles), INSIDE)}
     wanted = {
-        "hosts.h1.at", "guests.a.platform", "guests.a.cpu_quota_ratio", "guests.a.idle", "vswitches.h2.br.kind",
+        "hosts.h1.at", "guests.a.platform", "guests.a.idle", "vswitches.h2.br.kind",
         "roles.probe.meter", "links.l.realise",
     }  # fmt: skip
     assert wanted <= set(found)

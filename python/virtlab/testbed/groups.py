@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import MachineError
@@ -17,6 +18,21 @@ from virtlab.testbed import ledger
 from virtlab.testbed.platforms.container.accounts import CGROUP_ROOT, hierarchies
 
 PERIOD_US = 100_000
+
+
+class Bounds(Protocol):
+    """The control groups of one session, wherever they are made."""
+
+    read_back: dict[str, dict[str, str]]  # guest -> file -> value
+
+    def create(self, plan: Plan, *, rootless: bool) -> dict[str, list[str]]:
+        """Makes the groups that guests need; guest -> files that a process joins by."""
+
+    def of_containers(self, guests: Sequence[str]) -> dict[str, str]:
+        """Paths of groups that a container runtime is about to make, one per guest."""
+
+    def remove(self) -> None:
+        """Removes all; a second call does nothing."""
 
 
 @dataclass(slots=True)

@@ -9,7 +9,6 @@ from typing import Self
 from virtlab.errors import GuestError, VirtlabError
 from virtlab.plan import Access, Observer, Outcome, Plan, Realised, Sink, Trial
 from virtlab.testbed import build, idle, pinning, readback
-from virtlab.testbed.groups import Groups
 from virtlab.testbed.leader import cpus_of_world, usable_cpus
 from virtlab.testbed.lower import Lowered, Machine, lower
 from virtlab.testbed.platforms.start import Guests
@@ -42,7 +41,7 @@ class TestbedSession:
         except BaseException:
             self._sleep_again()
             raise
-        self._groups = Groups()
+        self._groups = site.bounds(self.leader.control)
         self._guests = Guests(
             self.leader.control,
             plan,
@@ -66,6 +65,7 @@ class TestbedSession:
                 )
             self._guests.tasks = tasks
             self._guests.groups = None if self.leader.rootless else self._groups
+            self._guests.container_home = site.container_home(self._groups)
             self._guests.start(observe)
             usable = usable_cpus(soft_switch=self.lowered.soft_switch is not None)
             on = pinning.processors(plan, usable[: len(usable) - len(idle.pollers(plan))])

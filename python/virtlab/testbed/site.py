@@ -11,8 +11,10 @@ from typing import Any, Protocol
 
 from virtlab.testbed import idle
 from virtlab.testbed.control import Control
+from virtlab.testbed.groups import Bounds, Groups
 from virtlab.testbed.leader import Leader
 from virtlab.testbed.machine import versions
+from virtlab.testbed.platforms.container.home import Home
 from virtlab.testbed.platforms.reach import Running
 from virtlab.testbed.run_clock import raw_ns
 
@@ -61,6 +63,12 @@ class Site(Protocol):
     def running(self) -> list[Running]:
         """What else has to live while the world does."""
 
+    def bounds(self, control: Control) -> Bounds:
+        """What makes control groups where the world is."""
+
+    def container_home(self, bounds: Bounds) -> Home | None:
+        """Where containers are made; None: as here."""
+
     def death(self) -> str | None:
         """How what carries the world ended, in words; None while it lives."""
 
@@ -98,6 +106,16 @@ class Here:
     def running(self) -> list[Running]:
         """Nothing but the leader."""
         return []
+
+    def bounds(self, control: Control) -> Bounds:
+        """This machine's control groups, whoever leads the world."""
+        del control
+        return Groups()
+
+    def container_home(self, bounds: Bounds) -> Home | None:
+        """This machine, looked at when the first container is made."""
+        del bounds
+        return None
 
     def death(self) -> str | None:
         """The leader speaks for itself."""

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from virtlab.agents import Notice
 from virtlab.errors import MachineError
 from virtlab.plan import Capabilities, Observer, Plan, Refusal, Session
 from virtlab.testbed.backend import Testbed
+from virtlab.testbed.control import Control
+from virtlab.testbed.groups import Bounds
 from virtlab.testbed.image import Image, boot_image, programs
 from virtlab.testbed.lab import findings, refusals
+from virtlab.testbed.lab.groups import GroupsInside
 from virtlab.testbed.lab.vm import INSIDE, PROCESS, WORLD_PROCESS, LabMachine
 from virtlab.testbed.machine import Findings, fingerprint, versions
+from virtlab.testbed.platforms.container import runtime
+from virtlab.testbed.platforms.container.home import Home
 from virtlab.testbed.platforms.qemu.acceleration import accelerator
 from virtlab.testbed.platforms.reach import Reach
 from virtlab.testbed.site import LEAD_NS, WorldLeader
@@ -70,6 +76,26 @@ class LabSite:
         """The kernel inside and its processor; the machine's own kernel as `host_kernel`."""
         here = versions(hello)
         return {**here, "host_kernel": here["kernel"], **self.machine.facts.texts()}
+
+    def bounds(self, control: Control) -> Bounds:
+        """Control groups of the kernel inside."""
+        return GroupsInside(control)
+
+    def container_home(self, bounds: Bounds) -> Home | None:
+        """What was taken along for containers, at its places inside."""
+        found = runtime.find()
+        if found is None or not isinstance(bounds, GroupsInside):
+            return None
+        return Home(
+            runtime.Runtime(found.name, f"/bin/{found.name}", pivots=False),
+            runtime.version(found.path),
+            "/bin/virtlab-agent",
+            Path("/bin/busybox"),
+            lambda: None,
+            bounds.account,
+            before="mkdir -p /mnt && ",
+            place="/mnt",
+        )
 
     def running(self) -> list[Any]:
         """The machine."""
@@ -173,8 +199,10 @@ class LabVm:
         return self._image, self._accelerator
 
     def _made(self) -> Image:
-        # Open vSwitch goes along where it is installed here; without it the rest works all the same.
-        found = programs.found(ovs.PROGRAMS, [ovs.SCHEMA])
+        # Open vSwitch and a container runtime go along where they are installed here; the rest works without.
+        found = dict(programs.found(ovs.PROGRAMS, [ovs.SCHEMA]) or {})
+        if (containers := runtime.find()) is not None:
+            found |= programs.found([containers.name]) or {}
         return boot_image(refusals.FLAVOUR, carried=None, programs=found)
 
     def _running(self, observe: Observer) -> LabMachine:

@@ -15,14 +15,13 @@ from pathlib import Path
 
 from virtlab.errors import MachineError
 from virtlab.testbed.image import Image, folder
+from virtlab.testbed.lab.asking import said
 from virtlab.testbed.lab.vm import LabMachine
 from virtlab.testbed.machine import KERNEL_QDISCS, Findings
 from virtlab.testbed.operations import NamespaceAdd
 from virtlab.testbed.vswitches.ovs import NO_MODULE, PROGRAMS
 
 TRIAL = "trial:lab"
-COMMAND_CHANNEL = 20_000
-COMMAND_TIMEOUT_S = 30.0
 AUTOMATIC_LINK = "kernel"  # netem where it can queue so, else token buckets: there is no soft switch inside
 
 
@@ -92,24 +91,7 @@ def _open_vswitch(inside: Sequence[str]) -> dict[str, str | None]:
 
 def ask(machine: LabMachine, argv: list[str]) -> str:
     """What a command writes inside. MachineError when it fails."""
-    control, said = machine.control, bytearray()
-    control.listen(COMMAND_CHANNEL, lambda data: said.extend(data.content))
-    request = {"channel": COMMAND_CHANNEL, "namespace": TRIAL, "argv": argv}
-    control.call("exec", request)
-    try:
-        for _ in range(int(COMMAND_TIMEOUT_S / 0.1)):
-            how = control.ended(COMMAND_CHANNEL)
-            if how is not None:
-                break
-            control.pump(0.1)
-        else:
-            how = f"nothing within {COMMAND_TIMEOUT_S:g} s"
-    finally:
-        control.listen(COMMAND_CHANNEL, None)
-        control.forget_end(COMMAND_CHANNEL)
-    if how != "code 0":
-        raise MachineError(machine.where, f"{' '.join(argv)} inside ended with {how}")
-    return said.decode(errors="replace")
+    return said(machine.control, TRIAL, argv)
 
 
 def _place(image: Image, accelerator: str) -> Path:

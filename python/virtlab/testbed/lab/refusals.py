@@ -21,7 +21,8 @@ from virtlab.testbed.platforms.qemu.command import PROGRAM
 FLAVOUR = "generic"  # the cloud kernel lacks SFQ, CoDel, FQ-CoDel, HFSC and Open vSwitch
 VSWITCHES = ("linux_bridge", "ovs-kernel")
 _METER = "only virtlab's own meter is inside the laboratory machine"
-_GROUPS = "the laboratory machine bounds no guest: its processor is one for all"
+_GROUPS = "this laboratory machine bounds no guest: its processor is one for all"
+_IMAGE = "images of containers stay outside the laboratory machine"
 _TASKS = "hard deadlines mean nothing on a virtual processor"
 _VSWITCH = "is not inside the laboratory machine"
 _SOFT_SWITCH = "no soft switch spins on a virtual processor: links inside are the kernel's"
@@ -35,6 +36,7 @@ class Rules:
     platforms: tuple[str, ...]
     platform: str  # why a guest of another platform is refused
     kept: Callable[[], Iterator[tuple[str, str]]]
+    bounds: bool = False  # whether guests can have a share of the processor and of memory
 
     @property
     def leave(self) -> str:
@@ -58,9 +60,11 @@ def _kernel_kept() -> Iterator[tuple[str, str]]:
 
 LAB_VM = Rules(
     WHERE,
-    ("namespace", "native"),
-    "the laboratory machine holds guests that are namespaces, or native",
+    ("namespace", "native", "container"),
+    "the laboratory machine holds guests that are namespaces, containers, or native: a machine inside an emulated one is "
+    "ten times slower again",
     _kernel_kept,
+    bounds=True,
 )
 
 
@@ -104,9 +108,13 @@ def _inside(plan: Plan, found: Findings, rules: Rules) -> Iterator[Refusal]:
         if guest.platform not in rules.platforms:
             cure = f"write one of {', '.join(rules.platforms)}, or {rules.leave}"
             yield Refusal(f"{path}.platform", rules.platform, cure)
+        if guest.platform == "container" and guest.image is not None:
+            yield Refusal(
+                f"{path}.image", _IMAGE, f"remove it: a bare one with busybox is inside, or {rules.leave}"
+            )
         bounded = guest.platform in CATALOGUE and CATALOGUE[guest.platform].features.own_kernel
         for key in ("cpu_quota_ratio", *(() if bounded else ("memory_bytes",))):
-            if getattr(guest, key) is not None:
+            if getattr(guest, key) is not None and not rules.bounds:
                 yield Refusal(f"{path}.{key}", _GROUPS, f"remove it, or {rules.leave}")
         if guest.idle != "sleep":
             yield Refusal(f"{path}.idle", "no processor inside is a guest's alone", "write 'idle: sleep'")

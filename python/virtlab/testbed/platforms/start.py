@@ -16,8 +16,9 @@ from virtlab.testbed.records import CounterRow
 from virtlab.testbed.run_clock import raw_ns
 
 if TYPE_CHECKING:
-    from virtlab.testbed.groups import Groups
+    from virtlab.testbed.groups import Bounds
     from virtlab.testbed.platforms.container.containers import Containers
+    from virtlab.testbed.platforms.container.home import Home
     from virtlab.testbed.platforms.qemu.machines import Machines
     from virtlab.testbed.platforms.ssh.existing import Existing
     from virtlab.testbed.platforms.xen.domains import Domains
@@ -40,7 +41,8 @@ class Guests:
     machines: Machines | None = None
     domains: Domains | None = None
     existing: Existing | None = None
-    groups: Groups | None = None  # those of root; None: an ordinary user's session makes none
+    container_home: Home | None = None  # None: this machine
+    groups: Bounds | None = None  # those of root; None: an ordinary user's session makes none
     now: Callable[[], int] = raw_ns  # the run's clock,
     now_bound_ns: Callable[[], int] = lambda: 0  # and how far what it tells may be off
 
@@ -64,7 +66,9 @@ class Guests:
         if any(guest.platform == "container" for guest in self.plan.world.guests.values()):
             from virtlab.testbed.platforms.container.containers import Containers
 
-            self.containers = Containers(self.control, self.plan, self.lowered, self.groups)
+            self.containers = Containers(
+                self.control, self.plan, self.lowered, self.groups, self.container_home
+            )
             self.running.append(self.containers)
         if any(self.plan.world.guests[name].platform == "qemu" for name in self.lowered.machines):
             from virtlab.testbed.platforms.qemu.machines import Machines

@@ -65,7 +65,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """One container. `cgroup`: the path of its control group; None where it gets none (an ordinary user's)."""
+    """One container. `cgroup`: the path of its control group; None where it gets none (an ordinary user's).
+
+    `capabilities`: what root has where it runs; None: all.
+    """
 
     guest: str
     agent: str
@@ -73,14 +76,11 @@ class Bundle:
     busybox: Path | None
     limits: Limits
     cgroup: str | None
+    capabilities: tuple[str, ...] | None = None
 
     def config(self) -> dict[str, Any]:
         """config.json."""
-        granted = (
-            list(allowed(Path("/proc/self/status").read_text(encoding="utf-8")))
-            if self.cgroup
-            else list(CAPABILITIES)
-        )
+        granted = list(CAPABILITIES if self.capabilities is None else self.capabilities)
         sets = ("bounding", "effective", "permitted")
         linux: dict[str, Any] = {
             "namespaces": [{"type": kind} for kind in ("pid", "mount", "ipc", "uts")],

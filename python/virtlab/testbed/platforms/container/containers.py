@@ -7,7 +7,6 @@ container's processes are its descendants: with the world all of them end.
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -22,15 +21,14 @@ from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.plan import Observer, Plan
 from virtlab.testbed import build
 from virtlab.testbed.control import Control, RefusedError, ending
-from virtlab.testbed.groups import Groups, bandwidths
+from virtlab.testbed.groups import Bounds, bandwidths
 from virtlab.testbed.image.initramfs import find_busybox
 from virtlab.testbed.image.rootfs import find_rootfs
-from virtlab.testbed.leader import agent_path
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.operations import HomeAdd, Step
-from virtlab.testbed.platforms.container import runtime
 from virtlab.testbed.platforms.container.accounts import Account
 from virtlab.testbed.platforms.container.bundle import Bundle, Limits, archive, prepare
+from virtlab.testbed.platforms.container.home import Home, here
 from virtlab.testbed.platforms.reach import Reach
 
 FIRST_CHANNEL = 24_000
@@ -39,7 +37,6 @@ PREPARE_CHANNEL = FIRST_CHANNEL - 1
 START_TIMEOUT_S = 60.0
 LOOK_S = 0.05
 TAIL_BYTES = 4096
-BESIDE = "/sys/fs/cgroup/unified"  # version 2, where version 1 has the controllers
 PLACES = (
     "/mnt",
     "/media",
@@ -102,23 +99,22 @@ class Containers:
     control: Control
     plan: Plan
     lowered: Lowered
-    groups: Groups | None = None  # None: an ordinary user's, without control groups
+    groups: Bounds | None = None  # None: an ordinary user's, without control groups
+    home: Home | None = None  # None: this machine
     containers: dict[str, Started] = field(default_factory=dict)
     _reaches: dict[str, Reach] = field(default_factory=dict)
 
     def start(self, observe: Observer) -> None:
         """Starts all of them. GuestError with the runtime's words when one does not come up."""
-        found = runtime.find()
-        if found is None:
-            raise MachineError("guests", str(runtime.missing()), runtime.CURE)
+        home = self.home = self.home or here()
         names = [name for name, guest in self.plan.world.guests.items() if guest.platform == "container"]
         observe.progress(f"start {len(names)} containers", 0.0)
         paths = self.groups.of_containers(names) if self.groups is not None else {}
-        bundles = self._bundles(names, paths)
-        place = _place(bundles)
-        self._prepare(place, bundles, found)
+        bundles = self._bundles(names, paths, home)
+        place = home.place or _place(bundles)
+        self._prepare(place, bundles, home)
         for number, bundle in enumerate(bundles):
-            self._begin(number, bundle, found, place)
+            self._begin(number, bundle, home, place)
         hellos = {
             name: self.control.send("hello", {"protocol": list(PROTOCOL)}, channel=each.leader)
             for name, each in self.containers.items()
@@ -128,8 +124,8 @@ class Containers:
             self._await_hello(self.containers[name], hello, deadline)
         for each in self.containers.values():
             namespace = self.lowered.guests[each.name]
-            home = [Step(HomeAdd(namespace), f"guests.{each.name}")]
-            build.apply(self.control, home, observe, channel=each.leader)
+            named = [Step(HomeAdd(namespace), f"guests.{each.name}")]
+            build.apply(self.control, named, observe, channel=each.leader)
             self._read_back(each)
 
     def guests(self) -> Mapping[str, Reach]:
@@ -166,11 +162,9 @@ class Containers:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _bundles(self, names: list[str], paths: Mapping[str, str]) -> list[Bundle]:
+    def _bundles(self, names: list[str], paths: Mapping[str, str], home: Home) -> list[Bundle]:
         wanted = bandwidths(self.plan)
-        busybox: Path | None = None
-        with contextlib.suppress(MachineError):
-            busybox = find_busybox()
+        granted = home.capabilities() if paths else None
         bundles = []
         for name in names:
             guest = self.plan.world.guests[name]
@@ -180,20 +174,18 @@ class Containers:
                     f"guests.{name}.image", f"there is no image '{guest.image}'", "see `virtlab image list`"
                 )
             limits = Limits(wanted.get(name), guest.memory_bytes)
-            bundles.append(Bundle(name, str(agent_path()), image, busybox, limits, paths.get(name)))
+            bundles.append(Bundle(name, home.agent, image, home.busybox, limits, paths.get(name), granted))
         return bundles
 
-    def _prepare(self, place: str, bundles: list[Bundle], found: runtime.Runtime) -> None:
+    def _prepare(self, place: str, bundles: list[Bundle], home: Home) -> None:
         """Lays the bundles out where only the world sees them."""
-        applets = _applets(bundles[0].busybox) if any(each.image is None for each in bundles) else ()
-        before = ""
-        if found.name == "crun":
-            # crun refuses a machine that has both versions of control groups: it is shown the first one only.
-            before = f"! grep -q ' {BESIDE} ' /proc/mounts || mount -t tmpfs virtlab {BESIDE} || exit; "
+        applets: tuple[str, ...] = ()
+        if home.busybox is not None and any(each.image is None for each in bundles):
+            applets = _applets(find_busybox())
         errors = bytearray()
         self.control.listen(PREPARE_CHANNEL, lambda data: errors.extend(data.content))
         namespace = next(iter(self.lowered.guests.values()))
-        script = prepare(place, bundles, before=before)
+        script = prepare(place, bundles, before=home.before)
         try:
             self.control.call(
                 "exec", {"channel": PREPARE_CHANNEL, "namespace": namespace, "argv": ["sh", "-c", script]}
@@ -213,14 +205,14 @@ class Containers:
                 "guests", f"bundles of containers cannot be laid out: {said}", "see `virtlab doctor`"
             )
 
-    def _begin(self, number: int, bundle: Bundle, found: runtime.Runtime, place: str) -> None:
+    def _begin(self, number: int, bundle: Bundle, home: Home, place: str) -> None:
         channel = FIRST_CHANNEL + number * CHANNELS
-        account = Account(bundle.cgroup) if bundle.cgroup is not None else None
+        account = home.account(bundle.cgroup) if bundle.cgroup is not None else None
         each = Started(bundle.guest, channel, account, bundle.limits)
         self.control.listen(channel, each.hear)
         self.containers[bundle.guest] = each
         self._reaches[bundle.guest] = each.reach
-        argv = found.run(
+        argv = home.runtime.run(
             f"{place}/state",
             f"{place}/{number}",
             f"virtlab-{number}",
@@ -240,7 +232,7 @@ class Containers:
                 f"guests.{bundle.guest}", f"its container cannot be started: {error.what}"
             ) from error
         each.applied = {
-            "runtime": runtime.version(found.path),
+            "runtime": home.version,
             "image": self.plan.world.guests[bundle.guest].image,
             "control_group": bundle.cgroup,
             **bundle.limits.json(),
@@ -305,10 +297,8 @@ def _place(bundles: list[Bundle]) -> str:
 
 
 @cache
-def _applets(busybox: Path | None) -> tuple[str, ...]:
+def _applets(busybox: Path) -> tuple[str, ...]:
     """What busybox can be called."""
-    if busybox is None:
-        return ()
     done = subprocess.run(
         [str(busybox), "--list"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
     )

@@ -23,14 +23,18 @@ class Runtime:
 
     name: str
     path: str
+    pivots: bool = (
+        True  # False where the root file system is the kernel's first one, which cannot be put away
+    )
 
     def run(self, state: str, bundle: str, container: str, *, descriptors: int, rootless: bool) -> list[str]:
         """The command that runs a container in the foreground, with so many descriptors from 3 on."""
         argv = [self.path, "--root", state]
         if self.name == "crun":
             argv.append(f"--cgroup-manager={'disabled' if rootless else 'cgroupfs'}")
+        how = [] if self.pivots else ["--no-pivot"]
         return [
-            *argv, "run", f"--preserve-fds={descriptors}", "--no-new-keyring", f"--bundle={bundle}", container,
+            *argv, "run", *how, f"--preserve-fds={descriptors}", "--no-new-keyring", f"--bundle={bundle}", container,
         ]  # fmt: skip
 
 

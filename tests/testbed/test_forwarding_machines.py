@@ -13,10 +13,12 @@ import pytest
 import testbed_world as worlds
 
 from virtlab.experiment import load
-from virtlab.plan import Plan, Trial
+from virtlab.plan import Action, Plan, Trial
+from virtlab.plan.model import Trigger
 from virtlab.planner import plan_run
 from virtlab.testbed import Testbed
 from virtlab.testbed.image import find
+from virtlab.testbed.resetting import BY_BUTTON
 
 pytestmark = [
     pytest.mark.skipif(machines.missing() is not None, reason=str(machines.missing())),
@@ -86,3 +88,31 @@ def test_every_flow_goes_through_its_own_machine_and_is_conserved(forwarding: st
     # One clock at both ends, and a kernel with an emulated processor between them.
     assert np.all(packets["received_ns"] > packets["sent_ns"])
     assert stop["load/server", "stranger_packets"] == 0
+
+
+def test_a_machine_that_was_reset_boots_again_and_forwards_as_before(tmp_path: Path) -> None:
+    """By its button: its kernel begins again, and it is told its network again. How long that takes is its own affair."""
+    plan = world("layer3", tmp_path)
+    gone = Action(
+        id="gone", do="reset", guest="sut.para", after=Trigger(event="load.started", plus_ns=300_000_000)
+    )
+    with Testbed().open(plan, worlds.Patient()) as session:
+        for number in range(3):  # an emulated processor that stands still may lose frames
+            during, after = worlds.MemorySink(), worlds.MemorySink()
+            outcome = session.run(Trial(f"r{number}", number, also=(gone,)), during)
+            assert outcome.status in {"ok", "tainted"}, outcome.reasons
+            assert outcome.marks["gone.done"].t_ns > outcome.marks["gone.started"].t_ns
+            outcome = session.run(Trial(f"a{number}", number), after)
+            assert outcome.status in {"ok", "tainted"}, outcome.reasons
+            if after.rows("load", "packet/1") == FRAMES:
+                break
+    stop = during.counters("stop")
+    assert stop["load/server", "flow0.received_packets"] < stop["load/client", "flow0.sent_packets"]
+    assert [event.details["text"] for event in during.events if event.what == "gone.how"] == [BY_BUTTON]
+    assert "guests.sut.para.vnics.eth0" not in {entity for entity, _ in during.counters("end")}
+    again = after.counters("stop")
+    for flow in range(2):
+        assert 0 < again["load/server", f"flow{flow}.received_packets"] <= FRAMES // 2
+    begin, end = after.counters("begin"), after.counters("end")
+    name = "guests.sut.para.vnics.eth0", "received_packets"
+    assert end[name] - begin.get(name, 0) >= again["load/server", "flow0.received_packets"]

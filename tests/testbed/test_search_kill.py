@@ -18,34 +18,14 @@ import time
 from pathlib import Path
 
 import pytest
+from search_world import searching
 from test_resume_kill import descendants, held, namespaces, reaper, soon
 
 from virtlab.results import Dataset
 
 KILLS = 20
 REPETITIONS = {"simulator": 40, "testbed": 4}
-TEXT = """
-version: 1
-name: killed
-seed: 5
-hosts:
-  sut:
-    vswitches: {br0: {isolate: true}, br1: {isolate: true}}
-    guests:
-      generator: {vswitches: [br0], isolate: false}
-      receiver: {vswitches: [br1], isolate: false}
-      vm: {count: 2, vswitches: [br0, br1], forwarding: layer3}
-roles:
-  load: {workload: raw_stream, from: sut.generator, to: sut.receiver, size: 64 B frame, via: [sut.vm1, sut.vm2]}
-search:
-  variable: load.rate
-  low: 2 kpacket/s
-  high: 100 kpacket/s
-  goals: [{loss: 0 %, initial_trial: 100 ms, trial: 300 ms, duration_sum: 2 s, width: 3 %}]
-  warmup: 100 ms
-timing: {warmup: 0 s, pause: 0 s, drain: 50 ms}
-collect: {series: {}}
-repeat: """
+GOAL = "loss: 0 %, initial_trial: 100 ms, trial: 300 ms, duration_sum: 2 s, width: 3 %"
 PROFILE = """
 schema = "virtlab.profile/1"
 name = "slow"
@@ -119,7 +99,15 @@ def test_twenty_kills_lose_and_repeat_no_trial_and_leave_nothing(arm: str, tmp_p
 
     if arm == "testbed" and worlds.missing() is not None:
         pytest.skip(str(worlds.missing()))
-    (tmp_path / "killed.yaml").write_text(f"{TEXT}{REPETITIONS[arm]}\n")
+    text = searching(
+        "killed",
+        low="2 kpacket/s",
+        high="100 kpacket/s",
+        goal=GOAL,
+        more="warmup: 100 ms",
+        repeat=REPETITIONS[arm],
+    )
+    (tmp_path / "killed.yaml").write_text(text)
     (tmp_path / "slow.profile.toml").write_text(PROFILE)
     dataset = tmp_path / "killed.results"
     others = descendants(os.getpid())

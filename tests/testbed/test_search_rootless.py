@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import testbed_world as worlds
+from search_world import searching
 from test_testbed_privileges import ROOT, as_nobody
 
 from virtlab.campaign import open_dataset, run_campaign
@@ -20,28 +21,10 @@ from virtlab.testbed import Testbed
 
 pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
 
-TEXT = """
-version: 1
-name: rootless
-hosts:
-  sut:
-    vswitches: {br0: {isolate: true}, br1: {isolate: true}}
-    guests:
-      generator: {vswitches: [br0], isolate: false}
-      receiver: {vswitches: [br1], isolate: false}
-      vm: {count: 2, vswitches: [br0, br1], forwarding: layer3}
-roles:
-  load: {workload: raw_stream, from: sut.generator, to: sut.receiver, size: 64 B frame, via: [sut.vm1, sut.vm2]}
-search:
-  variable: load.rate
-  low: 500 packet/s
-  high: 4 kpacket/s
-  goals: [{loss: 50 %, initial_trial: 100 ms, trial: 100 ms, duration_sum: 200 ms, width: 20 %}]
-  warmup: 100 ms
-timing: {warmup: 0 s, pause: 0 s, drain: 50 ms}
-collect: {series: {}}
-repeat: 1
-"""
+TEXT = searching(
+    "rootless", low="500 packet/s", high="4 kpacket/s", more="warmup: 100 ms",
+    goal="loss: 50 %, initial_trial: 100 ms, trial: 100 ms, duration_sum: 200 ms, width: 20 %",
+)  # fmt: skip
 
 
 def trials(backend: Backend, folder: Path) -> list[dict[str, object]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.unit.search_specimen import CutAfter
 
 from virtlab.analysis import run_values
 from virtlab.analysis.searches import trials_of
@@ -361,19 +362,6 @@ def test_what_a_test_could_not_measure_stands_in_the_table_with_the_reason(tmp_p
     assert [row[0] for row in rows] == ["back-to-back frames", "implied buffer time", "corrected buffer time"]
     assert {row[5] for row in rows} == {"no value"}
     assert all("the longest tried" in row[-1] for row in rows)
-
-
-class CutAfter(CampaignObserver):
-    """Asks to end after so many trials."""
-
-    def __init__(self, trials: int) -> None:
-        super().__init__()
-        self.trials = trials
-        self.begun = 0
-        self.asked = lambda: self.begun > self.trials
-
-    def progress(self, what: str, done_ratio: float | None = None) -> None:
-        self.begun += what.startswith("trial ")
 
 
 def test_tests_that_were_cut_go_on_from_their_told_trials_and_end_the_same(

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.unit.search_specimen import CutAfter
 
 from virtlab.analysis import run_values
 from virtlab.analysis.searches import trials_of
@@ -94,19 +95,6 @@ def test_a_run_keeps_its_trials_with_the_goal_and_the_samples_at_the_load_found(
     assert kept == int(found[0]["value"])
     assert record.samples("load", "packet/1")["seq"].size == pytest.approx(kept, abs=2)
     assert not (dataset.path / "journal" / f"{record.name}.jsonl").exists()
-
-
-class CutAfter(CampaignObserver):
-    """Asks to end after so many trials."""
-
-    def __init__(self, trials: int) -> None:
-        super().__init__()
-        self.trials = trials
-        self.begun = 0
-        self.asked = lambda: self.begun > self.trials
-
-    def progress(self, what: str, done_ratio: float | None = None) -> None:
-        self.begun += what.startswith("trial ")
 
 
 def test_a_search_that_was_cut_goes_on_from_its_told_trials_and_ends_the_same(tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from tests.unit.search_specimen import Losing
 
 from virtlab.campaign import open_dataset, run_campaign
 from virtlab.experiment import load_text
 from virtlab.plan import Plan, Trial
-from virtlab.plan.backend import Columns, Event, Observer, Outcome, Session, Sink
+from virtlab.plan.backend import Observer, Outcome, Session, Sink
 from virtlab.report import as_json
 from virtlab.report.found import luck_notes
 from virtlab.results import Dataset
@@ -37,26 +37,6 @@ search:
 repeat: {minimum: 4}
 timing: {warmup: 0 ms, drain: 20 ms}
 """
-
-
-class Losing:
-    """A sink that takes three packets off what arrived."""
-
-    def __init__(self, sink: Sink) -> None:
-        self.sink = sink
-
-    def block(self, stream: str, schema: str, columns: Columns) -> None:
-        if schema == "counter/1":
-            values = np.array(columns["value"])
-            values[np.array(columns["counter"]) == "received_packets"] -= 3
-            columns = {**columns, "value": values}
-        self.sink.block(stream, schema, columns)
-
-    def event(self, event: Event) -> None:
-        self.sink.event(event)
-
-    def artefact(self, name: str, chunks: Any) -> None:
-        self.sink.artefact(name, chunks)
 
 
 class Tossing:

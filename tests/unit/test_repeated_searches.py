@@ -6,15 +6,15 @@ import random
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from tests.unit.search_specimen import Losing
 
 from virtlab.analysis import run_values
 from virtlab.campaign import open_dataset, run_campaign
 from virtlab.experiment import load_text
 from virtlab.metrics import MetricPath
 from virtlab.plan import Plan, Trial
-from virtlab.plan.backend import Columns, Event, Observer, Outcome, Session, Sink
+from virtlab.plan.backend import Observer, Outcome, Session, Sink
 from virtlab.results import Dataset
 from virtlab.simulator import Simulator
 from virtlab.stats import mean_interval
@@ -38,28 +38,6 @@ timing: {warmup: 0 ms, drain: 20 ms}
 BY_GOAL = "goals: [{loss: 0 %, trial: 20 ms, initial_trial: 20 ms, duration_sum: 60 ms, width: 0.5 %}]\n  warmup: 0 s"
 BY_CONDITION = "until: load.loss.ratio > 0 %\n  resolution: 20 packet/s"
 MIDDLE_PPS, SCATTER = 6000.0, 0.04
-
-
-class Losing:
-    """A sink that takes three packets off what arrived."""
-
-    def __init__(self, sink: Sink) -> None:
-        self.sink = sink
-
-    def block(self, stream: str, schema: str, columns: Columns) -> None:
-        if schema == "counter/1":
-            values = np.array(columns["value"])
-            values[np.array(columns["counter"]) == "received_packets"] -= 3
-            columns = {**columns, "value": values}
-        elif schema == "packet/1":
-            columns = {name: column[:-3] for name, column in columns.items()}
-        self.sink.block(stream, schema, columns)
-
-    def event(self, event: Event) -> None:
-        self.sink.event(event)
-
-    def artefact(self, name: str, chunks: Any) -> None:
-        self.sink.artefact(name, chunks)
 
 
 class Limited:

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from virtlab.experiment import load_text
 from virtlab.plan import Plan
+from virtlab.planner import plan_run
 from virtlab.testbed.build import BATCH_BYTES, batches
 from virtlab.testbed.lower import Lowered, Machine, lower
 from virtlab.testbed.names import interface
@@ -54,6 +56,29 @@ def test_no_packet_filter_sits_on_a_bridge_where_the_kernel_has_one() -> None:
     assert sorted(unfiltered(Machine())) == hosts
     assert sorted(unfiltered(Machine(link="netem"))) == ["fabric", *hosts]
     assert unfiltered(Machine(filters_bridges=False)) == []
+
+
+@pytest.mark.parametrize("realise", ["netem", "shaping"])
+def test_no_port_has_two_root_disciplines_where_a_native_guest_sends_from_its_uplink(realise: str) -> None:
+    experiment = load_text(f"""
+version: 1
+name: native
+hosts: {{a: {{platform: native}}, b: {{platform: native}}}}
+links: {{wire: {{ends: [a, b], rate: 100 Mbit/s, realise: {realise}}}}}
+roles: {{load: {{workload: udp_stream, from: a.g1, to: b.g1, rate: 1 Mbit/s, size: 100 B payload, duration: 1 s}}}}
+""")
+    steps = lower(plan_run(experiment, experiment.points()[0], 0)).steps
+    roots = [
+        (step.op.namespace, step.op.link)
+        for step in steps
+        if isinstance(step.op, QdiscAdd) and step.op.parent == "root"
+    ]
+    assert len(roots) == len(set(roots)) >= 2
+    alone = {
+        (step.op.namespace, step.op.link) for step in steps if getattr(step.op, "segments_at_once", None) == 1
+    }
+    assert alone <= set(roots)
+    assert len(alone) == 2  # TCP hands over single segments there all the same
 
 
 def test_every_step_says_which_object_of_the_plan_it_is_for() -> None:

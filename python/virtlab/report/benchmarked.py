@@ -77,7 +77,7 @@ def tests_table(data: Gathered, role: str) -> Block | None:
         return None
     rows.sort(key=lambda row: row[0])
     return {
-        "id": names.tests_table(role),
+        "id": names.of_search("tests", role),
         "title": f"tests after the search ({len(rows)})",
         "caption": f"Tests of {role}: mean over runs with its interval; smallest, largest and sd over the trials of a run, "
         "quantiles over the frames of all its trials",

@@ -44,9 +44,9 @@ def benchmark_figures(data: Gathered, *, split: bool) -> list[Figure]:
         quantiles = [one for name in QUANTILES for one in _series(data, role, AT, "latency", name)]
         losses = _series(data, role, DOWN, "frame_loss", "ratio")
         for name, title, series in (
-            (names.latency_plot(role), f"{what} of {role} by load", delays),
-            (names.latency_quantiles_plot(role), f"Quantiles of latency of {role} by load", quantiles),
-            (names.frame_loss_plot(role), f"Frame loss rate of {role} by load", losses),
+            (names.by_load("latency", role), f"{what} of {role} by load", delays),
+            (names.by_load("latency quantiles", role), f"Quantiles of latency of {role} by load", quantiles),
+            (names.by_load("frame loss", role), f"Frame loss rate of {role} by load", losses),
         ):
             if series:
                 found.append(_figure(name, title, series, role, data.factors, split=split))

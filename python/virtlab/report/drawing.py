@@ -32,12 +32,12 @@ def figures_of(data: Gathered) -> list[Figure]:
     if data.fairness is not None:
         found += _against_fairness(data, data.fairness, asked, split=split)
     for one in data.distributions:
-        name = names.ecdf_plot(one.role, one.metric)
+        name = names.of_metric("ecdf", one.role, one.metric)
         found.append(ecdf_figure(name, one, data.factors, split=split))
     found += beside_figures(data)
     found += [histogram_figure(one, data.factors, split=split) for one in data.histograms]
     found += [runs_figure(one, data.factors, split=split) for one in data.recurring]
-    found += [series_figure(names.series_plot(one.role, one.metric), one) for one in data.courses]
+    found += [series_figure(names.of_metric("series", one.role, one.metric), one) for one in data.courses]
     found += class_figures(data)
     cores = cores_figure(data)
     return [*found, cores] if cores is not None else found

@@ -192,16 +192,16 @@ def searched_names(experiment: Any) -> dict[str, str]:
         return {}
     role, tests = search.role, search.tests
     found = {
-        names.search_plot(role): f"trials of the search of {role}",
-        names.trials_table(role): f"trials of the search of {role}, and of the tests after it",
+        names.of_search("search", role): f"trials of the search of {role}",
+        names.of_search("trials", role): f"trials of the search of {role}, and of the tests after it",
     }
     if tests is not None:
-        found[names.tests_table(role)] = f"what the tests after the search of {role} measured"
+        found[names.of_search("tests", role)] = f"what the tests after the search of {role} measured"
     if tests is not None and tests.latency is not None:
-        found[names.latency_plot(role)] = f"delay of {role} against load"
-        found[names.latency_quantiles_plot(role)] = f"quantiles of delay of {role} against load"
+        found[names.by_load("latency", role)] = f"delay of {role} against load"
+        found[names.by_load("latency quantiles", role)] = f"quantiles of delay of {role} against load"
     if tests is not None and tests.frame_loss is not None:
-        found[names.frame_loss_plot(role)] = f"loss of {role} against load"
+        found[names.by_load("frame loss", role)] = f"loss of {role} against load"
     return found
 
 

@@ -402,12 +402,12 @@ def _sampled(
             "unit": METRICS[metric].unit,
             "title": METRICS[metric].title(),
         }
-        if drawn or names.ecdf_plot(role, metric) in asked:
+        if drawn or names.of_metric("ecdf", role, metric) in asked:
             curves = distributions(db, role, SAMPLED[metric], shown)
             spread.append(
                 Sampled(**about, curves=tuple(curves), note="every sample of a setting's runs pooled")
             )
-        if drawn or names.series_plot(role, metric) in asked:
+        if drawn or names.of_metric("series", role, metric) in asked:
             chosen = _courses(db, role, metric, result)
             courses.append(Sampled(**about, curves=tuple(chosen)))
     return tuple(spread), tuple(courses)

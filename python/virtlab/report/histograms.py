@@ -17,21 +17,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from virtlab.report import names
-from virtlab.report.figure import (
-    MAXIMUM_PANELS,
-    NUMBERS,
-    REALISATION,
-    Figure,
-    Row,
-    arrange,
-    panel_label,
-    panel_labels,
-    title_of,
-)
+from virtlab.report.figure import NUMBERS, Figure, Row, title_of
 from virtlab.report.model import Factor, Gathered
 from virtlab.report.quantities import display
 from virtlab.report.samples import Source, rows_of
-from virtlab.report.tables import Block, cell, head
+from virtlab.report.settings import Panels, is_split, setting_cells, setting_head
+from virtlab.report.tables import Block, cell
 
 if TYPE_CHECKING:
     import duckdb
@@ -137,17 +128,11 @@ def edges_between(low: float, high: float, wish: Wish) -> tuple[float, ...]:
 
 def histogram_figure(found: Histogram, factors: Sequence[Factor], *, split: bool) -> Figure:
     """A bar per bucket, as wide as it is; a panel per setting, each with its own range."""
-    panels = [factor.name for factor in factors] + ([REALISATION] if split else [])
+    panels = Panels.of(found.settings, factors, split=split)
     shown = display(found.unit, [edge for one in found.settings for edge in one.edges])
-
-    def label(one: Buckets) -> str:
-        return panel_label({**one.point, REALISATION: one.realisation}, panels)
-
-    labels = panel_labels(factors, panels, (label(one) for one in found.settings))
-    kept = labels[:MAXIMUM_PANELS]
     rows: list[Row] = []
     for one in found.settings:
-        if label(one) in kept:
+        if panels.label(one) in panels.labels:
             bars = list(zip(one.edges[:-1], one.edges[1:], one.counts, strict=True))
             if one.edges[0] == one.edges[-1]:  # all alike: a thin bar amid nothing
                 thin = max(one.edges[0] * 1e-3, 1.0)
@@ -159,7 +144,7 @@ def histogram_figure(found: Histogram, factors: Sequence[Factor], *, split: bool
                 ]
             for low, high, count in bars:
                 rows.append({
-                    "x": low / shown.size, "end": high / shown.size, "y": count, "panel": label(one),
+                    "x": low / shown.size, "end": high / shown.size, "y": count, "panel": panels.label(one),
                     "says": f"{shown.number(low)} to {shown.text(high)}",
                 })  # fmt: skip
     unit = shown.unit or "value"
@@ -176,7 +161,7 @@ def histogram_figure(found: Histogram, factors: Sequence[Factor], *, split: bool
                 "axis": {"labelExpr": NUMBERS, "tickCount": 6, "labelOverlap": True},
             },
             "x2": {"field": "end"},
-            "y": {"field": "y", "type": "quantitative", "title": "requests" if len(kept) <= 1 else None},
+            "y": {"field": "y", "type": "quantitative", "title": "requests" if panels.alone else None},
             "color": {"datum": "requests", "type": "nominal", "legend": None},
             "tooltip": [
                 {"field": "says", "title": "bucket", "type": "nominal"},
@@ -184,9 +169,7 @@ def histogram_figure(found: Histogram, factors: Sequence[Factor], *, split: bool
             ],
         },
     }
-    spec = arrange([layer], kept if len(kept) > 1 else (), height=260 if len(kept) <= 1 else 180)
-    if len(kept) > 1:
-        spec["resolve"] = {"scale": {"x": "independent", "y": "independent"}}
+    spec = panels.arrange([layer], height=260, height_of_many=180, independent=("x", "y"))
     total = sum(sum(one.counts) for one in found.settings)
     buckets = max((len(one.counts) for one in found.settings), default=0)
     if found.given:
@@ -195,9 +178,9 @@ def histogram_figure(found: Histogram, factors: Sequence[Factor], *, split: bool
         how = "those of a setting are in one bucket"
     else:
         how = f"{buckets} equal buckets over the range of each setting"
-    more = f"; {len(labels) - len(kept)} more panels are left out" if len(labels) > len(kept) else ""
+    more = f"; {panels.left_out} more panels are left out" if panels.left_out else ""
     return Figure(
-        name=names.histogram_plot(found.role, found.metric),
+        name=names.of_metric("histogram", found.role, found.metric),
         title=title_of(found.title or found.metric, found.role, "requests per bucket"),
         subtitle=f"{total} requests; {how}; all runs of a setting together{more}",
         alt=_alt(found, panels),
@@ -208,29 +191,27 @@ def histogram_figure(found: Histogram, factors: Sequence[Factor], *, split: bool
     )
 
 
-def _alt(found: Histogram, panels: Sequence[str]) -> str:
+def _alt(found: Histogram, panels: Panels) -> str:
     says = []
-    for one in found.settings[:8]:
-        where = panel_label({**one.point, REALISATION: one.realisation}, panels)
+    for one in found.settings:
         most = max(range(len(one.counts)), key=lambda at, one=one: one.counts[at])  # type: ignore[misc]
         shown = display(found.unit, one.edges)
         says.append(
-            f"{where + ': ' if where else ''}most of {sum(one.counts)} requests ({one.counts[most]}) took "
-            f"{shown.number(one.edges[most])} to {shown.text(one.edges[most + 1])}"
+            f"most of {sum(one.counts)} requests ({one.counts[most]}) took {shown.number(one.edges[most])} to "
+            f"{shown.text(one.edges[most + 1])}"
         )
-    return f"Histogram of {found.role}.{found.metric}. {'; '.join(says)}."
+    return f"Histogram of {found.role}.{found.metric}. {panels.words(found.settings, says)}."
 
 
 def buckets_table(data: Gathered, found: Histogram) -> Block:
     """A row per bucket of each setting: its edges, how many requests, their share, and the share up to there."""
-    split = len({one.realisation for one in found.settings}) > 1
+    split = is_split(found.settings)
     shown = display(found.unit, [edge for one in found.settings for edge in one.edges])
     unit = f" ({shown.unit})" if shown.unit else ""
     numbers = [f"from{unit}", f"below{unit}", "requests", "share", "up to here"]
     rows = []
     for one in found.settings:
-        start = [cell(one.point.get(name, "")) for name in data.varying]
-        start += [cell(one.realisation)] if split else []
+        start = setting_cells(one, data.varying, split=split)
         total, up_to = sum(one.counts), 0
         for at, count in enumerate(one.counts):
             up_to += count
@@ -241,10 +222,10 @@ def buckets_table(data: Gathered, found: Histogram) -> Block:
             texts = (low, high, str(count), f"{count / total:.2%}", f"{up_to / total:.2%}")
             rows.append({"cells": [*start, *(cell(text, "number") for text in texts)], "out": count == 0})
     return {
-        "id": names.buckets_table(found.role, found.metric),
+        "id": names.of_metric("buckets", found.role, found.metric),
         "title": "histogram",
         "caption": f"{found.role}.{found.metric}: requests per bucket, as PsPing's -h; all runs of a setting together"
         + ("" if found.given else "; the last of equal buckets holds the largest value"),
-        "head": head(*data.varying, *([REALISATION] if split else []), *numbers, numbers=numbers),
+        "head": setting_head(data.varying, numbers, split=split),
         "rows": rows,
     }

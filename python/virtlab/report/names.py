@@ -29,7 +29,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+OfMetric = Literal["ecdf", "series", "runs", "histogram", "buckets", "recurrence", "table"]
+OfSearch = Literal["search", "trials", "tests"]
+ByLoad = Literal["latency", "latency quantiles", "frame loss"]
 _OTHER = re.compile(r"[^a-z0-9]+")
 CORES_PLOT = "cpu-of-cores-during-tests"
 CLASS_WAITS_PLOT = "waits-of-classes"
@@ -59,106 +63,36 @@ def interval_plot(role: str, metric: str, statistic: str, x: str | None, factors
     return slug(f"{role}.{metric}.{statistic}{by}{per}")
 
 
-def ecdf_plot(role: str, metric: str) -> str:
-    """The name of the distribution plot of a metric.
+def of_metric(kind: OfMetric, role: str, metric: str) -> str:
+    """The name of a plot or table of one metric that is no interval plot.
 
-    >>> ecdf_plot("probe", "rtt")
-    'ecdf-of-probe-rtt'
+    >>> of_metric("ecdf", "probe", "rtt"), of_metric("table", "bulk", "goodput")
+    ('ecdf-of-probe-rtt', 'table-of-bulk-goodput')
     """
-    return slug(f"ecdf of {role}.{metric}")
+    return slug(f"{kind} of {role}.{metric}")
 
 
-def series_plot(role: str, metric: str) -> str:
-    """The name of the plot of exemplar runs over time.
+def of_search(kind: OfSearch, role: str) -> str:
+    """The name of a plot or table of a search, or of the tests after it.
 
-    >>> series_plot("host", "cpu")
-    'series-of-host-cpu'
+    >>> of_search("search", "flows"), of_search("tests", "flows")
+    ('search-of-flows', 'tests-of-flows')
     """
-    return slug(f"series of {role}.{metric}")
+    return slug(f"{kind} of {role}")
 
 
-def runs_plot(role: str, metric: str) -> str:
-    """The name of the plot of runs beside each other.
+def by_load(what: ByLoad, role: str) -> str:
+    """The name of a plot against load, of the tests after a search.
 
-    >>> runs_plot("probe", "rtt")
-    'runs-of-probe-rtt'
+    >>> by_load("frame loss", "flows")
+    'frame-loss-of-flows-by-load'
     """
-    return slug(f"runs of {role}.{metric}")
-
-
-def histogram_plot(role: str, metric: str) -> str:
-    """The name of the histogram of a metric.
-
-    >>> histogram_plot("small", "rtt")
-    'histogram-of-small-rtt'
-    """
-    return slug(f"histogram of {role}.{metric}")
-
-
-def buckets_table(role: str, metric: str) -> str:
-    """The name of the table of a histogram's buckets.
-
-    >>> buckets_table("small", "rtt")
-    'buckets-of-small-rtt'
-    """
-    return slug(f"buckets of {role}.{metric}")
-
-
-def recurrence_table(role: str, metric: str) -> str:
-    """The name of the table of variances within and between runs.
-
-    >>> recurrence_table("probe", "rtt")
-    'recurrence-of-probe-rtt'
-    """
-    return slug(f"recurrence of {role}.{metric}")
-
-
-def values_table(role: str, metric: str) -> str:
-    """The name of the table of run-level values.
-
-    >>> values_table("bulk", "goodput")
-    'table-of-bulk-goodput'
-    """
-    return slug(f"table of {role}.{metric}")
+    return slug(f"{what} of {role} by load")
 
 
 def search_section(role: str) -> str:
     """The group of figures of a search and the tests after it."""
     return f"search of {role}"
-
-
-def search_plot(role: str) -> str:
-    """The name of the plot of a search's trials.
-
-    >>> search_plot("flows")
-    'search-of-flows'
-    """
-    return slug(search_section(role))
-
-
-def latency_plot(role: str) -> str:
-    """The name of the plot of delay against load, of the tests after a search."""
-    return slug(f"latency of {role} by load")
-
-
-def latency_quantiles_plot(role: str) -> str:
-    """The name of the plot of quantiles of delay against load, of the tests after a search."""
-    return slug(f"latency quantiles of {role} by load")
-
-
-def frame_loss_plot(role: str) -> str:
-    """The name of the plot of loss against load, of the tests after a search."""
-    return slug(f"frame loss of {role} by load")
-
-
-def trials_table(role: str) -> str:
-    """The name of the table of a search's trials."""
-    return slug(f"trials of {role}")
-
-
-def tests_table(role: str) -> str:
-    """The name of the table of what the tests after a search measured."""
-    return slug(f"tests of {role}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,14 +122,16 @@ def expected_names(measured: Iterable[Measured], factors: Sequence[str]) -> dict
             for x in axes:
                 name = interval_plot(one.role, one.metric, statistic, x, factors)
                 names[name] = f"{path}.{statistic}" + (f" by {x}" if x else "")
-        names[values_table(one.role, one.metric)] = f"run-level values of {path}"
+        names[of_metric("table", one.role, one.metric)] = f"run-level values of {path}"
         if one.sampled:
-            names[ecdf_plot(one.role, one.metric)] = f"distribution of {path}"
-            names[series_plot(one.role, one.metric)] = f"{path} over time in exemplar runs"
+            names[of_metric("ecdf", one.role, one.metric)] = f"distribution of {path}"
+            names[of_metric("series", one.role, one.metric)] = f"{path} over time in exemplar runs"
         if one.recurring:
-            names[runs_plot(one.role, one.metric)] = f"runs of {path} beside each other"
-            names[recurrence_table(one.role, one.metric)] = f"variance of {path} within and between runs"
+            names[of_metric("runs", one.role, one.metric)] = f"runs of {path} beside each other"
+            names[of_metric("recurrence", one.role, one.metric)] = (
+                f"variance of {path} within and between runs"
+            )
         if one.bucketed:
-            names[histogram_plot(one.role, one.metric)] = f"histogram of {path}"
-            names[buckets_table(one.role, one.metric)] = f"buckets of the histogram of {path}"
+            names[of_metric("histogram", one.role, one.metric)] = f"histogram of {path}"
+            names[of_metric("buckets", one.role, one.metric)] = f"buckets of the histogram of {path}"
     return names

@@ -14,20 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from virtlab.analysis.recurrence import BATCHES, Recurrence, RunSummary, recurrence
 from virtlab.report import names
-from virtlab.report.figure import (
-    MAXIMUM_PANELS,
-    REALISATION,
-    Figure,
-    Row,
-    arrange,
-    panel_label,
-    panel_labels,
-    title_of,
-)
+from virtlab.report.figure import Figure, Row, title_of
 from virtlab.report.model import Factor, Gathered
 from virtlab.report.quantities import display
 from virtlab.report.samples import Source, rows_of
-from virtlab.report.tables import Block, cell, head
+from virtlab.report.settings import Panels, is_split, setting_cells, setting_head
+from virtlab.report.tables import Block, cell
 
 if TYPE_CHECKING:
     import duckdb
@@ -100,21 +92,16 @@ def settings_of(
 
 def runs_figure(found: Recurring, factors: Sequence[Factor], *, split: bool) -> Figure:
     """Each run as whiskers (5 to 95 %), a bar (25 to 75 %), its median and its mean; a panel per setting."""
-    panels = [factor.name for factor in factors] + ([REALISATION] if split else [])
+    panels = Panels.of(found.settings, factors, split=split)
     shown = display(found.unit, [box.summary.mean for one in found.settings for box in one.runs])
-
-    def label(one: Setting) -> str:
-        return panel_label({**one.point, REALISATION: one.realisation}, panels)
-
-    labels = panel_labels(factors, panels, (label(one) for one in found.settings))[:MAXIMUM_PANELS]
     rows: list[Row] = []
     for one in found.settings:
-        if label(one) in labels:
+        if panels.label(one) in panels.labels:
             for number, box in enumerate(one.runs, 1):
                 low, quarter, middle, upper, high = (value / shown.size for value in box.quantiles)
                 rows.append({
-                    "x": number, "panel": label(one), "run": box.run, "low": low, "quarter": quarter, "middle": middle,
-                    "upper": upper, "high": high, "y": box.summary.mean / shown.size,
+                    "x": number, "panel": panels.label(one), "run": box.run, "low": low, "quarter": quarter,
+                    "middle": middle, "upper": upper, "high": high, "y": box.summary.mean / shown.size,
                 })  # fmt: skip
     place: Row = {
         "x": {
@@ -143,11 +130,9 @@ def runs_figure(found: Recurring, factors: Sequence[Factor], *, split: bool) -> 
         layer({"type": "tick", "size": 13, "thickness": 2}, "middle"),
         layer({"type": "point", "style": "mean"}, "y"),
     ]
-    spec = arrange(layers, labels if len(labels) > 1 else (), height=260 if len(labels) <= 1 else 190)
-    if len(labels) > 1:
-        spec["resolve"] = {"scale": {"y": "independent"}}
+    spec = panels.arrange(layers, height=260, height_of_many=190, independent=("y",))
     return Figure(
-        name=names.runs_plot(found.role, found.metric),
+        name=names.of_metric("runs", found.role, found.metric),
         title=title_of(found.title or found.metric, found.role, "run by run"),
         subtitle="Each run: 5 to 95 % of its samples as a line, 25 to 75 % as a bar, median as a tick, mean as a mark",
         alt=_alt(found, panels),
@@ -158,17 +143,12 @@ def runs_figure(found: Recurring, factors: Sequence[Factor], *, split: bool) -> 
     )
 
 
-def _alt(found: Recurring, panels: Sequence[str]) -> str:
-    says = []
-    for one in found.settings[:8]:
-        where = panel_label({**one.point, REALISATION: one.realisation}, panels)
-        share = (
-            f"{one.components.icc:.0%} of the variance lies between runs"
-            if one.components
-            else "not estimable"
-        )
-        says.append(f"{where + ': ' if where else ''}{share}")
-    return f"Runs of {found.role}.{found.metric} beside each other. {'; '.join(says)}."
+def _alt(found: Recurring, panels: Panels) -> str:
+    says = [
+        f"{one.components.icc:.0%} of the variance lies between runs" if one.components else "not estimable"
+        for one in found.settings
+    ]
+    return f"Runs of {found.role}.{found.metric} beside each other. {panels.words(found.settings, says)}."
 
 
 def recurrence_rows(found: Sequence[Recurring]) -> list[dict[str, Any]]:
@@ -192,7 +172,7 @@ def recurrence_rows(found: Sequence[Recurring]) -> list[dict[str, Any]]:
 
 def components_table(data: Gathered, found: Recurring) -> Block:
     """Per setting: what varies within a run, what between runs, and the share of the latter with its interval."""
-    split = len({one.realisation for one in found.settings}) > 1
+    split = is_split(found.settings)
     shown = display(found.unit, [box.summary.mean for one in found.settings for box in one.runs])
     unit = f" ({shown.unit})" if shown.unit else ""
     numbers = [
@@ -201,8 +181,7 @@ def components_table(data: Gathered, found: Recurring) -> Block:
     ]  # fmt: skip
     rows = []
     for one in found.settings:
-        cells = [cell(one.point.get(name, "")) for name in data.varying]
-        cells += [cell(one.realisation)] if split else []
+        cells = setting_cells(one, data.varying, split=split)
         samples = sum(box.summary.samples for box in one.runs) / len(one.runs)
         mean = sum(box.summary.mean for box in one.runs) / len(one.runs)
         texts = [str(len(one.runs)), f"{samples:.0f}"]
@@ -221,11 +200,11 @@ def components_table(data: Gathered, found: Recurring) -> Block:
         rows.append({"cells": [*cells, *(cell(text, "number") for text in texts), *rest], "out": False})
     level = next((one.components.level for one in found.settings if one.components), 0.95)
     return {
-        "id": names.recurrence_table(found.role, found.metric),
+        "id": names.of_metric("recurrence", found.role, found.metric),
         "title": "variance within and between runs",
         "caption": f"{found.role}.{found.metric}: standard deviation within a run and between runs; the share of the "
         f"variance that lies between runs (intra-class correlation) with its {level * 100:g} % interval; 'worth' is how "
         "many independent samples tell as much as those of a run, which follow each other",
-        "head": head(*data.varying, *([REALISATION] if split else []), *numbers, numbers=numbers),
+        "head": setting_head(data.varying, numbers, split=split),
         "rows": rows,
     }

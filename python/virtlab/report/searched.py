@@ -121,7 +121,7 @@ def search_figure(
     left_out = len(labels) - min(len(labels), MAXIMUM_PANELS)
     more = f"; {left_out} more settings are left out" if left_out else ""
     return Figure(
-        name=names.search_plot(role),
+        name=names.of_search("search", role),
         title=f"Search of {mine[0].variable if mine else role}, trial by trial",
         subtitle="The first run of each setting. Marks: trials in their order, and what came of them. "
         f"Lines: bounds known after each. Dashed: what was found{more}",
@@ -255,7 +255,7 @@ def trials_table(role: str, searches: Sequence[Searched], varying: Sequence[str]
     )
     columns = [*varying, *([REALISATION] if split else []), "run", "what", *numbers, "note"]
     return {
-        "id": names.trials_table(role),
+        "id": names.of_search("trials", role),
         "title": f"trials ({min(total, TABLE_ROWS)})",
         "caption": f"Trials of {role} in the first run of each setting, in their order{cut}",
         "head": head(*columns, numbers=numbers),

@@ -106,7 +106,7 @@ def values_table(data: Gathered, path: str, results: Sequence[Result]) -> Block:
         short.extend([cell("no value", "absent")] * (width + len(results) - len(short)))
     role, _, metric = path.rpartition(".")
     return {
-        "id": names.values_table(role, metric),
+        "id": names.of_metric("table", role, metric),
         "title": f"values per run ({grouped(len(rows))})",
         "caption": f"{path}: every statistic of every valid run",
         "head": head("run", *data.varying, *([REALISATION] if split else []), *columns, numbers=columns),

@@ -9,12 +9,13 @@ from tests.theory.test_predictions import COSTLY, RTT, constant, echoes
 
 from virtlab.campaign import CampaignObserver, run_campaign
 from virtlab.experiment import load_text
+from virtlab.metrics import MetricPath
 from virtlab.prediction.calibration import Calibrated, calibrate, designs
 from virtlab.prediction.rows import usable
 from virtlab.prediction.simulate import simulate
 from virtlab.results import Dataset, RunRecord
 from virtlab.simulator import Simulator
-from virtlab.simulator.profile import Parameter, Profile
+from virtlab.simulator.profile import Parameter, Profile, load_profile
 
 KNOWN = Profile(
     "known",
@@ -45,15 +46,23 @@ KNOWN = Profile(
 )
 
 
+MEDIAN = MetricPath.parse("probe.rtt.median")
+
+
 @pytest.fixture(scope="module")
-def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Calibrated:
+def measured(tmp_path_factory: pytest.TempPathFactory) -> list[RunRecord]:
     folder: Path = tmp_path_factory.mktemp("calibration")
     records: list[RunRecord] = []
     for name, text in designs(quick=True).items():
         with Dataset.create(folder / f"{name}.results", text, name=name, backend="simulator") as dataset:
             run_campaign(load_text(text), dataset, Simulator(KNOWN), CampaignObserver())
             records += usable(dataset)
-    return calibrate(records, processors=2, provenance={}, name="again")
+    return records
+
+
+@pytest.fixture(scope="module")
+def calibrated(measured: list[RunRecord]) -> Calibrated:
+    return calibrate(measured, processors=2, provenance={}, name="again")
 
 
 def test_every_number_is_explained(calibrated: Calibrated) -> None:
@@ -109,3 +118,47 @@ def test_the_profile_predicts_what_its_model_measured_also_beyond_the_levels_of_
     world = echoes(switches, more=more)
     truth, again = (simulate(world, one, repetitions=2).values(RTT)[0] for one in (KNOWN, calibrated.profile))
     assert again == pytest.approx(truth, abs=50)
+
+
+def test_what_busy_neighbours_cost_comes_back_and_is_paid_while_all_processors_are_busy(
+    tmp_path: Path,
+) -> None:
+    crowded = {"busy.crossing_ns": Parameter(700)}
+    known = Profile(
+        "crowded",
+        2,
+        dict(KNOWN.parameters) | crowded,
+        dict(KNOWN.tables) | {"wakeup.busy": constant(300_000)},
+    )
+    texts = {name: text for name, text in designs(quick=True).items() if name in {"bridge", "udp", "busy"}}
+    records: list[RunRecord] = []
+    for name, text in texts.items():
+        with Dataset.create(tmp_path / f"{name}.results", text, name=name, backend="simulator") as dataset:
+            run_campaign(load_text(text), dataset, Simulator(known), CampaignObserver())
+            records += usable(dataset)
+    found = calibrate(records, processors=2, provenance={}, name="again")
+    assert found.profile.value("busy.crossing_ns") == pytest.approx(700, abs=200)
+    assert found.contention.table is not None
+    wake = found.contention.table.ns
+    assert wake[len(wake) // 2] == pytest.approx(300_000, rel=0.1)  # a message is told as a sum with it
+    assert found.profile.fit["busy_2_process_ns"] == pytest.approx(280_000, rel=0.05)
+    held = tmp_path / "held.toml"
+    held.write_text(found.profile.text(), encoding="utf-8")
+    again = load_profile(str(held))
+    assert again.identity == found.profile.identity
+    beside = load_text(texts["busy"])
+    truth, predicted = (simulate(beside, one, repetitions=2).values(MEDIAN) for one in (known, again))
+    assert predicted == pytest.approx(truth, rel=0.03)
+    assert max(truth) > min(truth) + 250_000
+
+
+def test_without_busy_runs_what_neighbours_cost_is_not_identified_and_said_so(
+    measured: list[RunRecord],
+) -> None:
+    none = calibrate(
+        [run for run in measured if "busy" not in run.plan.point], processors=2, provenance={}, name="none"
+    )
+    assert none.contention.table is None
+    assert "not identified" in none.contention.why
+    assert "busy.crossing_ns" not in none.profile.parameters
+    assert "not identified" in none.profile.fit["busy"]

@@ -47,6 +47,7 @@ def calibrate(
     from virtlab.testbed import Testbed
 
     target = output or local_file()
+    count = len(os.sched_getaffinity(0))
     backend = Testbed()
     able = backend.capabilities()
     with (
@@ -61,7 +62,7 @@ def calibrate(
         made: list[Dataset] = []
         left_out: dict[str, str] = {}
         try:
-            for name, text in designs(quick=quick).items():
+            for name, text in designs(quick=quick, processors=count).items():
                 experiment = load_text(text)
                 if refusals := backend.check(plan_run(experiment, experiment.points()[0], 0)):
                     left_out[name] = refusals[0].reason
@@ -86,7 +87,7 @@ def calibrate(
             "design": "quick" if quick else "full",
             "left_out": [f"{name}: {reason}" for name, reason in left_out.items()],
         }
-        result = fitted(records, processors=len(os.sched_getaffinity(0)), provenance=provenance, name="local")
+        result = fitted(records, processors=count, provenance=provenance, name="local")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(result.profile.text(), encoding="utf-8")
@@ -126,6 +127,26 @@ def _print(result: Calibrated, target: Path, *, as_json: bool) -> None:
         typer.echo(f"{row['name']:38} {row['value']:10.4g}  {row['low']:.4g} to {row['high']:.4g}{says}")
     for kind, (count, median, p90) in result.residuals.items():
         typer.echo(f"residuals of {count} {kind} rows: median {median:.4g} ns, 90 % below {p90:.4g} ns")
+    for line in _busy(result):
+        typer.echo(line)
     for text in result.profile.provenance.get("left_out", ()):
         typer.echo(f"not measured: {text}")
     typer.echo(f"profile {result.profile.identity}: {target}")
+
+
+def _busy(result: Calibrated) -> list[str]:
+    """What busy neighbours add to an echo, and whether that could be told."""
+    found = result.contention
+    if found.table is None or found.crossing is None:
+        return [f"busy neighbours: {found.why}"]
+    lines = [
+        f"beside {pairs} busy pair{'s' if pairs > 1 else ''}: process {process / 1000:+.1f} us, path {path / 1000:+.1f} us"
+        for pairs, (process, path) in (found.excess or {}).items()
+    ]
+    low, high = found.crossing.low, found.crossing.high
+    interval = f" ({low:.4g} to {high:.4g})" if low is not None and high is not None else ""
+    says = "" if found.crossing.identified else f"; {found.crossing.why}"
+    return [
+        *lines,
+        f"a crossing while all processors are busy: {found.crossing.value:.4g} ns more{interval}{says}",
+    ]

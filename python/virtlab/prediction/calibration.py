@@ -9,15 +9,16 @@ independent passages make each echo.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from virtlab.errors import MachineError
+from virtlab.prediction.contention import Contention, contention
 from virtlab.prediction.designs import DISCIPLINES, designs
 from virtlab.prediction.fit import Fit, Fitted, fit
 from virtlab.prediction.rows import FORWARDING, LATE, NOTICE, Row, Spread, rows_of
 from virtlab.prediction.spread import passage, table
-from virtlab.simulator.profile import FLOODS, Parameter, Profile, Quantiles
+from virtlab.simulator.profile import BUSY_CROSSING, BUSY_WAKEUP, FLOODS, Parameter, Profile, Quantiles
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,6 +54,7 @@ class Calibrated:
     fit: Fit
     runs: int
     residuals: Mapping[str, tuple[int, float, float]]
+    contention: Contention = field(default_factory=Contention)
 
 
 def calibrate(
@@ -63,9 +65,16 @@ def calibrate(
     rows, spreads = rows_of(runs, (*ECHO_COSTS, *WAKEUPS))
     if not rows:
         raise MachineError("calibrate", "no run came out well", "calibrate again on a quieter machine")
-    return fitted(
+    found = fitted(
         rows, spreads, PARAMETERS, runs=len(runs), processors=processors, provenance=provenance, name=name
     )
+    busy = contention(runs, found.profile, processors)
+    parameters, tables = dict(found.profile.parameters), dict(found.profile.tables)
+    if busy.table is not None and busy.crossing is not None:
+        parameters[BUSY_CROSSING], tables[BUSY_WAKEUP] = busy.crossing, busy.table
+    about = {**found.profile.fit, **busy.about()}
+    profile = replace(found.profile, parameters=parameters, tables=tables, fit=about)
+    return replace(found, profile=profile, contention=busy)
 
 
 def fitted(

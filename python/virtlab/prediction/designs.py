@@ -9,6 +9,7 @@
 | `raw`, `udp` | frame size, as fast as possible over the bridge | a call right after another, per packet and per byte |
 | `forward_layer3`, `forward_layer2` | frame size, by way of a guest | what forwarding costs beyond `raw` |
 | `switch` | frame size, more than the links' player holds | what it needs per frame, per packet and per byte |
+| `busy` | how many pairs of other guests flood each other | what waking and crossing cost while processors are busy |
 | `switch_KIND` | | what a queue discipline of virtlab's there costs beyond FIFO |
 
 ICMP is answered by the far kernel, UDP by a far process. Sizes and protocols vary in each world, so that costs per byte, per
@@ -25,6 +26,8 @@ from __future__ import annotations
 
 PROBE = "probe"
 FLOOD = "flood"
+BUSY = "busy"
+PAIRS_MAX = 8
 DISCIPLINES = {
     "codel": "",
     "fq_codel": "",
@@ -88,7 +91,42 @@ _FAST = (
 )
 
 
-def designs(*, quick: bool) -> dict[str, str]:
+_BUSY = (
+    _HEAD
+    + """factors:
+  busy:
+{levels}
+hosts: 1
+host: {{guests: {guests}}}
+topology: none
+roles:
+  probe: {{workload: rtt, from: h1.g1, to: h1.g2, size: 1500 B ip_packet, interval: 3.1 ms, count: {count}}}
+{roles}
+timing: {{warmup: 100 ms, drain: 50 ms}}
+repeat: {{minimum: {repeat}, maximum: {repeat}}}
+"""
+)
+
+
+def _busy(processors: int, count: int, repeat: int) -> str:
+    """Echoes beside none, one, and as many pairs of busy guests as there are processors."""
+    pairs = max(1, min(processors, PAIRS_MAX))
+    levels = "\n".join(
+        f"    {word}: {{{', '.join(f'p{at}: {str(at < active).lower()}' for at in range(pairs))}}}"
+        for word, active in {"none": 0, "one": 1, "all": pairs}.items()
+        if word != "one" or pairs > 1
+    )
+    roles = "\n".join(
+        f"  {BUSY}{at}: {{workload: udp_stream, as: load, from: h1.g{2 * at + 3}, to: h1.g{2 * at + 4}, "
+        f'size: 18 B payload, enabled: "${{busy.p{at}}}"}}'
+        for at in range(pairs)
+    )
+    return _BUSY.format(
+        name="busy", levels=levels, roles=roles, guests=2 * pairs + 2, count=count, repeat=repeat
+    )
+
+
+def designs(*, quick: bool, processors: int = 2) -> dict[str, str]:
     """Experiment files by name."""
     echoes = {
         "sizes": "[100 B ip_packet, 1500 B ip_packet]"
@@ -149,6 +187,7 @@ def designs(*, quick: bool) -> dict[str, str]:
         **_SIDES,
         **floods,
     )
+    found[BUSY] = _busy(processors, 100 if quick else 300, 3 if quick else 6)
     for kind, more in DISCIPLINES.items():
         if quick and kind not in QUICK_DISCIPLINES:
             continue

@@ -29,7 +29,7 @@ GROUPS = (
     ("virtual switches", ("vswitch.",)),
     ("links: departures and lateness", ("links.", ".frame_ns")),
     ("guests: vNICs", ("qdisc.", ".crossing")),
-    ("guests: processes and wake-ups", ("platform.", "wakeup.", "flow.", "flood.")),
+    ("guests: processes and wake-ups", ("platform.", "wakeup.", "flow.", "flood.", "busy.")),
 )
 
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from virtlab.errors import ExperimentError, MachineError
-from virtlab.prediction.designs import FLOOD, PROBE
+from virtlab.prediction.designs import BUSY, FLOOD, PROBE
 from virtlab.prediction.explain import alone
 from virtlab.prediction.spread import passage
 from virtlab.simulator import Simulator
@@ -53,9 +53,13 @@ FIRST = "flow.first_packet_ns"
 
 
 def usable(dataset: Dataset) -> list[RunRecord]:
-    """Good runs, and those of floods through links that were tainted."""
-    flooded = [run for run in dataset.runs("tainted") if FLOOD in run.plan.roles and run.plan.world.links]
-    return [*dataset.runs("ok"), *flooded]
+    """Good runs, and tainted ones of floods through links and of busy neighbours: those are what they look for."""
+    tainted = [
+        run
+        for run in dataset.runs("tainted")
+        if BUSY in run.plan.point or (FLOOD in run.plan.roles and run.plan.world.links)
+    ]
+    return [*dataset.runs("ok"), *tainted]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,8 @@ def rows_of(records: Iterable[RunRecord], names: Sequence[str]) -> tuple[list[Ro
     spreads: list[Spread] = []
     designs: dict[str, Design] = {}
     for record in records:
+        if BUSY in record.plan.point:
+            continue  # `contention` reads them
         for role in (PROBE, FLOOD):
             if role in record.plan.roles:
                 found, spread = rows_of_role(record, role, names, designs)
@@ -112,7 +118,7 @@ def rows_of_role(
     plan = record.plan
     if is_flood(plan, role):
         return list(_flood(record, role)), []
-    found = _numbers(plan, role, lambda schema, columns: record.samples(role, schema, columns))
+    found = numbers_of(record, role)
     if found is None:
         return [], []
     numbers, deviations = found
@@ -138,6 +144,11 @@ def rows_of_role(
         return rows, []
     through = (NOTICE if short else LATE) if plan.world.links else None
     return rows, [Spread(_wakeup(plan, role), deviations["process"], through, deviations["path"])]
+
+
+def numbers_of(record: RunRecord, role: str) -> tuple[Numbers, dict[str, NDArray[Any]]] | None:
+    """Medians of a role's run by kind of row, and deviations from them; None where there are too few."""
+    return _numbers(record.plan, role, lambda schema, columns: record.samples(role, schema, columns))
 
 
 def key_of(plan: Plan, role: str) -> str:

@@ -26,6 +26,9 @@ The parameters, and where a world pays them:
 | `platform.KIND.bridge_ns`, `platform.KIND.bridge_byte_ns` | by a frame that a guest forwards at layer 2 |
 | `platform.KIND.rouse_ns` | by a frame that comes to a forwarding guest after `doze_ns` without any: it sleeps |
 | `flow.first_packet_ns` | by the first packet of a flow, beyond the others |
+| `busy.crossing_ns` | as much more by a frame at a crossing of a vNIC while every processor has work |
+
+While every processor has work a process wakes by the table `wakeup.busy` where there is one, whatever its guest's own.
 """
 
 from __future__ import annotations
@@ -47,7 +50,9 @@ LOCAL = "local"
 GUEST_PARTS = ("send_ns", "message_ns", "crossing_ns", "crossing_byte_ns")
 TABLES = (
     "wakeup.sleep", "wakeup.poll", "wakeup.sleep.links", "wakeup.poll.links", "links.lateness", "links.notice",
+    "wakeup.busy",
 )  # fmt: skip
+BUSY_CROSSING, BUSY_WAKEUP = "busy.crossing_ns", "wakeup.busy"
 FLOODS = ("raw_stream", "udp_stream")
 PICOSECONDS = 1000
 DEFAULT_MODEL = "virtio"  # of a guest with a kernel of its own
@@ -288,6 +293,7 @@ def costs(profile: Profile, plan: Plan, seed: int) -> dict[str, Any] | None:
             cost(f"vswitch.{each.kind}.packet_ns", f"vswitch.{each.kind}.byte_ns")
             for each in plan.world.vswitches.values()
         ],
+        **_busy(profile),
         "fabric": {
             "departure": cost("links.departure_ns"),
             "frame": cost("links.frame_ns", "links.frame_byte_ns", *_disciplines(plan)),
@@ -311,6 +317,14 @@ def _kind(profile: Profile, guest: Guest, vnic: Vnic | None) -> str:
     ):
         return own
     return named.removesuffix(".")
+
+
+def _busy(profile: Profile) -> dict[str, Any]:
+    """What holds while every processor has work; nothing where the profile does not know."""
+    if BUSY_CROSSING not in profile.parameters and BUSY_WAKEUP not in profile.tables:
+        return {}
+    crossing_ns = round(profile.value(BUSY_CROSSING))
+    return {"busy": {"wakeup": _table(profile, BUSY_WAKEUP), "crossing_ns": crossing_ns}}
 
 
 def wakeups(plan: Plan, idle: str) -> tuple[str, ...]:

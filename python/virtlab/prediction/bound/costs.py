@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from virtlab.prediction.bound.curves import NS, Flow, NoBoundError
-from virtlab.simulator.profile import Quantiles, missing, wakeups
+from virtlab.simulator.profile import BUSY_CROSSING, BUSY_WAKEUP, Quantiles, missing, wakeups
 
 if TYPE_CHECKING:
     from virtlab.plan import Plan
@@ -53,7 +53,9 @@ def pay(plan: Plan, flows: Sequence[Flow], profile: Profile, quantile: float) ->
         late = max(at(profile.tables.get(name), quantile) for name in ("links.lateness", "links.notice"))
         out = profile.value("links.departure_ns") + late + bridge
         _player_keeps_up(flows, profile)
+    crossing += profile.value(BUSY_CROSSING)
     names = {name for guest in plan.world.guests.values() for name in wakeups(plan, guest.idle)[:1]}
+    names.add(BUSY_WAKEUP)
     wake = max((at(_table(profile, name), quantile) for name in names), default=0.0)
     floods = [value.value for name, value in profile.parameters.items() if name.startswith("flood.")]
     call = max(most(kinds, "send_ns") + held + profile.value("flow.first_packet_ns"), *floods, 0.0)

@@ -45,22 +45,12 @@ def bench() -> Iterator[dict[str, Any]]:
 
 def packet_rates(world: pw.World) -> Iterator[dict[str, Any]]:
     """Frames per second that arrive, and the share that does not."""
-    client, server = world.probe(world.a), world.probe(world.b)
-
-    def ours(workload: str, **more: int) -> tuple[float, float]:
-        near, far = pw.play(client, server, workload, world, frame_bytes=64, duration_ns=SECOND_NS, **more)
-        assert far is not None
-        sent, received = near.counters["sent_packets"], far.counters["received_packets"]
-        return received * SECOND_NS / near.counters["sending_ns"], 1 - received / sent
-
+    ours = flood(world)
     turns: dict[str, Callable[[], tuple[float, float]]] = {
         "raw_stream": lambda: ours("raw_stream"),
         "raw_stream of 2 threads": lambda: ours("raw_stream", flows=2, threads=2),
-        "raw_stream of 12 flows": lambda: ours("raw_stream", flows=12),
         "udp_stream": lambda: ours("udp_stream"),
     }
-    if shutil.which("trafgen"):
-        turns["trafgen"] = lambda: (trafgen(world), 0.0)
     if shutil.which("iperf3"):
         turns["iperf3"] = lambda: iperf3(world)
         turns["iperf3 -w 4M"] = lambda: iperf3(world, "-w", "4M")
@@ -84,17 +74,22 @@ def packet_rates(world: pw.World) -> Iterator[dict[str, Any]]:
         else:
             figure |= {"missing": "iperf3 is not installed"}
         yield figure
-    for peer, goal in (("raw_stream", ">= 0.85"), ("trafgen", ">= 0.65")):
-        name = "raw_stream of 12 flows"
-        figure = {"name": f"{name}, peer {peer}", "value": round(rate[name]), "unit": "packet/s"}
-        if peer in rate:
-            figure |= {"peer": round(rate[peer]), "ratio": round(rate[name] / rate[peer], 3), "goal": goal}
-        else:
-            figure |= {"missing": "trafgen (Debian package netsniff-ng) is not installed"}
-        yield figure
-    for name in ("raw_stream", "raw_stream of 2 threads", "raw_stream of 12 flows", "udp_stream"):
+    for name in ("raw_stream", "raw_stream of 2 threads", "udp_stream"):
         figure = {"name": f"{name}.loss", "value": lost[name], "unit": "ratio"}
         yield figure | ({"goal": "<= 0.001"} if name == "udp_stream" else {}) | {"peer": lost.get("iperf3")}
+
+
+def flood(world: pw.World) -> Callable[..., tuple[float, float]]:
+    """Frames of 64 B for a second, as fast as can be: packets per second that arrive, and the share that does not."""
+    client, server = world.probe(world.a), world.probe(world.b)
+
+    def ours(workload: str, **more: int) -> tuple[float, float]:
+        near, far = pw.play(client, server, workload, world, frame_bytes=64, duration_ns=SECOND_NS, **more)
+        assert far is not None
+        sent, received = near.counters["sent_packets"], far.counters["received_packets"]
+        return received * SECOND_NS / near.counters["sending_ns"], 1 - received / sent
+
+    return ours
 
 
 def round_trips(world: pw.World) -> Iterator[dict[str, Any]]:

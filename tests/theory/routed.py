@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from ipaddress import ip_address, ip_network
 from itertools import pairwise
 from typing import Any
 
@@ -62,7 +63,7 @@ def in_ipv6(plan: Plan) -> Plan:
     for routes in world["routes"].values():
         for route in routes:
             network = route["to"].partition("/")[0]
-            route["to"] = f"{_six(network).rpartition('::')[0]}::/64"
+            route["to"] = str(ip_network(f"{_six(network)}/64", strict=False))
     values["world"] = world
     return Plan.parse(json.dumps(values))
 
@@ -70,4 +71,4 @@ def in_ipv6(plan: Plan) -> Plan:
 def _six(address: str) -> str:
     """10.a.b.c as fd00:0:a:b::c, so that networks of 24 bits become networks of 64."""
     _, one, two, last = address.split(".")
-    return f"fd00:0:{one}:{two}::{last}"
+    return str(ip_address(f"fd00:0:{one}:{two}::{last}"))

@@ -45,6 +45,11 @@ class RunValue:
         """`role.metric.statistic`."""
         return MetricPath(self.role, self.metric, self.statistic)
 
+    @property
+    def path_text(self) -> str:
+        """The path as people write it."""
+        return f"{self.role}.{self.metric}.{self.statistic}"
+
 
 @dataclass(slots=True)
 class Collector:

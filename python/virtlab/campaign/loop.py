@@ -55,6 +55,7 @@ class Campaign:
     width: Callable[[int], str] = lambda _point: ""
     budget_ns: int | None = None
     run_limit: int | None = None
+    asked: str = ""  # the path of the metric that precision looks at
     search_of: Callable[[int], SearchFor | None] = lambda _point: None
 
     def __post_init__(self) -> None:
@@ -119,9 +120,8 @@ class Campaign:
     def ending(self, why: Why, made: int) -> Ending:
         """What to say at the end."""
         lacking = {}
-        for point in self.schedule.order(0):
-            good = len(self.schedule.good(self.history, point))
-            if self.schedule.failed(self.history, point):
+        for point, (good, failed) in self.schedule.outcomes(self.history).items():
+            if failed:
                 lacking[point] = f"every attempt at a repetition failed ({good} good runs)"
             elif good < self.schedule.minimum:
                 lacking[point] = f"{good} of at least {self.schedule.minimum} good runs"

@@ -15,7 +15,7 @@ from virtlab.stats import StoppingRule, planned_sizes
 
 if TYPE_CHECKING:
     from virtlab.experiment import Repeat
-    from virtlab.results import Dataset
+    from virtlab.results import Dataset, RunRecord
 
 
 @dataclass
@@ -44,18 +44,20 @@ class Precision:
         """The metric in the point's first n good runs (None: all), by repetition; a run that lacks it is left
         out.
         """
-        runs = [record for record in self.dataset.runs("ok") if record.point == point]
         found = []
-        for record in runs[:n]:
+        for record in self.dataset.runs("ok", point=point)[:n]:
             if record.name not in self._values:
-                from virtlab.analysis.kept import values_of
-
-                self._values[record.name] = next(
-                    (row.value for row in values_of(record) if row.path == self.path), None
-                )
+                self._values[record.name] = self._value(record)
             if (value := self._values[record.name]) is not None:
                 found.append(value)
         return found
+
+    def _value(self, record: RunRecord) -> float | None:
+        if str(self.path) in record.told:  # by whoever made the run just now
+            return record.told[str(self.path)]
+        from virtlab.analysis.kept import values_of
+
+        return next((row.value for row in values_of(record) if row.path == self.path), None)
 
     def precise(self, point: int, n: int) -> bool:
         """Whether the point's first n good runs give an interval as narrow as asked."""

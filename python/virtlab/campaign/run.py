@@ -138,6 +138,7 @@ def run_campaign(
         plan_of,
         observer or CampaignObserver(),
         width=precision.width if precision else lambda _point: "",
+        asked=str(precision.path) if precision else "",
         budget_ns=repeat.time_ns,
         run_limit=run_limit,
         search_of=lambda point: experiment.study(design[point]).search,

@@ -71,6 +71,15 @@ class Schedule:
         """Whether the point cannot be measured: every attempt at a repetition failed (not merely tainted)."""
         return self._has_failed(_tries(history).get(point, {}))
 
+    def outcomes(self, history: History) -> dict[int, tuple[int, bool]]:
+        """Of every point, how many good runs it has, and whether it cannot be measured."""
+        tries = _tries(history)
+        found = {}
+        for point in self.order(0):
+            own = tries.get(point, {})
+            found[point] = sum("ok" in statuses for statuses in own.values()), self._has_failed(own)
+        return found
+
     def settled(self, history: History, point: int) -> bool:
         """Whether the point needs no further run: enough good ones, precise enough, or it cannot be measured."""
         return self.failed(history, point) or self._is_enough(point, len(self.good(history, point)))
@@ -148,7 +157,10 @@ class Schedule:
 
 def _tries(history: History) -> dict[int, dict[int, list[Status]]]:
     """Point -> repetition -> how its attempts ended, in order."""
-    found: dict[int, dict[int, list[Status]]] = {}
-    for key in sorted(history):
-        found.setdefault(key.point, {}).setdefault(key.repetition, []).append(history[key])
-    return found
+    keys: dict[int, dict[int, list[RunKey]]] = {}
+    for key in history:
+        keys.setdefault(key.point, {}).setdefault(key.repetition, []).append(key)
+    return {
+        point: {number: [history[key] for key in sorted(tried)] for number, tried in repetitions.items()}
+        for point, repetitions in keys.items()
+    }

@@ -227,14 +227,19 @@ class Dataset:
         """Takes note of a run that an assistant has committed, so that it need not be read."""
         self._records[record.name] = record
 
-    def runs(self, status: Status | Iterable[Status] | None = None) -> list[RunRecord]:
-        """Finished runs by point, repetition, attempt; only those of the given status or statuses.
+    def runs(
+        self, status: Status | Iterable[Status] | None = None, *, point: int | None = None
+    ) -> list[RunRecord]:
+        """Finished runs by point, repetition, attempt; only those of the given status or statuses, or of one point.
 
         DatasetError when one is damaged.
         """
         wanted = {status} if isinstance(status, str) else None if status is None else set(status)
         records = []
+        of = "" if point is None else RunKey(point, 0, 0).name.partition("-")[0] + "-"
         for name in self._run_names():
+            if not name.startswith(of):
+                continue
             if name not in self._records:
                 self._records[name] = RunRecord.load(self.path / "runs" / name)
             record = self._records[name]

@@ -164,6 +164,16 @@ class RunRecord:
             return nothing if columns is None else {name: nothing[name] for name in columns}
         return parquet.read(path, known, str(path), columns)
 
+    @property
+    def told(self) -> Mapping[str, float | None]:
+        """Values that whoever made the run has told along with it, by path; they go wherever the record is sent."""
+        found: Mapping[str, float | None] = self.__dict__.get("_told", {})
+        return found
+
+    def tell(self, path: str, value: float | None) -> None:
+        """Tells a value of the run along with it."""
+        self.__dict__["_told"] = {**self.told, path: value}
+
     def hold(self, plan: Plan, samples: Mapping[Stream, dict[str, NDArray[Any]]]) -> None:
         """Has the Plan and the samples at hand that were stored just now, until `release`."""
         self.__dict__.update(plan=plan, _fresh=samples)

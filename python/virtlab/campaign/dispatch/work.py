@@ -32,11 +32,12 @@ class Task:
     shared: str
     repetition: int
     seed: int
+    tell: str = ""  # a value that is told along with the record, by its path
 
     @classmethod
-    def of(cls, key: RunKey, plan: Plan) -> Self:
+    def of(cls, key: RunKey, plan: Plan, tell: str = "") -> Self:
         """The run of a Plan."""
-        return cls(key, plan.shared(), plan.repetition, plan.seed)
+        return cls(key, plan.shared(), plan.repetition, plan.seed, tell)
 
     def plan(self) -> Plan:
         """The Plan."""
@@ -92,10 +93,12 @@ def make(
             )
     finally:
         group.commit()
-    for record in records:
+    for task, record in zip(tasks, records, strict=True):
         if record is not None and record.status == "ok":
             with contextlib.suppress(VirtlabError):  # whoever reads the run next says so
-                values_of(record)
+                for row in values_of(record):
+                    if task.tell and row.path_text == task.tell:
+                        record.tell(task.tell, row.value)
         if record is not None:
             record.release()
     return records

@@ -15,7 +15,6 @@ import select
 import shutil
 import struct
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -147,16 +146,17 @@ def run_processor() -> None:
 
 def boot(qemu: str, accelerator: str) -> tuple[float | None, str]:
     """Boots a machine whose disk is one sector that ends it: seconds until then, or None and why it did not."""
-    with tempfile.TemporaryDirectory(prefix="virtlab-doctor-") as folder:
-        disk = Path(folder) / "disk.img"
-        disk.write_bytes(_CODE.ljust(510, b"\0") + b"\x55\xaa")
+    disk = os.memfd_create("disk")  # in memory: however this process ends, nothing of it stays
+    try:
+        os.write(disk, _CODE.ljust(510, b"\0") + b"\x55\xaa")
         command = [*_machine(qemu, accelerator), "-device", f"isa-debug-exit,iobase={_PORT:#x},iosize=1"]
-        command += ["-drive", f"file={disk},format=raw,if=ide"]
+        command += ["-drive", f"file=/proc/self/fd/{disk},format=raw,if=ide"]
         begin = time.monotonic()
-        try:
-            done = _run(command)
-        except subprocess.TimeoutExpired:
-            return None, f"nothing within {BOOT_TIMEOUT_S:g} s"
+        done = _run(command, disk)
+    except subprocess.TimeoutExpired:
+        return None, f"nothing within {BOOT_TIMEOUT_S:g} s"
+    finally:
+        os.close(disk)
     if done.returncode == _EXIT_CODE:
         return time.monotonic() - begin, ""
     words = done.stderr.decode(errors="replace").strip().splitlines()
@@ -210,7 +210,7 @@ def _tied() -> list[str]:
     return [program, "--pdeathsig", "KILL"] if program is not None else []
 
 
-def _run(command: list[str]) -> subprocess.CompletedProcess[bytes]:
+def _run(command: list[str], *descriptors: int) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        command, capture_output=True, timeout=BOOT_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL
-    )
+        command, capture_output=True, timeout=BOOT_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL, pass_fds=descriptors
+    )  # fmt: skip

@@ -2,7 +2,8 @@
 
 A block ```console holds lines `$ COMMAND`; other lines are what it prints, for people. A comment before the block says
 what is special: `<!-- exit: 2 -->` (the exit code, 0 unless said), `<!-- file: NAME -->` before a ```yaml block writes the
-block to that file. `make` targets are resolved (`make -n`), since CI runs them itself.
+block to that file. `make` targets are resolved (`make -n`), since CI runs them itself. A page whose claims stay undecided
+because other work tainted runs is followed again from its beginning, three times at most.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+UNDECIDED = 4  # exit code
+TRIES = 3
 BLOCK = re.compile(
     r"(?:<!--(?P<note>[^>]*)-->\s*\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
@@ -58,25 +61,40 @@ def runnable(page: Path) -> bool:
     return any(piece.commands for piece in pieces(page))
 
 
-@pytest.mark.timeout(600)
+class SpoiltError(AssertionError):
+    """A command that judges could not, for the machine had other work during its runs."""
+
+
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if runnable(page)], ids=lambda page: str(page.relative_to(ROOT))
 )
 def test_the_commands_of_a_page_do_what_it_says(page: Path, tmp_path: Path) -> None:
-    for folder in ("experiments", "published"):
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("*.results"))
+    for number in range(1, TRIES + 1):
+        try:
+            follow(page, tmp_path / str(number))
+            return
+        except SpoiltError:
+            if number == TRIES:
+                raise
+
+
+def follow(page: Path, folder: Path) -> None:
+    """Does what a page says in a new folder."""
+    for name in ("experiments", "published"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.results"))
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "XDG_CONFIG_HOME": str(tmp_path / ".config"),
+        "XDG_CONFIG_HOME": str(folder / ".config"),
         "COLUMNS": "120",
     }
     for piece in pieces(page):
         if piece.file:
-            (tmp_path / piece.file).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / piece.file).write_text(piece.text)
+            (folder / piece.file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / piece.file).write_text(piece.text)
         for command in piece.commands:
-            where = ROOT if command.startswith("make ") else tmp_path
+            where = ROOT if command.startswith("make ") else folder
             line = re.sub(r"^make ", "make -n ", command)
             done = subprocess.run(
                 ["bash", "-c", line],
@@ -87,9 +105,10 @@ def test_the_commands_of_a_page_do_what_it_says(page: Path, tmp_path: Path) -> N
                 timeout=400,
                 check=False,
             )
-            assert done.returncode == piece.exit_code, (
-                f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-            )
+            said = f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+            if done.returncode == UNDECIDED != piece.exit_code and " tainted (" in done.stderr + done.stdout:
+                raise SpoiltError(said)
+            assert done.returncode == piece.exit_code, said
 
 
 def test_commands_are_only_written_where_they_are_run() -> None:

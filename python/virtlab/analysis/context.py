@@ -89,8 +89,10 @@ def role_counters(rows: Sequence[CounterRow], role: str) -> dict[str, int]:
     counts (of the sender's and the receiver's `sent_packets`, the sender's).
     """
     found: dict[str, dict[str, int]] = {}
+    ends = (f"{role}.", f"{role}/")
+    meant = {entity for entity in {row[2] for row in rows} if entity == role or entity.startswith(ends)}
     for stream, mark, entity, counter, value in rows:
-        if entity != role and not entity.startswith((f"{role}.", f"{role}/")):
+        if entity not in meant:
             continue
         of = found.setdefault(counter, {})
         end = f"{stream}|{entity}"

@@ -66,8 +66,9 @@ def _series(rows: dict[str, NDArray[Any]], low: int, high: int, out: Collector, 
 def _counters(rows: Sequence[CounterRow], roles: set[str], out: Collector) -> None:
     first: dict[tuple[str, str], int] = {}
     last: dict[tuple[str, str], int] = {}
+    meant = {entity: entity.split("/")[0] not in roles for entity in {row[2] for row in rows}}
     for _, _, entity, counter, value in rows:
-        if entity.split("/")[0] not in roles:
+        if meant[entity]:
             first.setdefault((entity, counter), value)
             last[entity, counter] = value
     for (entity, counter), waited_ns in last.items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -229,7 +229,9 @@ class RunRecord:
             "link_realisation": self.link_realisation,
             "status": self.status,
             "reasons": list(self.reasons),
-            "marks": {name: asdict(mark) for name, mark in self.marks.items()},
+            "marks": {
+                name: {"t_ns": mark.t_ns, "bound_ns": mark.bound_ns} for name, mark in self.marks.items()
+            },
             "windows": {name: list(window) for name, window in self.windows.items()},
             "clocks": dict(self.clocks),
             "censored": list(self.censored),

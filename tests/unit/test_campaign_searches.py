@@ -148,7 +148,13 @@ def test_any_input_is_searched_until_a_condition_on_a_metric_holds(tmp_path: Pat
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("load.rate", "load.size", "is not tunable"),
+        ("load.rate", "load.duration", "is no input that a trial can set"),
+        ("load.rate", "load.arrivals", "is no input that a trial can set"),
+        (
+            "variable: load.rate\n  low: 4 kpacket/s",
+            "variable: load.size\n  low: 64 B frame",
+            "write the highest value",
+        ),
         ("load.rate", "lod.rate", "did you mean 'load'"),
         ("load.rate", "load.speed", "is no parameter of raw_stream"),
         ("low: 4 kpacket/s", "low: 4", "has no unit"),
@@ -169,6 +175,60 @@ def test_a_wrong_search_is_a_mistake_with_its_cure(old: str, new: str, says: str
     with pytest.raises(FileMistakesError) as caught:
         load_text(WIRE.replace(old, new))
     assert says in str(caught.value)
+
+
+ROUND_TRIP = """
+version: 1
+name: any-number
+hosts: 2
+host: {guests: 2}
+topology: {shape: line, switches: 1}
+link: {rate: 10 Mbit/s}
+roles:
+  probe: {workload: rtt, from: h1.g1, to: h2.g1, interval: 20 ms, count: 8, size: 100 B ip_packet}
+  beside: {workload: psping, test: ping, from: h1.g2, to: h2.g2, count: 5, warmup: 1, protocol: icmp, interval: 2 ms}
+search:
+  SEARCH
+repeat: 1
+timing: {warmup: 0 ms, drain: 20 ms}
+"""
+LINKS, RATE_BIT_PER_S = 4, 10e6  # an echo crosses two links and back
+OCTETS = 26  # of a frame beyond its IP packet: header, FCS, preamble
+INPUTS = {
+    "a size with its layer": (
+        (
+            "variable: probe.size\n  low: 64 B ip_packet\n  high: 1400 B ip_packet\n  resolution: 1 B ip_packet\n"
+            "  until: probe.rtt.max > 2 ms"
+        ),
+        "probe.limit_size.found",
+        2e-3 / LINKS * RATE_BIT_PER_S / 8 - OCTETS,
+    ),
+    # A timeout that is shorter than the round trip loses every reply.
+    "a time": (
+        "variable: probe.timeout\n  low: 10 us\n  high: 10 ms\n  resolution: 1 us\n  until: probe.loss.ratio <= 0 %",
+        "probe.limit_time.found",
+        LINKS * (100 + OCTETS) * 8 / RATE_BIT_PER_S * 1e9,
+    ),
+    # 5 requests and one before them; the highest count is good, and the answer.
+    "a count": (
+        "variable: beside.count\n  low: 1\n  high: 40\n  resolution: 1\n  until: beside.rtt.max > 1 s",
+        "beside.limit_count.found",
+        40,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", INPUTS)
+def test_any_parameter_of_a_role_that_is_a_number_is_searched(kind: str, tmp_path: Path) -> None:
+    search, path, exact = INPUTS[kind]
+    table = run_values(run(ROUND_TRIP.replace("SEARCH", search), tmp_path / "d"))
+    assert table.values(MetricPath.parse(path), {})[0] == pytest.approx(exact, rel=0.01)
+
+
+def test_the_bounds_of_a_size_are_of_one_layer_and_a_role_must_stand_both() -> None:
+    search = INPUTS["a size with its layer"][0]
+    with pytest.raises(FileMistakesError, match="sizes of different things"):
+        load_text(ROUND_TRIP.replace("SEARCH", search.replace("1400 B ip_packet", "1400 B frame")))
 
 
 def test_loss_alone_is_no_goal_of_an_input_that_is_no_rate() -> None:

@@ -12,8 +12,17 @@ if TYPE_CHECKING:
     from virtlab.results.record import RunRecord
 
 FILE_NAME = "trials.jsonl"
-LIMITS = {"burst_bytes": "limit_size", "rate_bit_per_s": "limit_rate", "rate_pps": "limit_packet_rate"}
+LIMITS = {"_bit_per_s": "limit_rate", "_pps": "limit_packet_rate", "_bytes": "limit_size", "_ns": "limit_time"}
 NOT_REACHED = "no value that was tried met the goal"
+
+
+def limit_of(parameter: str) -> str:
+    """The metric that says what was found of an input with `until`: its unit is the end of the input's name.
+
+    >>> limit_of("burst_bytes"), limit_of("interval_ns"), limit_of("streams")
+    ('limit_size', 'limit_time', 'limit_count')
+    """
+    return next((metric for end, metric in LIMITS.items() if parameter.endswith(end)), "limit_count")
 
 
 def trials_of(record: RunRecord) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]] | None:
@@ -48,7 +57,7 @@ def values(record: RunRecord, out: Collector) -> None:
     bits = 1.0 if parameter == "rate_bit_per_s" else 8.0 * float(frame_bytes or 0)
     for one in found:
         if header["until"] is not None:
-            _add(out, LIMITS[parameter], one, 1.0, len(trials))
+            _add(out, limit_of(parameter), one, 1.0, len(trials))
             continue
         _add(out, one["goal"], one, bits, len(trials))
         if parameter == "rate_pps":

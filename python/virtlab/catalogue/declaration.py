@@ -30,7 +30,7 @@ class Parameter:
     meaning: str
     default: Any = None  # as a file would hold it; None: none
     required: bool = False
-    tunable: bool = False  # a trial of a search may override it
+    tunable: bool = False  # it can change while its role runs, too
 
     def plan_values(self, written: Any) -> dict[str, Any]:
         """Plan names and values of what the file holds; ValueError("WHAT; CURE") when it is wrong.

@@ -1,7 +1,8 @@
-"""The section `search`: the highest value of one tunable input that a goal allows, found inside every design point.
+"""The section `search`: the highest value of one numeric input that a goal allows, found inside every design point.
 
-Without `until`, the input is the rate of a stream and a load is good by its loss (`goals`). With `until`, a value
-is too much when a condition on any metric holds after a trial of the whole timeline.
+Without `until`, the input is the rate of a stream and a load is good by its loss (`goals`). With `until` it is any
+parameter of a role that is a number (rate, size, time, count), and a value is too much when a condition on any metric
+holds after a trial of the whole timeline. A role is armed anew for every trial, so none of them is built into the world.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from virtlab.catalogue.declaration import Parameter, size_of
-from virtlab.catalogue.kinds import nearest, shown
+from virtlab.catalogue.kinds import NUMBERS, nearest, shown
 from virtlab.catalogue.workloads.raw_stream import FLOWS_TOLD, flow_names, flows_of
 from virtlab.experiment.benchmark import TestsFor, read_tests
 from virtlab.experiment.findings import Findings
@@ -20,6 +21,8 @@ from virtlab.experiment.model import GoalSpec, SearchSpec
 from virtlab.experiment.roles import RoleSpec
 from virtlab.experiment.topology import Wiring
 
+BUILT = {"rt_tasks"}  # workloads whose parameters are of the guest itself
+OWN_LENGTH = "duration_ns"  # of a stream: a trial's own length, no input
 STREAMS = {"raw_stream": "rate_pps", "udp_stream": "rate_bit_per_s"}
 WIRE = "wire"
 RFC2544_TRIAL_NS = 60 * 10**9
@@ -81,11 +84,14 @@ def read_search(
     if parameter is None:
         return None
     role = roles[spec.variable.partition(".")[0]]
-    bounds = {
-        key: _value(findings, key, getattr(spec, key), parameter)
-        for key in ("low", "high", "resolution")
-        if getattr(spec, key) is not None and not (key == "high" and spec.high == WIRE)
-    }
+    bounds, layers = {}, []
+    for key in ("low", "high", "resolution"):
+        if getattr(spec, key) is not None and not (key == "high" and spec.high == WIRE):
+            layer, bounds[key] = _value(findings, key, getattr(spec, key), parameter)
+            layers.append(layer)
+    if len(set(layers)) > 1:
+        findings.add(("search", "high"), "its bounds are sizes of different things", "write all as e.g. '64 B frame'")
+    parameter = replace(parameter, plan=layers[0])
     _limit_by_wire(findings, bounds, role, parameter, wiring, loss=spec.until is None)
     if len(findings.mistakes) != before:
         return None
@@ -110,6 +116,7 @@ def read_search(
         findings.add(("search", "goals"), f"{method} has one goal", "keep one, or write 'method: mlrsearch'")
     goals = tuple(spec.goals) or (GoalSpec.model_construct(),)
     _check_goals(findings, goals, method, given=bool(spec.goals))
+    _check_ends(findings, role, parameter, bounds)
     tests = None
     if spec.tests is not None and parameter.plan not in STREAMS.values():
         what = f"{spec.variable} is no rate of a stream, and these tests are of frames at rates"
@@ -177,9 +184,26 @@ def _limit_by_wire(
         findings.add(at, what, "write 'high: wire', or a lower load")
 
 
+def _check_ends(findings: Findings, role: RoleSpec, parameter: Parameter, bounds: Mapping[str, int]) -> None:
+    """The role may be written with any value; with the lowest and the highest it must not contradict itself either."""
+    if parameter.plan in STREAMS.values():
+        return
+    for key in ("low", "high"):
+        values = _with_input(role, parameter.plan, bounds[key])
+        for _, text in role.declaration.check(values):
+            findings.add_text(("search", key), text)
+
+
+def _with_input(role: RoleSpec, plan: str, value: int) -> dict[str, Any]:
+    """The role's parameters with another value of an input; of a packet size in whichever layer it is given."""
+    sizes = {"frame_bytes", "ip_packet_bytes", "payload_bytes"}
+    kept = {key: held for key, held in role.parameters.items() if not (plan in sizes and key in sizes)}
+    return {**kept, plan: value}
+
+
 def searched(role: RoleSpec, search: SearchFor) -> RoleSpec:
     """The role as its Plan has it: at the highest value, and for a stream as long as the longest trial."""
-    parameters = {**role.parameters, search.parameter: search.high}
+    parameters = _with_input(role, search.parameter, search.high)
     if search.until is None:
         parameters["duration_ns"] = search.longest_trial_ns
     elif search.tests is not None:
@@ -196,16 +220,16 @@ def _variable(findings: Findings, spec: SearchSpec, roles: Mapping[str, RoleSpec
         findings.add(at, f"there is no role '{shown(name)}'", cure)
         return None
     parameter = role.declaration.parameter(key)
-    tunable = [each.name for each in role.declaration.parameters if each.tunable]
-    listed = f"{role.workload} has {', '.join(tunable) or 'no tunable input'}"
+    inputs = [each.name for each in role.declaration.parameters if _is_input(each, role)]
+    listed = f"{role.workload} has {', '.join(inputs) or 'none'}"
     if parameter is None:
         findings.add(
-            at, f"'{shown(key)}' is no parameter of {role.workload}", nearest(key, tunable) or listed
+            at, f"'{shown(key)}' is no parameter of {role.workload}", nearest(key, inputs) or listed
         )
         return None
-    if not parameter.tunable:
-        cure = f"{listed}; what is built into the world can be a factor"
-        findings.add(at, f"{spec.variable} is not tunable: a trial cannot change it in a built world", cure)
+    if not _is_input(parameter, role):
+        cure = f"{listed}; what is no number, or is built into the world, can be a factor"
+        findings.add(at, f"{spec.variable} is no input that a trial can set to more and less", cure)
         return None
     if role.meter != "virtlab":
         findings.add(at, f"the meter {role.meter} cannot be searched", "remove 'meter' from the role")
@@ -213,12 +237,19 @@ def _variable(findings: Findings, spec: SearchSpec, roles: Mapping[str, RoleSpec
     return parameter
 
 
-def _value(findings: Findings, key: str, written: Any, parameter: Parameter) -> int:
+def _is_input(parameter: Parameter, role: RoleSpec) -> bool:
+    numeric = any(parameter.kind is kind for kind in NUMBERS) and parameter.plan != OWN_LENGTH
+    return parameter.tunable or (numeric and role.workload not in BUILT)
+
+
+def _value(findings: Findings, key: str, written: Any, parameter: Parameter) -> tuple[str, int]:
+    """(name in the Plan, value) of a bound; a packet's size has its layer in the name."""
     try:
-        return int(parameter.plan_values(written)[parameter.plan])
+        ((name, value),) = parameter.plan_values(written).items()
+        return name, int(value)
     except ValueError as error:
         findings.add_text(("search", key), str(error))
-        return 0
+        return parameter.plan, 0
 
 
 def _until(findings: Findings, spec: SearchSpec, roles: Mapping[str, RoleSpec]) -> Condition | None:

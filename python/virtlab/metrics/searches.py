@@ -10,7 +10,7 @@ from __future__ import annotations
 from virtlab.metrics.metric import Metric, by_key
 
 _STREAMS = ("udp_stream", "raw_stream")
-_ALL = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "raw_stream")
+_ALL = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "psping", "raw_stream")
 _FOUND = ("found", "lower", "upper")
 
 SEARCHES = by_key(
@@ -41,6 +41,14 @@ SEARCHES = by_key(
     ),
     Metric(
         "limit_packet_rate", "1/s", "higher", "Highest packet rate of the input at which the condition did not hold.",
+        "bisection over trials", _FOUND, _ALL, "limit found",
+    ),
+    Metric(
+        "limit_time", "ns", "neither", "Longest time as the input at which the condition did not hold.",
+        "bisection over trials", _FOUND, _ALL, "limit found",
+    ),
+    Metric(
+        "limit_count", "count", "higher", "Highest count as the input at which the condition did not hold.",
         "bisection over trials", _FOUND, _ALL, "limit found",
     ),
     Metric(

@@ -6,6 +6,7 @@ by hash, so one more guest or level changes those of no other.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from virtlab.catalogue import PLATFORMS
@@ -203,21 +204,23 @@ def _role(study: Study, role: RoleSpec) -> Role:
         parameters["meter"] = role.meter
     if role.family is not None:
         parameters["family"] = role.family
-    length = {"duration_ns"} if study.search is not None and study.search.role == role.name else set()
-    tunable = tuple(
-        parameter.plan
-        for parameter in role.declaration.parameters
-        if (parameter.tunable or parameter.plan in length) and parameter.plan in parameters
-    )
+    own = study.search is not None and study.search.role == role.name
+    trial = {"duration_ns", study.search.parameter} if own and study.search is not None else set()
+    tunable = {parameter.plan for parameter in role.declaration.parameters if parameter.tunable} | trial
     return Role.model_validate(
         {
             "workload": role.workload,
             "from": role.source,
             "to": role.target or None,
-            "tunable": tunable,
+            "tunable": tuple(name for name in _ordered(role, trial) if name in tunable and name in parameters),
             **parameters,
         }
     )
+
+
+def _ordered(role: RoleSpec, more: Iterable[str]) -> list[str]:
+    """Names of a role's parameters in the Plan, as they are declared; then those of which the Plan's name says more."""
+    return list(dict.fromkeys([*(one.plan for one in role.declaration.parameters), *sorted(more)]))
 
 
 def _collect(study: Study) -> Collect:

@@ -17,7 +17,7 @@ Goals = dict[tuple[str, str], str]  # (role, metric) -> the goal in words
 
 def goals_of(records: Iterable[RunRecord]) -> Goals:
     """The goals behind every searched metric of these runs; several where design points differ in them."""
-    from virtlab.analysis.searches import LIMITS, trials_of
+    from virtlab.analysis.searches import limit_of, trials_of
 
     found: dict[tuple[str, str], list[str]] = {}
     for record in records:
@@ -27,7 +27,7 @@ def goals_of(records: Iterable[RunRecord]) -> Goals:
         header, _, answers = held
         for one in answers:
             metrics = (
-                [LIMITS[header["parameter"]]]
+                [limit_of(header["parameter"])]
                 if header["until"] is not None
                 else [one["goal"], f"{one['goal']}_rate"]
             )

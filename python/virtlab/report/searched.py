@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from virtlab.analysis.searches import limit_of
+from virtlab.metrics import METRICS
 from virtlab.report import names
 from virtlab.report.figure import (
     MAXIMUM_PANELS,
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from virtlab.report.model import Factor
     from virtlab.results import RunRecord
 
-UNITS = {"rate_pps": "1/s", "rate_bit_per_s": "bit/s", "burst_bytes": "bytes"}
 TABLE_ROWS = 600
 WIDE = 50.0  # loads further apart than this stand on a logarithmic axis
 KINDS = ("good", "too much", "warm-up", "made again")
@@ -77,7 +78,7 @@ def searches_of(used: Iterable[RunRecord], varying: Sequence[Factor]) -> tuple[S
         header, trials, found = held
         allowed = 0.0 if header["until"] is not None else header["goals"][0]["loss"]
         kept[record.point, record.link_realisation] = Searched(
-            header["role"], header["variable"], UNITS.get(header["parameter"], "count"),
+            header["role"], header["variable"], METRICS[limit_of(header["parameter"])].unit,
             {factor.name: record.levels[factor.name] for factor in varying if factor.name in record.levels},
             record.link_realisation, record.name, allowed, tuple(trials), tuple(found),
             tuple(flow_names(record.plan.roles[header["role"]].parameters)), tests_of(record),

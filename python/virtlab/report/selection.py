@@ -23,6 +23,8 @@ PRIMARY = frozenset(
         "limit_size",
         "limit_rate",
         "limit_packet_rate",
+        "limit_time",
+        "limit_count",
         "rtt",
         "loss",
         "goodput",

@@ -44,7 +44,7 @@ $(AGENT): $(PY_SOURCES)
 native: $(VENV)/.native
 
 $(VENV)/.native: $(PY_SOURCES) pyproject.toml $(VENV)/.installed
-	VIRTUAL_ENV=$(abspath $(VENV)) PATH=$(abspath $(BIN)):$$PATH $(BIN)/maturin develop -q --release --locked >$(VENV)/maturin.log
+	VIRTUAL_ENV=$(abspath $(VENV)) PATH=$(abspath $(BIN)):$$PATH $(BIN)/maturin develop -q --profile shipped --locked >$(VENV)/maturin.log
 	touch $@
 
 rust-test:
@@ -70,7 +70,7 @@ bench: setup  ## figures as JSON lines, each with the ratio to a peer run in the
 
 wheel: agent $(VENV)/.installed  ## a wheel in dist/, agent inside
 	rm -rf dist
-	$(BIN)/maturin build -q --release --locked --compatibility linux -o dist
+	$(BIN)/maturin build -q --profile shipped --locked --compatibility linux -o dist
 
 wheel-test: wheel  ## install the wheel in an empty environment and use it there
 	$(PYTHON) tools/test_wheel.py dist

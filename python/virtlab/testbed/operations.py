@@ -43,6 +43,14 @@ def _listed(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
+class AtLink(Operation):
+    """Something at one interface of one namespace."""
+
+    namespace: str
+    link: str
+
+
+@dataclass(frozen=True, slots=True)
 class NamespaceAdd(Operation):
     """A new network namespace."""
 
@@ -128,23 +136,19 @@ class VxlanAdd(Operation):
 
 
 @dataclass(frozen=True, slots=True)
-class TunnelPeer(Operation):
+class TunnelPeer(AtLink):
     """Frames to `mac` (all zeros: to nobody known, and to all) leave a VXLAN interface for the host at `address`."""
 
     op: ClassVar[str] = "tunnel_peer"
-    namespace: str
-    link: str
     mac: str
     address: str
 
 
 @dataclass(frozen=True, slots=True)
-class LinkSet(Operation):
+class LinkSet(AtLink):
     """Changes an interface. `segments_at_once`: how many segments TCP may hand over as one packet."""
 
     op: ClassVar[str] = "link"
-    namespace: str
-    link: str
     up: bool | None = None
     mtu_bytes: int | None = None
     mac: str | None = None
@@ -153,44 +157,36 @@ class LinkSet(Operation):
 
 
 @dataclass(frozen=True, slots=True)
-class AddressAdd(Operation):
+class AddressAdd(AtLink):
     """An interface address."""
 
     op: ClassVar[str] = "address"
-    namespace: str
-    link: str
     address: str
 
 
 @dataclass(frozen=True, slots=True)
-class RouteAdd(Operation):
+class RouteAdd(AtLink):
     """A static route."""
 
     op: ClassVar[str] = "route"
-    namespace: str
-    link: str
     to: str
     via: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class NeighbourAdd(Operation):
+class NeighbourAdd(AtLink):
     """A permanent neighbour entry."""
 
     op: ClassVar[str] = "neighbour"
-    namespace: str
-    link: str
     address: str
     mac: str
 
 
 @dataclass(frozen=True, slots=True)
-class ForwardingAdd(Operation):
+class ForwardingAdd(AtLink):
     """A static forwarding entry of the bridge that the interface is a port of."""
 
     op: ClassVar[str] = "forwarding"
-    namespace: str
-    link: str
     mac: str
 
 
@@ -204,12 +200,10 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class BridgePortSet(Operation):
+class BridgePortSet(AtLink):
     """Rules of a bridge's port."""
 
     op: ClassVar[str] = "bridge_port"
-    namespace: str
-    link: str
     rules: Rules
 
 
@@ -345,24 +339,20 @@ class PfifoFast(Discipline):
 
 
 @dataclass(frozen=True, slots=True)
-class QdiscAdd(Operation):
+class QdiscAdd(AtLink):
     """A queue discipline at an interface."""
 
     op: ClassVar[str] = "qdisc"
-    namespace: str
-    link: str
     discipline: Discipline
     parent: str = "root"
     handle: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class ClassAdd(Operation):
+class ClassAdd(AtLink):
     """A class of HTB. `overhead_bytes`: octets per frame beyond what the kernel counts; `minimum_bytes`: least octets."""
 
     op: ClassVar[str] = "class"
-    namespace: str
-    link: str
     parent: str
     handle: str
     rate_bit_per_s: int
@@ -379,12 +369,10 @@ Curve = tuple[int, int, int]  # first slope in bit/s, length of the first piece 
 
 
 @dataclass(frozen=True, slots=True)
-class HfscClassAdd(Operation):
+class HfscClassAdd(AtLink):
     """A class of HFSC."""
 
     op: ClassVar[str] = "hfsc_class"
-    namespace: str
-    link: str
     parent: str
     handle: str
     real_time: Curve | None = None
@@ -393,24 +381,20 @@ class HfscClassAdd(Operation):
 
 
 @dataclass(frozen=True, slots=True)
-class DrrClassAdd(Operation):
+class DrrClassAdd(AtLink):
     """A class of DRR."""
 
     op: ClassVar[str] = "drr_class"
-    namespace: str
-    link: str
     parent: str
     handle: str
     quantum_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
-class QueueLengthSet(Operation):
+class QueueLengthSet(AtLink):
     """Packets that the kernel's own FIFOs at an interface take for their limit (txqueuelen)."""
 
     op: ClassVar[str] = "queue_length"
-    namespace: str
-    link: str
     packets: int
 
 
@@ -436,12 +420,10 @@ class Flower(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class FilterAdd(Operation):
+class FilterAdd(AtLink):
     """Frames of `protocol` (an EtherType, 3: all) that the matcher takes go to `target`; small preferences first."""
 
     op: ClassVar[str] = "filter"
-    namespace: str
-    link: str
     parent: str
     preference: int
     protocol: int
@@ -460,12 +442,10 @@ class SysctlSet(Operation):
 
 
 @dataclass(frozen=True, slots=True)
-class OffloadSet(Operation):
+class OffloadSet(AtLink):
     """Offloads of an interface: rx, tx, sg, tso, gso, gro."""
 
     op: ClassVar[str] = "offload"
-    namespace: str
-    link: str
     features: dict[str, bool]
 
 

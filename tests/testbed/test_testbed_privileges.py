@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -96,6 +97,16 @@ def test_limits_of_a_guest_hold_while_the_session_lives_and_are_gone_afterwards(
     assert has.get("cpu.cfs_quota_us") == "25000" or has.get("cpu.max") == "25000 100000"
     assert str(64 << 20) in has.values()
     assert len(list(tmp_path.glob("*.json"))) == 1
+    burn = [
+        "sh",
+        "-c",
+        "for file; do echo $$ > $file || exit 1; done; timeout 0.6 sh -c 'while :; do :; done'",
+        "-",
+    ]
+    subprocess.run([*burn, *tasks], check=False)
+    ((entity, counter, held_back_ns),) = made.counters()
+    assert (entity, counter) == ("guests.a", "throttled_ns")
+    assert held_back_ns > 0, "a quarter of a processor was less than it wanted"
     made.remove()
     assert not any(directory.exists() for directory in directories)
     assert list(tmp_path.glob("*.json")) == []

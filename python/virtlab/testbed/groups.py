@@ -5,8 +5,9 @@ Version 1 (a hierarchy per controller) and version 2 (one for all). What is made
 
 from __future__ import annotations
 
+import contextlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -31,6 +32,9 @@ class Bounds(Protocol):
     def of_containers(self, guests: Sequence[str]) -> dict[str, str]:
         """Paths of groups that a container runtime is about to make, one per guest."""
 
+    def counters(self) -> Iterator[tuple[str, str, int]]:
+        """(entity, counter, value): how long the share of a guest that is no container held it back."""
+
     def remove(self) -> None:
         """Removes all; a second call does nothing."""
 
@@ -44,6 +48,7 @@ class Groups:
     read_back: dict[str, dict[str, str]] = field(default_factory=dict)  # guest -> file -> value
     _entry: ledger.Entry | None = None
     _bandwidth: dict[str, tuple[int, int]] = field(default_factory=dict)  # guest -> quota and period, us
+    _groups: dict[str, list[Path]] = field(default_factory=dict)  # guest -> its groups, one of each hierarchy
 
     def create(self, plan: Plan, *, rootless: bool) -> dict[str, list[str]]:
         """Makes the groups that the Plan's guests need; guest -> files that a process joins by. MachineError if not."""
@@ -81,8 +86,17 @@ class Groups:
         entry.write()
         return {guest: f"/{name}/{guest}" for guest in guests}
 
+    def counters(self) -> Iterator[tuple[str, str, int]]:
+        """(entity, counter, value): how long the share of a guest that is no container held it back."""
+        for guest, groups in self._groups.items():
+            for group in groups:
+                with contextlib.suppress(OSError):
+                    for counter, value in throttled((group / "cpu.stat").read_text(encoding="ascii")):
+                        yield f"guests.{guest}", counter, value
+
     def remove(self) -> None:
         """Removes all; a second call does nothing."""
+        self._groups.clear()
         if self._entry is not None:
             self._entry.close()
             self._entry = None
@@ -138,6 +152,7 @@ class Groups:
     def _bound(self, session: Path, guest: str, values: dict[str, str]) -> Path:
         group = session / guest
         self._make(group)
+        self._groups.setdefault(guest, []).append(group)
         for file, value in values.items():
             (group / file).write_text(value, encoding="ascii")
             has = (group / file).read_text(encoding="ascii").strip()
@@ -150,6 +165,18 @@ class Groups:
         assert self._entry is not None
         self._entry.plan(directory)
         directory.mkdir()
+
+
+def throttled(stat: str) -> Iterator[tuple[str, int]]:
+    """`throttled_ns` in a `cpu.stat`: version 1 has nanoseconds, version 2 microseconds.
+
+    >>> list(throttled("nr_periods 7\\nthrottled_time 1200\\n")), list(throttled("throttled_usec 3\\n"))
+    ([('throttled_ns', 1200)], [('throttled_ns', 3000)])
+    """
+    for line in stat.splitlines():
+        key, _, value = line.partition(" ")
+        if key in {"throttled_time", "throttled_usec"} and value.isdigit():
+            yield "throttled_ns", int(value) * (1000 if key.endswith("usec") else 1)
 
 
 def bandwidths(plan: Plan) -> dict[str, tuple[int, int]]:

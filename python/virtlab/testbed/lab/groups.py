@@ -6,14 +6,15 @@ removed as the next one's are made; with the machine all of them are gone, so no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import AgentError, MachineError
 from virtlab.plan import Plan
 from virtlab.testbed.control import Control
-from virtlab.testbed.groups import bandwidths
+from virtlab.testbed.groups import bandwidths, throttled
 from virtlab.testbed.lab.asking import said
 from virtlab.testbed.operations import NamespaceAdd
 from virtlab.testbed.platforms.container.accounts import CGROUP_ROOT, Account
@@ -81,6 +82,13 @@ class GroupsInside:
     def account(self, path: str) -> Account:
         """What the kernel inside says of one of them."""
         return AccountInside(path, ask=self._ask)
+
+    def counters(self) -> Iterator[tuple[str, str, int]]:
+        """(entity, counter, value): how long the share of a guest that is no container held it back."""
+        for guest in self.read_back:
+            with contextlib.suppress(AgentError, MachineError):
+                for counter, value in throttled(self._ask(["cat", f"{SESSION}/{guest}/cpu.stat"])):
+                    yield f"guests.{guest}", counter, value
 
     def remove(self) -> None:
         """They go with the next world, or with the machine."""

@@ -144,8 +144,9 @@ class Guests:
 
     def accounts(self, mark: str) -> list[CounterRow]:
         """Rows of counters of guests: what the machine's control groups count, how long machines took to come up."""
-        t_ns = raw_ns()
-        counted = [each for each in (self.containers, self.machines, self.domains) if each is not None]
+        t_ns = self.now()
+        told = (self.groups, self.containers, self.machines, self.domains)
+        counted = [each for each in told if each is not None]
         return [(t_ns, mark, *row) for each in counted for row in each.counters()]
 
     def sample(self, wanted: Iterable[SeriesRequest]) -> Iterator[Columns]:

@@ -103,6 +103,31 @@ def plan_of(text: str) -> Plan:
     return plan_run(experiment, experiment.points()[0], 0)
 
 
+def test_one_command_ends_in_a_report_of_an_echo_between_two_domains(tmp_path: Path) -> None:
+    (tmp_path / "echo.yaml").write_text(ECHO)
+    command = [str(Path(sys.executable).parent / "virtlab"), "run", "echo.yaml", "--in", "xen", "--json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["ended"] == "complete"
+    assert (tmp_path / "xen-echo.results" / "report" / "report.html").is_file()
+    (record,) = Dataset.open(tmp_path / "xen-echo.results").runs("ok")
+    assert len(record.samples("probe", "rtt/1")["rtt_ns"]) == COUNT
+
+
+@pytest.mark.parametrize("victim", ["python", "leader", "machine"])
+def test_a_machine_with_xen_killed_with_its_player_leaves_nothing(victim: str) -> None:
+    own = held_namespaces({os.getpid()})
+    before = surroundings()
+    player = play(PLAYER)
+    if victim == "python":
+        player.says("built")
+    else:
+        time.sleep(5.0)
+    kill(player, victim, own)
+    assert surroundings() == before
+
+
 @pytest.fixture(scope="module")
 def lab() -> Iterator[XenLab]:
     """One machine for the tests that leave it alive."""
@@ -186,28 +211,3 @@ def test_a_domain_that_does_not_start_is_one_error_and_the_next_run_is_as_ever(
         sink = worlds.MemorySink()
         assert session.run(Trial("t0", 1), sink).status in {"ok", "tainted"}
         assert sink.rows("probe", "sent/1") == COUNT
-
-
-def test_one_command_ends_in_a_report_of_an_echo_between_two_domains(tmp_path: Path) -> None:
-    (tmp_path / "echo.yaml").write_text(ECHO)
-    command = [str(Path(sys.executable).parent / "virtlab"), "run", "echo.yaml", "--in", "xen", "--json"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert said["ended"] == "complete"
-    assert (tmp_path / "xen-echo.results" / "report" / "report.html").is_file()
-    (record,) = Dataset.open(tmp_path / "xen-echo.results").runs("ok")
-    assert len(record.samples("probe", "rtt/1")["rtt_ns"]) == COUNT
-
-
-@pytest.mark.parametrize("victim", ["python", "leader", "machine"])
-def test_a_machine_with_xen_killed_with_its_player_leaves_nothing(victim: str) -> None:
-    own = held_namespaces({os.getpid()})
-    before = surroundings()
-    player = play(PLAYER)
-    if victim == "python":
-        player.says("built")
-    else:
-        time.sleep(5.0)
-    kill(player, victim, own)
-    assert surroundings() == before

@@ -292,7 +292,7 @@ fn flood(role: &Role, vnic: usize, network: &Network) -> Result<Schedule, Findin
     Err(Finding::new(
         format!("roles.{}", role.name),
         "as fast as possible has no meaning where sending costs nothing and the vNIC does not push back",
-        "give the role a rate, or its vNIC a pushback",
+        "give the role a rate, its vNIC a pushback, or the platform its costs (--profile)",
     ))
 }
 

@@ -15,6 +15,7 @@ from virtlab.planner.wiring import Wiring
 from virtlab.simulator.lower import addresses, lower, vnic_path
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, costs
 from virtlab.simulator.ways import by_tcp, wayless
+from virtlab.simulator.without_effect import COSTLESS_PARAMETERS
 
 PLATFORMS = tuple(  # what each costs, a profile says
     name for name, platform in CATALOGUED_PLATFORMS.items() if platform.arms["simulator"] is None
@@ -48,9 +49,10 @@ MTU_MAX_BYTES = 65_535
 def refusals(plan: Plan, profile: Profile = IDEAL_PROFILE) -> list[Refusal]:
     """All of them; empty when the Plan can be played on a platform of that profile."""
     found: list[Refusal] = []
-    for check in (_world, _roles, _timeline, _collect, _networks):
+    for check in (_roles, _timeline, _collect, _networks):
         found += check(plan)
-    found += _guests(plan, profile)
+    for costly in (_world, _guests):
+        found += costly(plan, profile)
     found += Wiring(plan).mistakes(plan)
     return found or list(_core(plan, profile)) or list(wayless(plan))
 
@@ -66,7 +68,7 @@ def _core(plan: Plan, profile: Profile) -> Iterator[Refusal]:
             yield Refusal(path, reason, cure)
 
 
-def _world(plan: Plan) -> Iterator[Refusal]:
+def _world(plan: Plan, profile: Profile) -> Iterator[Refusal]:
     world = plan.world
     if world.ipv6_noise:
         reason = "what a kernel says of itself over IPv6 is not modelled"
@@ -78,8 +80,9 @@ def _world(plan: Plan) -> Iterator[Refusal]:
         if vswitch.kind not in VSWITCHES:
             reason = f"'{vswitch.kind}' is not modelled"
             yield Refusal(f"vswitches.{name}.kind", reason, f"write {' or '.join(VSWITCHES)}")
-        if vswitch.parameters:
-            unknown = ", ".join(sorted(vswitch.parameters))
+        unmodelled = vswitch.parameters.keys() - (COSTLESS_PARAMETERS if profile.is_ideal else frozenset())
+        if unmodelled:
+            unknown = ", ".join(sorted(unmodelled))
             yield Refusal(f"vswitches.{name}.parameters", f"{unknown} not modelled", "remove them")
 
 

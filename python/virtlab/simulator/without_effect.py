@@ -19,6 +19,9 @@ IDEAL_ALIKE = "an ideal platform costs nothing, whatever it is"
 IDEAL_PROCESSOR = "on an ideal platform nothing takes processor time"
 NO_MEMORY = "a simulated guest never runs short of memory"
 NO_PROGRAMS = "a simulated guest runs no programs"
+COSTLESS_PARAMETERS = frozenset(
+    {"flow_entries"}
+)  # of virtual switches: they decide what a frame costs, not where it goes
 CUT_TO_MTU = "segments of TCP are cut to the MTU at the sender, where a cable would have them cut"
 
 
@@ -87,9 +90,11 @@ def _alike(path: str, guest: Guest) -> Iterator[WithoutEffect]:
 
 
 def _vswitches(plan: Plan, profile: Profile) -> Iterator[WithoutEffect]:
-    for name, vswitch in plan.world.vswitches.items():
-        if profile.is_ideal and vswitch.kind != "linux_bridge":
+    for name, vswitch in plan.world.vswitches.items() if profile.is_ideal else ():
+        if vswitch.kind != "linux_bridge":
             yield WithoutEffect(f"vswitches.{name}", f"kind {vswitch.kind}", IDEAL_ALIKE)
+        for key, value in vswitch.parameters.items():
+            yield WithoutEffect(f"vswitches.{name}", f"{key} {value}", IDEAL_ALIKE)
 
 
 def _roles(plan: Plan) -> Iterator[WithoutEffect]:

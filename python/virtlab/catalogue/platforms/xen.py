@@ -19,8 +19,4 @@ XEN = Platform(
         snapshots="not ours",
         licence="GPL-2.0 (Xen, Linux)",
     ),
-    arms={
-        "testbed": None,
-        "simulator": "its costs are known from an emulated processor only, which is nobody's",
-    },
 )

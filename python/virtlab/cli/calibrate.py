@@ -21,7 +21,7 @@ def calibrate(
     output: Annotated[
         Path | None, typer.Option(help="the profile; default: that of `--profile local`", show_default=False)
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="fewer, shorter runs: under a minute")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="fewer, shorter runs: about two minutes")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> None:
     """Runs echoes and floods on the testbed, over a bridge and over switches, and fits the costs to them.

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 MARK = "VIRTLAB_TEST_MARK"
 WAIT_S = 10.0  # the kernel's own clearing up, on a busy machine
+ROUNDS = 20
+BUDGET_S = 45.0  # of machines that boot: a loaded machine plays fewer rounds
+ROUNDS_MIN = 4
+BOOT_S = 6.0
+MACHINE_VICTIMS = ("python", "leader", "world", "machine")
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,26 @@ def play(program: str) -> Player:
     player = Player(process, mark)
     player.says("begin")
     return player
+
+
+def kill_machines_at_any_moment(program: str, seed: int, victims: Sequence[str] = MACHINE_VICTIMS) -> None:
+    """Plays and kills a program that boots a machine, prints `built` when its world is there, and plays a run in it.
+
+    Every fourth round dies in mid-run, the others while the machine boots and the world is built.
+    """
+    draws = random.Random(seed)
+    own = held_namespaces({os.getpid()})
+    end = time.monotonic() + BUDGET_S
+    rounds = 0
+    while rounds < ROUNDS and (time.monotonic() < end or rounds < ROUNDS_MIN):
+        player = play(program)
+        if rounds % 4 == 3:
+            player.says("built")
+            time.sleep(draws.uniform(0.0, 0.5))
+        else:
+            time.sleep(draws.uniform(0.2, BOOT_S / 2))
+        kill(player, victims[rounds % 4 if rounds % 8 < 4 else draws.randrange(4)], own)
+        rounds += 1
 
 
 def kill(

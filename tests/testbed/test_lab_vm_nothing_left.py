@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import random
-import time
-
 import pytest
-from killing import held_namespaces, kill, play, surroundings
+from killing import kill_machines_at_any_moment, surroundings
 
 from virtlab.testbed.lab.refusals import lab_missing
 
@@ -17,11 +13,6 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 
-ROUNDS = 20
-BUDGET_S = 45.0  # a loaded machine plays fewer rounds
-ROUNDS_MIN = 4
-BOOT_S = 6.0
-VICTIMS = ("python", "leader", "world", "machine")
 PLAYER = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -39,19 +30,6 @@ while True:
 
 
 def test_a_laboratory_killed_at_any_moment_leaves_nothing() -> None:
-    draws = random.Random(7)
-    own = held_namespaces({os.getpid()})
     before = surroundings()
-    end = time.monotonic() + BUDGET_S
-    rounds = 0
-    while rounds < ROUNDS and (time.monotonic() < end or rounds < ROUNDS_MIN):
-        player = play(PLAYER)
-        # Every fourth round dies in mid-run, the others while the machine boots and the world is built.
-        if rounds % 4 == 3:
-            player.says("built")
-            time.sleep(draws.uniform(0.0, 0.5))
-        else:
-            time.sleep(draws.uniform(0.2, BOOT_S / 2))
-        kill(player, VICTIMS[rounds % 4 if rounds % 8 < 4 else draws.randrange(4)], own)
-        rounds += 1
+    kill_machines_at_any_moment(PLAYER, seed=7)
     assert surroundings() == before

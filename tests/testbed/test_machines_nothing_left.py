@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import random
-import time
 from pathlib import Path
 
 import machine_world as machines
 import pytest
-from killing import held_namespaces, kill, own_groups, play, surroundings
+from killing import kill_machines_at_any_moment, own_groups, surroundings
 
 from virtlab.testbed import ledger
 
@@ -19,11 +16,6 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 
-ROUNDS = 20
-BUDGET_S = 45.0  # a loaded machine plays fewer rounds
-ROUNDS_MIN = 4
-BOOT_S = 6.0
-VICTIMS = ("python", "leader", "world", "machine")
 PLAYER = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
@@ -46,22 +38,9 @@ def taps() -> set[str]:
 
 
 def test_machines_killed_at_any_moment_leave_nothing() -> None:
-    draws = random.Random(5)
-    own = held_namespaces({os.getpid()})
     ledger.sweep()
     before, groups, devices = surroundings(), own_groups(), taps()
-    end = time.monotonic() + BUDGET_S
-    rounds = 0
-    while rounds < ROUNDS and (time.monotonic() < end or rounds < ROUNDS_MIN):
-        player = play(PLAYER)
-        # Every fourth round dies in mid-run, the others while the world is built and the machine boots.
-        if rounds % 4 == 3:
-            player.says("built")
-            time.sleep(draws.uniform(0.0, 0.5))
-        else:
-            time.sleep(draws.uniform(0.2, BOOT_S / 2))
-        kill(player, VICTIMS[rounds % 4 if rounds % 8 < 4 else draws.randrange(4)], own)
-        rounds += 1
+    kill_machines_at_any_moment(PLAYER, seed=5)
     ledger.sweep()
     assert own_groups() <= groups
     assert taps() == devices

@@ -72,7 +72,7 @@ def bounds(text: str, folder: Path) -> tuple[float, float] | None:
     return (float(low[0]), float(high[0])) if len(low) and len(high) else None
 
 
-@pytest.mark.parametrize("frame_bytes", [64, 512, 1518])
+@pytest.mark.parametrize("frame_bytes", [64, 128, 512, 1024, 1518])
 def test_the_rate_of_a_shaped_port_is_found_within_the_width(frame_bytes: int, tmp_path: Path) -> None:
     exact = RATE_BIT_PER_S / (8 * (frame_bytes + GAP_BYTES))
     room = (QUEUE_BYTES / (frame_bytes - 4) + BURST_BYTES / (frame_bytes + GAP_BYTES) + 1) / TRIAL_S

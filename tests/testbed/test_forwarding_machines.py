@@ -116,3 +116,35 @@ def test_a_machine_that_was_reset_boots_again_and_forwards_as_before(tmp_path: P
     begin, end = after.counters("begin"), after.counters("end")
     name = "guests.sut.para.vnics.eth0", "received_packets"
     assert end[name] - begin.get(name, 0) >= again["load/server", "flow0.received_packets"]
+
+
+ROUTED = """
+version: 1
+name: routed
+hosts: {h1: {vswitch: linux_bridge}, h2: {vswitch: linux_bridge}}
+routers: [r1]
+router: {platform: qemu, licence: 2 Mbit/s}
+link: {rate: 1 Gbit/s, realise: shaping}
+links: {left: {ends: [h1, r1]}, right: {ends: [h2, r1]}}
+roles:
+  probe: {workload: rtt, from: h1.g1, to: h2.g1, size: 1400 B ip_packet, interval: 100 ms, count: 5}
+collect: {series: {}}
+"""
+
+
+def test_a_router_that_is_a_machine_routes_under_its_licence(tmp_path: Path) -> None:
+    file = tmp_path / "routed.yaml"
+    file.write_text(ROUTED)
+    experiment = load(file)
+    plan = plan_run(experiment, experiment.points()[0], 0)
+    assert plan.world.guests["r1"].platform == "qemu"
+    assert Testbed().check(plan) == []
+    sink = worlds.MemorySink()
+    with Testbed().open(plan, worlds.Patient()) as session:
+        for number in range(3):  # an emulated processor that stands still may lose a reply
+            sink = worlds.MemorySink()
+            outcome = session.run(Trial(f"t{number}", number), sink)
+            assert outcome.status in {"ok", "tainted"}, outcome.reasons
+            if sink.rows("probe", "rtt/1"):
+                break
+    assert sink.rows("probe", "rtt/1") > 0

@@ -4,18 +4,23 @@
 //! stamp before that is still played from its stamp, because its first line belongs to its port alone and its effect on
 //! others lies a serialisation time ahead. Only an effect that would lie in the played past is late, and counted.
 
+mod build;
 mod certain;
+mod foretell;
+mod forward;
+mod read;
 
 pub use certain::Passage;
+pub use foretell::Foretold;
+pub use read::LineView;
 
 use crate::bound::{self, Way};
-use crate::counters::LineCounters;
-use crate::layout::{End, Layout, LayoutError};
-use crate::line::{Delivery, Line, Queueing};
+use crate::layout::End;
+use crate::line::{Delivery, Line};
 use crate::table::Table;
 use crate::timers::Timers;
-use crate::{ClassCounters, Frame, Mac};
-use virtlab_qdisc::{Backlog, Dropped, Ecn, Packet};
+use crate::{Frame, Mac};
+use virtlab_qdisc::{Dropped, Ecn, Packet};
 use virtlab_wire::Nanos;
 
 /// A port of a fabric.
@@ -37,37 +42,6 @@ pub struct Departure<P> {
     pub marked: bool,
     /// What came with it.
     pub payload: P,
-}
-
-/// A frame that will leave. It stays with the fabric, which can be asked about it, until it is taken.
-#[derive(Clone, Copy, Debug)]
-pub struct Foretold {
-    /// Where.
-    pub port: PortId,
-    /// When its last bit reaches that port.
-    pub at: Nanos,
-    /// Whether a discipline marked it.
-    pub marked: bool,
-    slot: usize,
-}
-
-/// One direction of a link, for reports.
-#[derive(Debug)]
-pub struct LineView<'a> {
-    /// The link.
-    pub link: &'a str,
-    /// `ab` or `ba`.
-    pub direction: &'static str,
-    /// What it has seen.
-    pub counters: &'a LineCounters,
-    /// Half of the frames had waited no longer, within an eighth.
-    pub residence_p50_ns: u64,
-    /// 99 % of the frames had waited no longer, within an eighth.
-    pub residence_p99_ns: u64,
-    /// What waits now.
-    pub backlog: Backlog,
-    /// Its classes by name, where the queue has some.
-    pub classes: Vec<(&'a str, ClassCounters)>,
 }
 
 struct Switch {
@@ -159,181 +133,6 @@ pub struct Fabric<P> {
 }
 
 impl<P: Clone> Fabric<P> {
-    /// A fabric as the layout has it: FIFOs in closed form, other disciplines asked frame by frame.
-    ///
-    /// # Errors
-    /// What [`Layout::check`] finds.
-    pub fn new(layout: &Layout) -> Result<Self, LayoutError> {
-        Self::with_queueing(layout, |queue| queue.queueing().expect("the layout was checked"))
-    }
-
-    /// A fabric whose queues `queueing` makes.
-    ///
-    /// # Errors
-    /// What [`Layout::check`] finds.
-    pub fn with_queueing(
-        layout: &Layout,
-        mut queueing: impl FnMut(&crate::QueueLayout) -> Queueing,
-    ) -> Result<Self, LayoutError> {
-        layout.check()?;
-        let mut lines = Vec::new();
-        let mut ends: Vec<LineEnds> = Vec::new();
-        let mut steps = Vec::new();
-        let mut port_lines = vec![usize::MAX; layout.ports.len()];
-        let mut outs: Vec<Vec<usize>> = vec![Vec::new(); layout.switches.len()];
-        let processing: Vec<u64> = layout.switches.values().map(|switch| switch.processing_ns).collect();
-        let mut named = std::collections::BTreeMap::new();
-        for (name, link) in &layout.links {
-            let sides = [layout.end(name, &link.ends[0])?, layout.end(name, &link.ends[1])?];
-            for (from, direction, queue) in [(0, "ab", &link.queue.ab), (1, "ba", &link.queue.ba)] {
-                let at = lines.len();
-                let far = sides[1 - from];
-                match sides[from] {
-                    End::Port(port) => port_lines[port] = at,
-                    End::Switch(switch) => outs[switch].push(at),
-                }
-                named.insert(link.ends[from].as_str(), at);
-                let delay = link.propagation_ns
-                    + match far {
-                        End::Port(_) => 0,
-                        End::Switch(switch) => processing[switch],
-                    };
-                steps.push(bound::step(link.rate_bit_per_s, delay));
-                let queueing = queueing(queue);
-                let asked = !matches!(queueing, Queueing::Fifo { .. });
-                lines.push(Line::new(link.rate_bit_per_s, Nanos(delay), queueing));
-                ends.push(LineEnds {
-                    link: name.clone(),
-                    direction,
-                    far,
-                    reverse: if from == 0 { at + 1 } else { at - 1 },
-                    ways: Vec::new(),
-                    asked,
-                });
-            }
-        }
-        let mut switches: Vec<Switch> = outs
-            .into_iter()
-            .zip(layout.switches.keys())
-            .map(|(out, name)| Switch {
-                name: name.clone(),
-                table: Table::default(),
-                out,
-                counters: SwitchCounters::default(),
-            })
-            .collect();
-        for (index, name) in layout.switches.keys().enumerate() {
-            for (&mac, port) in layout.forwarding.get(name).into_iter().flatten() {
-                switches[index].table.fix(mac, named[port.as_str()]);
-            }
-        }
-        let mut known: Vec<Option<Vec<Way>>> = vec![None; lines.len()];
-        for line in 0..lines.len() {
-            ends[line].ways = ways_behind(line, &ends, &switches, &steps, &mut known);
-        }
-        let wants_flow = lines.iter().any(Line::wants_flow);
-        let wants_ecn = lines.iter().any(Line::wants_ecn);
-        let wants_headers = lines.iter().any(Line::wants_headers);
-        let mut fabric = Self {
-            ports: layout.ports.iter().cloned().collect(),
-            port_lines,
-            switches,
-            agenda: Timers::new(0),
-            timed: Vec::new(),
-            courses: Vec::new(),
-            lines,
-            ends,
-            foretells: false,
-            foretold: Vec::new(),
-            strays: false,
-            present: Nanos::ZERO,
-            held: Vec::new(),
-            vacant: Vec::new(),
-            drops: Vec::new(),
-            played: Nanos::ZERO,
-            late_arrivals: 0,
-            wants_flow,
-            wants_ecn,
-            wants_headers,
-        };
-        fabric.set_course();
-        Ok(fabric)
-    }
-
-    /// Gives lines the timers that they need.
-    fn set_course(&mut self) {
-        let course = |ends: &LineEnds| Course {
-            far: ends.far,
-            reverse: ends.reverse,
-            start: NONE,
-            arrival: NONE,
-            next: NONE,
-            settled: None,
-        };
-        self.courses = self.ends.iter().map(course).collect();
-        self.timed.clear();
-        for (line, _) in self.ends.iter().enumerate().filter(|(_, ends)| ends.asked) {
-            self.courses[line].start = self.timed.len();
-            self.timed.push(Timed::Start(line));
-        }
-        for (line, ends) in self.ends.iter().enumerate() {
-            if !(self.foretells && matches!(ends.far, End::Port(_))) {
-                self.courses[line].arrival = self.timed.len();
-                self.timed.push(Timed::Arrival(line));
-            }
-        }
-        self.agenda = Timers::new(self.timed.len());
-        if self.foretells {
-            self.chain();
-        }
-    }
-
-    /// From now on every departure is told as soon as it is certain, which is when its last transmitter takes the frame:
-    /// nothing can call it back from there. It then costs no event of its own. Fetch them with [`Fabric::foretold`].
-    ///
-    /// # Panics
-    /// When a frame is inside.
-    pub fn foretell(&mut self) {
-        assert!(self.inside() == 0, "departures are foretold from the beginning");
-        self.foretells = true;
-        self.set_course();
-    }
-
-    /// Whether a departure has become certain since the last call of [`Fabric::foretold`].
-    #[must_use]
-    #[inline]
-    pub fn has_foretold(&self) -> bool {
-        !self.foretold.is_empty()
-    }
-
-    /// Moves the departures that have become certain since the last call into an empty list; their times may lie ahead, and
-    /// never go back at one port.
-    #[inline]
-    pub fn foretold(&mut self, into: &mut Vec<Foretold>) {
-        debug_assert!(into.is_empty());
-        std::mem::swap(&mut self.foretold, into);
-    }
-
-    /// The frame of a departure that was foretold and not taken.
-    #[must_use]
-    #[inline]
-    pub fn frame(&self, foretold: &Foretold) -> &Frame<P> {
-        &self.held[foretold.slot].as_ref().expect("a foretold frame is held until it is taken").frame
-    }
-
-    /// Takes the frame of a departure out of the fabric.
-    #[inline]
-    pub fn take(&mut self, foretold: &Foretold) -> Frame<P> {
-        self.release_slot(foretold.slot).frame
-    }
-
-    /// Lets the frame of a departure go.
-    #[inline]
-    pub fn forget(&mut self, foretold: &Foretold) {
-        self.held[foretold.slot] = None;
-        self.vacant.push(foretold.slot);
-    }
-
     /// The port of this name.
     #[must_use]
     pub fn port(&self, name: &str) -> Option<PortId> {
@@ -421,19 +220,6 @@ impl<P: Clone> Fabric<P> {
         self.played = self.played.max(now);
     }
 
-    /// All directions of links.
-    pub fn lines(&self, now: Nanos) -> impl Iterator<Item = LineView<'_>> {
-        self.lines.iter().zip(&self.ends).map(move |(line, ends)| LineView {
-            link: &ends.link,
-            direction: ends.direction,
-            counters: &line.counters,
-            residence_p50_ns: line.residence_quantile_ns(0.5),
-            residence_p99_ns: line.residence_quantile_ns(0.99),
-            backlog: line.backlog(now),
-            classes: line.class_counters().collect(),
-        })
-    }
-
     /// Frames inside, copies of a flood each counted.
     #[must_use]
     pub fn inside(&self) -> u64 {
@@ -444,22 +230,6 @@ impl<P: Clone> Fabric<P> {
     #[must_use]
     pub fn late_arrivals(&self) -> u64 {
         self.late_arrivals
-    }
-
-    /// All switches.
-    pub fn switches(&self) -> impl Iterator<Item = (&str, &SwitchCounters)> {
-        self.switches.iter().map(|switch| (switch.name.as_str(), &switch.counters))
-    }
-
-    /// Counters begin again at zero; frames inside and learned addresses stay.
-    pub fn reset_counters(&mut self) {
-        for line in &mut self.lines {
-            line.reset_counters();
-        }
-        for switch in &mut self.switches {
-            switch.counters = SwitchCounters::default();
-        }
-        self.late_arrivals = 0;
     }
 
     fn hold(&mut self, held: Held<P>) -> Packet {
@@ -570,75 +340,4 @@ impl<P: Clone> Fabric<P> {
             End::Switch(switch) => self.forward(switch, line, delivery.packet, delivery.at),
         }
     }
-
-    /// A whole frame stands in `switch`, come over `line`.
-    fn forward(&mut self, switch: usize, line: usize, packet: Packet, now: Nanos) {
-        let (source, destination) = {
-            let frame = &self.held[packet.id as usize].as_ref().expect("a frame in a cable is held").frame;
-            (frame.source, frame.destination)
-        };
-        let back = self.courses[line].reverse;
-        if self.courses[line].settled != Some(source) && !self.switches[switch].table.learn(source, back, now)
-        {
-            self.courses[line].settled = Some(source);
-        }
-        match self.way(switch, destination, now) {
-            Some(line) if line == back => self.filter(switch, packet),
-            Some(line) => self.offer(line, packet, now),
-            None if destination.is_link_local() => self.filter(switch, packet),
-            None => self.flood(switch, back, packet, now),
-        }
-    }
-
-    fn way(&self, switch: usize, destination: Mac, now: Nanos) -> Option<usize> {
-        if destination.is_group() { None } else { self.switches[switch].table.find(destination, now) }
-    }
-
-    fn filter(&mut self, switch: usize, packet: Packet) {
-        self.switches[switch].counters.filtered_packets += 1;
-        self.release(packet);
-    }
-
-    fn flood(&mut self, switch: usize, back: usize, packet: Packet, now: Nanos) {
-        self.switches[switch].counters.flooded_packets += 1;
-        let mut held = self.release(packet);
-        held.frame.ecn = packet.ecn;
-        for index in 0..self.switches[switch].out.len() {
-            let line = self.switches[switch].out[index];
-            if line != back {
-                let copy = self.hold(Held { frame: held.frame.clone(), arrived: held.arrived });
-                self.offer(line, copy, now);
-            }
-        }
-    }
-}
-
-/// The ways out from the far end of `line`, which never lead back over the same link. The graph has no loop, so this ends.
-fn ways_behind(
-    line: usize,
-    ends: &[LineEnds],
-    switches: &[Switch],
-    steps: &[Way],
-    known: &mut Vec<Option<Vec<Way>>>,
-) -> Vec<Way> {
-    if let Some(ways) = &known[line] {
-        return ways.clone();
-    }
-    let ways = match ends[line].far {
-        End::Port(_) => vec![Way { fixed_ns: 0, ps_per_octet: 0 }],
-        End::Switch(switch) => {
-            let mut ways = Vec::new();
-            for &out in &switches[switch].out {
-                if out != ends[line].reverse {
-                    ways.extend(ways_behind(out, ends, switches, steps, known).into_iter().map(|rest| Way {
-                        fixed_ns: rest.fixed_ns + steps[out].fixed_ns,
-                        ps_per_octet: rest.ps_per_octet + steps[out].ps_per_octet,
-                    }));
-                }
-            }
-            bound::best(ways)
-        }
-    };
-    known[line] = Some(ways.clone());
-    ways
 }

@@ -1,0 +1,49 @@
+//! What a switch does with a whole frame: learn where it came from, and send it on, to all, or nowhere.
+
+use super::{Fabric, Held};
+use crate::Mac;
+use virtlab_qdisc::Packet;
+use virtlab_wire::Nanos;
+
+impl<P: Clone> Fabric<P> {
+    /// A whole frame stands in `switch`, come over `line`.
+    pub(super) fn forward(&mut self, switch: usize, line: usize, packet: Packet, now: Nanos) {
+        let (source, destination) = {
+            let frame = &self.held[packet.id as usize].as_ref().expect("a frame in a cable is held").frame;
+            (frame.source, frame.destination)
+        };
+        let back = self.courses[line].reverse;
+        if self.courses[line].settled != Some(source) && !self.switches[switch].table.learn(source, back, now)
+        {
+            self.courses[line].settled = Some(source);
+        }
+        match self.way(switch, destination, now) {
+            Some(line) if line == back => self.filter(switch, packet),
+            Some(line) => self.offer(line, packet, now),
+            None if destination.is_link_local() => self.filter(switch, packet),
+            None => self.flood(switch, back, packet, now),
+        }
+    }
+
+    fn way(&self, switch: usize, destination: Mac, now: Nanos) -> Option<usize> {
+        if destination.is_group() { None } else { self.switches[switch].table.find(destination, now) }
+    }
+
+    fn filter(&mut self, switch: usize, packet: Packet) {
+        self.switches[switch].counters.filtered_packets += 1;
+        self.release(packet);
+    }
+
+    fn flood(&mut self, switch: usize, back: usize, packet: Packet, now: Nanos) {
+        self.switches[switch].counters.flooded_packets += 1;
+        let mut held = self.release(packet);
+        held.frame.ecn = packet.ecn;
+        for index in 0..self.switches[switch].out.len() {
+            let line = self.switches[switch].out[index];
+            if line != back {
+                let copy = self.hold(Held { frame: held.frame.clone(), arrived: held.arrived });
+                self.offer(line, copy, now);
+            }
+        }
+    }
+}

@@ -12,7 +12,7 @@ from virtlab.testbed import switch_capacity
 from virtlab.testbed.control import Control, RefusedError
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.neighbours import reach_pairs
-from virtlab.testbed.operations import Step
+from virtlab.testbed.operations import Step, TapAdd
 from virtlab.testbed.probes import SWITCH_CHANNEL
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ def apply(control: Control, steps: Sequence[Step], observe: Observer, *, channel
             index = error.error.get("index")
             step = batch[index] if isinstance(index, int) and index < len(batch) else None
             what = error.error.get("kernel") or error.error.get("what")
+            if step is not None and isinstance(step.op, TapAdd):
+                what = error.error.get("what")  # which device could not be opened
             where = step.because if step is not None else "world"
             doing = f"{step.op.json()['op']}: " if step is not None else ""
             raise MachineError(

@@ -24,7 +24,7 @@ from virtlab.testbed.platforms.appliance.refusals import (
 from virtlab.testbed.platforms.container import runtime
 from virtlab.testbed.platforms.container.refusals import container_refusals
 from virtlab.testbed.platforms.libvirt import domains
-from virtlab.testbed.platforms.qemu.refusals import machine_refusals, machines_missing
+from virtlab.testbed.platforms.qemu.refusals import CURE_TUN, machine_refusals, machines_missing, tun_missing
 from virtlab.testbed.platforms.ssh.connection import client_missing
 from virtlab.testbed.platforms.ssh.refusals import ends_apart, existing_refusals
 from virtlab.testbed.platforms.xen.refusals import NO_XEN, domain_refusals
@@ -198,7 +198,8 @@ def _open_vswitch(path: str, name: str, plan: Plan, found: Findings) -> Iterator
     vswitch = plan.world.vswitches[name]
     why = found.open_vswitch[vswitch.kind] if found.open_vswitch is not None else ovs.missing(vswitch.kind)
     if why is not None:
-        yield Refusal(f"{path}.kind", why, ovs.CURE_KERNEL if why == ovs.NO_MODULE else ovs.CURE)
+        cure = {ovs.NO_MODULE: ovs.CURE_KERNEL, tun_missing(): CURE_TUN}.get(why, ovs.CURE)
+        yield Refusal(f"{path}.kind", why, cure)
     mixed = {other.kind for other in plan.world.vswitches.values() if other.host == vswitch.host}
     if len(mixed & set(DATAPATHS)) > 1:
         reason = "a host has one Open vSwitch, with one datapath"

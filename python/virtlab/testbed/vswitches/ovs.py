@@ -30,6 +30,9 @@ START_TIMEOUT_S = 60.0
 COMMAND_TIMEOUT_S = 60.0
 TAIL_BYTES = 4096
 CURE = "install openvswitch-switch, or write 'vswitch: linux_bridge'"
+CURE_BUILD = (
+    "see whether /dev/net/tun can be opened and openvswitch-switch is whole, or write 'vswitch: linux_bridge'"
+)
 CURE_KERNEL = "load the module openvswitch, or run with --in lab-vm"
 MODULE = Path("/sys/module/openvswitch")
 NO_MODULE = "this kernel has no openvswitch loaded"
@@ -145,6 +148,8 @@ class OpenVswitches:
 
     def counters(self) -> Iterator[tuple[str, str, int]]:
         """(entity, counter, value) of the flow caches; of a host's bridges together, as they share them."""
+        if any(self.control.ended(channel) is not None for channel in self._names):
+            return  # its death is the run's reason to fail; nobody is left to ask
         for namespace, place in self._places.items():
             kernel = any(
                 bridge.datapath == "system"
@@ -212,13 +217,23 @@ class OpenVswitches:
         self.control.listen(channel, None)
         self.control.forget_end(channel)
         if how != "code 0":
-            said = errors.decode(errors="replace").strip() or how
-            raise MachineError("vswitches", f"{' '.join(argv[:2])}: {said}", CURE)
+            lines = errors.decode(errors="replace").splitlines()
+            said = (
+                " | ".join(line.strip() for line in lines if line.strip() and "log directory" not in line)
+                or how
+            )
+            daemons = " | ".join(self._said(channel) for channel in self._names if self._tails[channel])
+            what = f"{argv[0]}: {said}" + (f"; the daemons wrote: {daemons}" if daemons else "")
+            raise MachineError("vswitches", what, CURE_BUILD)
         return output.decode(errors="replace")
 
     def _wait_for(self, namespace: str, path: str) -> None:
         script = 'n=0; while [ ! -S "$1" ]; do n=$((n+1)); [ $n -gt 600 ] && exit 1; sleep 0.02; done'
         self._run(namespace, ["sh", "-c", script, "wait", path])
+
+    def _said(self, channel: int) -> str:
+        """The last line that a daemon wrote."""
+        return bytes(self._tails[channel]).decode(errors="replace").strip().splitlines()[-1][-300:]
 
     def _check_daemons(self) -> None:
         for channel, name in self._names.items():
@@ -226,7 +241,9 @@ class OpenVswitches:
             if how is not None:
                 said = bytes(self._tails[channel]).decode(errors="replace").strip()
                 raise MachineError(
-                    "vswitches", f"{name} ended with {how}" + (f": {said}" if said else ""), CURE
+                    "vswitches",
+                    f"{name} ended with {how}" + (f": {said}" if said else ""),
+                    "see whether ovs-vswitchd of the package openvswitch-switch runs here by hand",
                 )
 
 

@@ -15,6 +15,7 @@ from virtlab.testbed.image.initramfs import find_busybox
 from virtlab.testbed.platforms.qemu.command import PROGRAM
 
 TUN = "/dev/net/tun"
+CURE_TUN = "load the module tun; as root: chmod 0666 /dev/net/tun"
 # Measured with Debian 12's kernels: 4 MiB less, and they have no room to unpack what they boot (they panic, "deadlocked on
 # memory"). With just this much they come up under memory pressure.
 MEMORY_MIN_BYTES = {"cloud": 84 << 20, "generic": 100 << 20}
@@ -79,7 +80,7 @@ def _lacking(flavour: str) -> Iterator[tuple[str, str]]:
     if shutil.which(PROGRAM) is None:
         yield f"{PROGRAM} is missing", "install qemu-system-x86"
     if (why := tun_missing()) is not None:
-        yield why, "load the module tun; as root: chmod 0666 /dev/net/tun"
+        yield why, CURE_TUN
     if find(flavour) is None:
         cure = f"run `virtlab image build --kernel {flavour}`"
         yield f"there is no {flavour} kernel in {folder()}", cure

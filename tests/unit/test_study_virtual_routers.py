@@ -12,6 +12,8 @@ from virtlab.experiment import Experiment, load
 from virtlab.planner import plan_run
 from virtlab.report.figures import check_figures
 from virtlab.simulator import Simulator
+from virtlab.simulator.profile import IDEAL_PROFILE, load_profile
+from virtlab.simulator.without_effect import without_effect
 from virtlab.testbed.lower import lower
 from virtlab.testbed.operations import ClassAdd
 
@@ -92,26 +94,35 @@ def test_streams_are_repeated_five_times_one_way_and_both_ways_at_once(
 
 
 @pytest.mark.parametrize(
-    "name", ["quick.yaml", "full.yaml", "full-ospf.yaml", "published.yaml", "published-streams.yaml"]
+    "name",
+    [
+        "quick.yaml",
+        "full.yaml",
+        "full-ospf.yaml",
+        "full-pinned.yaml",
+        "published.yaml",
+        "published-streams.yaml",
+    ],
 )
-def test_every_form_but_the_pinned_one_can_be_simulated(
-    name: str, experiments: dict[str, Experiment]
-) -> None:
+def test_every_form_can_be_simulated(name: str, experiments: dict[str, Experiment]) -> None:
     experiment = experiments[name]
     for point in experiment.points():
         assert Simulator().check(plan_run(experiment, point, 0)) == []
 
 
-def test_processors_that_forward_are_refused_by_the_simulator_and_not_left_out(
+def test_processors_that_forward_change_nothing_in_an_ideal_world_and_are_refused_with_costs(
     experiments: dict[str, Experiment],
 ) -> None:
+    """What a processor of its own costs is in no profile; an ideal world says that it makes no difference."""
     pinned = experiments["full-pinned.yaml"]
+    costly = load_profile(str(ROOT / "experiments" / "forwarding-fairness" / "forwarding.profile.toml"))
     for point in pinned.points():
-        refused = {refusal.path for refusal in Simulator().check(plan_run(pinned, point, 0))}
-        expected = (
-            set() if point.levels["pin"] == "none" else {f"guests.r{number}.pin" for number in (1, 2, 3)}
-        )
-        assert refused == expected
+        plan = plan_run(pinned, point, 0)
+        routers = set() if point.levels["pin"] == "none" else {f"guests.r{number}" for number in (1, 2, 3)}
+        assert {f"{router}.pin" for router in routers} <= {
+            refusal.path for refusal in Simulator(costly).check(plan)
+        }
+        assert {one.path for one in without_effect(plan, IDEAL_PROFILE) if "pin" in one.what} == routers
 
 
 def test_a_unit_that_the_source_cannot_mean_is_read_as_the_one_it_must_mean() -> None:

@@ -20,7 +20,7 @@ from virtlab.prediction.effects import predicted_effects
 from virtlab.prediction.explain import explain
 from virtlab.prediction.simulate import simulate
 from virtlab.prediction.uncertainty import combined, drawn, drawn_values, has_intervals
-from virtlab.simulator.profile import IDEAL_PROFILE, Parameter, Profile
+from virtlab.simulator.profile import IDEAL_PROFILE, Parameter, Profile, Quantiles, load_profile
 
 FILE = file_of("lines", switches="[1, 2, 4]", stream="", repeat=3)
 SEND = "platform.namespace.send_ns"
@@ -94,6 +94,24 @@ def test_runs_and_parameters_are_combined_as_independent_uncertainties() -> None
     assert whole.parameters_half is not None
     assert whole.estimate.half_width == pytest.approx(math.hypot(whole.runs_half, whole.parameters_half))
     assert whole.estimate.point == 12.0
+
+
+def test_costs_known_as_a_sum_are_drawn_against_each_other_and_the_file_keeps_that(tmp_path: Path) -> None:
+    apart = (-900.0, -300.0, 0.0, 400.0, 1000.0)
+    wake = Quantiles((0.0, 0.5, 1.0), (15_000.0, 20_000.0, 90_000.0), 19_000, 21_000)
+    profile = Profile(
+        "sum", 2, {**COSTLY.parameters, SEND: Parameter(5000, 4000, 6000)}, {"wakeup.sleep": wake},
+        draws={SEND: apart, "wakeup.sleep": tuple(-each for each in apart)},
+    )  # fmt: skip
+    file = tmp_path / "sum.toml"
+    file.write_text(profile.text(), encoding="utf-8")
+    read = load_profile(str(file))
+    assert read.draws == profile.draws
+    assert read.identity == profile.identity
+    found = [drawn(read, 1, draw) for draw in range(20)]
+    assert len({one.value(SEND) for one in found}) > 3
+    assert {one.value(SEND) + one.tables["wakeup.sleep"].ns[1] for one in found} == {25_000.0}
+    assert found[3] == drawn(read, 1, 3)
 
 
 def test_a_known_profile_adds_nothing_and_draws_depend_on_seed_and_name_alone() -> None:

@@ -58,3 +58,17 @@ def test_no_cost_is_ever_negative() -> None:
 def test_a_design_of_another_shape_is_refused() -> None:
     with pytest.raises(ValueError, match="3 costs"):
         fit(NAMES, np.zeros((2, 2)), np.zeros(2))
+
+
+def test_resamples_move_costs_that_come_together_and_keep_what_is_known_of_them() -> None:
+    design = rows(60)
+    noise = np.random.default_rng(7).normal(0, 200, 60)
+    doubled = np.column_stack([design, design[:, 0]])
+    found = fit((*NAMES, "wakeup"), doubled, design @ COSTS + noise)
+    draws = np.array(found.draws)
+    assert draws.shape == (40, 4)
+    assert (draws >= 0).all()
+    sums = draws[:, 0] + draws[:, 3]
+    assert abs(float(sums.mean()) - 5200) < 5 * float(sums.std()) < 1500
+    again = fit((*NAMES, "wakeup"), doubled, design @ COSTS + noise)
+    assert again.draws == found.draws

@@ -147,7 +147,12 @@ def _profile(
         "condition": round(result.condition, 1),
         "unseen": [one.name for one in result.costs if not one.seen],
     }
-    return Profile(name, processors, parameters, tables, provenance, about)
+    draws = {
+        one.name: tuple(row[at] - one.value for row in result.draws)
+        for at, one in enumerate(result.costs)
+        if one.seen and (one.name in parameters or one.name in tables)
+    }
+    return Profile(name, processors, parameters, tables, provenance, about, draws)
 
 
 def _why(one: Fitted) -> str:

@@ -18,6 +18,7 @@ HUBER = 1.345
 ROUNDS = 20
 RESAMPLES = 400
 RANK_TOLERANCE = 1e-9
+DRAWS_KEPT = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Fit:
     residual_p90: float
     rank: int
     condition: float
+    draws: tuple[tuple[float, ...], ...] = ()  # costs of some resamples, each all together
 
 
 def fit(
@@ -103,7 +105,8 @@ def fit(
     sizes = np.abs(target - scaled @ values) / weight
     least = singular[rank - 1] if rank else 0.0
     condition = float(singular[0] / least) if least > 0 else float("inf")
-    return Fit(tuple(costs), float(np.median(sizes)), float(np.quantile(sizes, 0.9)), rank, condition)
+    kept = tuple(tuple(float(value) for value in row) for row in drawn[:DRAWS_KEPT] / factor)
+    return Fit(tuple(costs), float(np.median(sizes)), float(np.quantile(sizes, 0.9)), rank, condition, kept)
 
 
 def _robust(matrix: NDArray, target: NDArray) -> NDArray:  # type: ignore[type-arg]

@@ -8,9 +8,10 @@ square is a standard uncertainty, combined with that of the mean over runs as in
 
     half^2 = (t s / sqrt(n))^2 + t_K^2 mean(d_k^2)
 
-Parameters are drawn independently. Where the data could tell only a sum, that overstates how unsure the sum is: the
-interval is too wide rather than too narrow. A table whose median has an interval is moved as a whole; its shape is taken
-as it is.
+A calibrated profile keeps some resamples of its fit, and a draw is one of them, all costs together: two that the data could
+tell as a sum only move against each other, so the sum is as sure as it was measured. Parameters without resamples are drawn
+independently, which overstates how unsure a sum of them is. A table whose median is unsure is moved as a whole; its shape is
+taken as it is.
 """
 
 from __future__ import annotations
@@ -51,11 +52,19 @@ def has_intervals(profile: Profile) -> bool:
 
 def drawn(profile: Profile, seed: int, draw: int) -> Profile:
     """The profile with every parameter drawn; equal seed and draw give equal parameters, whatever the others are."""
-    parameters = {name: Parameter(_draw(one, name, seed, draw)) for name, one in profile.parameters.items()}
+    resample = _number(seed, draw, "resample")
+
+    def drawn_of(one: Parameter, name: str) -> float:
+        moved = profile.draws.get(name)
+        if not moved:
+            return _draw(one, name, seed, draw)
+        return max(0.0, one.value + moved[resample % len(moved)])
+
+    parameters = {name: Parameter(drawn_of(one, name)) for name, one in profile.parameters.items()}
     tables = {}
     for name, table in profile.tables.items():
         middle = Parameter(_median(table), table.low, table.high)
-        moved = _draw(middle, name, seed, draw) - middle.value
+        moved = drawn_of(middle, name) - middle.value
         tables[name] = table.shifted(moved) if moved else table
     return replace(profile, parameters=parameters, tables=tables)
 
@@ -66,13 +75,16 @@ def _median(table: Quantiles) -> float:
     return float(np.interp(0.5, table.probability, table.ns))
 
 
-def _draw(one: Parameter, name: str, seed: int, draw: int) -> float:
+def _number(seed: int, draw: int, name: str) -> int:
     import hashlib
 
+    return int.from_bytes(hashlib.sha256(f"{seed}\0{draw}\0{name}".encode()).digest()[:8], "little")
+
+
+def _draw(one: Parameter, name: str, seed: int, draw: int) -> float:
     import numpy as np
 
-    digest = hashlib.sha256(f"{seed}\0{draw}\0{name}".encode()).digest()
-    z = float(np.random.default_rng(int.from_bytes(digest[:8], "little")).standard_normal())
+    z = float(np.random.default_rng(_number(seed, draw, name)).standard_normal())
     end = one.high if z > 0 else one.low
     width = abs((one.value if end is None else end) - one.value) / NORMAL_95
     return max(0.0, one.value + z * width)

@@ -37,7 +37,7 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,12 @@ class Quantiles:
 
 @dataclass(frozen=True)
 class Profile:
-    """Costs of a platform. `fit` holds the residuals, `provenance` where and when it was measured."""
+    """Costs of a platform. `fit` holds the residuals, `provenance` where and when it was measured.
+
+    `draws`: of some costs, how far each of several resamples of the measurements puts them from their values, in ns. One
+    place in all of these lists is one resample: costs that are known as a sum only move against each other there. Of a table
+    it is the median that moves.
+    """
 
     name: str
     processors: int = 1
@@ -94,6 +99,7 @@ class Profile:
     tables: Mapping[str, Quantiles] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     fit: Mapping[str, Any] = field(default_factory=dict)
+    draws: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def is_ideal(self) -> bool:
@@ -124,7 +130,7 @@ class Profile:
     def replaced(self, values: Mapping[str, float]) -> Profile:
         """The same profile with other values of some parameters."""
         parameters = dict(self.parameters) | {name: Parameter(value) for name, value in values.items()}
-        return Profile(self.name, self.processors, parameters, self.tables, self.provenance, self.fit)
+        return replace(self, parameters=parameters)
 
     def text(self) -> str:
         """The file."""
@@ -149,6 +155,10 @@ class Profile:
                 for end in ("low", "high")
                 if (number := getattr(table, end)) is not None
             ]
+        if self.draws:
+            lines += ["", "[draws]"]
+            for name, moved in self.draws.items():
+                lines.append(f"{json.dumps(name)} = {_toml([float(f'{value:.6g}') for value in moved])}")
         return "\n".join(lines) + "\n"
 
 
@@ -223,7 +233,15 @@ def _parsed(values: dict[str, Any]) -> Profile:
         tables,
         values.get("provenance", {}),
         values.get("fit", {}),
+        _draws(values.get("draws", {})),
     )
+
+
+def _draws(values: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
+    found = {name: tuple(map(float, moved)) for name, moved in values.items()}
+    if len({len(moved) for moved in found.values()}) > 1:
+        raise ValueError("draws must be of one length")
+    return found
 
 
 def missing(profile: Profile, plan: Plan) -> list[tuple[str, str]]:

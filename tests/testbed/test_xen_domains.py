@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,14 +16,19 @@ import numpy as np
 import pytest
 import testbed_world as worlds
 from killing import held_namespaces, kill, play, surroundings
+from test_testbed_privileges import NOBODY, as_nobody
 
+import virtlab.testbed.platforms.xen.domains
+import virtlab.testbed.session  # loaded before the identity changes: see test_testbed_privileges
 from virtlab.errors import GuestError
 from virtlab.experiment import load_text
 from virtlab.plan import Plan, Trial
 from virtlab.planner import plan_run
 from virtlab.results import Dataset
+from virtlab.testbed import image
 from virtlab.testbed.lab import XenLab
 from virtlab.testbed.lab.xen import RULES
+from virtlab.testbed.platforms.qemu import monitor
 from virtlab.testbed.platforms.xen import config
 
 ASKED = "VIRTLAB_TEST_XEN"
@@ -89,6 +96,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import testbed_world as worlds
 import test_xen_domains as xen
+from virtlab.testbed import image
 from virtlab.testbed.lab import XenLab
 plan = xen.plan_of(xen.ECHO)
 print("begin", flush=True)
@@ -96,6 +104,9 @@ with XenLab().open(plan, worlds.Patient()) as session:
     print("built", flush=True)
     input()
 """
+
+
+_ = virtlab.testbed.session, virtlab.testbed.platforms.xen.domains, monitor
 
 
 def plan_of(text: str) -> Plan:
@@ -126,6 +137,36 @@ def test_a_machine_with_xen_killed_with_its_player_leaves_nothing(victim: str) -
         time.sleep(5.0)
     kill(player, victim, own)
     assert surroundings() == before
+
+
+@pytest.fixture
+def _cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A copy of the image that an ordinary user has as his own."""
+    with tempfile.TemporaryDirectory() as name:
+        shutil.copytree(image.folder() / "xen", Path(name) / "virtlab" / "images" / "xen")
+        for path in (Path(name), *Path(name).rglob("*")):
+            os.chown(path, NOBODY, NOBODY)
+        monkeypatch.setenv("XDG_CACHE_HOME", name)
+        yield
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
+@pytest.mark.usefixtures("_cache")
+def test_an_ordinary_user_boots_xen_without_sudo() -> None:
+    plan = plan_of(ECHO)
+
+    def work() -> None:
+        own = XenLab()
+        try:
+            assert own.check(plan) == []
+            with own.open(plan, worlds.Patient()) as session:
+                sink = worlds.MemorySink()
+                assert session.run(Trial("t0", 1), sink).status in {"ok", "tainted"}
+                assert sink.rows("probe", "sent/1") == COUNT
+        finally:
+            own.close()
+
+    assert as_nobody(work) == ""
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from virtlab.agents import Conversation
 from virtlab.campaign.resume import open_dataset
 from virtlab.cli.run import _backend
+from virtlab.cli.up import up
 from virtlab.errors import DatasetError, ExperimentError
 from virtlab.plan import Capabilities, Plan
 from virtlab.testbed import fabric
@@ -129,3 +131,9 @@ def test_a_place_that_there_is_not_and_a_simulator_somewhere_are_refused() -> No
         _backend("testbed", "ideal", "cellar")
     with pytest.raises(ExperimentError, match="the simulator is built nowhere"):
         _backend("simulator", "ideal", "lab-vm")
+
+
+def test_a_kept_world_in_the_laboratory_is_refused_with_another_way(tmp_path: Path) -> None:
+    with pytest.raises(ExperimentError, match="lives no longer than the command") as caught:
+        up(tmp_path / "any.yaml", where="lab-vm")
+    assert "'exec' action" in caught.value.cure

@@ -34,6 +34,7 @@ def up(
     point: Annotated[int, typer.Option(help="design point, as `virtlab plan` numbers them")] = 0,
     name: Annotated[str | None, typer.Option(help="name of the world; the file's by default")] = None,
     idle: Annotated[str, typer.Option(help="ends by itself when nobody was in it for this long")] = "1 h",
+    where: Annotated[str | None, typer.Option("--in", hidden=True)] = None,
 ) -> None:
     """Builds a testbed and keeps it, to walk around in with `shell` and `exec`; `down` ends it.
 
@@ -49,6 +50,13 @@ def up(
     from virtlab.testbed.kept import keep
     from virtlab.units import Duration
 
+    if where is not None:
+        what = (
+            f"a world in '{where}' lives no longer than the command that booted it, and a kept one has none"
+        )
+        raise ExperimentError(
+            "--in", what, "leave it out, or give the timeline an 'exec' action and use `virtlab run`"
+        )
     experiment = load(file)
     points = list(experiment.points())
     if not 0 <= point < len(points):

@@ -107,6 +107,8 @@ pub fn route(routes: &[Route], to: IpAddr) -> Option<&Route> {
 #[derive(Debug, Default)]
 pub struct Reassembly {
     partial: BTreeMap<u64, (u32, u64)>,
+    /// The packet of which a fragment came last, which stands nowhere else: mostly its next one is the next that comes.
+    last: Option<(u64, (u32, u64))>,
     looked_ns: u64,
 }
 
@@ -120,14 +122,22 @@ impl Reassembly {
             self.looked_ns = now_ns;
             self.partial.retain(|_, (_, since)| now_ns.saturating_sub(*since) <= PATIENCE_NS);
         }
-        let (bytes, since) = self.partial.entry(packet.number).or_insert((0, now_ns));
-        if now_ns.saturating_sub(*since) > PATIENCE_NS {
-            (*bytes, *since) = (0, now_ns);
+        let (mut bytes, mut since) = match self.last.take() {
+            Some((number, held)) if number == packet.number => held,
+            other => {
+                if let Some((number, held)) = other {
+                    self.partial.insert(number, held);
+                }
+                self.partial.remove(&packet.number).unwrap_or((0, now_ns))
+            }
+        };
+        if now_ns.saturating_sub(since) > PATIENCE_NS {
+            (bytes, since) = (0, now_ns);
         }
-        *bytes += packet.body_bytes;
-        let whole = *bytes == packet.whole_bytes;
-        if whole {
-            self.partial.remove(&packet.number);
+        bytes += packet.body_bytes;
+        let whole = bytes == packet.whole_bytes;
+        if !whole {
+            self.last = Some((packet.number, (bytes, since)));
         }
         whole
     }

@@ -216,7 +216,7 @@ class Domains:
                     raise GuestError(f"guests.{name}", what)
 
     def _exec_top(self, *options: str) -> None:
-        namespace = next(iter(self.lowered.bridges.values())).namespace
+        namespace = self.lowered.guests[next(iter(self.domains))]
         request = {"channel": TOP_CHANNEL, "namespace": namespace, "argv": [*XENTOP, *options]}
         self.control.call("exec", request)
 

@@ -8,6 +8,7 @@ from ipaddress import ip_address
 
 from virtlab.catalogue import PLATFORMS as CATALOGUED_PLATFORMS
 from virtlab.catalogue import QDISCS
+from virtlab.catalogue import VSWITCHES as CATALOGUED_VSWITCHES
 from virtlab.catalogue import WORKLOADS as CATALOGUE
 from virtlab.plan import Capabilities, Guest, Plan, Refusal, Role
 from virtlab.planner.ends import bridging_mistakes, role_ends, via_mistakes
@@ -20,7 +21,7 @@ from virtlab.simulator.without_effect import COSTLESS_PARAMETERS
 PLATFORMS = tuple(  # what each costs, a profile says
     name for name, platform in CATALOGUED_PLATFORMS.items() if platform.arms["simulator"] is None
 )
-VSWITCHES = ("linux_bridge", "ovs-netdev", "ovs-kernel")  # what each costs, a profile says
+VSWITCHES = tuple(name for name, vswitch in CATALOGUED_VSWITCHES.items() if vswitch.arms["simulator"] is None)
 WORKLOADS = (
     "rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "psping", "raw_stream", "rt_tasks",
 )  # fmt: skip
@@ -92,11 +93,8 @@ def _guests(plan: Plan, profile: Profile) -> Iterator[Refusal]:
     for name, guest in plan.world.guests.items():
         path = f"guests.{name}"
         if guest.platform not in PLATFORMS:
-            why = (
-                CATALOGUED_PLATFORMS[guest.platform].arms["simulator"]
-                if guest.platform in CATALOGUED_PLATFORMS
-                else "unknown"
-            )
+            known = CATALOGUED_PLATFORMS.get(guest.platform)
+            why = "there is no such platform" if known is None else known.arms["simulator"]
             reason = f"'{guest.platform}' guests are not modelled: {why}"
             yield Refusal(f"{path}.platform", reason, f"write 'platform: {' | '.join(PLATFORMS)}'")
         yield from bridging_mistakes(path, guest)

@@ -6,5 +6,4 @@ OVS_KERNEL = VirtualSwitch(
     name="ovs-kernel",
     meaning="Open vSwitch with the kernel's datapath; `--in lab-vm` has one everywhere",
     ports_max=1024,
-    arms={"testbed": None, "simulator": "what its flow caches cost is in no profile yet"},
 )

@@ -6,5 +6,4 @@ OVS_NETDEV = VirtualSwitch(
     name="ovs-netdev",
     meaning="Open vSwitch with its datapath in user space",
     ports_max=1024,
-    arms={"testbed": None, "simulator": "what its flow caches cost is in no profile yet"},
 )

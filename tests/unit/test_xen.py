@@ -167,6 +167,12 @@ def test_without_the_image_the_cure_is_the_command_that_builds_it(
     assert backend.capabilities().platforms["xen"] is not None
 
 
+def test_each_domain_counts_in_the_time_that_a_run_is_thought_to_take() -> None:
+    two = plan()
+    one = changed(two, "h.g2", platform="namespace")
+    assert XenLab().estimate_ns(two) - XenLab().estimate_ns(one) >= 10_000_000_000
+
+
 def test_the_platform_says_what_it_is() -> None:
     xen_platform = PLATFORMS["xen"]
     assert xen_platform.features.own_kernel

@@ -41,6 +41,7 @@ HYPERVISOR_BYTES = 128 << 20
 MEMORY_BYTES = DOMAIN_0_BYTES + MEMORY_MAX_BYTES + HYPERVISOR_BYTES
 TRANSLATION_MIB = 128  # a hypervisor and several kernels want more of it than one
 BOOT_TIMEOUT_S = 600.0
+DOMAIN_NS = 20_000_000_000
 SWEEP = WORLD_PROCESS  # channel of the command that destroys domains: the world's leader is gone by then
 SWEEP_TIMEOUT_S = 120.0
 
@@ -190,6 +191,11 @@ class XenLab(LabVm):
         """Every reason not to open this Plan inside."""
         found = LabVm.check(self, plan)
         return found or list(memory_refusals(plan))
+
+    def estimate_ns(self, plan: Plan) -> int:
+        """As in a laboratory machine, and what its domains take to start, two at a time."""
+        domains = sum(guest.platform == "xen" for guest in plan.world.guests.values())
+        return LabVm.estimate_ns(self, plan) + domains * DOMAIN_NS
 
     def _made(self) -> Image:
         return xen_image()

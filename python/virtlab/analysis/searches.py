@@ -12,7 +12,12 @@ if TYPE_CHECKING:
     from virtlab.results.record import RunRecord
 
 FILE_NAME = "trials.jsonl"
-LIMITS = {"_bit_per_s": "limit_rate", "_pps": "limit_packet_rate", "_bytes": "limit_size", "_ns": "limit_time"}
+LIMITS = {
+    "_bit_per_s": "limit_rate",
+    "_pps": "limit_packet_rate",
+    "_bytes": "limit_size",
+    "_ns": "limit_time",
+}
 NOT_REACHED = "no value that was tried met the goal"
 
 

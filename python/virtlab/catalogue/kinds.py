@@ -310,5 +310,15 @@ def _priority(value: Any) -> int:
 PRIORITY = Kind("802.1p priority", _priority, {"type": "integer", "minimum": 0, "maximum": 7}, "5")
 ARRIVALS = choice("constant", "poisson")
 
-NUMBERS = (COUNT, DURATION, POSITIVE_DURATION, SIZE, POSITIVE_SIZE, PACKET_SIZE, FRAME_SIZE, RATE, PACKET_RATE)
+NUMBERS = (
+    COUNT,
+    DURATION,
+    POSITIVE_DURATION,
+    SIZE,
+    POSITIVE_SIZE,
+    PACKET_SIZE,
+    FRAME_SIZE,
+    RATE,
+    PACKET_RATE,
+)
 """Kinds of which one value is more than another, so that a search can ask for the highest."""

@@ -37,7 +37,10 @@ PACES: Mapping[str, Mapping[str, int]] = {
     },
 }  # fmt: skip
 RESET_AFTER_NS = NS // 2  # traffic before a reset
-BOOT_WATCH_NS = {"letter": 60 * NS, "quick": 20 * NS}  # traffic after that of a guest which boots a kernel of its own
+BOOT_WATCH_NS = {
+    "letter": 60 * NS,
+    "quick": 20 * NS,
+}  # traffic after that of a guest which boots a kernel of its own
 _SHARE = re.compile(r"\s*[\d.]+\s*(%|ratio)\s*\Z")
 
 

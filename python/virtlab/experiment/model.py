@@ -422,7 +422,8 @@ class ResetSpec(Part):
     )
     down: leaves.Time = Field(0, description="how long it stays away")
     watch: leaves.PositiveTime | None = Field(
-        None, description="traffic after the reset; absent: 10 s, of a machine 60 s; 3 s and 20 s in a quick pace"
+        None,
+        description="traffic after the reset; absent: 10 s, of a machine 60 s; 3 s and 20 s in a quick pace",
     )
     trials: leaves.Count | None = Field(None, description="averaged; absent: 5, or 3 in a quick pace")
 

@@ -90,7 +90,9 @@ def read_search(
             layer, bounds[key] = _value(findings, key, getattr(spec, key), parameter)
             layers.append(layer)
     if len(set(layers)) > 1:
-        findings.add(("search", "high"), "its bounds are sizes of different things", "write all as e.g. '64 B frame'")
+        findings.add(
+            ("search", "high"), "its bounds are sizes of different things", "write all as e.g. '64 B frame'"
+        )
     parameter = replace(parameter, plan=layers[0])
     _limit_by_wire(findings, bounds, role, parameter, wiring, loss=spec.until is None)
     if len(findings.mistakes) != before:
@@ -223,9 +225,7 @@ def _variable(findings: Findings, spec: SearchSpec, roles: Mapping[str, RoleSpec
     inputs = [each.name for each in role.declaration.parameters if _is_input(each, role)]
     listed = f"{role.workload} has {', '.join(inputs) or 'none'}"
     if parameter is None:
-        findings.add(
-            at, f"'{shown(key)}' is no parameter of {role.workload}", nearest(key, inputs) or listed
-        )
+        findings.add(at, f"'{shown(key)}' is no parameter of {role.workload}", nearest(key, inputs) or listed)
         return None
     if not _is_input(parameter, role):
         cure = f"{listed}; what is no number, or is built into the world, can be a factor"

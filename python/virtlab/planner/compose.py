@@ -212,7 +212,9 @@ def _role(study: Study, role: RoleSpec) -> Role:
             "workload": role.workload,
             "from": role.source,
             "to": role.target or None,
-            "tunable": tuple(name for name in _ordered(role, trial) if name in tunable and name in parameters),
+            "tunable": tuple(
+                name for name in _ordered(role, trial) if name in tunable and name in parameters
+            ),
             **parameters,
         }
     )

@@ -207,6 +207,9 @@ def test_domains_of_several_sizes_stream_to_each_other_and_to_a_namespace(lab: X
         ]
         shares = [value for entity, metric, value in rows if (entity, metric) == ("guests.h.a", "cpu")]
         assert shares
+        assert "tool:xentop" in {entity for entity, metric, _ in rows if metric == "cpu"}, (
+            "its cost is nobody else's"
+        )
         assert max(shares) > 0
         memory = {
             value for entity, metric, value in rows if (entity, metric) == ("guests.h.a", "memory_used")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from virtlab.errors import GuestError, MachineError
@@ -23,6 +23,7 @@ Reached = tuple[str, str, str, str, int]  # 'a -> b', guest, far guest, far addr
 BATCH_STEPS = 3000
 BATCH_BYTES = 900_000  # a frame holds 1 MiB
 REACH_DEADLINE_NS = 5_000_000_000
+ECHO_TRIES = 4
 SMALL_PACKET_BYTES = 84
 FIFO_PRIORITY = 10
 
@@ -114,24 +115,25 @@ def check_reach(
         4 if lowered.machines else patience
     )  # an emulated guest takes its time
     deadline_s = deadline_ns / 1e9
-    answers: list[tuple[Reached, int | None]] = []
-    # Leaders inside guests first, all at once: the world's own does nothing else while it asks.
-    order = sorted(asked, reverse=True)
-    for leaders in ([at for at in order if at], [at for at in order if not at]):
-        calls: list[tuple[str, dict[str, Any], int]] = [
-            ("ping", {"pairs": asked[at][0], "deadline_ns": deadline_ns}, at) for at in leaders
-        ]
-        numbers = [control.send(do, fields, channel=at) for do, fields, at in calls]
-        for at, number in zip(leaders, numbers, strict=True):
-            try:
-                reply = control.wait(number, do="ping", timeout_s=deadline_s + 10)
-            except RefusedError as error:
-                if guests.existing is None or not guests.existing.unasked(at, error.what):
-                    raise
-                continue
-            answers += zip(asked[at][1], reply["answers"], strict=True)
+    answers: dict[Reached, int | None] = {}
+    for _ in range(ECHO_TRIES):
+        answers |= _echoes(control, guests, asked, deadline_ns // ECHO_TRIES)
+        # One echo may be lost where a virtual switch decides for the first time: what was not answered is asked again.
+        asked = {
+            at: ([each for each, name in lost], [name for each, name in lost])
+            for at, (requests, names) in asked.items()
+            if (
+                lost := [
+                    (each, name)
+                    for each, name in zip(requests, names, strict=True)
+                    if name in answers and answers[name] is None
+                ]
+            )
+        }
+        if not asked:
+            break
     reached: dict[str, int] = {}
-    for (name, guest, far, address, size), rtt_ns in answers:
+    for (name, guest, far, address, size), rtt_ns in answers.items():
         if rtt_ns is None:
             what = f"does not reach {far} ({address}) with packets of {size} B within {deadline_s:g} s"
             raise GuestError(
@@ -141,3 +143,29 @@ def check_reach(
             )
         reached[name] = int(rtt_ns)
     return reached
+
+
+def _echoes(
+    control: Control,
+    guests: Guests,
+    asked: Mapping[int, tuple[list[dict[str, Any]], list[Reached]]],
+    deadline_ns: int,
+) -> dict[Reached, int | None]:
+    """One echo each, by the leaders that can send it: its RTT in ns, None when none came."""
+    answers: dict[Reached, int | None] = {}
+    # Leaders inside guests first, all at once: the world's own does nothing else while it asks.
+    order = sorted(asked, reverse=True)
+    for leaders in ([at for at in order if at], [at for at in order if not at]):
+        numbers = [
+            control.send("ping", {"pairs": asked[at][0], "deadline_ns": deadline_ns}, channel=at)
+            for at in leaders
+        ]
+        for at, number in zip(leaders, numbers, strict=True):
+            try:
+                reply = control.wait(number, do="ping", timeout_s=deadline_ns / 1e9 + 10)
+            except RefusedError as error:
+                if guests.existing is None or not guests.existing.unasked(at, error.what):
+                    raise
+                continue
+            answers |= dict(zip(asked[at][1], reply["answers"], strict=True))
+    return answers

@@ -1,4 +1,4 @@
-"""What a simulated world has no part for is said beside its results; claims between levels that are one world are not judged."""
+"""A simulated world says what it has no part for; claims between levels that are one such world are not judged."""
 
 from __future__ import annotations
 

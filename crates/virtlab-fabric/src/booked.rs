@@ -1,6 +1,7 @@
 //! Frames of a FIFO in closed form that were offered before they come: counted when their instants do.
 
 use crate::counters::LineCounters;
+use crate::train::Train;
 use crate::waits::Waits;
 use std::collections::VecDeque;
 use virtlab_qdisc::{Backlog, DropReason};
@@ -21,31 +22,72 @@ pub(crate) struct Entry {
     pub(crate) held: Backlog,
 }
 
+/// Frames that fare alike, each `step` after the one before.
+#[derive(Clone, Copy)]
+pub(crate) struct Booking {
+    /// The first.
+    pub(crate) entry: Entry,
+    pub(crate) step: Nanos,
+    pub(crate) count: u32,
+}
+
+impl Booking {
+    pub(crate) fn of_one(entry: Entry) -> Self {
+        Self { entry, step: Nanos::ZERO, count: 1 }
+    }
+
+    fn come(&self) -> Train {
+        Train { at: self.entry.at, step: self.step, count: self.count }
+    }
+
+    fn start(&self) -> Train {
+        Train { at: self.entry.start, ..self.come() }
+    }
+
+    /// The first of them, and the others.
+    fn parted(&self, first: u32) -> [Self; 2] {
+        let entry = Entry { at: self.come().nth(first), start: self.start().nth(first), ..self.entry };
+        [Self { count: first, ..*self }, Self { entry, count: self.count - first, ..*self }]
+    }
+}
+
 /// Frames in the order in which they come.
 #[derive(Default)]
 pub(crate) struct Booked {
-    pub(crate) entries: VecDeque<Entry>,
+    pub(crate) entries: VecDeque<Booking>,
     /// How many of the first are counted, and stand here only while they wait.
     counted: usize,
 }
 
 impl Booked {
     pub(crate) fn settle(&mut self, now: Nanos, counters: &mut LineCounters, waits: &mut Waits) {
-        while let Some(entry) = self.entries.get(self.counted).filter(|entry| entry.at <= now) {
-            counters.note_closed(entry, waits);
+        while let Some(booking) = self.entries.get(self.counted) {
+            let there = booking.come().by(now);
+            if there == 0 {
+                break;
+            }
+            if there < booking.count {
+                let [come, later] = booking.parted(there);
+                self.entries[self.counted] = come;
+                self.entries.insert(self.counted + 1, later);
+            }
+            counters.note_alike(&self.entries[self.counted], waits);
             self.counted += 1;
         }
-        while self.counted > 0 && self.entries[0].start <= now {
+        while self.counted > 0 && self.entries[0].start().last() <= now {
             self.entries.pop_front();
             self.counted -= 1;
         }
     }
 
     pub(crate) fn backlog(&self, now: Nanos) -> Backlog {
-        let waits = |entry: &&Entry| entry.at <= now && entry.start > now && entry.refused.is_none();
-        self.entries.iter().filter(waits).fold(Backlog::default(), |sum, entry| Backlog {
-            packets: sum.packets + 1,
-            bytes: sum.bytes + u64::from(entry.bytes),
+        let held = self.entries.iter().filter(|booking| booking.entry.refused.is_none());
+        held.fold(Backlog::default(), |sum, booking| {
+            let waiting = u64::from(booking.come().by(now) - booking.start().by(now));
+            Backlog {
+                packets: sum.packets + waiting,
+                bytes: sum.bytes + waiting * u64::from(booking.entry.bytes),
+            }
         })
     }
 }
@@ -66,6 +108,26 @@ impl LineCounters {
             waits.note(wait);
             self.residence_ns += wait.0;
             self.residence_max_ns = self.residence_max_ns.max(wait.0);
+        }
+    }
+
+    /// Counts frames that fare alike.
+    pub(crate) fn note_alike(&mut self, booking: &Booking, waits: &mut Waits) {
+        let Booking { entry, count, .. } = booking;
+        let others = u64::from(count - 1);
+        self.note_closed(entry, waits);
+        if others == 0 {
+            return;
+        }
+        debug_assert!(entry.refused.is_none(), "refused frames are booked one by one");
+        self.packets += others;
+        self.bytes += others * u64::from(entry.bytes);
+        self.busy_ns += others * entry.occupied.0;
+        self.marked_packets += others * u64::from(entry.marked);
+        if entry.start > entry.at {
+            let wait = entry.start.since(entry.at);
+            waits.note_many(wait, count - 1);
+            self.residence_ns += others * wait.0;
         }
     }
 }

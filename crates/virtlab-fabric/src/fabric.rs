@@ -19,7 +19,7 @@ use crate::layout::End;
 use crate::line::{Delivery, Line};
 use crate::table::Table;
 use crate::timers::Timers;
-use crate::{Frame, Mac};
+use crate::{Frame, Mac, Train};
 use virtlab_qdisc::{Dropped, Ecn, Packet};
 use virtlab_wire::Nanos;
 
@@ -118,6 +118,8 @@ pub struct Fabric<P> {
     /// Whether departures are told as soon as they are certain, and those not fetched yet.
     foretells: bool,
     foretold: Vec<Foretold>,
+    /// Trains between two lines, while they are passed on.
+    passing: Vec<Train>,
     /// Whether a frame has come whose way is not known from the start.
     strays: bool,
     /// No line is asked about an instant before this.

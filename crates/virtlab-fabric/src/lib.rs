@@ -20,6 +20,7 @@ mod layout;
 mod line;
 mod table;
 mod timers;
+mod train;
 mod waits;
 
 pub use counters::{ClassCounters, LineCounters};
@@ -28,3 +29,4 @@ pub use frame::{Frame, Mac, ecn, flow_hash, headers, mark};
 pub use layout::{Layout, LayoutError, LinkLayout, QueueLayout, QueuesLayout, SwitchLayout};
 pub use line::Queueing;
 pub use timers::Timers;
+pub use train::Train;

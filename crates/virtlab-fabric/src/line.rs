@@ -7,7 +7,9 @@
 //! at once into the cable with its future time, and only the limits remember who still waits. Any other discipline is
 //! asked whenever the transmitter falls free. Both give the same departures for a FIFO (tested).
 
-use crate::booked::{Booked, Entry};
+mod trains;
+
+use crate::booked::{Booked, Booking, Entry};
 use crate::counters::{ClassCounters, LineCounters};
 use crate::waits::Waits;
 use std::collections::VecDeque;
@@ -219,7 +221,7 @@ impl Line {
         let answer = entry.refused.map_or(Ok(entry.start + self.last.whole), Err);
         match &mut self.booked {
             None => self.counters.note_closed(&entry, &mut self.all_waits),
-            Some(booked) => booked.entries.push_back(entry),
+            Some(booked) => booked.entries.push_back(Booking::of_one(entry)),
         }
         Some(answer)
     }

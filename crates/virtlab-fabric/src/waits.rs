@@ -16,10 +16,16 @@ impl Waits {
     const BUCKETS: usize = 128;
 
     pub(crate) fn note(&mut self, wait: Nanos) {
+        self.note_many(wait, 1);
+    }
+
+    /// As many equal waits.
+    #[inline]
+    pub(crate) fn note_many(&mut self, wait: Nanos, count: u32) {
         let octave = 63 - (wait.0 | 1).leading_zeros();
         let quarter = if octave < 2 { 0 } else { wait.0 >> (octave - 2) & 3 };
         let at = (4 * octave as usize + quarter as usize).min(Self::BUCKETS - 1);
-        self.0[at] = self.0[at].saturating_add(1);
+        self.0[at] = self.0[at].saturating_add(count);
     }
 
     /// The middle of the bucket in which a share of `frames` is reached; 0 of none. Those not noted here did not wait.

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use virtlab_fabric::{
     Fabric, Frame, Layout, LineCounters, LinkLayout, Mac, PortId, QueueLayout, QueuesLayout, SwitchLayout,
+    Train,
 };
 use virtlab_qdisc::Ecn;
 use virtlab_wire::Nanos;
@@ -79,6 +80,53 @@ proptest! {
         certain.settle_counters(end);
         prop_assert_eq!(foretold, departures.iter().map(|each| each.at).collect::<Vec<_>>());
         prop_assert_eq!(counters(&certain, end), counters(&played, end));
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_train_is_so_many_frames(
+        // Steps of full-length frames, of others, and none: of such a train all come at once.
+        trains in prop::collection::vec(
+            (0u64..400_000, prop::sample::select(vec![0u64, 40_000, 123_040, 130_000]),
+                prop::sample::select(vec![100u32, 1000, 1514]), 1u32..30),
+            1..12,
+        ),
+        inner_rate in prop::sample::select(vec![50_000_000u64, 100_000_000, 1_000_000_000]),
+        limit in prop::sample::select(vec![1u64, 5, 15, 100]),
+        read_at in 0u64..8_000_000,
+    ) {
+        let layout = layout(inner_rate, limit);
+        let [mut together, mut apart]: [Fabric<usize>; 2] = [(), ()].map(|()| {
+            let mut fabric = Fabric::new(&layout).unwrap();
+            fabric.foretell();
+            fabric
+        });
+        let passage = together.passage(PortId(0), A, B).unwrap();
+        let (mut at, mut left, mut read) = (0, Vec::new(), false);
+        for (gap, step, bytes, count) in trains {
+            let train = Train { at: Nanos(at + gap), step: Nanos(step), count };
+            at = train.last().0;
+            together.pass_train(&passage, bytes, train, &mut left);
+            let told: Vec<Nanos> =
+                left.iter().flat_map(|train| (0..train.count).map(|number| train.nth(number))).collect();
+            let each: Vec<Nanos> =
+                (0..count).filter_map(|number| apart.pass(&passage, bytes, train.nth(number))).collect();
+            prop_assert_eq!(told, each);
+            if at > read_at && !read {
+                read = true;
+                for fabric in [&mut together, &mut apart] {
+                    fabric.settle_counters(Nanos(at));
+                }
+                prop_assert_eq!(counters(&together, Nanos(at)), counters(&apart, Nanos(at)));
+            }
+        }
+        for now in [Nanos(at), Nanos(at + 500_000), Nanos(1 << 40)] {
+            for fabric in [&mut together, &mut apart] {
+                fabric.settle_counters(now);
+            }
+            prop_assert_eq!(counters(&together, now), counters(&apart, now));
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::addresses::Number;
 use crate::input::Route;
 use core::net::IpAddr;
 use std::collections::BTreeMap;
+use virtlab_fabric::Train;
 use virtlab_load::size::IpVersion;
 
 /// Of a fragment of version 6, beside the header that every packet has.
@@ -79,7 +80,7 @@ pub fn fragments(
     mtu_bytes: u32,
     version: IpVersion,
     part: bool,
-) -> impl Iterator<Item = u32> {
+) -> impl ExactSizeIterator<Item = u32> {
     let room = if body_bytes + headers(version, part) <= mtu_bytes {
         body_bytes
     } else {
@@ -140,6 +141,22 @@ impl Reassembly {
             self.last = Some((packet.number, (bytes, since)));
         }
         whole
+    }
+
+    /// Takes fragments of a packet that is not whole with them. As so many calls of [`Reassembly::take`].
+    pub fn take_train(&mut self, packet: &Packet, train: &Train) {
+        let take = |own: &mut Self, number: u32| {
+            let whole = own.take(packet, train.nth(number).0);
+            debug_assert!(!whole, "two more are to come");
+        };
+        take(self, 0);
+        let last_ns = train.last().0;
+        match &mut self.last {
+            Some((_, (bytes, since))) if last_ns - self.looked_ns.min(*since).min(last_ns) <= PATIENCE_NS => {
+                *bytes += (train.count - 1) * packet.body_bytes;
+            }
+            _ => (1..train.count).for_each(|number| take(self, number)),
+        }
     }
 }
 

@@ -36,7 +36,7 @@ use service::Service;
 use sockets::Socket;
 use std::collections::{BTreeMap, VecDeque};
 use trains::{Certain, Trains};
-use virtlab_fabric::{Departure, Fabric, Foretold, Mac};
+use virtlab_fabric::{Departure, Fabric, Foretold, Mac, Train};
 use virtlab_qdisc::Headers;
 use virtlab_wire::Nanos;
 use virtlab_wire::ethernet::{HEADER_BYTES, serialisation, wire_bytes};
@@ -58,6 +58,8 @@ pub struct Network {
     certain: Vec<Foretold>,
     landings: Vec<VecDeque<Landing>>,
     certain_ways: Vec<Certain>,
+    /// What is left of a train at its way's end, while that is looked at.
+    trains_left: Vec<Train>,
     /// By port, vNICs in whose queues frames wait for it.
     feeders: Vec<Vec<usize>>,
     /// Whether every frame has its events, because one has come whose way is not known from the start.
@@ -169,6 +171,7 @@ impl Network {
             certain: Vec::new(),
             landings: vec![VecDeque::new(); port_nics.len()],
             certain_ways: Vec::new(),
+            trains_left: Vec::new(),
             feeders: vec![Vec::new(); port_nics.len()],
             by_events: outages,
             outages,

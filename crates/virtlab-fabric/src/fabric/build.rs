@@ -95,6 +95,7 @@ impl<P: Clone> Fabric<P> {
             ends,
             foretells: false,
             foretold: Vec::new(),
+            passing: Vec::new(),
             strays: false,
             present: Nanos::ZERO,
             held: Vec::new(),

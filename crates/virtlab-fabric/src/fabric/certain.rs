@@ -8,7 +8,7 @@
 //! A frame whose addresses a switch does not know from the start is played by events, as is everything after it.
 
 use super::{End, Fabric, NONE, PortId};
-use crate::Mac;
+use crate::{Mac, Train};
 use virtlab_qdisc::{Ecn, Packet};
 use virtlab_wire::Nanos;
 
@@ -71,6 +71,25 @@ impl<P: Clone> Fabric<P> {
             self.count_crowd(line);
         }
         Some(at)
+    }
+
+    /// As [`Fabric::pass`], of a train of frames of `bytes`: `left` is when those leave that are not refused. One line after the
+    /// other is passed by all of them, which is the same, because no other frame comes between.
+    pub fn pass_train(&mut self, passage: &Passage, bytes: u32, train: Train, left: &mut Vec<Train>) {
+        self.present = self.present.max(train.last());
+        left.clear();
+        left.push(train);
+        let mut came = core::mem::take(&mut self.passing);
+        for &line in &passage.lines {
+            debug_assert!(self.lines[line].next_delivery().is_none(), "a frame is overtaken");
+            came.clear();
+            core::mem::swap(&mut came, left);
+            for part in &came {
+                self.lines[line].offer_train(bytes, *part, left);
+            }
+            self.count_crowd(line);
+        }
+        self.passing = came;
     }
 
     /// Whether a frame has come whose way is not known from the start.

@@ -6,14 +6,19 @@
 //! room; and the frame with which its message is whole, whose start has an event, so that the message lands by another one. A
 //! burst of forty fragments so costs two events in place of a hundred. Who waits for room is told at the very instant:
 //! then every frame of that vNIC has its event.
+//!
+//! All but the last two fragments of a message are alike and start at even intervals, by the vNIC's bucket. They stand in its
+//! queue as one, and those that have left by some instant are passed on as one [`Train`], which is cut where another frame comes
+//! between.
 
 use super::Network;
 use super::bridges::Place;
 use super::landing::{Landing, Meaning};
-use super::vnics::Outgoing;
+use super::vnics::{Outgoing, Waiting};
 use crate::agenda::{Due, Planned};
 use std::collections::VecDeque;
-use virtlab_fabric::{Passage, PortId};
+use virtlab_fabric::{Passage, PortId, Train};
+use virtlab_wire::Nanos;
 
 const NEVER_NS: u64 = u64::MAX;
 /// Fragments that have been passed on, from which on those that have come are counted without waiting for a reader.
@@ -51,8 +56,8 @@ pub(super) struct Trains {
     ports: Vec<PortId>,
     /// The packet whose fragments are being sent, and their bytes so far.
     sending: (u64, u32),
-    /// Fragments that come to the vNIC over certain ways, and their bytes.
-    coming: VecDeque<(u64, u32)>,
+    /// Fragments that come to the vNIC over certain ways, and the bytes of each.
+    coming: VecDeque<(Train, u32)>,
 }
 
 impl Default for Trains {
@@ -101,11 +106,16 @@ impl Network {
         Some(Certain { passage, at, to })
     }
 
+    /// Whether fragments that a socket sends need no events of their own.
+    #[inline]
+    pub(super) fn goes_in_trains(&self, socket: usize) -> bool {
+        !self.by_events && matches!(self.sockets[socket].way, Way::Certain(_))
+    }
+
     /// Whether a frame needs no event of its own.
     #[inline]
     pub(super) fn is_certain(&self, out: &Outgoing) -> bool {
-        let way = |socket: usize| self.sockets[socket].way;
-        !self.by_events && out.socket.is_some_and(|socket| matches!(way(socket), Way::Certain(_)))
+        out.socket.is_some_and(|socket| self.goes_in_trains(socket))
     }
 
     /// The port through which a frame goes that needs no event of its own.
@@ -156,7 +166,7 @@ impl Network {
     /// Plans a vNIC's next event.
     fn arm(&mut self, nic: usize) {
         let port = &mut self.nics[nic];
-        let first = port.queue.front().map_or(NEVER_NS, |(at, _)| *at);
+        let first = port.queue.front().map_or(NEVER_NS, |waiting| waiting.at_ns);
         let every = port.trains.blocked > 0 || self.by_events;
         let next = if every { first } else { port.trains.stops.front().copied().unwrap_or(NEVER_NS) };
         let next = next.max(self.now_ns);
@@ -212,9 +222,9 @@ impl Network {
             let never = (NEVER_NS, (0, 0), 0);
             let (mut first, mut second) = (never, never);
             for &nic in &self.feeders[port.0] {
-                let Some((at, out)) = nics[nic].queue.front() else { continue };
+                let Some(Waiting { at_ns, out, .. }) = nics[nic].queue.front() else { continue };
                 if self.is_certain(out) {
-                    let own = (*at, nics[nic].trains.first, nic);
+                    let own = (*at_ns, nics[nic].trains.first, nic);
                     (first, second) = (first.min(own), second.min(own.max(first)));
                 }
             }
@@ -222,21 +232,103 @@ impl Network {
             if first == never || !self.agenda.would_have_happened(first.0, first.1) {
                 return;
             }
-            while let Some(&(at, out)) = self.nics[nic].queue.front()
+            while let Some(&waiting) = self.nics[nic].queue.front()
+                && let Waiting { at_ns, out, .. } = waiting
                 && let planned = self.nics[nic].trains.first
-                && self.agenda.would_have_happened(at, planned)
-                && (at, planned, nic) < second
+                && self.agenda.would_have_happened(at_ns, planned)
+                && (at_ns, planned, nic) < second
                 && self.is_certain(&out)
             {
-                self.let_go(nic, at, &out);
+                if !self.let_train_go(nic, &waiting, second.0.min(self.now_ns)) {
+                    self.let_go(nic, at_ns, &out);
+                }
             }
         }
+    }
+
+    /// Those frames of a train that start before an instant leave their vNIC; false where they are not many, or each is to
+    /// tell who waits for room.
+    fn let_train_go(&mut self, nic: usize, waiting: &Waiting, before_ns: u64) -> bool {
+        let Waiting { at_ns, step_ns, count, out } = waiting;
+        let Some(socket) = out.socket.filter(|_| *count > 1 && *at_ns < before_ns) else { return false };
+        let train = Train { at: Nanos(*at_ns), step: Nanos(*step_ns), count: *count };
+        let go = train.by(Nanos(before_ns - 1));
+        if go < 2 || self.sockets[socket].blocked {
+            return false;
+        }
+        let own = &mut self.nics[nic];
+        if go < *count {
+            let left = train.without(go);
+            own.queue[0] = Waiting { at_ns: left.at.0, count: left.count, ..*waiting };
+        } else {
+            own.queue.pop_front();
+        }
+        let train = Train { count: go, ..train };
+        own.trains.first = self.agenda.planned_at(train.last().0);
+        self.pass_train_on(nic, out, train);
+        self.sockets[socket].held_bytes -= u64::from(go) * u64::from(out.bytes);
+        true
+    }
+
+    /// Into the vNIC's queue, or through it: `count` equal fragments of a message of which two more will come, whose way is
+    /// certain; the instant at which the first leaves it. As so many calls of [`Network::put`].
+    pub(super) fn put_train(&mut self, nic: usize, out: &Outgoing, count: u32) -> u64 {
+        let now_ns = self.now_ns;
+        let port = &mut self.nics[nic];
+        if let Some(packet) = &out.cargo.ip {
+            port.trains.sending = (packet.number, count * packet.body_bytes);
+        }
+        // Frame k starts at max(now, free + k cost), with what the bucket holds at most counted.
+        let (mut free, mut cost) = (now_ns as i64, 0);
+        if let Some(rate) = port.given.pushback_bit_per_s {
+            cost = port.cost_ns(out.bytes, rate);
+            free = port.free_ns.max(now_ns as i64 - port.burst_ns);
+            port.free_ns = free + i64::from(count) * cost;
+        }
+        let at_once = match now_ns as i64 - free {
+            behind if behind < 0 => 0,
+            _ if cost == 0 => count,
+            behind => (behind / cost + 1).min(i64::from(count)) as u32,
+        };
+        if at_once > 0 {
+            self.catch_up(nic);
+            let waiting = Waiting { at_ns: now_ns, step_ns: 0, count: at_once, out: *out };
+            if !self.nics[nic].queue.is_empty() {
+                self.queue_train(nic, waiting);
+            } else if let Some(at) = self.certain_port(out) {
+                self.catch_up_before(at);
+                self.pass_train_on(nic, out, Train { at: Nanos(now_ns), step: Nanos::ZERO, count: at_once });
+            }
+        }
+        let start = |number: u32| (free + i64::from(number) * cost) as u64;
+        if at_once < count {
+            let (at_ns, step_ns) = (start(at_once), cost as u64);
+            self.queue_train(nic, Waiting { at_ns, step_ns, count: count - at_once, out: *out });
+        }
+        if at_once > 0 { now_ns } else { start(0) }
+    }
+
+    fn queue_train(&mut self, nic: usize, waiting: Waiting) {
+        let Waiting { at_ns, count, out, .. } = waiting;
+        self.nics[nic].queue.push_back(waiting);
+        if let Some(socket) = out.socket {
+            self.sockets[socket].held_bytes += u64::from(count) * u64::from(out.bytes);
+        }
+        self.queued(nic, at_ns, &out, true);
     }
 
     /// The first frame of a vNIC's queue leaves it, at `at_ns`.
     pub(super) fn let_go(&mut self, nic: usize, at_ns: u64, out: &Outgoing) {
         let own = &mut self.nics[nic];
-        own.queue.pop_front();
+        match own.queue.front_mut() {
+            Some(waiting) if waiting.count > 1 => {
+                waiting.at_ns += waiting.step_ns;
+                waiting.count -= 1;
+            }
+            _ => {
+                own.queue.pop_front();
+            }
+        }
         own.trains.first = self.agenda.planned_at(at_ns);
         if self.is_certain(out) {
             self.pass_on(nic, out, at_ns);
@@ -257,7 +349,7 @@ impl Network {
         traffic.sent_bytes += u64::from(out.bytes);
         let Certain { passage, to, .. } = &self.certain_ways[way as usize];
         let (to, port) = (*to, passage.port.0);
-        let Some(comes) = self.fabric.pass(passage, out.bytes, virtlab_wire::Nanos(at_ns)) else { return };
+        let Some(comes) = self.fabric.pass(passage, out.bytes, Nanos(at_ns)) else { return };
         let comes_ns = comes.0;
         let message = out.cargo.message;
         let whole = match &out.cargo.ip {
@@ -267,11 +359,7 @@ impl Network {
             _ => true,
         };
         if !whole {
-            self.nics[to].trains.coming.push_back((comes_ns, out.bytes));
-            if self.nics[to].trains.coming.len() >= CROWD {
-                self.count_parts(to);
-            }
-            return;
+            return self.part_comes(to, Train::of_one(comes), out.bytes);
         }
         let meaning = if out.counted { Meaning::Counted(message) } else { Meaning::Whole(message) };
         self.landings[port].push_back(Landing { at_ns: comes_ns, nic: to as u32, bytes: out.bytes, meaning });
@@ -284,13 +372,47 @@ impl Network {
         }
     }
 
+    /// Fragments of a message that is not whole with them leave their vNIC for the end of a certain way.
+    fn pass_train_on(&mut self, nic: usize, out: &Outgoing, train: Train) {
+        let way = out.socket.map(|socket| self.sockets[socket].way);
+        let (Some(Way::Certain(way)), Some(packet)) = (way, &out.cargo.ip) else {
+            unreachable!("only fragments with a certain way are trains")
+        };
+        let traffic = &mut self.nics[nic].traffic;
+        traffic.sent_packets += u64::from(train.count);
+        traffic.sent_bytes += u64::from(train.count) * u64::from(out.bytes);
+        let Certain { passage, to, .. } = &self.certain_ways[way as usize];
+        let to = *to;
+        let mut left = std::mem::take(&mut self.trains_left);
+        self.fabric.pass_train(passage, out.bytes, train, &mut left);
+        for train in &left {
+            self.hosts[self.nics[to].given.guest].reassembly.take_train(packet, train);
+            self.part_comes(to, *train, out.bytes);
+        }
+        self.trains_left = left;
+    }
+
+    /// Fragments will come to a vNIC and are only counted.
+    fn part_comes(&mut self, nic: usize, train: Train, bytes: u32) {
+        let coming = &mut self.nics[nic].trains.coming;
+        coming.push_back((train, bytes));
+        if coming.len() >= CROWD {
+            self.count_parts(nic);
+        }
+    }
+
     /// Counts the fragments that have come to a vNIC by now.
     fn count_parts(&mut self, nic: usize) {
         let port = &mut self.nics[nic];
-        while let Some(&(_, bytes)) = port.trains.coming.front().filter(|(at, _)| *at <= self.now_ns) {
+        while let Some((train, bytes)) = port.trains.coming.front_mut() {
+            let come = train.by(Nanos(self.now_ns));
+            port.traffic.received_packets += u64::from(come);
+            port.traffic.received_bytes += u64::from(come) * u64::from(*bytes);
+            if come < train.count {
+                *train = train.without(come);
+                break;
+            }
             port.trains.coming.pop_front();
-            port.traffic.received_packets += 1;
-            port.traffic.received_bytes += u64::from(bytes);
         }
     }
 

@@ -32,6 +32,16 @@ pub(super) struct Outgoing {
     pub(super) counted: bool,
 }
 
+/// Equal frames in a vNIC's queue: one, or fragments with a certain way that start at even intervals.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    /// When the first starts.
+    pub(super) at_ns: u64,
+    pub(super) step_ns: u64,
+    pub(super) count: u32,
+    pub(super) out: Outgoing,
+}
+
 /// What the fabric carries of it: all else stands in the frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Carried {
@@ -82,7 +92,7 @@ pub(super) struct Nic {
     /// Instant at which the bucket is just not overdrawn; may lie before the beginning.
     pub(super) free_ns: i64,
     pub(super) burst_ns: i64,
-    pub(super) queue: VecDeque<(u64, Outgoing)>,
+    pub(super) queue: VecDeque<Waiting>,
     pub(super) trains: Trains,
     /// What a frame of the length met last costs its bucket.
     pub(super) last_cost: (u32, i64),
@@ -92,12 +102,24 @@ pub(super) struct Nic {
     pub(super) traffic: Traffic,
 }
 
+impl Nic {
+    /// What a frame costs its bucket.
+    pub(super) fn cost_ns(&mut self, bytes: u32, rate_bit_per_s: u64) -> i64 {
+        if self.last_cost.0 != bytes {
+            self.last_cost = (bytes, serialisation(wire_bytes(bytes), rate_bit_per_s).0 as i64);
+        }
+        self.last_cost.1
+    }
+}
+
 impl Network {
     /// A vNIC's frames that may go by now.
     pub fn release(&mut self, nic: usize) {
         self.catch_up(nic);
-        while let Some(&(at, out)) = self.nics[nic].queue.front().filter(|(at, _)| *at <= self.now_ns) {
-            self.let_go(nic, at, &out);
+        while let Some(&Waiting { at_ns, out, .. }) =
+            self.nics[nic].queue.front().filter(|waiting| waiting.at_ns <= self.now_ns)
+        {
+            self.let_go(nic, at_ns, &out);
         }
         self.released(nic);
     }
@@ -116,10 +138,7 @@ impl Network {
         let port = &mut self.nics[nic];
         let mut start = ready_ns;
         if let Some(rate) = port.given.pushback_bit_per_s {
-            if port.last_cost.0 != out.bytes {
-                port.last_cost = (out.bytes, serialisation(wire_bytes(out.bytes), rate).0 as i64);
-            }
-            let cost = port.last_cost.1;
+            let cost = port.cost_ns(out.bytes, rate);
             let free = port.free_ns.max(ready_ns as i64);
             port.free_ns = port.free_ns.max(free - port.burst_ns) + cost;
             start = free as u64;
@@ -138,7 +157,7 @@ impl Network {
             }
         }
         let port = &mut self.nics[nic];
-        port.queue.push_back((start, out));
+        port.queue.push_back(Waiting { at_ns: start, step_ns: 0, count: 1, out });
         if let Some(socket) = out.socket {
             self.sockets[socket].held_bytes += u64::from(out.bytes);
         }

@@ -1,0 +1,88 @@
+//! A train of equal frames through a FIFO in closed form.
+//!
+//! Two cases are the same for every frame, so they cost as much for all of them as for one. Frames that come no closer than
+//! they are sent, to a transmitter that is free, start at once. Frames that come exactly as they are sent, behind some of their
+//! own length that follow each other without a pause, all wait for the same time: each finds as many waiting as the first
+//! did, because one starts as one comes. Anything else goes frame by frame until it is one of these.
+
+use super::{Line, Queueing, wire};
+use crate::booked::{Booking, Entry};
+use crate::train::Train;
+use virtlab_qdisc::{Backlog, Ecn, Fifo, Packet};
+use virtlab_wire::Nanos;
+
+impl Line {
+    /// Frames of `bytes` come: when the far end has them is appended to `into`; refused ones are absent. As so many calls of
+    /// [`Line::offer_closed`].
+    pub(crate) fn offer_train(&mut self, bytes: u32, train: Train, into: &mut Vec<Train>) {
+        let packet = Packet { id: 0, bytes, flow: 0, class: 0, ecn: Ecn::NotCapable };
+        for number in 0..train.count {
+            let left = train.without(number);
+            if left.count > 1
+                && let Some(at) = self.offer_alike(bytes, left)
+            {
+                return Train { at, ..left }.join(into);
+            }
+            match self.offer_closed(&packet, left.at) {
+                Some(Ok(at)) => Train::of_one(at).join(into),
+                Some(Err(_)) => {}
+                None => unreachable!("a train goes through FIFOs in closed form"),
+            }
+        }
+    }
+
+    /// When the far end has the first frame of a train of which all fare alike; `None`, and nothing is done, where they do not.
+    fn offer_alike(&mut self, bytes: u32, train: Train) -> Option<Nanos> {
+        let Queueing::Fifo { limit_packets, limit_bytes } = self.queueing else { return None };
+        if bytes != self.last.bytes {
+            self.last = wire(bytes, self.rate_bit_per_s, self.propagation);
+        }
+        let occupied = self.last.occupied;
+        if train.at < self.clock || train.step < occupied {
+            return None;
+        }
+        self.pass_starts(train.at);
+        let wait = self.busy_until.since(train.at);
+        let mut held = Backlog { packets: self.ahead.len() as u64, bytes: self.ahead_bytes };
+        if wait > Nanos::ZERO && !(train.step == occupied && self.follows_alike(bytes, wait)) {
+            return None;
+        }
+        if Fifo::refusal(held, bytes, limit_packets, limit_bytes).is_some() {
+            return None;
+        }
+        if wait > Nanos::ZERO {
+            let later = Nanos(occupied.0 * u64::from(train.count - 1));
+            for (start, _) in &mut self.ahead {
+                *start += later;
+            }
+            self.ahead.push_back((train.last() + wait, bytes));
+            self.ahead_bytes += u64::from(bytes);
+            held.packets += 1;
+            held.bytes += u64::from(bytes);
+        }
+        self.clock = train.last();
+        self.busy_until = train.last() + wait + occupied;
+        let (start, marked, refused) = (train.at + wait, false, None);
+        let entry = Entry { at: train.at, start, occupied, bytes, marked, refused, held };
+        let booking = Booking { entry, step: train.step, count: train.count };
+        match &mut self.booked {
+            None => self.counters.note_alike(&booking, &mut self.all_waits),
+            Some(booked) => booked.entries.push_back(booking),
+        }
+        Some(start + self.last.whole)
+    }
+
+    /// Whether all that wait are as long, and they and what is being sent hold the transmitter without a pause until it is
+    /// free, in `wait`.
+    fn follows_alike(&self, bytes: u32, wait: Nanos) -> bool {
+        let occupied = self.last.occupied.0;
+        let end = self.busy_until.0;
+        wait.0 <= (self.ahead.len() as u64 + 1) * occupied
+            && self
+                .ahead
+                .iter()
+                .rev()
+                .zip(1..)
+                .all(|(&(start, waiting), behind)| waiting == bytes && start.0 + behind * occupied == end)
+    }
+}

@@ -107,6 +107,7 @@ class Platform:
         str, ...
     ] = ()  # devices that a guest can see, the default first; none: the kernel's own port
     images: bool = False  # its guests can have a root file system by name
+    disks: bool = False  # its guests can boot a disk image, by its path
     agentless: bool = False  # no agent of ours runs in its guests
     existing: bool = False  # its guests are found, not made: one is its whole host
     arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})

@@ -117,6 +117,20 @@ def add(
 
 
 @app.command()
+def agent(
+    *,
+    output: Annotated[Path, typer.Option(help="the tar archive to write")] = Path("virtlab-agent.tar"),
+) -> None:
+    """Writes our agent with what starts it at boot (systemd, OpenRC, inittab), to put into a disk image of your own.
+
+    Example: virtlab image agent --output virtlab-agent.tar
+    """
+    from virtlab.testbed.image import carried
+
+    typer.echo(carried.told(carried.write(output)))
+
+
+@app.command()
 def remove(name: Annotated[str, typer.Argument(help="a name of `virtlab image list`")]) -> None:
     """Forgets a root file system.
 

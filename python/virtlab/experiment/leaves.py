@@ -47,6 +47,33 @@ def object_name(value: Any) -> str:
     raise ValueError(f"'{shown(value)}' is no name; begin with a letter; use letters, digits, _ and -")
 
 
+DISKS = (".qcow2", ".raw", ".img")
+
+
+def is_disk(image: str) -> bool:
+    """Whether an `image` means a disk, by its path, and not a name.
+
+    >>> is_disk("disks/own.qcow2"), is_disk("debian")
+    (True, False)
+    """
+    return image.endswith(DISKS)
+
+
+def image_name(value: Any) -> str:
+    """A root file system or a recipe by its name, or a disk image by its path.
+
+    >>> image_name("~/disks/own.qcow2")
+    '~/disks/own.qcow2'
+    >>> image_name("own.vhd")
+    Traceback (most recent call last):
+    ValueError: 'own.vhd' is neither a name nor a disk image; write a name, or a path that ends with .qcow2, .raw, .img
+    """
+    if isinstance(value, str) and (NAME.match(value) or (is_disk(value) and "\0" not in value)):
+        return value
+    cure = f"write a name, or a path that ends with {', '.join(DISKS)}"
+    raise ValueError(f"'{shown(value)}' is neither a name nor a disk image; {cure}")
+
+
 DESTINATION = re.compile(r"(ssh://)?[A-Za-z0-9_][A-Za-z0-9_.@:%\[\]-]{0,250}\Z")
 INTERFACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,14}\Z")
 
@@ -199,6 +226,11 @@ Mac = Annotated[
     str, PlainValidator(_mac), WithJsonSchema({"type": "string", "pattern": "^02(:[0-9a-f]{2}){5}$"})
 ]
 ObjectName = Annotated[str, PlainValidator(object_name), WithJsonSchema(NAME_SCHEMA)]
+ImageName = Annotated[
+    str,
+    PlainValidator(image_name),
+    WithJsonSchema({"type": "string", "pattern": r"^([A-Za-z][A-Za-z0-9_-]{0,30}|.+\.(qcow2|raw|img))$"}),
+]
 LinkEnd = Annotated[
     str,
     PlainValidator(link_end),

@@ -29,9 +29,10 @@ class GuestSpec(Part):
 
     cpu: leaves.Share | None = Field(None, description="share of one CPU that it may use, e.g. '50 %'")
     memory: leaves.PositiveBytes | None = Field(None, description="memory that it may use, e.g. '512 MiB'")
-    image: leaves.ObjectName | None = Field(
+    image: leaves.ImageName | None = Field(
         None,
-        description="root file system of a container, by its name in `virtlab image list`; recipe of an appliance",
+        description="root file system of a container, by its name in `virtlab image list`; recipe of an appliance; "
+        "disk image of a virtual machine, by its path (.qcow2, .raw, .img)",
     )
     vcpus: leaves.Count | None = Field(None, description="virtual processors of a virtual machine; absent: 1")
     vnic_model: leaves.VnicModel | None = Field(

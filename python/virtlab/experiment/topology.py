@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from virtlab.catalogue import PLATFORMS, VSWITCHES, Platform
 from virtlab.catalogue.kinds import nearest
+from virtlab.experiment import leaves
 from virtlab.experiment.boxes import Attachment, Bridge, Cable, Station
 from virtlab.experiment.existing import check_existing, existing_station, refuse_existing
 from virtlab.experiment.findings import Findings, Steps
@@ -344,14 +345,28 @@ def _check_machines(at: Steps, host: HostSpec, findings: Findings) -> None:
         _check_machine((*at, "guests", name), [of_guests[name]], guest, findings)
 
 
+def takes_image(platform: Platform, image: str) -> bool:
+    """Whether a platform's guests can have what an `image` means."""
+    return platform.disks if leaves.is_disk(image) else platform.images
+
+
 def _check_machine(at: Steps, platforms: list[Platform], spec: GuestSpec, findings: Findings) -> None:
     named = " and ".join(platform.name for platform in platforms)
     if spec.vcpus is not None and not any("vcpus" in platform.limits for platform in platforms):
         what = f"guests of platform {named} share their host's processors"
         findings.add((*at, "vcpus"), what, "remove it, or write 'platform: qemu'", key=True)
-    if spec.image is not None and not any(platform.images for platform in platforms):
-        what = f"guests of platform {named} have no root file system of their own to choose"
-        findings.add((*at, "image"), what, "remove it, or write 'platform: container'", key=True)
+    if spec.image is not None and not any(takes_image(platform, spec.image) for platform in platforms):
+        if leaves.is_disk(spec.image):
+            what, cure = (
+                f"guests of platform {named} boot no disk image",
+                "remove it, or write 'platform: qemu'",
+            )
+        else:
+            what = f"guests of platform {named} have no root file system of their own to choose"
+            cure = "remove it, or write 'platform: container'"
+            if any(platform.disks for platform in platforms):
+                cure = f"remove it, or name a disk image by its path, e.g. '{spec.image}.qcow2'"
+        findings.add((*at, "image"), what, cure, key=True)
     known = [model for platform in platforms for model in platform.vnic_models]
     if spec.vnic_model is not None and spec.vnic_model not in known:
         what = f"guests of platform {named} see " + (

@@ -118,7 +118,7 @@ class Guest(Noun):
     )
     cpu_quota_ratio: float | None = None  # share of one CPU; None = unlimited
     memory_bytes: int | None = None
-    image: str | None = None  # root file system of a container, by name; None = a bare one
+    image: str | None = None  # a container's root file system or an appliance's recipe, by name; a machine's disk, by path
     vcpus: int | None = Field(
         default=None, ge=1
     )  # of a guest with a kernel of its own; None = its platform's default

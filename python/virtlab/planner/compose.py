@@ -15,7 +15,7 @@ from virtlab.experiment.model import HostSpec
 from virtlab.experiment.queues import QueueSpec
 from virtlab.experiment.roles import RoleSpec
 from virtlab.experiment.timeline import ActionSpec
-from virtlab.experiment.topology import Station
+from virtlab.experiment.topology import Station, takes_image
 from virtlab.plan import (
     Action,
     Collect,
@@ -149,7 +149,9 @@ def _guest(study: Study, station: Station) -> Guest:
         else "static",
         cpu_quota_ratio=_said(spec.cpu, host and host.cpu, None),
         memory_bytes=_said(spec.memory, host and host.memory, None),
-        image=_said(spec.image, host and host.image, None) if platform.images else None,
+        image=next(
+            (name for name in (spec.image, host and host.image) if name and takes_image(platform, name)), None
+        ),
         vcpus=_said(spec.vcpus, host and host.vcpus, None) if "vcpus" in platform.limits else None,
         idle=_said(spec.idle, host and host.idle, "sleep"),
         pin=study.wiring.routers[station.name].pin if station.name in study.wiring.routers else "none",

@@ -20,4 +20,5 @@ QEMU = Platform(
         licence="GPL-2.0 (QEMU, Linux)",
     ),
     vnic_models=("virtio", "e1000", "e1000e"),
+    disks=True,
 )

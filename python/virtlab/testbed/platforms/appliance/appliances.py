@@ -7,7 +7,6 @@ without a name that ends with its process.
 from __future__ import annotations
 
 import hashlib
-import os
 import subprocess
 import tempfile
 import time
@@ -22,6 +21,7 @@ from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Observer, Plan
 from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.image import find, folder
+from virtlab.testbed.image.disk import Disk, escaped, fingerprint
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.platforms.appliance import recipe as recipes
 from virtlab.testbed.platforms.appliance.console import Talk, Wanted
@@ -112,6 +112,8 @@ class Appliances:
         appliance = Appliance(Started(name, channel), Talk(_script(recipe, self.plan, name), recipe.fail))
         taps = self.lowered.machines[name].taps
         kernel = recipe.kernel
+        boots = recipe.disk or kernel
+        assert boots is not None
         cloud = find("cloud")
         accelerated = accelerator(kernel or (cloud.image if cloud is not None else Path("/")))
         vcpus, memory_bytes = guest.vcpus or 1, guest.memory_bytes or recipe.memory_bytes
@@ -126,7 +128,7 @@ class Appliances:
         if recipe.iso:
             argv += [
                 "-drive",
-                f"file={_escaped(_iso(recipe, self.plan, name))},format=raw,media=cdrom,readonly=on",
+                f"file={escaped(_iso(recipe, self.plan, name))},format=raw,media=cdrom,readonly=on",
             ]
         for number, own in enumerate(taps):
             argv += ["-netdev", f"tap,id=net{number},fd={_FIRST_DESCRIPTOR + number}"]
@@ -157,8 +159,8 @@ class Appliances:
             "vcpus": vcpus,
             "memory_bytes": memory_bytes,
             "vnic_models": list(models.values()),
-            "boots": str((recipe.disk or recipe.kernel or Path()).name),
-            "boots_sha256": _sha256(recipe.disk or recipe.kernel),
+            "boots": boots.name,
+            "boots_sha256": fingerprint(boots),
         }
         appliance.talk.hear(b"", time.monotonic_ns())
 
@@ -200,13 +202,9 @@ def _script(recipe: Recipe, plan: Plan, guest: str) -> list[Wanted]:
 
 def _booted(recipe: Recipe) -> list[str]:
     if recipe.disk is not None:
-        return ["-drive", f"file={_escaped(recipe.disk)},format={recipe.format},if=virtio,snapshot=on"]
+        return Disk(recipe.disk, recipe.format, recipe.disk.stat().st_size).drive()
     initramfs = ["-initrd", str(recipe.initramfs)] if recipe.initramfs is not None else []
     return ["-kernel", str(recipe.kernel), *initramfs, "-append", recipe.append]
-
-
-def _escaped(path: Path) -> str:
-    return str(path).replace(",", ",,")
 
 
 def _iso(recipe: Recipe, plan: Plan, guest: str) -> Path:
@@ -235,18 +233,3 @@ def _iso(recipe: Recipe, plan: Plan, guest: str) -> Path:
             raise MachineError("appliance", f"{program}: {done.stderr.strip()[-500:]}", "see its words")
         made.rename(place)
     return place
-
-
-def _sha256(path: Path | None) -> str:
-    """Of an image; large ones by their ends, size and time, which is enough to tell two apart."""
-    if path is None:
-        return ""
-    found = hashlib.sha256()
-    state = path.stat()
-    with path.open("rb") as file:
-        found.update(file.read(64 << 20))
-        if state.st_size > 64 << 20:
-            found.update(f"{state.st_size} {state.st_mtime_ns}".encode())
-            file.seek(-(1 << 20), os.SEEK_END)
-            found.update(file.read())
-    return found.hexdigest()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from virtlab.testbed.image.disk import Disk
 from virtlab.testbed.image.initramfs import LOAD, PORT
 
 PROGRAM = "qemu-system-x86_64"
@@ -17,6 +18,7 @@ MEMORY_BYTES = {
     "cloud": 96 << 20,
     "generic": 160 << 20,
 }  # of a guest that says nothing: kernels panic with less
+DISK_MEMORY_BYTES = 256 << 20  # of one that boots a whole system from its disk
 DEFAULT_MODEL = "virtio"
 DEVICES = {"virtio": "virtio-net-pci", "e1000": "e1000", "e1000e": "e1000e"}
 DRIVERS = {"virtio": "virtio_net", "e1000": "e1000", "e1000e": "e1000e"}
@@ -36,7 +38,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What is asked of QEMU. `accelerator`: tcg or kvm."""
+    """What is asked of QEMU. `accelerator`: tcg or kvm. Of a `disk` the boot loader is started, and no kernel of ours."""
 
     name: str
     kernel: str
@@ -48,6 +50,7 @@ class Machine:
     agent: int
     monitor: int
     program: str = PROGRAM
+    disk: Disk | None = None
 
     def drivers(self) -> list[str]:
         """Kernel modules that the guest loads before anything else."""
@@ -58,7 +61,7 @@ class Machine:
         out = [
             self.program, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
             "-name", f"guest={self.name.replace(',', ',,')},debug-threads=on",
-            "-machine", "pc", *self._processor(), "-smp", str(self.vcpus),
+            "-machine", self._board(), *self._processor(), "-smp", str(self.vcpus),
             "-m", f"{-(-self.memory_bytes // MIB)}M", *self._booted(),
             "-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
             "-chardev", f"socket,id=monitor,fd={self.monitor}", "-mon", "chardev=monitor,mode=control",
@@ -76,7 +79,13 @@ class Machine:
     def _processor(self) -> list[str]:
         return processor(self.accelerator)
 
+    def _board(self) -> str:
+        # Without a screen its BIOS speaks on the serial port: that it found nothing to boot, say.
+        return "pc" if self.disk is None else "pc,graphics=off"
+
     def _booted(self) -> list[str]:
+        if self.disk is not None:
+            return [*self.disk.drive(), "-device", "virtio-rng-pci"]
         return ["-kernel", self.kernel, "-initrd", self.initramfs, "-append", self._append()]
 
     def _append(self) -> str:

@@ -10,15 +10,17 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from virtlab.agents import Data, Notice
 from virtlab.agents.conversation import PROTOCOL
 from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.plan import Observer, Plan
-from virtlab.testbed import build
+from virtlab.testbed import asking, build
 from virtlab.testbed.control import Control, RefusedError, ending
-from virtlab.testbed.image import Image, boot_image
+from virtlab.testbed.image import Image, boot_image, find
+from virtlab.testbed.image.disk import Disk, look
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.platforms.clock import GuestClock
 from virtlab.testbed.platforms.qemu import command
@@ -34,7 +36,12 @@ CARRIER_TIMEOUT_S = 60.0
 CONSOLE_BYTES = 1 << 20
 CONSOLE_TAIL_LINES = 12
 LOOK_S = 0.1
+CURE = "give it more memory, or see its console"
+CURE_DISK = (
+    "put our agent into its image and have it started at boot: `virtlab image agent`; or see its console"
+)
 _FIRST_DESCRIPTOR = 3
+_HOPELESS = ("No bootable device", "Kernel panic")
 
 
 @dataclass(slots=True)
@@ -51,6 +58,12 @@ class Started:
     read_back: dict[str, Any] = field(default_factory=dict)
     began_ns: int = 0  # monotonic: when its process was asked for
     hello: int | None = None  # the question that its agent answers first
+    disk: Disk | None = None  # what it boots, when that is no kernel of ours
+
+    @property
+    def cure(self) -> str:
+        """What helps when it does not come up."""
+        return CURE if self.disk is None else CURE_DISK
 
     @property
     def leader(self) -> int:
@@ -79,6 +92,12 @@ class Started:
             return f"its kernel panicked: {panic}; its console ends with: {self.tail()}"
         return f"its virtual machine ended with {how}; its console ends with: {self.tail()}"
 
+    def hopeless(self) -> str | None:
+        """What it said when it will never come up, though its process lives: a system of somebody's own may stand still."""
+        if self.disk is None:
+            return None
+        return next((line for line in self._lines() if any(sign in line for sign in _HOPELESS)), None)
+
     def _lines(self) -> list[str]:
         return [line.strip() for line in self.console.decode(errors="replace").splitlines() if line.strip()]
 
@@ -100,14 +119,24 @@ class Machines:
         if shutil.which(command.PROGRAM) is None:
             raise MachineError("guests", f"{command.PROGRAM} is missing", "install qemu-system-x86")
         images: dict[str, tuple[Image, str]] = {}
+        disks: dict[str, tuple[Disk, dict[str, object]]] = {}
         names = [name for name in self.lowered.machines if self.plan.world.guests[name].platform == "qemu"]
         observe.progress(f"boot {len(names)} virtual machines", 0.0)
         for number, name in enumerate(names):
-            flavour = flavour_of(self.plan.world.guests[name])
+            guest, channel = self.plan.world.guests[name], FIRST_CHANNEL + number * CHANNELS
+            if guest.image is not None:
+                if guest.image not in disks:
+                    disk = look(f"guests.{name}.image", guest.image)
+                    disks[guest.image] = disk, disk.facts()
+                kernel = find("cloud")  # to try with whether the hardware can run machines
+                accelerated = accelerator(kernel.image if kernel is not None else Path("/"))
+                self._begin(name, channel, None, accelerated, *disks[guest.image])
+                continue
+            flavour = flavour_of(guest)
             if flavour not in images:
                 image = boot_image(flavour)
                 images[flavour] = image, accelerator(image.kernel.image)
-            self._begin(name, FIRST_CHANNEL + number * CHANNELS, *images[flavour])
+            self._begin(name, channel, *images[flavour])
         hellos = {
             name: self.control.send("hello", {"protocol": list(PROTOCOL)}, channel=machine.leader)
             for name, machine in self.machines.items()
@@ -183,9 +212,18 @@ class Machines:
                 machine.monitor.close()
                 machine.monitor = None
 
-    def _begin(self, name: str, channel: int, image: Image, accelerated: str) -> None:
+    def _begin(
+        self,
+        name: str,
+        channel: int,
+        image: Image | None,
+        accelerated: str,
+        disk: Disk | None = None,
+        of_disk: Mapping[str, object] | None = None,
+    ) -> None:
+        """Starts one: what it boots is either an image of ours, or a disk with its facts."""
         guest = self.plan.world.guests[name]
-        machine = Started(name, channel)
+        machine = Started(name, channel, disk=disk)
         taps = self.lowered.machines[name].taps
         descriptors: list[dict[str, Any]] = [
             {"kind": "agent", "channel": machine.leader, "channels": CHANNELS - 2},
@@ -203,14 +241,18 @@ class Machines:
         ]
         wanted = command.Machine(
             name=name,
-            kernel=str(image.kernel.image),
-            initramfs=str(image.initramfs),
+            kernel=str(image.kernel.image) if image is not None else "",
+            initramfs=str(image.initramfs) if image is not None else "",
             accelerator=accelerated,
             vcpus=guest.vcpus or 1,
-            memory_bytes=guest.memory_bytes or command.MEMORY_BYTES[image.kernel.flavour],
+            memory_bytes=guest.memory_bytes
+            or (
+                command.MEMORY_BYTES[image.kernel.flavour] if image is not None else command.DISK_MEMORY_BYTES
+            ),
             ports=ports,
             agent=_FIRST_DESCRIPTOR,
             monitor=_FIRST_DESCRIPTOR + 1,
+            disk=disk,
         )
         request: dict[str, Any] = {
             "channel": channel,
@@ -237,9 +279,10 @@ class Machines:
             "vcpus": wanted.vcpus,
             "memory_bytes": wanted.memory_bytes,
             "vnic_models": [port.model for port in ports],
-            "kernel": image.kernel.version,
-            "kernel_package": image.kernel.package,
         }
+        if image is not None:
+            machine.applied |= {"kernel": image.kernel.version, "kernel_package": image.kernel.package}
+        machine.applied |= of_disk or {}
         self._reaches[name] = machine.reach
 
     def _await_hello(self, machine: Started, hello: int, deadline: float, observe: Observer) -> None:
@@ -247,13 +290,17 @@ class Machines:
         while not self.control.answered(hello):
             left = deadline - time.monotonic()
             if left <= 0:
-                what = f"did not boot within {BOOT_TIMEOUT_S:g} s; its console ends with: {machine.tail()}"
-                raise GuestError(where, what, "give it more memory, or see its console")
+                late = "did not boot" if machine.disk is None else "no agent of ours answered"
+                what = f"{late} within {BOOT_TIMEOUT_S:g} s; its console ends with: {machine.tail()}"
+                raise GuestError(where, what, machine.cure)
             if observe.cancelled():
                 raise GuestError(where, "was still booting when the run was cancelled")
             how = self.control.ended(machine.process)
             if how is not None:
-                raise GuestError(where, machine.death(how), "give it more memory, or see its console")
+                raise GuestError(where, machine.death(how), machine.cure)
+            if (last := machine.hopeless()) is not None:
+                what = f"its disk does not boot: {last}; its console ends with: {machine.tail()}"
+                raise GuestError(where, what, machine.cure)
             self.control.pump(min(LOOK_S, left))
             self._note_answers()
         self._note_answers()
@@ -289,7 +336,17 @@ class Machines:
             "memory_bytes": int(monitor.execute("query-memory-size-summary")["base-memory"]),
             "accelerator": "kvm" if monitor.execute("query-kvm")["enabled"] else "tcg",
             "status": monitor.execute("query-status")["status"],
+            "kernel": self._kernel_of(machine),
         }
+
+    def _kernel_of(self, machine: Started) -> str:
+        """The release of the kernel that answers."""
+        where, namespace = f"guests.{machine.name}", self.lowered.guests[machine.name]
+        asked = ["uname", "-r"]
+        channel = machine.leader + 1
+        return asking.said(
+            self.control, where, namespace, asked, channel=channel, leader=machine.leader
+        ).strip()
 
     def _await_carriers(self, machine: Started) -> None:
         namespace = self.lowered.guests[machine.name]

@@ -11,6 +11,7 @@ from virtlab.catalogue import PLATFORMS
 from virtlab.errors import MachineError
 from virtlab.plan import Guest, Refusal
 from virtlab.testbed.image import find, folder
+from virtlab.testbed.image.disk import look
 from virtlab.testbed.image.initramfs import find_busybox
 from virtlab.testbed.platforms.qemu.command import PROGRAM
 
@@ -29,10 +30,15 @@ def flavour_of(guest: Guest) -> str:
 
 def machine_refusals(path: str, guest: Guest) -> Iterator[Refusal]:
     """All of one guest."""
-    for what, cure in _lacking(flavour_of(guest)):
+    flavour = flavour_of(guest) if guest.image is None else None
+    for what, cure in _lacking(flavour):
         yield Refusal(f"{path}.platform", what, cure)
-    flavour = flavour_of(guest)
-    least = MEMORY_MIN_BYTES[flavour]
+    if guest.image is not None:
+        try:
+            look(f"{path}.image", guest.image)
+        except MachineError as error:
+            yield Refusal(f"{path}.image", error.what, error.cure)
+    least = MEMORY_MIN_BYTES[flavour] if flavour is not None else 0
     if guest.memory_bytes is not None and guest.memory_bytes < least:
         reason = f"the {flavour} kernel does not boot in {guest.memory_bytes / (1 << 20):.4g} MiB"
         yield Refusal(f"{path}.memory_bytes", reason, f"write at least '{least >> 20} MiB'")
@@ -73,7 +79,8 @@ def tun_missing() -> str | None:
     return f"{TUN} {there}"
 
 
-def _lacking(flavour: str) -> Iterator[tuple[str, str]]:
+def _lacking(flavour: str | None) -> Iterator[tuple[str, str]]:
+    """`flavour`: of the kernel that we boot; None: a disk brings its own."""
     if platform.machine() != "x86_64":
         yield f"images are of x86_64, this is {platform.machine()}", "use a machine with an x86_64 processor"
         return
@@ -81,6 +88,8 @@ def _lacking(flavour: str) -> Iterator[tuple[str, str]]:
         yield f"{PROGRAM} is missing", "install qemu-system-x86"
     if (why := tun_missing()) is not None:
         yield why, CURE_TUN
+    if flavour is None:
+        return  # all else is on its disk
     if find(flavour) is None:
         cure = f"run `virtlab image build --kernel {flavour}`"
         yield f"there is no {flavour} kernel in {folder()}", cure

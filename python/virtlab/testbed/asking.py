@@ -1,0 +1,37 @@
+"""A short command whose output is wanted, run by whichever leader: to learn what a guest is, before anything is measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from virtlab.agents import Data
+from virtlab.errors import MachineError
+from virtlab.testbed.control import Control
+
+TIMEOUT_S = 30.0
+
+
+def said(
+    control: Control, where: str, namespace: str, argv: Sequence[str], *, channel: int, leader: int = 0
+) -> str:
+    """What a command writes in a namespace of a leader, on a free channel. MachineError with its errors when it fails."""
+    output, errors = bytearray(), bytearray()
+
+    def hear(data: Data) -> None:
+        (errors if data.stream == 2 else output).extend(data.content)
+
+    control.listen(channel, hear)
+    try:
+        request = {"channel": channel, "namespace": namespace, "argv": list(argv)}
+        control.call("exec", request, channel=leader)
+        deadline = time.monotonic() + TIMEOUT_S
+        while (how := control.ended(channel)) is None and time.monotonic() < deadline:
+            control.pump(0.1)
+    finally:
+        control.listen(channel, None)
+        control.forget_end(channel)
+    if how != "code 0":
+        why = errors.decode(errors="replace").strip() or how or f"nothing within {TIMEOUT_S:g} s"
+        raise MachineError(where, f"{' '.join(argv)[:80]} inside: {why}")
+    return output.decode(errors="replace")

@@ -1,0 +1,120 @@
+"""Virtual machines that boot a disk of somebody's own: measured like any guest, the disk as it was, its silence told."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import disk_world as disks
+import machine_world as machines
+import pytest
+import testbed_world as worlds
+
+from virtlab.errors import GuestError
+from virtlab.plan import Trial
+from virtlab.testbed import Testbed
+from virtlab.testbed.image import kernels
+from virtlab.testbed.platforms.qemu import machines as runtime
+from virtlab.testbed.session import TestbedSession
+
+pytestmark = [
+    pytest.mark.skipif(disks.missing() is not None, reason=str(disks.missing())),
+    pytest.mark.timeout(600),
+]
+COUNT = 20
+
+
+@pytest.fixture(scope="module")
+def disk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return disks.raw(tmp_path_factory.mktemp("disk") / "own.img", agent=True)
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_two_machines_of_one_disk_answer_a_namespace_and_leave_the_disk_as_it_was(
+    disk: Path, tmp_path: Path
+) -> None:
+    image = disks.qcow2(disk, tmp_path / "own.qcow2")
+    image.chmod(0o444)
+    before = digest(image)
+    world = machines.machines(worlds.one_host(3), "g1", "g2", image=str(image))
+    plan = worlds.echo_plan(world, source="g1", target="g3", count=COUNT)
+    assert Testbed().check(plan) == []
+    with Testbed().open(plan, worlds.Patient()) as session:
+        assert isinstance(session, TestbedSession)
+        sink = worlds.MemorySink()
+        outcome = session.run(Trial("t0", 1), sink)
+        assert outcome.status in {"ok", "tainted"}, outcome.reasons
+        assert sink.rows("probe", "rtt/1") == COUNT
+        kernel = kernels.find("cloud")
+        assert kernel is not None
+        written = set()
+        for name in ("g1", "g2"):
+            realised = session.realised.objects[f"guests.{name}"]
+            assert realised.applied["image_format"] == "qcow2"
+            assert realised.applied["image_sha256"] == before
+            assert realised.applied["disk_bytes"] == disk.stat().st_size
+            assert "kernel" not in realised.applied, "the disk brings its own"
+            assert realised.read_back["kernel"] == kernel.version
+            assert realised.read_back["memory_bytes"] == 256 << 20
+            console = sink.artefacts[f"console-{name}.log"].decode(errors="replace")
+            assert "own system is up" in console
+            written.add(console.partition("own disk: written at ")[2].split()[0])
+        assert len(written) == 2, "each wrote on the disk and read what it wrote itself"
+    assert digest(image) == before
+
+
+def test_a_raw_disk_has_the_processors_and_memory_that_were_asked_for(disk: Path) -> None:
+    world = machines.machines(worlds.one_host(2), "g1", image=str(disk), vcpus=2, memory_bytes=200 << 20)
+    before = digest(disk)
+    plan = worlds.echo_plan(world, source="g2", target="g1", count=COUNT)
+    with Testbed().open(plan, worlds.Patient()) as session:
+        assert isinstance(session, TestbedSession)
+        for trial in range(2):
+            sink = worlds.MemorySink()
+            outcome = session.run(Trial(f"t{trial}", trial), sink)
+            assert outcome.status in {"ok", "tainted"}, outcome.reasons
+            assert sink.rows("probe", "rtt/1") == COUNT
+        read_back = session.realised.objects["guests.g1"].read_back
+        assert (read_back["vcpus"], read_back["memory_bytes"]) == (2, 200 << 20)
+        assert session.realised.objects["guests.g1"].applied["image_format"] == "raw"
+    assert digest(disk) == before
+
+
+def test_a_disk_without_our_agent_is_given_up_with_its_console_and_the_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "BOOT_TIMEOUT_S", 10.0)
+    image = disks.raw(tmp_path / "bare.img", agent=False)
+    world = machines.machines(worlds.one_host(2), "g1", image=str(image))
+    before = worlds.own_processes()
+    with pytest.raises(
+        GuestError, match=r"guests\.g1: no agent of ours answered within 10 s; its console ends with: "
+    ) as error:
+        Testbed().open(worlds.echo_plan(world, source="g1", target="g2"), worlds.Patient())
+    assert "virtlab image agent" in error.value.cure
+    assert worlds.own_processes() == before
+
+
+def test_a_disk_with_nothing_to_boot_is_told_at_once_in_the_words_of_its_bios(tmp_path: Path) -> None:
+    image = tmp_path / "own,empty.raw"  # a comma would end the name for QEMU
+    image.write_bytes(
+        b"\xcd\x18".ljust(510, b"\0") + b"\x55\xaa" + bytes(1 << 20)
+    )  # gives up at once: int 18h
+    world = machines.machines(worlds.one_host(2), "g1", image=str(image))
+    with pytest.raises(GuestError, match=r"its disk does not boot: No bootable device"):
+        Testbed().open(worlds.echo_plan(world, source="g1", target="g2"), worlds.Patient())
+
+
+def test_a_disk_that_is_none_is_refused_before_anything_is_built(tmp_path: Path) -> None:
+    image = tmp_path / "own.img"
+    world = machines.machines(worlds.one_host(2), "g1", image=str(image))
+    plan = worlds.echo_plan(world, source="g1", target="g2")
+    [refusal] = Testbed().check(plan)
+    assert refusal.path == "guests.g1.image"
+    assert f"there is no disk image {image}" in refusal.reason
+    image.write_bytes(bytes(4096))
+    [refusal] = Testbed().check(plan)
+    assert "no boot signature" in refusal.reason

@@ -47,6 +47,8 @@ PLATFORMS = (
     Tool("libvirt-daemon", "libvirtd", "holds domains of libvirt, in tests", needed=False),
     Tool("frr", "/usr/lib/frr/ospfd", "routes by OSPF", needed=False),
     Tool("openssh-server", "sshd", "stands for a host elsewhere in the tests", needed=False),
+    Tool("syslinux", "syslinux", "puts a boot loader on a disk, in tests", needed=False),
+    Tool("mtools", "mformat", "makes a disk to boot, in tests", needed=False),
     Tool("libvirt-clients", "virsh", "leads guests of libvirt", needed=False),
 )
 

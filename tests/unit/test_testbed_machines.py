@@ -14,11 +14,13 @@ from virtlab.errors import VirtlabError
 from virtlab.experiment import load
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
+from virtlab.testbed.image.disk import Disk
 from virtlab.testbed.lower import lower
 from virtlab.testbed.operations import AddressAdd, Claim, HomeAdd, TapAdd, VethAdd
 from virtlab.testbed.platforms.clock import GuestClock, OurClock, Reading, read
 from virtlab.testbed.platforms.qemu import refusals
 from virtlab.testbed.platforms.qemu.command import Machine, Port
+from virtlab.testbed.platforms.qemu.machines import Started
 from virtlab.testbed.platforms.stamps import on_our_clock
 
 FILE = """
@@ -140,6 +142,77 @@ def test_the_least_memory_is_of_the_kernel_that_the_devices_need(
         bounded = guest.model_copy(update={"vnics": vnics, "memory_bytes": memory_mib << 20})
         found = [one.path for one in refusals.machine_refusals("guests.g", bounded)]
         assert ("guests.g.memory_bytes" in found) == (memory_mib < least_mib)
+
+
+def test_a_disk_is_booted_by_its_own_loader_and_never_written() -> None:
+    disk = Disk(Path("/disks/a,b.qcow2"), "qcow2", 10 << 30)
+    own = machine(disk=disk, kernel="", initramfs="")
+    argv = own.argv()
+    assert not {"-kernel", "-initrd", "-append"} & set(argv)
+    at = argv.index("-drive")
+    assert argv[at : at + 4] == [
+        "-drive", "file=/disks/a,,b.qcow2,format=qcow2,if=virtio,snapshot=on,werror=report", "-device", "virtio-rng-pci",
+    ]  # fmt: skip
+    booted = machine().argv()
+    assert argv[argv.index("-machine") + 1] == "pc,graphics=off", "its BIOS speaks on the serial port"
+    assert argv[argv.index("-smp") :][:3] == booted[booted.index("-smp") :][:3]
+    assert argv[argv.index("-chardev") :] == booted[booted.index("-chardev") :], "ports and agent are as ever"
+
+
+@pytest.mark.parametrize("image", ["own.qcow2", "~/disks/own.img", "/disks/a b.raw"])
+def test_a_file_names_a_disk_by_its_path(image: str, tmp_path: Path) -> None:
+    guest = planned(tmp_path, FILE.replace("memory: 128 MiB", f"image: '{image}'")).world.guests["h1.g1"]
+    assert (guest.platform, guest.image, guest.memory_bytes) == ("qemu", image, None)
+
+
+@pytest.mark.parametrize(
+    ("image", "platform", "what"),
+    [
+        ("own.qcow2", "namespace", "boot no disk image"),
+        ("own.qcow2", "container", "boot no disk image"),
+        ("own", "qemu", "name a disk image by its path, e.g. 'own.qcow2'"),
+        ("own.vhd", "qemu", "neither a name nor a disk image"),
+    ],
+)
+def test_an_image_that_a_platform_cannot_have_is_a_mistake(
+    image: str, platform: str, what: str, tmp_path: Path
+) -> None:
+    own = FILE.replace("vcpus: 2, memory: 128 MiB, vnic_model: e1000", f"image: {image}")
+    with pytest.raises(VirtlabError) as caught:
+        planned(tmp_path, own.replace("platform: qemu", f"platform: {platform}"))
+    assert what in str(caught.value)
+
+
+def test_an_image_of_a_host_is_of_those_guests_that_can_have_it(tmp_path: Path) -> None:
+    hosts = "h1: {platform: qemu, image: own.raw, guests: {a: {}, b: {platform: namespace}}}, h2: {platform: namespace}"
+    text = FILE.replace(FILE.splitlines()[3], f"hosts: {{{hosts}}}").replace("h1.g1", "h1.a")
+    guests = planned(tmp_path, text).world.guests
+    assert (guests["h1.a"].image, guests["h1.b"].image) == ("own.raw", None)
+
+
+def test_a_disk_needs_no_kernel_of_ours_and_no_least_memory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    image = tmp_path / "own.img"
+    image.write_bytes(bytes(510) + b"\x55\xaa")
+    guest = planned(tmp_path, FILE.replace("128 MiB", "32 MiB")).world.guests["h1.g1"]
+    guest = guest.model_copy(update={"image": str(image)})
+    found = {refusal.path: refusal.cure for refusal in refusals.machine_refusals("guests.g", guest)}
+    assert not any("image build" in cure for cure in found.values())
+    assert "guests.g.memory_bytes" not in found
+    assert "guests.g.image" not in found
+
+
+def test_a_machine_that_stands_still_after_a_panic_is_given_up_only_with_a_disk() -> None:
+    for said in (
+        b"SeaBIOS\r\nNo bootable device.  Retrying in 60 seconds.",
+        b"[ 1.0] Kernel panic - not syncing: VFS",
+    ):
+        started = Started("g", 1, console=bytearray(said), disk=Disk(Path("/d"), "raw", 1))
+        assert str(started.hopeless()) in said.decode()
+        assert Started("g", 1, console=bytearray(said)).hopeless() is None, "its process ends by itself"
+    assert Started("g", 1, console=bytearray(b"login:"), disk=Disk(Path("/d"), "raw", 1)).hopeless() is None
 
 
 @settings(max_examples=500)

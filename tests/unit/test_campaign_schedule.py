@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from virtlab.campaign.schedule import Schedule
+from virtlab.campaign.schedule import Finished, Schedule
 from virtlab.plan.backend import Status
 from virtlab.planner.order import round_order, run_seed
 from virtlab.results import RunKey
@@ -142,3 +142,19 @@ def test_a_campaign_cut_anywhere_goes_on_as_if_never_cut(
 def test_no_look_below_the_minimum_stops_a_point(minimum: int) -> None:
     plan = schedule(1, minimum=minimum, maximum=9, looks=(1, 3, 9), precise=lambda _point, _n: True)
     assert len(played_out(plan)) == minimum
+
+
+def test_a_history_that_is_kept_as_it_grows_says_what_a_plain_one_says() -> None:
+    draw = random.Random(5)
+    for _ in range(40):
+        keys = [RunKey(point, r, attempt) for point in range(3) for r in range(4) for attempt in range(3)]
+        chosen = draw.sample(keys, draw.randrange(len(keys)))
+        endings: tuple[Status, ...] = ("ok", "tainted", "failed")
+        plain = {key: draw.choice(endings) for key in chosen}
+        kept = Finished()
+        for key, status in plain.items():
+            kept[key] = status
+        rule = schedule(3, 2, 4, looks=(2, 4))
+        assert list(rule.ahead(kept)) == list(rule.ahead(plain))
+        assert rule.outcomes(kept) == rule.outcomes(plain)
+        assert rule.left(kept) == rule.left(plain)

@@ -49,9 +49,7 @@ class Ahead:
     def run(self) -> Ending:
         """Makes every run that is left. MachineError when workers die one after the other."""
         campaign = self.campaign
-        for record in campaign.dataset.runs():
-            campaign.history[record.key] = record.status
-            self._spent_ns += record.timings.get("total", 0)
+        self._spent_ns += campaign.remember()
         why: Why | None = None
         while True:
             if why is None and campaign.observer.cancelled():

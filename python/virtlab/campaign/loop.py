@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Literal
 
 from virtlab.campaign.execute import execute
 from virtlab.campaign.progress import CampaignObserver, Standing
+from virtlab.campaign.schedule import Finished
 
 if TYPE_CHECKING:
     from virtlab.campaign.schedule import Schedule
     from virtlab.experiment.search import SearchFor
-    from virtlab.plan.backend import Backend, Status
+    from virtlab.plan.backend import Backend
     from virtlab.plan.model import Plan
-    from virtlab.results import Dataset, RunKey, RunRecord
+    from virtlab.results import Dataset, RunRecord
 
 Why = Literal["complete", "interrupted", "time budget", "run limit"]
 
@@ -57,18 +58,16 @@ class Campaign:
     run_limit: int | None = None
     asked: str = ""  # the path of the metric that precision looks at
     search_of: Callable[[int], SearchFor | None] = lambda _point: None
+    learnt: Callable[[RunRecord], None] = lambda _record: None  # told of every finished run
 
     def __post_init__(self) -> None:
-        self.history: dict[RunKey, Status] = {}  # of every finished run
+        self.history = Finished()
         self._estimates: dict[int, int] = {}
         self._measured_ns = self._estimated_ns = 0
 
     def run(self) -> Ending:
         """Makes every run that is left; each is on disk before the next begins."""
-        made, spent_ns = 0, 0
-        for record in self.dataset.runs():
-            self.history[record.key] = record.status
-            spent_ns += record.timings.get("total", 0)
+        made, spent_ns = 0, self.remember()
         while True:
             key = self.schedule.next(self.history)
             if key is None:
@@ -91,9 +90,18 @@ class Campaign:
             self.learn(finished)
             self.observer.run_ended(finished, self.standing(key.point))
 
+    def remember(self) -> int:
+        """Takes note of the runs of earlier sessions; the time that they took, ns."""
+        records = self.dataset.runs()
+        for record in records:
+            self.history[record.key] = record.status
+            self.learnt(record)
+        return sum(record.timings.get("total", 0) for record in records)
+
     def learn(self, record: RunRecord) -> None:
         """Takes note of a finished run: its status, and how long it took beside what was estimated."""
         self.history[record.key] = record.status
+        self.learnt(record)
         self._measured_ns += record.timings["total"]
         self._estimated_ns += self._estimate_ns(record.point)
 

@@ -7,6 +7,7 @@ same answer after a resume.
 
 from __future__ import annotations
 
+from bisect import insort
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ class Precision:
     rule: StoppingRule
     _values: dict[str, float | None] = field(default_factory=dict, repr=False)
     _looks: dict[tuple[int, int], bool] = field(default_factory=dict, repr=False)
+    _learnt: dict[int, list[RunRecord]] | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, dataset: Dataset, repeat: Repeat) -> Precision | None:
@@ -45,12 +47,24 @@ class Precision:
         out.
         """
         found = []
-        for record in self.dataset.runs("ok", point=point)[:n]:
+        for record in self._good(point)[:n]:
             if record.name not in self._values:
                 self._values[record.name] = self._value(record)
             if (value := self._values[record.name]) is not None:
                 found.append(value)
         return found
+
+    def learn(self, record: RunRecord) -> None:
+        """Whoever tells of one run tells of all: then the folder is not searched at every look."""
+        if self._learnt is None:
+            self._learnt = {}
+        if record.status == "ok":
+            insort(self._learnt.setdefault(record.point, []), record, key=lambda one: one.key)
+
+    def _good(self, point: int) -> list[RunRecord]:
+        if self._learnt is None:
+            return self.dataset.runs("ok", point=point)
+        return self._learnt.get(point, [])
 
     def _value(self, record: RunRecord) -> float | None:
         if str(self.path) in record.told:  # by whoever made the run just now

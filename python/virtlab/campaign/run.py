@@ -142,6 +142,7 @@ def run_campaign(
         budget_ns=repeat.time_ns,
         run_limit=run_limit,
         search_of=lambda point: experiment.study(design[point]).search,
+        **({"learnt": precision.learn} if precision else {}),
     )
     searching = any(experiment.study(point).search is not None for point in design)
     if pool is None or searching:  # a search asks for one trial after the other

@@ -24,6 +24,21 @@ if TYPE_CHECKING:
 
 History = Mapping[RunKey, "Status"]
 ATTEMPTS = 3
+Tries = Mapping[int, Mapping[int, list["Status"]]]  # point -> repetition -> how its attempts ended, in order
+
+
+class Finished(dict[RunKey, "Status"]):
+    """A history that keeps what the schedule asks of it: a campaign asks after every run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tries: dict[int, dict[int, list[Status]]] = {}
+
+    def __setitem__(self, key: RunKey, status: Status) -> None:
+        super().__setitem__(key, status)
+        attempts = self.tries.setdefault(key.point, {}).setdefault(key.repetition, [])
+        own = (key._replace(attempt=attempt) for attempt in range(max(key.attempt, len(attempts)) + 1))
+        attempts[:] = [self[each] for each in own if each in self]
 
 
 @dataclass(frozen=True)
@@ -125,9 +140,9 @@ class Schedule:
 
     def _waits(self, point: int, good: int, guessed: bool) -> bool:
         """Whether the point needs no further run, or cannot say so before all its runs have ended."""
-        if guessed and any(self.minimum <= look <= good for look in self.looks):
+        if guessed and good >= self.minimum and any(self.minimum <= look <= good for look in self.looks):
             return True
-        return self._is_enough(point, good)
+        return good >= self.minimum and self._is_enough(point, good)
 
     def left(self, history: History) -> tuple[int, int]:
         """How many good runs are wanted at least (every point's minimum) and at most (every point's maximum)."""
@@ -155,8 +170,9 @@ class Schedule:
         return any(self._is_given_up(statuses) and set(statuses) == {"failed"} for statuses in tries.values())
 
 
-def _tries(history: History) -> dict[int, dict[int, list[Status]]]:
-    """Point -> repetition -> how its attempts ended, in order."""
+def _tries(history: History) -> Tries:
+    if isinstance(history, Finished):
+        return history.tries
     keys: dict[int, dict[int, list[RunKey]]] = {}
     for key in history:
         keys.setdefault(key.point, {}).setdefault(key.repetition, []).append(key)

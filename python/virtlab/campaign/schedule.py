@@ -12,6 +12,7 @@ Precision is looked at only when a point has as many good repetitions as one of 
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -33,12 +34,14 @@ class Finished(dict[RunKey, "Status"]):
     def __init__(self) -> None:
         super().__init__()
         self.tries: dict[int, dict[int, list[Status]]] = {}
+        self._attempts: dict[tuple[int, int], list[RunKey]] = {}
 
     def __setitem__(self, key: RunKey, status: Status) -> None:
         super().__setitem__(key, status)
-        attempts = self.tries.setdefault(key.point, {}).setdefault(key.repetition, [])
-        own = (key._replace(attempt=attempt) for attempt in range(max(key.attempt, len(attempts)) + 1))
-        attempts[:] = [self[each] for each in own if each in self]
+        attempts = self._attempts.setdefault((key.point, key.repetition), [])
+        if key not in attempts:
+            insort(attempts, key)
+        self.tries.setdefault(key.point, {})[key.repetition] = [self[each] for each in attempts]
 
 
 @dataclass(frozen=True)

@@ -77,8 +77,9 @@ pub(crate) struct Line {
     pub(crate) classes: Vec<ClassCounters>,
     /// When a frame came into the discipline, by its id; a FIFO in closed form knows the wait at once.
     came: Vec<Nanos>,
-    /// The length met last: most frames of a train are as long as the one before.
+    /// The length met last, and another before it: of a message all fragments but the last are as long as the one before.
     last: Wire,
+    other: Wire,
 }
 
 /// How long a frame of so many bytes holds the transmitter, and after how long the far end has it.
@@ -104,6 +105,7 @@ impl Line {
             classes,
             came: Vec::new(),
             last: wire(0, rate_bit_per_s, propagation),
+            other: wire(0, rate_bit_per_s, propagation),
             ahead: VecDeque::new(),
             ahead_bytes: 0,
             clock: Nanos::ZERO,
@@ -196,9 +198,7 @@ impl Line {
         let Queueing::Fifo { limit_packets, limit_bytes } = self.queueing else { return None };
         let now = now.max(self.clock);
         self.pass_starts(now);
-        if packet.bytes != self.last.bytes {
-            self.last = wire(packet.bytes, self.rate_bit_per_s, self.propagation);
-        }
+        self.measure(packet.bytes);
         let mut entry = Entry {
             at: now,
             start: now.max(self.busy_until),
@@ -262,6 +262,17 @@ impl Line {
     /// Puts a frame into the cable, which the far end has at `at`.
     pub(crate) fn carry(&mut self, at: Nanos, packet: Packet) {
         self.cable.push_back(Delivery { at, packet });
+    }
+
+    /// Makes a length the one met last.
+    #[inline]
+    fn measure(&mut self, bytes: u32) {
+        if bytes != self.last.bytes {
+            core::mem::swap(&mut self.last, &mut self.other);
+            if bytes != self.last.bytes {
+                self.last = wire(bytes, self.rate_bit_per_s, self.propagation);
+            }
+        }
     }
 
     /// Forgets the frames of a FIFO in closed form that have started by `until`.
@@ -365,9 +376,7 @@ impl Line {
 
     /// The transmitter takes a frame; when the far end has it.
     fn transmit(&mut self, packet: &Packet, start: Nanos) -> Nanos {
-        if packet.bytes != self.last.bytes {
-            self.last = wire(packet.bytes, self.rate_bit_per_s, self.propagation);
-        }
+        self.measure(packet.bytes);
         let Wire { occupied, whole, .. } = self.last;
         self.busy_until = start + occupied;
         self.counters.packets += 1;

@@ -314,7 +314,10 @@ impl Workload for BurstLoad {
         origin.replied.0 += 1;
         origin.replied.1 += bytes;
         let bursts = &origin.streams[message.flow as usize].bursts;
-        let after = bursts.partition_point(|(first, _)| *first <= message.seq);
+        let after = match bursts.last() {
+            Some((first, _)) if *first <= message.seq => bursts.len(),
+            _ => bursts.partition_point(|(first, _)| *first <= message.seq),
+        };
         let row = &mut origin.rows[bursts[after - 1].1];
         row.replied_bytes += i64::from(message.payload_bytes);
         let whole = origin.sending.as_ref().is_none_or(|sending| sending.row != bursts[after - 1].1);

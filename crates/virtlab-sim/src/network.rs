@@ -132,7 +132,7 @@ impl Network {
                 burst_ns: burst.0 as i64,
                 queue: VecDeque::new(),
                 trains: Trains::default(),
-                last_cost: (u32::MAX, 0),
+                last_costs: [(u32::MAX, 0); 2],
                 licence: vnic.licence.as_ref().map(Licence::new),
                 down: false,
                 traffic: Traffic::default(),

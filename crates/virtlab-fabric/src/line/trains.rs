@@ -3,9 +3,10 @@
 //! Two cases are the same for every frame, so they cost as much for all of them as for one. Frames that come no closer than
 //! they are sent, to a transmitter that is free, start at once. Frames that come exactly as they are sent, behind some of their
 //! own length that follow each other without a pause, all wait for the same time: each finds as many waiting as the first
-//! did, because one starts as one comes. Anything else goes frame by frame until it is one of these.
+//! did, because one starts as one comes. Frames that come all at once start one after the other; each waits longer than the one
+//! before, but nothing else has to be asked again. Anything else goes frame by frame until it is one of these.
 
-use super::{Line, Queueing, wire};
+use super::{Line, Queueing};
 use crate::booked::{Booking, Entry};
 use crate::train::Train;
 use virtlab_qdisc::{Backlog, Ecn, Fifo, Packet};
@@ -16,6 +17,12 @@ impl Line {
     /// [`Line::offer_closed`].
     pub(crate) fn offer_train(&mut self, bytes: u32, train: Train, into: &mut Vec<Train>) {
         let packet = Packet { id: 0, bytes, flow: 0, class: 0, ecn: Ecn::NotCapable };
+        if train.count > 1
+            && train.step == Nanos::ZERO
+            && let Some(train) = self.offer_at_once(bytes, train)
+        {
+            return train.join(into);
+        }
         for number in 0..train.count {
             let left = train.without(number);
             if left.count > 1
@@ -34,9 +41,7 @@ impl Line {
     /// When the far end has the first frame of a train of which all fare alike; `None`, and nothing is done, where they do not.
     fn offer_alike(&mut self, bytes: u32, train: Train) -> Option<Nanos> {
         let Queueing::Fifo { limit_packets, limit_bytes } = self.queueing else { return None };
-        if bytes != self.last.bytes {
-            self.last = wire(bytes, self.rate_bit_per_s, self.propagation);
-        }
+        self.measure(bytes);
         let occupied = self.last.occupied;
         if train.at < self.clock || train.step < occupied {
             return None;
@@ -70,6 +75,45 @@ impl Line {
             Some(booked) => booked.entries.push_back(booking),
         }
         Some(start + self.last.whole)
+    }
+
+    /// When the far end has frames that come at one instant; `None`, and nothing is done, where some may be refused, or are to be
+    /// counted later.
+    fn offer_at_once(&mut self, bytes: u32, train: Train) -> Option<Train> {
+        let Queueing::Fifo { limit_packets, limit_bytes } = self.queueing else { return None };
+        if self.booked.is_some() {
+            return None;
+        }
+        self.measure(bytes);
+        let now = train.at.max(self.clock);
+        self.pass_starts(now);
+        let before = u64::from(train.count - 1);
+        let held = Backlog {
+            packets: self.ahead.len() as u64 + before,
+            bytes: self.ahead_bytes + before * u64::from(bytes),
+        };
+        if Fifo::refusal(held, bytes, limit_packets, limit_bytes).is_some() {
+            return None;
+        }
+        let occupied = self.last.occupied;
+        let starts = Train { at: now.max(self.busy_until), step: occupied, count: train.count };
+        for number in 0..train.count {
+            let start = starts.nth(number);
+            if start > now {
+                let wait = start.since(now);
+                self.ahead.push_back((start, bytes));
+                self.ahead_bytes += u64::from(bytes);
+                self.all_waits.note(wait);
+                self.counters.residence_ns += wait.0;
+            }
+        }
+        self.counters.residence_max_ns = self.counters.residence_max_ns.max(starts.last().since(now).0);
+        self.counters.note_held(Backlog { packets: self.ahead.len() as u64, bytes: self.ahead_bytes });
+        self.counters.packets += u64::from(train.count);
+        self.counters.bytes += u64::from(train.count) * u64::from(bytes);
+        self.counters.busy_ns += u64::from(train.count) * occupied.0;
+        self.busy_until = starts.last() + occupied;
+        Some(Train { at: starts.at + self.last.whole, ..starts })
     }
 
     /// Whether all that wait are as long, and they and what is being sent hold the transmitter without a pause until it is

@@ -94,8 +94,8 @@ pub(super) struct Nic {
     pub(super) burst_ns: i64,
     pub(super) queue: VecDeque<Waiting>,
     pub(super) trains: Trains,
-    /// What a frame of the length met last costs its bucket.
-    pub(super) last_cost: (u32, i64),
+    /// What a frame of the length met last costs its bucket, and of another length before it.
+    pub(super) last_costs: [(u32, i64); 2],
     pub(super) licence: Option<Licence>,
     /// Its guest is being reset.
     pub(super) down: bool,
@@ -105,10 +105,13 @@ pub(super) struct Nic {
 impl Nic {
     /// What a frame costs its bucket.
     pub(super) fn cost_ns(&mut self, bytes: u32, rate_bit_per_s: u64) -> i64 {
-        if self.last_cost.0 != bytes {
-            self.last_cost = (bytes, serialisation(wire_bytes(bytes), rate_bit_per_s).0 as i64);
+        if self.last_costs[0].0 != bytes {
+            self.last_costs.swap(0, 1);
+            if self.last_costs[0].0 != bytes {
+                self.last_costs[0] = (bytes, serialisation(wire_bytes(bytes), rate_bit_per_s).0 as i64);
+            }
         }
-        self.last_cost.1
+        self.last_costs[0].1
     }
 }
 

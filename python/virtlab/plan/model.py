@@ -118,7 +118,9 @@ class Guest(Noun):
     )
     cpu_quota_ratio: float | None = None  # share of one CPU; None = unlimited
     memory_bytes: int | None = None
-    image: str | None = None  # a container's root file system or an appliance's recipe, by name; a machine's disk, by path
+    image: str | None = (
+        None  # a container's root file system or an appliance's recipe, by name; a machine's disk, by path
+    )
     vcpus: int | None = Field(
         default=None, ge=1
     )  # of a guest with a kernel of its own; None = its platform's default
@@ -287,11 +289,16 @@ class Limits(Noun):
 
 
 _OWN = ("repetition", "seed")  # of a Plan, what differs between repetitions of its design point
-_KEPT = ("_shared_values", "_shared_text")
+_KEPT = ("_shared_values", "_shared_text", "_shared_parts")
 
 
 def _as_text(values: Mapping[str, Any]) -> str:
     return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _joined(parts: Mapping[str, str]) -> str:
+    """An object's text from those of its values."""
+    return "{" + ",".join(f'"{name}":{parts[name]}' for name in sorted(parts)) + "}"
 
 
 class Plan(Noun):
@@ -311,7 +318,7 @@ class Plan(Noun):
 
     def canonical(self) -> str:
         """The Plan as canonical JSON: defaults left out, keys sorted, no white space."""
-        return _as_text({**self._shared(), **self._own()})
+        return _joined({**self._parts(), **self._own_parts()})
 
     def shared(self) -> str:
         """Canonical JSON of what the repetitions of a design point share: all but their number and seed."""
@@ -327,8 +334,15 @@ class Plan(Noun):
             self.__dict__["_shared_values"] = values
         return values
 
-    def _own(self) -> dict[str, int]:
-        return {name: value for name in _OWN if (value := getattr(self, name))}
+    def _parts(self) -> dict[str, str]:
+        """Canonical JSON of each value that repetitions share, kept."""
+        if (parts := self.__dict__.get("_shared_parts")) is None:
+            parts = {name: _as_text(value) for name, value in self._shared().items()}
+            self.__dict__["_shared_parts"] = parts
+        return parts
+
+    def _own_parts(self) -> dict[str, str]:
+        return {name: str(value) for name in _OWN if (value := getattr(self, name))}
 
     def repeated(self, repetition: int, seed: int) -> Self:
         """The same Plan as another repetition of its design point."""
@@ -344,8 +358,8 @@ class Plan(Noun):
 
     def identity(self) -> str:
         """Hex SHA-256 of the canonical JSON without `because`, which explains and does not change what is built."""
-        values = {name: value for name, value in self._shared().items() if name != "because"}
-        return hashlib.sha256(_as_text({**values, **self._own()}).encode()).hexdigest()
+        parts = {name: text for name, text in self._parts().items() if name != "because"}
+        return hashlib.sha256(_joined({**parts, **self._own_parts()}).encode()).hexdigest()
 
     @classmethod
     def parse(cls, text: str | bytes) -> Self:
@@ -360,4 +374,6 @@ def plan_of(shared: str, repetition: int, seed: int) -> Plan:
 
 @functools.lru_cache(maxsize=1024)
 def _read(shared: str) -> Plan:
-    return Plan.parse(shared)
+    plan = Plan.parse(shared)
+    plan.shared(), plan.identity()  # kept, for all that are made of it
+    return plan

@@ -6,10 +6,12 @@ the machine (host name, machine id) and shortens the boot id to a digest that st
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.metadata
 import os
 import platform
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -51,8 +53,13 @@ def _distribution() -> str | None:
 def conditions(*, anonymous: bool = False) -> dict[str, str]:
     """What can change between two runs on one machine: boot, kernel, clock source, governor, load.
 
-    Unknown is left out.
+    Unknown is left out. Looked up at most once a second: a run may be a matter of milliseconds.
     """
+    return dict(_conditions(anonymous, int(time.monotonic())))
+
+
+@functools.lru_cache(maxsize=2)
+def _conditions(anonymous: bool, _second: int) -> dict[str, str]:
     boot = _read("/proc/sys/kernel/random/boot_id")
     if boot and anonymous:
         boot = hashlib.sha256(boot.encode()).hexdigest()[:12]

@@ -7,6 +7,7 @@ how it ended.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -137,8 +138,11 @@ class RunRecord:
 
     def streams(self) -> list[Stream]:
         """What samples there are, by name."""
-        folder = self.folder / "samples"
-        return sorted(Stream.of(path.name) for path in folder.glob("*.parquet")) if folder.is_dir() else []
+        try:
+            with os.scandir(self.folder / "samples") as entries:
+                return sorted(Stream.of(entry.name) for entry in entries if entry.name.endswith(".parquet"))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
 
     def has(self, stream: str, schema: str) -> bool:
         """Whether the stream was kept at all; a kept stream can still be without rows."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import json
 import os
 import re
 import time
@@ -64,8 +63,10 @@ class RunWriter:
         self.holds = False  # whether the record has Plan and samples at hand
         self.group: Group | None = None  # with which the run is committed, if not alone
         self.overrides: dict[str, Any] = {}  # of the pass that is kept, where a search chose them
-        files.remove_tree(self._partial)
-        (self._partial / "samples").mkdir(parents=True)
+        if self._partial.exists():
+            files.remove_tree(self._partial)
+        self._partial.mkdir(parents=True)
+        (self._partial / "samples").mkdir()
         (self._partial / "plan.json").write_text(plan.canonical() + "\n", encoding="utf-8")
         self._log = (self._partial / "log.jsonl").open("w", encoding="utf-8")
 
@@ -113,7 +114,7 @@ class RunWriter:
         self._entry({"level": level, "t": now, "what": what, **({"details": details} if details else {})})
 
     def _entry(self, entry: Mapping[str, Any]) -> None:
-        self._log.write(json.dumps(entry, ensure_ascii=False, default=str) + "\n")
+        self._log.write(files.one_line(entry) + "\n")
 
     def _spill(self) -> None:
         spool = self._partial / "spool"

@@ -11,7 +11,8 @@ import pytest
 import testbed_world as worlds
 
 from virtlab.errors import GuestError
-from virtlab.plan import Trial
+from virtlab.plan import Action, Trial
+from virtlab.plan.model import Trigger
 from virtlab.testbed import Testbed
 from virtlab.testbed.image import kernels
 from virtlab.testbed.platforms.qemu import machines as runtime
@@ -66,17 +67,21 @@ def test_two_machines_of_one_disk_answer_a_namespace_and_leave_the_disk_as_it_wa
     assert digest(image) == before
 
 
-def test_a_raw_disk_has_the_processors_and_memory_that_were_asked_for(disk: Path) -> None:
-    world = machines.machines(worlds.one_host(2), "g1", image=str(disk), vcpus=2, memory_bytes=200 << 20)
+def test_a_machine_of_a_raw_disk_has_what_was_asked_for_and_boots_again_when_it_was_reset(disk: Path) -> None:
+    world = machines.machines(worlds.one_host(3), "g1", image=str(disk), vcpus=2, memory_bytes=200 << 20)
     before = digest(disk)
-    plan = worlds.echo_plan(world, source="g2", target="g1", count=COUNT)
+    gone = Action(
+        id="gone", do="reset", guest="g1", after=Trigger(event="measure.started", plus_ns=50_000_000)
+    )
+    plan = worlds.echo_plan(world, source="g2", target="g3", count=COUNT)
     with Testbed().open(plan, worlds.Patient()) as session:
         assert isinstance(session, TestbedSession)
-        for trial in range(2):
+        for trial, also in enumerate([(gone,), ()]):
             sink = worlds.MemorySink()
-            outcome = session.run(Trial(f"t{trial}", trial), sink)
+            outcome = session.run(Trial(f"t{trial}", trial, also=also), sink)
             assert outcome.status in {"ok", "tainted"}, outcome.reasons
             assert sink.rows("probe", "rtt/1") == COUNT
+        assert sink.artefacts["console-g1.log"].count(b"own system is up") == 2
         read_back = session.realised.objects["guests.g1"].read_back
         assert (read_back["vcpus"], read_back["memory_bytes"]) == (2, 200 << 20)
         assert session.realised.objects["guests.g1"].applied["image_format"] == "raw"

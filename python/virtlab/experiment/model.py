@@ -238,7 +238,9 @@ class RouterSpec(Part):
     )
     cpu: leaves.Share | None = Field(None, description="share of one CPU that it may use")
     memory: leaves.PositiveBytes | None = Field(None, description="memory that it may use")
-    image: leaves.ObjectName | None = Field(None, description="recipe of an appliance, by name")
+    image: leaves.ImageName | None = Field(
+        None, description="recipe of an appliance, by name; disk image of a virtual machine, by its path"
+    )
     vnic_model: leaves.VnicModel | None = Field(
         None, description="device that a virtual machine sees at each port"
     )

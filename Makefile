@@ -8,7 +8,7 @@ AGENT := python/virtlab/_bin/virtlab-agent
 TRIPLE := $(shell uname -m)-unknown-linux-gnu
 PY_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo test setup platforms check-tools native agent lint unit xen rust-test bench wheel wheel-test clean lock
+.PHONY: help demo test setup platforms check-tools native agent lint unit xen kill rust-test bench wheel wheel-test clean lock
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -53,6 +53,9 @@ rust-test:
 xen: setup  ## Xen on demand: hypervisor and tools into the cache, and the tests that boot them (experimental, some minutes)
 	$(BIN)/virtlab image build --kernel xen
 	VIRTLAB_TEST_XEN=1 $(BIN)/python -m pytest -v tests/testbed/test_xen_domains.py
+
+kill: setup  ## runs of every platform killed twenty times each at any moment: nothing of them stays (some ten minutes)
+	VIRTLAB_TEST_KILLS=1 $(BIN)/python -m pytest -v tests/testbed/test_*nothing_left.py tests/testbed/test_resume_kill.py
 
 unit:
 	$(BIN)/python -m pytest -n 2 --dist loadgroup

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 import disk_world as disks
@@ -30,6 +31,12 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return disks.raw(tmp_path_factory.mktemp("disk") / "own.img", agent=True)
 
 
+def scratch() -> set[str]:
+    """Files that QEMU made to write to (`vl.XXXXXX`)."""
+    place = Path(os.environ.get("TMPDIR", "/var/tmp"))
+    return {str(path) for path in place.glob("vl.*")}
+
+
 def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -39,7 +46,7 @@ def test_two_machines_of_one_disk_answer_a_namespace_and_leave_the_disk_as_it_wa
 ) -> None:
     image = disks.qcow2(disk, tmp_path / "own.qcow2")
     image.chmod(0o444)
-    before = digest(image)
+    before, files = digest(image), scratch()
     world = machines.machines(worlds.one_host(3), "g1", "g2", image=str(image))
     plan = worlds.echo_plan(world, source="g1", target="g3", count=COUNT)
     assert Testbed().check(plan) == []
@@ -63,6 +70,7 @@ def test_two_machines_of_one_disk_answer_a_namespace_and_leave_the_disk_as_it_wa
             console = sink.artefacts[f"console-{name}.log"].decode(errors="replace")
             assert "own system is up" in console
             written.add(console.partition("own disk: written at ")[2].split()[0])
+        assert scratch() <= files, "what they write has no name"
         assert len(written) == 2, "each wrote on the disk and read what it wrote itself"
     assert digest(image) == before
 

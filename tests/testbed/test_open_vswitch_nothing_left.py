@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import testbed_world as worlds
-from killing import held_namespaces, kill, play, surroundings
+from killing import held_namespaces, kill, play, rounds, surroundings
 
 from virtlab.testbed.vswitches import ovs
 
@@ -20,7 +20,6 @@ pytestmark = [
     pytest.mark.slow,
 ]
 
-ROUNDS = 20
 BUDGET_S = 25.0  # a loaded machine plays fewer rounds
 ROUNDS_MIN = 6
 PLAYER = """
@@ -48,12 +47,9 @@ def test_open_vswitch_killed_at_any_moment_leaves_nothing() -> None:
     draws = random.Random(7)
     own = held_namespaces({os.getpid()})
     before, files = surroundings(), systems_own()
-    end = time.monotonic() + BUDGET_S
-    rounds = 0
-    while rounds < ROUNDS and (time.monotonic() < end or rounds < ROUNDS_MIN):
+    for number in rounds(BUDGET_S, ROUNDS_MIN):
         player = play(PLAYER)
         time.sleep(draws.uniform(0.0, 1.5))
-        kill(player, ("python", "leader", "world")[rounds % 3], own)
-        rounds += 1
+        kill(player, ("python", "leader", "world")[number % 3], own)
     assert surroundings() == before
     assert systems_own() == files

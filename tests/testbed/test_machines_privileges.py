@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import disk_world as disks
 import machine_world as machines
 import pytest
 import testbed_world as worlds
@@ -61,6 +62,27 @@ def test_an_ordinary_user_boots_a_machine(cache: Path) -> None:
 
     assert as_nobody(work) == ""
     assert any(cache.glob("initramfs-cloud-*.cpio"))
+
+
+@TUN
+@pytest.mark.skipif(disks.missing() is not None, reason=str(disks.missing()))
+def test_an_ordinary_user_boots_a_disk_of_somebody_else(cache: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        image = disks.raw(Path(folder) / "own.img", agent=True)
+        image.chmod(0o444)
+        world = machines.machines(worlds.one_host(2), "g1", image=str(image))
+        plan = worlds.echo_plan(world, count=COUNT, source="g1", target="g2")
+
+        def work() -> None:
+            assert Testbed().check(plan) == []
+            with Testbed().open(plan, worlds.Patient()) as built:
+                sink = worlds.MemorySink()
+                outcome = built.run(Trial("t0", 1), sink)
+                assert outcome.status in {"ok", "tainted"}, outcome.reasons
+                assert sink.rows("probe", "rtt/1") == COUNT
+
+        assert as_nobody(work) == ""
 
 
 @TUN

@@ -329,13 +329,15 @@ impl Network {
             }
         };
         let mut parts = ip::fragments(whole_bytes, mtu_bytes, to.version(), false);
-        let alike = parts.len().saturating_sub(2); // the last two are told apart
-        if alike > 1
+        // All but the last are alike; it and the one before it are told apart where they wait.
+        let alike = parts.len() as u32;
+        if alike > 2
             && self.goes_in_trains(socket)
             && let Some(body_bytes) = parts.next()
         {
-            first = Some(self.put_train(nic, &frame(body_bytes), alike as u32));
-            parts.nth(alike - 2);
+            let (left, gone) = self.put_train(nic, &frame(body_bytes), alike - 1);
+            first = Some(left);
+            parts.by_ref().take(gone as usize - 1).for_each(drop);
         }
         for body_bytes in parts {
             let out = frame(body_bytes);

@@ -106,16 +106,23 @@ impl Network {
         Some(Certain { passage, at, to })
     }
 
-    /// Whether fragments that a socket sends need no events of their own.
+    /// Whether the way of a socket's frames is certain, so that they need no events of their own.
+    #[inline]
+    fn goes_certainly(&self, socket: usize) -> bool {
+        !self.by_events && matches!(self.sockets[socket].way, Way::Certain(_))
+    }
+
+    /// Whether fragments that a socket sends are put together: where somebody waits for room each frame may be followed by
+    /// another's.
     #[inline]
     pub(super) fn goes_in_trains(&self, socket: usize) -> bool {
-        !self.by_events && matches!(self.sockets[socket].way, Way::Certain(_))
+        self.goes_certainly(socket) && self.nics[self.sockets[socket].nic].trains.blocked == 0
     }
 
     /// Whether a frame needs no event of its own.
     #[inline]
     pub(super) fn is_certain(&self, out: &Outgoing) -> bool {
-        out.socket.is_some_and(|socket| self.goes_in_trains(socket))
+        out.socket.is_some_and(|socket| self.goes_certainly(socket))
     }
 
     /// The port through which a frame goes that needs no event of its own.
@@ -270,42 +277,52 @@ impl Network {
         true
     }
 
-    /// Into the vNIC's queue, or through it: `count` equal fragments of a message of which two more will come, whose way is
-    /// certain; the instant at which the first leaves it. As so many calls of [`Network::put`].
-    pub(super) fn put_train(&mut self, nic: usize, out: &Outgoing, count: u32) -> u64 {
+    /// Into the vNIC's queue, or through it: of the `alike` fragments of a message before its last, of which there are two at
+    /// least, all that go through at once, or all but the one that is told apart. The instant at which the first leaves, and how
+    /// many there are. The way is certain. As so many calls of [`Network::put`].
+    pub(super) fn put_train(&mut self, nic: usize, out: &Outgoing, alike: u32) -> (u64, u32) {
         let now_ns = self.now_ns;
         let port = &mut self.nics[nic];
-        if let Some(packet) = &out.cargo.ip {
-            port.trains.sending = (packet.number, count * packet.body_bytes);
-        }
         // Frame k starts at max(now, free + k cost), with what the bucket holds at most counted.
         let (mut free, mut cost) = (now_ns as i64, 0);
         if let Some(rate) = port.given.pushback_bit_per_s {
             cost = port.cost_ns(out.bytes, rate);
             free = port.free_ns.max(now_ns as i64 - port.burst_ns);
-            port.free_ns = free + i64::from(count) * cost;
         }
-        let at_once = match now_ns as i64 - free {
+        let mut at_once = match now_ns as i64 - free {
             behind if behind < 0 => 0,
-            _ if cost == 0 => count,
-            behind => (behind / cost + 1).min(i64::from(count)) as u32,
+            _ if cost == 0 => alike,
+            behind => (behind / cost + 1).min(i64::from(alike)) as u32,
         };
         if at_once > 0 {
             self.catch_up(nic);
-            let waiting = Waiting { at_ns: now_ns, step_ns: 0, count: at_once, out: *out };
-            if !self.nics[nic].queue.is_empty() {
-                self.queue_train(nic, waiting);
-            } else if let Some(at) = self.certain_port(out) {
-                self.catch_up_before(at);
-                self.pass_train_on(nic, out, Train { at: Nanos(now_ns), step: Nanos::ZERO, count: at_once });
-            }
+        }
+        let waits = !self.nics[nic].queue.is_empty();
+        if waits {
+            at_once = at_once.min(alike - 1);
+        }
+        let count = at_once.max(alike - 1);
+        let port = &mut self.nics[nic];
+        if port.given.pushback_bit_per_s.is_some() {
+            port.free_ns = free + i64::from(count) * cost;
+        }
+        if let Some(packet) = &out.cargo.ip {
+            port.trains.sending = (packet.number, count * packet.body_bytes);
+        }
+        if at_once > 0 && waits {
+            self.queue_train(nic, Waiting { at_ns: now_ns, step_ns: 0, count: at_once, out: *out });
+        } else if at_once > 0
+            && let Some(at) = self.certain_port(out)
+        {
+            self.catch_up_before(at);
+            self.pass_train_on(nic, out, Train { at: Nanos(now_ns), step: Nanos::ZERO, count: at_once });
         }
         let start = |number: u32| (free + i64::from(number) * cost) as u64;
         if at_once < count {
             let (at_ns, step_ns) = (start(at_once), cost as u64);
             self.queue_train(nic, Waiting { at_ns, step_ns, count: count - at_once, out: *out });
         }
-        if at_once > 0 { now_ns } else { start(0) }
+        (if at_once > 0 { now_ns } else { start(0) }, count)
     }
 
     fn queue_train(&mut self, nic: usize, waiting: Waiting) {

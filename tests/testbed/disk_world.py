@@ -11,6 +11,7 @@ import shutil
 import struct
 import subprocess
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import testbed_world as worlds
@@ -27,6 +28,7 @@ FIRST = 2048  # sector of the partition
 SECTORS = 65_536
 CLUSTER = 65_536
 DRIVERS = ("virtio_pci", "virtio_blk", "virtio_net", "e1000")
+DISCIPLINES = ("sch_htb", "sch_sfq")  # which its kernel loads when they are asked for
 MENU = """DEFAULT own
 PROMPT 0
 LABEL own
@@ -59,13 +61,13 @@ def missing() -> str | None:
     return None if kernels.find("cloud") is not None else "there is no kernel: run `virtlab image build`"
 
 
-def raw(place: Path, *, agent: bool) -> Path:
+def raw(place: Path, *, agent: bool, carried_along: Sequence[str] = DISCIPLINES) -> Path:
     """A disk with one partition of FAT, and a system on it."""
     scratch = place.with_suffix(".parts")
     scratch.mkdir()
     kernel = kernels.find("cloud")
     assert kernel is not None
-    (scratch / "system").write_bytes(_system(kernel, agent=agent))
+    (scratch / "system").write_bytes(_system(kernel, carried_along, agent=agent))
     (scratch / "syslinux.cfg").write_text(MENU)
     boot_code = next(path for path in MBR if path.is_file()).read_bytes()[:440]
     # One partition: active, begins where it says, of kind FAT with logical block addresses.
@@ -109,7 +111,7 @@ def qcow2(disk: Path, place: Path) -> Path:
     return place
 
 
-def _system(kernel: kernels.Kernel, *, agent: bool) -> bytes:
+def _system(kernel: kernels.Kernel, carried_along: Sequence[str], *, agent: bool) -> bytes:
     archive = Archive()
     for name in ("bin", "dev", "proc", "sys", "run", "tmp", "sbin", "etc"):
         archive.folder(name)
@@ -130,7 +132,7 @@ def _system(kernel: kernels.Kernel, *, agent: bool) -> bytes:
                     archive.file(member.name, file.read(), executable=bool(member.mode & 0o100))
     archive.file("etc/inittab", "".join(f"{line}\n" for line in lines).encode())
     archive.file("etc/rc", RC.encode(), executable=True)
-    held = modules.closure((*DRIVERS, "virtio_console"), kernel.module)
+    held = modules.closure((*DRIVERS, "virtio_console", *carried_along), kernel.module)
     for name, content in held.items():
         archive.file(f"lib/modules/{kernel.version}/{name}.ko", content)
     dependencies, names = modules.tables(held)

@@ -111,6 +111,16 @@ def test_a_disk_without_our_agent_is_given_up_with_its_console_and_the_cure(
     assert worlds.own_processes() == before
 
 
+def test_what_a_kernel_on_a_disk_lacks_is_told_as_the_guests_lack_not_this_machines(tmp_path: Path) -> None:
+    image = disks.raw(tmp_path / "small.img", agent=True, carried_along=())
+    world = machines.machines(worlds.bridged(switches=1), "a", image=str(image))
+    with pytest.raises(
+        GuestError, match=r"guests\.a\.vnics\.eth0: the system on its disk refused qdisc: "
+    ) as error:
+        Testbed().open(worlds.echo_plan(world), worlds.Patient())
+    assert "sch_NAME" in error.value.cure
+
+
 def test_a_disk_with_nothing_to_boot_is_told_at_once_in_the_words_of_its_bios(tmp_path: Path) -> None:
     image = tmp_path / "own,empty.raw"  # a comma would end the name for QEMU
     image.write_bytes(

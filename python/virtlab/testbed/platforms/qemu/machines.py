@@ -36,6 +36,7 @@ CARRIER_TIMEOUT_S = 60.0
 CONSOLE_BYTES = 1 << 20
 CONSOLE_TAIL_LINES = 12
 LOOK_S = 0.1
+CURE_REFUSED = "give its kernel what that needs (a discipline is a module sch_NAME, a device its driver)"
 CURE = "give it more memory, or see its console"
 CURE_DISK = (
     "put our agent into its image and have it started at boot: `virtlab image agent`; or see its console"
@@ -201,7 +202,7 @@ class Machines:
         machine.clock.readings.clear()  # its clock began again
         machine.hello = self.control.send("hello", {"protocol": list(PROTOCOL)}, channel=machine.leader)
         self._await_hello(machine, machine.hello, time.monotonic() + BOOT_TIMEOUT_S, observe)
-        build.apply(self.control, self.lowered.machines[guest].steps, observe, channel=machine.leader)
+        self._tell(machine, observe)
         self._await_carriers(machine)
         monitor.execute("set-action", {"reboot": "shutdown"})
 
@@ -322,7 +323,7 @@ class Machines:
 
     def _furnish(self, machine: Started, observe: Observer) -> None:
         """Applies its Steps, and asks QEMU what it runs."""
-        build.apply(self.control, self.lowered.machines[machine.name].steps, observe, channel=machine.leader)
+        self._tell(machine, observe)
         monitor = self.monitor(machine.name)
         monitor.connect()
         version = monitor.execute("query-version")["qemu"]
@@ -338,6 +339,18 @@ class Machines:
             "status": monitor.execute("query-status")["status"],
             "kernel": self._kernel_of(machine),
         }
+
+    def _tell(self, machine: Started, observe: Observer) -> None:
+        """Applies its Steps inside. GuestError where a kernel of the user's own refuses one."""
+        steps = self.lowered.machines[machine.name].steps
+        try:
+            build.apply(self.control, steps, observe, channel=machine.leader)
+        except MachineError as error:
+            if machine.disk is None:
+                raise
+            raise GuestError(
+                error.where, f"the system on its disk refused {error.what}", CURE_REFUSED
+            ) from error
 
     def _kernel_of(self, machine: Started) -> str:
         """The release of the kernel that answers."""

@@ -24,6 +24,7 @@ COUNTERS = {
     "softnet_drops": ("dropped", "softnet_drops", "softnet_dropped"),
     "drops": ("drops", "rx_dropped", "tx_dropped", "dropped_packets"),
 }
+USED = frozenset({"packets", "residence_ns", "start_ns"}).union(*COUNTERS.values())
 
 
 def values(record: RunRecord, counters: Sequence[CounterRow], out: Collector) -> None:
@@ -66,9 +67,9 @@ def _series(rows: dict[str, NDArray[Any]], low: int, high: int, out: Collector, 
 def _counters(rows: Sequence[CounterRow], roles: set[str], out: Collector) -> None:
     first: dict[tuple[str, str], int] = {}
     last: dict[tuple[str, str], int] = {}
-    meant = {entity: entity.split("/")[0] not in roles for entity in {row[2] for row in rows}}
+    meant = {entity for entity in {row[2] for row in rows} if entity.split("/")[0] not in roles}
     for _, _, entity, counter, value in rows:
-        if meant[entity]:
+        if counter in USED and entity in meant:
             first.setdefault((entity, counter), value)
             last[entity, counter] = value
     for (entity, counter), waited_ns in last.items():

@@ -56,7 +56,7 @@ def code_identity() -> str:
 
 def _basis(record: RunRecord) -> dict[str, str]:
     """What the values of a run rest on."""
-    digest = hashlib.sha256((record.folder / "run.json").read_bytes())
+    digest = hashlib.sha256(record.text())
     with os.scandir(record.folder) as entries:
         plan = sorted(entry.stat().st_size for entry in entries if entry.name == "plan.json")
     samples = record.folder / "samples"

@@ -116,12 +116,24 @@ class Schedule:
         presumed: dict[int, set[int]] = {}  # point -> repetitions
         for key in under_way:
             presumed.setdefault(key.point, set()).add(key.repetition)
-        playing = [point for point in self.order(0) if not self._has_failed(tries.get(point, {}))]
-        good = dict.fromkeys(playing, 0)  # good runs of the rounds before
-        guessed = dict.fromkeys(playing, False)  # whether one of them is only taken to be good
-        for round_index in range(self.rounds):
-            in_play = {point for point in good if not self._waits(point, good[point], guessed[point])}
-            if not in_play:
+        begin: dict[int, int] = {}  # of points in play, the first round of which nothing has ended well
+        for point in self.order(0):
+            own = tries.get(point, {})
+            ended = self._ended_well(own)
+            failed = ended < len(own) and self._has_failed(own)
+            if not failed and not any(
+                self._waits(point, n, guessed=False) for n in range(self.minimum, ended)
+            ):
+                begin[point] = ended
+        good = dict(begin)  # good runs of the rounds before
+        guessed = dict.fromkeys(begin, False)  # whether one of them is only taken to be good
+        for round_index in range(min(begin.values(), default=0), self.rounds):
+            in_play = {
+                point
+                for point, n in good.items()
+                if begin[point] <= round_index and not self._waits(point, n, guessed[point])
+            }
+            if not in_play and all(first <= round_index for first in begin.values()):
                 return
             found = {
                 point: tries.get(point, {}).get(round_index, [])
@@ -140,6 +152,10 @@ class Schedule:
                 elif round_index in presumed.get(point, ()):
                     good[point] += 1
                     guessed[point] = True
+
+    def _ended_well(self, own: Mapping[int, list[Status]]) -> int:
+        """How many of a point's rounds, from the first on, have a good run each."""
+        return next((number for number in range(self.rounds) if "ok" not in own.get(number, ())), self.rounds)
 
     def _waits(self, point: int, good: int, guessed: bool) -> bool:
         """Whether the point needs no further run, or cannot say so before all its runs have ended."""

@@ -178,13 +178,18 @@ class RunRecord:
         """Tells a value of the run along with it."""
         self.__dict__["_told"] = {**self.told, path: value}
 
-    def hold(self, plan: Plan, samples: Mapping[Stream, dict[str, NDArray[Any]]]) -> None:
-        """Has the Plan and the samples at hand that were stored just now, until `release`."""
-        self.__dict__.update(plan=plan, _fresh=samples)
+    def hold(self, plan: Plan, samples: Mapping[Stream, dict[str, NDArray[Any]]], text: bytes) -> None:
+        """Has the Plan and the samples at hand that were stored just now, and `run.json`, until `release`."""
+        self.__dict__.update(plan=plan, _fresh=samples, _text=text)
+
+    def text(self) -> bytes:
+        """What `run.json` holds, as it lies there."""
+        held: bytes | None = self.__dict__.get("_text")
+        return (self.folder / "run.json").read_bytes() if held is None else held
 
     def release(self) -> None:
         """Lets go of what was held: a record that is sent or kept is small."""
-        for name in ("plan", "_fresh"):
+        for name in ("plan", "_fresh", "_text"):
             self.__dict__.pop(name, None)
 
     def fresh(

@@ -165,14 +165,15 @@ class RunWriter:
             timings={**(timings or {}), "store": now_ns - storing_ns, "total": now_ns - self._started_ns},
             rows={key.file_name.removesuffix(".parquet"): rows for key, rows in sorted(self._rows.items())},
         )
-        (self._partial / "run.json").write_text(files.as_json_by_line(record.as_json()), encoding="utf-8")
+        text = files.as_json_by_line(record.as_json()).encode()
+        (self._partial / "run.json").write_bytes(text)
         if self.group is None:
             files.move_in([(self._partial, record.folder)])
         else:
             self.group.add(self._partial, record.folder)
         self._done = True
         if self.holds:
-            record.hold(self._plan, self._stored)
+            record.hold(self._plan, self._stored, text)
         return record
 
     def abandon(self) -> None:

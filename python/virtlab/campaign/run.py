@@ -6,6 +6,7 @@ import functools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from virtlab.campaign.loop import Campaign, Ending
 from virtlab.campaign.precision import Precision
@@ -35,15 +36,28 @@ class Refused:
         return f"{self.refusal.path}: {self.refusal.reason}; {self.refusal.cure}{share}"
 
 
+_first_plans: WeakKeyDictionary[Experiment, dict[tuple[int, int], Plan]] = WeakKeyDictionary()
+
+
+def first_plan(experiment: Experiment, point: DesignPoint) -> Plan:
+    """The Plan of a point's first run; kept, because what is to be refused is asked before anything is run."""
+    from virtlab.planner import plan_run
+
+    plans = _first_plans.setdefault(experiment, {})
+    key = point.index, experiment.seed
+    if key not in plans:
+        plans[key] = plan_run(experiment, point, 0)
+    return plans[key]
+
+
 def refused(experiment: Experiment, backend: Backend, points: Collection[int] | None = None) -> list[Refused]:
     """Everything that the backend refuses of the experiment, each once, before anything is built."""
     from virtlab.campaign.trying import as_tested
-    from virtlab.planner import plan_run
 
     found: dict[Refusal, list[int]] = {}
     for point in experiment.points():
         if points is None or point.index in points:
-            plan, search = plan_run(experiment, point, 0), experiment.study(point).search
+            plan, search = first_plan(experiment, point), experiment.study(point).search
             told = [refusal for played in as_tested(search, plan) for refusal in backend.check(played)]
             for refusal in dict.fromkeys(told):
                 found.setdefault(refusal, []).append(point.index)
@@ -107,7 +121,6 @@ def run_campaign(
     for backends whose sessions do not disturb each other only. DatasetError when a finished run was planned
     differently.
     """
-    from virtlab.planner import plan_run
     from virtlab.planner.order import run_seed
 
     design = experiment.points()
@@ -115,7 +128,7 @@ def run_campaign(
     @functools.lru_cache(maxsize=4096)
     def plan_of(point: int, repetition: int) -> Plan:
         if repetition == 0:
-            return plan_run(experiment, design[point], 0)
+            return first_plan(experiment, design[point])
         seed = run_seed(experiment.seed, design[point].levels, repetition)
         return plan_of(point, 0).repeated(repetition, seed)
 

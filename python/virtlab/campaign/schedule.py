@@ -127,14 +127,16 @@ class Schedule:
                 begin[point] = ended
         good = dict(begin)  # good runs of the rounds before
         guessed = dict.fromkeys(begin, False)  # whether one of them is only taken to be good
+        left = list(begin)
         for round_index in range(min(begin.values(), default=0), self.rounds):
-            in_play = {
+            left = [
                 point
-                for point, n in good.items()
-                if begin[point] <= round_index and not self._waits(point, n, guessed[point])
-            }
-            if not in_play and all(first <= round_index for first in begin.values()):
+                for point in left
+                if begin[point] > round_index or not self._waits(point, good[point], guessed[point])
+            ]
+            if not left:
                 return
+            in_play = {point for point in left if begin[point] <= round_index}
             found = {
                 point: tries.get(point, {}).get(round_index, [])
                 for point in self.order(round_index)

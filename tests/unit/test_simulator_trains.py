@@ -84,7 +84,7 @@ def played(lowered: dict[str, Any]) -> tuple[dict[str, Any], int]:
         ((2, 1, 3, 60_000), {"limit": 6, "origin": "both"}),  # some are refused
         ((1, 2, 2, 40_000), {"rate": 33_000_000, "limit": 20}),
         ((2, 2, 3, 190_000), {"origin": "both", "probe_ns": 1_000_000}),  # sockets wait for room
-        ((1, 2, 3, 50_000), {"pushback": None, "limit": 30}),  # all come at once
+        ((1, 2, 3, 50_000), {"pushback": None, "limit": 8}),  # all come at once
     ],
     ids=["one", "three", "between", "both", "refused", "slow", "room", "at once"],
 )

@@ -10,7 +10,6 @@ import time
 from typing import TYPE_CHECKING
 
 from virtlab.campaign import full_disk
-from virtlab.campaign.searching import Conducted, header
 from virtlab.campaign.trials import Journal
 from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.plan.backend import Outcome, Realised, Trial
@@ -59,7 +58,7 @@ def execute(
     With a `search`, many trials are made in the world; those of a run that was cut off are told again first. With a
     `group` the run is committed when that is, and the record has its samples at hand, for whoever takes the values then.
     """
-    journal = Journal.open(dataset.path, key.name, header(search, plan)) if search is not None else None
+    journal = _journal(dataset, key, plan, search) if search is not None else None
     try:
         record = _play(dataset, key, plan, backend, observer, search, journal, group)
     except Exception as error:
@@ -69,6 +68,12 @@ def execute(
     if journal is not None and record is not None:
         journal.remove()
     return record
+
+
+def _journal(dataset: Dataset, key: RunKey, plan: Plan, search: SearchFor) -> Journal:
+    from virtlab.campaign.searching import header  # here: workers that only play need none of it
+
+    return Journal.open(dataset.path, key.name, header(search, plan))
 
 
 def _play(
@@ -92,6 +97,8 @@ def _play(
                 playing_ns = time.monotonic_ns()
                 try:
                     if search is not None and journal is not None:
+                        from virtlab.campaign.searching import Conducted
+
                         outcome = Conducted(search, plan, session, writer, journal, observer).run()
                     else:
                         outcome = session.run(Trial(id="t0", seed=plan.seed), writer)

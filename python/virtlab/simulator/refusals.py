@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
+from typing import Any
 
 from virtlab.catalogue import PLATFORMS as CATALOGUED_PLATFORMS
 from virtlab.catalogue import QDISCS
@@ -55,15 +56,18 @@ def refusals(plan: Plan, profile: Profile = IDEAL_PROFILE) -> list[Refusal]:
     for costly in (_world, _guests):
         found += costly(plan, profile)
     found += Wiring(plan).mistakes(plan)
-    return found or list(_core(plan, profile)) or list(wayless(plan))
+    if found:
+        return found
+    lowered = lower(plan, plan.seed)
+    return list(_core(plan, profile, lowered)) or list(wayless(plan, lowered))
 
 
-def _core(plan: Plan, profile: Profile) -> Iterator[Refusal]:
+def _core(plan: Plan, profile: Profile, lowered: Mapping[str, Any]) -> Iterator[Refusal]:
     """What the core itself finds: sizes, parameters, disciplines."""
     from virtlab._native import Simulation
 
     try:
-        Simulation(json.dumps({**lower(plan, plan.seed), "costs": costs(profile, plan, plan.seed)}))
+        Simulation(json.dumps({**lowered, "costs": costs(profile, plan, plan.seed)}))
     except ValueError as error:
         for path, reason, cure in error.args[0]:
             yield Refusal(path, reason, cure)

@@ -15,7 +15,6 @@ from typing import Any
 from virtlab.catalogue import WORKLOADS
 from virtlab.plan import Plan, Refusal, Role
 from virtlab.planner.wiring import Wiring, guest_box
-from virtlab.simulator.lower import lower
 
 MOST_HOPS = 64
 PATH_MTU_MIN_BYTES = 552  # of IPv4: net.ipv4.route.min_pmtu
@@ -27,8 +26,8 @@ Hop = tuple[int, int]  # vNIC that sends, vNIC that takes
 class Ways:
     """The lowered world's ways, by places in its lists."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.lowered = lower(plan, plan.seed)
+    def __init__(self, plan: Plan, lowered: Mapping[str, Any]) -> None:
+        self.lowered = lowered
         self._wiring = Wiring(plan)
         self._boxes = [
             guest_box(name, guest, vnic) for name, guest in plan.world.guests.items() for vnic in guest.vnics
@@ -79,9 +78,9 @@ def is_tcp(workload: str, parameters: Mapping[str, Any]) -> bool:
     return workload in {"tcp_stream", "tcp_rr"} or said == "tcp"
 
 
-def wayless(plan: Plan) -> Iterator[Refusal]:
+def wayless(plan: Plan, lowered: Mapping[str, Any]) -> Iterator[Refusal]:
     """Roles whose packets do not get to the other end, or back."""
-    ways = Ways(plan)
+    ways = Ways(plan, lowered)
     for role in ways.lowered["roles"]:
         found = _hops(ways, role)
         if found is None:

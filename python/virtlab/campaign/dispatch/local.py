@@ -13,6 +13,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import threading
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -98,9 +99,15 @@ class LocalPool:
     def close(self) -> None:
         """Ends the processes; runs under way are dropped."""
         self._stop.set()
-        while self._executors:
-            _, executor = self._executors.popitem()
-            executor.shutdown(wait=True, cancel_futures=True)
+        endings = [
+            threading.Thread(target=partial(executor.shutdown, wait=True, cancel_futures=True))
+            for executor in self._executors.values()
+        ]
+        self._executors.clear()
+        for ending in endings:
+            ending.start()
+        for ending in endings:
+            ending.join()
 
     def _pass_on(
         self,

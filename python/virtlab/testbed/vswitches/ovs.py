@@ -36,7 +36,10 @@ CURE_BUILD = (
 CURE_KERNEL = "load the module openvswitch, or run with --in lab-vm"
 MODULE = Path("/sys/module/openvswitch")
 NO_MODULE = "this kernel has no openvswitch loaded"
+# Within ten seconds of a boot ovs-vswitchd counts no processor, and makes no thread that forwards (count_cpu_cores in its
+# lib/ovs-thread.c takes the clock's zero for the time of its last look).
 _PREPARE = (
+    "until read up _ </proc/uptime && [ ${up%.*} -ge 11 ]; do sleep 0.1; done && "
     f"mount -t tmpfs none {RUN} && for place; do "
     f'mkdir "{RUN}/$place" && ovsdb-tool create "{RUN}/$place/conf.db" {SCHEMA} || exit; done'
 )

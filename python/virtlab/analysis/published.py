@@ -58,7 +58,8 @@ class PublishedValue:
     def __str__(self) -> str:
         qualifier = _PLAIN.get(self.qualifier, self.qualifier)
         meant = f", meant as {self.meant}" if self.meant else ""
-        return f"{qualifier} {self.value:g} {self.unit}{meant} ({self.study}, {self.location})".strip()
+        place = ", ".join(part for part in (self.study, self.location) if part)
+        return f"{qualifier} {self.value:g} {self.unit}{meant} ({place})".strip()
 
 
 @functools.lru_cache(maxsize=32)

@@ -15,7 +15,7 @@ import testbed_world as worlds
 from test_testbed_privileges import NOBODY, as_nobody
 
 import virtlab.testbed.platforms.qemu.machines  # loaded before the identity changes: see test_testbed_privileges
-from virtlab.plan import Trial
+from virtlab.plan import Plan, Trial
 from virtlab.testbed import Testbed, image
 from virtlab.testbed.vswitches import ovs
 
@@ -47,20 +47,22 @@ def cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield home
 
 
+def echoes(plan: Plan) -> None:
+    """Plays it: every echo is answered."""
+    assert Testbed().check(plan) == []
+    with Testbed().open(plan, worlds.Patient()) as built:
+        sink = worlds.MemorySink()
+        outcome = built.run(Trial("t0", 1), sink)
+        assert outcome.status in {"ok", "tainted"}, outcome.reasons
+        assert sink.rows("probe", "rtt/1") == COUNT
+
+
 @TUN
 @pytest.mark.skipif(machines.missing() is not None, reason=str(machines.missing()))
 def test_an_ordinary_user_boots_a_machine(cache: Path) -> None:
     plan = worlds.echo_plan(machines.beside_a_namespace(), count=COUNT, source="g1", target="g2")
 
-    def work() -> None:
-        assert Testbed().check(plan) == []
-        with Testbed().open(plan, worlds.Patient()) as built:
-            sink = worlds.MemorySink()
-            outcome = built.run(Trial("t0", 1), sink)
-            assert outcome.status in {"ok", "tainted"}, outcome.reasons
-            assert sink.rows("probe", "rtt/1") == COUNT
-
-    assert as_nobody(work) == ""
+    assert as_nobody(lambda: echoes(plan)) == ""
     assert any(cache.glob("initramfs-cloud-*.cpio"))
 
 
@@ -74,15 +76,7 @@ def test_an_ordinary_user_boots_a_disk_of_somebody_else(cache: Path) -> None:
         world = machines.machines(worlds.one_host(2), "g1", image=str(image))
         plan = worlds.echo_plan(world, count=COUNT, source="g1", target="g2")
 
-        def work() -> None:
-            assert Testbed().check(plan) == []
-            with Testbed().open(plan, worlds.Patient()) as built:
-                sink = worlds.MemorySink()
-                outcome = built.run(Trial("t0", 1), sink)
-                assert outcome.status in {"ok", "tainted"}, outcome.reasons
-                assert sink.rows("probe", "rtt/1") == COUNT
-
-        assert as_nobody(work) == ""
+        assert as_nobody(lambda: echoes(plan)) == ""
 
 
 @TUN

@@ -30,6 +30,20 @@ OF_A_GUEST = (
     "virtio_pci", "virtio_console", "virtio_net", "virtio_rng", "e1000", "e1000e", "bridge", "tcp_diag", "ifb",
     "sch_htb", "sch_tbf", "sch_sfq", "sch_codel", "sch_hfsc", "sch_netem", "sch_prio", "sch_fq", "sch_ingress", "cls_u32",
 )  # fmt: skip
+# The end of an init: it becomes the agent at the machine's serial port.
+BECOME_AGENT = f"""waited=0
+while [ $waited -lt 500 ]; do
+    for port in /sys/class/virtio-ports/*; do
+        if [ "$(cat "$port/name" 2>/dev/null)" = {PORT} ] && [ -c "/dev/${{port##*/}}" ]; then
+            exec virtlab-agent inside --port "/dev/${{port##*/}}"
+        fi
+    done
+    usleep 20000
+    waited=$((waited + 1))
+done
+echo "virtlab: there is no serial port called {PORT}"
+"""
+
 INIT = f"""#!/bin/sh
 export PATH=/bin HOME=/ TERM=linux
 mount -t devtmpfs none /dev
@@ -42,18 +56,7 @@ for word in $(cat /proc/cmdline); do
         {LOAD}=*) modprobe -a $(echo "${{word#*=}}" | tr , ' ') || echo "virtlab: a driver is missing" ;;
     esac
 done
-waited=0
-while [ $waited -lt 500 ]; do
-    for port in /sys/class/virtio-ports/*; do
-        if [ "$(cat "$port/name" 2>/dev/null)" = {PORT} ] && [ -c "/dev/${{port##*/}}" ]; then
-            exec virtlab-agent inside --port "/dev/${{port##*/}}"
-        fi
-    done
-    usleep 20000
-    waited=$((waited + 1))
-done
-echo "virtlab: there is no serial port called {PORT}"
-"""
+{BECOME_AGENT}"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,15 @@ from pathlib import Path
 
 from virtlab.errors import MachineError
 from virtlab.testbed.image import elf, kernels, packages
-from virtlab.testbed.image.initramfs import LOAD, PORT, Image, archive_of, cached, digest_of, find_busybox
+from virtlab.testbed.image.initramfs import (
+    BECOME_AGENT,
+    LOAD,
+    Image,
+    archive_of,
+    cached,
+    digest_of,
+    find_busybox,
+)
 from virtlab.testbed.image.kernels import XEN, Kernel
 from virtlab.testbed.leader import agent_path
 
@@ -84,18 +92,7 @@ mkdir -p /run/xenstored
 xenstored --pid-file /run/xenstored.pid || exit 1
 xen-init-dom0 > /dev/null || exit 1
 xenconsoled --pid-file=/run/xenconsoled.pid || exit 1
-waited=0
-while [ $waited -lt 500 ]; do
-    for port in /sys/class/virtio-ports/*; do
-        if [ "$(cat "$port/name" 2>/dev/null)" = {PORT} ] && [ -c "/dev/${{port##*/}}" ]; then
-            exec virtlab-agent inside --port "/dev/${{port##*/}}"
-        fi
-    done
-    usleep 20000
-    waited=$((waited + 1))
-done
-echo "virtlab: there is no serial port called {PORT}"
-"""
+{BECOME_AGENT}"""
 
 # Starts a guest and becomes the way to its agent: descriptor 3 is the stream. $1: its name, $2: its configuration.
 GUEST_SCRIPT = f"""#!/bin/sh

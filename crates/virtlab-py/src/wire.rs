@@ -4,7 +4,7 @@ use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
-use virtlab_wire::{block, frame, parquet};
+use virtlab_wire::{block, frame, line, parquet};
 
 /// Splits a byte stream into frames: `feed(bytes)`, then iterate over `(channel, kind, body)`.
 #[pyclass]
@@ -30,6 +30,67 @@ impl FrameDecoder {
     /// The next `(channel, kind, body)`, or None until more bytes come.
     fn next_frame<'py>(&mut self, py: Python<'py>) -> Option<(u16, u16, Bound<'py, PyBytes>)> {
         self.0.next_frame().map(|frame| (frame.channel, frame.kind as u16, PyBytes::new(py, &frame.body)))
+    }
+}
+
+/// A stream of frames over connections that break, see `virtlab_wire::line`. Read like a `FrameDecoder`.
+#[pyclass]
+struct FrameLine(line::Line);
+
+#[pymethods]
+impl FrameLine {
+    #[new]
+    fn new() -> Self {
+        Self(line::Line::new(None))
+    }
+
+    /// The connection is gone.
+    fn disconnect(&mut self) {
+        self.0.disconnect();
+    }
+
+    /// A new connection is there.
+    fn connect(&mut self) {
+        self.0.connect();
+    }
+
+    /// Takes one encoded frame to be sent, now or on the next connection.
+    fn send(&mut self, frame: Vec<u8>) {
+        self.0.send_encoded(frame);
+    }
+
+    /// What is to be written on this connection now.
+    fn take_out<'py>(&mut self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.take_out())
+    }
+
+    fn feed(&mut self, bytes: &[u8]) {
+        self.0.feed(bytes);
+    }
+
+    /// Bytes that belonged to no valid frame.
+    #[getter]
+    fn stray_bytes(&self) -> u64 {
+        self.0.stray_bytes()
+    }
+
+    /// Whether both sides know on this connection what the other has.
+    #[getter]
+    fn joined(&self) -> bool {
+        self.0.joined()
+    }
+
+    /// The process that a new connection is to be joined to; None until the other side told it.
+    #[getter]
+    fn far_process(&self) -> Option<u32> {
+        self.0.far_process()
+    }
+
+    /// The next `(channel, kind, body)`, each exactly once, or None until more bytes come. ValueError when the other side is
+    /// not the one that was spoken with before.
+    fn next_frame<'py>(&mut self, py: Python<'py>) -> PyResult<Option<(u16, u16, Bound<'py, PyBytes>)>> {
+        let frame = self.0.next_frame().map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(frame.map(|frame| (frame.channel, frame.kind as u16, PyBytes::new(py, &frame.body))))
     }
 }
 
@@ -91,6 +152,7 @@ fn small_parquet<'py>(py: Python<'py>, columns: Vec<(String, Given<'py>)>) -> Py
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<FrameDecoder>()?;
+    module.add_class::<FrameLine>()?;
     module.add_function(wrap_pyfunction!(encode_frame, module)?)?;
     module.add_function(wrap_pyfunction!(decode_block, module)?)?;
     module.add_function(wrap_pyfunction!(small_parquet, module)?)

@@ -1,6 +1,7 @@
 //! What must hold for any bytes: called by the fuzz targets, and on the kept corpus by the tests.
 
-use crate::frame::Decoder;
+use crate::frame::{Decoder, Kind};
+use crate::line::Line;
 use crate::{block, frame};
 
 /// A stream of any bytes, cut anywhere, ends with every byte accounted for: in a frame, passed over, or pending.
@@ -30,5 +31,24 @@ pub fn blocks(bytes: &[u8]) {
             assert_eq!(range.len(), header.n * column.dtype.bytes());
             past = range.end;
         }
+    }
+}
+
+/// Any bytes from whoever connected are frames, notes, or refused; nothing that was given to be sent is forgotten by them.
+pub fn lines(bytes: &[u8]) {
+    let cut = bytes.first().map_or(1, |first| usize::from(*first) + 1);
+    let mut line = Line::new(Some(1));
+    line.connect();
+    for piece in bytes.chunks(cut) {
+        line.send(1, Kind::Data, b"kept").expect("short enough");
+        line.feed(piece);
+        loop {
+            match line.next_frame() {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(_) => line.connect(),
+            }
+        }
+        assert!(line.take_out().len() <= (bytes.len() + 1) * 1024);
     }
 }

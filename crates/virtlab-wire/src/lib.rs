@@ -6,6 +6,7 @@ pub mod block;
 pub mod ethernet;
 pub mod frame;
 pub mod fuzzing;
+pub mod line;
 mod nanos;
 pub mod parquet;
 pub mod probe_header;

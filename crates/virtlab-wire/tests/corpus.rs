@@ -23,3 +23,8 @@ fn the_frames_corpus_holds() {
 fn the_blocks_corpus_holds() {
     replay("blocks", virtlab_wire::fuzzing::blocks);
 }
+
+#[test]
+fn the_lines_corpus_holds() {
+    replay("lines", virtlab_wire::fuzzing::lines);
+}

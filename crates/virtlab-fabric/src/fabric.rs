@@ -8,10 +8,12 @@ mod build;
 mod certain;
 mod foretell;
 mod forward;
+mod meet;
 mod read;
 
 pub use certain::Passage;
 pub use foretell::Foretold;
+pub use meet::Meeting;
 pub use read::LineView;
 
 use crate::bound::{self, Way};
@@ -86,6 +88,8 @@ struct Course {
     next: usize,
     /// The address last met behind its far end that the switch there need not learn.
     settled: Option<Mac>,
+    /// Whether it is a FIFO in closed form of a fabric that foretells.
+    closed: bool,
 }
 
 const NONE: usize = usize::MAX;
@@ -118,6 +122,9 @@ pub struct Fabric<P> {
     /// Whether departures are told as soon as they are certain, and those not fetched yet.
     foretells: bool,
     foretold: Vec<Foretold>,
+    /// By line, frames without an event that come to it, in order; and those that have been foretold.
+    comings: Vec<Vec<meet::Coming<P>>>,
+    met: Vec<(u32, P)>,
     /// Trains between two lines, while they are passed on.
     passing: Vec<Train>,
     /// Whether a frame has come whose way is not known from the start.
@@ -272,6 +279,7 @@ impl<P: Clone> Fabric<P> {
                     at,
                     marked: packet.ecn == Ecn::Marked,
                     slot: packet.id as usize,
+                    met: false,
                 }),
                 Course { next, arrival, .. } => {
                     if next != NONE && self.is_known(line, &packet) {
@@ -302,7 +310,8 @@ impl<P: Clone> Fabric<P> {
         if let (NONE, End::Port(port)) = (arrival, far) {
             while let Some(Delivery { at, packet }) = self.lines[line].deliver() {
                 let marked = packet.ecn == Ecn::Marked;
-                self.foretold.push(Foretold { port: PortId(port), at, marked, slot: packet.id as usize });
+                let slot = packet.id as usize;
+                self.foretold.push(Foretold { port: PortId(port), at, marked, slot, met: false });
             }
         } else if idle && let Some(next) = self.lines[line].next_delivery() {
             self.agenda.set(arrival, next.at);

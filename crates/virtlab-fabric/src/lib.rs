@@ -24,7 +24,7 @@ mod train;
 mod waits;
 
 pub use counters::{ClassCounters, LineCounters};
-pub use fabric::{Departure, Fabric, Foretold, LineView, Passage, PortId, SwitchCounters};
+pub use fabric::{Departure, Fabric, Foretold, LineView, Meeting, Passage, PortId, SwitchCounters};
 pub use frame::{Frame, Mac, ecn, flow_hash, headers, mark};
 pub use layout::{Layout, LayoutError, LinkLayout, QueueLayout, QueuesLayout, SwitchLayout};
 pub use line::Queueing;

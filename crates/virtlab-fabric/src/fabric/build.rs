@@ -95,6 +95,8 @@ impl<P: Clone> Fabric<P> {
             ends,
             foretells: false,
             foretold: Vec::new(),
+            comings: Vec::new(),
+            met: Vec::new(),
             passing: Vec::new(),
             strays: false,
             present: Nanos::ZERO,
@@ -113,6 +115,7 @@ impl<P: Clone> Fabric<P> {
 
     /// Gives lines the timers that they need.
     pub(super) fn set_course(&mut self) {
+        self.comings = std::iter::repeat_with(Vec::new).take(self.ends.len()).collect();
         let course = |ends: &LineEnds| Course {
             far: ends.far,
             reverse: ends.reverse,
@@ -120,6 +123,7 @@ impl<P: Clone> Fabric<P> {
             arrival: NONE,
             next: NONE,
             settled: None,
+            closed: self.foretells && !ends.asked,
         };
         self.courses = self.ends.iter().map(course).collect();
         self.timed.clear();

@@ -16,6 +16,8 @@ pub struct Foretold {
     /// Whether a discipline marked it.
     pub marked: bool,
     pub(super) slot: usize,
+    /// Whether it had no event where it met others: [`Fabric::met`].
+    pub met: bool,
 }
 
 impl<P: Clone> Fabric<P> {
@@ -45,7 +47,20 @@ impl<P: Clone> Fabric<P> {
         std::mem::swap(&mut self.foretold, into);
     }
 
-    /// The frame of a departure that was foretold and not taken.
+    /// Length and payload of a frame that met others without an event, until all have been looked at.
+    #[must_use]
+    #[inline]
+    pub fn met(&self, foretold: &Foretold) -> &(u32, P) {
+        &self.met[foretold.slot]
+    }
+
+    /// All that met others have been looked at.
+    #[inline]
+    pub fn forget_met(&mut self) {
+        self.met.clear();
+    }
+
+    /// The frame of a departure that was foretold and not taken, and has not met others without an event.
     #[must_use]
     #[inline]
     pub fn frame(&self, foretold: &Foretold) -> &Frame<P> {

@@ -18,10 +18,13 @@ impl<P: Clone> Fabric<P> {
             self.courses[line].settled = Some(source);
         }
         match self.way(switch, destination, now) {
-            Some(line) if line == back => self.filter(switch, packet),
-            Some(line) => self.offer(line, packet, now),
+            Some(out) if out == back => self.filter(switch, packet),
+            Some(out) => {
+                self.gather_before(out, (now, line));
+                self.offer(out, packet, now);
+            }
             None if destination.is_link_local() => self.filter(switch, packet),
-            None => self.flood(switch, back, packet, now),
+            None => self.flood(switch, line, packet, now),
         }
     }
 
@@ -34,7 +37,8 @@ impl<P: Clone> Fabric<P> {
         self.release(packet);
     }
 
-    fn flood(&mut self, switch: usize, back: usize, packet: Packet, now: Nanos) {
+    fn flood(&mut self, switch: usize, from: usize, packet: Packet, now: Nanos) {
+        let back = self.courses[from].reverse;
         self.switches[switch].counters.flooded_packets += 1;
         let mut held = self.release(packet);
         held.frame.ecn = packet.ecn;
@@ -42,6 +46,7 @@ impl<P: Clone> Fabric<P> {
             let line = self.switches[switch].out[index];
             if line != back {
                 let copy = self.hold(Held { frame: held.frame.clone(), arrived: held.arrived });
+                self.gather_before(line, (now, from));
                 self.offer(line, copy, now);
             }
         }

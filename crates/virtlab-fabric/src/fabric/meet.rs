@@ -1,0 +1,129 @@
+//! Frames of many lines that meet in one, without events.
+//!
+//! A frame that its receiver only counts changes nothing at the switch where it meets others but the queue that it goes to, and
+//! nobody looks at that queue before the next frame there that has an event, or a reader of counters. So it needs no event of its
+//! own: as its first line takes it, its instant at the switch is known. It is put among those that come to the same line out, in
+//! the order in which their events would be (by instant, then by the line they come over, as the agenda has it), and all that
+//! have come are offered one after the other when somebody could notice: [`Fabric::gather`], and every frame with an event that is
+//! passed on to that line. So the line is given the same frames at the same instants in the same order.
+//!
+//! That holds where both lines are FIFOs in closed form, the first comes from a port and the second leads to one, and the switch
+//! knows both addresses from the start: then nothing but the queue can become of the frame there.
+
+use super::{Course, End, Fabric, Foretold, NONE, PortId};
+use crate::Mac;
+use virtlab_qdisc::{Ecn, Packet};
+use virtlab_wire::Nanos;
+
+/// The way of frames between two addresses that meet others once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meeting {
+    first: usize,
+    out: usize,
+    /// Where they leave.
+    pub port: PortId,
+}
+
+/// A frame that comes to a switch.
+#[derive(Clone, Debug)]
+pub(super) struct Coming<P> {
+    at: Nanos,
+    /// The line it comes over.
+    from: u32,
+    bytes: u32,
+    payload: P,
+}
+
+impl<P> Coming<P> {
+    fn place(&self) -> (Nanos, usize) {
+        (self.at, self.from as usize)
+    }
+}
+
+impl<P: Clone> Fabric<P> {
+    /// The way of frames between two addresses that come in at `port`, where they meet others only once and nothing else can
+    /// become of them: only of a fabric that foretells.
+    #[must_use]
+    #[inline]
+    pub fn meeting(&mut self, port: PortId, source: Mac, destination: Mac) -> Option<Meeting> {
+        let first = self.port_lines[port.0];
+        let Course { far: End::Switch(switch), reverse, next: NONE, settled, closed: true, .. } =
+            self.courses[first]
+        else {
+            return None;
+        };
+        let table = &self.switches[switch].table;
+        if settled != Some(source) {
+            table.fixed(source)?;
+            self.courses[first].settled = Some(source);
+        }
+        let out = table.fixed(destination).filter(|out| *out != reverse)?;
+        match self.courses[out] {
+            Course { far: End::Port(port), arrival: NONE, closed: true, .. } => {
+                Some(Meeting { first, out, port: PortId(port) })
+            }
+            _ => None,
+        }
+    }
+
+    /// A frame of `bytes` comes in at `at` and meets others on its way, without an event; it is dropped where its first line has
+    /// no room. `at` lies before no earlier frame's of the same port. True when many have come to where it goes that wait to be
+    /// gathered.
+    #[inline]
+    pub fn meet(&mut self, meeting: &Meeting, bytes: u32, at: Nanos, payload: P) -> bool {
+        const CROWD: usize = 16;
+        self.present = self.present.max(at);
+        let packet = Packet { id: 0, bytes, flow: 0, class: 0, ecn: Ecn::NotCapable };
+        let Some(Ok(there)) = self.lines[meeting.first].offer_closed(&packet, at) else { return false };
+        let coming = &mut self.comings[meeting.out];
+        let new = Coming { at: there, from: meeting.first as u32, bytes, payload };
+        let behind = coming.iter().rev().take_while(|other| other.place() > new.place()).count();
+        coming.insert(coming.len() - behind, new);
+        coming.len() >= CROWD && coming[CROWD / 2].at <= at
+    }
+
+    /// Offers the line that leads to `port` what has come to it by `now`; false where nothing has.
+    #[inline]
+    pub fn gather(&mut self, port: PortId, now: Nanos) -> bool {
+        let out = self.courses[self.port_lines[port.0]].reverse;
+        self.gather_before(out, (Nanos(now.0.saturating_add(1)), 0))
+    }
+
+    /// When the last frame comes to a switch that has no event there; `None` where all have been gathered.
+    #[must_use]
+    pub fn last_coming(&self) -> Option<Nanos> {
+        self.comings.iter().filter_map(|coming| coming.last()).map(|last| last.at).max()
+    }
+
+    /// Offers a line what comes before an event: one at this instant, over a line of this number. False where nothing does.
+    #[inline]
+    pub(super) fn gather_before(&mut self, out: usize, event: (Nanos, usize)) -> bool {
+        let some = self.comings[out].first().is_some_and(|first| first.place() < event);
+        if some {
+            self.gather_some(out, event);
+        }
+        some
+    }
+
+    fn gather_some(&mut self, out: usize, event: (Nanos, usize)) {
+        let mut coming = core::mem::take(&mut self.comings[out]);
+        let count = coming.iter().take_while(|each| each.place() < event).count();
+        let Course { far: End::Port(port), .. } = self.courses[out] else {
+            unreachable!("frames meet where a line leads to a port")
+        };
+        for Coming { at, bytes, payload, .. } in coming.drain(..count) {
+            let packet = Packet { id: 0, bytes, flow: 0, class: 0, ecn: Ecn::NotCapable };
+            if let Some(Ok(at)) = self.lines[out].offer_closed(&packet, at) {
+                self.foretold.push(Foretold {
+                    port: PortId(port),
+                    at,
+                    marked: false,
+                    slot: self.met.len(),
+                    met: true,
+                });
+                self.met.push((bytes, payload));
+            }
+        }
+        self.comings[out] = coming;
+    }
+}

@@ -31,6 +31,8 @@ enum Role {
     Inside(leader::inside::Options),
     /// Leads an existing host or guest, over the standard input and output of an ssh connection.
     Remote(leader::remote::Options),
+    /// Joins another ssh connection to a leader whose own was cut.
+    Rejoin(leader::remote::RejoinOptions),
     /// Passes frames on between a descriptor and the terminal that is a guest's console.
     Console(console::Options),
     /// Makes and measures traffic inside a guest.
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Role::Leader(options) => leader::main(options),
         Role::Inside(options) => leader::inside::main(&options),
         Role::Remote(options) => leader::remote::main(&options),
+        Role::Rejoin(options) => leader::remote::rejoin(&options),
         Role::Console(options) => console::main(&options),
         Role::Probe(options) => probe::main(options),
         Role::Switch(options) => switch::main(options),

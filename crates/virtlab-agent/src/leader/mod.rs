@@ -8,6 +8,7 @@ mod answer;
 mod apply;
 mod birth;
 mod bridge_port;
+mod carrier;
 mod child;
 mod conduit;
 mod door;

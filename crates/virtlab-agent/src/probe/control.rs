@@ -34,6 +34,7 @@ enum Request {
         heartbeat_ns: Option<u64>,
     },
     Clock {},
+    Live {},
     Ack {
         #[serde(rename = "stream")]
         _stream: String,
@@ -206,6 +207,13 @@ impl Control {
                 Answer::Reply(hello())
             }
             Request::Clock {} => Answer::Reply(clocks()),
+            Request::Live {} => {
+                let seen = |(role, armed): (&String, &Armed)| {
+                    armed.run.seen_so_far().map(|totals| (role.clone(), totals))
+                };
+                let roles: Map<String, Value> = self.roles.iter().filter_map(seen).collect();
+                Answer::Reply(json!({"t_ns": clock::raw().0, "roles": roles}))
+            }
             Request::Ack { .. } => Answer::Silence,
             Request::Bye {} => {
                 self.leaving = true;
@@ -334,7 +342,7 @@ impl Control {
     fn stop_all(&self, why: &str) {
         let running = self.roles.values().filter(|armed| !matches!(armed.run.phase(), Phase::Finished(_)));
         for armed in running {
-            armed.run.request_stop();
+            armed.run.forsake(why);
             let _ = self
                 .writer
                 .message(&json!({"log": "warning", "text": format!("stopped '{}': {why}", armed.run.role)}));

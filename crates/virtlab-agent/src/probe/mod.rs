@@ -9,6 +9,7 @@
 mod control;
 mod endpoint;
 mod icmp;
+mod live;
 mod pacing;
 mod parameters;
 mod report;

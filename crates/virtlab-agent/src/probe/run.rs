@@ -1,5 +1,6 @@
 //! What the control thread and a role's threads share: start gate, stop flag, wake-ups, tunable values.
 
+use super::live::{self, Tally};
 use super::pacing::Pacer;
 use super::report::Report;
 use super::spool::Budget;
@@ -39,6 +40,10 @@ pub struct Run {
     /// Sockets that threads may sleep in; shut down to wake them.
     sleepers: Mutex<Vec<OwnedFd>>,
     tuned: Mutex<BTreeMap<String, Value>>,
+    /// What its threads have seen so far.
+    tallies: Mutex<Vec<Arc<Tally>>>,
+    /// Why it was stopped by nobody's request.
+    forsaken: Mutex<Option<String>>,
     /// Raised with every tuned value.
     pub tuned_count: std::sync::atomic::AtomicU64,
 }
@@ -59,6 +64,8 @@ impl Run {
             changed: Condvar::new(),
             sleepers: Mutex::new(Vec::new()),
             tuned: Mutex::new(BTreeMap::new()),
+            tallies: Mutex::new(Vec::new()),
+            forsaken: Mutex::new(None),
             tuned_count: std::sync::atomic::AtomicU64::new(0),
         })
     }
@@ -122,6 +129,25 @@ impl Run {
         }
     }
 
+    /// The same where nobody asked for it: the role then has failed.
+    pub fn forsake(&self, why: &str) {
+        lock(&self.forsaken).get_or_insert_with(|| why.to_owned());
+        self.request_stop();
+    }
+
+    /// A tally that the calling thread alone will write.
+    pub fn tally(&self) -> Arc<Tally> {
+        let tally = Arc::new(Tally::default());
+        lock(&self.tallies).push(tally.clone());
+        tally
+    }
+
+    /// What its threads have seen so far; `None` where they keep no tally.
+    pub fn seen_so_far(&self) -> Option<Value> {
+        let tallies = lock(&self.tallies);
+        (!tallies.is_empty()).then(|| live::sums(tallies.iter().map(|tally| &**tally)))
+    }
+
     /// Has `socket` shut down when the role is stopped, so that a blocking receive ends.
     ///
     /// # Errors
@@ -133,6 +159,7 @@ impl Run {
 
     /// Keeps the report and says `finished`.
     pub fn finish(&self, mut report: Report) {
+        report.failure = report.failure.take().or_else(|| lock(&self.forsaken).take());
         report.close();
         let reason = match &report.failure {
             Some(failure) => format!("failed: {failure}"),

@@ -1,8 +1,10 @@
 //! What a receiver keeps of a numbered stream: a row per packet, and per flow what is missing, doubled, out of order.
 
 use super::paced::{COUNTED_FLOWS, flow_counter};
+use crate::probe::live::Tally;
 use crate::probe::report::{Report, STALL};
-use crate::probe::spool::{Budget, PacketRow, Spool};
+use crate::probe::run::Run;
+use crate::probe::spool::{PacketRow, Spool};
 use crate::probe::stamps::StampClock;
 use std::sync::Arc;
 use virtlab_load::meters::{Arrival, Jitter, Sequence};
@@ -12,6 +14,7 @@ use virtlab_wire::probe_header::{ProbeHeader, Purpose};
 /// Arrivals of one role.
 pub struct Arrivals {
     rows: Spool<PacketRow>,
+    tally: Arc<Tally>,
     stamps: StampClock,
     flows: Vec<Sequence>,
     jitter: Jitter,
@@ -24,9 +27,10 @@ pub struct Arrivals {
 impl Arrivals {
     /// Of a role with `flows` flows. `wakes_at_once`: user space is woken for each packet, so a long way from the kernel
     /// to it is a stall.
-    pub fn new(budget: &Arc<Budget>, flows: usize, wakes_at_once: bool) -> Self {
+    pub fn new(run: &Run, flows: usize, wakes_at_once: bool) -> Self {
         Self {
-            rows: Spool::new(budget),
+            rows: Spool::new(&run.budget),
+            tally: run.tally(),
             stamps: StampClock::new(),
             flows: vec![Sequence::default(); flows.max(1)],
             jitter: Jitter::default(),
@@ -67,8 +71,11 @@ impl Arrivals {
         if let Some(stalls) = &mut self.stalls {
             *stalls += u64::from(user.0 as i64 - received_ns > STALL.0 as i64);
         }
+        let expected = flow.next_expected();
         if flow.record(header.seq) != Arrival::Duplicate {
             self.bytes += bytes as u64;
+            self.tally.seen(bytes as u64);
+            self.tally.expect(flow.next_expected().saturating_sub(expected));
         }
         self.jitter.record(header.sent.0 as i64, received_ns);
         self.rows.push(PacketRow {

@@ -103,6 +103,7 @@ impl Responder {
         let (mut errors, mut drops) = (0u64, 0u32);
         let flags = if answering.idle == Idle::Poll { libc::MSG_DONTWAIT } else { 0 };
         let mut reply = Vec::new();
+        let tally = run.tally();
         while !run.stopped() {
             let message = match inbox.receive(self.socket.as_fd(), flags) {
                 Ok(message) => message,
@@ -134,6 +135,7 @@ impl Responder {
                     {
                         packets += 1;
                         bytes += message.bytes.len() as u64;
+                        tally.seen(message.bytes.len() as u64);
                     }
                     if answering.replies {
                         reply.clear();

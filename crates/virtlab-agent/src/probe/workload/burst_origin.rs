@@ -4,6 +4,7 @@ use super::echo::{Format, Packet};
 use super::rtt::fresh_identifier;
 use crate::clock;
 use crate::probe::icmp;
+use crate::probe::live::Tally;
 use crate::probe::pacing::{Pacer, sleep};
 use crate::probe::report::Report;
 use crate::probe::run::Run;
@@ -130,8 +131,8 @@ impl Origin {
         std::thread::scope(|scope| {
             let receiver = self.plan.replies.then(|| {
                 let (shared, replies) = (&shared, &mut replies);
-                let streams = self.plan.streams;
-                scope.spawn(move || receive(format, &receivers, streams, shared, replies))
+                let (streams, tally) = (self.plan.streams, run.tally());
+                scope.spawn(move || receive(format, &receivers, streams, shared, replies, &tally))
             });
             self.send_all(run, pacer, &shared, &mut streams, &mut rows, &mut report);
             let until = clock::raw() + GRACE;
@@ -295,6 +296,7 @@ fn receive(
     streams: u32,
     shared: &Shared,
     replies: &mut Spool<Reply>,
+    tally: &Tally,
 ) -> Report {
     let mut report = Report::default();
     let mut inbox = Inbox::new();
@@ -319,6 +321,7 @@ fn receive(
                 }
                 packets += 1;
                 bytes += payload.len() as u64;
+                tally.seen(payload.len() as u64);
                 shared.replied.fetch_add(1, Ordering::Release);
                 replies.push(Reply {
                     stream: header.flow,

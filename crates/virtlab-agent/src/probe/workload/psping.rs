@@ -102,6 +102,7 @@ impl Workload for Connector {
         let pacer = Pacer::new(Pacing::Sleep);
         let Some(start) = run.wait_for_start(pacer) else { return report };
         let mut rows = Spool::new(&run.budget);
+        let tally = run.tally();
         let (mut sent, mut answered, mut next) = (0, 0, start);
         let end = self.asked.end(start);
         while sent < self.asked.total && pacer.wait_until(next, &run.stop) && clock::raw() < end {
@@ -113,6 +114,11 @@ impl Workload for Connector {
                 }
             };
             answered += u64::from(finished.is_some());
+            tally.expect(1);
+            if let Some(finished) = finished {
+                tally.seen(0);
+                tally.took(finished.since(began).0);
+            }
             rows.push(RequestRow {
                 seq: self.asked.seq(sent),
                 sent_ns: began.0 as i64,
@@ -191,6 +197,7 @@ impl Client {
         let request = vec![0x50; self.asked.sizes.0 as usize];
         let mut response = vec![0; self.asked.sizes.1 as usize];
         let pacer = Pacer::new(Pacing::Spin);
+        let tally = run.tally();
         let (end, mut next) = (self.asked.end(begun), begun);
         for k in 0..self.asked.total {
             if !pacer.wait_until(next, &run.stop) || clock::raw() >= end {
@@ -203,7 +210,10 @@ impl Client {
                 anyhow::ensure!(run.stopped(), "the server closed it");
                 return Ok(k);
             }
-            rows.push(self.row(k, sent, clock::raw()));
+            let finished = clock::raw();
+            rows.push(self.row(k, sent, finished));
+            tally.seen(self.asked.sizes.1);
+            tally.took(finished.since(sent).0);
             next = sent + self.asked.interval;
         }
         Ok(self.asked.total)
@@ -219,6 +229,7 @@ impl Client {
     ) -> anyhow::Result<u64> {
         let mut response = vec![0; self.asked.sizes.1 as usize];
         let window = Window::default();
+        let tally = run.tally();
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| self.write(run, fd, begun, &window));
             let mut k = 0;
@@ -226,7 +237,10 @@ impl Client {
                 let Some(sent) = window.oldest() else { break Ok(()) };
                 match tcp::read_whole_with(run, fd, &mut response, flags_of(self.idle)) {
                     Ok(true) => {
-                        rows.push(self.row(k, sent, clock::raw()));
+                        let finished = clock::raw();
+                        rows.push(self.row(k, sent, finished));
+                        tally.seen(self.asked.sizes.1);
+                        tally.took(finished.since(sent).0);
                         window.pop();
                         k += 1;
                     }

@@ -60,6 +60,7 @@ impl Workload for Client {
         let pacer = Pacer::new(Pacing::Spin);
         let Some(start) = run.wait_for_start(pacer) else { return report };
         let mut rows = Spool::new(&run.budget);
+        let tally = run.tally();
         let mut request = vec![0x50; self.asked.sizes.0 as usize];
         let mut inbox = Inbox::new();
         let mut under_way: BTreeMap<u64, Nanos> = BTreeMap::new();
@@ -72,6 +73,7 @@ impl Workload for Client {
                 && now.since(at) > self.asked.timeout
             {
                 rows.push(self.row(k, at, None));
+                tally.expect(1);
                 under_way.remove(&k);
             }
             let over = sent == self.asked.total || now >= end;
@@ -109,6 +111,9 @@ impl Workload for Client {
                     match seq.and_then(|k| under_way.remove(&k).map(|at| (k, at))) {
                         Some((k, at)) => {
                             rows.push(self.row(k, at, Some(finished)));
+                            tally.seen(message.bytes.len() as u64);
+                            tally.expect(1);
+                            tally.took(finished.since(at).0);
                             answered += 1;
                         }
                         None => late += 1,

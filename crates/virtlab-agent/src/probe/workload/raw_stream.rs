@@ -424,7 +424,7 @@ impl Workload for Receiver {
     }
 
     fn run(mut self: Box<Self>, run: &Run) -> Report {
-        let mut arrivals = Arrivals::new(&run.budget, self.flows, false);
+        let mut arrivals = Arrivals::new(run, self.flows, false);
         let mut report = Report::default();
         let (at, tag, beyond_bytes) = (self.payload_at, self.tag, self.beyond_bytes);
         let mut last_look = None;

@@ -12,6 +12,7 @@ use super::{Arming, Prepared, Side, StandBy, Workload, parse};
 use crate::clock;
 use crate::probe::endpoint::version_of;
 use crate::probe::icmp;
+use crate::probe::live::Tally;
 use crate::probe::pacing::{Pacer, Pacing, sleep};
 use crate::probe::parameters::{Idle, positive};
 use crate::probe::report::{Report, STALL};
@@ -25,6 +26,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use virtlab_load::meters::{Arrival, Sequence};
 use virtlab_load::schedule::{Arrivals as GapKind, Schedule};
@@ -192,6 +194,7 @@ struct Reply {
 /// What the receiver keeps.
 struct Receiving {
     replies: Spool<Reply>,
+    tally: Arc<Tally>,
     sequence: Sequence,
     drops: u32,
     strangers: u64,
@@ -221,6 +224,7 @@ impl Workload for Client {
         };
         let mut receiving = Receiving {
             replies: Spool::new(&run.budget),
+            tally: run.tally(),
             sequence: Sequence::default(),
             drops: 0,
             strangers: 0,
@@ -489,19 +493,25 @@ impl Receiving {
             self.drops = drops;
         }
         let newest = shared.sent.load(Ordering::Acquire);
-        let seq =
+        let answered =
             format.reply(message.bytes).and_then(|(low, payload)| match (ProbeHeader::read(payload), low) {
-                (Some(header), _) => Some(header.seq),
-                (None, Some(low)) => echo::widen(low, newest),
+                (Some(header), _) => Some((header.seq, Some(header.sent))),
+                (None, Some(low)) => echo::widen(low, newest).map(|seq| (seq, None)),
                 (None, None) => None,
             });
         // The newest request may be answered before its sender has said that it is sent.
-        let Some(seq) = seq.filter(|seq| *seq <= newest) else {
+        let Some((seq, sent)) = answered.filter(|(seq, _)| *seq <= newest) else {
             self.strangers += u64::from(!message.bytes.is_empty());
             return;
         };
+        let expected = self.sequence.next_expected();
         if self.sequence.record(seq) == Arrival::Duplicate {
             return;
+        }
+        self.tally.seen(message.bytes.len() as u64);
+        self.tally.expect(self.sequence.next_expected().saturating_sub(expected));
+        if let Some(sent) = sent {
+            self.tally.took(user.since(sent).0);
         }
         self.stamps.refresh(user);
         if let Some(stamp) = message.stamp {

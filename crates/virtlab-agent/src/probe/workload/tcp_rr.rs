@@ -74,6 +74,7 @@ impl Workload for Client {
             return report;
         };
         let mut rows = Spool::new(&run.budget);
+        let tally = run.tally();
         let fd = match tcp::connect(run, self.local, self.peer, self.buffers, true, 0) {
             Ok(fd) => fd,
             Err(error) => {
@@ -108,11 +109,14 @@ impl Workload for Client {
                 }
             }
             transactions += 1;
+            let finished = clock::raw();
             rows.push(TransactionRow {
                 flow: 0,
                 started_ns: started.0 as i64,
-                finished_ns: clock::raw().0 as i64,
+                finished_ns: finished.0 as i64,
             });
+            tally.seen(self.parameters.response_bytes);
+            tally.took(finished.since(started).0);
         }
         report.add("transactions", transactions);
         report.add("sent_bytes", transactions * self.parameters.request_bytes);

@@ -219,6 +219,7 @@ impl Workload for Server {
                 }
             });
             let pacer = Pacer::new(Pacing::Sleep);
+            let tally = run.tally();
             let mut before: Vec<Before> = Vec::new();
             let mut next = clock::raw() + self.interval;
             loop {
@@ -231,6 +232,7 @@ impl Workload for Server {
                 for flow in &mut before {
                     let row = flow.row(now, false);
                     if row.received_bytes > 0 {
+                        tally.seen(row.received_bytes as u64);
                         rows.push(row);
                     }
                 }

@@ -257,7 +257,7 @@ impl Workload for Receiver {
 
     fn run(self: Box<Self>, run: &Run) -> Report {
         let mut batch = ReceiveBatch::new(self.payload_bytes);
-        let mut arrivals = Arrivals::new(&run.budget, 1, true);
+        let mut arrivals = Arrivals::new(run, 1, true);
         let mut drops = 0u32;
         let mut report = Report { buffer_as_asked: self.buffer_as_asked, ..Report::default() };
         let waiting = if self.idle == Idle::Poll { libc::MSG_DONTWAIT } else { libc::MSG_WAITFORONE };

@@ -410,6 +410,43 @@ def test_several_comparisons_share_the_error_by_holm() -> None:
     assert all(comparison.p == 1.0 or comparison.p >= 0.05 for comparison in verdict.comparisons)
 
 
+def exactly(first: list[float], second: list[float], others: int = 0) -> RunTable:
+    """Run values as given at two levels, and further pairs of levels whose values are all alike."""
+    rows = []
+    for load in range(1 + others):
+        for switches, values in (("1", first), ("2", second)):
+            for run, value in enumerate(values if load == 0 else [100.0, 101.0, 99.0]):
+                levels = {"switches": switches, "load": f"{load} kB"}
+                path = MetricPath.parse(RTT)
+                index = 2 * load + int(switches)
+                rows.append(
+                    RunValue(
+                        f"p{index}-r{run}", index, levels, run, "soft_switch", path.role, path.metric,
+                        path.statistic, value, path.unit, 100,
+                    )
+                )  # fmt: skip
+    return RunTable(tuple(rows))
+
+
+@pytest.mark.parametrize(
+    ("second", "others", "words"),
+    [
+        # it lies just outside 10 % by itself
+        ([115.0, 118.5, 121.0], 4, "which does not refute it after correction for 5 comparisons"),
+        # it lies just inside 10 % by itself
+        ([103.5, 103.6, 103.7], 4, "which is not enough after correction for 5 comparisons"),
+    ],
+)
+def test_an_interval_that_seems_to_decide_and_does_not_says_why(
+    second: list[float], others: int, words: str
+) -> None:
+    verdict = rule(
+        f"{RTT} is constant over switches within 10 %", exactly([97.5, 100.0, 102.5], second, others)
+    )
+    assert verdict.ruling == "undecided"
+    assert words in verdict.text
+
+
 def test_a_level_that_was_not_run_leaves_the_claim_undecided_with_the_cure() -> None:
     verdict = rule(f"{RTT}: switches 1 < 3", STUDY)
     assert verdict.ruling == "undecided"
@@ -422,8 +459,9 @@ def test_effect_and_interval_go_with_every_verdict() -> None:
     assert verdict.estimate.low is not None
     assert verdict.estimate.high is not None
     assert verdict.estimate.low < 244_160 < verdict.estimate.high
-    assert verdict.effect_size is not None
-    assert verdict.effect_size > 10
+    assert verdict.comparison is not None
+    assert verdict.comparison.effect is not None
+    assert verdict.comparison.effect > 10
     assert verdict.n == 12
 
 

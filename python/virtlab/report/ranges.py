@@ -9,6 +9,7 @@ from virtlab.report.quantities import display, interval
 from virtlab.report.words import verdict_kind
 
 WIDTH, HEIGHT, MARGIN, LINE = 420, 46, 14, 16
+CHARACTER, GAP = 6.5, 8.0  # about how wide a character of a label is, and what stays free between two
 
 
 def picture(verdict: Verdict) -> str:
@@ -46,7 +47,9 @@ def picture(verdict: Verdict) -> str:
     )
     labels: list[tuple[float, str]] = []
     for value in dict.fromkeys([*wanted, 0.0 if low < 0 < high else estimate.point]):
-        if all(abs(x(value) - at) > 70 for at, _ in labels):
+        begin, end = _span(x(value), shown.text(value))
+        others = [_span(at, text) for at, text in labels]
+        if all(end + GAP < left_of or begin > right_of + GAP for left_of, right_of in others):
             labels.append((x(value), shown.text(value)))
     parts += [
         f'<text x="{at:.1f}" y="{HEIGHT - 3}" text-anchor="{_anchor(at)}">{escape(text)}</text>'
@@ -60,6 +63,17 @@ def picture(verdict: Verdict) -> str:
 
 def _anchor(at: float) -> str:
     return "start" if at < 40 else "end" if at > WIDTH - 40 else "middle"
+
+
+def _span(at: float, text: str) -> tuple[float, float]:
+    """From where to where a label reaches.
+
+    >>> _span(100.0, "12345678"), _span(10.0, "1234")
+    ((74.0, 126.0), (10.0, 36.0))
+    """
+    width = CHARACTER * len(text)
+    begin = {"start": at, "middle": at - width / 2, "end": at - width}[_anchor(at)]
+    return begin, begin + width
 
 
 def _required(verdict: Verdict) -> str:

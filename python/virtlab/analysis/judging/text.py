@@ -40,7 +40,9 @@ def sentence(
     body = f"{head}{place}: {seen(claim, deciding)}"
     if ruling == "undecided":
         if _lies_inside(deciding):
-            body += f", which is not enough after correction for {len(required_to_hold)} comparisons"
+            body += f", which is not enough {_what_else_counts(len(required_to_hold))}"
+        elif _lies_outside(deciding):
+            body += f", which does not refute it {_what_else_counts(len(comparisons))}"
         body += f"; {more_runs(deciding.more_runs, deciding)}"
     return f"{body}.{_beside(published)}"
 
@@ -51,6 +53,21 @@ def _lies_inside(comparison: Comparison) -> bool:
     if estimate.low is None or estimate.high is None:
         return False
     return (low is None or estimate.low >= low) and (high is None or estimate.high <= high)
+
+
+def _lies_outside(comparison: Comparison) -> bool:
+    """Whether the uncorrected interval misses what was required altogether."""
+    (low, high), estimate = comparison.required, comparison.estimate
+    if estimate.low is None or estimate.high is None:
+        return False
+    return (low is not None and estimate.high < low) or (high is not None and estimate.low > high)
+
+
+def _what_else_counts(comparisons: int) -> str:
+    """What counts beside the interval that is shown: other comparisons, or what a share was taken of."""
+    if comparisons > 1:
+        return f"after correction for {comparisons} comparisons"
+    return "once the spread of what the share is taken of counts too"
 
 
 def seen(claim: Claim, comparison: Comparison) -> str:

@@ -81,10 +81,20 @@ class Precision:
         return self._looks[point, n]
 
     def width(self, point: int) -> str:
-        """How wide the point's interval is now, for people: `probe.rtt.mean within 3.1 % (asked 2 %)`."""
+        """How wide the point's interval is now, for people: `probe.rtt.mean within 3.1 % (asked 2 %)`.
+
+        What a search found has its goal behind it.
+        """
         estimate = self.rule.interval(self.values(point))
         half = estimate.relative_half_width if estimate is not None else None
         if half is None:
             return ""
         asked = f" (asked {self.rule.relative:.2%})" if self.rule.relative is not None else ""
-        return f"{self.path} within {half:.2%}{asked}"
+        goal = self._goal(point)
+        return f"{self.path} within {half:.2%}{asked}" + (f"; goal: {goal}" if goal else "")
+
+    def _goal(self, point: int) -> str:
+        """The goal of the search that the metric hangs on; empty where it hangs on none."""
+        from virtlab.analysis.goals import Goals
+
+        return Goals.of_runs(self._good(point)[:1]).of(self.path.role, self.path.metric)

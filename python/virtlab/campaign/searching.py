@@ -99,8 +99,10 @@ class Conducted:
     _algorithm: Search = field(init=False)
     _tries: Tries = field(init=False)
     _tests: list[Test] = field(default_factory=list, init=False)
+    _texts: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
+        self._texts = goal_texts(self.search)
         self._algorithm = make(self.search)
         self._tries = Tries(self.search, self.plan, self.session, self.journal, self.observe)
 
@@ -153,13 +155,18 @@ class Conducted:
                     number, value = len(self.journal.lines), self._tries.value(asked.load)
                     text = f"trial {number}: {test.name}, {self.search.written} {value:,}"
                     left = f"about {test.trials_left()} trials of this test left"
-                    self.observe.progress(f"{text} for {asked.trial_s:.4g} s, {left}")
+                    after = f"; after the search for {self._goal()}"
+                    self.observe.progress(f"{text} for {asked.trial_s:.4g} s, {left}{after}")
                     made = self._tries.tested(asked)
                     if isinstance(made, Outcome):
                         return made
                     line = made
                 test.tell(line)
         return None
+
+    def _goal(self) -> str:
+        """The goal whose bounds are told, and at whose value tests are made."""
+        return next(iter(self._texts.values()))
 
     def _value(self, load: float) -> int:
         return max(self.search.low, self._tries.value(load))
@@ -174,7 +181,7 @@ class Conducted:
         number, value = len(self.journal.lines), self._value(wanted.load)
         text = f"trial {number}: {self.search.written} {value:,} for {wanted.trial_s:g} s, between {bounds}"
         self.observe.progress(
-            f"{text}, at most about {left_s:.0f} s of traffic left",
+            f"{text}, at most about {left_s:.0f} s of traffic left; goal: {self._goal()}",
             done_s / (done_s + left_s) if left_s else None,
         )
 
@@ -183,7 +190,8 @@ class Conducted:
         found = self._algorithm.found()[0].value
         value = self._value(found if found is not None else float(self.search.low))
         trial_s = self.search.last_trial_ns / NS
-        self.observe.progress(f"a last trial at {value:,}, kept with its samples", 1.0)
+        text = f"a last trial at {self.search.written} {value:,}, kept with its samples"
+        self.observe.progress(f"{text}; found by {self._goal()}", 1.0)
         if self.observe.cancelled():
             return Outcome("cancelled")
         self.writer.overrides = self._tries.overrides(value, trial_s if self.search.until is None else None)
@@ -193,7 +201,7 @@ class Conducted:
         import json
 
         found = [dataclasses.asdict(one) for one in self._algorithm.found()]
-        texts = goal_texts(self.search)
+        texts = self._texts
         criteria = self._criteria()
         tried = tried_of([dataclasses.asdict(line) for line in self.journal.lines]) if criteria else []
         for one in found:

@@ -73,8 +73,25 @@ def _summary(file: Path, experiment: Experiment) -> dict[str, Any]:
         "points": len(points), "repetitions": [repeat.minimum, repeat.maximum],
         "runs": [len(points) * repeat.minimum, len(points) * repeat.maximum],
         "time_ns": cost.time_ns * repeat.minimum, "disk_bytes": cost.disk_bytes * repeat.minimum,
+        "searches": _searches(experiment),
         "claims": [{"id": claim.id, "text": claim.text} for claim in experiment.claims],
     }  # fmt: skip
+
+
+def _searches(experiment: Experiment) -> list[str]:
+    """What is searched, with its goals: one text for each search that differs from those before."""
+    found: dict[str, str] = {}
+    for point in experiment.points():
+        search = experiment.study(point).search
+        if search is None:
+            return []
+        until = None if search.until is None else search.until.text
+        key = repr((search.written, search.method, search.goals, search.loss_per, until))
+        if key not in found:
+            from virtlab.campaign.searching import goal_texts
+
+            found[key] = f"{search.written}: {' | '.join(goal_texts(search).values())}"
+    return list(dict.fromkeys(found.values()))
 
 
 def _text(summary: dict[str, Any]) -> str:
@@ -98,6 +115,7 @@ def _text(summary: dict[str, Any]) -> str:
         f"  {'factors' if not n else '':10}{name}: {_levels(levels)}"
         for n, (name, levels) in enumerate(summary["factors"].items())
     ]
+    lines += [f"  {'' if n else 'search':10}{text}" for n, text in enumerate(summary["searches"])]
     lines += [
         f"  runs      {summary['points']} design points x {repetitions} = {runs}",
         f"  needs     about {about_time(summary['time_ns'])} and {about_bytes(summary['disk_bytes'])}",

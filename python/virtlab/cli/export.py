@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from virtlab.results import Dataset
     from virtlab.results.export import Format
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 STANDARD_OUTPUT = "/dev/stdout"
 SUFFIXES = {".csv": "csv", ".json": "json", ".parquet": "parquet"}
 
@@ -44,7 +44,10 @@ def export(
         bool, typer.Option("--all-runs", help="samples of tainted and failed runs too")
     ] = False,
 ) -> None:
-    """Writes values, samples or the list of runs of a dataset as CSV, JSON or Parquet."""
+    """Writes values, samples or the list of runs of a dataset as CSV, JSON or Parquet.
+
+    Example: virtlab export switched-network-quick.results --what samples --kind rtt --output rtt.parquet
+    """
     from virtlab.results import Dataset
 
     chosen: Format = form or SUFFIXES.get(output.suffix if output else "", "csv")  # type: ignore[assignment]
@@ -97,20 +100,23 @@ def _samples(
 
 def _values(dataset: Dataset, form: Format, output: Path | None) -> None:
     from virtlab.analysis import run_values
+    from virtlab.analysis.goals import Goals
     from virtlab.results.export import write_rows
 
     table = list(run_values(dataset))
+    goals = {record.name: Goals.of_runs([record]) for record in dataset.runs("ok")}
     factors = sorted({factor for row in table for factor in row.levels})
     columns: dict[str, str] = {
         "run": "VARCHAR", "point": "INTEGER", "repetition": "INTEGER", "link_realisation": "VARCHAR",
         **{f"factor_{factor}" if factor in FIXED else factor: "VARCHAR" for factor in factors},
         "role": "VARCHAR", "metric": "VARCHAR", "statistic": "VARCHAR", "value": "DOUBLE", "unit": "VARCHAR",
-        "samples": "BIGINT", "reason": "VARCHAR",
+        "samples": "BIGINT", "reason": "VARCHAR", "goal": "VARCHAR",
     }  # fmt: skip
     rows: list[list[Any]] = [
         [
             row.run, row.point, row.repetition, row.realisation, *(row.levels.get(factor) for factor in factors),
             row.role, row.metric, row.statistic, row.value, row.unit, row.samples, row.reason or None,
+            goals[row.run].of(row.role, row.metric) or None,
         ]
         for row in table
     ]  # fmt: skip
@@ -130,5 +136,6 @@ FIXED = frozenset(
         "unit",
         "samples",
         "reason",
+        "goal",
     ]
 )

@@ -31,9 +31,11 @@ def report(
     ),
     json_: bool = typer.Option(False, "--json", help="verdicts and estimates as JSON"),
 ) -> None:
-    """Write the report of a dataset: one page that opens offline, and its plots as pictures.
+    """Writes the report of a dataset: one page that opens offline, and its plots as pictures.
 
     With --with, measured and simulated stand in one report, setting by setting with the difference; never pooled.
+
+    Example: virtlab report switched-network-quick.results
     """
     from virtlab.report.beside_section import beside_json, beside_lines
     from virtlab.report.gather import gather
@@ -70,7 +72,7 @@ def _with_others(data: Gathered, others: list[Dataset], bounded: Dataset | None)
     from dataclasses import replace
 
     from virtlab.errors import ExperimentError
-    from virtlab.report.beside import beside, label_of, others_of
+    from virtlab.report.beside import beside, label_of, other_goals, others_of
     from virtlab.report.bounds import bounds_beside
     from virtlab.report.gather import gather
 
@@ -84,7 +86,9 @@ def _with_others(data: Gathered, others: list[Dataset], bounded: Dataset | None)
         found += [one] if one is not None else []
     pairs = beside(data, found)
     if not pairs:
-        what = "; ".join(["no quantity has a value at the same levels in both", *reasons])
+        what = "; ".join(
+            ["no quantity has a value at the same levels in both", *other_goals(data, found), *reasons]
+        )
         raise ExperimentError("--with", what, "name a dataset of the same experiment")
     differs = [one.label for one in found if one.file_differs]
     notes = (
@@ -92,4 +96,4 @@ def _with_others(data: Gathered, others: list[Dataset], bounded: Dataset | None)
         if differs
         else []
     )
-    return replace(data, beside=pairs, notes=(*data.notes, *notes, *reasons))
+    return replace(data, beside=pairs, notes=(*data.notes, *notes, *other_goals(data, found), *reasons))

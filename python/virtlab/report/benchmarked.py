@@ -10,6 +10,7 @@ from virtlab.metrics.benchmarks import BENCHMARKS
 from virtlab.report import names
 from virtlab.report.by_load import mean_of
 from virtlab.report.quantities import display
+from virtlab.report.searched import goals_beside
 from virtlab.report.tables import Block, cell, head
 
 if TYPE_CHECKING:
@@ -76,11 +77,12 @@ def tests_table(data: Gathered, role: str) -> Block | None:
     if not rows:
         return None
     rows.sort(key=lambda row: row[0])
+    found = goals_beside([one for one in data.searches if one.role == role], first=True)
     return {
         "id": names.of_search("tests", role),
         "title": f"tests after the search ({len(rows)})",
         "caption": f"Tests of {role}: mean over runs with its interval; smallest, largest and sd over the trials of a run, "
-        "quantiles over the frames of all its trials",
+        f"quantiles over the frames of all its trials. Loads at... are shares of what was found{found}",
         "head": head(*data.varying, "test", "at", "flow", *numbers, "note", numbers=numbers),
         "rows": [row for _, row in rows],
     }

@@ -99,13 +99,31 @@ def beside(data: Gathered, others: Sequence[Other]) -> tuple[Beside, ...]:
         pairs = []
         for other in others:
             match = next((one for one in other.results if one.quantity.path == result.quantity.path), None)
-            if match is not None:
+            if match is not None and match.quantity.goal == result.quantity.goal:
                 pairs += _pairs(result, data.conditions, other, match)
         if pairs:
             labels = tuple(dict.fromkeys([*taken.values(), *(pair.label for pair in pairs)]))
             drawn = _drawn(result, taken, pairs)
             found.append(Beside(result.quantity, next(iter(taken.values()), ""), labels, tuple(pairs), drawn))
     return tuple(found)
+
+
+def other_goals(data: Gathered, others: Sequence[Other]) -> list[str]:
+    """A sentence per source and role whose search had another goal: what such goals give is not set side by side."""
+    goals = {result.quantity.path: result.quantity.goal for result in data.results}
+    found: dict[tuple[str, str], tuple[str, str]] = {}
+    for other in others:
+        for one in other.results:
+            quantity = one.quantity
+            if quantity.path in goals and goals[quantity.path] != quantity.goal:
+                role = quantity.role.partition(".")[0]
+                found.setdefault(
+                    (other.label, role), (goals[quantity.path] or "none", quantity.goal or "none")
+                )
+    return [
+        f"What the search of {role} found in {label} is not set beside: its goal is {theirs}, here {ours}."
+        for (label, role), (ours, theirs) in found.items()
+    ]
 
 
 def source_factor(one: Beside) -> Factor:

@@ -168,7 +168,8 @@ def beside_json(data: Gathered) -> list[dict[str, Any]]:
 
     return [
         {
-            "path": one.quantity.path, "unit": one.quantity.unit, "point": dict(pair.point),
+            "path": one.quantity.path, "unit": one.quantity.unit, "goal": one.quantity.goal or None,
+            "point": dict(pair.point),
             "reference": one.reference if len({each.reference.realisation for each in one.pairs}) == 1
             else pair.reference.realisation,
             "source": pair.label,

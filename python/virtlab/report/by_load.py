@@ -49,7 +49,8 @@ def benchmark_figures(data: Gathered, *, split: bool) -> list[Figure]:
             (names.by_load("frame loss", role), f"Frame loss rate of {role} by load", losses),
         ):
             if series:
-                found.append(_figure(name, title, series, role, data.factors, split=split))
+                goal = next((one.quantity.beside for one, _ in series if one.quantity.goal), "")
+                found.append(_figure(name, title + goal, series, role, data.factors, split=split))
     return found
 
 

@@ -9,57 +9,41 @@ from typing import TYPE_CHECKING
 from virtlab.report.model import Result
 
 if TYPE_CHECKING:
+    from virtlab.analysis.goals import Goals
     from virtlab.analysis.luck import Luck
+    from virtlab.metrics import MetricPath
     from virtlab.results import RunRecord
 
-Goals = dict[tuple[str, str], str]  # (role, metric) -> the goal in words
+
+def with_goals(results: Sequence[Result], goals: Goals) -> tuple[Result, ...]:
+    """The results, those that hang on a search with its goal."""
+    return tuple(
+        _with_goal(result, goals.of(result.quantity.role, result.quantity.metric)) for result in results
+    )
 
 
-def goals_of(records: Iterable[RunRecord]) -> Goals:
-    """The goals behind every searched metric of these runs; several where design points differ in them."""
-    from virtlab.analysis.searches import limit_of, trials_of
-
-    found: dict[tuple[str, str], list[str]] = {}
-    for record in records:
-        held = trials_of(record)
-        if held is None:
-            continue
-        header, _, answers = held
-        for one in answers:
-            metrics = (
-                [limit_of(header["parameter"])]
-                if header["until"] is not None
-                else [one["goal"], f"{one['goal']}_rate"]
-            )
-            for metric in metrics:
-                texts = found.setdefault((header["role"], metric), [])
-                text = f"{header['variable']}: {one['text']}"
-                if text not in texts:
-                    texts.append(text)
-    return {key: " | ".join(texts) for key, texts in found.items()}
+def _with_goal(result: Result, goal: str) -> Result:
+    return replace(result, quantity=replace(result.quantity, goal=goal)) if goal else result
 
 
-def with_goals(results: Sequence[Result], records: Iterable[RunRecord]) -> tuple[Result, ...]:
-    """The results, those of searches with their goal in the title."""
-    goals = goals_of(records)
-
-    def titled(result: Result) -> Result:
-        quantity = result.quantity
-        goal = goals.get((quantity.role, quantity.metric))
-        if goal is None:
-            return result
-        return replace(result, quantity=replace(quantity, title=f"{quantity.title} ({goal})"))
-
-    return tuple(titled(result) for result in results)
+def goal_of_paths(paths: Iterable[MetricPath], goals: Goals) -> str:
+    """The goals that a claim's paths hang on; empty where they hang on none."""
+    found = [goals.of(path.role, path.metric) for path in paths]
+    return "; ".join(dict.fromkeys(goal for goal in found if goal))
 
 
-def goal_notes(records: Iterable[RunRecord]) -> list[str]:
-    """A sentence per searched metric."""
-    return [
+def goal_notes(goals: Goals) -> list[str]:
+    """A sentence per searched metric, and one on all that a search leaves at the value it found."""
+    told = [
         f"{role}.{metric} is the highest value by the goal of {goal}."
-        for (role, metric), goal in goals_of(records).items()
+        for (role, metric), goal in goals.found.items()
         if not metric.endswith("_rate") or metric.startswith("limit")
     ]
+    last = [
+        f"Metrics that name no load are of a last trial at what was found by {goal}."
+        for goal in goals.first.values()
+    ]
+    return [*told, *last]
 
 
 def luck_notes(records: Iterable[RunRecord]) -> list[str]:

@@ -17,7 +17,7 @@ from virtlab.metrics import METRICS, MetricPath
 from virtlab.report import conditions, names, wire
 from virtlab.report.fairness import axis_of_experiment
 from virtlab.report.figures import FILE_NAME, Figures, read_figures
-from virtlab.report.found import goal_notes, luck_notes, with_goals
+from virtlab.report.found import goal_notes, goal_of_paths, luck_notes, with_goals
 from virtlab.report.histograms import Histogram, Wish, buckets_of
 from virtlab.report.model import (
     Cell,
@@ -68,6 +68,7 @@ def gather(
     JSON need none).
     """
     from virtlab.analysis.effects import effects_of
+    from virtlab.analysis.goals import Goals
     from virtlab.experiment import load_text
     from virtlab.stats import planned_sizes
 
@@ -91,7 +92,8 @@ def gather(
     claims = [claim.parsed() for claim in experiment.claims]
     overlay = overlays(claims, figures.published, published, varying)
     results = _results(table, varying, points, repeat.confidence, overlay, roles=experiment.role_workloads())
-    results = with_goals(results, used)
+    goals = Goals.of_runs(used)
+    results = with_goals(results, goals)
     sampled: tuple[tuple[Sampled, ...], tuple[Sampled, ...]] = ((), ())
     recurring: tuple[Recurring, ...] = ()
     histograms: tuple[Histogram, ...] = ()
@@ -117,7 +119,7 @@ def gather(
         conditions={factor.name: factor.levels[0] for factor in declared if len(factor.levels) == 1},
         points=tuple(_varying_part(point, varying) for point in points.values()),
         verdicts=tuple(
-            _verdict(name, verdict)
+            _verdict(name, verdict, goal_of_paths(verdict.claim.expression.paths(), goals))
             for name, verdict in zip(
                 (claim.id for claim in experiment.claims),
                 _judge(claims, table, repeat.confidence, published),
@@ -151,7 +153,7 @@ def gather(
             *_notes(records, points, len(table.mixed_points())),
             *_load_notes(used),
             *conditions.without_effect(used),
-            *goal_notes(used),
+            *goal_notes(goals),
             *luck_notes(used),
         ),
     )
@@ -231,8 +233,8 @@ def _judge(claims: list[Any], table: RunTable, level: float, published: Path | N
     return judge(claims, table, level, published=published) if claims else []
 
 
-def _verdict(name: str, verdict: Any) -> Verdict:
-    """As the analysis judged it; the sentence is its own."""
+def _verdict(name: str, verdict: Any, goal: str) -> Verdict:
+    """As the analysis judged it; the sentence is its own, and the goal of the search behind it."""
     decided = verdict.comparison
     effect = ""
     if decided is not None and decided.effect is not None:
@@ -241,7 +243,7 @@ def _verdict(name: str, verdict: Any) -> Verdict:
         name=name,
         claim=verdict.claim.text,
         verdict=verdict.ruling,
-        sentence=verdict.text,
+        sentence=f"{verdict.text} Goal: {goal}." if goal else verdict.text,
         because="; ".join(verdict.notes),
         unit=verdict.estimate.unit if verdict.estimate is not None else "",
         estimate=verdict.estimate,
@@ -251,6 +253,7 @@ def _verdict(name: str, verdict: Any) -> Verdict:
         n=" + ".join(str(count) for count in decided.runs) if decided is not None else "none",
         published="; ".join(str(one) for one in verdict.published),
         more_runs=verdict.more_runs,
+        goal=goal,
     )
 
 

@@ -46,7 +46,8 @@ def interval_figure(
     published = _published(result, stage, shown)
     return Figure(
         name=name,
-        title=title_of(quantity.title or quantity.metric, quantity.role, quantity.statistic, x),
+        title=title_of(quantity.title or quantity.metric, quantity.role, quantity.statistic, x)
+        + quantity.beside,
         subtitle=_subtitle(cells, stage, has_published=bool(published)),
         alt=_alt(result, cells, x, shown),
         spec=_spec(means, runs, published, stage, shown=shown, unit=quantity.unit),
@@ -276,7 +277,7 @@ def _subtitle(cells: Sequence[Cell], stage: _Stage, *, has_published: bool) -> s
 
 
 def _alt(result: Result, cells: Sequence[Cell], x: str | None, shown: Display) -> str:
-    path = result.quantity.path
+    path = f"{result.quantity.path}{result.quantity.beside}"
     if not cells:
         return f"No run has a value of {path}."
     middles = [(sum(cell.present) / len(cell.present), cell.point) for cell in cells]

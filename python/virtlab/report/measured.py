@@ -85,7 +85,11 @@ def _section(
         ]
         tables.append(_titled(values_table(data, path, results), prefix))
     first = next(iter(groups.values()))[0].quantity
-    title = f"More on {key}" if several else f"{_capital(first.title or first.metric)} of {first.role}"
+    title = (
+        f"More on {key}"
+        if several
+        else f"{_capital(first.title or first.metric)} of {first.role}{first.beside}"
+    )
     return {
         "id": names.slug(f"results {key}"),
         "title": title,
@@ -192,7 +196,7 @@ def _health(data: Gathered, groups: Groups, drawn: list[Block]) -> Block:
                 continue
             ends = (values[0], values[len(values) // 2], values[-1])
             numbers = [display(one.quantity.unit, [value]).text(value) for value in ends]
-            cells = [cell(one.quantity.path, "text"), cell(one.quantity.title)]
+            cells = [cell(one.quantity.path, "text"), cell(f"{one.quantity.title}{one.quantity.beside}")]
             cells += [cell(text, "number") for text in (*numbers, str(len(values)))]
             rows.append({"cells": cells, "out": False})
     heads = ["smallest", "median", "largest", "runs"]

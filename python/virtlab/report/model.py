@@ -41,6 +41,12 @@ class Quantity:
     unit: str
     better: str = ""  # 'lower', 'higher' or '' where neither is
     title: str = ""  # the metric in words
+    goal: str = ""  # of the search that it hangs on
+
+    @property
+    def beside(self) -> str:
+        """The goal as it stands behind a title."""
+        return f" ({self.goal})" if self.goal else ""
 
     @property
     def path(self) -> str:
@@ -138,6 +144,7 @@ class Verdict:
     n: str = ""
     published: str = ""
     more_runs: int | None = None
+    goal: str = ""  # of the search that what was judged hangs on
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ The renderer carries its own font (Liberation Sans), so pictures look the same o
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -14,6 +15,8 @@ from virtlab.report.figure import Figure
 
 VEGA_LITE = "6.4"
 PNG_SCALE = 2.0
+TITLE_COLUMNS = 96  # letters that stand above a plot side by side
+SUBTITLE_COLUMNS = 136
 
 
 def svg(figure: Figure, *, titled: bool, colours: str = "light") -> str:
@@ -22,7 +25,8 @@ def svg(figure: Figure, *, titled: bool, colours: str = "light") -> str:
 
     spec: dict[str, Any] = dict(figure.spec)
     if titled:
-        spec["title"] = {"text": figure.title, "subtitle": figure.subtitle}
+        lines = textwrap.wrap(figure.title, TITLE_COLUMNS), textwrap.wrap(figure.subtitle, SUBTITLE_COLUMNS)
+        spec["title"] = {"text": lines[0], "subtitle": lines[1]}
     config = theme.config(colours)
     if titled:
         config = {**config, "background": theme.INK[colours]["ground"], "padding": 18}

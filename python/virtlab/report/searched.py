@@ -123,7 +123,7 @@ def search_figure(
     more = f"; {left_out} more settings are left out" if left_out else ""
     return Figure(
         name=names.of_search("search", role),
-        title=f"Search of {mine[0].variable if mine else role}, trial by trial",
+        title=f"Search of {mine[0].variable if mine else role}, trial by trial{goals_beside(mine)}",
         subtitle="The first run of each setting. Marks: trials in their order, and what came of them. "
         f"Lines: bounds known after each. Dashed: what was found{more}",
         alt=_alt(role, shown, unit),
@@ -132,6 +132,17 @@ def search_figure(
         statistic="trial by trial",
         empty=not points,
     )
+
+
+def goals_beside(searches: Sequence[Searched], *, first: bool = False) -> str:
+    """What was searched for, as it stands behind a title; `first`: only the goal whose value is tested at.
+
+    >>> one = Searched("load", "load.rate", "bit/s", {}, "none", "r", 0.0, (), ({"text": "no loss"}, {"text": "0.5 %"}))
+    >>> goals_beside([one]), goals_beside([one], first=True)
+    (' (no loss | 0.5 %)', ' (no loss)')
+    """
+    texts = [goal["text"] for one in searches for goal in one.found[: 1 if first else None]]
+    return f" ({' | '.join(dict.fromkeys(texts))})" if texts else ""
 
 
 def _came_of(trial: Mapping[str, Any]) -> str:
@@ -209,7 +220,7 @@ def _alt(role: str, searches: Sequence[Searched], unit: Display) -> str:
         value = one.found[0]["value"] if one.found else None
         what = "nothing was found good" if value is None else f"{unit.text(value)} found"
         says.append(f"{where + ': ' if where else ''}{what} in {len(one.own)} trials")
-    return f"Trials of the search of {role} in their order. {'; '.join(says)}."
+    return f"Trials of the search of {role}{goals_beside(searches)} in their order. {'; '.join(says)}."
 
 
 def trials_table(role: str, searches: Sequence[Searched], varying: Sequence[str]) -> Block:
@@ -258,7 +269,7 @@ def trials_table(role: str, searches: Sequence[Searched], varying: Sequence[str]
     return {
         "id": names.of_search("trials", role),
         "title": f"trials ({min(total, TABLE_ROWS)})",
-        "caption": f"Trials of {role} in the first run of each setting, in their order{cut}",
+        "caption": f"Trials of {role}{goals_beside(mine)} in the first run of each setting, in their order{cut}",
         "head": head(*columns, numbers=numbers),
         "rows": rows,
     }

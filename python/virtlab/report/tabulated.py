@@ -45,10 +45,11 @@ def settings_table(data: Gathered, result: Result) -> Block:
         rows.append({"cells": cells, "out": not one.present})
     level = next((one.estimate.level for one in result.cells if one.estimate), 0.95)
     method = next((one.estimate.method for one in result.cells if one.estimate), "")
+    what = f"{result.quantity.path}{result.quantity.beside}"
     return {
         "id": names.slug(f"settings of {result.quantity.path}"),
         "title": f"{result.quantity.statistic} per setting",
-        "caption": f"{result.quantity.path}: mean of the runs' values with {level * 100:g} % interval"
+        "caption": f"{what}: mean of the runs' values with {level * 100:g} % interval"
         + (f" ({method})" if method else ""),
         "head": head(*columns, numbers=numbers),
         "rows": rows,
@@ -108,7 +109,7 @@ def values_table(data: Gathered, path: str, results: Sequence[Result]) -> Block:
     return {
         "id": names.of_metric("table", role, metric),
         "title": f"values per run ({grouped(len(rows))})",
-        "caption": f"{path}: every statistic of every valid run",
+        "caption": f"{path}{results[0].quantity.beside}: every statistic of every valid run",
         "head": head("run", *data.varying, *([REALISATION] if split else []), *columns, numbers=columns),
         "rows": [{"cells": rows[run], "out": False} for run in sorted(rows)],
     }

@@ -87,7 +87,10 @@ def _estimates(data: Gathered) -> Any:
         if len(set(values)) == 1:
             runs = plural(len(values), "run")
             constant.append(
-                Text(f"{result.quantity.path}: {shown.text(values[0])} in all of {runs}", style="dim")
+                Text(
+                    f"{result.quantity.path}{result.quantity.beside}: {shown.text(values[0])} in all of {runs}",
+                    style="dim",
+                )
             )
         elif len(varied) < COLUMNS:
             varied.append((result, shown))
@@ -114,7 +117,12 @@ def _estimates(data: Gathered) -> Any:
     level = next((cell.estimate.level for cell in cells if cell.estimate), 0.95)
     runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     about = Text(f"mean of {runs} runs per setting with its {level * 100:.3g} % interval", style="dim")
-    return Group(table, about, *constant)
+    goals = [
+        Text(f"{result.quantity.path}: {result.quantity.goal}", style="dim")
+        for result, _ in varied
+        if result.quantity.goal
+    ]
+    return Group(table, about, *goals, *constant)
 
 
 def _plus_minus(cell: Cell, shown: Display) -> str:
@@ -161,6 +169,7 @@ def _verdict_json(verdict: Verdict) -> dict[str, Any]:
         "effect": verdict.effect or None,
         "runs": verdict.n,
         "published": verdict.published or None,
+        "goal": verdict.goal or None,
         "more_runs": verdict.more_runs,
     }
 
@@ -181,6 +190,7 @@ def _estimate_rows(result: Result) -> list[dict[str, Any]]:
         {
             "path": quantity.path,
             "unit": quantity.unit,
+            "goal": quantity.goal or None,
             "point": dict(cell.point),
             "links": cell.realisation,
             "runs": len(cell.present),

@@ -127,13 +127,6 @@ def test_json_holds_exact_fractions_beside_decimals(tmp_path, capsys):
     assert json.loads(out)["schedulable"] is False
 
 
-def test_a_qemu_guest_is_refused_with_the_reason(tmp_path, capsys):
-    path = written(tmp_path, "t.csv", TWO)
-    code, _, err = run(capsys, "run", str(path), "-p", "6 ms", "-b", "3 ms", "--guest", "qemu")
-    assert code == 3
-    assert "QEMU" in err
-
-
 @pytest.mark.parametrize("format_", ["chrt", "libvirt", "xen", "cgroup", "cgroup1", "rt-app"])
 def test_exports_name_the_pair_and_are_proved(tmp_path, capsys, format_):
     path = written(tmp_path, "t.csv", TWO)

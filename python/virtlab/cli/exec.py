@@ -21,7 +21,7 @@ def exec_(
 ) -> None:
     """Runs a command inside a guest; ends with its exit code.
 
-    Example: virtlab exec a -- ping -c 3 10.0.0.2
+    Example: virtlab exec h1.g1 -- ping -c 3 10.0.0.2
     """
     from virtlab.testbed.kept import enter, find, namespace_of
     from virtlab.testbed.terminal import attach

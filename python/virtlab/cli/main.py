@@ -8,6 +8,9 @@ from __future__ import annotations
 import errno
 import importlib
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
@@ -15,9 +18,14 @@ from typer.core import TyperCommand, TyperGroup
 
 from virtlab import __version__
 from virtlab.cli.startup import lighten
-from virtlab.errors import MachineError, VirtlabError
+from virtlab.errors import ExperimentError, MachineError, VirtlabError
 
-NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+ROOM = "make room, the same command goes on"
+RIGHT = "take the right to it, or name another place"
+CURES = {  # what the owner of a machine can mend of what its file systems refuse
+    errno.ENOSPC: ROOM, errno.EDQUOT: ROOM, errno.EACCES: RIGHT, errno.EPERM: RIGHT, errno.EROFS: RIGHT,
+}  # fmt: skip
+DEFECT = 70  # exit code; Python's own, 1, says that a claim is refuted
 COMMANDS: dict[str, str] = {
     "init": "write a study to start from",
     "check": "find every mistake of an experiment file",
@@ -33,7 +41,7 @@ COMMANDS: dict[str, str] = {
     "export": "samples and values as CSV, JSON or Parquet",
     "schema": "the JSON Schema of experiment files",
     "platforms": "what guests can be, and what of it works here",
-    "image": "what virtual machines boot",
+    "image": "what virtual machines boot, and what containers hold",
     "doctor": "what this machine can and cannot do, with the cure for each",
     "up": "build a testbed and keep it",
     "shell": "a shell in a guest of a kept testbed",
@@ -43,6 +51,23 @@ COMMANDS: dict[str, str] = {
     "rt": "period and budget of a VM with hard deadlines inside",
 }
 FILES = {"import": "import_"}  # a word of the language cannot be a module
+
+
+USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # typer has no name for what a wrong command line raises
+
+
+@contextmanager
+def _in_one_line() -> Iterator[None]:
+    """A mistake of the command line is told as every other mistake; help that a lack of words asks for stays help."""
+    try:
+        yield
+    except USAGE_ERROR as error:
+        if error.ctx is None or type(error).__name__ == "NoArgsIsHelpError":
+            raise
+        path = error.ctx.command_path
+        what = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
+        where = path.removeprefix("virtlab").strip()
+        raise ExperimentError(where, what, f"see `{path} --help`") from None
 
 
 class _Commands(TyperGroup):
@@ -62,6 +87,14 @@ class _Commands(TyperGroup):
         command = typer.main.get_command(module.app)
         command.name = cmd_name
         return command
+
+    def make_context(self, *arguments: Any, **more: Any) -> Any:
+        with _in_one_line():
+            return super().make_context(*arguments, **more)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _in_one_line():
+            return super().invoke(ctx)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         self._listing = True
@@ -97,15 +130,22 @@ def main(arguments: list[str] | None = None) -> Any:
     lighten()
     try:
         return app(args=arguments, prog_name="virtlab")
-    except VirtlabError as error:
-        typer.echo(f"virtlab: {error}", err=True)
-        sys.exit(error.exit_code)
-    except OSError as error:
-        if error.errno not in NO_ROOM:
-            raise
-        place = f"{error.filename}: " if error.filename else ""
-        typer.echo(f"virtlab: {place}{error.strerror}; make room, the same command goes on", err=True)
-        sys.exit(MachineError.exit_code)
     except KeyboardInterrupt:
         typer.echo("virtlab: interrupted; the same command goes on where it was", err=True)
         sys.exit(130)
+    except Exception as error:  # also what nobody expected: its exit code must not read as an answer
+        sys.exit(_told(error))
+
+
+def _told(error: Exception) -> int:
+    """Says on standard error what ended a command; the exit code."""
+    if isinstance(error, VirtlabError):
+        typer.echo(f"virtlab: {error}", err=True)
+        return error.exit_code
+    if isinstance(error, OSError) and error.errno in CURES:
+        place = f"{error.filename}: " if error.filename else ""
+        typer.echo(f"virtlab: {place}{error.strerror}; {CURES[error.errno]}", err=True)
+        return MachineError.exit_code
+    traceback.print_exception(error)
+    typer.echo("virtlab: this is a defect of virtlab; what stands above says where", err=True)
+    return DEFECT

@@ -23,7 +23,7 @@ def predict(
     metric: Annotated[
         str | None,
         typer.Option(
-            help="ROLE.METRIC.STATISTIC; default: the mean of every measuring role's first metric",
+            help="ROLE.METRIC.STATISTIC; default: the means of rtt, goodput and response_time",
             show_default=False,
         ),
     ] = None,

@@ -18,7 +18,7 @@ def shell(
 ) -> None:
     """Opens a shell inside a guest.
 
-    Example: virtlab shell a
+    Example: virtlab shell h1.g1
     """
     from virtlab.testbed.kept import enter, find, namespace_of
     from virtlab.testbed.terminal import attach

@@ -9,6 +9,7 @@ from virtlab.cli.rt import answers, exporting, hosting, machine, published, stud
 app = typer.Typer(
     help="Period and budget of a VM with hard deadlines inside: exact answers, studies, runs on the real kernel.",
     no_args_is_help=True,
+    add_completion=False,
 )
 for part in (answers, hosting, studies, machine, exporting, published):
     part.register(app)

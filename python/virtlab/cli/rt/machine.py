@@ -19,7 +19,7 @@ from virtlab.cli.rt.options import (
     tasks_of,
     time_ns,
 )
-from virtlab.errors import ExperimentError, MachineError
+from virtlab.errors import ExperimentError
 
 if TYPE_CHECKING:
     from virtlab.realtime.confirm import Judgement
@@ -60,26 +60,19 @@ def run(
         bool, typer.Option("--competitors", help="other reservations fill the rest")
     ] = False,
     by: ByOption = "auto",
-    guest: Annotated[
-        str, typer.Option("--guest", help="thread: a thread with the budget plays the guest")
-    ] = "thread",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="folder for windows, jobs and verdict")
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Runs the tasks in a guest with the budget; confirmed (0), refuted (1), or void: the supply was broken (4)."""
+    """Runs the tasks on the kernel; confirmed (0), refuted (1), or void: the supply was broken (4).
+
+    A thread with the budget plays the guest.
+    """
     from virtlab.realtime import analyze
     from virtlab.realtime.quantities import show_time
     from virtlab.testbed.realtime import ATTEMPTS, competitors_for, measure_overhead, run_guest
 
-    if guest != "thread":
-        raise MachineError(
-            "--guest",
-            f"'{guest}' cannot be run: real-time tasks inside a QEMU guest need the platform 'vm', which this virtlab does"
-            " not have yet",
-            "use --guest thread, a thread under the same reservation as a vCPU thread would have",
-        )
     given = tasks_of(tasks, policy, "1")
     period_ns, budget_ns = time_ns(period, "--period"), time_ns(budget, "--budget")
     chosen = _by(by)

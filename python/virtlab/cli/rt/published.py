@@ -9,6 +9,9 @@ from typing import Annotated
 import typer
 
 from virtlab.cli.rt.options import JsonOption, show_json
+from virtlab.errors import ExperimentError
+
+TABLE = Path("published/realtime_scheduling.csv")
 
 
 def register(app: typer.Typer) -> None:
@@ -17,17 +20,21 @@ def register(app: typer.Typer) -> None:
 
 
 def check_published(
-    file: Annotated[Path, typer.Argument(help="the published values")] = Path(__file__).parents[4]
-    / "published"
-    / "realtime_scheduling.csv",
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            help="the published values; default: published/realtime_scheduling.csv here or in a folder above",
+            show_default=False,
+        ),
+    ] = None,
     sets: Annotated[int, typer.Option("--sets", min=10, max=100_000, help="task sets per scenario")] = 200,
-    seed: Annotated[int, typer.Option("--seed", min=0)] = 1,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="of the random task sets")] = 1,
     json: JsonOption = False,
 ) -> None:
     """Computes every published value and statement again and says which hold and which do not."""
     from virtlab.realtime.published import check_published as run
 
-    checks = run(file, sets=sets, seed=seed)
+    checks = run(file or _nearest(), sets=sets, seed=seed)
     if json:
         show_json({"checks": [asdict(check) for check in checks]})
         return
@@ -40,3 +47,14 @@ def check_published(
     held = sum(check.holds is True for check in checks)
     failed = sum(check.holds is False for check in checks)
     typer.echo(f"{held} hold, {failed} do not, {len(checks) - held - failed} cannot be computed")
+
+
+def _nearest() -> Path:
+    """The table of the nearest folder `published`."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (found := folder / TABLE).is_file():
+            return found
+    raise ExperimentError(
+        "check-published", f"there is no {TABLE} here or in a folder above", "name the file with the values"
+    )

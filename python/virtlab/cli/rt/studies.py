@@ -29,7 +29,7 @@ def study(
     sets: Annotated[
         int, typer.Option("--sets", min=0, help="task sets per scenario; 0: as the form says")
     ] = 0,
-    seed: Annotated[int, typer.Option("--seed", min=0)] = 1,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="of the random task sets")] = 1,
     spread: Annotated[
         str, typer.Option("--periods", help="distribution of periods: uniform or log")
     ] = "uniform",

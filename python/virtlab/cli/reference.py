@@ -1,0 +1,104 @@
+"""The commands as a page for people: docs/reference/commands.md is written by this and checked against it.
+
+`python -m virtlab.cli.reference` prints the page. Each command's own declaration is what it is made of, so the page
+says what `--help` says.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from enum import Enum
+from textwrap import dedent
+from typing import Any
+
+import typer
+
+from virtlab.cli.main import COMMANDS, FILES
+
+_HEAD = """\
+    # Commands
+
+    `virtlab COMMAND --help` says the same. Every command but `exec` ends with one of these codes:
+
+    | exit code | meaning |
+    |---|---|
+    | 0 | done; every claim holds |
+    | 1 | a claim is refuted, or the answer is no (`rt`) |
+    | 2 | the file, the dataset or an option is wrong |
+    | 3 | this machine cannot |
+    | 4 | finished, but something failed or is undecided |
+    | 70 | a defect of virtlab |
+    | 130 | interrupted; the same command goes on where it was |
+
+    An error is one line on standard error, `virtlab: WHERE: WHAT; CURE`; mistakes of a file are a line each. What options
+    do not say `run` takes from the environment and from a [settings file](dataset.md#settings); the profile that is named
+    there also holds for `predict`, `capacity` and `recommend`.
+    """
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    parts = [dedent(_HEAD).rstrip()]
+    for name in COMMANDS:
+        command = typer.main.get_command(importlib.import_module(f"virtlab.cli.{FILES.get(name, name)}").app)
+        children = getattr(command, "commands", None)
+        parts.append(f"\n## `virtlab {name}`" if children else f"\n## {_title(name, command)}")
+        parts += _described(command)
+        for child, one in (children or {}).items():
+            parts.append(f"\n### {_title(f'{name} {child}', one)}")
+            parts += _described(one)
+    return "\n".join(parts) + "\n"
+
+
+def _title(name: str, command: Any) -> str:
+    words = [f"virtlab {name}"]
+    for given in command.params:
+        if not _is_option(given):
+            word = given.name.upper() + ("..." if given.nargs == -1 else "")
+            words.append(word if given.required else f"[{word}]")
+    return f"`{' '.join(words)}`"
+
+
+def _described(command: Any) -> Iterator[str]:
+    """What it does, and its arguments and options as a table."""
+    for paragraph in dedent(command.help or "").strip().split("\n\n"):
+        word, colon, example = paragraph.strip().partition(": ")
+        text = " ".join(paragraph.split())
+        if paragraph.startswith("    "):
+            yield f"    {text}"
+        elif word == "Example":
+            yield f"\nExample{colon}`{' '.join(example.split())}`"
+        else:
+            yield f"\n{text}" + ("\n" if text.endswith(":") else "")
+    rows = [row for given in command.params if not given.hidden for row in _row(given)]
+    if rows:
+        yield "\n| option | meaning | default |\n|---|---|---|"
+        yield from rows
+
+
+def _is_option(given: Any) -> bool:
+    return bool(given.opts[0].startswith("-"))
+
+
+def _row(given: Any) -> Iterator[str]:
+    if given.name in {"install_completion", "show_completion", "help"}:
+        return
+    names = [*given.opts, *given.secondary_opts] if _is_option(given) else [given.name.upper()]
+    meaning = (given.help or "").replace("|", "\\|")
+    yield f"| {', '.join(f'`{name}`' for name in names)} | {meaning} | {_default(given)} |"
+
+
+def _default(given: Any) -> str:
+    said = given.default.value if isinstance(given.default, Enum) else given.default
+    if given.required:
+        return "required"
+    if given.secondary_opts and isinstance(said, bool):
+        return f"`{(given.opts if said else given.secondary_opts)[0]}`"
+    return "" if said is None or isinstance(said, bool | list) or said == "" else f"`{said}`"
+
+
+if __name__ == "__main__":
+    import sys
+
+    sys.stdout.write(page())

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from virtlab.results import Dataset
+
 PROGRAM = """
 import json, sys
 from pathlib import Path
@@ -107,3 +109,33 @@ def test_a_disk_without_room_for_the_reason_is_one_error_and_the_same_command_go
     assert str(told["error"]).endswith("make room there; the same command goes on where it was")
     assert [status for status, _, _ in runs.values()] == ["ok", "ok"], "what was finished is there"
     assert (told["partial"], told["after"], told["good"]) == ([], 6, 8)
+
+
+LIMITED = """
+version: 1
+name: limited
+hosts: 2
+topology: line
+roles:
+  probe: {workload: rtt, from: h1.g1, to: h2.g1, interval: 1 ms, count: "${count}", arrivals: poisson}
+factors: {count: [10, 5000]}
+repeat: 2
+limits: {disk: 20 kB}
+"""
+
+
+def test_a_run_that_would_keep_more_than_its_file_allows_failed_and_the_rest_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "limited.yaml").write_text(LIMITED)
+    words = ["run", "limited.yaml", "--backend", "simulator", "--no-report"]
+    code = "import sys; from virtlab.cli.main import main; main(sys.argv[1:])"
+    command = [sys.executable, "-c", code, *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 4, done.stderr
+    runs = Dataset.open(tmp_path / "limited.results").runs()
+    assert {(run.levels["count"], run.status) for run in runs} == {("10", "ok"), ("5000", "failed")}
+    for run in runs:
+        if run.status == "failed":
+            (reason,) = run.reasons
+            assert reason.startswith("limits.disk: the run would keep ")
+            assert reason.endswith("and the file allows 20000 B; allow more, or keep less with 'collect'")
+            assert run.streams() == []

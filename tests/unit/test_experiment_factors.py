@@ -109,7 +109,7 @@ def test_a_range_holds_both_ends_and_equal_steps(begin: int, step: int, count: i
     )
     text = (
         text.replace("${load}", "1 kB").replace("to: h2.g1}", "to: h2.g1, timeout: 1 s}", 1)
-        + "collect: {artefacts: ['${load}']}\n"
+        + "collect: {counters: ['${load}']}\n"
     )
     expected = tuple(f"{begin + n * step} {unit}" for n in range(count))
     assert load_text(text).factors["load"] == expected
@@ -129,9 +129,9 @@ def test_a_range_holds_both_ends_and_equal_steps(begin: int, step: int, count: i
 )
 def test_a_range_speaks_the_unit_of_its_step(written: str, expected: tuple[str, ...]) -> None:
     text = BASE.replace("{from: 0 B, to: 20 kB, step: 10 kB}", written).replace("${load}", "1 kB")
-    assert load_text(text + "collect: {artefacts: ['x ${load}']}\n").factors["load"] == expected
+    assert load_text(text + "collect: {counters: ['x ${load}']}\n").factors["load"] == expected
 
 
 def test_a_plain_dollar_brace_is_written_doubled() -> None:
-    experiment = load_text(BASE + "collect: {artefacts: ['$${load} is ${load}']}\n")
-    assert experiment.study(experiment.points()[1]).collect.artefacts == ["${load} is 10 kB"]
+    experiment = load_text(BASE + "collect: {counters: ['$${load} is ${load}']}\n")
+    assert experiment.study(experiment.points()[1]).collect.counters == ["${load} is 10 kB"]

@@ -1,4 +1,4 @@
-"""A disk that is full in the middle of a run: the run failed, and whatever was finished before is untouched.
+"""A disk that is full, or a run that would keep more than its file allows: it failed, and what was finished is untouched.
 
 What the run had written is taken away first, so that there is usually room for the record that says why it failed; then the
 campaign goes on, since the next design point may need less, or somebody makes room. Where not even that record fits, the
@@ -22,7 +22,11 @@ CURE = "make room there; the same command goes on where it was"
 
 
 def is_no_room(error: BaseException) -> bool:
-    """Whether a write failed for want of room; of the database's own errors only their text tells."""
+    """Whether there was no room, on the disk or by the file; of the database's own errors only their text tells."""
+    from virtlab.results.writer import OverLimitError
+
+    if isinstance(error, OverLimitError):
+        return True
     if isinstance(error, OSError):
         return error.errno in _NO_ROOM
     return type(error).__module__.lstrip("_").startswith("duckdb") and "No space left" in str(error)
@@ -31,12 +35,14 @@ def is_no_room(error: BaseException) -> bool:
 def recorded(dataset: Dataset, key: RunKey, plan: Plan, error: Exception) -> RunRecord:
     """The run as failed, without samples. MachineError when there is no room even for that."""
     where = str(dataset.path)
-    reason = f"{where}: no room for the run's samples ({getattr(error, 'strerror', None) or error})"
+    reason = f"{where}: no room for the run's samples ({getattr(error, 'strerror', None) or error}); {CURE}"
+    if isinstance(error, MachineError):
+        reason = str(error)
     try:
         with dataset.begin_run(key, plan) as writer:
             writer.log("error", reason, kind=type(error).__name__)
             timings = {"total": 0}
-            return writer.commit(Outcome("failed", (f"{reason}; {CURE}",)), Realised({}), timings)
+            return writer.commit(Outcome("failed", (reason,)), Realised({}), timings)
     except OSError as again:
         if again.errno not in _NO_ROOM:
             raise

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
-from virtlab.errors import AgentError
+from virtlab.errors import AgentError, MachineError
 from virtlab.plan.backend import Columns, Event, Outcome, Realised
 from virtlab.results import files, parquet
 from virtlab.results.record import RunKey, RunRecord, Stream
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 MEMORY_BYTES = 64 * 2**20
 PARTIAL = ".partial-"
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@+-]{0,127}\Z")
+
+
+class OverLimitError(MachineError):
+    """A run would keep more than its file allows: `limits: {disk: ...}`."""
 
 
 def _file_name(name: str, what: str) -> str:
@@ -145,10 +149,12 @@ class RunWriter:
         """Makes the run durable and part of the dataset; on return it survives a power loss, unless it is one of a `group`.
 
         Where `holds` is set the record has what is still in memory of its samples at hand, until it is told to `release` it.
+        OverLimitError when the run would keep more than its Plan allows; nothing of it is in the dataset then.
         """
         storing_ns = time.monotonic_ns()
         self._store_samples()
         self._log.close()
+        self._keep_to_limit()
         now_ns = time.monotonic_ns()
         record = replace(
             self._record,
@@ -175,6 +181,16 @@ class RunWriter:
         if self.holds:
             record.hold(self._plan, self._stored, text)
         return record
+
+    def _keep_to_limit(self) -> None:
+        limit = self._plan.limits.disk_bytes
+        if limit is None:
+            return
+        files_kept = [*self._partial.glob("samples/*"), *self._partial.glob("artefacts/*")]
+        kept = sum(path.stat().st_size for path in files_kept)
+        if kept > limit:
+            what = f"the run would keep {kept} B of samples and artefacts, and the file allows {limit} B"
+            raise OverLimitError("limits.disk", what, "allow more, or keep less with 'collect'")
 
     def abandon(self) -> None:
         """Drops the run; harmless after commit."""

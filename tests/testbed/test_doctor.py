@@ -49,6 +49,15 @@ def test_everything_missing_has_a_cure(examination: Examination) -> None:
     assert lacking == []
 
 
+def test_every_finding_is_in_the_reference(examination: Examination) -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/doctor.md").read_text()
+    patterns = {"qdisc": "`qdisc.KIND`", "program": "`program.NAME`"}
+    for one in examination.findings:
+        kind, _, rest = one.name.partition(".")
+        names = (f"`{one.name}`", f"`.{rest}`", patterns.get(kind, f"`{one.name}`"))
+        assert any(name in page for name in names), one.name
+
+
 def test_each_kernel_discipline_is_tried(examination: Examination) -> None:
     tried = {one.name for one in examination.findings if one.group.startswith("queue disciplines")}
     assert tried == {f"qdisc.{kind}" for kind in KERNEL_QDISCS}

@@ -15,7 +15,7 @@ MAY_USE = {
     "rt": set(),
     "tcp": set(),
     "sim": {"fabric", "qdisc", "load", "tcp", "wire"},
-    "agent": {"wire", "load", "qdisc", "fabric", "rt"},
+    "agent": {"wire", "load", "qdisc", "fabric"},
     "py": {"rt", "sim", "wire"},
 }
 PURE = ("wire", "load", "qdisc", "fabric", "rt", "tcp", "sim")
@@ -50,3 +50,28 @@ def test_every_room_and_crate_stands_in_the_page_about_the_house() -> None:
     missing = [name for name in rooms if f"`{name}`" not in page]
     missing += [crate for crate in crates() if f"`virtlab-{crate}`" not in page]
     assert missing == []
+
+
+def test_the_page_about_the_house_says_who_may_use_whom_among_the_crates() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    rows = dict(re.findall(r"^\| `virtlab-(\w+)` \|.*\| ([\w, ]*)\|$", page, re.MULTILINE))
+    assert {crate: set(re.findall(r"\w+", used)) for crate, used in rows.items()} == MAY_USE
+
+
+def test_every_dependency_has_a_page_of_decision() -> None:
+    pages = "\n".join(path.read_text() for path in (ROOT / "docs/decisions").glob("*.md"))
+    python = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = [
+        *python["dependencies"],
+        *(each for some in python["optional-dependencies"].values() for each in some),
+    ]
+    wanted = {re.split(r"[>=<.\[]", name)[0] for name in named}
+    rust = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["dependencies"]
+    wanted |= {name for name in rust if not name.startswith("virtlab-")}
+    assert sorted(name for name in wanted if not re.search(rf"\b{re.escape(name)}\b", pages)) == []
+
+
+def test_no_dependency_of_the_workspace_is_left_over() -> None:
+    manifests = "\n".join(path.read_text() for path in (ROOT / "crates").glob("*/Cargo.toml"))
+    rust = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["dependencies"]
+    assert sorted(name for name in rust if not re.search(rf"^{name}\b", manifests, re.MULTILINE)) == []

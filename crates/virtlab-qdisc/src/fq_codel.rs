@@ -61,7 +61,6 @@ pub struct FqCodel {
     new: VecDeque<u32>,
     old: VecDeque<u32>,
     held: Backlog,
-    new_flow_count: u64,
 }
 
 impl FqCodel {
@@ -81,20 +80,7 @@ impl FqCodel {
                 controller: Controller::default(),
             })
             .collect();
-        Self {
-            options,
-            flows,
-            new: VecDeque::new(),
-            old: VecDeque::new(),
-            held: Backlog::default(),
-            new_flow_count: 0,
-        }
-    }
-
-    /// How often a queue became new (`new_flow_count` of tc), and the queues now on the new and on the old list.
-    #[must_use]
-    pub fn flow_counts(&self) -> (u64, usize, usize) {
-        (self.new_flow_count, self.new.len(), self.old.len())
+        Self { options, flows, new: VecDeque::new(), old: VecDeque::new(), held: Backlog::default() }
     }
 
     fn drop_from_fattest(&mut self, drops: &mut Vec<Dropped>, reason: DropReason) {
@@ -131,7 +117,6 @@ impl Qdisc for FqCodel {
             flow.listed = List::New;
             flow.deficit = i64::from(self.options.quantum_bytes);
             self.new.push_back(at);
-            self.new_flow_count += 1;
         }
         if self.held.packets > self.options.codel.limit_packets {
             self.drop_from_fattest(drops, DropReason::PacketLimit);

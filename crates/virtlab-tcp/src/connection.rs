@@ -69,12 +69,6 @@ impl Connection {
         self.phase == Phase::Open
     }
 
-    /// Whether the handshake was given up.
-    #[must_use]
-    pub fn has_failed(&self) -> bool {
-        self.phase == Phase::SynSent && self.syn_tries > SYN_TRIES
-    }
-
     /// Bytes that can be written now.
     #[must_use]
     pub fn room_bytes(&self) -> u64 {
@@ -119,6 +113,12 @@ impl Connection {
     #[must_use]
     pub fn smoothed_ns(&self) -> Option<u64> {
         self.sender.rtt.smoothed_ns()
+    }
+
+    /// Least round trip.
+    #[must_use]
+    pub fn least_ns(&self) -> Option<u64> {
+        self.sender.rtt.least_ns()
     }
 
     /// Congestion window.

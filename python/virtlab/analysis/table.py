@@ -122,10 +122,6 @@ class RunTable:
                 found.setdefault(point_of(row.levels), []).append(row.value)
         return found
 
-    def absences(self) -> list[RunValue]:
-        """Rows without a value, each with its reason."""
-        return [row for row in self.rows if row.value is None]
-
 
 def point_of(levels: Mapping[str, str]) -> Levels:
     """A design point as something to compare and sort by."""

@@ -80,11 +80,6 @@ class Schedule:
         """The point's good runs, by repetition."""
         return sorted(key for key, status in history.items() if key.point == point and status == "ok")
 
-    def given_up(self, history: History, point: int) -> list[int]:
-        """Repetitions of which every attempt went wrong."""
-        tries = _tries(history).get(point, {})
-        return sorted(number for number, found in tries.items() if self._is_given_up(found))
-
     def failed(self, history: History, point: int) -> bool:
         """Whether the point cannot be measured: every attempt at a repetition failed (not merely tainted)."""
         return self._has_failed(_tries(history).get(point, {}))

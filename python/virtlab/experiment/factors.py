@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Any
 
 from virtlab.catalogue.kinds import nearest, shown
 from virtlab.experiment.mistakes import Mistake, Mistakes
@@ -395,10 +394,3 @@ def _inserted(reference: str, factors: Mapping[str, Factor], point: Levels) -> N
 
 def _origin(names: set[str], point: Levels) -> str:
     return ", ".join(f"{name} = {point[name]}" for name in sorted(names) if name in point)
-
-
-def unused(factors: Mapping[str, Factor], used: set[str]) -> Iterator[tuple[Factor, Any]]:
-    """Factors that nothing refers to."""
-    for name, factor in factors.items():
-        if name not in used:
-            yield factor, name

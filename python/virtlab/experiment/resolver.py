@@ -56,10 +56,6 @@ class Resolver:
         self._uses = {name: tuple(sorted(references(node) & set(factors))) for name, node in present.items()}
         self._kept: dict[tuple[Any, ...], Any] = {}
 
-    def used_factors(self) -> set[str]:
-        """Factors that some section refers to."""
-        return {name for names in self._uses.values() for name in names}
-
     def study(self, point: Levels) -> Study:
         """The study of a point without mistakes."""
         study = self.resolve(point)

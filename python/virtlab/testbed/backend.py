@@ -7,7 +7,6 @@ from virtlab.testbed.machine import findings, fingerprint
 
 BUILD_NS = 300_000_000
 BUILD_PER_GUEST_NS = 5_000_000
-TIMELINE_GUESS_NS = 10_000_000_000
 
 
 class Testbed:

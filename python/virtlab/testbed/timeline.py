@@ -137,10 +137,6 @@ class Timeline:
                 found[name] = (begin.t_ns, end.t_ns)
         return found
 
-    def unreached(self) -> list[str]:
-        """Actions that never began."""
-        return [name for name, entry in self._entries.items() if entry.state == "void"]
-
     def actions_of(self, role: str) -> list[str]:
         """Ids of begun actions that started a role and are not over."""
         return [

@@ -61,11 +61,6 @@ class Verdict:
         return None if self.comparison is None else self.comparison.estimate
 
     @property
-    def effect_size(self) -> float | None:
-        """The effect size of the comparison that decided."""
-        return None if self.comparison is None else self.comparison.effect
-
-    @property
     def n(self) -> int:
         """Runs behind the comparison that decided."""
         return 0 if self.comparison is None else sum(self.comparison.runs)

@@ -25,7 +25,7 @@ BY_FOUND = frozenset({"corrected_buffer_time", "recovery_time", "reset_time"})
 
 @dataclass(frozen=True, slots=True)
 class Goals:
-    """Goals in words. `found`: by role and metric of what was searched for; `first`: by role, the one whose value is tested."""
+    """Goals in words. `found`: by role and metric searched for; `first`: by role, the one whose value is tested."""
 
     found: Mapping[tuple[str, str], str]
     first: Mapping[str, str]

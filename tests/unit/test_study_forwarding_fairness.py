@@ -7,15 +7,28 @@ from pathlib import Path
 
 import pytest
 
+from virtlab.campaign.trying import as_tested
 from virtlab.catalogue.split import fairness, shares
 from virtlab.experiment import Experiment, load
+from virtlab.experiment.search import trial_ns
 from virtlab.planner import plan_run
 from virtlab.planner.estimate import estimate_points
 from virtlab.planner.wiring import Wiring
 from virtlab.report.figures import check_figures
+from virtlab.simulator import Simulator
 
 STUDY = Path(__file__).parents[2] / "experiments" / "forwarding-fairness"
-FILES = ("quick.yaml", "throughput.yaml", "full.yaml", "full-throughput.yaml", "published.yaml")
+FILES = (
+    "quick.yaml", "throughput.yaml", "full.yaml", "full-throughput.yaml", "published.yaml", "published-throughput.yaml",
+)  # fmt: skip
+WITH_MACHINES = ("machines.yaml", "full-machines.yaml")
+OF_EVERY_SIZE = [
+    "para-virtual-forwards-more-at-its-worst",
+    "para-virtual-forwards-more-at-the-fair-load",
+    "para-virtual-is-five-times-emulated",
+    "emulated-doubles-with-fairness",
+    "para-virtual-does-not-depend-on-fairness",
+]
 GUESTS, WEAK_SHARE = 12, 0.01
 
 
@@ -46,8 +59,49 @@ def test_the_levels_of_j_are_the_index_of_their_shares(name: str, experiments: d
 def test_all_twelve_values_of_k_are_in_the_long_forms(experiments: dict[str, Experiment]) -> None:
     assert all(
         len(experiments[name].factors["J"]) == GUESTS
-        for name in ("full.yaml", "full-throughput.yaml", "published.yaml")
+        for name in ("full.yaml", "full-throughput.yaml", "published.yaml", "published-throughput.yaml")
     )
+
+
+def test_the_published_form_of_throughput_is_rfc_2544_as_it_stands(
+    experiments: dict[str, Experiment],
+) -> None:
+    """Bisection without loss in any guest, and each test for 60 s at least, as the source has it; latency twenty times."""
+    experiment = experiments["published-throughput.yaml"]
+    for point in experiment.points():
+        search = experiment.study(point).search
+        assert search is not None
+        assert (search.method, search.loss_per) == ("rfc2544", "flow")
+        assert [(goal.loss, trial_ns(goal, search.method)) for goal in search.goals] == [(0.0, 60 * 10**9)]
+        assert search.tests is not None
+        assert search.tests.latency is not None
+        assert (search.tests.latency.trials, search.tests.latency.trial_ns) == (20, 60 * 10**9)
+        assert [load.part for load in search.tests.latency.loads] == ["at100"]
+
+
+@pytest.mark.parametrize("name", WITH_MACHINES)
+@pytest.mark.parametrize("what", OF_EVERY_SIZE)
+def test_what_the_source_says_of_every_size_is_judged_at_every_size(name: str, what: str) -> None:
+    experiment = load(STUDY / name)
+    judged = {claim.id: claim.text for claim in experiment.claims if claim.id.startswith(what)}
+    sizes = experiment.factors["frame"]
+    assert set(judged) == {f"{what}-at-{size.replace(' ', '-').lower()}" for size in sizes}
+    for size in sizes:
+        text = judged[f"{what}-at-{size.replace(' ', '-').lower()}"]
+        assert text.endswith(f"frame = {size}")
+
+
+@pytest.mark.parametrize("name", [*FILES, *WITH_MACHINES])
+def test_every_form_can_be_simulated(name: str) -> None:
+    """Those with machines too: what a platform costs is the profile's to say, not the file's."""
+    experiment = load(STUDY / name)
+    for point in experiment.points()[:: max(1, len(experiment.points()) // 8)]:
+        plan = plan_run(experiment, point, 0)
+        assert [
+            one
+            for played in as_tested(experiment.study(point).search, plan)
+            for one in Simulator().check(played)
+        ] == []
 
 
 def test_the_quick_form_has_5_sizes_and_4_values_of_k_and_is_planned_to_take_less_than_ten_minutes(
@@ -73,7 +127,7 @@ def test_every_flow_has_a_guest_of_its_own_and_no_frame_circles(
             assert all(plan.world.guests[guest].forwards or plan.world.guests[guest].bridges for guest in via)
 
 
-@pytest.mark.parametrize(("name", "guests"), [("machines.yaml", 3), ("full-machines.yaml", 12)])
+@pytest.mark.parametrize(("name", "guests"), list(zip(WITH_MACHINES, (3, 12), strict=True)))
 def test_the_forms_with_machines_have_every_kind_of_vnic_in_the_guests_that_forward_alone(
     name: str, guests: int
 ) -> None:

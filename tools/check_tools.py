@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 RUST = (1, 89)
 PYTHON = (3, 11)
@@ -49,6 +50,14 @@ PLATFORMS = (
     Tool("openssh-server", "sshd", "stands for a host elsewhere in the tests", needed=False),
     Tool("syslinux", "syslinux", "puts a boot loader on a disk, in tests", needed=False),
     Tool("mtools", "mformat", "makes a disk to boot, in tests", needed=False),
+    Tool("podman", "podman", "runs containers by its user's configuration", needed=False),
+    Tool("ovmf", "/usr/share/OVMF/OVMF_CODE_4M.fd", "starts disks by UEFI", needed=False),
+    Tool(
+        "syslinux-efi",
+        "/usr/lib/SYSLINUX.EFI/efi64/syslinux.efi",
+        "is a boot loader for UEFI, in tests",
+        needed=False,
+    ),
     Tool("libvirt-clients", "virsh", "leads guests of libvirt", needed=False),
 )
 
@@ -57,6 +66,8 @@ def has(tool: Tool) -> bool:
     """Whether the tool is on this machine."""
     if tool.package == "python3-venv":
         return importlib.util.find_spec("ensurepip") is not None
+    if tool.program.startswith("/"):
+        return Path(tool.program).is_file()
     return any(shutil.which(tool.program, path=path) for path in (None, "/usr/sbin:/sbin"))
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import testbed_world as worlds
 
-from virtlab.testbed.image import carried, kernels, modules
+from virtlab.testbed.image import carried, firmware, kernels, modules
 from virtlab.testbed.image.archive import Archive
 from virtlab.testbed.image.initramfs import find_busybox
 from virtlab.testbed.platforms.appliance.refusals import appliances_missing
@@ -24,6 +24,8 @@ from virtlab.testbed.platforms.appliance.refusals import appliances_missing
 MBR = (Path("/usr/lib/SYSLINUX/mbr.bin"), Path("/usr/lib/syslinux/mbr/mbr.bin"))
 PROGRAMS = ("syslinux", "mformat", "mcopy")
 SECTOR = 512
+EFI = Path("/usr/lib/SYSLINUX.EFI/efi64/syslinux.efi")
+EFI_CORE = Path("/usr/lib/syslinux/modules/efi64/ldlinux.e64")
 FIRST = 2048  # sector of the partition
 SECTORS = 65_536
 CLUSTER = 65_536
@@ -61,15 +63,22 @@ def missing() -> str | None:
     return None if kernels.find("cloud") is not None else "there is no kernel: run `virtlab image build`"
 
 
-def raw(place: Path, *, agent: bool, carried_along: Sequence[str] = DISCIPLINES) -> Path:
-    """A disk with one partition of FAT, and a system on it."""
+def uefi_missing() -> str | None:
+    """Why no disk for UEFI can be made or booted here, or None."""
+    if not EFI.is_file() or not EFI_CORE.is_file():
+        return "a disk that UEFI boots is made with the package syslinux-efi"
+    return "there is no UEFI firmware: install ovmf" if firmware.find() is None else missing()
+
+
+def raw(place: Path, *, agent: bool, carried_along: Sequence[str] = DISCIPLINES, uefi: bool = False) -> Path:
+    """A disk with one partition of FAT, and a system on it; `uefi`: no BIOS finds a boot loader there."""
     scratch = place.with_suffix(".parts")
     scratch.mkdir()
     kernel = kernels.find("cloud")
     assert kernel is not None
     (scratch / "system").write_bytes(_system(kernel, carried_along, agent=agent))
     (scratch / "syslinux.cfg").write_text(MENU)
-    boot_code = next(path for path in MBR if path.is_file()).read_bytes()[:440]
+    boot_code = b"" if uefi else next(path for path in MBR if path.is_file()).read_bytes()[:440]
     # One partition: active, begins where it says, of kind FAT with logical block addresses.
     table = struct.pack("<B3sB3sII", 0x80, b"\xfe\xff\xff", 0x0E, b"\xfe\xff\xff", FIRST, SECTORS - FIRST)
     with place.open("wb") as file:
@@ -78,7 +87,18 @@ def raw(place: Path, *, agent: bool, carried_along: Sequence[str] = DISCIPLINES)
     partition = f"{place}@@{FIRST * SECTOR}"
     geometry = ["-T", str(SECTORS - FIRST), "-H", str(FIRST), "-h", "255", "-s", "63"]
     _run("mformat", "-i", partition, *geometry, "::")
-    _run("syslinux", "--offset", str(FIRST * SECTOR), "--install", str(place))
+    if uefi:
+        _run("mmd", "-i", partition, "::/EFI", "::/EFI/BOOT")
+        for source, name in (
+            (EFI, "BOOTX64.EFI"),
+            (EFI_CORE, "LDLINUX.E64"),
+            (scratch / "syslinux.cfg", "SYSLINUX.CFG"),
+        ):
+            _run("mcopy", "-i", partition, str(source), f"::/EFI/BOOT/{name}")
+        for source in (kernel.image, scratch / "system"):
+            _run("mcopy", "-i", partition, str(source), "::/EFI/BOOT")
+    else:
+        _run("syslinux", "--offset", str(FIRST * SECTOR), "--install", str(place))
     files = [kernel.image, scratch / "system", scratch / "syslinux.cfg"]
     _run("mcopy", "-i", partition, *map(str, files), "::")
     shutil.rmtree(scratch)

@@ -22,7 +22,7 @@ ROUNDS_MIN = 4
 EVERY_ROUND = (
     "VIRTLAB_TEST_KILLS"  # when it is set all rounds are played, however long that takes: `make kill`
 )
-BOOT_S = 6.0
+BOOT_S = 3.0
 MACHINE_VICTIMS = ("python", "leader", "world", "machine")
 
 
@@ -62,10 +62,12 @@ def play(program: str) -> Player:
     return player
 
 
-def kill_machines_at_any_moment(program: str, seed: int, victims: Sequence[str] = MACHINE_VICTIMS) -> None:
+def kill_machines_at_any_moment(
+    program: str, seed: int, victims: Sequence[str] = MACHINE_VICTIMS, *, boot_s: float = BOOT_S
+) -> None:
     """Plays and kills a program that boots a machine, prints `built` when its world is there, and plays a run in it.
 
-    Every fourth round dies in mid-run, the others while the machine boots and the world is built.
+    Every fourth round dies in mid-run, the others within `boot_s`, while the machine boots and the world is built.
     """
     draws = random.Random(seed)
     own = held_namespaces({os.getpid()})
@@ -75,7 +77,7 @@ def kill_machines_at_any_moment(program: str, seed: int, victims: Sequence[str] 
             player.says("built")
             time.sleep(draws.uniform(0.0, 0.5))
         else:
-            time.sleep(draws.uniform(0.2, BOOT_S / 2))
+            time.sleep(draws.uniform(0.2, boot_s))
         kill(player, victims[number % 4 if number % 8 < 4 else draws.randrange(4)], own)
 
 
@@ -123,6 +125,8 @@ def chosen(kind: str, player: int, pids: set[int]) -> int | None:
     signs = {
         "machine": "qemu-system",
         "runtime": " run --preserve-fds",
+        "engine": " run --name virtlab-",
+        "monitor": "conmon ",
         "first process": "inside --control-fd",
     }
     if kind == "leader":  # the lowest is the waiting parent outside the world, the next is its PID 1

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +210,70 @@ def test_a_container_that_dies_in_mid_run_is_named(victim: str) -> None:
     )
 
 
+PODMAN = pytest.mark.skipif(shutil.which(runtime.PODMAN) is None, reason="podman is missing")
+PODMANS_PLACES = (
+    "/run/crun",
+    "/run/runc",
+    "/run/libpod",
+    "/run/containers",
+    "/var/lib/containers",
+    "/etc/cni/net.d",
+)
+
+
+def of_podman() -> set[str]:
+    """What lies where podman and the runtimes beneath it would keep what they know, and shared memory."""
+    return {str(path) for place in (*PODMANS_PLACES, "/dev/shm") for path in Path(place).glob("*")}
+
+
+@PODMAN
+@BUSYBOX
+def test_podman_runs_its_own_container_beside_ours_and_leaves_nothing_anywhere() -> None:
+    before = of_podman()
+    world = containers.containers(worlds.one_host(2))
+    world["guests"]["g1"]["runtime"] = "podman"
+    world["guests"]["g2"]["runtime"] = RUNTIMES[0]
+    asked = ["sh", "-c", "grep Seccomp: /proc/1/status; hostname; ls /run/.containerenv"]
+    actions = [
+        {"id": name, "do": "exec", "guest": name, "argv": asked, **after}
+        for name, after in (("g1", {}), ("g2", {"after": {"event": "g1.finished"}}))
+    ]
+    actions.append(
+        {"id": "measure", "do": "run", "role": "probe", "after": {"any": ["g2.finished", "g2.failed"]}}
+    )
+    with opened(plan_of(world, timeline=actions)) as session:
+        sink = worlds.MemorySink()
+        outcome = session.run(Trial("t0", 1), sink)
+        assert sink.rows("probe", "rtt/1") == COUNT, outcome.reasons
+        realised = {name: session.realised.objects[f"guests.{name}"] for name in ("g1", "g2")}
+    assert realised["g1"].applied["runtime"].startswith("podman version")
+    assert realised["g1"].read_back["oci_runtime"] in runtime.OCI
+    assert "oci_runtime" not in realised["g2"].read_back
+    assert sink.artefacts["g1.out"].decode().split() == ["Seccomp:", "2", "g1", "/run/.containerenv"]
+    assert sink.artefacts["g2.out"].decode().split()[:2] == ["Seccomp:", "0"], "our bundle has no filter"
+    assert of_podman() == before
+
+
+@PODMAN
+@BUSYBOX
+def test_podman_takes_an_image_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv(runtime.FORCED, runtime.PODMAN)
+    source = tmp_path / "source"
+    for name in ("bin", "proc", "sys", "dev", "tmp"):
+        (source / name).mkdir(parents=True)
+    shutil.copy(find_busybox(), source / "bin" / "busybox")
+    place = rootfs.add_rootfs("small", str(source))
+    actions = [{"id": "ask", "do": "exec", "guest": "g1", "argv": ["/bin/busybox", "touch", "/mine"]}]
+    plan = worlds.plan(
+        containers.beside_a_namespace(image="small"), timeline=actions, limits={"run_ns": 60 * SECOND_NS}
+    )
+    with opened(plan) as session:
+        outcome = session.run(Trial("t0", 1), worlds.MemorySink())
+        assert outcome.status == "ok", outcome.reasons
+    assert sorted(path.name for path in place.iterdir()) == ["bin", "dev", "proc", "sys", "tmp"]
+
+
 def test_a_container_that_cannot_begin_is_told_with_its_runtimes_words(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -220,12 +286,22 @@ def test_a_container_that_cannot_begin_is_told_with_its_runtimes_words(
     assert worlds.own_processes() == before
 
 
+@pytest.fixture
+def homely() -> Iterator[Path]:
+    """A home that an ordinary user can look into; what lies in root's own he cannot."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+        assert list(Path(name).iterdir()) == [], "nothing is left there"
+
+
 @ROOT
 @pytest.mark.parametrize("name", RUNTIMES)
 def test_an_ordinary_user_runs_containers_without_control_groups(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    name: str, homely: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(runtime.FORCED, name)
+    monkeypatch.setenv("HOME", str(homely))
     plan = plan_of(containers.beside_a_namespace())
 
     def work() -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import time
 from pathlib import Path
 
 import container_world as containers
 import pytest
-from killing import everyone, held_namespaces, kill, own_groups, play, surroundings
+from killing import ROUNDS, everyone, held_namespaces, kill, own_groups, play, rounds, surroundings
 
 from virtlab.testbed import ledger
+from virtlab.testbed.platforms.container import runtime
 
 pytestmark = [
     pytest.mark.skipif(containers.missing() is not None, reason=str(containers.missing())),
@@ -19,8 +21,12 @@ pytestmark = [
     pytest.mark.timeout(300),
 ]
 
-ROUNDS = 20
-VICTIMS = ("python", "leader", "world", "runtime", "first process")
+VICTIMS = {
+    "runc": ("python", "leader", "world", "runtime", "first process"),
+    "podman": ("python", "leader", "world", "engine", "monitor", "first process"),
+}
+BUDGET_S = 30.0  # of podman, which takes its time
+ROUNDS_MIN = 8
 PLAYER = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
@@ -37,20 +43,23 @@ while True:
 """
 
 
-def test_containers_killed_at_any_moment_leave_nothing() -> None:
+@pytest.mark.parametrize("name", [name for name in VICTIMS if shutil.which(name)])
+def test_containers_killed_at_any_moment_leave_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(runtime.FORCED, name)
+    longer_s, victims = (0.0, VICTIMS[name]) if name == "runc" else (1.0, VICTIMS[name])
     draws = random.Random(7)
     own = held_namespaces({os.getpid()})
     ledger.sweep()
     before, groups = surroundings(), own_groups()
-    for number in range(ROUNDS):
+    for number in range(ROUNDS) if name == "runc" else rounds(BUDGET_S, ROUNDS_MIN):
         player = play(PLAYER)
         # Half of them die in mid-run, the others while the world is built and containers begin.
         if number % 2:
             player.says("built")
             time.sleep(draws.uniform(0.0, 0.3))
         else:
-            time.sleep(draws.uniform(0.1, 0.7))
-        kill(player, VICTIMS[number % len(VICTIMS)], own, of=family, lives=alive)
+            time.sleep(draws.uniform(0.1, 0.7 + longer_s))
+        kill(player, victims[number % len(victims)], own, of=family, lives=alive)
     ledger.sweep()
     assert own_groups() <= groups
     assert surroundings() == before

@@ -48,7 +48,8 @@ def test_two_machines_of_one_disk_answer_a_namespace_and_leave_the_disk_as_it_wa
     image.chmod(0o444)
     before, files = digest(image), scratch()
     world = machines.machines(worlds.one_host(3), "g1", "g2", image=str(image))
-    plan = worlds.echo_plan(world, source="g1", target="g3", count=COUNT)
+    collect = {"packets": ["probe"], "counters": ["guests"]}
+    plan = worlds.echo_plan(world, source="g1", target="g3", count=COUNT, collect=collect)
     assert Testbed().check(plan) == []
     with Testbed().open(plan, worlds.Patient()) as session:
         assert isinstance(session, TestbedSession)
@@ -69,6 +70,9 @@ def test_two_machines_of_one_disk_answer_a_namespace_and_leave_the_disk_as_it_wa
             assert realised.read_back["memory_bytes"] == 256 << 20
             console = sink.artefacts[f"console-{name}.log"].decode(errors="replace")
             assert "own system is up" in console
+            held = sink.counters("end")
+            assert held[f"guests.{name}", "resident_bytes"] > 64 << 20
+            assert {(f"guests.{name}", f"disk_{what}_bytes") for what in ("read", "written")} <= set(held)
             written.add(console.partition("own disk: written at ")[2].split()[0])
         assert scratch() <= files, "what they write has no name"
         assert len(written) == 2, "each wrote on the disk and read what it wrote itself"
@@ -94,6 +98,35 @@ def test_a_machine_of_a_raw_disk_has_what_was_asked_for_and_boots_again_when_it_
         assert (read_back["vcpus"], read_back["memory_bytes"]) == (2, 200 << 20)
         assert session.realised.objects["guests.g1"].applied["image_format"] == "raw"
     assert digest(disk) == before
+
+
+@pytest.mark.skipif(disks.uefi_missing() is not None, reason=str(disks.uefi_missing()))
+def test_a_machine_boots_by_uefi_where_no_bios_would_find_a_loader(tmp_path: Path) -> None:
+    image = disks.raw(tmp_path / "own.img", agent=True, uefi=True)
+    world = machines.machines(worlds.one_host(2), "g1", image=str(image), firmware="uefi")
+    plan = worlds.echo_plan(world, source="g1", target="g2", count=COUNT)
+    before, files = digest(image), scratch()
+    assert Testbed().check(plan) == []
+    with Testbed().open(plan, worlds.Patient()) as session:
+        sink = worlds.MemorySink()
+        outcome = session.run(Trial("t0", 1), sink)
+        assert outcome.status in {"ok", "tainted"}, outcome.reasons
+        assert sink.rows("probe", "rtt/1") == COUNT
+        applied = session.realised.objects["guests.g1"].applied
+        assert applied["firmware"].endswith(".fd")
+        assert len(applied["firmware_sha256"]) == 64
+        assert b"own system is up" in sink.artefacts["console-g1.log"]
+        assert scratch() <= files, "neither disk nor variables leave a file"
+    assert digest(image) == before
+
+
+@pytest.mark.skipif(disks.uefi_missing() is not None, reason=str(disks.uefi_missing()))
+def test_a_disk_that_uefi_cannot_boot_is_told_in_its_firmwares_words(tmp_path: Path) -> None:
+    image = tmp_path / "empty.img"
+    image.write_bytes(bytes(510) + b"\x55\xaa" + bytes(1 << 20))
+    world = machines.machines(worlds.one_host(2), "g1", image=str(image), firmware="uefi")
+    with pytest.raises(GuestError, match=r"its disk does not boot: .*No bootable option"):
+        Testbed().open(worlds.echo_plan(world, source="g1", target="g2"), worlds.Patient())
 
 
 def test_a_disk_without_our_agent_is_given_up_with_its_console_and_the_cure(

@@ -158,3 +158,79 @@ def test_esxtop_of_a_host_whose_columns_are_mostly_of_no_interest() -> None:
     assert points[5 * 10**9, "host.cpu", "cpu"] == pytest.approx(0.0125)
     assert points[0, "guests.web, one", "run_queue_delay"] == pytest.approx(4e7)
     assert len(told.points) == 3, "an empty cell is missing, not zero"
+
+
+VCENTER = {
+    "windows": (
+        "#TYPE VMware.VimAutomation.ViCore.Impl.V1.Stat.FloatSampleImpl\r\n"
+        '"Value","Timestamp","MetricId","Unit","Description","Entity","EntityId","IntervalSecs","Instance","Uid"\r\n'
+        '"31.5","15.05.2018 02:13:40","cpu.usage.average","%","a, b","web, one","VirtualMachine-vm-42","20","","/V=/x"\r\n'
+        '"29.5","15.05.2018 02:13:20","cpu.usage.average","%","a, b","web, one","VirtualMachine-vm-42","20","","/V=/x"\r\n'
+    ),
+    "selected": (
+        '"MetricID";"TimeStamp";"Value";"Entity"\n'
+        "cpu.usage.average;5/15/2018 2:13:20 AM;29.5;web, one\n"
+        "CPU.Usage.Average;5/15/2018 2:13:40 AM;31.5;web, one\n"
+    ),
+    "tabs": (
+        "Entity\tMetricId\tTimestamp\tValue\n"
+        "web, one\tcpu.usage.average\t2018-05-15T02:13:20+02:00\t29.5\n"
+        "web, one\tcpu.usage.average\t2018-05-15T02:13:40+02:00\t31.5\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("layout", VCENTER)
+def test_vcenter_by_columns_separators_and_letters_of_whoever_exported_it(layout: str) -> None:
+    told = read(VCENTER[layout])
+    assert told.tool == "vcenter"
+    assert [(one.t_ns, one.entity, one.value) for one in told.points] == [
+        (0, "guests.web, one", pytest.approx(0.295)), (20 * 10**9, "guests.web, one", pytest.approx(0.315)),
+    ]  # fmt: skip
+
+
+def test_vcenter_of_disks_and_readiness_in_old_and_new_spelling() -> None:
+    text = "MetricId,Timestamp,Value,Entity,IntervalSecs,Instance\n" + "".join(
+        f"{metric},5/15/2018 2:13:20 AM,{value},db1,{seconds},{instance}\n"
+        for metric, value, seconds, instance in (
+            ("virtualdisk.totalreadlatency.average", 4, 20, "scsi0:0"),
+            ("virtualDisk.totalWriteLatency.average", 6, 20, "scsi0:0"),
+            ("disk.read.average", 512, 300, ""),
+            ("cpu.ready.summation", 1500, 300, "0"),
+            ("mem.consumed.average", 2048, 300, ""),
+        )
+    )
+    assert at(read(text)) == {
+        ("guests.db1.scsi0:0", "disk_read_time"): 4e6,
+        ("guests.db1.scsi0:0", "disk_write_time"): 6e6,
+        ("guests.db1", "disk_read"): 512 * 1024,
+        ("guests.db1.0", "run_queue_delay"): 5e6,
+        ("guests.db1", "memory_used"): 2 * 2**20,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "line"),
+    [
+        (
+            "MetricId,Timestamp,Value,Entity\ncpu.usage.average,5/15/2018 2:13:20 AM,1\n",
+            "more or less values",
+            2,
+        ),
+        ("MetricId,Timestamp,Value,Entity\ncpu.usage.average,02:13:20,1,a\n", "no instant with its day", 2),
+        (
+            "MetricId,Timestamp,Value,Entity\ncpu.ready.summation,5/15/2018 2:13:20 AM,1,a\n",
+            "IntervalSecs",
+            0,
+        ),
+        (
+            "MetricId,Timestamp,Value,Entity\nmem.usage.average,5/15/2018 2:13:20 AM,1,a\n",
+            "no row of a metric",
+            0,
+        ),
+    ],
+)
+def test_vcenter_that_lacks_something_is_refused(text: str, what: str, line: int) -> None:
+    with pytest.raises(UnreadableError, match=what) as caught:
+        read(text)
+    assert line in {0, caught.value.line}

@@ -25,7 +25,16 @@ def experiments() -> dict[str, Experiment]:
 
 
 def test_the_study_has_its_forms_and_each_has_claims(experiments: dict[str, Experiment]) -> None:
-    assert {"quick.yaml", "full.yaml", "published.yaml", "native.yaml", "machines.yaml"} <= set(experiments)
+    forms = {
+        "quick.yaml",
+        "full.yaml",
+        "full-machines.yaml",
+        "published.yaml",
+        "native.yaml",
+        "machines.yaml",
+        "kernel.yaml",
+    }
+    assert forms <= set(experiments)
     assert all(experiment.claims for experiment in experiments.values())
     assert len({experiment.name for experiment in experiments.values()}) == len(experiments)
 
@@ -35,10 +44,20 @@ def test_every_plot_that_figures_yaml_names_will_exist() -> None:
 
 
 def test_six_disciplines_on_every_virtual_switch_of_the_source(experiments: dict[str, Experiment]) -> None:
-    for name in ("quick.yaml", "full.yaml", "published.yaml", "machines.yaml", "native.yaml"):
+    for name in (
+        "quick.yaml",
+        "full.yaml",
+        "full-machines.yaml",
+        "published.yaml",
+        "machines.yaml",
+        "native.yaml",
+        "kernel.yaml",
+    ):
         assert experiments[name].factors["qdisc"] == DISCIPLINES, name
     assert experiments["published.yaml"].factors["platform"] == ("container", "qemu")
     assert experiments["published.yaml"].factors["vswitch"] == ("linux_bridge", "ovs-kernel")
+    assert experiments["kernel.yaml"].factors["vswitch"] == ("linux_bridge", "ovs-kernel")
+    assert experiments["full-machines.yaml"].factors["platform"] == ("container", "qemu")
 
 
 def test_the_published_tests_are_the_sources(experiments: dict[str, Experiment]) -> None:
@@ -117,8 +136,54 @@ def test_the_page_repeats_the_runs_of_each_file(experiments: dict[str, Experimen
         assert re.search(rf"\[{re.escape(name)}\]\({re.escape(name)}\) \|[^|]*\| {runs} \|", page), name
 
 
-@pytest.mark.parametrize("name", ["quick.yaml", "native.yaml", "packets.yaml"])
-def test_forms_of_namespaces_can_be_simulated(name: str, experiments: dict[str, Experiment]) -> None:
+def test_what_the_source_says_of_open_vswitch_is_judged_on_its_kernel_datapath_only(
+    experiments: dict[str, Experiment],
+) -> None:
+    """A claim with a published number beside it compares or names `ovs-kernel`, or is of the bridge alone."""
+    judged = 0
+    for name, experiment in experiments.items():
+        for claim in experiment.claims:
+            if claim.published is None:
+                continue
+            assert "ovs-netdev" not in claim.text, f"{name}: {claim.text}"
+            if "ovs-netdev" in experiment.factors.get("vswitch", ()):
+                assert "vswitch = linux_bridge" in claim.text, f"{name}: {claim.text}"
+            judged += "ovs-kernel" in claim.text
+    assert judged >= 20
+
+
+def test_published_orderings_of_the_virtual_switches_are_those_of_the_tables(
+    experiments: dict[str, Experiment],
+) -> None:
+    """`vswitch A < B` of a platform holds in the printed mean of every discipline that the claim is about."""
+    with (ROOT / "published" / "ovs_scheduling.csv").open(newline="") as table:
+        rows = [row for row in csv.DictReader(table) if row["table"] in {"Table 3", "Table 4", "Table 5"}]
+    bridges = {"linux_bridge": "Linux bridge", "ovs-kernel": "Open vSwitch"}
+    checked = 0
+    for name in ("kernel.yaml", "published.yaml"):
+        for claim in experiments[name].claims:
+            found = re.search(r": vswitch ([\w-]+) ([<>]) ([\w-]+)", claim.text)
+            if found is None or claim.published is None:
+                continue
+            where = claim.published["where"]
+            mean: dict[str, list[tuple[str, float]]] = {bridge: [] for bridge in bridges.values()}
+            for row in rows:
+                kind = row["qdisc"].lower().replace("-", "_")
+                asked = re.search(r"qdisc (!?=) (\w+)", claim.text)
+                wanted = asked is None or (kind == asked[2]) == (asked[1] == "=")
+                if wanted and (row["table"], row["platform"]) == (where["table"], where["platform"]):
+                    mean[row["bridge"]].append((kind, float(row["value"])))
+            one, other = (dict(mean[bridges[found[at]]]) for at in (1, 3))
+            assert set(one) == set(other) != set()
+            sums = sum(one.values()), sum(other.values())
+            assert sums[0] != sums[1]
+            assert (sums[0] < sums[1]) == (found[2] == "<"), f"{name}: {claim.text}"
+            checked += 1
+    assert checked >= 9
+
+
+@pytest.mark.parametrize("name", [path.name for path in FILES])
+def test_every_form_can_be_simulated(name: str, experiments: dict[str, Experiment]) -> None:
     experiment = experiments[name]
     for point in experiment.points():
         assert Simulator().check(plan_run(experiment, point, 0)) == []

@@ -18,7 +18,7 @@ from virtlab.testbed.groups import Groups
 from virtlab.testbed.image import rootfs
 from virtlab.testbed.lower import lower
 from virtlab.testbed.operations import TapAdd, VethAdd
-from virtlab.testbed.platforms.container import runtime
+from virtlab.testbed.platforms.container import engine, runtime
 from virtlab.testbed.platforms.container.accounts import Account, hierarchies
 from virtlab.testbed.platforms.container.bundle import Bundle, Limits, allowed, archive, prepare
 from virtlab.testbed.platforms.container.refusals import container_refusals
@@ -283,3 +283,52 @@ def test_each_runtime_is_asked_in_its_own_way() -> None:
     assert "--cgroup-manager=disabled" in crun
     assert not any("cgroup-manager" in word for word in runc)
     assert runc[-1] == crun[-1] == "c"
+
+
+def test_podman_is_told_what_a_guest_needs_and_left_its_own_configuration_for_the_rest() -> None:
+    argv = engine.run("/p", "/mnt", 3, bundle(busybox=Path("/bin/busybox")))
+    assert argv[: argv.index("run")] == engine.base("/p", "/mnt")
+    assert argv[argv.index("--network") + 1] == "host", "it stays where the vNICs are"
+    assert argv[-6:] == ["--rootfs", "/mnt/3/rootfs", "/virtlab-agent", "inside", "--control-fd", "3"]
+    assert argv[argv.index("--cgroup-parent") + 1] == "/virtlab-1/a"
+    assert argv[argv.index("--cpu-quota") + 1] == "50000"
+    assert argv[argv.index("--memory") + 1] == f"{64 << 20}b"
+    assert "/bin/busybox:/bin/busybox:ro" in argv
+    assert not {"--runtime", "--security-opt", "--privileged", "--cap-drop"} & set(argv)
+    written = [word for word in argv if word.startswith("/mnt/")]
+    assert len(written) == 5, "all that it keeps is where the world's bundles are"
+
+
+def test_podman_of_an_ordinary_user_makes_no_control_group() -> None:
+    argv = engine.run("/p", "/mnt", 0, bundle(cgroup=None))
+    assert argv[argv.index("--cgroups") + 1] == "disabled"
+    assert not {"--memory", "--cpu-quota", "--cgroup-parent"} & set(argv)
+
+
+def test_the_group_that_podman_makes_below_ours_goes_with_it(tmp_path: Path) -> None:
+    place = tmp_path / "ledger"
+    entry = ledger.open_entry(place)
+    entry.plan(tmp_path / "virtlab-1")
+    inner = tmp_path / "virtlab-1" / "a" / "libpod-77ab"
+    inner.mkdir(parents=True)
+    (tmp_path / "memory" / "x" / "a" / "libpod-77ab").mkdir(parents=True)
+    assert Account("/x/a", tmp_path).inside() == ["libpod-77ab"]
+    entry.close()
+    assert not (tmp_path / "virtlab-1").exists()
+    assert list(place.glob("*")) == []
+
+
+def test_a_file_says_what_runs_a_container_and_no_other_guest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = FILE.replace("platform: container", "platform: container, runtime: podman")
+    guest = planned(tmp_path, text).world.guests["h1.g1"]
+    assert guest.runtime == "podman"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = {refusal.path: refusal for refusal in container_refusals("guests.a", guest)}
+    assert found["guests.a.runtime"].reason == "podman is missing"
+    assert found["guests.a.runtime"].cure.startswith("install podman")
+    with pytest.raises(VirtlabError, match="run by no container runtime"):
+        planned(tmp_path, FILE.replace("platform: namespace", "platform: namespace, runtime: crun"))
+    with pytest.raises(VirtlabError, match="docker"):
+        planned(tmp_path, text.replace("podman", "docker"))

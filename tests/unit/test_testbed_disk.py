@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import shutil
 import struct
 import subprocess
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from virtlab.errors import MachineError
-from virtlab.testbed.image import carried
+from virtlab.testbed.image import carried, firmware
 from virtlab.testbed.image.disk import HEAD_BYTES, fingerprint, look
 from virtlab.testbed.image.elf import is_static
 from virtlab.testbed.leader import agent_path
@@ -139,3 +141,50 @@ def test_an_archive_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(carried, "archive", lambda: b"")
     with pytest.raises(MachineError, match="cannot be written"):
         carried.write(tmp_path / "nowhere" / "agent.tar")
+
+
+def described(folder: Path, name: str, **more: Any) -> Path:
+    """A firmware's description, and its two files."""
+    code, variables = (folder / f"{name}-{part}.fd" for part in ("code", "variables"))
+    code.write_bytes(b"code of " + name.encode())
+    variables.write_bytes(b"variables")
+    said = {
+        "interface-types": ["uefi"],
+        "mapping": {
+            "device": "flash",
+            "executable": {"filename": str(code), "format": "raw"},
+            "nvram-template": {"filename": str(variables), "format": "raw"},
+        },
+        "targets": [{"architecture": "x86_64", "machines": ["pc-i440fx-*", "pc-q35-*"]}],
+        "features": ["acpi-s3"],
+        **more,
+    }
+    (folder / f"{name}.json").write_text(json.dumps(said))
+    return code
+
+
+def test_firmware_is_the_first_whose_description_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(firmware, "FOLDERS", (tmp_path,))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "own"))
+    assert firmware.find() is None
+    described(tmp_path, "10-bios", **{"interface-types": ["bios"]})
+    described(tmp_path, "20-secure", features=["requires-smm", "secure-boot"])
+    described(tmp_path, "30-arm", targets=[{"architecture": "aarch64", "machines": ["virt-*"]}])
+    described(tmp_path, "40-memory", mapping={"device": "memory", "filename": "/nothing"})
+    (tmp_path / "50-broken.json").write_text("{")
+    described(tmp_path, "55-gone").unlink()
+    assert firmware.find() is None
+    wanted = described(tmp_path, "60-plain")
+    described(tmp_path, "70-later")
+    found = firmware.find()
+    assert found is not None
+    assert found.executed == wanted
+    assert found.facts()["firmware"] == "60-plain-code.fd"
+    own = tmp_path / "own" / "qemu" / "firmware"
+    own.mkdir(parents=True)
+    (own / "60-plain.json").write_text("{}")
+    found = firmware.find()
+    assert found is not None
+    assert found.executed.name == "70-later-code.fd", "the user's own description hides the installed one"

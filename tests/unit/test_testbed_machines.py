@@ -14,7 +14,9 @@ from virtlab.errors import VirtlabError
 from virtlab.experiment import load
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
+from virtlab.testbed.image import firmware
 from virtlab.testbed.image.disk import Disk
+from virtlab.testbed.image.firmware import Firmware
 from virtlab.testbed.lower import lower
 from virtlab.testbed.operations import AddressAdd, Claim, HomeAdd, TapAdd, VethAdd
 from virtlab.testbed.platforms.clock import GuestClock, OurClock, Reading, read
@@ -157,6 +159,33 @@ def test_a_disk_is_booted_by_its_own_loader_and_never_written() -> None:
     assert argv[argv.index("-machine") + 1] == "pc,graphics=off", "its BIOS speaks on the serial port"
     assert argv[argv.index("-smp") :][:3] == booted[booted.index("-smp") :][:3]
     assert argv[argv.index("-chardev") :] == booted[booted.index("-chardev") :], "ports and agent are as ever"
+
+
+def test_uefi_starts_a_disk_from_flash_that_is_never_written_and_asks_no_network() -> None:
+    disk = Disk(Path("/d.raw"), "raw", 1 << 20)
+    argv = machine(
+        disk=disk, kernel="", initramfs="", firmware=Firmware(Path("/c.fd"), Path("/v,1.fd"))
+    ).argv()
+    drives = [argv[at + 1] for at, word in enumerate(argv) if word == "-drive"]
+    assert drives == [
+        "if=pflash,unit=0,format=raw,readonly=on,file=/c.fd",
+        "if=pflash,unit=1,format=raw,snapshot=on,file=/v,,1.fd",
+        "file=/d.raw,format=raw,if=none,id=disk,snapshot=on,werror=report",
+    ]
+    assert "virtio-blk-pci,drive=disk,bootindex=1" in argv
+    assert argv[argv.index("-boot") + 1] == "strict=on"
+    assert argv[argv.index("-machine") + 1] == "pc"
+
+
+def test_firmware_is_of_a_disk_and_has_to_be_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(firmware, "FOLDERS", (tmp_path,))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
+    guest = planned(tmp_path, FILE.replace("vcpus: 2", "firmware: uefi")).world.guests["h1.g1"]
+    assert guest.firmware == "uefi"
+    found = [one for one in refusals.machine_refusals("guests.g", guest) if one.path == "guests.g.firmware"]
+    assert [one.cure.partition(",")[0] for one in found] == ["remove it", "install ovmf"]
+    with pytest.raises(VirtlabError, match="boot no disk"):
+        planned(tmp_path, FILE.replace("platform: namespace", "platform: namespace, firmware: uefi"))
 
 
 @pytest.mark.parametrize("image", ["own.qcow2", "~/disks/own.img", "/disks/a b.raw"])

@@ -106,6 +106,7 @@ class Platform:
     vnic_models: tuple[
         str, ...
     ] = ()  # devices that a guest can see, the default first; none: the kernel's own port
+    runtimes: tuple[str, ...] = ()  # programs that can run its guests, the default first
     images: bool = False  # its guests can have a root file system by name
     disks: bool = False  # its guests can boot a disk image, by its path
     agentless: bool = False  # no agent of ours runs in its guests

@@ -34,6 +34,12 @@ class GuestSpec(Part):
         description="root file system of a container, by its name in `virtlab image list`; recipe of an appliance; "
         "disk image of a virtual machine, by its path (.qcow2, .raw, .img)",
     )
+    runtime: leaves.Runtime | None = Field(
+        None, description="what runs a container: runc, crun, podman; absent: runc, else crun"
+    )
+    firmware: leaves.Firmware | None = Field(
+        None, description="what starts the boot loader of a virtual machine's disk: bios, uefi; absent: bios"
+    )
     vcpus: leaves.Count | None = Field(None, description="virtual processors of a virtual machine; absent: 1")
     vnic_model: leaves.VnicModel | None = Field(
         None, description="device that a virtual machine sees: virtio, e1000, e1000e"
@@ -241,6 +247,10 @@ class RouterSpec(Part):
     image: leaves.ImageName | None = Field(
         None, description="recipe of an appliance, by name; disk image of a virtual machine, by its path"
     )
+    runtime: leaves.Runtime | None = Field(None, description="what runs a container: runc, crun, podman")
+    firmware: leaves.Firmware | None = Field(
+        None, description="what starts the boot loader of a virtual machine's disk: bios, uefi"
+    )
     vnic_model: leaves.VnicModel | None = Field(
         None, description="device that a virtual machine sees at each port"
     )
@@ -311,7 +321,6 @@ class CollectSpec(Part):
     counters: list[leaves.Text] = Field(
         ["vnics", "links", "softnet"], description="counters read at both ends"
     )
-    artefacts: list[leaves.Text] = Field([], description="files kept beside the samples")
 
 
 class LimitsSpec(Part):
@@ -320,8 +329,10 @@ class LimitsSpec(Part):
     run: leaves.PositiveTime | None = Field(
         None, description="longest time of a run; absent: from the timeline"
     )
-    disk: leaves.PositiveBytes | None = Field(None, description="most bytes that a run may keep")
-    memory: leaves.PositiveBytes | None = Field(None, description="most memory that a run may take")
+    disk: leaves.PositiveBytes | None = Field(
+        None,
+        description="most bytes of samples and artefacts that a run may keep; one that has more failed, without them",
+    )
 
 
 class UntilSpec(Part):

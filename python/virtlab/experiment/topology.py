@@ -367,6 +367,12 @@ def _check_machine(at: Steps, platforms: list[Platform], spec: GuestSpec, findin
             if any(platform.disks for platform in platforms):
                 cure = f"remove it, or name a disk image by its path, e.g. '{spec.image}.qcow2'"
         findings.add((*at, "image"), what, cure, key=True)
+    if spec.runtime is not None and not any(platform.runtimes for platform in platforms):
+        what = f"guests of platform {named} are run by no container runtime"
+        findings.add((*at, "runtime"), what, "remove it, or write 'platform: container'", key=True)
+    if spec.firmware is not None and not any(platform.disks for platform in platforms):
+        what = f"guests of platform {named} boot no disk"
+        findings.add((*at, "firmware"), what, "remove it, or write 'platform: qemu'", key=True)
     known = [model for platform in platforms for model in platform.vnic_models]
     if spec.vnic_model is not None and spec.vnic_model not in known:
         what = f"guests of platform {named} see " + (
@@ -476,6 +482,7 @@ def _populate_router(
             wiring.bridges[bridge] = Bridge(router.vswitch, name, (port,), because)
             vnics[f"eth{number}"] = Attachment(bridge, None, domain, cable.spec.rate)
     spec = GuestSpec.model_construct(
-        cpu=router.cpu, memory=router.memory, image=router.image, vnic_model=router.vnic_model
-    )
+        cpu=router.cpu, memory=router.memory, image=router.image, vnic_model=router.vnic_model,
+        runtime=router.runtime, firmware=router.firmware,
+    )  # fmt: skip
     wiring.stations[name] = Station(name, name, router.platform, vnics, spec, forwards=True, because=because)

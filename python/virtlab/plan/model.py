@@ -121,6 +121,8 @@ class Guest(Noun):
     image: str | None = (
         None  # a container's root file system or an appliance's recipe, by name; a machine's disk, by path
     )
+    runtime: str | None = None  # what runs a container; None = whichever the machine has
+    firmware: Literal["bios", "uefi"] | None = None  # what starts the boot loader of a disk; None = bios
     vcpus: int | None = Field(
         default=None, ge=1
     )  # of a guest with a kernel of its own; None = its platform's default
@@ -272,20 +274,18 @@ class SeriesRequest(Noun):
 
 
 class Collect(Noun):
-    """What is kept: sample streams of roles, series, counters at both ends of each window, artefacts."""
+    """What is kept: sample streams of roles, series, counters at both ends of each window."""
 
     packets: tuple[str, ...] = ()
     series: tuple[SeriesRequest, ...] = ()
     counters: tuple[str, ...] = ()
-    artefacts: tuple[str, ...] = ()
 
 
 class Limits(Noun):
     """Bounds of one run."""
 
     run_ns: int = 600_000_000_000
-    disk_bytes: int | None = None
-    memory_bytes: int | None = None
+    disk_bytes: int | None = None  # of samples and artefacts
 
 
 _OWN = ("repetition", "seed")  # of a Plan, what differs between repetitions of its design point

@@ -152,6 +152,8 @@ def _guest(study: Study, station: Station) -> Guest:
         image=next(
             (name for name in (spec.image, host and host.image) if name and takes_image(platform, name)), None
         ),
+        runtime=_said(spec.runtime, host and host.runtime, None) if platform.runtimes else None,
+        firmware=_said(spec.firmware, host and host.firmware, None) if platform.disks else None,
         vcpus=_said(spec.vcpus, host and host.vcpus, None) if "vcpus" in platform.limits else None,
         idle=_said(spec.idle, host and host.idle, "sleep"),
         pin=study.wiring.routers[station.name].pin if station.name in study.wiring.routers else "none",
@@ -236,14 +238,13 @@ def _collect(study: Study) -> Collect:
             SeriesRequest(source=source, every_ns=every) for source, every in study.collect.series.items()
         ),
         counters=tuple(study.collect.counters),
-        artefacts=tuple(study.collect.artefacts),
     )
 
 
 def _limits(study: Study, actions: Actions) -> Limits:
     limits = study.limits
     run_ns = limits.run if limits.run is not None else 2 * length_ns(study, actions) + RUN_SLACK_NS
-    return Limits(run_ns=run_ns, disk_bytes=limits.disk, memory_bytes=limits.memory)
+    return Limits(run_ns=run_ns, disk_bytes=limits.disk)
 
 
 def _because(study: Study, actions: Actions, world: World) -> dict[str, str]:

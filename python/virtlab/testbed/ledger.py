@@ -97,14 +97,21 @@ def _write(descriptor: int, directories: list[str]) -> None:
 
 
 def _remove(directories: list[str]) -> bool:
-    """Removes control groups; their processes may still be ending."""
+    """Removes control groups with what a container engine made below them; their processes may still be ending."""
     end = time.monotonic() + SWEEP_PATIENCE_S
     for directory in reversed(directories):
         while Path(directory).exists():
             try:
+                for below in sorted(_folders(Path(directory)), reverse=True):
+                    below.rmdir()
                 Path(directory).rmdir()
             except OSError:
                 if time.monotonic() > end:
                     return False
                 time.sleep(0.02)
     return True
+
+
+def _folders(directory: Path) -> list[Path]:
+    """All folders below one, each after what it lies in."""
+    return [Path(place) / name for place, names, _ in os.walk(directory) for name in names]

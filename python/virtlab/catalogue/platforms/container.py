@@ -1,4 +1,4 @@
-"""`container`: a guest is an OCI container, run by runc or crun inside the private world, with vNICs on the virtual switch.
+"""`container`: a guest is an OCI container, run by runc, crun or podman in the private world, its vNICs on the virtual switch.
 
 Its kernel is the machine's, so its packets go the way of a namespace's; what is added is a root file system of its own, its
 own processes, users and names, and control groups that bound and count it.
@@ -8,7 +8,7 @@ from virtlab.catalogue.declaration import Features, Platform
 
 CONTAINER = Platform(
     name="container",
-    meaning="an OCI container with a root file system of its own, run by runc or crun",
+    meaning="an OCI container with a root file system of its own, run by runc, crun or podman",
     guests_max=None,
     vswitch=True,
     limits=("cpu", "memory"),
@@ -18,7 +18,8 @@ CONTAINER = Platform(
         own_kernel=False,
         migration="none",
         snapshots="none",
-        licence="Apache-2.0 (runc), GPL-2.0 and LGPL-2.1 (crun), GPL-2.0 (Linux)",
+        licence="Apache-2.0 (runc, podman), GPL-2.0 and LGPL-2.1 (crun), GPL-2.0 (Linux)",
     ),
+    runtimes=("runc", "crun", "podman"),
     images=True,
 )

@@ -33,13 +33,17 @@ class Disk:
     size_bytes: int
     base: str | None = None
 
-    def drive(self) -> list[str]:
+    def drive(self, *, alone: bool = False) -> list[str]:
         """QEMU's words for it: what the machine writes goes to a file without a name that ends with the process.
 
-        Where that file finds no more room, the machine is told of an error, as by a disk that fails.
+        Where that file finds no more room, the machine is told of an error, as by a disk that fails. `alone`: nothing else
+        is tried at boot (UEFI would ask every network first).
         """
-        words = f"file={escaped(self.path)},format={self.format},if=virtio,snapshot=on,werror=report"
-        return ["-drive", words]
+        words = f"file={escaped(self.path)},format={self.format},if={{}},snapshot=on,werror=report"
+        if not alone:
+            return ["-drive", words.format("virtio")]
+        device = ["-device", "virtio-blk-pci,drive=disk,bootindex=1", "-boot", "strict=on"]
+        return ["-drive", words.format("none,id=disk"), *device]
 
     def facts(self) -> dict[str, object]:
         """Which it is, for the record of a run."""

@@ -83,7 +83,7 @@ class LabSite:
 
     def container_home(self, bounds: Bounds) -> Home | None:
         """What was taken along for containers, at its places inside."""
-        found = runtime.find()
+        found = runtime.find(among=runtime.OCI)
         if found is None or not isinstance(bounds, GroupsInside):
             return None
         return Home(
@@ -201,7 +201,7 @@ class LabVm:
     def _made(self) -> Image:
         # Open vSwitch and a container runtime go along where they are installed here; the rest works without.
         found = dict(programs.found(ovs.PROGRAMS, [ovs.SCHEMA]) or {})
-        if (containers := runtime.find()) is not None:
+        if (containers := runtime.find(among=runtime.OCI)) is not None:
             found |= programs.found([containers.name]) or {}
         return boot_image(refusals.FLAVOUR, carried=None, programs=found)
 

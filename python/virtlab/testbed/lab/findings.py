@@ -1,7 +1,7 @@
 """What the laboratory machine's kernel has: asked of the kernel inside, by trying, and kept for that image.
 
 A kernel package, our agent and an accelerator decide the answer, so it is kept under a digest of the three; a new agent
-or package asks again.
+or package asks again, and so does a version of virtlab that loads or asks for more.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from virtlab.testbed.operations import NamespaceAdd
 from virtlab.testbed.vswitches.ovs import NO_MODULE, PROGRAMS
 
 TRIAL = "trial:lab"
+ASKED = 2  # what is loaded and asked; with another number all images are asked again
 AUTOMATIC_LINK = "kernel"  # netem where it can queue so, else token buckets: there is no soft switch inside
 
 
@@ -85,7 +86,7 @@ def _open_vswitch(inside: Sequence[str]) -> dict[str, str | None]:
     )
     return {
         "ovs-kernel": absent or (None if "openvswitch" in inside else NO_MODULE),
-        "ovs-netdev": "a datapath that spins measures when a virtual processor got to run",
+        "ovs-netdev": absent or (None if "tun" in inside else "the kernel inside has no tun loaded"),
     }
 
 
@@ -95,4 +96,4 @@ def ask(machine: LabMachine, argv: list[str]) -> str:
 
 
 def _place(image: Image, accelerator: str) -> Path:
-    return folder() / f"lab-{image.initramfs.stem}-{accelerator}.json"
+    return folder() / f"lab-{image.initramfs.stem}-{accelerator}-{ASKED}.json"

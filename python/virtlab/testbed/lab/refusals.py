@@ -16,13 +16,15 @@ from virtlab.testbed.image.initramfs import find_busybox
 from virtlab.testbed.lab.vm import WHERE
 from virtlab.testbed.link_refusals import realised
 from virtlab.testbed.machine import Findings, findings
+from virtlab.testbed.platforms.container import runtime
 from virtlab.testbed.platforms.qemu.command import PROGRAM
 
 FLAVOUR = "generic"  # the cloud kernel lacks SFQ, CoDel, FQ-CoDel, HFSC and Open vSwitch
-VSWITCHES = ("linux_bridge", "ovs-kernel")
+VSWITCHES = ("linux_bridge", "ovs-netdev", "ovs-kernel")
 _METER = "only virtlab's own meter is inside the laboratory machine"
 _GROUPS = "this laboratory machine bounds no guest: its processor is one for all"
 _IMAGE = "images of containers stay outside the laboratory machine"
+_RUNTIME = "stays outside the laboratory machine, which takes runc (or crun) along"
 _TASKS = "hard deadlines mean nothing on a virtual processor"
 _VSWITCH = "is not inside the laboratory machine"
 _SOFT_SWITCH = "no soft switch spins on a virtual processor: links inside are the kernel's"
@@ -113,6 +115,10 @@ def _inside(plan: Plan, found: Findings, rules: Rules) -> Iterator[Refusal]:
                 f"{path}.image", _IMAGE, f"remove it: a bare one with busybox is inside, or {rules.leave}"
             )
         bounded = guest.platform in CATALOGUE and CATALOGUE[guest.platform].features.own_kernel
+        if guest.runtime not in {None, *_carried()}:
+            yield Refusal(
+                f"{path}.runtime", f"{guest.runtime} {_RUNTIME}", f"remove 'runtime', or {rules.leave}"
+            )
         for key in ("cpu_quota_ratio", *(() if bounded else ("memory_bytes",))):
             if getattr(guest, key) is not None and not rules.bounds:
                 yield Refusal(f"{path}.{key}", _GROUPS, f"remove it, or {rules.leave}")
@@ -146,6 +152,12 @@ def _inside(plan: Plan, found: Findings, rules: Rules) -> Iterator[Refusal]:
             _SOFT_SWITCH,
             "write 'realise: auto' (or 'shaping') and 'by: kernel' or 'by: auto'",
         )
+
+
+def _carried() -> set[str]:
+    """The container runtime that goes along."""
+    found = runtime.find(among=runtime.OCI)
+    return {found.name} if found is not None else set()
 
 
 def capabilities(found: Findings, fingerprint: dict[str, str], rules: Rules = LAB_VM) -> Capabilities:

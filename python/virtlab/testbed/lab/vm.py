@@ -40,11 +40,11 @@ FIRST_DESCRIPTOR = 3
 
 
 class LabCommand(command.Machine):
-    """Its command line: no port; Open vSwitch's modules are loaded whoever wants them: one kernel for all."""
+    """Its command line: no port; what Open vSwitch needs of the kernel is loaded whoever wants it: one kernel for all."""
 
     def drivers(self) -> list[str]:
         """busybox follows no soft dependency: Open vSwitch's datapath wants the checksum to be there before it."""
-        return [*super().drivers(), "crc32c_generic", "openvswitch"]
+        return [*super().drivers(), "crc32c_generic", "openvswitch", "tun"]
 
 
 @dataclass(frozen=True, slots=True)

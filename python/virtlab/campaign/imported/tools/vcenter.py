@@ -2,6 +2,9 @@
 
 `cpu.usage.average` is of all processors of its entity. `cpu.ready.summation` is in ms of the interval, whose length is in
 `IntervalSecs`. Rates are in KBps of 1024 bytes. Metrics that are not listed here are left out.
+
+PowerShell cares for no letter's case: headings are as somebody's `Select-Object` had them (`MetricID`, `TimeStamp`), and older
+versions say `virtualdisk.read.average`. `Export-Csv -Delimiter` and `-UseCulture` may separate by `;` or a tab.
 """
 
 from __future__ import annotations
@@ -15,7 +18,10 @@ from virtlab.campaign.imported.tools.clockwork import Instants
 
 KB = 1024.0
 COLUMNS = ("MetricId", "Timestamp", "Value", "Entity")
+NAMES = {name.lower(): name for name in (*COLUMNS, "IntervalSecs", "Instance")}
+SEPARATORS = (",", ";", "\t")
 _METRICS: dict[str, tuple[str, float]] = {
+    # by name in small letters
     "cpu.usage.average": ("cpu", 0.01),
     "cpu.ready.summation": ("run_queue_delay", 1e6),  # per second of the interval
     "mem.consumed.average": ("memory_used", KB),
@@ -23,17 +29,17 @@ _METRICS: dict[str, tuple[str, float]] = {
     "net.transmitted.average": ("network_sent", KB * 8),
     "disk.read.average": ("disk_read", KB),
     "disk.write.average": ("disk_written", KB),
-    "virtualDisk.read.average": ("disk_read", KB),
-    "virtualDisk.write.average": ("disk_written", KB),
-    "virtualDisk.totalReadLatency.average": ("disk_read_time", 1e6),
-    "virtualDisk.totalWriteLatency.average": ("disk_write_time", 1e6),
+    "virtualdisk.read.average": ("disk_read", KB),
+    "virtualdisk.write.average": ("disk_written", KB),
+    "virtualdisk.totalreadlatency.average": ("disk_read_time", 1e6),
+    "virtualdisk.totalwritelatency.average": ("disk_write_time", 1e6),
 }
 
 
 def mine(text: str) -> bool:
     """Whether it looks like Get-Stat's."""
-    head = "\n".join(text.splitlines()[:2])
-    return all(name in head for name in COLUMNS)
+    head = "\n".join(text.splitlines()[:2]).lower()
+    return all(name.lower() in head for name in COLUMNS)
 
 
 def read(text: str) -> Told:
@@ -41,9 +47,12 @@ def read(text: str) -> Told:
     told = Told("vcenter")
     lines = text.splitlines(keepends=True)
     skipped = 1 if lines and lines[0].startswith("#TYPE") else 0
-    rows = csv.DictReader(io.StringIO("".join(lines[skipped:])), strict=True)
+    head = lines[skipped] if len(lines) > skipped else ""
+    separator = max(SEPARATORS, key=head.count)
+    rows = csv.DictReader(io.StringIO("".join(lines[skipped:])), strict=True, delimiter=separator)
     found: list[tuple[str, int, Mapping[str, str]]] = []
     try:
+        rows.fieldnames = [NAMES.get(name.lower(), name) for name in rows.fieldnames or []]
         lacking = [name for name in COLUMNS if name not in (rows.fieldnames or [])]
         if lacking:
             raise UnreadableError(f"lacks the columns {', '.join(lacking)}", skipped + 1)
@@ -51,7 +60,7 @@ def read(text: str) -> Told:
             line = rows.line_num + skipped
             if None in row or None in row.values():
                 raise UnreadableError("has more or less values than headings", line)
-            if row["MetricId"] in _METRICS:
+            if row["MetricId"].lower() in _METRICS:
                 found.append((row["Timestamp"], line, row))
     except csv.Error as error:
         raise UnreadableError(f"is no CSV ({error})", rows.line_num + skipped) from None
@@ -75,7 +84,7 @@ def _absolute(stamp: str, line: int) -> int:
 
 
 def _point(t_ns: int, row: Mapping[str, str], line: int) -> Point:
-    metric, factor = _METRICS[row["MetricId"]]
+    metric, factor = _METRICS[row["MetricId"].lower()]
     value = number(row["Value"], line, "Value") * factor
     if metric == "run_queue_delay":
         seconds = number(row.get("IntervalSecs") or "", line, "IntervalSecs")

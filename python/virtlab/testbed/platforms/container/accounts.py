@@ -64,6 +64,14 @@ class Account:
         yield from self._whole("memory", names)
         yield from _keyed(self._read("memory", "memory.oom_control") or "", {"oom_kill": "oom_kills"})
 
+    def inside(self) -> list[str]:
+        """Names of the groups right below, in whichever hierarchy has some."""
+        found: set[str] = set()
+        for hierarchy in hierarchies(self.root):
+            group = hierarchy / self.path.lstrip("/")
+            found |= {path.name for path in group.iterdir() if path.is_dir()} if group.is_dir() else set()
+        return sorted(found)
+
     def starved(self) -> bool:
         """Whether something in it was killed because it needed more memory than it may have."""
         return dict(self.counters()).get("oom_kills", 0) > 0

@@ -7,6 +7,7 @@ container's processes are its descendants: with the world all of them end.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -19,13 +20,14 @@ from virtlab.agents import Data, Notice
 from virtlab.agents.conversation import PROTOCOL
 from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.plan import Observer, Plan
-from virtlab.testbed import build
+from virtlab.testbed import asking, build
 from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.groups import Bounds, bandwidths
 from virtlab.testbed.image.initramfs import find_busybox
 from virtlab.testbed.image.rootfs import find_rootfs
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.operations import HomeAdd, Step
+from virtlab.testbed.platforms.container import engine
 from virtlab.testbed.platforms.container.accounts import Account
 from virtlab.testbed.platforms.container.bundle import Bundle, Limits, archive, prepare
 from virtlab.testbed.platforms.container.home import Home, here
@@ -53,6 +55,8 @@ class Started:
     process: int  # channel of its runtime
     account: Account | None
     limits: Limits
+    home: Home
+    number: int
     said: bytearray = field(default_factory=bytearray)
     applied: dict[str, Any] = field(default_factory=dict)
     read_back: dict[str, Any] = field(default_factory=dict)
@@ -101,20 +105,21 @@ class Containers:
     lowered: Lowered
     groups: Bounds | None = None  # None: an ordinary user's, without control groups
     home: Home | None = None  # None: this machine
+    _homes: dict[str | None, Home] = field(default_factory=dict)  # by what the file says runs them
     containers: dict[str, Started] = field(default_factory=dict)
     _reaches: dict[str, Reach] = field(default_factory=dict)
+    _beneath: str = ""  # the OCI runtime that podman calls
 
     def start(self, observe: Observer) -> None:
         """Starts all of them. GuestError with the runtime's words when one does not come up."""
-        home = self.home = self.home or here()
         names = [name for name, guest in self.plan.world.guests.items() if guest.platform == "container"]
         observe.progress(f"start {len(names)} containers", 0.0)
         paths = self.groups.of_containers(names) if self.groups is not None else {}
-        bundles = self._bundles(names, paths, home)
-        place = home.place or _place(bundles)
-        self._prepare(place, bundles, home)
+        bundles = self._bundles(names, paths)
+        place = self._home_of(names[0]).place or _place(bundles)
+        self._prepare(place, bundles)
         for number, bundle in enumerate(bundles):
-            self._begin(number, bundle, home, place)
+            self._begin(number, bundle, place)
         hellos = {
             name: self.control.send("hello", {"protocol": list(PROTOCOL)}, channel=each.leader)
             for name, each in self.containers.items()
@@ -126,7 +131,13 @@ class Containers:
             namespace = self.lowered.guests[each.name]
             named = [Step(HomeAdd(namespace), f"guests.{each.name}")]
             build.apply(self.control, named, observe, channel=each.leader)
-            self._read_back(each)
+            self._read_back(each, place)
+
+    def _home_of(self, name: str) -> Home:
+        wanted = self.plan.world.guests[name].runtime
+        if wanted not in self._homes:
+            self._homes[wanted] = self.home or here(wanted)
+        return self._homes[wanted]
 
     def guests(self) -> Mapping[str, Reach]:
         """How to talk to each."""
@@ -162,12 +173,12 @@ class Containers:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _bundles(self, names: list[str], paths: Mapping[str, str], home: Home) -> list[Bundle]:
+    def _bundles(self, names: list[str], paths: Mapping[str, str]) -> list[Bundle]:
         wanted = bandwidths(self.plan)
-        granted = home.capabilities() if paths else None
         bundles = []
         for name in names:
-            guest = self.plan.world.guests[name]
+            guest, home = self.plan.world.guests[name], self._home_of(name)
+            granted = home.capabilities() if paths else None
             image = find_rootfs(guest.image) if guest.image is not None else None
             if guest.image is not None and image is None:
                 raise MachineError(
@@ -177,15 +188,19 @@ class Containers:
             bundles.append(Bundle(name, home.agent, image, home.busybox, limits, paths.get(name), granted))
         return bundles
 
-    def _prepare(self, place: str, bundles: list[Bundle], home: Home) -> None:
+    def _prepare(self, place: str, bundles: list[Bundle]) -> None:
         """Lays the bundles out where only the world sees them."""
         applets: tuple[str, ...] = ()
-        if home.busybox is not None and any(each.image is None for each in bundles):
+        homes = list(self._homes.values())
+        if homes[0].busybox is not None and any(each.image is None for each in bundles):
             applets = _applets(find_busybox())
         errors = bytearray()
         self.control.listen(PREPARE_CHANNEL, lambda data: errors.extend(data.content))
         namespace = next(iter(self.lowered.guests.values()))
-        script = prepare(place, bundles, before=home.before)
+        before = "".join(dict.fromkeys(home.before for home in homes))
+        script = prepare(place, bundles, before=before)
+        if any(home.runtime.is_engine for home in homes):
+            script += f" && {engine.prepared(place)}"
         try:
             self.control.call(
                 "exec", {"channel": PREPARE_CHANNEL, "namespace": namespace, "argv": ["sh", "-c", script]}
@@ -205,26 +220,31 @@ class Containers:
                 "guests", f"bundles of containers cannot be laid out: {said}", "see `virtlab doctor`"
             )
 
-    def _begin(self, number: int, bundle: Bundle, home: Home, place: str) -> None:
-        channel = FIRST_CHANNEL + number * CHANNELS
+    def _begin(self, number: int, bundle: Bundle, place: str) -> None:
+        channel, home = FIRST_CHANNEL + number * CHANNELS, self._home_of(bundle.guest)
         account = home.account(bundle.cgroup) if bundle.cgroup is not None else None
-        each = Started(bundle.guest, channel, account, bundle.limits)
+        each = Started(bundle.guest, channel, account, bundle.limits, home, number)
         self.control.listen(channel, each.hear)
         self.containers[bundle.guest] = each
         self._reaches[bundle.guest] = each.reach
-        argv = home.runtime.run(
-            f"{place}/state",
-            f"{place}/{number}",
-            f"virtlab-{number}",
-            descriptors=1,
-            rootless=self.groups is None,
-        )
+        if home.runtime.is_engine:
+            argv = engine.run(home.runtime.path, place, number, bundle)
+        else:
+            argv = home.runtime.run(
+                f"{place}/state",
+                f"{place}/{number}",
+                f"virtlab-{number}",
+                descriptors=1,
+                rootless=self.groups is None,
+            )
         request: dict[str, Any] = {
             "channel": channel,
             "namespace": self.lowered.guests[bundle.guest],
             "argv": argv,
             "descriptors": [{"kind": "agent", "channel": each.leader, "channels": CHANNELS - 1}],
         }
+        if home.runtime.is_engine and self.groups is None:
+            request["environment"] = engine.environment(place, uid=os.getuid(), gid=os.getgid())
         try:
             self.control.call("exec", request)
         except RefusedError as error:
@@ -254,9 +274,19 @@ class Containers:
         except AgentError as error:
             raise GuestError(where, f"its container refused: {error.what}") from error
 
-    def _read_back(self, each: Started) -> None:
+    def _read_back(self, each: Started, place: str) -> None:
+        runtime = each.home.runtime
+        if runtime.is_engine:
+            if not self._beneath:  # the same for all: by its user's configuration
+                asked = engine.which_runtime(runtime.path, place, each.number)
+                namespace, where = self.lowered.guests[each.name], f"guests.{each.name}"
+                said = asking.said(self.control, where, namespace, asked, channel=PREPARE_CHANNEL)
+                self._beneath = said.strip()
+            each.read_back["oci_runtime"] = self._beneath
         if each.account is None:
             return
+        if runtime.is_engine and (inner := engine.own_group(each.account.inside())) is not None:
+            each.account = each.home.account(f"{each.account.path}/{inner}")
         has = each.account.limits()
         wanted = _as_files(each.limits, version_2=each.account.version_2)
         for file, value in wanted.items():

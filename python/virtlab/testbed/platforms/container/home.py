@@ -35,15 +35,15 @@ class Home:
     place: str | None = None  # the folder that bundles hide; None: one of this machine's that is found
 
 
-def here() -> Home:
-    """This machine. MachineError without a runtime."""
-    found = runtime.find()
+def here(wanted: str | None = None) -> Home:
+    """This machine, with the runtime of that name. MachineError without one."""
+    found = runtime.find(wanted)
     if found is None:
-        raise MachineError("guests", str(runtime.missing()), runtime.CURE)
+        raise MachineError("guests", str(runtime.missing(wanted)), runtime.cure(wanted))
     busybox: Path | None = None
     with contextlib.suppress(MachineError):
         busybox = find_busybox()
-    # crun refuses a machine that has both versions of control groups: it is shown the first one only.
+    # crun refuses a machine that has both versions of control groups: it is shown the first one only. podman may call it.
     both = f"! grep -q ' {BESIDE} ' /proc/mounts || mount -t tmpfs virtlab {BESIDE} || exit; "
     return Home(
         found,
@@ -52,5 +52,5 @@ def here() -> Home:
         busybox,
         lambda: allowed(Path("/proc/self/status").read_text(encoding="utf-8")),
         Account,
-        both if found.name == "crun" else "",
+        both if found.name != "runc" else "",
     )

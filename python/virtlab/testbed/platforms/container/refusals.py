@@ -13,9 +13,10 @@ MEMORY_MIN_BYTES = 16 << 20  # the runtime itself needs that much while it start
 
 def container_refusals(path: str, guest: Guest) -> Iterator[Refusal]:
     """All of one guest."""
-    why = runtime.missing()
+    why = runtime.missing(guest.runtime)
     if why is not None:
-        yield Refusal(f"{path}.platform", why, runtime.CURE)
+        key = "platform" if guest.runtime is None else "runtime"
+        yield Refusal(f"{path}.{key}", why, runtime.cure(guest.runtime))
     if guest.image is not None:
         found = find_rootfs(guest.image)
         if found is None:

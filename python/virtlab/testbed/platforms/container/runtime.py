@@ -1,7 +1,8 @@
-"""The OCI runtime of this machine: runc, else crun; $VIRTLAB_RUNTIME names one of them.
+"""What runs containers on this machine: an OCI runtime (runc, else crun), or podman; $VIRTLAB_RUNTIME names one of them.
 
-Both take the same bundle. podman and docker run containers by one of these two, but through daemons or shims of their own,
-which would not end with the private world; so they are asked for root file systems only (`virtlab image add`).
+runc and crun take the bundle that we make. podman makes its own, by its user's configuration (`engine`), and calls one of
+the two. docker runs containers in a daemon outside the private world, which would not end with it; so it is asked for root
+file systems only (`virtlab image add`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import subprocess
 from dataclasses import dataclass
 from functools import cache
 
-RUNTIMES = ("runc", "crun")
+OCI = ("runc", "crun")
+PODMAN = "podman"
+RUNTIMES = (*OCI, PODMAN)
 FORCED = "VIRTLAB_RUNTIME"
 CURE = "install runc (or crun)"
 
@@ -27,6 +30,11 @@ class Runtime:
         True  # False where the root file system is the kernel's first one, which cannot be put away
     )
 
+    @property
+    def is_engine(self) -> bool:
+        """Whether it makes bundles by itself."""
+        return self.name not in OCI
+
     def run(self, state: str, bundle: str, container: str, *, descriptors: int, rootless: bool) -> list[str]:
         """The command that runs a container in the foreground, with so many descriptors from 3 on."""
         argv = [self.path, "--root", state]
@@ -38,10 +46,9 @@ class Runtime:
         ]  # fmt: skip
 
 
-def find() -> Runtime | None:
-    """The runtime that is used here; None when there is none."""
-    forced = os.environ.get(FORCED)
-    for name in (forced,) if forced in RUNTIMES else RUNTIMES:
+def find(wanted: str | None = None, *, among: tuple[str, ...] = RUNTIMES) -> Runtime | None:
+    """The runtime of that name, else the one that is used here; None when there is none. `among`: those that would do."""
+    for name in _names(wanted, among):
         path = shutil.which(name)
         if path is not None:
             return Runtime(name, path)
@@ -57,10 +64,22 @@ def version(path: str) -> str:
     return done.stdout.partition("\n")[0].strip() or path
 
 
-def missing() -> str | None:
-    """Why no container can be run here; None when one can."""
-    if find() is not None:
+def missing(wanted: str | None = None) -> str | None:
+    """Why no container can be run here (by that runtime); None when one can."""
+    if find(wanted) is not None:
         return None
-    forced = os.environ.get(FORCED)
-    names = forced if forced in RUNTIMES else " and ".join(RUNTIMES)
-    return f"{names} {'is' if forced in RUNTIMES else 'are'} missing"
+    names = _names(wanted, RUNTIMES)
+    return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} missing"
+
+
+def cure(wanted: str | None = None) -> str:
+    """What helps."""
+    return CURE if wanted is None else f"install {wanted}, or write another 'runtime'"
+
+
+def _names(wanted: str | None, among: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that are looked for, the first that is there counts."""
+    forced = wanted or os.environ.get(FORCED)
+    if forced in among:
+        return (str(forced),)
+    return () if wanted is not None else tuple(name for name in among if name in OCI)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from virtlab.testbed.image.disk import Disk
+from virtlab.testbed.image.firmware import Firmware
 from virtlab.testbed.image.initramfs import LOAD, PORT
 
 PROGRAM = "qemu-system-x86_64"
@@ -51,6 +52,7 @@ class Machine:
     monitor: int
     program: str = PROGRAM
     disk: Disk | None = None
+    firmware: Firmware | None = None  # that starts the disk's boot loader; None: a PC's BIOS
 
     def drivers(self) -> list[str]:
         """Kernel modules that the guest loads before anything else."""
@@ -81,11 +83,13 @@ class Machine:
 
     def _board(self) -> str:
         # Without a screen its BIOS speaks on the serial port: that it found nothing to boot, say.
-        return "pc" if self.disk is None else "pc,graphics=off"
+        return "pc" if self.disk is None or self.firmware is not None else "pc,graphics=off"
 
     def _booted(self) -> list[str]:
         if self.disk is not None:
-            return [*self.disk.drive(), "-device", "virtio-rng-pci"]
+            started = [] if self.firmware is None else self.firmware.drives()
+            disk = self.disk.drive(alone=self.firmware is not None)
+            return [*started, *disk, "-device", "virtio-rng-pci"]
         return ["-kernel", self.kernel, "-initrd", self.initramfs, "-append", self._append()]
 
     def _append(self) -> str:

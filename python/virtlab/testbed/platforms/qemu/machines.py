@@ -19,7 +19,7 @@ from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.plan import Observer, Plan
 from virtlab.testbed import asking, build
 from virtlab.testbed.control import Control, RefusedError, ending
-from virtlab.testbed.image import Image, boot_image, find
+from virtlab.testbed.image import Image, boot_image, find, firmware
 from virtlab.testbed.image.disk import Disk, look
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.platforms.clock import GuestClock
@@ -42,7 +42,7 @@ CURE_DISK = (
     "put our agent into its image and have it started at boot: `virtlab image agent`; or see its console"
 )
 _FIRST_DESCRIPTOR = 3
-_HOPELESS = ("No bootable device", "Kernel panic")
+_HOPELESS = ("No bootable device", "No bootable option or device", "Kernel panic")
 
 
 @dataclass(slots=True)
@@ -240,6 +240,9 @@ class Machines:
             )
             for vnic_name, vnic in guest.vnics.items()
         ]
+        started = firmware.find() if guest.firmware == "uefi" else None
+        if guest.firmware == "uefi" and started is None:
+            raise MachineError(f"guests.{name}.firmware", "no UEFI firmware is installed", firmware.CURE)
         wanted = command.Machine(
             name=name,
             kernel=str(image.kernel.image) if image is not None else "",
@@ -254,6 +257,7 @@ class Machines:
             agent=_FIRST_DESCRIPTOR,
             monitor=_FIRST_DESCRIPTOR + 1,
             disk=disk,
+            firmware=started,
         )
         request: dict[str, Any] = {
             "channel": channel,
@@ -284,6 +288,8 @@ class Machines:
         if image is not None:
             machine.applied |= {"kernel": image.kernel.version, "kernel_package": image.kernel.package}
         machine.applied |= of_disk or {}
+        if started is not None:
+            machine.applied |= started.facts()
         self._reaches[name] = machine.reach
 
     def _await_hello(self, machine: Started, hello: int, deadline: float, observe: Observer) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import MachineError
 from virtlab.plan import Guest, Refusal
-from virtlab.testbed.image import find, folder
+from virtlab.testbed.image import find, firmware, folder
 from virtlab.testbed.image.disk import look
 from virtlab.testbed.image.initramfs import find_busybox
 from virtlab.testbed.platforms.qemu.command import PROGRAM
@@ -38,6 +38,12 @@ def machine_refusals(path: str, guest: Guest) -> Iterator[Refusal]:
             look(f"{path}.image", guest.image)
         except MachineError as error:
             yield Refusal(f"{path}.image", error.what, error.cure)
+    if guest.firmware is not None and guest.image is None:
+        cure = "remove it, or give an 'image' whose boot loader it starts"
+        yield Refusal(f"{path}.firmware", "a kernel of ours is booted without firmware", cure)
+    if guest.firmware == "uefi" and firmware.find() is None:
+        reason = "no UEFI firmware for virtual machines is installed"
+        yield Refusal(f"{path}.firmware", reason, firmware.CURE)
     least = MEMORY_MIN_BYTES[flavour] if flavour is not None else 0
     if guest.memory_bytes is not None and guest.memory_bytes < least:
         reason = f"the {flavour} kernel does not boot in {guest.memory_bytes / (1 << 20):.4g} MiB"

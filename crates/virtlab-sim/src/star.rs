@@ -4,6 +4,9 @@
 //! host i sends to host i + 1, first at i * 246.08 us / N; nobody shares a link, so every one-way delay is exactly two
 //! serialisations, 2 * 122.08 us. `poisson`: exponential gaps of that mean, each packet to one of the others at random;
 //! then every line out of the switch is an M/D/1 queue, nearly, with room for 100 packets.
+//!
+//! It is a world like any other: hosts, vNICs, links, a switch and its table in an [`Input`], played by the engine that plays Plans. Only
+//! its role, `scatter`, stands in no Plan. What makes it fast (lines in closed form, frames that meet without events) holds for every world.
 
 use crate::input::{Finding, Guest, Input, On, Role, RoleEnd, Route, Vnic};
 use crate::world::World;
@@ -111,6 +114,7 @@ pub fn star(hosts: u32, poisson: bool, duration_ns: u64, seed: u64) -> Result<Wo
         bridging: Vec::new(),
         neighbours: all().map(|host| (address(host), mac(host))).collect(),
         resolution: None,
+        noise: None,
         roles: vec![role],
         timeline: star_timeline(duration_ns),
         windows: BTreeMap::new(),
@@ -128,6 +132,7 @@ fn star_timeline(duration_ns: u64) -> Vec<crate::input::Action> {
         role,
         guest: None,
         args: serde_json::Map::new(),
+        program: None,
         for_ns,
         timeout_ns: None,
         on_timeout: None,
@@ -181,7 +186,7 @@ mod tests {
                 .map(|host| (200_000_000 - host * GAP_NS / u64::from(hosts)).div_ceil(GAP_NS))
                 .sum();
             assert_eq!(found.packets, sent);
-            assert!(found.events <= 2 * found.packets + u64::from(hosts) + 8, "two events for a packet");
+            assert!(found.events <= found.packets + u64::from(hosts) + 8, "an event for a packet");
         }
     }
 
@@ -193,6 +198,21 @@ mod tests {
         let key = |found: &Figures| (found.packets, found.events, found.delay_range_ns);
         assert_eq!(key(&first), key(&again));
         assert_ne!(key(&first), key(&other));
+    }
+
+    #[test]
+    fn packets_without_events_at_the_switch_fare_as_those_with_them_did() {
+        // Recorded when every packet had its event there.
+        for (hosts, seed, packets, p50, p999, longest) in
+            [(7, 3, 28_359, 327_679, 1_040_383, 1_588_945), (2, 3, 8_029, 245_759, 753_663, 875_572)]
+        {
+            let mut world = star(hosts, true, 1_000_000_000, seed).unwrap();
+            assert!(world.play(u64::MAX));
+            let found = figures(world);
+            assert_eq!((found.packets, found.undelivered), (packets, 0));
+            assert_eq!(found.delay_range_ns, (DELAY_NS, longest));
+            assert_eq!([0.5, 0.999].map(|ratio| found.delays.quantile(ratio).unwrap().0), [p50, p999]);
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ from virtlab.testbed.run_clock import raw_ns
 
 if TYPE_CHECKING:
     from virtlab.testbed.groups import Bounds
+    from virtlab.testbed.platforms.appliance.appliances import Appliances
     from virtlab.testbed.platforms.container.containers import Containers
     from virtlab.testbed.platforms.container.home import Home
     from virtlab.testbed.platforms.qemu.machines import Machines
@@ -40,6 +41,7 @@ class Guests:
     containers: Containers | None = None
     machines: Machines | None = None
     domains: Domains | None = None
+    appliances: Appliances | None = None
     existing: Existing | None = None
     container_home: Home | None = None  # None: this machine
     groups: Bounds | None = None  # those of root; None: an ordinary user's session makes none
@@ -83,7 +85,8 @@ class Guests:
         if any(guest.platform == "appliance" for guest in self.plan.world.guests.values()):
             from virtlab.testbed.platforms.appliance.appliances import Appliances
 
-            self.running.append(Appliances(self.control, self.plan, self.lowered, self.tasks))
+            self.appliances = Appliances(self.control, self.plan, self.lowered, self.tasks)
+            self.running.append(self.appliances)
         for platform in self.running:
             platform.start(observe)
 

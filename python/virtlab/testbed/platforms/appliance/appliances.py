@@ -1,7 +1,8 @@
 """The appliances of a session: booted by QEMU inside the private world, talked through their consoles, watched from outside.
 
 An appliance is ready when the last line of its recipe was answered. Its disk is only read: what it writes goes to a file
-without a name that ends with its process.
+without a name that ends with its process. One that is reset by its button boots from what it has written, and its recipe is
+played on its console once more.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import hashlib
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,10 @@ from virtlab.testbed.platforms.appliance.refusals import iso_program
 from virtlab.testbed.platforms.qemu.acceleration import accelerator
 from virtlab.testbed.platforms.qemu.command import DEFAULT_MODEL, DEVICES, MIB, PROGRAM, processor
 from virtlab.testbed.platforms.qemu.machines import Started
+from virtlab.testbed.platforms.qemu.monitor import Monitor
 from virtlab.testbed.platforms.reach import OURS, Reach
 
-FIRST_CHANNEL = 30_000
+FIRST_CHANNEL = 32_000  # of each two: its process, its monitor
 LOOK_S = 0.05
 _FIRST_DESCRIPTOR = 3
 
@@ -42,6 +44,7 @@ class Appliance:
     """One appliance that runs. Its console is kept as of any machine."""
 
     started: Started
+    recipe: Recipe
     talk: Talk
     outbox: bytearray = field(default_factory=bytearray)
 
@@ -61,6 +64,7 @@ class Appliances:
     lowered: Lowered
     tasks: Mapping[str, list[str]] = field(default_factory=dict)
     running: dict[str, Appliance] = field(default_factory=dict)
+    _greeted: set[str] = field(default_factory=set)
 
     def start(self, observe: Observer) -> None:
         """Boots and configures all, side by side. GuestError with the console's end when one does not as its recipe says."""
@@ -69,12 +73,42 @@ class Appliances:
         ]
         observe.progress(f"boot {len(names)} appliances", 0.0)
         for number, name in enumerate(names):
-            self._begin(name, FIRST_CHANNEL + number)
+            self._begin(name, FIRST_CHANNEL + 2 * number)
+        self._await(names, observe)
+
+    def reset(self, guest: str, *, held: bool) -> None:
+        """Presses its reset button; `held`: it stands still until `restart`. GuestError with its monitor's words."""
+        appliance = self.running[guest]
+        monitor = self._monitor(guest)
+        monitor.execute("stop")  # so that nothing in it answers any more once this returns
+        monitor.execute_until("system_reset", "RESET")
+        appliance.talk = Talk(_script(appliance.recipe, self.plan, guest), appliance.recipe.fail)
+        appliance.outbox.clear()
+        if not held:
+            monitor.execute("cont")
+
+    def restart(self, guest: str, observe: Observer) -> None:
+        """Waits until an appliance that was reset has booted and was told its recipe again. GuestError as at first."""
+        self._monitor(guest).execute("cont")
+        self.running[guest].talk.hear(b"", time.monotonic_ns())
+        self._await([guest], observe)
+
+    def _monitor(self, guest: str) -> Monitor:
+        """Its monitor, greeted when it is first asked for: only a reset needs one."""
+        started = self.running[guest].started
+        assert started.monitor is not None
+        if guest not in self._greeted:
+            started.monitor.connect()
+            self._greeted.add(guest)
+        return started.monitor
+
+    def _await(self, names: Sequence[str], observe: Observer) -> None:
+        """Until the recipes of all of these were played."""
         while True:
-            for appliance in self.running.values():
-                self._judge(appliance)
-                self._say(appliance)
-            ready = sum(appliance.talk.over for appliance in self.running.values())
+            for name in names:
+                self._judge(self.running[name])
+                self._say(self.running[name])
+            ready = sum(self.running[name].talk.over for name in names)
             observe.progress(f"boot {len(names)} appliances", ready / len(names))
             if ready == len(names):
                 return
@@ -104,12 +138,17 @@ class Appliances:
             yield f"console-{name}.log", bytes(appliance.started.console)
 
     def close(self) -> None:
-        """Nothing is held for them."""
+        """Takes leave of the monitors."""
+        for appliance in self.running.values():
+            if appliance.started.monitor is not None:
+                appliance.started.monitor.close()
+                appliance.started.monitor = None
 
     def _begin(self, name: str, channel: int) -> None:
         guest = self.plan.world.guests[name]
         recipe = recipes.load(str(guest.image))
-        appliance = Appliance(Started(name, channel), Talk(_script(recipe, self.plan, name), recipe.fail))
+        talk = Talk(_script(recipe, self.plan, name), recipe.fail)
+        appliance = Appliance(Started(name, channel), recipe, talk)
         taps = self.lowered.machines[name].taps
         kernel = recipe.kernel
         boots = recipe.disk or kernel
@@ -123,6 +162,7 @@ class Appliances:
             "-name", f"guest={name.replace(',', ',,')},debug-threads=on", "-smp", str(vcpus),
             "-m", f"{-(-memory_bytes // MIB)}M",
             "-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console", "-device", "virtio-rng-pci",
+            "-chardev", f"socket,id=monitor,fd={_FIRST_DESCRIPTOR}", "-mon", "chardev=monitor,mode=control",
             "-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny", *_booted(recipe),
         ]  # fmt: skip
         if recipe.iso:
@@ -131,7 +171,7 @@ class Appliances:
                 f"file={escaped(_iso(recipe, self.plan, name))},format=raw,media=cdrom,readonly=on",
             ]
         for number, own in enumerate(taps):
-            argv += ["-netdev", f"tap,id=net{number},fd={_FIRST_DESCRIPTOR + number}"]
+            argv += ["-netdev", f"tap,id=net{number},fd={_FIRST_DESCRIPTOR + 1 + number}"]
             argv += [
                 "-device",
                 f"{DEVICES[models[own]]},netdev=net{number},mac={guest.vnics[own].mac},romfile=",
@@ -141,12 +181,14 @@ class Appliances:
             "namespace": self.lowered.guests[name],
             "argv": argv,
             "descriptors": [
-                {"kind": "tap", "namespace": tap.namespace, "link": tap.link} for tap in taps.values()
+                {"kind": "stream", "channel": channel + 1},
+                *({"kind": "tap", "namespace": tap.namespace, "link": tap.link} for tap in taps.values()),
             ],
         }
         if name in self.tasks:
             request["cgroups"] = list(self.tasks[name])
         self.control.listen(channel, appliance.hear)
+        appliance.started.monitor = Monitor(self.control, channel + 1, f"guests.{name}")
         self.running[name] = appliance
         try:
             appliance.started.pid = int(self.control.call("exec", request)["pid"])

@@ -206,15 +206,15 @@ def probe(key: str, value: Any) -> Any:
         (probe("family", "ipv6"), "roles.probe"),
         (probe("conut", 3), "roles.probe"),
         (probe("ip_packet_bytes", 70_000), "roles.probe"),
-        (guest("platform", "appliance"), "guests.a.platform"),
+        (guest("platform", "libvirt"), "guests.a.platform"),
         (vnic("mtu_bytes", 9000), "guests.b.vnics.eth0.mtu_bytes"),
         (vnic("ip", ["fd00::1/64"]), "roles.probe"),
         (vnic("mac", "02:00:00:00:00:02"), "guests.b.vnics.eth0.mac"),
-        (lambda v: v["world"].update(ipv6_noise=True), "world.ipv6_noise"),
         (lambda v: v["world"]["vswitches"]["h1.br"].update(kind="ovs_netdev"), "vswitches.h1.br.kind"),
         (lambda v: v["world"]["links"]["l1"].update(queue={"ab": {"kind": "cake"}}), "links.l1.queue.ab.kind"),
         (lambda v: v["world"]["links"]["l1"].update(ends=["h1.up", "nowhere.p"]), "links.l1"),
-        (lambda v: v["timeline"].append({"id": "x", "do": "exec", "guest": "a", "argv": ["ls"]}), "timeline.x"),
+        (lambda v: v["timeline"].append({"id": "x", "do": "exec", "guest": "c", "argv": ["ls"]}), "timeline.x.guest"),
+        (lambda v: v["timeline"].append({"id": "x", "do": "exec", "guest": "a"}), "timeline.x"),
         (lambda v: v["collect"].update(packets=["nobody"]), "collect.packets.nobody"),
     ],
 )  # fmt: skip
@@ -229,11 +229,49 @@ def test_what_is_not_modelled_is_refused_where_it_stands(change: Any, path: str)
         Simulator().open(plan, Watcher())
 
 
-def test_as_fast_as_possible_without_pushback_is_refused() -> None:
+def flooding(**role: Any) -> Any:
     values = values_of()
-    values["roles"]["probe"] = {"workload": "udp_stream", "from": "a", "to": "b", "payload_bytes": 1472}
-    (refusal,) = Simulator().check(parsed(values))
-    assert "push back" in refusal.reason
+    values["roles"]["probe"] = {
+        "workload": "udp_stream", "from": "a", "to": "b", "payload_bytes": 1472, "duration_ns": 10**7, **role,
+    }  # fmt: skip
+    return values
+
+
+def test_as_fast_as_possible_is_the_devices_own_rate_where_nothing_holds_back_and_said() -> None:
+    values = flooding()
+    values["world"]["guests"]["b"]["vnics"]["eth0"]["vswitch"] = "h1.br"
+    outcome, kept = simulated(values)
+    assert outcome.status == "ok", outcome.reasons
+    # 10 ms of frames that each occupy 1538 octet times of 10 Gbit/s, a bucket of ten, and a socket's 1 MiB that wait at the end.
+    expected = 10**7 / (1538 * 0.8) + 10 + 2**20 / 1514
+    assert len(kept.column("probe", "packet/1", "seq")) == pytest.approx(expected, abs=12)
+    said = [event.details["text"] for event in kept.events if event.what == "log.info"]
+    assert any(text.startswith("roles.probe: as fast as possible is 10 Gbit/s here") for text in said), said
+    with Simulator().open(parsed(values), Watcher()) as session:
+        assert "10 Gbit/s" in session.realised.objects["roles.probe"].applied["assumed"]
+
+
+def test_a_link_and_a_rate_hold_a_sender_back_without_anything_taken_for_granted() -> None:
+    for values in (flooding(rate_bit_per_s=10**6), flooding()):
+        held = "rate_bit_per_s" in values["roles"]["probe"]
+        if not held:
+            values["world"]["guests"]["a"]["vnics"]["eth0"]["pushback_bit_per_s"] = 10**8
+        _, kept = simulated(values)
+        said = [event.details["text"] for event in kept.events if event.what == "log.info"]
+        assert not any("as fast as possible" in text for text in said), said
+
+
+def test_tcp_without_any_link_gets_on_at_the_devices_own_rate() -> None:
+    values = values_of()
+    values["roles"]["probe"] = {"workload": "tcp_stream", "from": "a", "to": "b", "duration_ns": 10**8}
+    values["world"]["guests"]["b"]["vnics"]["eth0"]["vswitch"] = "h1.br"
+    values["world"]["links"], values["world"]["switches"] = {}, {}
+    for vswitch in values["world"]["vswitches"].values():
+        vswitch["uplinks"] = []
+    outcome, kept = simulated(values)
+    assert outcome.status == "ok", outcome.reasons
+    received = kept.column("probe", "interval/1", "received_bytes").sum() * 8 / 0.1
+    assert 0.9 * 10e9 * 1448 / 1538 < received <= 1.01 * 10e9 * 1448 / 1538
 
 
 def test_the_golden_plan_is_played() -> None:

@@ -18,7 +18,9 @@ from virtlab.analysis.values import RunValue
 from virtlab.cli.main import app
 from virtlab.simulator import Simulator
 from virtlab.simulator.profile import Parameter, Profile
+from virtlab.simulator.programs import known
 from virtlab.simulator.session import world_once
+from virtlab.simulator.without_effect import without_effect
 
 PAID = dict.fromkeys(
     ("platform.namespace.send_ns", "platform.qemu.send_ns", "vswitch.linux_bridge.packet_ns", "links.departure_ns"),
@@ -115,11 +117,30 @@ def test_a_device_costs_what_a_profile_says_of_it_and_nothing_that_it_says_of_an
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("cpu_quota_ratio", 0.5), ("pin", "spread")], ids=["quota", "pin"]
+    ("key", "value", "what"),
+    [("cpu_quota_ratio", 0.5, "CPU quota 0.5"), ("pin", "spread", "pin spread")],
+    ids=["quota", "pin"],
 )
-def test_what_a_profile_has_no_costs_for_is_refused_with_it(key: str, value: Any) -> None:
-    found = Simulator(KNOWS_QEMU).check(parsed(with_guest(**{key: value})))
-    assert {refusal.path for refusal in found} == {f"guests.a.{key}", f"guests.b.{key}"}
+def test_what_a_profile_holds_no_costs_for_is_played_and_said(key: str, value: Any, what: str) -> None:
+    bare = Profile("bare", parameters={**PAID, "platform.namespace.send_ns": Parameter(0.0)})
+    plan = parsed(with_guest(**{key: value}))
+    assert not Simulator(bare).check(plan)
+    assert world_once(plan, bare) == world_once(parsed(with_guest()), bare) or key == "cpu_quota_ratio"
+    assert what in {each.what for each in without_effect(plan, bare)}
+
+
+def test_entries_of_flows_change_nothing_where_asking_the_rules_costs_nothing() -> None:
+    values = with_guest()
+    for vswitch in values["world"]["vswitches"].values():
+        vswitch |= {"kind": "ovs-netdev", "parameters": {"flow_entries": "own"}}
+    known = {**PAID, "vswitch.ovs-netdev.packet_ns": Parameter(700.0)}
+    plan = parsed(values)
+    (one, _) = without_effect(plan, Profile("without", parameters=known))
+    assert (one.path, one.what) == ("vswitches.h1.br", "flow_entries own")
+    assert "vswitch.ovs-netdev.upcall_ns" in one.why
+    with_upcalls = Profile("with", parameters={**known, "vswitch.ovs-netdev.upcall_ns": Parameter(50_000.0)})
+    assert not without_effect(plan, with_upcalls)
+    assert not Simulator(with_upcalls).check(plan)
 
 
 def simulated_with(profile: Profile, values: Values) -> Any:
@@ -133,18 +154,62 @@ def simulated_with(profile: Profile, values: Values) -> Any:
     return kept.column("probe", "rtt/1", "rtt_ns")
 
 
-def test_a_program_fails_where_the_timeline_says_what_happens_then() -> None:
+def with_program(argv: list[str], after: dict[str, Any]) -> Values:
     values = values_of(count=5)
     values["timeline"] += [
-        {"id": "look", "do": "exec", "guest": "a", "argv": ["cat", "/proc/meminfo"], "after": {"event": "measure.finished"}},
-        {"id": "rest", "do": "wait", "for_ns": 10**6, "after": {"any": ["look.finished", "look.failed"]}},
-    ]  # fmt: skip
-    outcome, kept = simulated(values)
+        {"id": "look", "do": "exec", "guest": "a", "argv": argv, "after": {"event": "measure.finished"}},
+        {"id": "rest", "do": "wait", "for_ns": 10**6, "after": after},
+    ]
+    return values
+
+
+def test_a_program_that_nobody_knows_fails_where_the_timeline_says_what_happens_then() -> None:
+    outcome, kept = simulated(
+        with_program(["cat", "/proc/meminfo"], {"any": ["look.finished", "look.failed"]})
+    )
     assert outcome.status == "ok", outcome.reasons
     assert outcome.marks["look.failed"].t_ns == outcome.marks["measure.finished"].t_ns
     assert any("cat /proc/meminfo" in event.details.get("text", "") for event in kept.events)
-    values["timeline"][-1]["after"] = {"event": "look.finished"}
-    assert [refusal.path for refusal in Simulator().check(parsed(values))] == ["timeline.look"]
+
+
+def test_elsewhere_it_is_done_at_once_and_that_is_said() -> None:
+    outcome, kept = simulated(with_program(["cat", "/proc/meminfo"], {"event": "look.finished"}))
+    assert outcome.status == "ok", outcome.reasons
+    assert outcome.marks["look.finished"].t_ns == outcome.marks["measure.finished"].t_ns
+    said = [event.details.get("text", "") for event in kept.events]
+    assert any("cat /proc/meminfo of timeline.look changes nothing" in text for text in said), said
+
+
+@pytest.mark.parametrize(
+    ("argv", "word", "after_ns"),
+    [
+        (["sleep", "0.25"], "finished", 250_000_000),
+        (["true"], "finished", 0),
+        (["false"], "failed", 0),
+        (["sh", "-c", "sleep 1; false; sleep 500s && true"], "finished", 501 * 10**9),
+        (["sh", "-c", "false && sleep 1"], "failed", 0),
+    ],
+)
+def test_a_program_that_is_known_takes_its_time_and_is_not_said_to_do_nothing(
+    argv: list[str], word: str, after_ns: int
+) -> None:
+    outcome, kept = simulated(with_program(argv, {"any": ["look.finished", "look.failed"]}))
+    assert outcome.status == "ok", outcome.reasons
+    took_ns = outcome.marks[f"look.{word}"].t_ns - outcome.marks["measure.finished"].t_ns
+    assert took_ns == after_ns
+    assert not any("timeline.look" in event.details.get("text", "") for event in kept.events)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["ls"], ["sleep"], ["sleep", "soon"], ["ip", "link", "set", "eth0", "down"], [],
+        ["ip", "neigh", "flush", "dev", "eth0"], ["sh", "-c", "true | false"], ["sh", "-c", "echo 'true; true'"],
+        ["sh", "-c", "true && && true"], ["sh", "-c", "ls; true"],
+    ],
+)  # fmt: skip
+def test_what_nobody_knows_is_not_guessed(argv: list[str]) -> None:
+    assert known(argv) is None
 
 
 def rows(worlds: dict[str, str]) -> RunTable:

@@ -34,6 +34,8 @@ pub enum Due {
     },
     /// What a cost of the platform held up goes on.
     Resume(usize),
+    /// An interface says something of its own.
+    Speak(usize),
 }
 
 const PLACE_BITS: u32 = 24;

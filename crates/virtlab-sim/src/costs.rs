@@ -10,10 +10,15 @@
 //! crossing finds its caches taken: both have costs of their own (`Busy`). How long a frame takes through a vNIC or a bridge is no bound of how many can go: frames follow each
 //! other, none overtakes. A flood is bounded by what a call right after another costs, which carries its frame through warm
 //! caches as far as a queue, and by what the soft switch does per frame, one after the other at a port.
+//! A guest with a quota of processor time does this work only while it has some left (`bandwidth`). A virtual switch whose
+//! datapath keeps what its rules decided asks them for the first frame of each entry (`upcalls`).
 //! Costs are whole nanoseconds (bytes: picoseconds), draws are inverse-CDF from named streams. A world without a
 //! profile has none of this.
 
+use crate::bandwidth::{Bandwidth, Quota};
+use crate::upcalls::{Asking, Upcalls};
 use serde::Deserialize;
+use virtlab_fabric::Mac;
 use virtlab_load::random::Stream;
 use virtlab_wire::ethernet::wire_bytes;
 
@@ -77,6 +82,9 @@ pub struct GuestCosts {
     /// Of a guest that forwards; absent: it costs nothing.
     #[serde(default)]
     pub forwarding: Option<Forwarding>,
+    /// Its share of the processors; absent: as much as it needs.
+    #[serde(default)]
+    pub quota: Option<Quota>,
 }
 
 /// What forwarding costs a guest.
@@ -92,6 +100,15 @@ pub struct Forwarding {
     pub doze_ns: u64,
     /// Frames that may wait at it.
     pub backlog_packets: u32,
+    /// The processor that it forwards on; absent: any that is free.
+    #[serde(default)]
+    pub processor: Option<usize>,
+    /// Until that processor has a frame that comes while the guest has nothing to do.
+    #[serde(default)]
+    pub steer_ns: u64,
+    /// Whether it is the guest's own processor that forwards, so that its quota is of that, too.
+    #[serde(default)]
+    pub own: bool,
 }
 
 /// Of a vNIC.
@@ -102,6 +119,9 @@ pub struct VnicCosts {
     pub crossing: Cost,
     /// Its queue discipline, of every frame sent.
     pub qdisc: Cost,
+    /// Whether segments of TCP cross it together, longer than its MTU.
+    #[serde(default)]
+    pub together: bool,
 }
 
 /// Of whatever realises links and physical switches.
@@ -149,6 +169,9 @@ pub struct Given {
     pub vnics: Vec<VnicCosts>,
     /// By virtual switch.
     pub vswitches: Vec<Cost>,
+    /// By virtual switch, what asking its rules costs; empty: nothing anywhere.
+    #[serde(default)]
+    pub asking: Vec<Option<Asking>>,
     /// Links and physical switches.
     pub fabric: FabricCosts,
     /// While every processor is busy.
@@ -171,6 +194,8 @@ pub struct Costs {
     warm: Vec<bool>,
     kernel: Vec<bool>,
     awake_ns: Vec<u64>,
+    bandwidths: Vec<Option<Bandwidth>>,
+    upcalls: Upcalls,
 }
 
 impl Costs {
@@ -190,6 +215,13 @@ impl Costs {
             warm: Vec::new(),
             kernel: Vec::new(),
             awake_ns: vec![0; 2 * roles],
+            bandwidths: (given.guests.iter().enumerate())
+                .map(|(guest, own)| {
+                    let phase = || stream(format!("profile.quota.{guest}")).uniform();
+                    own.quota.map(|quota| Bandwidth::new(quota, phase()))
+                })
+                .collect(),
+            upcalls: Upcalls::new(&given.asking),
             given,
         }
     }
@@ -202,19 +234,22 @@ impl Costs {
     /// When a message's first frame (or, below, a further one) stands at the vNIC's end.
     pub fn send(&mut self, now_ns: u64, guest: usize, nic: usize, bytes: u32, call_of: Option<usize>) -> u64 {
         let mut work_ns = self.given.vnics[nic].qdisc.of(bytes);
+        let mut caller = None;
         if let Some(socket) = call_of {
             if set(&mut self.warm, socket) {
                 work_ns += self.given.first_packet_ns;
             }
             if !self.kernel.get(socket).is_some_and(|by| *by) {
                 let own = &self.given.guests[guest];
+                caller = Some(guest);
                 work_ns = match own.again {
                     Some(again) if now_ns > 0 && now_ns <= self.sent_ns[nic] => again.of(bytes),
                     _ => work_ns + own.send_ns,
                 };
             }
         }
-        let done = if call_of.is_some() { self.work(now_ns, now_ns, work_ns) } else { now_ns + work_ns };
+        let done =
+            if call_of.is_some() { self.work(caller, now_ns, now_ns, work_ns) } else { now_ns + work_ns };
         let sent = &mut self.sent_ns[nic];
         *sent = done.max(*sent);
         *sent
@@ -238,19 +273,56 @@ impl Costs {
         self.given.guests[guest].send_ns > 0 || self.given.guests[guest].again.is_some()
     }
 
-    /// When a frame that leaves a vNIC now stands behind its bridge, or on its port.
-    pub fn leave(&mut self, now_ns: u64, nic: usize, bridge: Option<usize>, bytes: u32) -> u64 {
-        let cost = self.crossing(now_ns, nic, bytes) + self.bridge(bridge, bytes);
+    /// Whether a guest may forward a frame now, and is held to it; else when it may.
+    pub fn may_forward(&mut self, now_ns: u64, guest: usize, work_ns: u64) -> Result<(), u64> {
+        let own = self.given.guests[guest].forwarding.is_some_and(|forwarding| forwarding.own);
+        let Some(bandwidth) = self.bandwidths[guest].as_mut().filter(|_| own) else { return Ok(()) };
+        let at_ns = bandwidth.runnable_ns(now_ns);
+        if at_ns > now_ns {
+            return Err(at_ns);
+        }
+        bandwidth.charge(work_ns);
+        Ok(())
+    }
+
+    /// Whether segments of TCP cross a vNIC together.
+    #[must_use]
+    pub fn takes_together(&self, nic: usize) -> bool {
+        self.given.vnics[nic].together
+    }
+
+    /// How much longer a frame takes through a virtual switch whose rules have to be asked what to do with it.
+    pub fn ask(&mut self, now_ns: u64, bridge: Option<usize>, flow: u64, destination: Mac) -> u64 {
+        bridge.map_or(0, |place| self.upcalls.ask(now_ns, place, flow, destination))
+    }
+
+    /// When a frame that leaves a vNIC now stands behind its bridge, or on its port; `asked_ns`: what asking that took.
+    pub fn leave(
+        &mut self,
+        now_ns: u64,
+        nic: usize,
+        bridge: Option<usize>,
+        bytes: u32,
+        asked_ns: u64,
+    ) -> u64 {
+        let cost = self.crossing(now_ns, nic, bytes) + self.bridge(bridge, bytes) + asked_ns;
         follow(&mut self.out_ns[nic], now_ns + cost)
     }
 
     /// When a frame that the fabric lets go now stands behind the bridge of its port, or at its vNIC's far end.
-    pub fn depart(&mut self, now_ns: u64, port: usize, bridge: Option<usize>, bytes: u32) -> u64 {
+    pub fn depart(
+        &mut self,
+        now_ns: u64,
+        port: usize,
+        bridge: Option<usize>,
+        bytes: u32,
+        asked_ns: u64,
+    ) -> u64 {
         let draw = self.late[port].uniform();
         let stay_ns = u64::from(wire_bytes(bytes)) * self.given.fabric.stay_byte_ps / 1000;
         let unnoticed_ns = self.given.fabric.notice.at(draw).saturating_sub(stay_ns);
         let late_ns = self.given.fabric.lateness.at(draw).max(unnoticed_ns);
-        let cost = self.given.fabric.departure.of(bytes) + self.bridge(bridge, bytes);
+        let cost = self.given.fabric.departure.of(bytes) + self.bridge(bridge, bytes) + asked_ns;
         let frame_ns = self.given.fabric.frame.of(bytes);
         let begun_ns = serve(&mut self.port_busy_ns[port], now_ns, frame_ns) - frame_ns;
         follow(&mut self.port_ns[port], begun_ns + late_ns + cost)
@@ -271,7 +343,7 @@ impl Costs {
             _ => &own.wakeup,
         };
         let (from, work_ns) = (now_ns + table.at(self.wake[guest].uniform()), own.message_ns);
-        let end = self.work(now_ns, if now_ns < awake { awake } else { from }, work_ns);
+        let end = self.work(Some(guest), now_ns, if now_ns < awake { awake } else { from }, work_ns);
         self.awake_ns[2 * role + side] = end;
         end
     }
@@ -295,11 +367,20 @@ impl Costs {
 
     /// On the processor that is free first, done not before `from_ns` and the work. What a processor has to do counts from
     /// when it was asked for: a wake-up that is still to come keeps nobody waiting, and two that come at once may overlap.
-    fn work(&mut self, now_ns: u64, from_ns: u64, work_ns: u64) -> u64 {
+    /// Nor does the work of a guest that is throttled until its next period: it is done when that begins.
+    fn work(&mut self, guest: Option<usize>, now_ns: u64, from_ns: u64, work_ns: u64) -> u64 {
         if work_ns == 0 {
             return from_ns;
         }
         let free = self.processors.iter_mut().min().expect("there is at least one processor");
+        if let Some(bandwidth) = guest.and_then(|guest| self.bandwidths[guest].as_mut()) {
+            let begin_ns = now_ns.max(*free);
+            let runnable_ns = bandwidth.runnable_ns(begin_ns);
+            bandwidth.charge(work_ns);
+            if runnable_ns > begin_ns {
+                return (runnable_ns + work_ns).max(from_ns + work_ns);
+            }
+        }
         serve(free, now_ns, work_ns).max(from_ns + work_ns)
     }
 }
@@ -336,11 +417,12 @@ mod tests {
                 again: None,
                 message_ns: 30,
                 wakeup: Quantiles { probability: vec![0.0, 1.0], ns: vec![40.0, 40.0] },
-                forwarding: None,
+                ..GuestCosts::default()
             }],
             vnics: vec![VnicCosts {
                 crossing: Cost { packet_ns: 10, byte_ps: 500 },
                 qdisc: Cost { packet_ns: 7, byte_ps: 0 },
+                ..VnicCosts::default()
             }],
             vswitches: vec![Cost { packet_ns: 3, byte_ps: 0 }],
             ..Given::default()
@@ -367,9 +449,9 @@ mod tests {
     #[test]
     fn frames_follow_each_other_and_none_overtakes() {
         let mut costs = Costs::new(given(), 1, 1);
-        assert_eq!(costs.leave(0, 0, Some(0), 1000), 513);
-        assert_eq!(costs.leave(10, 0, Some(0), 10), 513, "a short frame stays behind a long one");
-        assert_eq!(costs.leave(600, 0, Some(0), 1000), 1113);
+        assert_eq!(costs.leave(0, 0, Some(0), 1000, 0), 513);
+        assert_eq!(costs.leave(10, 0, Some(0), 10, 0), 513, "a short frame stays behind a long one");
+        assert_eq!(costs.leave(600, 0, Some(0), 1000, 0), 1113);
         assert_eq!(costs.enter(2000, 0, 1000), 2510);
     }
 
@@ -389,15 +471,15 @@ mod tests {
         let notice = Quantiles { probability: vec![0.0, 1.0], ns: vec![60_000.0, 60_000.0] };
         let fabric = FabricCosts { notice, stay_byte_ps: 160_000, ..FabricCosts::default() };
         let mut costs = Costs::new(Given { fabric, ..given() }, 1, 0);
-        assert_eq!(costs.depart(0, 0, None, 114), 60_000 - 138 * 160);
-        assert_eq!(costs.depart(100_000, 0, None, 1514), 100_000);
+        assert_eq!(costs.depart(0, 0, None, 114, 0), 60_000 - 138 * 160);
+        assert_eq!(costs.depart(100_000, 0, None, 1514, 0), 100_000);
     }
 
     #[test]
     fn the_soft_switch_lets_frames_go_one_after_the_other() {
         let fabric = FabricCosts { frame: Cost { packet_ns: 50, byte_ps: 0 }, ..FabricCosts::default() };
         let mut costs = Costs::new(Given { fabric, ..given() }, 1, 0);
-        assert_eq!([0, 0, 0, 1000].map(|at| costs.depart(at, 0, None, 64)), [0, 50, 100, 1000]);
+        assert_eq!([0, 0, 0, 1000].map(|at| costs.depart(at, 0, None, 64, 0)), [0, 50, 100, 1000]);
     }
 
     #[test]
@@ -413,6 +495,24 @@ mod tests {
         assert_eq!(costs.enter(1025, 0, 0), 1040, "10 ns, and 5 more");
         assert_eq!(costs.hand_over(9000, 0, 3, 1), 9070, "all are free again");
         assert_eq!(costs.enter(9500, 0, 0), 9510);
+    }
+
+    #[test]
+    fn a_guest_with_a_quota_works_in_its_share_of_each_period_and_its_kernel_is_not_held() {
+        let mut held = given();
+        held.guests[0].quota = Some(Quota { quota_ns: 200, period_ns: 10_000 });
+        let mut costs = Costs::new(held, 0, 1);
+        assert_eq!(
+            costs.send(0, 0, 0, 64, Some(0)),
+            607,
+            "the first of its flow is beyond the quota at once"
+        );
+        let next = costs.send(700, 0, 0, 64, Some(0));
+        assert!(next > 10_000, "three periods pay for it: {next}");
+        assert_eq!(costs.work(None, 20_000, 20_000, 50), 20_050);
+        assert_eq!(costs.work(None, 20_100, 20_100, 50), 20_150, "who is throttled keeps no processor");
+        costs.by_kernel(1);
+        assert_eq!(costs.send(next + 10, 0, 0, 64, Some(1)), next + 10 + 507);
     }
 
     #[test]

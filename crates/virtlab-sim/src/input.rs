@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use virtlab_fabric::{Layout, Mac};
+use virtlab_load::size::IpVersion;
 
 /// Why an input cannot be played: where in the Plan, the reason, the cure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +45,9 @@ pub struct Input {
     /// Guests ask each other for hardware addresses; absent: they know them from the start.
     #[serde(default)]
     pub resolution: Option<Resolution>,
+    /// Kernels say of themselves what they say over IPv6; absent: they do not.
+    #[serde(default)]
+    pub noise: Option<Noise>,
     /// Workloads.
     pub roles: Vec<Role>,
     /// Actions.
@@ -65,6 +69,16 @@ pub struct Input {
 pub struct Resolution {
     /// Of the named streams of how long an answer is believed.
     pub seed: u64,
+}
+
+/// Kernels that speak of themselves.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Noise {
+    /// Of the named streams of when they do.
+    pub seed: u64,
+    /// Places of virtual switches that are interfaces themselves.
+    pub bridges: Vec<usize>,
 }
 
 /// A guest.
@@ -232,6 +246,9 @@ pub struct Action {
     /// Parameters to set.
     #[serde(default)]
     pub args: Map<String, Value>,
+    /// What a program does, one after the other; absent: it cannot run.
+    #[serde(default)]
+    pub program: Option<Vec<Deed>>,
     /// Length of a wait.
     #[serde(default)]
     pub for_ns: u64,
@@ -241,6 +258,44 @@ pub struct Action {
     /// fail, cancel, censor.
     #[serde(default)]
     pub on_timeout: Option<String>,
+}
+
+/// What a program does in a simulated guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Deed {
+    /// Nothing, for so many nanoseconds.
+    Sleep(u64),
+    /// Its guest forgets its neighbours of these versions of IP.
+    ForgetNeighbours(Versions),
+    /// Its guest forgets what it has learnt of paths.
+    ForgetPaths(Versions),
+    /// It fails.
+    Fail,
+}
+
+/// Versions of IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Versions {
+    /// IPv4.
+    pub ipv4: bool,
+    /// IPv6.
+    pub ipv6: bool,
+}
+
+impl Versions {
+    /// Both.
+    pub const BOTH: Self = Self { ipv4: true, ipv6: true };
+
+    /// Whether a version is one of them.
+    #[must_use]
+    pub fn has(self, version: IpVersion) -> bool {
+        match version {
+            IpVersion::V4 => self.ipv4,
+            IpVersion::V6 => self.ipv6,
+        }
+    }
 }
 
 /// When an action begins: some time after all, or any, of some events.

@@ -12,6 +12,7 @@
 
 mod addresses;
 mod agenda;
+mod bandwidth;
 mod burst;
 mod costs;
 mod input;
@@ -32,6 +33,7 @@ mod tcp_flow;
 mod tcp_rr;
 mod tcp_stream;
 mod timeline;
+mod upcalls;
 mod world;
 
 pub use input::{Finding, Input};

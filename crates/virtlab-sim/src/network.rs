@@ -9,16 +9,20 @@ mod counters;
 mod flights;
 mod landing;
 mod licence;
+mod meetings;
+mod noise;
 mod outages;
 mod paths;
 mod resolution;
 mod routers;
 mod service;
 mod sockets;
+mod together;
 mod trains;
 mod vnics;
 
 pub use landing::{Address, Landed};
+pub use together::most_segments;
 
 use crate::addresses::{Book, Number};
 use crate::agenda::Agenda;
@@ -87,6 +91,8 @@ pub struct Network {
     /// By role: 802.1p priority of its frames.
     priority: BTreeMap<usize, u8>,
     congestion: congestion::Congestion,
+    together: together::Together,
+    noise: noise::Noise,
     paths: Paths,
     /// When the message that a role takes came to its kernel.
     pub stamp_ns: u64,
@@ -173,7 +179,7 @@ impl Network {
             certain_ways: Vec::new(),
             trains_left: Vec::new(),
             feeders: vec![Vec::new(); port_nics.len()],
-            by_events: outages,
+            by_events: outages || input.noise.is_some(),
             outages,
             crowded: Vec::new(),
             port_nics,
@@ -202,6 +208,8 @@ impl Network {
             tos: BTreeMap::new(),
             priority: BTreeMap::new(),
             congestion: congestion::Congestion::default(),
+            together: together::Together::default(),
+            noise: noise::Noise::default(),
             paths: Paths::new(input),
             stamp_ns: 0,
             costs,

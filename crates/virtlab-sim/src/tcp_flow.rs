@@ -8,11 +8,11 @@
 use crate::agenda::Due;
 use crate::input::{Finding, Role};
 use crate::ip::Message;
-use crate::network::Network;
+use crate::network::{Network, most_segments};
 use crate::role::{STREAM_SOCKET_BYTES, finding, unreachable, version_of};
 use std::collections::{BTreeMap, VecDeque};
 use virtlab_load::parameters::CongestionControl;
-use virtlab_tcp::{Algorithm, Buffer, Connection, Options, Segment, full_bytes};
+use virtlab_tcp::{Algorithm, Buffer, Connection, Kind, Options, Segment, full_bytes};
 
 /// Bytes with which the testbed's client says which flow a connection is; they are not counted.
 pub const GREETING_BYTES: u64 = 18;
@@ -151,18 +151,23 @@ impl Flow {
     /// A segment comes; which end took it. Its answer goes when the application has had its turn: [`Flow::pump`].
     pub fn take(&mut self, message: Message, network: &mut Network) -> usize {
         let side = 1 - usize::from(message.origin);
-        if let Some(segment) = self.ends[usize::from(message.origin)].wire.take(message.seq) {
-            let now_ns = network.now_ns;
-            let marked = network.was_marked(&message);
-            let before = self.ends[side].connection.acknowledged_bytes();
-            self.ends[side].connection.take(&segment, marked, now_ns);
-            if self.ends[side].connection.acknowledged_bytes() > before {
-                network.confirm(self.ends[side].socket);
+        let now_ns = network.now_ns;
+        let before = self.ends[side].connection.acknowledged_bytes();
+        let mut came = false;
+        for number in 0..network.segments_in(&message) {
+            let own = Message { seq: message.seq + number, ..message };
+            if let Some(segment) = self.ends[usize::from(message.origin)].wire.take(own.seq) {
+                let marked = network.was_marked(&own);
+                self.ends[side].connection.take(&segment, marked, now_ns);
+                came = true;
             }
-            // The kernel acknowledges before the process runs.
-            if let Some(answer) = self.ends[side].connection.acknowledgement(now_ns) {
-                self.send(side, answer, network);
-            }
+        }
+        if self.ends[side].connection.acknowledged_bytes() > before {
+            network.confirm(self.ends[side].socket);
+        }
+        // The kernel acknowledges before the process runs.
+        if came && let Some(answer) = self.ends[side].connection.acknowledgement(now_ns) {
+            self.send(side, answer, network);
         }
         side
     }
@@ -197,17 +202,27 @@ impl Flow {
         let due = Due::Tick { role: self.role, side, generation: self.number + 1 };
         let end = &mut self.ends[side];
         let socket = end.socket;
-        network.bound(socket, small_queue_bytes(&end.connection));
+        let together = if network.takes_together(socket) { self.together(side) } else { 1 };
+        let end = &mut self.ends[side];
+        let most_bytes = small_queue_bytes(&end.connection);
+        network.bound(socket, most_bytes.max(2 * together as u64 * FRAME_BYTES).min(STREAM_SOCKET_BYTES));
+        // One that does not go with those before it.
+        let mut odd = None;
         loop {
             let room = network.has_room(socket);
-            let Some(segment) = self.ends[side].connection.transmit(room, network.now_ns) else {
+            let next = odd.take().or_else(|| self.ends[side].connection.transmit(room, network.now_ns));
+            let Some(segment) = next else {
                 if !room && !self.ends[side].held_back {
                     self.ends[side].held_back = true;
                     network.await_room(socket, due);
                 }
                 break;
             };
-            self.send(side, segment, network);
+            if together > 1 {
+                odd = self.send_together(side, segment, together, network);
+            } else {
+                self.send(side, segment, network);
+            }
         }
         let end = &mut self.ends[side];
         if let Some(at) = end.connection.next_ns()
@@ -218,7 +233,44 @@ impl Flow {
         }
     }
 
+    /// How many segments an end sends as one.
+    fn together(&self, side: usize) -> usize {
+        let connection = &self.ends[side].connection;
+        most_segments(self.segment_bytes, connection.rate_byte_per_s(), connection.least_ns())
+    }
+
+    /// Sends a segment with those that follow it and are as long, the last maybe shorter; one that does not go with them.
+    fn send_together(
+        &mut self,
+        side: usize,
+        first: Segment,
+        most: usize,
+        network: &mut Network,
+    ) -> Option<Segment> {
+        let mut segments = vec![first];
+        let mut odd = None;
+        while segments.len() < most && goes_on(&first, &segments[segments.len() - 1]) {
+            let last = segments[segments.len() - 1];
+            match self.ends[side].connection.transmit(true, network.now_ns) {
+                Some(next) if follows(&last, &next) => segments.push(next),
+                other => {
+                    odd = other;
+                    break;
+                }
+            }
+        }
+        let messages: Vec<Message> =
+            segments.into_iter().map(|segment| self.message(side, segment, network)).collect();
+        network.send_together(self.ends[side].socket, &messages, first.header_bytes());
+        odd
+    }
+
     fn send(&mut self, side: usize, segment: Segment, network: &mut Network) {
+        let message = self.message(side, segment, network);
+        network.send(self.ends[side].socket, message);
+    }
+
+    fn message(&mut self, side: usize, segment: Segment, network: &mut Network) -> Message {
         let end = &mut self.ends[side];
         let message = Message {
             role: self.role as u32,
@@ -232,8 +284,22 @@ impl Flow {
         if segment.markable {
             network.may_mark(&message);
         }
-        network.send(end.socket, message);
+        message
     }
+}
+
+/// Whether another may follow a segment in one with it.
+fn goes_on(first: &Segment, last: &Segment) -> bool {
+    last.kind == Kind::Data && last.bytes > 0 && last.bytes == first.bytes
+}
+
+/// Whether a segment goes with the one before it.
+fn follows(last: &Segment, next: &Segment) -> bool {
+    next.kind == Kind::Data
+        && (1..=last.bytes).contains(&next.bytes)
+        && next.seq == last.seq + u64::from(last.bytes)
+        && next.header_bytes() == last.header_bytes()
+        && !next.window_reduced
 }
 
 /// Bytes of frames that may wait in the vNIC.

@@ -2,7 +2,7 @@
 
 use crate::agenda::Due;
 use crate::burst::BurstLoad;
-use crate::input::{Finding, Input, Way};
+use crate::input::{Deed, Finding, Input, Way};
 use crate::ip::Message;
 use crate::marks::Readings;
 use crate::network::{Landed, Network};
@@ -82,6 +82,8 @@ pub struct World {
     timeline: Timeline,
     stops: Vec<(String, usize)>,
     waits: BTreeSet<(u64, usize)>,
+    /// By action, what its program has done.
+    deeds: BTreeMap<usize, usize>,
     edges: BTreeSet<String>,
     marked: BTreeSet<String>,
     readings: Readings,
@@ -111,6 +113,7 @@ impl World {
                 all
             });
         let mut network = Network::new(&input, &uplinks).map_err(|finding| vec![finding])?;
+        network.raise_interfaces(&input);
         let mut findings = Vec::new();
         let mut roles = Vec::new();
         for (index, role) in input.roles.iter().enumerate() {
@@ -168,6 +171,7 @@ impl World {
             timeline,
             stops: Vec::new(),
             waits: BTreeSet::new(),
+            deeds: BTreeMap::new(),
             edges,
             marked: BTreeSet::new(),
             readings: Readings::default(),
@@ -223,6 +227,7 @@ impl World {
         let fabric = self.network.fabric_ns().unwrap_or(NEVER_NS);
         let own = self.network.agenda.next_ns().unwrap_or(NEVER_NS);
         let at = fabric.min(own).min(self.next_timeline.unwrap_or(NEVER_NS));
+        let at = if at == NEVER_NS { self.network.last_coming_ns().unwrap_or(NEVER_NS) } else { at };
         if at == NEVER_NS {
             return self.end();
         }
@@ -246,6 +251,7 @@ impl World {
             match self.network.agenda.take() {
                 Some(Due::Land(port)) => self.land(port),
                 Some(Due::Release(nic)) => self.network.release(nic),
+                Some(Due::Speak(place)) => self.network.speak(place),
                 Some(Due::LookAfter(place)) => self.network.look_after(place),
                 Some(Due::Tick { role, side, generation }) => {
                     self.roles[role].workload.tick(side, generation, &mut self.network);
@@ -359,6 +365,10 @@ impl World {
             while let Some(&(at, action)) = self.waits.first().filter(|(at, _)| *at <= now_ns) {
                 self.waits.remove(&(at, action));
                 let entry = self.timeline.action(action);
+                if entry.what == "exec" {
+                    self.go_on_with(action);
+                    continue;
+                }
                 let (id, reset) = (entry.id.clone(), entry.guest.filter(|_| entry.what == "reset"));
                 if let Some(guest) = reset {
                     self.network.set_down(guest, false);
@@ -437,10 +447,9 @@ impl World {
                 }
                 self.note(&format!("{id}.done"));
             }
-            // A simulated guest runs no programs.
             ("exec", _) => {
                 self.note(&format!("{id}.started"));
-                self.note(&format!("{id}.failed"));
+                self.go_on_with(index);
             }
             (what, _) => {
                 self.note(&format!("{id}.started"));
@@ -450,6 +459,32 @@ impl World {
                 self.waits.insert((self.network.now_ns.saturating_add(action.for_ns), index));
             }
         }
+    }
+
+    /// What a program has left to do, until it sleeps or ends. One that the simulated guest does not have fails.
+    fn go_on_with(&mut self, index: usize) {
+        let action = self.timeline.action(index).clone();
+        let (guest, deeds) = (action.guest.unwrap_or(0), action.program.unwrap_or_else(|| vec![Deed::Fail]));
+        let mut end = "finished";
+        while let Some(deed) = deeds.get(*self.deeds.entry(index).or_default()).copied() {
+            *self.deeds.entry(index).or_default() += 1;
+            match deed {
+                Deed::Sleep(for_ns) => {
+                    self.waits.insert((self.network.now_ns.saturating_add(for_ns), index));
+                    return;
+                }
+                Deed::ForgetNeighbours(of) => self.network.forget_neighbours_of(guest, of),
+                Deed::ForgetPaths(of) => {
+                    self.network.forget_paths(guest, of);
+                    self.tell_of_paths();
+                }
+                Deed::Fail => {
+                    end = "failed";
+                    break;
+                }
+            }
+        }
+        self.note(&format!("{}.{end}", action.id));
     }
 
     fn stop(&mut self, role: usize) {

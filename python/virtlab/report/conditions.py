@@ -116,15 +116,22 @@ def realised(records: Iterable[RunRecord]) -> tuple[Realisation, ...]:
 
 
 def without_effect(records: Iterable[RunRecord]) -> list[str]:
-    """What the file says and a simulated world has no part for: one sentence each, with the objects that say it."""
+    """What the file says and a simulated world has no part for, and what such a world took for something that the file
+    leaves to the machine: one sentence each, with the objects that say it."""
     said: dict[tuple[str, str], dict[str, None]] = {}
+    assumed: dict[str, dict[str, None]] = {}
     for record in records:
         for path, thing in record.realised.objects.items():
             for what, why in thing.applied.get("without_effect", {}).items():
                 said.setdefault((what, why), {})[path] = None
+            if (taken := thing.applied.get("assumed")) is not None:
+                assumed.setdefault(str(taken), {})[path] = None
     return [
-        f"In the simulated world {what} of {_few(list(paths))} changes nothing: {why}."
-        for (what, why), paths in said.items()
+        *(
+            f"In the simulated world {what} of {_few(list(paths))} changes nothing: {why}."
+            for (what, why), paths in said.items()
+        ),
+        *(f"In the simulated world of {_few(list(paths))}, {what}." for what, paths in assumed.items()),
     ]
 
 

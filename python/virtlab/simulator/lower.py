@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_address, ip_network
 from typing import Any
 
-from virtlab.plan import Action, Guest, Plan, Queue, Role, Route, Vnic
+from virtlab.plan import Action, Guest, Plan, Queue, Role, Route, Vnic, Vswitch
 from virtlab.planner import ends
 from virtlab.planner.licence import QUEUE_PACKETS, burst_bytes
 from virtlab.planner.wiring import Wiring
 from virtlab.simulator.ospf import converged
+from virtlab.simulator.programs import deeds
 
 WITHOUT_EFFECT = frozenset(  # `refusals` has seen to what they may say; a histogram is of the report
     {"family", "meter", "pacing", "idle", "histogram_buckets", "histogram_edges_ns"}
@@ -91,8 +92,9 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
             for vnic, address in addresses(entry)
         },
         **({"resolution": resolution(seed)} if live else {}),
+        **({"noise": noise(seed, world.vswitches)} if world.ipv6_noise else {}),
         "roles": [_role(plan, name, vnics, seed, (overrides or {}).get(name, {})) for name in plan.roles],
-        "timeline": [_action(action, roles, guests) for action in plan.timeline],
+        "timeline": [_action(plan, action, roles, guests) for action in plan.timeline],
         "windows": {name: (window.from_, window.to) for name, window in plan.windows.items()},
         "counters": list(plan.collect.counters),
         "limit_ns": plan.limits.run_ns,
@@ -122,13 +124,26 @@ def reseeded(lowered: Mapping[str, Any], seed: int) -> dict[str, Any]:
         }
         for role in lowered["roles"]
     ]
-    live = {"resolution": resolution(seed)} if "resolution" in lowered else {}
+    live: dict[str, Any] = {"resolution": resolution(seed)} if "resolution" in lowered else {}
+    if "noise" in lowered:
+        live["noise"] = {**lowered["noise"], "seed": noise_seed(seed)}
     return {**lowered, **live, "roles": roles}
 
 
 def resolution(seed: int) -> dict[str, int]:
     """Guests ask for hardware addresses; how long they believe an answer is drawn."""
     return {"seed": stream_seed(seed, "neighbours")}
+
+
+def noise(seed: int, vswitches: Mapping[str, Vswitch]) -> dict[str, Any]:
+    """Kernels say of themselves what they say over IPv6; a Linux bridge is an interface itself."""
+    bridges = [place for place, vswitch in enumerate(vswitches.values()) if vswitch.kind == "linux_bridge"]
+    return {"seed": noise_seed(seed), "bridges": bridges}
+
+
+def noise_seed(seed: int) -> int:
+    """Of when they do."""
+    return stream_seed(seed, "ipv6 noise")
 
 
 def queue(entry: Queue) -> dict[str, Any]:
@@ -228,7 +243,9 @@ def _ends(
     ]
 
 
-def _action(action: Action, roles: Mapping[str, int], guests: Mapping[str, int]) -> dict[str, Any]:
+def _action(
+    plan: Plan, action: Action, roles: Mapping[str, int], guests: Mapping[str, int]
+) -> dict[str, Any]:
     trigger = action.after
     after = None
     if trigger is not None:
@@ -238,6 +255,7 @@ def _action(action: Action, roles: Mapping[str, int], guests: Mapping[str, int])
         "id": action.id, "do": action.do, "after": after, "args": action.args, "for_ns": action.for_ns or 0,
         "role": None if action.role is None else roles[action.role],
         "guest": guests.get(action.guest or ""),
+        **({"program": deeds(plan, action)} if action.do == "exec" else {}),
         "timeout_ns": action.timeout_ns, "on_timeout": action.on_timeout,
     }  # fmt: skip
 

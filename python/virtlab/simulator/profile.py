@@ -25,6 +25,8 @@ The parameters, and where a world pays them:
 | `platform.KIND.forward_ns`, `platform.KIND.forward_byte_ns` | by a packet that a guest forwards at layer 3 |
 | `platform.KIND.bridge_ns`, `platform.KIND.bridge_byte_ns` | by a frame that a guest forwards at layer 2 |
 | `platform.KIND.rouse_ns` | by a frame that comes to a forwarding guest after `doze_ns` without any: it sleeps |
+| `platform.KIND.steer_ns` | by a frame that comes to a guest with `pin` while it has nothing to do: its processor is woken |
+| `vswitch.KIND.upcall_ns` | by a frame for which the switch's datapath has no entry: its rules are asked |
 | `flow.first_packet_ns` | by the first packet of a flow, beyond the others |
 | `busy.crossing_ns` | as much more by a frame at a crossing of a vNIC while every processor has work |
 
@@ -41,8 +43,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from virtlab.catalogue import PLATFORMS
 from virtlab.errors import ExperimentError
 from virtlab.plan import Guest, Plan, Vnic
+from virtlab.simulator.shares import asking, pinned, quota, together
 
 SCHEMA = "virtlab.profile/1"
 IDEAL = "ideal"
@@ -54,6 +58,7 @@ TABLES = (
 )  # fmt: skip
 BUSY_CROSSING, BUSY_WAKEUP = "busy.crossing_ns", "wakeup.busy"
 FLOODS = ("raw_stream", "udp_stream")
+SWITCHED_BY_PROCESS = frozenset({"ovs-netdev"})
 PICOSECONDS = 1000
 DEFAULT_MODEL = "virtio"  # of a guest with a kernel of its own
 BACKLOG_PACKETS = 1000  # net.core.netdev_max_backlog
@@ -272,6 +277,7 @@ def costs(profile: Profile, plan: Plan, seed: int) -> dict[str, Any] | None:
     from virtlab.simulator.stay import stay_byte_ns
 
     guests, vnics = [], []
+    processors = pinned(plan, profile.processors)
     floods = {role.from_: role.workload for role in plan.roles.values() if role.workload in FLOODS}
 
     def cost(packet: str, byte: str = "", *more: str) -> dict[str, int]:
@@ -289,7 +295,8 @@ def costs(profile: Profile, plan: Plan, seed: int) -> dict[str, Any] | None:
                 "message_ns": round(profile.value(f"{kind}.message_ns")),
                 "again": cost(f"{flood}.packet_ns", f"{flood}.byte_ns") if again else None,
                 "wakeup": _table(profile, *wakeups(plan, guest.idle)),
-                "forwarding": _forwarding(guest, kind, profile, cost),
+                "forwarding": _forwarding(guest, kind, profile, cost, processors.get(name)),
+                **quota(guest),
             }
         )
         for vnic in guest.vnics.values():
@@ -299,6 +306,7 @@ def costs(profile: Profile, plan: Plan, seed: int) -> dict[str, Any] | None:
                 {
                     "crossing": cost(f"{kind}.crossing_ns", f"{kind}.crossing_byte_ns"),
                     "qdisc": cost("qdisc.htb.packet_ns") if held else {"packet_ns": 0, "byte_ps": 0},
+                    **together(vnic),
                 }
             )
     return {
@@ -311,6 +319,7 @@ def costs(profile: Profile, plan: Plan, seed: int) -> dict[str, Any] | None:
             cost(f"vswitch.{each.kind}.packet_ns", f"vswitch.{each.kind}.byte_ns")
             for each in plan.world.vswitches.values()
         ],
+        **asking(plan, profile.value),
         **_busy(profile),
         "fabric": {
             "departure": cost("links.departure_ns"),
@@ -346,10 +355,13 @@ def _busy(profile: Profile) -> dict[str, Any]:
 
 
 def wakeups(plan: Plan, idle: str) -> tuple[str, ...]:
-    """Tables that hold a receiver's wake-up in this world, the best first. Where links are played, they have a processor of
-    their own, and what they deliver wakes a process on another one, which was idle."""
+    """Tables that hold a receiver's wake-up in this world, the best first. Where links are played, or a virtual switch is a
+    process, these have a processor of their own, and what they deliver wakes a process on another one, which was idle."""
     own = f"wakeup.{idle}"
-    return (f"{own}.links", own) if plan.world.links else (own,)
+    elsewhere = plan.world.links or any(
+        each.kind in SWITCHED_BY_PROCESS for each in plan.world.vswitches.values()
+    )
+    return (f"{own}.links", own) if elsewhere else (own,)
 
 
 def _disciplines(plan: Plan) -> tuple[str, ...]:
@@ -358,7 +370,11 @@ def _disciplines(plan: Plan) -> tuple[str, ...]:
 
 
 def _forwarding(
-    guest: Guest, kind: str, profile: Profile, cost: Callable[[str, str], dict[str, int]]
+    guest: Guest,
+    kind: str,
+    profile: Profile,
+    cost: Callable[[str, str], dict[str, int]],
+    processor: int | None,
 ) -> dict[str, Any] | None:
     """What a guest pays for each frame that it forwards; None where it forwards none, or for nothing."""
     if not (guest.forwards or guest.bridges):
@@ -366,11 +382,21 @@ def _forwarding(
     what = "bridge" if guest.bridges else "forward"
     paid = cost(f"{kind}.{what}_ns", f"{kind}.{what}_byte_ns")
     rouse_ns = round(profile.value(f"{kind}.rouse_ns")) if guest.idle == "sleep" else 0
-    if not any((*paid.values(), rouse_ns)):
+    steer_ns = round(profile.value(f"{kind}.steer_ns")) if processor is not None else 0
+    if not any((*paid.values(), rouse_ns, steer_ns)):
         return None
     doze_ns = round(profile.value(f"{kind}.doze_ns"))
     asleep = {"doze_ns": doze_ns} if doze_ns else {}
-    return {"cost": paid, "rouse_ns": rouse_ns, **asleep, "backlog_packets": BACKLOG_PACKETS}
+    steered = {} if processor is None else {"processor": processor, "steer_ns": steer_ns}
+    own = {"own": True} if PLATFORMS[guest.platform].features.own_kernel else {}
+    return {
+        "cost": paid,
+        "rouse_ns": rouse_ns,
+        **asleep,
+        **steered,
+        **own,
+        "backlog_packets": BACKLOG_PACKETS,
+    }
 
 
 def _table(profile: Profile, *names: str) -> dict[str, list[float]]:

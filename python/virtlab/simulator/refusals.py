@@ -11,13 +11,13 @@ from virtlab.catalogue import PLATFORMS as CATALOGUED_PLATFORMS
 from virtlab.catalogue import QDISCS
 from virtlab.catalogue import VSWITCHES as CATALOGUED_VSWITCHES
 from virtlab.catalogue import WORKLOADS as CATALOGUE
-from virtlab.plan import Capabilities, Guest, Plan, Refusal, Role
+from virtlab.plan import Capabilities, Plan, Refusal, Role
 from virtlab.planner.ends import bridging_mistakes, role_ends, via_mistakes
 from virtlab.planner.wiring import Wiring
 from virtlab.simulator.lower import addresses, lower, vnic_path
+from virtlab.simulator.nominal import held_by_nominal_rate, with_nominal_rates
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, costs
-from virtlab.simulator.ways import by_tcp, wayless
-from virtlab.simulator.without_effect import COSTLESS_PARAMETERS
+from virtlab.simulator.ways import wayless
 
 PLATFORMS = tuple(  # what each costs, a profile says
     name for name, platform in CATALOGUED_PLATFORMS.items() if platform.arms["simulator"] is None
@@ -26,12 +26,10 @@ VSWITCHES = tuple(name for name, vswitch in CATALOGUED_VSWITCHES.items() if vswi
 WORKLOADS = (
     "rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "psping", "raw_stream", "rt_tasks",
 )  # fmt: skip
-ACTIONS = ("start", "stop", "run", "set", "wait", "reset")
-FAILING = "exec"  # played as a program that cannot run, where the timeline says what happens then
+ACTIONS = ("start", "stop", "run", "set", "wait", "reset", "exec")
 LATER_ACTIONS = {
     "migrate": "a simulated guest has no memory to move",
     "call": "services are not modelled",
-    "exec": "a simulated guest runs no programs; it fails where the timeline says what happens then",
 }
 WORDS: Mapping[str, frozenset[str]] = {
     "start": frozenset({"started", "finished", "done", "failed"}),
@@ -43,6 +41,7 @@ WORDS: Mapping[str, frozenset[str]] = {
     "exec": frozenset({"started", "done", "finished", "failed", "timeout", "cancelled"}),
 }
 SETTABLE = {"burst_load": "burst_bytes", "udp_stream": "rate_bit_per_s", "raw_stream": "rate_pps"}
+PARAMETERS = frozenset({"flow_entries"})  # of virtual switches
 MTU_MIN_BYTES = 68
 IPV6_MTU_MIN_BYTES = 1280
 MTU_MAX_BYTES = 65_535
@@ -51,10 +50,8 @@ MTU_MAX_BYTES = 65_535
 def refusals(plan: Plan, profile: Profile = IDEAL_PROFILE) -> list[Refusal]:
     """All of them; empty when the Plan can be played on a platform of that profile."""
     found: list[Refusal] = []
-    for check in (_roles, _timeline, _collect, _networks):
+    for check in (_roles, _timeline, _collect, _networks, _world, _guests):
         found += check(plan)
-    for costly in (_world, _guests):
-        found += costly(plan, profile)
     found += Wiring(plan).mistakes(plan)
     if found:
         return found
@@ -67,17 +64,15 @@ def _core(plan: Plan, profile: Profile, lowered: Mapping[str, Any]) -> Iterator[
     from virtlab._native import Simulation
 
     try:
-        Simulation(json.dumps({**lowered, "costs": costs(profile, plan, plan.seed)}))
+        held = with_nominal_rates(lowered, held_by_nominal_rate(plan, profile))
+        Simulation(json.dumps({**held, "costs": costs(profile, plan, plan.seed)}))
     except ValueError as error:
         for path, reason, cure in error.args[0]:
             yield Refusal(path, reason, cure)
 
 
-def _world(plan: Plan, profile: Profile) -> Iterator[Refusal]:
+def _world(plan: Plan) -> Iterator[Refusal]:
     world = plan.world
-    if world.ipv6_noise:
-        reason = "what a kernel says of itself over IPv6 is not modelled"
-        yield Refusal("world.ipv6_noise", reason, "remove it")
     for kind, named in (("services", world.services), ("pools", world.pools)):
         for name in named:
             yield Refusal(f"{kind}.{name}", f"{kind} are not modelled", f"remove the {kind} from the file")
@@ -85,15 +80,13 @@ def _world(plan: Plan, profile: Profile) -> Iterator[Refusal]:
         if vswitch.kind not in VSWITCHES:
             reason = f"'{vswitch.kind}' is not modelled"
             yield Refusal(f"vswitches.{name}.kind", reason, f"write {' or '.join(VSWITCHES)}")
-        unmodelled = vswitch.parameters.keys() - (COSTLESS_PARAMETERS if profile.is_ideal else frozenset())
-        if unmodelled:
+        if unmodelled := vswitch.parameters.keys() - PARAMETERS:
             unknown = ", ".join(sorted(unmodelled))
             yield Refusal(f"vswitches.{name}.parameters", f"{unknown} not modelled", "remove them")
 
 
-def _guests(plan: Plan, profile: Profile) -> Iterator[Refusal]:
+def _guests(plan: Plan) -> Iterator[Refusal]:
     macs: dict[str, str] = {}
-    tcp = {guest for role in plan.roles.values() if by_tcp(role) for guest in (role.from_, role.to)}
     for name, guest in plan.world.guests.items():
         path = f"guests.{name}"
         if guest.platform not in PLATFORMS:
@@ -102,13 +95,8 @@ def _guests(plan: Plan, profile: Profile) -> Iterator[Refusal]:
             reason = f"'{guest.platform}' guests are not modelled: {why}"
             yield Refusal(f"{path}.platform", reason, f"write 'platform: {' | '.join(PLATFORMS)}'")
         yield from bridging_mistakes(path, guest)
-        if not profile.is_ideal:
-            yield from _processors(path, guest)
         for vnic_name, vnic in guest.vnics.items():
             vnic_at = vnic_path(name, vnic_name)
-            if vnic.offloads != "off" and name in tcp and not profile.is_ideal:
-                reason = "what segments of TCP longer than the MTU cost is in no profile"
-                yield Refusal(f"{vnic_at}.offloads", reason, "write 'offloads: off', or --profile ideal")
             if vnic.vswitch is not None and guest.platform == "native":
                 yield Refusal(vnic_at, "a native guest stands on no virtual switch", "give it an uplink")
             if not MTU_MIN_BYTES <= vnic.mtu_bytes <= MTU_MAX_BYTES:
@@ -121,16 +109,6 @@ def _guests(plan: Plan, profile: Profile) -> Iterator[Refusal]:
             if mac in macs:
                 yield Refusal(f"{vnic_at}.mac", f"{vnic.mac} is {macs[mac]}'s too", "give each its own MAC")
             macs[mac] = vnic_at
-
-
-def _processors(path: str, guest: Guest) -> Iterator[Refusal]:
-    """What a guest's processors do to costs, and nobody has measured."""
-    if guest.cpu_quota_ratio is not None:
-        reason = "how a quota holds a guest back is in no profile"
-        yield Refusal(f"{path}.cpu_quota_ratio", reason, "remove it, or write --profile ideal")
-    if guest.pin != "none":
-        reason = "what forwarding on another processor costs is in no profile"
-        yield Refusal(f"{path}.pin", reason, "write 'pin: none', or --profile ideal")
 
 
 def _networks(plan: Plan) -> Iterator[Refusal]:
@@ -194,14 +172,14 @@ def _timeline(plan: Plan) -> Iterator[Refusal]:
     started: dict[str, str] = {}
     for action in plan.timeline:
         path = f"timeline.{action.id}"
-        if action.do == FAILING and _handled(plan, f"{action.id}.failed"):
-            pass
-        elif action.do not in ACTIONS:
+        if action.do not in ACTIONS:
             reason = f"cannot {action.do}: {LATER_ACTIONS[action.do]}"
             yield Refusal(path, reason, f"use {', '.join(ACTIONS)}")
-        elif action.do == "reset" and action.guest not in plan.world.guests:
+        elif action.do in {"reset", "exec"} and action.guest not in plan.world.guests:
             yield Refusal(f"{path}.guest", f"there is no guest '{action.guest}'", "name a guest of the Plan")
-        elif action.do not in {"wait", "reset"} and action.role not in plan.roles:
+        elif action.do == "exec" and not action.argv:
+            yield Refusal(path, "names no command", "give it 'argv'")
+        elif action.do not in {"wait", "reset", "exec"} and action.role not in plan.roles:
             yield Refusal(f"{path}.role", f"there is no role '{action.role}'", "name a role of the file")
         elif action.do in {"start", "run"}:
             if str(action.role) in started:
@@ -226,12 +204,6 @@ def _timeline(plan: Plan) -> Iterator[Refusal]:
     for name, window in plan.windows.items():
         for event in (window.from_, window.to):
             yield from _event(f"windows.{name}", event, {name: a.do for name, a in actions.items()})
-
-
-def _handled(plan: Plan, event: str) -> bool:
-    """Whether an action is triggered by an event."""
-    triggers = (action.after for action in plan.timeline if action.after is not None)
-    return any(event in (each.event, *each.any, *each.all) for each in triggers)
 
 
 def _event(path: str, event: str, actions: Mapping[str, str]) -> Iterator[Refusal]:

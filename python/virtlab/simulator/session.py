@@ -25,6 +25,7 @@ from virtlab.plan import (
 )
 from virtlab.plan.model import plan_of
 from virtlab.simulator.lower import licence, lower, queue, reseeded, vnic_path
+from virtlab.simulator.nominal import assumed, held_by_nominal_rate, with_nominal_rates
 from virtlab.simulator.once import Remembered, structure
 from virtlab.simulator.ospf import REALISED, converged
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, costs
@@ -58,6 +59,8 @@ class SimulatorSession:
             plan = trial.plan(self.plan)
             once = plan is self.plan and not overrides
             lowered = lowered_once(plan, trial.seed) if once else lower(plan, trial.seed, overrides)
+            held = held_by_nominal_rate(plan, self.profile, overrides)
+            lowered = with_nominal_rates(lowered, held)
             lowered["costs"] = costs(self.profile, self.plan, trial.seed)
             world = Simulation(json.dumps(lowered))
         except ValueError as error:
@@ -84,7 +87,9 @@ class SimulatorSession:
     def _keep(self, found: Mapping[str, Any], sink: Sink, plan: Plan) -> Outcome:
         import numpy as np
 
-        for text in (*unsampled(self.plan), *sentences(without_effect(self.plan, self.profile))):
+        told = [f"roles.{role}: {what}" for role, what in assumed(self.plan, self.profile).items()]
+        changing_nothing = sentences(without_effect(self.plan, self.profile))
+        for text in (*unsampled(self.plan), *changing_nothing, *told):
             sink.event(Event(0, "log.info", {"text": text}))
         resets = {f"{action.id}.started": action for action in plan.timeline if action.do == "reset"}
         for t_ns, what in found["happened"]:
@@ -188,6 +193,10 @@ def realise(plan: Plan, profile: Profile = IDEAL_PROFILE) -> Realised:
     for name, routes in world.routes.items():
         values = {"routes": [route.model_dump(mode="json") for route in routes]}
         objects[f"routes.{name}"] = RealisedObject(values, values, values, "simulator")
+    for role, what in assumed(plan, profile).items():
+        path = f"roles.{role}"
+        made = {"assumed": what} | unheeded(path)
+        objects[path] = RealisedObject({"what": "as fast as possible"}, made, made, "simulator")
     for path in (path for path in nothing if path not in objects):
         intended = {"what": list(nothing[path])}
         objects[path] = RealisedObject(intended, unheeded(path), unheeded(path), "simulator")
@@ -220,7 +229,7 @@ def world_once(plan: Plan, profile: Profile) -> str:
 
     def digest() -> str:
         paid = costs(profile, plan, 0)
-        lowered = lowered_once(plan, 0)
+        lowered = with_nominal_rates(lowered_once(plan, 0), held_by_nominal_rate(plan, profile))
         played = {**(without_passages(lowered) if paid is None else lowered), "costs": paid}
         return hashlib.sha256(json.dumps(played, sort_keys=True).encode()).hexdigest()[:16]
 

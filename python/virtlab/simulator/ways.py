@@ -2,8 +2,7 @@
 
 Below IP there are no routers. A port takes no packet longer than its MTU, and nobody is told. A router cuts a packet of
 IPv4 that is too long for its next port into fragments; it must not where the packet is IPv6 or a segment of TCP, and tells
-the sender, who sends shorter ones from then on. A process that makes whole frames is told in vain: all of them are lost, so
-such a way is refused.
+the sender, who sends shorter ones from then on. A process that makes whole frames is told in vain: all of them are lost.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from virtlab.plan import Plan, Refusal, Role
 from virtlab.planner.wiring import Wiring, guest_box
 
 MOST_HOPS = 64
-PATH_MTU_MIN_BYTES = 552  # of IPv4: net.ipv4.route.min_pmtu
 FRAME_BYTES = 18  # header and FCS of a frame
 
 Hop = tuple[int, int]  # vNIC that sends, vNIC that takes
@@ -116,23 +114,14 @@ def _hops(ways: Ways, role: Mapping[str, Any]) -> list[list[Hop]] | None:
 def _too_long(ways: Ways, role: Mapping[str, Any], hops: list[Hop]) -> Iterator[Refusal]:
     """The first place on a way that its packets, as long as they may be, do not fit through."""
     vnics, ends = ways.lowered["vnics"], role["ends"]
-    tcp, version4 = is_tcp(role["workload"], role["parameters"]), ":" not in str(ends[0]["address"])
     longest = vnics[hops[0][0]]["mtu_bytes"]
-    if tcp:
+    if is_tcp(role["workload"], role["parameters"]):
         longest = min(vnics[end["vnic"]]["mtu_bytes"] for end in ends)
     if role["workload"] == "raw_stream" and role["parameters"].get("frame_bytes"):
         longest = min(longest, role["parameters"]["frame_bytes"] - FRAME_BYTES)
     for out, into in hops:
-        if (least := vnics[out]["mtu_bytes"]) < longest:
-            met, reason = f"its packets of {longest} B meet an MTU of {least} B", ""
-            if role["parameters"].get("via"):
-                reason = f"{met}: nobody cuts them, and the process that makes them learns nothing of it"
-            elif tcp and version4 and least < PATH_MTU_MIN_BYTES:
-                reason = f"{met}, and Linux believes in no path MTU below {PATH_MTU_MIN_BYTES} B"
-            if reason:
-                cure = f"write {longest} B there, or less at both ends"
-                yield Refusal(f"{vnics[out]['name']}.mtu_bytes", reason, cure)
-                return
+        if vnics[out]["mtu_bytes"] < longest and role["parameters"].get("via"):
+            return  # none of them comes any further
         longest = min(longest, vnics[out]["mtu_bytes"])
         if vnics[into]["mtu_bytes"] < longest:
             narrow = f"a port with an MTU of {vnics[into]['mtu_bytes']} B"

@@ -13,15 +13,13 @@ from typing import Any
 
 from virtlab.plan import Guest, Plan
 from virtlab.simulator.profile import Profile
+from virtlab.simulator.programs import NO_PROGRAMS, why_without_effect
 from virtlab.simulator.ways import by_tcp
 
 IDEAL_ALIKE = "an ideal platform costs nothing, whatever it is"
 IDEAL_PROCESSOR = "on an ideal platform nothing takes processor time"
 NO_MEMORY = "a simulated guest never runs short of memory"
-NO_PROGRAMS = "a simulated guest runs no programs"
-COSTLESS_PARAMETERS = frozenset(
-    {"flow_entries"}
-)  # of virtual switches: they decide what a frame costs, not where it goes
+ONE_CONTAINER = "profiles tell platforms apart, and not what runs them"
 CUT_TO_MTU = "segments of TCP are cut to the MTU at the sender, where a cable would have them cut"
 
 
@@ -65,13 +63,19 @@ def _guests(plan: Plan, profile: Profile) -> Iterator[WithoutEffect]:
         path = f"guests.{name}"
         if profile.is_ideal:
             yield from _alike(path, guest)
+        else:
+            yield from _unpaid(path, guest, profile)
         if guest.memory_bytes is not None:
             yield WithoutEffect(path, f"memory {guest.memory_bytes} B", NO_MEMORY)
+        if guest.runtime is not None:
+            yield WithoutEffect(path, f"runtime {guest.runtime}", ONE_CONTAINER)
+        if guest.firmware is not None:
+            yield WithoutEffect(path, f"firmware {guest.firmware}", "a simulated guest boots nothing")
         if guest.vcpus is not None:
             yield WithoutEffect(path, f"vcpus {guest.vcpus}", "a simulated guest is one virtual processor")
         if guest.image is not None:
             yield WithoutEffect(path, f"image {guest.image}", NO_PROGRAMS)
-        if name in tcp and any(vnic.offloads != "off" for vnic in guest.vnics.values()):
+        if name in tcp and profile.is_ideal and any(vnic.offloads != "off" for vnic in guest.vnics.values()):
             yield WithoutEffect(path, "offloads default", CUT_TO_MTU)
 
 
@@ -89,8 +93,32 @@ def _alike(path: str, guest: Guest) -> Iterator[WithoutEffect]:
         yield WithoutEffect(path, f"idle {guest.idle}", IDEAL_PROCESSOR)
 
 
+def _unpaid(path: str, guest: Guest, profile: Profile) -> Iterator[WithoutEffect]:
+    """What decides where and when costs are paid that this profile does not hold."""
+    own = f"platform.{guest.platform}."
+    what = "bridge" if guest.bridges else "forward"
+    held = {name for name, each in profile.parameters.items() if name.startswith(own) and each.value > 0}
+    if guest.pin != "none":
+        if not (guest.forwards or guest.bridges):
+            yield WithoutEffect(path, f"pin {guest.pin}", "it forwards nothing")
+        elif not held.intersection(f"{own}{cost}_ns" for cost in (what, f"{what}_byte", "rouse", "steer")):
+            why = f"profile '{profile.name}' holds no cost of forwarding ({own}{what}_ns, {own}steer_ns)"
+            yield WithoutEffect(path, f"pin {guest.pin}", why)
+    if guest.cpu_quota_ratio is not None and not any(
+        name.endswith((".send_ns", ".message_ns")) or f".{what}_" in name for name in held
+    ):
+        why = f"profile '{profile.name}' holds no work of its processes ({own}send_ns, {own}message_ns)"
+        yield WithoutEffect(path, f"CPU quota {guest.cpu_quota_ratio:g}", why)
+
+
 def _vswitches(plan: Plan, profile: Profile) -> Iterator[WithoutEffect]:
-    for name, vswitch in plan.world.vswitches.items() if profile.is_ideal else ():
+    for name, vswitch in plan.world.vswitches.items():
+        upcall = f"vswitch.{vswitch.kind}.upcall_ns"
+        if not profile.is_ideal:
+            for key, value in vswitch.parameters.items() if not profile.value(upcall) else ():
+                why = f"profile '{profile.name}' holds no {upcall}"
+                yield WithoutEffect(f"vswitches.{name}", f"{key} {value}", why)
+            continue
         if vswitch.kind != "linux_bridge":
             yield WithoutEffect(f"vswitches.{name}", f"kind {vswitch.kind}", IDEAL_ALIKE)
         for key, value in vswitch.parameters.items():
@@ -107,8 +135,9 @@ def _roles(plan: Plan) -> Iterator[WithoutEffect]:
 
 def _timeline(plan: Plan) -> Iterator[WithoutEffect]:
     for action in plan.timeline:
-        if action.do == "exec":
-            yield WithoutEffect(f"timeline.{action.id}", " ".join(action.argv), f"{NO_PROGRAMS}; it fails")
+        why = why_without_effect(plan, action) if action.do == "exec" else None
+        if why is not None:
+            yield WithoutEffect(f"timeline.{action.id}", " ".join(action.argv), why)
 
 
 def without_passages(lowered: Mapping[str, Any]) -> dict[str, Any]:

@@ -53,6 +53,12 @@ impl Network {
     }
 
     pub(super) fn enter(&mut self, at: PortId, out: Outgoing) {
+        if let Some(parts) = self.parts_of(&out.cargo.message) {
+            for part in self.cut(&out, parts) {
+                self.enter(at, part);
+            }
+            return;
+        }
         let frame = Frame {
             bytes: out.bytes,
             source: out.source,
@@ -60,7 +66,7 @@ impl Network {
             flow: out.flow,
             ecn: self.ecn_of(&out),
             headers: self.fabric.wants_headers().then(|| Box::new(self.headers_of(&out))),
-            payload: Carried { cargo: out.cargo, counted: out.counted },
+            payload: Carried { cargo: out.cargo, counted: out.counted, to: u32::MAX },
         };
         self.catch_up_before(at);
         self.fabric.arrive(at, frame, Nanos(self.now_ns));

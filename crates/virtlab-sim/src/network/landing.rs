@@ -10,7 +10,7 @@ use super::bridges::Place;
 use super::flights::Flight;
 use super::paths::is_notice;
 use super::resolution::is_resolution;
-use super::vnics::Outgoing;
+use super::vnics::{Carried, Outgoing};
 use crate::addresses::Number;
 use crate::agenda::Due;
 use crate::ip::Message;
@@ -77,6 +77,10 @@ impl Network {
         self.fabric.foretold(&mut certain);
         for foretold in certain.drain(..) {
             let (port, at_ns) = (foretold.port.0, foretold.at.0);
+            if foretold.met {
+                self.land_met(&foretold);
+                continue;
+            }
             if foretold.marked {
                 let message = self.fabric.frame(&foretold).payload.cargo.message;
                 self.note_mark(&message);
@@ -86,15 +90,9 @@ impl Network {
             let address = (frame.destination, out.cargo.ip.map(|packet| packet.to));
             let mut landing =
                 Landing { at_ns, nic: 0, bytes: frame.bytes, meaning: Meaning::Onward(foretold) };
-            let own = match self.met[port] {
-                _ if is_resolution(&out.cargo.message) || is_notice(&out.cargo.message) => None, // its kernel's own
-                Some((met, nic)) if met == address => Some(nic),
-                _ => {
-                    let own = self.owner(port, address.0, address.1);
-                    self.met[port] = own.map(|nic| (address, nic));
-                    own
-                }
-            };
+            let kernels = is_resolution(&out.cargo.message) || is_notice(&out.cargo.message);
+            let own = if kernels { None } else { self.own_nic(port, address) };
+            let out = &self.fabric.frame(&foretold).payload;
             if let Some(nic) = own {
                 landing.nic = nic;
                 let message = out.cargo.message;
@@ -124,6 +122,36 @@ impl Network {
             }
         }
         self.certain = certain;
+        self.fabric.forget_met();
+    }
+
+    /// A frame that has met others without an event will land: it is counted, as a part of its message or with it.
+    #[inline]
+    fn land_met(&mut self, foretold: &Foretold) {
+        let (port, at_ns) = (foretold.port.0, foretold.at.0);
+        let &(bytes, Carried { cargo, to: nic, .. }) = self.fabric.met(foretold);
+        let whole = match cargo.ip {
+            Some(packet) if packet.is_part() => {
+                let guest = self.nics[nic as usize].given.guest;
+                self.hosts[guest].reassembly.take(&packet, at_ns)
+            }
+            _ => true,
+        };
+        let meaning = if whole { Meaning::Counted(cargo.message) } else { Meaning::Part };
+        self.landings[port].push_back(Landing { at_ns, nic, bytes, meaning });
+    }
+
+    /// [`Network::owner`], which is asked about the same addresses again and again.
+    #[inline]
+    pub(super) fn own_nic(&mut self, port: usize, address: Address) -> Option<u32> {
+        match self.met[port] {
+            Some((met, nic)) if met == address => Some(nic),
+            _ => {
+                let own = self.owner(port, address.0, address.1);
+                self.met[port] = own.map(|nic| (address, nic));
+                own
+            }
+        }
     }
 
     /// The vNIC behind a port that takes what comes to these addresses as its guest's own, whatever happens until then.
@@ -154,6 +182,7 @@ impl Network {
 
     /// Takes what has landed at a port by now: messages are returned, one by one; frames that go on are in the inbox.
     pub fn land(&mut self, port: usize) -> Option<Landed> {
+        self.gather(port);
         while let Some(&Landing { at_ns, nic, bytes, meaning }) = self.landings[port].front() {
             if at_ns > self.now_ns {
                 break;
@@ -162,7 +191,9 @@ impl Network {
             if let Meaning::Onward(foretold) = meaning {
                 let out = Outgoing::carried(&self.fabric.take(&foretold));
                 if let Some(costs) = &mut self.costs {
-                    let at = costs.depart(self.now_ns, port, self.port_bridges[port], out.bytes);
+                    let bridge = self.port_bridges[port];
+                    let asked_ns = costs.ask(self.now_ns, bridge, out.flow, out.destination);
+                    let at = costs.depart(self.now_ns, port, bridge, out.bytes, asked_ns);
                     self.fly(at, Flight::Departed(port, out));
                 } else {
                     self.departed(port, out);

@@ -6,6 +6,7 @@
 
 use super::Network;
 use super::bridges::Place;
+use crate::input::Versions;
 
 impl Network {
     /// Takes the vNICs of a guest down, or brings them up.
@@ -15,7 +16,7 @@ impl Network {
         for &nic in &nics {
             self.nics[nic].down = down;
             if down {
-                self.forget_neighbours(nic);
+                self.forget_neighbours(nic, Versions::BOTH);
             }
         }
         for bridge in self.bridges.iter_mut().filter(|bridge| down && bridge.learns) {

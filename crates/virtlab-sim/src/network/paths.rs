@@ -4,12 +4,15 @@
 //! sender told the MTU that it met (RFC 1191, RFC 8201): as much of the packet is quoted as Linux quotes, 576 B of IPv4 or 1280 B of IPv6 at
 //! most, and no such message is ever withheld. A sender believes it for ten minutes, for packets to that address: sockets cut theirs to fit,
 //! TCP sends shorter segments, those under way at once again. Whole frames that a process made learn nothing.
+//!
+//! Of IPv4 a sender believes in no MTU below 552 B (`net.ipv4.route.min_pmtu`): told of a shorter one it sends packets of 552 B, and
+//! allows routers to cut them (Linux: `ip_rt_update_pmtu` locks the MTU, `ip_dont_fragment` looks at that).
 
 use super::Network;
 use super::sockets::head;
 use super::vnics::Outgoing;
 use crate::addresses::Number;
-use crate::input::Input;
+use crate::input::{Input, Versions};
 use crate::ip::{Cargo, HOPS, Message, Packet};
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +27,8 @@ const QUOTED_BYTES: [u32; 2] = [576, 1280];
 const ICMP_BYTES: u32 = 8;
 /// Linux's `mtu_expires` and `route.mtu_expires`.
 const BELIEVED_NS: u64 = 600_000_000_000;
+/// Of IPv4.
+const LEAST_BELIEVED_BYTES: u32 = 552;
 
 /// What guests know of paths.
 #[derive(Default)]
@@ -34,6 +39,8 @@ pub(super) struct Paths {
     uncut: BTreeSet<usize>,
     /// By guest and destination: MTU, and until when it is believed.
     known: BTreeMap<(usize, Number), (u32, u64)>,
+    /// Guests and destinations to which routers may cut after all.
+    cut: BTreeSet<(usize, Number)>,
     /// Guests that have learnt since somebody asked.
     news: Vec<usize>,
 }
@@ -92,10 +99,13 @@ impl Network {
     pub(super) fn is_too_long(&mut self, nic: usize, packet: &Packet, message: &Message) -> bool {
         let version = packet.to.version();
         let role = message.role as usize;
-        if version == IpVersion::V4 && !packet.tapped && !self.paths.uncut.contains(&role) {
-            return false;
-        }
         let side = usize::from(message.origin) ^ usize::from(message.reply);
+        if version == IpVersion::V4 && !packet.tapped {
+            let given_up = || self.paths.cut.contains(&(self.sides[role][side], packet.to));
+            if !self.paths.uncut.contains(&role) || given_up() {
+                return false;
+            }
+        }
         let sender =
             self.paths.ends.get(role).and_then(|ends| self.book.find(ends[side]?)).filter(|_| !packet.tapped);
         if let Some(sender) = sender {
@@ -152,10 +162,25 @@ impl Network {
         self.put_resolved(nic, out, ready);
     }
 
+    /// A guest forgets what it was told of paths of some versions of IP.
+    pub fn forget_paths(&mut self, guest: usize, of: Versions) {
+        for ((_, _), (_, until_ns)) in
+            self.paths.known.iter_mut().filter(|((own, to), _)| *own == guest && of.has(to.version()))
+        {
+            *until_ns = 0;
+        }
+        self.paths.cut.retain(|(own, to)| *own != guest || !of.has(to.version()));
+        self.paths.news.push(guest);
+    }
+
     /// A guest is told of a path.
     pub(super) fn learn(&mut self, guest: usize, message: &Message) {
-        let known = (message.seq as u32, self.now_ns.saturating_add(BELIEVED_NS));
-        self.paths.known.insert((guest, Number::of_bits(message.flow)), known);
+        let (to, mut mtu_bytes) = (Number::of_bits(message.flow), message.seq as u32);
+        if to.version() == IpVersion::V4 && mtu_bytes < LEAST_BELIEVED_BYTES {
+            mtu_bytes = LEAST_BELIEVED_BYTES;
+            self.paths.cut.insert((guest, to));
+        }
+        self.paths.known.insert((guest, to), (mtu_bytes, self.now_ns.saturating_add(BELIEVED_NS)));
         self.paths.news.push(guest);
     }
 }

@@ -10,7 +10,7 @@ use super::Network;
 use super::vnics::{Incoming, Outgoing};
 use crate::addresses::Number;
 use crate::agenda::Due;
-use crate::input::Input;
+use crate::input::{Input, Versions};
 use crate::ip::{Cargo, Message};
 use crate::neighbour::{Ask, Neighbour, REACHABLE_NS, Then};
 use core::net::IpAddr;
@@ -265,11 +265,20 @@ impl Network {
         }
     }
 
+    /// A guest forgets its neighbours of some versions of IP, but for those that it was told of.
+    pub fn forget_neighbours_of(&mut self, guest: usize, of: Versions) {
+        for nic in (0..self.nics.len()).filter(|nic| self.nics[*nic].given.guest == guest).collect::<Vec<_>>()
+        {
+            self.forget_neighbours(nic, of);
+        }
+    }
+
     /// What a guest knows of its neighbours by way of a vNIC is lost, with what waits for them.
-    pub(super) fn forget_neighbours(&mut self, nic: usize) {
+    pub(super) fn forget_neighbours(&mut self, nic: usize, of: Versions) {
         let Some(own) = &self.resolution else { return };
-        let places: Vec<usize> =
-            (0..own.entries.len()).filter(|place| own.entries[*place].nic == nic).collect();
+        let places: Vec<usize> = (0..own.entries.len())
+            .filter(|place| own.entries[*place].nic == nic && of.has(own.entries[*place].hop.version()))
+            .collect();
         for place in places {
             self.give_up(place);
             if let Some(own) = &mut self.resolution {

@@ -2,6 +2,7 @@
 //! from one of its two vNICs to the other.
 
 use super::Network;
+use super::noise::is_noise;
 use super::paths::is_notice;
 use super::resolution::is_resolution;
 use super::vnics::{Incoming, Outgoing};
@@ -29,6 +30,11 @@ impl Network {
             return None;
         }
         let port = &mut self.nics[nic];
+        if is_noise(&cargo.message) && host.bridging.is_none() {
+            port.traffic.received_packets += 1;
+            port.traffic.received_bytes += u64::from(bytes);
+            return None;
+        }
         let own = cargo.ip.is_some_and(|packet| host.own.contains(&packet.to));
         let tapped = own && cargo.ip.is_some_and(|packet| packet.tapped);
         if destination != port.given.mac && !tapped && host.bridging.is_none() {

@@ -13,7 +13,7 @@ use crate::input::Vnic;
 use crate::ip::Cargo;
 use std::collections::VecDeque;
 use virtlab_fabric::{Frame, Mac, PortId};
-use virtlab_wire::ethernet::{serialisation, wire_bytes};
+use virtlab_wire::ethernet::{HEADER_BYTES, serialisation, wire_bytes};
 
 /// Frames that a vNIC with pushback lets go at once after a pause; the testbed's figure.
 pub const BURST_FRAMES: u32 = 10;
@@ -47,12 +47,14 @@ pub(super) struct Waiting {
 pub(super) struct Carried {
     pub(super) cargo: Cargo,
     pub(super) counted: bool,
+    /// Of a frame that meets others without an event: the vNIC that takes it.
+    pub(super) to: u32,
 }
 
 impl Outgoing {
     /// A frame that has left the fabric; where it came from is behind it.
     pub(super) fn carried(frame: &Frame<Carried>) -> Self {
-        let Carried { cargo, counted } = frame.payload;
+        let Carried { cargo, counted, .. } = frame.payload;
         let Frame { source, destination, bytes, flow, .. } = *frame;
         Self { cargo, source, destination, bytes, flow, socket: None, counted }
     }
@@ -141,12 +143,27 @@ impl Network {
         let port = &mut self.nics[nic];
         let mut start = ready_ns;
         if let Some(rate) = port.given.pushback_bit_per_s {
-            let cost = port.cost_ns(out.bytes, rate);
+            let cost = match port.given.mtu_bytes + HEADER_BYTES {
+                most_bytes if out.bytes > most_bytes => self.cost_together_ns(nic, &out, rate),
+                _ => port.cost_ns(out.bytes, rate),
+            };
+            let port = &mut self.nics[nic];
             let free = port.free_ns.max(ready_ns as i64);
             port.free_ns = port.free_ns.max(free - port.burst_ns) + cost;
             start = free as u64;
         }
         self.depart(nic, out, start)
+    }
+
+    /// What a frame that is longer than the MTU costs its vNIC's bucket: as many as it will be cut into.
+    #[cold]
+    fn cost_together_ns(&mut self, nic: usize, out: &Outgoing, rate_bit_per_s: u64) -> i64 {
+        match self.parts_of(&out.cargo.message) {
+            Some(parts) => {
+                self.cut_bytes(out, parts).map(|bytes| self.nics[nic].cost_ns(bytes, rate_bit_per_s)).sum()
+            }
+            None => self.nics[nic].cost_ns(out.bytes, rate_bit_per_s),
+        }
     }
 
     /// Lets a frame through now, or has it wait until `start`; returns that.
@@ -173,6 +190,9 @@ impl Network {
             self.catch_up_before(at);
             return self.pass_on(nic, &out, self.now_ns);
         }
+        if let Some(way) = self.meeting(nic, &out) {
+            return self.meet(nic, &out, &way);
+        }
         let port = &mut self.nics[nic];
         if port.down {
             port.traffic.vanished += 1;
@@ -181,7 +201,8 @@ impl Network {
         port.traffic.sent_packets += 1;
         port.traffic.sent_bytes += u64::from(out.bytes);
         if let Some(costs) = &mut self.costs {
-            let at = costs.leave(self.now_ns, nic, port.bridge, out.bytes);
+            let asked_ns = costs.ask(self.now_ns, port.bridge, out.flow, out.destination);
+            let at = costs.leave(self.now_ns, nic, port.bridge, out.bytes, asked_ns);
             self.fly(at, Flight::Out(nic, out));
         } else {
             self.leave(nic, out);

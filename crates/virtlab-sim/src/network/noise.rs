@@ -1,0 +1,257 @@
+//! What kernels say of themselves over IPv6: frames of every interface that comes up, which nobody asked for and which occupy links.
+//!
+//! An interface joins the multicast group of its link-local address and reports that (MLDv2, RFC 3810: twice, within a second);
+//! asks after up to a second whether another has the address (RFC 4862, 5.4: one solicitation, with a nonce as of RFC 7527);
+//! and, when a further second has brought no answer, reports its groups twice again, now from its address, and asks for routers
+//! (RFC 4861, 6.3.7), after 4 s again and then after twice as long each time (RFC 7559, with RFC 3315's random tenth). Interfaces
+//! of a router ask for none, and report the groups of all routers, too. All interfaces come up at the beginning of a run.
+//!
+//! An interface is each vNIC, the port of its virtual switch, which speaks to the guest alone, each uplink, which speaks to the link
+//! alone, and a Linux bridge's own, which speaks through all of its ports. Everything goes to groups, so switches flood it; who
+//! hears it counts it, and does nothing, as there are no routers that would answer and no address is taken twice.
+//! Source: Linux `net/ipv6/{addrconf,mcast,ndisc}.c`, with its defaults.
+
+use super::Network;
+use super::bridges::Place;
+use super::vnics::Outgoing;
+use crate::agenda::Due;
+use crate::input::{Input, Way};
+use crate::ip::{Cargo, Message};
+use std::collections::VecDeque;
+use virtlab_fabric::{Mac, PortId, flow_hash};
+use virtlab_load::random::Stream;
+
+/// The role of such frames, which is nobody's.
+const NOISE: u32 = u32::MAX - 2;
+const SECOND_NS: f64 = 1e9;
+/// Headers: Ethernet, IPv6, router alert, report and each of its groups, solicitations, an option.
+const IPV6_BYTES: u32 = 14 + 40;
+const ALERT_BYTES: u32 = 8;
+const REPORT_BYTES: u32 = 8;
+const GROUP_BYTES: u32 = 20;
+const PROBE_BYTES: u32 = 24;
+const ASKING_BYTES: u32 = 8;
+const OPTION_BYTES: u32 = 8;
+/// Linux's router_solicitation_interval and router_solicitation_max_interval.
+const INTERVAL_NS: f64 = 4e9;
+const MOST_INTERVAL_NS: f64 = 3600e9;
+const REPORTS_TO: Mac = Mac([0x33, 0x33, 0, 0, 0, 0x16]);
+const ROUTERS: Mac = Mac([0x33, 0x33, 0, 0, 0, 2]);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Word {
+    Report,
+    Probe,
+    Ask,
+}
+
+/// Where an interface's frames go.
+#[derive(Clone, Copy, Debug)]
+enum Voice {
+    /// Out of a vNIC.
+    Nic(usize),
+    /// To a vNIC, from its virtual switch's port.
+    Behind(usize),
+    /// Out of all ports of a virtual switch.
+    Bridge(usize),
+    /// Into a link.
+    Uplink(PortId),
+}
+
+struct Speaker {
+    voice: Voice,
+    mac: Mac,
+    groups: u32,
+    words: VecDeque<(u64, Word)>,
+    draws: Stream,
+    interval_ns: f64,
+}
+
+/// Interfaces that speak.
+#[derive(Default)]
+pub(super) struct Noise {
+    speakers: Vec<Speaker>,
+}
+
+/// Whether a frame is a kernel's own.
+pub(super) fn is_noise(message: &Message) -> bool {
+    message.role == NOISE
+}
+
+impl Speaker {
+    fn new(voice: Voice, mac: Mac, groups: u32, asks: bool, mut draws: Stream) -> Self {
+        let [again, begin, after] = [0; 3].map(|_| draws.uniform() * SECOND_NS);
+        let known = begin + SECOND_NS;
+        let mut words =
+            vec![(0.0, Word::Report), (again, Word::Report), (begin, Word::Probe), (known, Word::Report)];
+        if asks {
+            words.push((known, Word::Ask));
+        }
+        words.push((known + after, Word::Report));
+        words.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let words = words.into_iter().map(|(at, word)| (at as u64, word)).collect();
+        Self { voice, mac, groups, words, draws, interval_ns: 0.0 }
+    }
+
+    /// RFC 3315, 14: each interval is about twice the one before, a tenth more or less.
+    fn next_interval_ns(&mut self) -> f64 {
+        let tenth = 0.2 * self.draws.uniform() - 0.1;
+        self.interval_ns = match self.interval_ns {
+            0.0 => INTERVAL_NS * (1.0 + tenth),
+            before => before * (2.0 + tenth),
+        };
+        if self.interval_ns > MOST_INTERVAL_NS {
+            self.interval_ns = MOST_INTERVAL_NS * (1.0 + tenth);
+        }
+        self.interval_ns
+    }
+
+    fn bytes(&self, word: Word) -> u32 {
+        IPV6_BYTES
+            + match word {
+                Word::Report => ALERT_BYTES + REPORT_BYTES + self.groups * GROUP_BYTES,
+                Word::Probe => PROBE_BYTES + OPTION_BYTES,
+                Word::Ask => ASKING_BYTES + OPTION_BYTES,
+            }
+    }
+}
+
+impl Network {
+    /// All interfaces come up.
+    pub fn raise_interfaces(&mut self, input: &Input) {
+        let Some(given) = &input.noise else { return };
+        let draws = |name: &str| Stream::new(given.seed, &format!("ipv6 noise {name}"));
+        let made = |kind: u8, place: usize| Mac([0x02, 0x76, kind, 0, (place >> 8) as u8, place as u8]);
+        let mut speakers = Vec::new();
+        for (place, vnic) in input.vnics.iter().enumerate() {
+            let guest = &input.guests[vnic.guest];
+            let mut ends: Vec<[u8; 3]> = vec![[vnic.mac.0[3], vnic.mac.0[4], vnic.mac.0[5]]];
+            for address in &guest.addresses {
+                if let core::net::IpAddr::V6(address) = address
+                    && input.neighbours.get(&core::net::IpAddr::V6(*address)) == Some(&vnic.mac)
+                {
+                    let [.., high, middle, low] = address.octets();
+                    ends.push([high, middle, low]);
+                }
+            }
+            ends.sort_unstable();
+            ends.dedup();
+            let groups = ends.len() as u32 + if guest.forwards { 2 } else { 0 };
+            let draws_own = draws(&vnic.name);
+            speakers.push(Speaker::new(Voice::Nic(place), vnic.mac, groups, !guest.forwards, draws_own));
+            if self.nics[place].bridge.is_some() {
+                let draws_there = draws(&format!("{} port", vnic.name));
+                speakers.push(Speaker::new(Voice::Behind(place), made(1, place), 1, true, draws_there));
+            }
+        }
+        for (place, vswitch) in input.vswitches.iter().enumerate() {
+            if given.bridges.contains(&place) {
+                let draws_own = draws(&format!("vswitch {place}"));
+                speakers.push(Speaker::new(Voice::Bridge(place), made(2, place), 1, true, draws_own));
+            }
+            for plug in &vswitch.ports {
+                if let Way::Port(name) = &plug.way
+                    && let Some(port) = self.fabric.port(name)
+                {
+                    let own = draws(&format!("uplink {name}"));
+                    speakers.push(Speaker::new(Voice::Uplink(port), made(3, port.0), 1, true, own));
+                }
+            }
+        }
+        for (place, speaker) in speakers.iter().enumerate() {
+            if let Some((at_ns, _)) = speaker.words.front() {
+                self.agenda.plan(*at_ns, Due::Speak(place));
+            }
+        }
+        self.noise = Noise { speakers };
+    }
+
+    /// An interface says what it has to say now.
+    pub fn speak(&mut self, place: usize) {
+        let speaker = &mut self.noise.speakers[place];
+        let Some((_, word)) = speaker.words.pop_front() else { return };
+        if word == Word::Ask {
+            let at_ns = self.now_ns + speaker.next_interval_ns() as u64;
+            speaker.words.push_back((at_ns, Word::Ask));
+            speaker.words.make_contiguous().sort_unstable_by_key(|(at_ns, _)| *at_ns);
+        }
+        if let Some((at_ns, _)) = speaker.words.front() {
+            self.agenda.plan(*at_ns, Due::Speak(place));
+        }
+        let Mac([.., high, middle, low]) = speaker.mac;
+        let destination = match word {
+            Word::Report => REPORTS_TO,
+            Word::Probe => Mac([0x33, 0x33, 0xff, high, middle, low]),
+            Word::Ask => ROUTERS,
+        };
+        let (voice, source, bytes) = (speaker.voice, speaker.mac, speaker.bytes(word));
+        let message = Message {
+            role: NOISE,
+            origin: 0,
+            reply: false,
+            flow: place as u32,
+            seq: 0,
+            sent_ns: self.now_ns,
+            payload_bytes: bytes,
+        };
+        let flow = flow_hash(&[&destination.0[..], &source.0, &[0x86, 0xdd]].concat());
+        let cargo = Cargo { message, ip: None };
+        let out = Outgoing { cargo, source, destination, bytes, flow, socket: None, counted: false };
+        match voice {
+            Voice::Nic(nic) => {
+                let ready = self.ready(nic, bytes, None);
+                self.put(nic, out, ready);
+            }
+            Voice::Behind(nic) => self.arrive(nic, out),
+            Voice::Uplink(at) => self.enter(at, out),
+            Voice::Bridge(bridge) => {
+                for to in self.bridges[bridge].ports.clone() {
+                    match to {
+                        Place::Nic(nic) => self.arrive(nic, out),
+                        Place::Port(at) => self.enter(at, out),
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn speaker(asks: bool) -> Speaker {
+        Speaker::new(Voice::Nic(0), Mac([2, 0, 0, 0, 0, 1]), 1, asks, Stream::new(3, "test"))
+    }
+
+    #[test]
+    fn an_interface_reports_probes_reports_again_and_asks_for_routers() {
+        let words = speaker(true).words;
+        assert_eq!(words[0], (0, Word::Report));
+        let of = |wanted: Word| words.iter().filter(move |(_, word)| *word == wanted).map(|(at, _)| *at);
+        let (probe, ask) = (of(Word::Probe).next().unwrap(), of(Word::Ask).next().unwrap());
+        assert!(probe < 1_000_000_000 && ask == probe + 1_000_000_000, "{words:?}");
+        let reports: Vec<u64> = of(Word::Report).collect();
+        assert_eq!(reports.len(), 4);
+        assert!(reports[1] < 1_000_000_000 && reports[2] == ask && reports[3] < ask + 1_000_000_000);
+        assert!(words.iter().is_sorted_by_key(|(at, _)| *at));
+        assert!(speaker(false).words.iter().all(|(_, word)| *word != Word::Ask), "a router asks nobody");
+    }
+
+    #[test]
+    fn frames_are_as_long_as_linux_sends_them() {
+        let own = speaker(true);
+        assert_eq!([Word::Report, Word::Probe, Word::Ask].map(|word| own.bytes(word)), [90, 86, 70]);
+    }
+
+    #[test]
+    fn who_hears_of_no_router_asks_half_as_often_each_time_and_at_last_every_hour() {
+        let mut own = speaker(true);
+        let intervals: Vec<f64> = (0..20).map(|_| own.next_interval_ns()).collect();
+        assert!((3.6e9..=4.4e9).contains(&intervals[0]));
+        for pair in intervals.windows(2).take(8) {
+            assert!((1.9..=2.1).contains(&(pair[1] / pair[0])), "{pair:?}");
+        }
+        assert!(intervals[12..].iter().all(|each| (3240e9..=3960e9).contains(each)));
+    }
+}

@@ -1,0 +1,64 @@
+"""What a Plan's processors and devices make of a profile's costs: who pays them where, when, and how often.
+
+Nothing here is measured. A guest with a CPU quota works its costs off within its share of each period (`bandwidth.rs`).
+Guests with `pin` forward on the processor that the testbed would choose. Segments of TCP cross a vNIC with offloads
+together, so that they pay for a packet once (`together.rs`). A virtual switch asks its rules for the first frame of each
+entry of its datapath (`upcalls.rs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from virtlab.plan import Guest, Plan, Vnic
+
+QUOTA_PERIOD_NS = 100_000_000  # the kernel's default, and the testbed's
+CUTTING_MODELS = frozenset({"e1000"})  # QEMU's cuts segments of TCP itself (hw/net/e1000.c: process_tx_desc)
+
+
+def pinned(plan: Plan, processors: int) -> dict[str, int]:
+    """Guest that forwards -> its processor, as the testbed chooses it: the last, or (`spread`) each another in turn.
+
+    >>> from virtlab.plan import World
+    >>> keys = {"platform": "namespace", "host": "h", "vnics": {}, "forwards": True, "pin": "spread"}
+    >>> pinned(Plan(world=World(hosts={"h": {}}, guests={name: Guest(**keys) for name in ("r1", "r2", "r3")})), 2)
+    {'r1': 1, 'r2': 0, 'r3': 1}
+    """
+    found: dict[str, int] = {}
+    spread = 0
+    for name, guest in plan.world.guests.items():
+        if guest.pin == "none" or not (guest.forwards or guest.bridges):
+            continue
+        found[name] = processors - 1 - (spread % processors if guest.pin == "spread" else 0)
+        spread += guest.pin == "spread"
+    return found
+
+
+def quota(guest: Guest) -> dict[str, Any]:
+    """The core's words for a guest's share of a processor; none where it has no quota."""
+    if guest.cpu_quota_ratio is None:
+        return {}
+    quota_ns = max(1, round(guest.cpu_quota_ratio * QUOTA_PERIOD_NS))
+    return {"quota": {"quota_ns": quota_ns, "period_ns": QUOTA_PERIOD_NS}}
+
+
+def together(vnic: Vnic) -> dict[str, bool]:
+    """Whether segments of TCP cross a vNIC as one."""
+    if vnic.offloads == "off" or vnic.model in CUTTING_MODELS:
+        return {}
+    return {"together": True}
+
+
+def asking(plan: Plan, value: Callable[[str], float]) -> dict[str, Any]:
+    """What virtual switches do with a frame that their datapath has no entry for; none where that costs nothing anywhere."""
+    found = [
+        {
+            "upcall_ns": round(value(f"vswitch.{each.kind}.upcall_ns")),
+            "own": each.parameters.get("flow_entries") == "own",
+        }
+        for each in plan.world.vswitches.values()
+    ]
+    if not any(each["upcall_ns"] for each in found):
+        return {}
+    return {"asking": [each if each["upcall_ns"] else None for each in found]}

@@ -503,12 +503,15 @@ def test_when_control_ends_the_probe_ends_and_so_does_its_traffic(world: pw.Worl
     assert world.b.interface()["rx_packets"] - before < 10
 
 
-def test_a_silent_control_plane_that_promised_a_heartbeat_stops_traffic(world: pw.World) -> None:
+def test_a_silent_control_plane_that_promised_a_heartbeat_stops_traffic_and_fails_the_role(
+    world: pw.World,
+) -> None:
     client = world.probe(world.a)
     client.ask("hello", protocol=[1, 0], heartbeat_ns=200 * MS)
     with pw.role(client, None, "rtt", world, interval_ns=10 * MS, payload_bytes=56):
         client.ask("start", role="role")
-        assert client.wait_event("finished", "role", timeout_s=10)["reason"] == "stopped"
+        reason = client.wait_event("finished", "role", timeout_s=10)["reason"]
+        assert reason == "failed: no request came within the heartbeat"
 
 
 def test_a_killed_probe_leaves_no_traffic(world: pw.World) -> None:

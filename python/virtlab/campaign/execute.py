@@ -15,9 +15,11 @@ from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.plan.backend import Outcome, Realised, Trial
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from virtlab.campaign.progress import CampaignObserver
     from virtlab.experiment.search import SearchFor
-    from virtlab.plan.backend import Backend
+    from virtlab.plan.backend import Backend, Reading
     from virtlab.plan.model import Plan
     from virtlab.results import Dataset, RunKey, RunRecord, RunWriter
     from virtlab.results.group import Group
@@ -30,6 +32,11 @@ class _Logged:
         self._observer = observer
         self._writer = writer
         self._last = ""
+        self.live_every_ns = observer.live_every_ns
+
+    def live(self, readings: Sequence[Reading]) -> None:
+        """Passes it on; it is for people and in no log."""
+        self._observer.live(readings)
 
     def progress(self, what: str, done_ratio: float | None = None) -> None:
         """Passes it on; logs each step once."""

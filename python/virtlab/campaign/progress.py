@@ -1,18 +1,24 @@
-"""What a campaign tells while it runs, and two ways to show it: a live panel on a terminal, plain lines
-elsewhere.
+"""What a campaign tells while it runs, and three ways to show it: a live panel on a terminal, plain lines
+elsewhere, and JSON lines for programs.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+    from virtlab.plan.backend import Reading
     from virtlab.results import Holder, RunKey, RunRecord
+
+LIVE_EVERY_NS = 2 * 10**9
+ROLES_SHOWN = 8
+LINES_EVERY_NS = 10 * 10**9  # plain lines stay, so there are fewer
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +61,47 @@ def show_levels(levels: Mapping[str, str]) -> str:
     return ", ".join(f"{factor} {level}" for factor, level in levels.items()) or "the only point"
 
 
+def show_reading(reading: Reading) -> str:
+    """What a role sees at the moment, for people.
+
+    >>> from virtlab.plan.backend import Reading
+    >>> show_reading(Reading("probe", 2 * 10**9, 9.94, 79520.0, 212_400.0, 0.0))
+    'probe: 9.94/s, 79.5 kbit/s, 0.212 ms, loss 0 %'
+    >>> show_reading(Reading("load", 2 * 10**9, 8012.0, 9.413e7, None, 0.0123))
+    'load: 8010/s, 94.1 Mbit/s, loss 1.23 %'
+    """
+    parts = [f"{_three(reading.rate_per_s)}/s"]
+    if reading.received_bit_per_s:
+        scale, unit = next(
+            (
+                each
+                for each in ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"))
+                if reading.received_bit_per_s >= each[0]
+            ),
+            (1.0, "bit/s"),
+        )
+        parts.append(f"{_three(reading.received_bit_per_s / scale)} {unit}")
+    if reading.time_ns is not None:
+        parts.append(f"{_three(reading.time_ns / 1e6)} ms")
+    if reading.loss_ratio is not None:
+        parts.append(f"loss {_three(reading.loss_ratio * 100)} %")
+    return f"{reading.role}: {', '.join(parts)}"
+
+
+def _three(value: float) -> str:
+    """Three significant digits, never as a power of ten."""
+    from decimal import Decimal
+
+    return f"{Decimal(f'{value:.3g}'):f}"
+
+
 class CampaignObserver:
     """Told what happens; says nothing itself. It is the backend's Observer too.
 
     `cancelled` is asked often and must be cheap; the campaign sets what it asks (`asked`).
     """
+
+    live_every_ns: int | None = None  # nobody sees it
 
     def __init__(self) -> None:
         self.asked: Callable[[], bool] = lambda: False
@@ -70,6 +112,9 @@ class CampaignObserver:
 
     def progress(self, what: str, done_ratio: float | None = None) -> None:
         """What the current run does."""
+
+    def live(self, readings: Sequence[Reading]) -> None:
+        """What its roles see at the moment."""
 
     def waiting(self, holder: Holder | None) -> None:
         """Another run holds the machine."""
@@ -85,12 +130,13 @@ class CampaignObserver:
 
 
 class PlainProgress(CampaignObserver):
-    """A line per run, for logs and pipes; `verbose` also a line per step."""
+    """A line per run, for logs and pipes; `verbose` also a line per step, and of each role now and then."""
 
     def __init__(self, stream: TextIO | None = None, *, verbose: bool = False) -> None:
         super().__init__()
         self._stream = stream or sys.stderr
         self._verbose = verbose
+        self.live_every_ns = LINES_EVERY_NS if verbose else None
 
     def _line(self, text: str) -> None:
         self._stream.write(text + "\n")
@@ -100,6 +146,11 @@ class PlainProgress(CampaignObserver):
         """A line per step when verbose."""
         if self._verbose:
             self._line(f"    {what}" + (f" {done_ratio:.0%}" if done_ratio is not None else ""))
+
+    def live(self, readings: Sequence[Reading]) -> None:
+        """A line per role."""
+        for reading in readings:
+            self._line(f"      {show_reading(reading)}")
 
     def waiting(self, holder: Holder | None) -> None:
         """Says who holds the machine."""
@@ -119,8 +170,65 @@ class PlainProgress(CampaignObserver):
         )
 
 
+class JsonProgress(CampaignObserver):
+    """A JSON object per line and event, for programs. Times in ns, ratios 0 to 1; what is not known is null."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        super().__init__()
+        self._stream = stream or sys.stderr
+        self.live_every_ns = LIVE_EVERY_NS
+
+    def _event(self, event: str, **details: object) -> None:
+        import json
+
+        self._stream.write(json.dumps({"event": event, "utc_ns": time.time_ns(), **details}) + "\n")
+        self._stream.flush()
+
+    def progress(self, what: str, done_ratio: float | None = None) -> None:
+        """`step`: what the run does."""
+        self._event("step", what=what, done_ratio=done_ratio)
+
+    def live(self, readings: Sequence[Reading]) -> None:
+        """`live`: what each role sees at the moment."""
+        from dataclasses import asdict
+
+        self._event("live", roles={reading.role: _without_role(asdict(reading)) for reading in readings})
+
+    def waiting(self, holder: Holder | None) -> None:
+        """`waiting`: another run holds the machine."""
+        self._event("waiting", holder=None if holder is None else str(holder))
+
+    def run_begins(self, key: RunKey, levels: Mapping[str, str], standing: Standing) -> None:
+        """`run_begins`."""
+        self._event("run_begins", run=key.name, levels=dict(levels), **_standing(standing))
+
+    def run_ended(self, record: RunRecord, standing: Standing) -> None:
+        """`run_ended`: with its status and the reasons."""
+        details = {"run": record.name, "status": record.status, "reasons": list(record.reasons)}
+        self._event("run_ended", levels=dict(record.levels), **details, **_standing(standing))
+
+    def ended(self) -> None:
+        """`ended`: no further run is made."""
+        self._event("ended")
+
+
+def _without_role(fields: dict[str, object]) -> dict[str, object]:
+    return {key: value for key, value in fields.items() if key != "role"}
+
+
+def _standing(standing: Standing) -> dict[str, object]:
+    return {
+        "runs_done": standing.done,
+        "runs_left_least": standing.least,
+        "runs_left_most": standing.most,
+        "left_ns": standing.left_ns,
+    }
+
+
 class LiveProgress(CampaignObserver):
     """A panel that follows the campaign on a terminal; what went wrong stays as lines above it."""
+
+    live_every_ns = LIVE_EVERY_NS
 
     def __init__(self, console: Console, *, verbose: bool = False) -> None:
         from rich.live import Live
@@ -132,6 +240,7 @@ class LiveProgress(CampaignObserver):
         self._run = "starting"
         self._step = ""
         self._width = ""
+        self._readings: Sequence[Reading] = ()
         self._live = Live(console=console, transient=True, auto_refresh=False, get_renderable=self._panel)
         self._live.start()
 
@@ -143,6 +252,9 @@ class LiveProgress(CampaignObserver):
         standing = self._standing
         bar = ProgressBar(total=max(1, standing.done + standing.least), completed=standing.done, width=50)
         lines = [Text(self._run, style="bold"), Text(f"  {self._step}", style="dim")]
+        lines += [Text(f"  {show_reading(reading)}") for reading in self._readings[:ROLES_SHOWN]]
+        if len(self._readings) > ROLES_SHOWN:
+            lines.append(Text(f"  and {len(self._readings) - ROLES_SHOWN} roles more", style="dim"))
         if self._width:
             lines.append(Text(f"  {self._width}"))
         return Group(*lines, bar, Text(standing.text()))
@@ -155,6 +267,11 @@ class LiveProgress(CampaignObserver):
         self._step = what + (f" {done_ratio:.0%}" if done_ratio is not None else "")
         self._refresh()
 
+    def live(self, readings: Sequence[Reading]) -> None:
+        """Shows what its roles see at the moment."""
+        self._readings = readings
+        self._refresh()
+
     def waiting(self, holder: Holder | None) -> None:
         """Says who holds the machine."""
         self._run = "waiting for the machine"
@@ -163,7 +280,7 @@ class LiveProgress(CampaignObserver):
 
     def run_begins(self, key: RunKey, levels: Mapping[str, str], standing: Standing) -> None:
         """Shows which run begins."""
-        self._run, self._step = f"{key.name}  {show_levels(levels)}", ""
+        self._run, self._step, self._readings = f"{key.name}  {show_levels(levels)}", "", ()
         self._standing, self._width = standing, standing.width
         self._refresh()
 

@@ -95,7 +95,10 @@ def run(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="more than 10,000 runs are meant")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print the outcome as JSON")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="tell every step")] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", help="tell every step; with --json as JSON lines beside the output"),
+    ] = False,
 ) -> None:
     """Runs an experiment, or goes on where it was: the same command never repeats or loses a finished run.
 
@@ -228,10 +231,10 @@ def _dataset_path(experiment: Experiment, settings: Settings, given: Path | None
 
 def _observer(*, quiet: bool, verbose: bool) -> CampaignObserver:
     from virtlab.campaign import CampaignObserver
-    from virtlab.campaign.progress import PlainProgress, for_terminal
+    from virtlab.campaign.progress import JsonProgress, for_terminal
 
     if quiet:
-        return PlainProgress(verbose=True) if verbose else CampaignObserver()
+        return JsonProgress() if verbose else CampaignObserver()
     return for_terminal(verbose=verbose)
 
 

@@ -13,12 +13,14 @@ from virtlab.plan.backend import (
     Mark,
     Observer,
     Outcome,
+    Reading,
     Realised,
     RealisedObject,
     Refusal,
     Session,
     Sink,
     Trial,
+    Watcher,
 )
 from virtlab.plan.blocks import BLOCKS, BlockSchema
 from virtlab.plan.model import (
@@ -48,6 +50,6 @@ from virtlab.plan.model import (
 __all__ = [
     "BLOCKS", "Access", "Action", "Backend", "BlockSchema", "Capabilities", "Collect", "Columns", "Event", "Guest",
     "Host", "Limits", "Link", "LinkQueues", "Mark", "Match", "Observer", "Outcome", "Plan", "Queue", "QueueClass",
-    "Realised", "RealisedObject", "Refusal", "Role", "Route", "SeriesRequest", "Session", "Sink", "Switch", "Trial",
-    "Trigger", "Vnic", "Vswitch", "Wait", "Window", "World",
+    "Reading", "Realised", "RealisedObject", "Refusal", "Role", "Route", "SeriesRequest", "Session", "Sink", "Switch",
+    "Trial", "Trigger", "Vnic", "Vswitch", "Wait", "Watcher", "Window", "World",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ Nothing above this line knows whether a testbed or a simulator ran.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
@@ -129,6 +129,31 @@ class Observer(Protocol):
 
     def cancelled(self) -> bool:
         """True once the run should end early."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a role saw in the last `over_ns` of a run that goes on: for people, never a result. None: it does not tell.
+
+    `rate_per_s` counts packets, answers or transactions, `time_ns` is the mean until an answer came.
+    """
+
+    role: str
+    over_ns: int
+    rate_per_s: float
+    received_bit_per_s: float | None
+    time_ns: float | None
+    loss_ratio: float | None
+
+
+@runtime_checkable
+class Watcher(Observer, Protocol):
+    """An observer that also wants to see what roles see, about so often (None: not at all)."""
+
+    live_every_ns: int | None
+
+    def live(self, readings: Sequence[Reading]) -> None:
+        """What each role saw since it was told last."""
 
 
 @runtime_checkable

@@ -2,24 +2,30 @@
 
 Channels are those of the control plane throughout. A leader inside a guest, reached through the world's own, counts the
 channels of what it starts from its own: requests and events are translated here. One thread. What arrives while a call
-waits (events, blocks, logs, output) is kept in the order of its arrival.
+waits (events, blocks, logs, output) is kept in the order of its arrival. Whoever is to hear from us regularly (`beat`) does,
+as long as anybody waits here for anything.
 """
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from virtlab.agents import Conversation, Data, Message, Notice, Reply
 from virtlab.agents.conversation import PROTOCOL
 from virtlab.errors import AgentError
+from virtlab.testbed import branch as branches
+from virtlab.testbed.branch import Branch, Renewal
 
 CALL_TIMEOUT_S = 30.0
+BEAT_S = 10.0
+HEARTBEAT_NS = 60 * 10**9  # without a beat for so long, an agent that was told of it stops its traffic
 _CHUNK = 1 << 18
 
 
@@ -39,21 +45,6 @@ def ending(exited: Notice) -> str:
     return f"{how}: {tail}" if tail else how
 
 
-@dataclass(slots=True)
-class Branch:
-    """A stream of its own to an agent that is not reached through the world's leader: it has channels from `first` on."""
-
-    stream: socket.socket
-    first: int
-    channels: int
-    death: Callable[[], str]
-    conversation: Conversation = field(default_factory=Conversation)
-
-    def holds(self, channel: int) -> bool:
-        """Whether a channel is one of its."""
-        return self.first <= channel < self.first + self.channels
-
-
 class Control:
     """Frames over a connected stream socket. Channel 0 is the leader of the world.
 
@@ -71,6 +62,8 @@ class Control:
         self._ended: dict[int, str] = {}  # channel -> how what ran there ended
         self._listeners: dict[int, Callable[[Data], None]] = {}  # channel -> who takes its bytes
         self._branches: list[Branch] = []
+        self._beats: dict[int, None] = {}  # channels
+        self._next_beat_s = 0.0
         self.open = True
 
     def fileno(self) -> int:
@@ -176,10 +169,31 @@ class Control:
             )
         )
 
-    def attach(self, stream: socket.socket, first: int, channels: int, death: Callable[[], str]) -> None:
-        """An agent at the end of a stream of its own, its channel 0 here `first`. `death` says why the stream ended."""
-        stream.setblocking(False)  # noqa: FBT003 - the standard library's own signature
-        self._branches.append(Branch(stream, first, channels, death))
+    def begin_again(self, first: int, channels: int) -> None:
+        """Forgets that what had these channels ended: it is about to be started anew."""
+        for channel in range(first, first + channels):
+            if self._ended.pop(channel, None) is not None:
+                self.forget_end(channel)
+
+    def attach(
+        self,
+        stream: socket.socket,
+        first: int,
+        channels: int,
+        death: Callable[[], str],
+        renewal: Renewal | None = None,
+    ) -> None:
+        """An agent at the end of a stream of its own, its channel 0 here `first`. `death` says why the stream ended.
+
+        With `renewal` the stream is a line, which is mended when it is cut: events 'cut' and 'mended' tell of it.
+        """
+        self._branches.append(Branch(stream, first, channels, death, renewal))
+
+    def beat(self, channel: int) -> None:
+        """From now on the agent of a channel hears from us at least every `BEAT_S`, until it ends."""
+        if not self._beats:
+            self._next_beat_s = time.monotonic() + BEAT_S
+        self._beats[channel] = None
 
     def attached(self, channel: int) -> bool:
         """Whether a stream of its own leads to this channel."""
@@ -207,9 +221,12 @@ class Control:
         self._inbox = deque(message for message in self._inbox if not old(message))
         self._ended = {channel: how for channel, how in self._ended.items() if channel < first}
 
-    def greet(self, channel: int = 0) -> dict[str, Any]:
-        """The handshake."""
-        return self.call("hello", {"protocol": list(PROTOCOL)}, channel=channel)
+    def greet(self, channel: int = 0, *, heartbeat_ns: int | None = None) -> dict[str, Any]:
+        """The handshake. With `heartbeat_ns` a probe stops its traffic when it hears nothing for so long."""
+        fields: dict[str, Any] = {"protocol": list(PROTOCOL)}
+        if heartbeat_ns is not None:
+            fields["heartbeat_ns"] = heartbeat_ns
+        return self.call("hello", fields, channel=channel)
 
     def close(self) -> None:
         """Closes the stream; an attached world ends with it."""
@@ -217,34 +234,55 @@ class Control:
         self._stream.close()
 
     def _read(self, timeout_s: float) -> bool:
-        streams = [self._stream, *(branch.stream for branch in self._branches)]
-        ready, _, _ = select.select(streams, [], [], max(timeout_s, 0))
+        self._beat()
+        end_s = time.monotonic() + max(timeout_s, 0)
+        dues = [due_s for each in self._branches if (due_s := each.due_s()) is not None]
+        if self._beats:
+            dues.append(self._next_beat_s)
+        wait_s = min([end_s, *dues]) - time.monotonic()
+        own, others = branches.ready(self._stream, self._branches, wait_s)
         # Each of them is read, not up to the first that has something.
-        taken = [self._take_from(stream) for stream in ready]
+        taken = [self._take_branch(branch) for branch in others]
+        if own:
+            taken.append(self._take())
+        for branch in list(self._branches):
+            if not branch.mend():
+                self._lose(branch)
+        for branch, took_s in branches.whole(self._branches):
+            self._tell_of(branch, "mended", took_s=round(took_s, 3))
         return any(taken)
 
-    def _take_from(self, stream: socket.socket) -> bool:
-        branch = next((each for each in self._branches if each.stream is stream), None)
-        return self._take() if branch is None else self._take_branch(branch)
+    def _beat(self) -> None:
+        now_s = time.monotonic()
+        if self._beats and now_s >= self._next_beat_s:
+            self._next_beat_s = now_s + BEAT_S
+            for channel in [each for each in self._beats if self.ended(each) is not None]:
+                del self._beats[channel]
+            with contextlib.suppress(AgentError):  # the leader is gone: whoever reads is told
+                for channel in self._beats:
+                    self.tell("clock", channel=channel)
 
     def _take_branch(self, branch: Branch) -> bool:
-        try:
-            content = branch.stream.recv(_CHUNK)
-        except BlockingIOError:
-            return False
-        except OSError:
-            content = b""
-        if not content:
-            self._lose(branch)
-            return True  # its end is news
-        for message in branch.conversation.feed(content):
+        messages, holds = branch.take()
+        for message in messages:
             self._sort(replace(message, channel=message.channel + branch.first))
-        return True
+        if holds:
+            return bool(messages)
+        before_s = branch.cut_s
+        if not branch.cut():
+            self._lose(branch)
+        elif before_s is None:
+            self._tell_of(branch, "cut", tail=branch.why)
+        return True  # its end is news
+
+    def _tell_of(self, branch: Branch, what: str, **details: Any) -> None:
+        told = {"event": what, "channel": branch.first, **details}
+        self._inbox.append(Notice(branch.first, what, told))
 
     def _lose(self, branch: Branch) -> None:
         """A stream of its own ended, and all its channels with it."""
         self.detach(branch.first)
-        how = branch.death()
+        how = branch.why or branch.death()
         for channel in range(branch.first, branch.first + branch.channels):
             self._ended.setdefault(channel, how)
         details = {"event": "exited", "channel": branch.first, "channels": branch.channels, "tail": how}
@@ -284,19 +322,11 @@ class Control:
             self._inbox.append(message)
 
     def _write_branch(self, frame: bytes, branch: Branch) -> None:
-        rest = memoryview(frame)
-        while rest:
-            try:
-                rest = rest[branch.stream.send(rest) :]
-            except BlockingIOError:
-                readable, _, _ = select.select([branch.stream], [branch.stream], [])
-                if readable:
-                    self._take_branch(branch)
-                if branch not in self._branches:
-                    return  # whoever waits for an answer is told how it ended
-            except OSError:
-                self._lose(branch)
-                return
+        branch.send(frame)
+        while branch.waits_to_write and branch in self._branches:
+            _, others = branches.ready(None, [branch], BEAT_S)
+            if others:
+                self._take_branch(branch)
 
     def _write(self, frame: bytes, to: int) -> None:
         branch = self._branch(to)

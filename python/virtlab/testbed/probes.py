@@ -10,7 +10,7 @@ from typing import Any
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Plan, Role
 from virtlab.planner.ends import RoleEnd, next_hop_mac, role_ends, via_macs
-from virtlab.testbed.control import Control, RefusedError
+from virtlab.testbed.control import HEARTBEAT_NS, Control, RefusedError
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.platforms.start import Guests
 
@@ -65,9 +65,10 @@ class Probes:
                 request["cgroups"] = list(self.tasks[guest])
             self.control.call("spawn", request, channel=reach.leader)
             try:
-                self.control.greet(channel)
+                self.control.greet(channel, heartbeat_ns=HEARTBEAT_NS)
             except AgentError as error:
                 raise GuestError(f"guests.{guest}", f"its probe does not answer: {error.what}") from error
+            self.control.beat(channel)
             self.channels[guest] = channel
             self.guests[channel] = guest
         return self.channels[guest]

@@ -4,6 +4,9 @@ The system's own client is used, so the user's configuration, keys, agents and j
 A line of shell makes a file for our agent in a folder where programs may run, takes the agent through the connection, and
 becomes it; the agent removes its file before anything else. What is left when all goes wrong is that one file, and it is in
 the ledger under a name of its own before the connection is opened.
+
+A connection that is cut is made again (`again`): the agent's own program, which has no file any more, is run there a second
+time from the process that waits, and joins the new connection to it.
 """
 
 from __future__ import annotations
@@ -52,8 +55,9 @@ _SCRIPT = (
     'echo "virtlab-host $(uname -s) $(uname -m) $(id -u) ${3:--} ${f:--}"; '
     '[ -n "$f" ] || exit 3; head -c BYTES >"$f"; '
     'echo "virtlab-host $(wc -c <"$f")"; read go || exit 4; '
-    '[ "$go" = go ] || exit 4; exec "$f" remote --remove "$f"'
+    '[ "$go" = go ] || exit 4; exec "$f" remote --remove "$f" --name NAME'
 )
+_REJOIN = "exec /proc/PROCESS/exe rejoin --name NAME"
 
 
 def client() -> list[str]:
@@ -160,6 +164,26 @@ class Connection:
         self._agent = b""
         self._send(b"go\n")
         self.stream.setblocking(False)  # noqa: FBT003 - the standard library's own signature
+
+    def again(self, process: int) -> socket.socket:
+        """A new connection to the agent that waits there as `process`, in place of the one that was cut."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        self.stream, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        script = _REJOIN.replace("PROCESS", str(process)).replace("NAME", self._name)
+        with theirs:
+            self._process = _start(
+                self.address, f"sh -c '{script}'", theirs.fileno(), theirs.fileno(), self._errors
+            )
+        return self.stream
+
+    def hopeless(self) -> bool:
+        """Whether what was started there ended by itself: ssh then passes its code on."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0)
+        code = self._process.poll()
+        return code is not None and 0 <= code < _NEVER_IN
 
     def started(self) -> None:
         """The agent runs, so its file is gone."""

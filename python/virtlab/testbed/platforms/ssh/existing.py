@@ -98,7 +98,8 @@ class Existing:
     def _lead(self, host: Host) -> None:
         far = host.connection.introduce()
         host.connection.hand_over()
-        self.control.attach(host.connection.stream, host.leader, CHANNELS, host.connection.death)
+        connection = host.connection
+        self.control.attach(connection.stream, host.leader, CHANNELS, connection.death, connection)
         try:
             said = self.control.call(
                 "hello", {"protocol": list(PROTOCOL)}, channel=host.leader, timeout_s=HELLO_TIMEOUT_S

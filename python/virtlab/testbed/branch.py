@@ -1,0 +1,180 @@
+"""A stream of its own to an agent that is not reached through the world's leader, and how it outlives a cut.
+
+Where somebody can connect again (`Renewal`), the stream carries a line: frames that were not received are sent again over
+the next connection, each arrives once, and nobody who waits for an answer notices more than the time. For how long
+that is tried is bounded; then the agent is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from virtlab.agents import Conversation, Message
+from virtlab.errors import AgentError
+
+PATIENCE_S = 10.0  # the agent waits a little longer
+AGAIN_S = 0.5
+_CHUNK = 1 << 18
+
+
+class Renewal(Protocol):
+    """Connects again to the same agent."""
+
+    def again(self, process: int) -> socket.socket:
+        """A new connection to the process that carries the agent's line. It may still be asking its way."""
+
+    def hopeless(self) -> bool:
+        """Whether the connection that just ended was not cut: what it had started there ended."""
+
+
+@dataclass(slots=True)
+class Branch:
+    """It has channels from `first` on. `death` says why the stream ended."""
+
+    stream: socket.socket | None
+    first: int
+    channels: int
+    death: Callable[[], str]
+    renewal: Renewal | None = None
+    conversation: Conversation = field(default_factory=Conversation)
+    cut_s: float | None = None  # when the line was cut that is not whole again
+    why: str = ""  # it was cut
+    _again_s: float = 0.0
+    _line: Any = None
+    _out: bytearray = field(default_factory=bytearray)
+
+    def __post_init__(self) -> None:
+        """Begins the line."""
+        if self.renewal is not None:
+            from virtlab._native import FrameLine
+
+            self._line = FrameLine()
+            self.conversation = Conversation(self._line)
+            self._line.connect()
+            self._write()
+        if self.stream is not None:
+            self.stream.setblocking(False)  # noqa: FBT003 - the standard library's own signature
+
+    def holds(self, channel: int) -> bool:
+        """Whether a channel is one of its."""
+        return self.first <= channel < self.first + self.channels
+
+    @property
+    def waits_to_write(self) -> bool:
+        """Whether something is left that the stream did not take."""
+        return bool(self._out) and self.stream is not None
+
+    def send(self, frame: bytes) -> None:
+        """Gives a frame to the stream, or keeps it for the next one."""
+        if self._line is None:
+            self._out += frame
+        else:
+            self._line.send(frame)
+        self._write()
+
+    def take(self) -> tuple[list[Message], bool]:
+        """What has arrived, and whether the stream still holds."""
+        messages: list[Message] = []
+        try:
+            content = self.stream.recv(_CHUNK) if self.stream is not None else b""
+        except BlockingIOError:
+            return messages, True
+        except OSError:
+            content = b""
+        if not content:
+            return messages, False
+        try:
+            messages = self.conversation.feed(content)
+        except ValueError as error:  # of the line: somebody else answered
+            raise AgentError("control stream", str(error)) from error
+        self._write()
+        return messages, True
+
+    def flush(self) -> None:
+        """Writes what is left, as much as the stream takes."""
+        self._write()
+
+    @property
+    def joined(self) -> bool:
+        """Whether both sides of the line know what the other has."""
+        return self._line is None or bool(self._line.joined)
+
+    def cut(self) -> bool:
+        """The stream ended; whether that may be mended."""
+        if self.stream is not None:
+            self.stream.close()
+        self.stream = None
+        self._out.clear()
+        now = time.monotonic()
+        first = self.cut_s is None
+        if first:
+            self.cut_s, self.why = now, self.death()
+        if self.renewal is None or self._line.far_process is None or self.renewal.hopeless():
+            return False
+        self._again_s = now if first else now + AGAIN_S
+        self._line.disconnect()
+        return now - (self.cut_s or now) < PATIENCE_S
+
+    def mend(self) -> bool:
+        """Connects again when it is time to; False once that was tried for long enough."""
+        if self.cut_s is None or self.renewal is None:
+            return True
+        now = time.monotonic()
+        if now - self.cut_s >= PATIENCE_S:
+            return False
+        if self.stream is None and now >= self._again_s:
+            self.stream = self.renewal.again(self._line.far_process)
+            self.stream.setblocking(False)  # noqa: FBT003 - the standard library's own signature
+            self._line.connect()
+            self._write()
+        return True
+
+    def mended(self) -> float | None:
+        """Seconds that a cut took, once, when both sides know again what the other has."""
+        if self.cut_s is None or not self.joined:
+            return None
+        took_s, self.cut_s = time.monotonic() - self.cut_s, None
+        return took_s
+
+    def due_s(self) -> float | None:
+        """When `mend` has something to do, on the clock of `time.monotonic`."""
+        if self.cut_s is None:
+            return None
+        return self.cut_s + PATIENCE_S if self.stream is not None else self._again_s
+
+    def _write(self) -> None:
+        if self._line is not None:
+            self._out += self._line.take_out()
+        if self.stream is None:
+            self._out.clear()  # a line has it all; without one nobody will
+            return
+        with contextlib.suppress(BlockingIOError, OSError):  # its end is read, too
+            while self._out:
+                del self._out[: self.stream.send(self._out)]
+
+
+def ready(
+    stream: socket.socket | None, branches: Sequence[Branch], timeout_s: float
+) -> tuple[bool, list[Branch]]:
+    """Waits until `stream` or a branch has something; whether `stream` has, and which branches. Writes on meanwhile."""
+    of = {each.stream: each for each in branches if each.stream is not None}
+    readable = [*of] if stream is None else [stream, *of]
+    writable = [one for one, each in of.items() if each.waits_to_write]
+    can_read, can_write, _ = select.select(readable, writable, [], max(timeout_s, 0))
+    for one in can_write:
+        of[one].flush()
+    return stream in can_read, [of[one] for one in can_read if one is not stream]
+
+
+def whole(branches: Sequence[Branch]) -> Iterator[tuple[Branch, float]]:
+    """Branches that were cut and go on, and how many seconds each was."""
+    for branch in branches:
+        took_s = branch.mended()
+        if took_s is not None:
+            yield branch, took_s

@@ -16,7 +16,9 @@ from virtlab.catalogue import WORKLOADS
 from virtlab.cli.main import COMMANDS, FILES
 from virtlab.cli.reference import page
 from virtlab.cli.settings import Settings
+from virtlab.experiment.mistakes import Mistakes
 from virtlab.experiment.schema import json_schema
+from virtlab.experiment.tree import read_tree
 from virtlab.results import Manifest, RunKey, RunRecord
 from virtlab.testbed.refusals import COUNTERS, SERIES
 
@@ -66,6 +68,13 @@ def test_every_link_of_a_page_leads_somewhere(path: Path) -> None:
             headings = re.findall(r"^#+ (.*)$", BLOCK.sub("", there.read_text()), re.MULTILINE)
             astray += [] if place in map(anchor, headings) else [target]
     assert astray == []
+
+
+@pytest.mark.parametrize("path", sorted(REFERENCE.glob("*.md")), ids=lambda path: path.stem)
+def test_yaml_of_the_reference_pages_is_yaml(path: Path) -> None:
+    for block in re.findall(r"^```yaml\n(.*?)^```$", path.read_text(), re.MULTILINE | re.DOTALL):
+        mistakes = Mistakes()
+        assert read_tree(block, mistakes) is not None, [str(mistake) for mistake in mistakes]
 
 
 def test_the_page_of_a_study_names_all_its_files() -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import re
 from pathlib import Path
 
 import pytest
 
 from virtlab.experiment import Experiment, load
 from virtlab.planner import plan_run
-from virtlab.report.figures import check_figures
 from virtlab.simulator import Simulator
 from virtlab.simulator.profile import IDEAL_PROFILE, load_profile
 from virtlab.simulator.without_effect import without_effect
@@ -25,34 +22,6 @@ FILES = sorted(path for path in STUDY.glob("*.yaml") if path.name != "figures.ya
 @pytest.fixture(scope="module")
 def experiments() -> dict[str, Experiment]:
     return {path.name: load(path) for path in FILES}
-
-
-def test_the_study_has_its_three_forms(experiments: dict[str, Experiment]) -> None:
-    assert {"quick.yaml", "full.yaml", "published.yaml"} <= set(experiments)
-    assert all(experiment.claims for experiment in experiments.values())
-    assert len({experiment.name for experiment in experiments.values()}) == len(experiments)
-
-
-def test_every_plot_that_figures_yaml_names_will_exist() -> None:
-    assert [str(problem) for problem in check_figures(STUDY / "figures.yaml")] == []
-
-
-def test_every_published_reference_names_rows_that_exist(experiments: dict[str, Experiment]) -> None:
-    for experiment in experiments.values():
-        for claim in experiment.claims:
-            if claim.published is None:
-                continue
-            with (ROOT / "published" / str(claim.published["file"])).open(newline="") as table:
-                rows = [row for row in csv.DictReader(table) if row["metric"] == claim.published["metric"]]
-            where = claim.published.get("where", {})
-            assert [row for row in rows if all(row[key] == str(value) for key, value in where.items())]
-
-
-def test_the_page_repeats_the_runs_of_each_file(experiments: dict[str, Experiment]) -> None:
-    page = (STUDY / "README.md").read_text()
-    for name, experiment in experiments.items():
-        runs = len(experiment.points()) * experiment.repeat.minimum
-        assert re.search(rf"\[{re.escape(name)}\]\({re.escape(name)}\) \|[^|]*\| {runs} \|", page), name
 
 
 def test_the_published_sizes_and_counts_are_there(experiments: dict[str, Experiment]) -> None:

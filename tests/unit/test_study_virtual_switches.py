@@ -10,7 +10,6 @@ import pytest
 
 from virtlab.experiment import Experiment, load
 from virtlab.planner import plan_run
-from virtlab.report.figures import check_figures
 from virtlab.simulator import Simulator
 
 ROOT = Path(__file__).parents[2]
@@ -37,10 +36,6 @@ def test_the_study_has_its_forms_and_each_has_claims(experiments: dict[str, Expe
     assert forms <= set(experiments)
     assert all(experiment.claims for experiment in experiments.values())
     assert len({experiment.name for experiment in experiments.values()}) == len(experiments)
-
-
-def test_every_plot_that_figures_yaml_names_will_exist() -> None:
-    assert [str(problem) for problem in check_figures(STUDY / "figures.yaml")] == []
 
 
 def test_six_disciplines_on_every_virtual_switch_of_the_source(experiments: dict[str, Experiment]) -> None:
@@ -116,24 +111,6 @@ def test_orderings_that_are_claimed_are_those_of_the_tables(experiments: dict[st
         assert (one < other) == (found[2] == "<"), claim.text
         checked += 1
     assert checked >= 15
-
-
-def test_every_published_reference_names_rows_that_exist(experiments: dict[str, Experiment]) -> None:
-    for experiment in experiments.values():
-        for claim in experiment.claims:
-            if claim.published is None:
-                continue
-            with (ROOT / "published" / str(claim.published["file"])).open(newline="") as table:
-                rows = [row for row in csv.DictReader(table) if row["metric"] == claim.published["metric"]]
-            where = claim.published.get("where", {})
-            assert [row for row in rows if all(row[key] == str(value) for key, value in where.items())]
-
-
-def test_the_page_repeats_the_runs_of_each_file(experiments: dict[str, Experiment]) -> None:
-    page = (STUDY / "README.md").read_text(encoding="utf-8")
-    for name, experiment in experiments.items():
-        runs = len(experiment.points()) * experiment.repeat.minimum
-        assert re.search(rf"\[{re.escape(name)}\]\({re.escape(name)}\) \|[^|]*\| {runs} \|", page), name
 
 
 def test_what_the_source_says_of_open_vswitch_is_judged_on_its_kernel_datapath_only(

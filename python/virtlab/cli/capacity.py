@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from virtlab.cli.options import AsJson, Draws, ExperimentFile, OtherLevels, ProfileName
 from virtlab.cli.told import tell
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def capacity(
-    file: Annotated[Path, typer.Argument(help="an experiment file", show_default=False)],
+    file: ExperimentFile,
     *,
     until: Annotated[
         list[str],
@@ -45,24 +45,12 @@ def capacity(
             show_default=False,
         ),
     ] = None,
-    points: Annotated[
-        str | None,
-        typer.Option(help="only with these levels of the other factors: 'load=30 kB'", show_default=False),
-    ] = None,
+    points: OtherLevels = None,
     confidence: Annotated[float, typer.Option(help="of the answer, e.g. 0.95", min=0.5, max=0.9999)] = 0.95,
     runs: Annotated[int, typer.Option(help="most simulated runs of one level", min=2, max=1000)] = 30,
-    draws: Annotated[
-        int,
-        typer.Option(
-            help="simulated runs of each with the profile's parameters drawn from their intervals; 0: none",
-            min=0,
-        ),
-    ] = 8,
-    profile: Annotated[
-        str | None,
-        typer.Option(help="what platforms cost: ideal, local, a file; default: ideal", show_default=False),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
+    draws: Draws = 8,
+    profile: ProfileName = None,
+    as_json: AsJson = False,
 ) -> None:
     """Finds the largest level of an input that keeps all limits, once per combination of the other factors.
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+from virtlab.cli.options import AsJson, ExperimentFile, Yes
 
 if TYPE_CHECKING:
     from virtlab.experiment import Experiment, FileMistakesError
@@ -16,10 +18,10 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def check(
-    file: Annotated[Path, typer.Argument(help="an experiment file", show_default=False)],
+    file: ExperimentFile,
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="more than 10,000 runs are meant")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON for programs")] = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
 ) -> None:
     """Finds every mistake of an experiment file at once; nothing is built.
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from virtlab.cli.options import AsJson
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -24,7 +26,7 @@ _SIGNS = {
 @app.command()
 def doctor(
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON for programs")] = False,
+    as_json: AsJson = False,
     self_test: Annotated[bool, typer.Option(help="build and measure a small testbed for two seconds")] = True,
 ) -> None:
     """Finds out, by trying, what this machine can and cannot do, and says the cure for what is missing.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from virtlab.cli.options import DatasetFolder
 from virtlab.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ SUFFIXES = {".csv": "csv", ".json": "json", ".parquet": "parquet"}
 
 @app.command()
 def export(
-    dataset: Annotated[Path, typer.Argument(help="folder of a dataset", show_default=False)],
+    dataset: DatasetFolder,
     *,
     what: Annotated[
         Literal["values", "samples", "runs"],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from virtlab.cli.options import AsJson, ExperimentFile, Yes
 from virtlab.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ SHOWN = 40
 
 @app.command()
 def plan(
-    file: Annotated[Path, typer.Argument(help="an experiment file", show_default=False)],
+    file: ExperimentFile,
     *,
     point: Annotated[
         int | None,
@@ -32,8 +33,8 @@ def plan(
     everything: Annotated[
         bool, typer.Option("--all", help=f"list every run, not only the first {SHOWN}")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="more than 10,000 runs are meant")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON for programs")] = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
 ) -> None:
     """Shows the runs of an experiment in their order, about how long they take and what they keep; nothing is built.
 

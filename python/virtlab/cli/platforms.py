@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from virtlab.cli.options import AsJson
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -17,7 +19,7 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def platforms(
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON for programs")] = False,
+    as_json: AsJson = False,
     tried: Annotated[bool, typer.Option(help="find out what works on this machine")] = True,
 ) -> None:
     """The feature table of the platforms that a guest can be on: kind, limits, migration, snapshots, licence.

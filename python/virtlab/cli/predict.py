@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from virtlab.cli.options import AsJson, ExperimentFile, ProfileName
 
 if TYPE_CHECKING:
     from virtlab.experiment import DesignPoint, Experiment
@@ -18,7 +19,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def predict(
-    file: Annotated[Path, typer.Argument(help="an experiment file", show_default=False)],
+    file: ExperimentFile,
     *,
     metric: Annotated[
         str | None,
@@ -27,10 +28,7 @@ def predict(
             show_default=False,
         ),
     ] = None,
-    profile: Annotated[
-        str | None,
-        typer.Option(help="what platforms cost: ideal, local, a file; default: ideal", show_default=False),
-    ] = None,
+    profile: ProfileName = None,
     points: Annotated[
         str | None, typer.Option(help="only these design points: 0,3-5 or 'load=30 kB'", show_default=False)
     ] = None,
@@ -48,7 +46,7 @@ def predict(
         bool,
         typer.Option("--effects", help="what one more switch, and one more guest on every host, would do"),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Predicts what an experiment would measure; nothing is built or kept.
 

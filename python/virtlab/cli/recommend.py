@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from virtlab.cli.options import AsJson, Draws, ExperimentFile, OtherLevels, ProfileName
 from virtlab.cli.told import tell
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def recommend(
-    file: Annotated[Path, typer.Argument(help="an experiment file", show_default=False)],
+    file: ExperimentFile,
     *,
     best: Annotated[
         str,
@@ -40,26 +40,14 @@ def recommend(
     margin: Annotated[
         str, typer.Option(help="a difference that does not matter, as a share of the best")
     ] = "5 %",
-    points: Annotated[
-        str | None,
-        typer.Option(help="only with these levels of the other factors: 'load=30 kB'", show_default=False),
-    ] = None,
+    points: OtherLevels = None,
     confidence: Annotated[
         float, typer.Option(help="of all that is said together", min=0.5, max=0.9999)
     ] = 0.95,
     runs: Annotated[int, typer.Option(help="most simulated runs of one candidate", min=2, max=1000)] = 30,
-    draws: Annotated[
-        int,
-        typer.Option(
-            help="simulated runs of each with the profile's parameters drawn from their intervals; 0: none",
-            min=0,
-        ),
-    ] = 8,
-    profile: Annotated[
-        str | None,
-        typer.Option(help="what platforms cost: ideal, local, a file; default: ideal", show_default=False),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
+    draws: Draws = 8,
+    profile: ProfileName = None,
+    as_json: AsJson = False,
 ) -> None:
     """Finds the best level by simulation, once per combination of the other factors.
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from virtlab.cli.options import DatasetFolder
+
 if TYPE_CHECKING:
     from virtlab.report.model import Gathered
     from virtlab.results import Dataset
@@ -16,7 +18,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def report(
-    dataset: Path = typer.Argument(..., help="folder of a dataset, NAME.results"),
+    dataset: DatasetFolder,
     open_path: bool = typer.Option(False, "--open-path", help="print only the path of the page"),
     figures: str = typer.Option("png,svg", help="formats of the pictures beside the page: png, svg, none"),
     directory: Path | None = typer.Option(None, help="write there instead of DATASET/report"),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from virtlab.cli.options import ExperimentFile
 
 app = typer.Typer(add_completion=False)
 
@@ -29,7 +30,7 @@ class _Quiet:
 
 @app.command()
 def up(
-    file: Annotated[Path, typer.Argument(help="an experiment file", show_default=False)],
+    file: ExperimentFile,
     *,
     point: Annotated[int, typer.Option(help="design point, as `virtlab plan` numbers them")] = 0,
     name: Annotated[str | None, typer.Option(help="name of the world; the file's by default")] = None,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from virtlab.cli.options import DatasetFolder
 
 if TYPE_CHECKING:
     from virtlab.prediction.validation import Summary, Validation
@@ -16,7 +17,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def validate(
-    dataset: Annotated[Path, typer.Argument(help="folder of a dataset, NAME.results", show_default=False)],
+    dataset: DatasetFolder,
     *,
     metric: Annotated[
         list[str] | None,

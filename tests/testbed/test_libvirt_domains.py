@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import far_world as far_worlds
+import libvirt_world
 import pytest
 import testbed_world as worlds
 
@@ -21,36 +19,23 @@ from virtlab.testbed.platforms.libvirt import domains
 from virtlab.testbed.platforms.libvirt.domains import Domain, untested, virsh
 
 pytestmark = pytest.mark.skipif(domains.missing() is not None, reason="virsh is missing (libvirt-clients)")
-DAEMON = shutil.which("libvirtd") or "/usr/sbin/libvirtd"
-NOBODY = 65_534
 
 
 @pytest.fixture
 def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A connection whose domains live as long as somebody holds it: those of `test:///default`.
-
-    The daemon is an ordinary user's, so that it looks after nothing of this machine; one connection is kept open.
-    """
-    for program in (DAEMON, "setpriv"):
-        if shutil.which(program) is None:
-            pytest.skip(f"{program} is missing (libvirt-daemon, util-linux)")
+    """A connection whose domains live as long as somebody holds it, so one is kept open: those of `test:///default`."""
+    if (why := libvirt_world.missing()) is not None:
+        pytest.skip(why)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    with tempfile.TemporaryDirectory(prefix="virtlab-") as folder, (tmp_path / "errors").open("wb") as errors:
-        sockets = Path(folder) / "s"
-        sockets.mkdir()
-        config = Path(folder) / "libvirtd.conf"
-        config.write_text(f'unix_sock_dir = "{sockets}"\nauth_unix_rw = "none"\n')
-        user = []
-        if os.geteuid() == 0:
-            user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-            for place in (Path(folder), sockets):
-                os.chown(place, NOBODY, NOBODY)
-        home = {**os.environ, "HOME": folder, "XDG_RUNTIME_DIR": folder}
-        home |= {"XDG_CONFIG_HOME": f"{folder}/configuration", "XDG_CACHE_HOME": f"{folder}/cache"}
-        argv = [*user, DAEMON, "--config", str(config), "--pid-file", f"{folder}/pid", "--timeout", "120"]
-        daemon = subprocess.Popen(argv, stderr=errors, stdout=errors, env=home)
-        try:
-            made = f"test+unix:///default?socket={_socket(sockets, daemon)}"
+    with tempfile.TemporaryDirectory(prefix="virtlab-") as folder:
+        home, errors = Path(folder), tmp_path / "errors"
+        (home / "s").mkdir()
+        config = home / "libvirtd.conf"
+        config.write_text(f'unix_sock_dir = "{home}/s"\nauth_unix_rw = "none"\n')
+        options = ("--config", str(config), "--pid-file", str(home / "pid"))
+        socket = home / "s" / "libvirt-sock"
+        with libvirt_world.daemon(libvirt_world.as_a_user(home), socket, errors, *options):
+            made = f"test+unix:///default?socket={socket}"
             argv = [domains.PROGRAM, "--connect", made]
             with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as held:
                 assert held.stdin is not None
@@ -58,27 +43,9 @@ def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
                 held.stdin.write(b"list\n")
                 held.stdin.flush()
                 while b"running" not in (line := held.stdout.readline()):
-                    assert line, (tmp_path / "errors").read_text()
+                    assert line, errors.read_text()
                 yield made
                 held.kill()
-        finally:
-            daemon.terminate()
-            try:
-                daemon.wait(10)
-            except subprocess.TimeoutExpired:
-                daemon.kill()
-                daemon.wait()
-
-
-def _socket(folder: Path, daemon: subprocess.Popen[bytes]) -> Path:
-    """Where the daemon answers."""
-    found = folder / "libvirt-sock"
-    deadline = time.monotonic() + 20
-    while not found.exists():
-        if daemon.poll() is not None or time.monotonic() > deadline:
-            pytest.skip("libvirtd does not run here as an ordinary user")
-        time.sleep(0.1)
-    return found
 
 
 def test_a_domain_that_runs_is_used_and_left_running(uri: str) -> None:

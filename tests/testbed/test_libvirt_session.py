@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
-import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import libvirt_world
 import pytest
 import testbed_world as worlds
 
@@ -20,8 +18,6 @@ from virtlab.testbed.platforms.libvirt import domains
 from virtlab.testbed.platforms.libvirt.domains import Domain, virsh
 
 URI = "qemu:///session"
-NOBODY = 65_534
-DAEMON = shutil.which("libvirtd") or "/usr/sbin/libvirtd"
 QEMU = shutil.which("qemu-system-x86_64")
 KERNEL = find("cloud")
 DOMAIN = """
@@ -33,11 +29,10 @@ DOMAIN = """
 
 def missing() -> str | None:
     """Why no such domain can be had here, or None."""
-    if (why := domains.missing()) is not None:
+    if (why := domains.missing() or libvirt_world.missing()) is not None:
         return why
-    for program, path in (("libvirtd", DAEMON), ("setpriv", shutil.which("setpriv")), ("qemu", QEMU)):
-        if path is None or not Path(path).exists():
-            return f"{program} is missing"
+    if QEMU is None:
+        return "qemu-system-x86_64 is missing"
     return "there is no cloud kernel: virtlab image build" if KERNEL is None else None
 
 
@@ -51,43 +46,20 @@ pytestmark = [
 def defined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The domain `probe`, shut off, behind a daemon that ends with the test."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    with tempfile.TemporaryDirectory(prefix="virtlab-") as folder, (tmp_path / "errors").open("wb") as errors:
+    with tempfile.TemporaryDirectory(prefix="virtlab-") as folder:
         home = Path(folder)
         assert KERNEL is not None
         (home / "vmlinuz").write_bytes(KERNEL.image.read_bytes())
         (home / "domain.xml").write_text(DOMAIN.format(kernel=home / "vmlinuz", qemu=QEMU))
-        places = {
-            "HOME": home,
-            "XDG_RUNTIME_DIR": home,
-            "XDG_CONFIG_HOME": home / "c",
-            "XDG_CACHE_HOME": home / "k",
-        }
-        user = ["env", *(f"{name}={place}" for name, place in places.items())]
-        if os.geteuid() == 0:
-            user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *user]
-            for path in (home, *home.iterdir()):
-                os.chown(path, NOBODY, NOBODY)
+        user = libvirt_world.as_a_user(home)
         wrapper = tmp_path / "virsh"
         wrapper.write_text(f'#!/bin/sh\nexec {shlex.join([*user, domains.PROGRAM])} "$@"\n')
         wrapper.chmod(0o755)
         monkeypatch.setattr(domains, "PROGRAM", str(wrapper))
-        daemon = subprocess.Popen([*user, DAEMON, "--timeout", "120"], stdout=errors, stderr=errors)
-        try:
-            deadline = time.monotonic() + 30
-            while not (home / "libvirt" / "libvirt-sock").exists():
-                if daemon.poll() is not None or time.monotonic() > deadline:
-                    pytest.skip("libvirtd does not run here as an ordinary user")
-                time.sleep(0.1)
+        with libvirt_world.daemon(user, home / "libvirt" / "libvirt-sock", tmp_path / "errors"):
             virsh("", URI, "define", str(home / "domain.xml"))
             yield
             virsh("", URI, "undefine", "--domain", "probe")
-        finally:
-            daemon.terminate()
-            try:
-                daemon.wait(20)
-            except subprocess.TimeoutExpired:
-                daemon.kill()
-                daemon.wait()
 
 
 def machines() -> int:

@@ -16,7 +16,6 @@ from typing import Any
 
 from virtlab.catalogue import PLATFORMS
 from virtlab.plan import Plan, Vnic
-from virtlab.planner.licence import QUEUE_PACKETS, burst_bytes
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed import fabric
 from virtlab.testbed.kernel_queues import PortQueue
@@ -27,18 +26,14 @@ from virtlab.testbed.operations import (
     BridgeAdd,
     BridgePortSet,
     Claim,
-    ClassAdd,
     End,
     ForwardingAdd,
     HomeAdd,
-    Htb,
     LinkSet,
     NamespaceAdd,
     NeighbourAdd,
     OffloadSet,
     Operation,
-    Pfifo,
-    QdiscAdd,
     RouteAdd,
     Rules,
     Step,
@@ -46,6 +41,7 @@ from virtlab.testbed.operations import (
     TapAdd,
     VethAdd,
 )
+from virtlab.testbed.pacing import licence, pushback
 from virtlab.testbed.port_queues import at_guest_port, at_ovs_port
 from virtlab.testbed.vswitches.ovs_qos import LEFT_ALONE
 from virtlab.testbed.vswitches.ovs_rules import DATAPATHS, OvsBridge, Port
@@ -55,8 +51,6 @@ OFFLOADS_OFF = {"tx": False, "sg": False, "tso": False, "gso": False}
 LEFT_ON = {
     "xen": ("tx",)
 }  # platform -> what its driver does not let go: netfront's checksums are always its receiver's work
-ETHERNET_OCTETS = 38  # preamble, header, FCS and gap around an IP packet
-BURST_FRAMES = 10
 QUIET_IPV6 = {
     "accept_ra": "0",
     "autoconf": "0",
@@ -492,57 +486,6 @@ def _forwards(namespace: str, ipv6: bool, machine: Machine) -> Iterator[Operatio
         yield SysctlSet(namespace, f"net/ipv4/conf/{scope}/rp_filter", "0")
     if machine.has_ipv6 and ipv6:
         yield SysctlSet(namespace, "net/ipv6/conf/all/forwarding", "1")
-
-
-def pushback(namespace: str, link: str, vnic: Vnic, *, by_link: bool = False) -> Iterator[Operation]:
-    """HTB at the link's rate on the vNIC itself: it holds its sender back, as a real port's full ring would.
-
-    `by_link`: the vNIC is the sending end of a link whose own queue is there already, and does so.
-
-    24 octets (FCS, preamble, gap) are added to what the kernel counts, and a frame counts for at least 84: the octet
-    times of Ethernet. The burst is ten frames. TCP hands over single frames: of a packet of many segments HTB would
-    count the octets once and let all go together, 43 frames and 1.5 % faster than the link; with offloads left at their
-    default that is what was asked for.
-    """
-    rate = vnic.pushback_bit_per_s
-    if rate is None:
-        return
-    if vnic.offloads == "off":
-        yield LinkSet(namespace, link, segments_at_once=1)
-    if by_link:
-        return
-    burst = BURST_FRAMES * (vnic.mtu_bytes + ETHERNET_OCTETS)
-    yield QdiscAdd(namespace, link, Htb(default_class=1), handle="1:")
-    yield ClassAdd(
-        namespace,
-        link,
-        parent="1:",
-        handle="1:1",
-        rate_bit_per_s=rate,
-        ceil_bit_per_s=rate,
-        burst_bytes=burst,
-    )
-
-
-def licence(namespace: str, link: str, vnic: Vnic, rate_bit_per_s: int) -> Iterator[Operation]:
-    """HTB at a router's port for what it sends there: frames as the kernel counts them, header without FCS.
-
-    A token bucket of two frames, and 100 packets that wait; the port's own serialisation is its link's.
-    """
-    burst = burst_bytes(vnic)
-    yield QdiscAdd(namespace, link, Htb(default_class=1), handle="1:")
-    yield ClassAdd(
-        namespace,
-        link,
-        parent="1:",
-        handle="1:1",
-        rate_bit_per_s=rate_bit_per_s,
-        ceil_bit_per_s=rate_bit_per_s,
-        burst_bytes=burst,
-        overhead_bytes=0,
-        minimum_bytes=0,
-    )
-    yield QdiscAdd(namespace, link, Pfifo(QUEUE_PACKETS), parent="1:1", handle="10:")
 
 
 def _forwarding(plan: Plan, wiring: Wiring, out: Lowered) -> None:

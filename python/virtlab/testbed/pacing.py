@@ -1,0 +1,63 @@
+"""What holds a sender back at a port of its own: its link's rate, and a router's licence. Both are HTB at that port."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from virtlab.plan import Vnic
+from virtlab.planner.licence import QUEUE_PACKETS, burst_bytes
+from virtlab.testbed.operations import ClassAdd, Htb, LinkSet, Operation, Pfifo, QdiscAdd
+
+ETHERNET_OCTETS = 38  # preamble, header, FCS and gap around an IP packet
+BURST_FRAMES = 10
+
+
+def pushback(namespace: str, link: str, vnic: Vnic, *, by_link: bool = False) -> Iterator[Operation]:
+    """HTB at the link's rate on the vNIC itself: it holds its sender back, as a real port's full ring would.
+
+    `by_link`: the vNIC is the sending end of a link whose own queue is there already, and does so.
+
+    24 octets (FCS, preamble, gap) are added to what the kernel counts, and a frame counts for at least 84: the octet
+    times of Ethernet. The burst is ten frames. TCP hands over single frames: of a packet of many segments HTB would
+    count the octets once and let all go together, 43 frames and 1.5 % faster than the link; with offloads left at their
+    default that is what was asked for.
+    """
+    rate = vnic.pushback_bit_per_s
+    if rate is None:
+        return
+    if vnic.offloads == "off":
+        yield LinkSet(namespace, link, segments_at_once=1)
+    if by_link:
+        return
+    burst = BURST_FRAMES * (vnic.mtu_bytes + ETHERNET_OCTETS)
+    yield QdiscAdd(namespace, link, Htb(default_class=1), handle="1:")
+    yield ClassAdd(
+        namespace,
+        link,
+        parent="1:",
+        handle="1:1",
+        rate_bit_per_s=rate,
+        ceil_bit_per_s=rate,
+        burst_bytes=burst,
+    )
+
+
+def licence(namespace: str, link: str, vnic: Vnic, rate_bit_per_s: int) -> Iterator[Operation]:
+    """HTB at a router's port for what it sends there: frames as the kernel counts them, header without FCS.
+
+    A token bucket of two frames, and 100 packets that wait; the port's own serialisation is its link's.
+    """
+    burst = burst_bytes(vnic)
+    yield QdiscAdd(namespace, link, Htb(default_class=1), handle="1:")
+    yield ClassAdd(
+        namespace,
+        link,
+        parent="1:",
+        handle="1:1",
+        rate_bit_per_s=rate_bit_per_s,
+        ceil_bit_per_s=rate_bit_per_s,
+        burst_bytes=burst,
+        overhead_bytes=0,
+        minimum_bytes=0,
+    )
+    yield QdiscAdd(namespace, link, Pfifo(QUEUE_PACKETS), parent="1:1", handle="10:")

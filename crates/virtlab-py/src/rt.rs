@@ -1,14 +1,15 @@
-//! Schedulability: task sets, arrays of them, studies, hosts. Fractions cross as `(numerator, denominator)`.
+//! Schedulability of one task set. Fractions cross as `(numerator, denominator)`.
 
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use virtlab_rt::generate::{Family, Periods, Wcets};
-use virtlab_rt::host::{self, HostPolicy, VmServer};
 use virtlab_rt::{
-    IntervalSet, Rational, RtError, Server, Supply, Task, TaskSet, batch, best, budget, edf, fixed, period,
-    priority, sensitivity, study,
+    IntervalSet, Rational, RtError, Server, Supply, Task, TaskSet, best, budget, edf, fixed, period,
+    priority, sensitivity,
 };
+
+mod arrays;
+mod hosts;
+mod studies;
 
 type Fraction = (i128, i128);
 type Interval = (Fraction, Fraction);
@@ -316,238 +317,10 @@ fn rt_supply(
     Ok((supply.time_to_supply(demand.into()).map_err(refused)?, supply.supplied_by(length.into())))
 }
 
-fn contiguous<'a, T: numpy::Element>(array: &'a PyReadonlyArray2<'_, T>, name: &str) -> PyResult<&'a [T]> {
-    array
-        .as_slice()
-        .map_err(|_| PyValueError::new_err((None::<usize>, format!("{name} must be contiguous, row by row"))))
-}
-
-/// Response times of many sets; int64 arrays of shape (sets, tasks). Beyond the limit: the largest int64.
-#[pyfunction]
-#[allow(clippy::too_many_arguments)]
-fn rt_response_times<'py>(
-    py: Python<'py>,
-    period: PyReadonlyArray2<'py, i64>,
-    wcet: PyReadonlyArray2<'py, i64>,
-    deadline: Option<PyReadonlyArray2<'py, i64>>,
-    vm: i64,
-    budget: i64,
-    overhead: i64,
-    polling: bool,
-    limit_ratio: f64,
-    threads: usize,
-) -> PyResult<Bound<'py, PyArray2<i64>>> {
-    let supply = Supply::new(vm.into(), budget.into(), overhead.into(), server(polling)).map_err(refused)?;
-    let shape = [period.shape()[0], period.shape()[1]];
-    if wcet.shape() != shape || deadline.as_ref().is_some_and(|deadline| deadline.shape() != shape) {
-        return Err(PyValueError::new_err((None::<usize>, "arrays need one shape (sets, tasks)")));
-    }
-    let deadline_rows = deadline.as_ref().map(|array| contiguous(array, "deadlines")).transpose()?;
-    let sets = batch::Sets {
-        tasks: shape[1],
-        period: contiguous(&period, "periods")?,
-        wcet: contiguous(&wcet, "execution times")?,
-        deadline: deadline_rows,
-    };
-    let mut out = vec![0i64; shape[0] * shape[1]];
-    py.detach(|| batch::response_times(sets, &supply, server(polling), limit_ratio, threads, &mut out))
-        .map_err(refused)?;
-    out.into_pyarray(py).reshape(shape)
-}
-
-/// The same in doubles, for comparison; infinite beyond the limit.
-#[pyfunction]
-fn rt_response_times_float<'py>(
-    py: Python<'py>,
-    period: PyReadonlyArray2<'py, f64>,
-    wcet: PyReadonlyArray2<'py, f64>,
-    vm: f64,
-    budget: f64,
-    overhead: f64,
-) -> PyResult<Bound<'py, PyArray2<f64>>> {
-    let shape = [period.shape()[0], period.shape()[1]];
-    let (periods, wcets) = (contiguous(&period, "periods")?, contiguous(&wcet, "execution times")?);
-    if wcet.shape() != shape {
-        return Err(PyValueError::new_err((None::<usize>, "arrays need one shape (sets, tasks)")));
-    }
-    let mut out = vec![0.0; shape[0] * shape[1]];
-    py.detach(|| {
-        batch::response_times_float(shape[1], periods, wcets, [vm, budget, overhead], 1.0, &mut out)
-    });
-    out.into_pyarray(py).reshape(shape)
-}
-
-/// (tasks, shortest, longest period, log-uniform, least wcet, UUniFast, ticks per time unit).
-type FamilyRow = (usize, i64, i64, bool, i64, bool, i64);
-
-fn family(row: FamilyRow) -> PyResult<Family> {
-    let (tasks, low, high, log_uniform, least_wcet, uunifast, ticks) = row;
-    if tasks == 0
-        || low <= 0
-        || high < low
-        || least_wcet <= 0
-        || ticks <= 0
-        || high.checked_mul(ticks).is_none_or(|t| t > 1 << 44)
-    {
-        return Err(PyValueError::new_err((
-            None::<usize>,
-            "a family needs tasks >= 1 and 0 < shortest <= longest period (below 2^44 ticks)",
-        )));
-    }
-    Ok(Family {
-        tasks,
-        periods: (low, high),
-        spread: if log_uniform { Periods::LogUniform } else { Periods::Uniform },
-        least_wcet,
-        wcets: if uunifast { Wcets::UUniFastDiscard } else { Wcets::Scaled },
-        ticks,
-    })
-}
-
-/// P/T_1 of the largest exact period, flat array in order (utilisation, share, set); 0 where none is enough.
-#[pyfunction]
-fn rt_largest_ratios<'py>(
-    py: Python<'py>,
-    row: FamilyRow,
-    utilisations: Vec<f64>,
-    shares: Vec<Fraction>,
-    sets: usize,
-    seed: u64,
-    threads: usize,
-) -> PyResult<Bound<'py, PyArray1<f64>>> {
-    let family = family(row)?;
-    let shares = shares.into_iter().map(rational).collect::<PyResult<Vec<_>>>()?;
-    if shares.iter().any(|share| *share <= Rational::ZERO || *share >= Rational::ONE) {
-        return Err(PyValueError::new_err((None::<usize>, "shares must lie between 0 and 1")));
-    }
-    let found = py
-        .detach(|| study::largest_ratios(&family, &utilisations, &shares, sets, seed, threads))
-        .map_err(refused)?;
-    Ok(found.into_pyarray(py))
-}
-
-/// Greatest R/T of each set at each VM period, flat array in order (period, set); infinite beyond `cap`.
-#[pyfunction]
-#[allow(clippy::too_many_arguments)]
-fn rt_response_curve<'py>(
-    py: Python<'py>,
-    row: FamilyRow,
-    utilisation: f64,
-    share: Fraction,
-    overhead: i64,
-    periods: Vec<i64>,
-    sets: usize,
-    seed: u64,
-    cap: f64,
-    threads: usize,
-) -> PyResult<Bound<'py, PyArray1<f64>>> {
-    let (family, share) = (family(row)?, rational(share)?);
-    let found = py
-        .detach(|| {
-            study::response_curve(&family, utilisation, share, overhead, &periods, sets, seed, cap, threads)
-        })
-        .map_err(refused)?;
-    Ok(found.into_pyarray(py))
-}
-
-/// Per set: (T_1, C_1, intervals of periods), ticks.
-#[pyfunction]
-#[allow(clippy::too_many_arguments, clippy::type_complexity)]
-fn rt_exact_periods(
-    py: Python<'_>,
-    row: FamilyRow,
-    utilisation: f64,
-    share: Fraction,
-    overhead: i64,
-    sets: usize,
-    seed: u64,
-    threads: usize,
-) -> PyResult<Vec<(i64, i64, Vec<(f64, f64)>)>> {
-    let (family, share) = (family(row)?, rational(share)?);
-    let found = py
-        .detach(|| study::exact_periods(&family, utilisation, share, overhead, sets, seed, threads))
-        .map_err(refused)?;
-    Ok(found.into_iter().map(|one| (one.first_period, one.first_wcet, one.intervals)).collect())
-}
-
-/// Task sets of a family: (T, C) as int64 arrays of shape (sets, tasks), periods ascending, ticks.
-#[pyfunction]
-#[allow(clippy::type_complexity)]
-fn rt_generate<'py>(
-    py: Python<'py>,
-    row: FamilyRow,
-    utilisation: f64,
-    sets: usize,
-    seed: u64,
-) -> PyResult<(Bound<'py, PyArray2<i64>>, Bound<'py, PyArray2<i64>>)> {
-    let family = family(row)?;
-    let (mut periods, mut wcets) = (Vec::new(), Vec::new());
-    let (mut draw, mut one) = (virtlab_rt::generate::Draw::default(), Vec::new());
-    for number in 0..sets {
-        draw.fill(&family, seed, number as u64);
-        draw.wcets(utilisation, &mut one);
-        periods.extend_from_slice(&draw.period);
-        wcets.extend_from_slice(&one);
-    }
-    let shape = [sets, family.tasks];
-    Ok((periods.into_pyarray(py).reshape(shape)?, wcets.into_pyarray(py).reshape(shape)?))
-}
-
-/// (period, budget, deferrable, group).
-type ServerRow = (i64, i64, bool, usize);
-
-fn host_side(
-    rows: Vec<ServerRow>,
-    by_edf: bool,
-    preemptive: bool,
-    switch_cost: i64,
-) -> PyResult<(Vec<VmServer>, HostPolicy)> {
-    let servers = rows
-        .into_iter()
-        .enumerate()
-        .map(|(index, (period, budget, deferrable, group))| {
-            if period <= 0 || budget <= 0 || budget > period {
-                return Err(PyValueError::new_err((Some(index), "needs 0 < budget <= period")));
-            }
-            Ok(VmServer { period, budget, deferrable, group })
-        })
-        .collect::<PyResult<Vec<_>>>()?;
-    if switch_cost < 0 {
-        return Err(PyValueError::new_err((None::<usize>, "the switch cost must not be negative")));
-    }
-    Ok((servers, HostPolicy { edf: by_edf, preemptive, switch_cost }))
-}
-
-/// A core for each server, or None when `cores` are too few.
-#[pyfunction]
-fn rt_pack(
-    rows: Vec<ServerRow>,
-    by_edf: bool,
-    preemptive: bool,
-    switch_cost: i64,
-    cores: usize,
-    exact: bool,
-) -> PyResult<Option<Vec<usize>>> {
-    let (servers, policy) = host_side(rows, by_edf, preemptive, switch_cost)?;
-    host::pack(&servers, &policy, cores, exact).map_err(refused)
-}
-
-/// Most starts of each server within one of its periods, all on one core.
-#[pyfunction]
-fn rt_starts(rows: Vec<ServerRow>, by_edf: bool, preemptive: bool) -> PyResult<Vec<i128>> {
-    let (servers, policy) = host_side(rows, by_edf, preemptive, 0)?;
-    Ok((0..servers.len()).map(|index| host::starts(&servers, index, &policy)).collect())
-}
-
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<RtTaskSet>()?;
     module.add_function(wrap_pyfunction!(rt_supply, module)?)?;
-    module.add_function(wrap_pyfunction!(rt_response_times, module)?)?;
-    module.add_function(wrap_pyfunction!(rt_response_times_float, module)?)?;
-    module.add_function(wrap_pyfunction!(rt_largest_ratios, module)?)?;
-    module.add_function(wrap_pyfunction!(rt_response_curve, module)?)?;
-    module.add_function(wrap_pyfunction!(rt_exact_periods, module)?)?;
-    module.add_function(wrap_pyfunction!(rt_generate, module)?)?;
-    module.add_function(wrap_pyfunction!(rt_pack, module)?)?;
-    module.add_function(wrap_pyfunction!(rt_starts, module)?)
+    arrays::register(module)?;
+    studies::register(module)?;
+    hosts::register(module)
 }

@@ -77,6 +77,26 @@ def test_a_namespace_of_a_failed_batch_is_forgotten(control: Control) -> None:
         control.call("observe", {"namespaces": ["x"]})
 
 
+def test_an_interface_that_went_and_came_again_as_another_is_claimed_anew(control: Control) -> None:
+    """As a hypervisor's end of a guest's port does when the guest is made anew."""
+    mac = "fe:00:00:00:00:07"
+    brought = f"ip link add born address {mac} type veth peer name far"
+    claim = {"op": "claim", "namespace": "x", "name": "port", "mac": mac}
+    up = {"op": "link", "namespace": "x", "link": "port", "up": True}
+    apply(control, NAMESPACE, BRIDGE)
+    for channel, command in enumerate(
+        (brought, f"ip link del port && ip link add aside0 type bridge && {brought}")
+    ):
+        control.call("exec", {"channel": 5 + channel, "namespace": "x", "argv": ["sh", "-c", command]})
+        *_, ended = until_exit(control, 5 + channel)
+        assert ended.details["code"] == 0
+        apply(control, claim, {**up, "up": False, "master": "br"}, up)
+        seen = control.call("observe", {"namespaces": ["x"]})["namespaces"]["x"]["links"]
+        assert seen["port"]["mac"] == mac
+        assert seen["port"]["master"] == "br"
+        assert "born" not in seen
+
+
 @pytest.mark.parametrize(
     ("do", "fields"),
     [

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from virtlab.errors import MachineError
-from virtlab.testbed.image import boot_image, build, find, modules
+from virtlab.testbed.image import boot_image, build, find, kernels, modules
 from virtlab.testbed.image.archive import Archive
 from virtlab.testbed.image.elf import is_elf, is_static, loaded_part, module_facts
-from virtlab.testbed.image.initramfs import find_busybox
+from virtlab.testbed.image.initramfs import cached, find_busybox
 from virtlab.testbed.leader import agent_path
 
 
@@ -92,6 +92,27 @@ def test_without_a_kernel_the_cure_is_the_command_that_fetches_one(
     assert find("cloud") is None
     with pytest.raises(MachineError, match="virtlab image build --kernel cloud"):
         boot_image("cloud")
+
+
+def test_a_new_image_forgets_those_of_other_days_and_what_a_killed_one_left_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = kernels.folder()
+    folder.mkdir(parents=True)
+    names = [
+        "initramfs-xen-1.cpio",
+        ".initramfs-xen-2.cpio.77",
+        "initramfs-xen-3.cpio",
+        ".initramfs-xen-4.cpio.78",
+    ]
+    for number, name in enumerate([*names, "initramfs-cloud-1.cpio"]):
+        (folder / name).write_bytes(b"old")
+        if number not in {2, 3}:
+            os.utime(folder / name, (0, 0))
+    made = cached("xen", "5", lambda: b"new")
+    assert made.read_bytes() == b"new"
+    assert {path.name for path in folder.iterdir()} == {*names[2:], "initramfs-cloud-1.cpio", made.name}
 
 
 def test_a_package_without_a_kernel_is_refused_and_leaves_nothing(

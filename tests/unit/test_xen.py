@@ -6,6 +6,7 @@ import lzma
 import shutil
 import struct
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from virtlab.catalogue import PLATFORMS
 from virtlab.cli.run import _backend
 from virtlab.errors import MachineError
 from virtlab.experiment import load_text
-from virtlab.plan import Plan
+from virtlab.plan import Action, Plan
+from virtlab.plan.model import Trigger
 from virtlab.planner import plan_run
 from virtlab.testbed.image import elf, packages, xen
 from virtlab.testbed.image.initramfs import Image
@@ -28,8 +30,10 @@ from virtlab.testbed.lower import lower
 from virtlab.testbed.machine import KERNEL_QDISCS, Findings
 from virtlab.testbed.operations import Claim, ForwardingAdd, LinkSet, TapAdd
 from virtlab.testbed.platforms.xen.config import Domain
+from virtlab.testbed.platforms.xen.domains import place_of
 from virtlab.testbed.platforms.xen.refusals import memory_refusals
 from virtlab.testbed.platforms.xen.xentop import Reader
+from virtlab.testbed.resetting import made_anew
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "xen"
 INSIDE = Findings(
@@ -71,12 +75,21 @@ def test_a_domain_is_configured_as_the_golden_file_says() -> None:
     assert text == (GOLDEN / "domain.cfg").read_text(encoding="utf-8")
 
 
+PORTS = {"Domain-0": 0, "g1": 1, "g2": 1}
+
+
+def read(said: bytes, size: int | None = None, ports: Mapping[str, int] = PORTS) -> Reader:
+    """What a reader makes of it, so many bytes a second."""
+    reader = Reader(ports)
+    for number, at in enumerate(range(0, len(said), size or len(said))):
+        reader.feed(said[at : at + (size or len(said))], number * 1_000_000_000)
+    return reader
+
+
 def test_xentop_is_read_as_it_comes_and_its_first_shares_are_of_no_time() -> None:
     said = (GOLDEN / "xentop.txt").read_bytes()
     for size in (1, 100, len(said)):
-        reader = Reader()
-        for number, at in enumerate(range(0, len(said), size)):
-            reader.feed(said[at : at + size], number)
+        reader = read(said, size)
         assert reader.iteration == 1
         assert {name: line.vcpus for name, line in reader.lines.items()} == {"Domain-0": 2, "g1": 1, "g2": 1}
         assert reader.lines["g1"].memory_bytes == 128 << 20
@@ -85,13 +98,92 @@ def test_xentop_is_read_as_it_comes_and_its_first_shares_are_of_no_time() -> Non
         assert sum(metric == "memory_used" for _, _, metric, _ in reader.rows) == 6
 
 
+def iterations(*tables: str) -> bytes:
+    """Tables of one domain, `g1`, with these lines about its ports."""
+    head, first, *_ = (GOLDEN / "xentop.txt").read_text(encoding="utf-8").splitlines()
+    cells = first.split()
+    cells[0] = "g1"
+    out = []
+    for table in tables:
+        cells[head.split().index("NETS")] = str(table.count("Net"))
+        out.append(f"{head}\n{' '.join(cells)}\n{table}")
+    return "".join(out).encode()
+
+
+def port(number: int, sent: int, received: int) -> str:
+    """As xentop has it: RX is what domain 0 received, so what the guest sent."""
+    return (
+        f"Net{number} RX: {sent:8d}bytes        7pkts        0err        0drop  "
+        f"TX: {received:8d}bytes        8pkts        0err        1drop\n"
+    )
+
+
+def rates(reader: Reader) -> list[tuple[str, float]]:
+    return [(metric, value) for _, _, metric, value in reader.rows if metric.startswith("network_")]
+
+
+def test_rates_of_a_domains_ports_are_over_the_time_between_two_tables_and_from_its_own_side() -> None:
+    tables = [port(0, 1000, 10) + port(1, 0, 0), port(0, 2000, 10) + port(1, 500, 40)]
+    reader = Reader({"g1": 2})
+    first, second = (iterations(table) for table in tables)
+    reader.feed(first, 5_000_000_000)
+    assert rates(reader) == []
+    reader.feed(second, 7_000_000_000)
+    assert rates(reader) == [("network_received", 40 * 8 / 2), ("network_sent", 1500 * 8 / 2)]
+
+
+def test_a_domain_of_which_a_port_is_not_told_has_no_rates_rather_than_too_small_ones() -> None:
+    said = [iterations(port(0, 1000, 10)), iterations(port(0, 2000, 20))]
+    reader = Reader({"g1": 2})
+    for number, table in enumerate(said):
+        reader.feed(table, number * 1_000_000_000)
+    assert rates(reader) == []
+    assert sum(metric == "memory_used" for _, _, metric, _ in reader.rows) == 2
+
+
+def test_a_domain_that_was_made_anew_counts_from_zero() -> None:
+    reader = Reader({"g1": 1})
+    reader.feed(iterations(port(0, 1000, 10)), 1_000_000_000)
+    reader.forget("g1")
+    reader.feed(iterations(port(0, 4000, 20)), 2_000_000_000)
+    assert rates(reader) == []
+    reader.feed(iterations(port(0, 3000, 30)), 3_000_000_000)
+    assert rates(reader) == [], "nobody said that it ended, but it counts less than before"
+    reader.feed(iterations(port(0, 3001, 30)), 4_000_000_000)
+    assert rates(reader) == [("network_received", 0.0), ("network_sent", 8.0)]
+
+
+def test_domains_whose_ports_are_elsewhere_are_passed_over() -> None:
+    reader = read((GOLDEN / "xentop.txt").read_bytes(), ports={"g2": 1})
+    assert {entity for _, entity, _, _ in reader.rows} == {"guests.g2"}
+
+
 def test_a_line_of_xentop_is_of_the_instant_at_which_it_was_whole() -> None:
     said = (GOLDEN / "xentop.txt").read_bytes()
     end = said.rindex(b"Domain-0")
-    reader = Reader()
+    reader = Reader(PORTS)
     reader.feed(said[: end + 20], 1)
     reader.feed(said[end + 20 :], 2)
     assert {t_ns for t_ns, _, metric, _ in reader.rows if metric == "cpu"} == {2}
+
+
+def test_what_is_done_about_a_domains_port_is_found_again_when_it_is_made_anew() -> None:
+    lowered = lower(plan())
+    (port,) = lowered.machines["h.g1"].taps.values()
+    again = [step.op for step in lowered.late if place_of(step) == port]
+    assert isinstance(again[0], Claim)
+    assert {type(op) for op in again} >= {Claim, LinkSet, ForwardingAdd}
+    others = [step.op for step in lowered.late if place_of(step) != port]
+    (other,) = lowered.machines["h.g2"].taps.values()
+    assert {place_of(step) for step in lowered.late if step.op in others} == {other}
+    assert made_anew(plan(), lowered, {"h.g1"}) == {port}
+
+
+def test_a_reset_of_a_domain_ends_what_runs_in_it_so_one_that_measures_is_refused() -> None:
+    base = plan()
+    reset = Action(id="gone", do="reset", guest="h.g1", after=Trigger(event="probe.started"))
+    found = paths(base.model_copy(update={"timeline": (*base.timeline, reset)}))
+    assert found == {"timeline.gone.guest": "reset a guest that forwards"}
 
 
 def test_the_back_end_of_a_port_is_claimed_and_bridged_once_it_is_there() -> None:

@@ -1,6 +1,7 @@
 """Metrics of machines and guests as tools of their own tell them: memory, network interfaces, disks.
 
-Our own telemetry has counters of interfaces and disks; these are rates over the tool's interval, of imported results.
+Our own telemetry has counters of interfaces and disks; these are rates over the tool's interval: of imported results, and of
+domains of Xen, which xentop watches.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ MACHINES = by_key(
         "sar kbmemused; xentop MEM(k); esxtop, vCenter: consumed", _SAMPLED, (), "memory used",
     ),
     Metric(
-        "network_received", "bit/s", "neither", "What an interface received per second of the tool's interval.",
-        "sar -n DEV; esxtop; vCenter", _SAMPLED, (), "received",
+        "network_received", "bit/s", "neither",
+        "What an interface, or all of a guest, received per second of the tool's interval.",
+        "sar -n DEV; xentop -n, TX; esxtop; vCenter", _SAMPLED, (), "received",
     ),
     Metric(
-        "network_sent", "bit/s", "neither", "What an interface sent per second of the tool's interval.",
-        "sar -n DEV; esxtop; vCenter", _SAMPLED, (), "sent",
+        "network_sent", "bit/s", "neither",
+        "What an interface, or all of a guest, sent per second of the tool's interval.",
+        "sar -n DEV; xentop -n, RX; esxtop; vCenter", _SAMPLED, (), "sent",
     ),
     Metric(
         "disk_read", "byte/s", "neither", "What was read from a disk per second of the tool's interval.",

@@ -13,7 +13,14 @@ TIMEOUT_S = 30.0
 
 
 def said(
-    control: Control, where: str, namespace: str, argv: Sequence[str], *, channel: int, leader: int = 0
+    control: Control,
+    where: str,
+    namespace: str,
+    argv: Sequence[str],
+    *,
+    channel: int,
+    leader: int = 0,
+    timeout_s: float = TIMEOUT_S,
 ) -> str:
     """What a command writes in a namespace of a leader, on a free channel. MachineError with its errors when it fails."""
     output, errors = bytearray(), bytearray()
@@ -25,13 +32,13 @@ def said(
     try:
         request = {"channel": channel, "namespace": namespace, "argv": list(argv)}
         control.call("exec", request, channel=leader)
-        deadline = time.monotonic() + TIMEOUT_S
+        deadline = time.monotonic() + timeout_s
         while (how := control.ended(channel)) is None and time.monotonic() < deadline:
             control.pump(0.1)
     finally:
         control.listen(channel, None)
         control.forget_end(channel)
     if how != "code 0":
-        why = errors.decode(errors="replace").strip() or how or f"nothing within {TIMEOUT_S:g} s"
+        why = errors.decode(errors="replace").strip() or how or f"nothing within {timeout_s:g} s"
         raise MachineError(where, f"{' '.join(argv)[:80]} inside: {why}")
     return output.decode(errors="replace")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
+from virtlab.catalogue import PLATFORMS as CATALOGUED
 from virtlab.plan import Capabilities, Plan, Refusal, Role
 from virtlab.planner.ends import bridging_mistakes, role_ends, via_mistakes
 from virtlab.planner.wiring import Wiring
@@ -29,7 +30,7 @@ from virtlab.testbed.platforms.ssh.connection import client_missing
 from virtlab.testbed.platforms.ssh.refusals import ends_apart, existing_refusals
 from virtlab.testbed.platforms.xen.refusals import NO_XEN, domain_refusals
 from virtlab.testbed.port_queues import as_built, port_refusals
-from virtlab.testbed.resetting import BY_BUTTON, HOW
+from virtlab.testbed.resetting import BOOTS, HOW
 from virtlab.testbed.timeline import EVENTS
 from virtlab.testbed.vswitches import ovs
 from virtlab.testbed.vswitches.ovs_rules import DATAPATHS
@@ -110,6 +111,8 @@ def _hosts(plan: Plan, found: Findings) -> Iterator[Refusal]:
     if plan.world.services:
         first = next(iter(plan.world.services))
         yield Refusal(f"services.{first}", LATER_ACTIONS["call"], "remove the services from the file")
+    for name in plan.world.pools:
+        yield Refusal(f"pools.{name}", "this testbed shares no processors out in pools", "bound the guests instead")
 
 
 def _routing(plan: Plan) -> Iterator[Refusal]:
@@ -172,7 +175,10 @@ def _guests(plan: Plan, found: Findings) -> Iterator[Refusal]:
             if vnic.offloads != "off" and plan.world.links and realised(plan, found) == "soft_switch":
                 reason = "with offloads on, no frame that the soft switch sees is finished"
                 yield Refusal(f"{vnic_path}.offloads", reason, "write 'offloads: off'")
-        if (guest.cpu_quota_ratio is not None or guest.memory_bytes is not None) and not found.root:
+        # A virtual machine has its memory from the start; nothing has to hold it to that.
+        bounded = guest.platform not in CATALOGUED or not CATALOGUED[guest.platform].features.own_kernel
+        grouped = guest.cpu_quota_ratio is not None or (bounded and guest.memory_bytes is not None)
+        if grouped and not found.root:
             key = "cpu_quota_ratio" if guest.cpu_quota_ratio is not None else "memory_bytes"
             yield Refusal(f"{path}.{key}", "control groups can only be made by root here", "run as root")
 
@@ -334,7 +340,7 @@ def _timeline(plan: Plan, found: Findings) -> Iterator[Refusal]:
         elif action.do == "reset" and plan.world.guests[str(action.guest)].platform not in HOW:
             reason = f"{action.guest} has a kernel of its own, and no reset button that this testbed reaches"
             yield Refusal(f"{path}.guest", reason, f"reset a guest that is a {' or '.join(HOW)}")
-        elif action.do == "reset" and HOW[plan.world.guests[str(action.guest)].platform] is BY_BUTTON:
+        elif action.do == "reset" and HOW[plan.world.guests[str(action.guest)].platform] in BOOTS:
             ends = [name for name, role in plan.roles.items() if action.guest in {role.from_, role.to}]
             if ends:
                 reason = f"{action.guest} is an end of {', '.join(ends)}, which its reset would end"

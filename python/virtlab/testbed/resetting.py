@@ -1,30 +1,48 @@
 """A guest that is reset, and how: as much of a device's reset as its platform has.
 
-A virtual machine has a reset button (QMP `system_reset`): its firmware and kernel begin again, and it is told again what
-it was told when the world was built. A guest without a kernel of its own has none. All its vNICs go down, and come up again
-with its routes and neighbours as they were built: the kernel drops a link's routes and neighbours when it goes down, as a
-device loses them when it is restarted, so coming up is bringing the links up and telling the guest again what its
-configuration told it. Addresses stay. How long all that takes, carrier on the far ends included, is what a reset measures.
+A virtual machine has a reset button (QMP `system_reset`): its firmware and kernel begin again, and it is told again what it
+was told when the world was built, an appliance on its console. A paravirtualised domain of Xen has a power switch only: it
+is destroyed and made anew, with new ports, of which its host's switch is told again. A guest without a kernel of its own
+has neither. All its vNICs go down, and come up again with its routes and neighbours as they were built: the kernel drops a
+link's routes and neighbours when it goes down, as a device loses them when it is restarted, so coming up is bringing the
+links up and telling the guest again what its configuration told it. Addresses stay. How long all that takes, carrier on the
+far ends included, is what a reset measures.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from virtlab.errors import MachineError
-from virtlab.plan import Observer
+from virtlab.plan import Observer, Plan
 from virtlab.testbed.control import Control, RefusedError
-from virtlab.testbed.lower import Lowered
+from virtlab.testbed.lower import Lowered, Place
 from virtlab.testbed.operations import LinkSet, NeighbourAdd, Operation, RouteAdd
 from virtlab.testbed.platforms.start import Guests
 
 BY_LINKS = "all its vNICs down and up, routes and neighbours given back"
 BY_BUTTON = "QMP system_reset: firmware and kernel begin again, and it is told its network again"
-HOW = {"namespace": BY_LINKS, "native": BY_LINKS, "container": BY_LINKS, "qemu": BY_BUTTON}  # by platform
+BY_POWER = "xl destroy and xl create: the domain is made anew, its kernel begins again, and it is told its network again"
+BY_RECIPE = "QMP system_reset: it boots again, and its recipe is played on its console again"
+HOW = {
+    "namespace": BY_LINKS,
+    "native": BY_LINKS,
+    "container": BY_LINKS,
+    "qemu": BY_BUTTON,
+    "appliance": BY_RECIPE,
+    "xen": BY_POWER,
+}  # by platform
+BOOTS = frozenset({BY_BUTTON, BY_POWER, BY_RECIPE})  # whatever ran in the guest is gone
 
 
 def begin(control: Control, lowered: Lowered, guests: Guests, guest: str, *, held: bool) -> None:
     """Takes a guest away; `held`: nothing of it may come back by itself before `end`."""
     if guests.machines is not None and guest in guests.machines.machines:
         guests.machines.reset(guest, held=held)
+    elif guests.domains is not None and guest in guests.domains.domains:
+        guests.domains.reset(guest)
+    elif guests.appliances is not None and guest in guests.appliances.running:
+        guests.appliances.reset(guest, held=held)
     else:
         apply(control, down(lowered, guest), guest)
 
@@ -33,8 +51,22 @@ def end(control: Control, lowered: Lowered, guests: Guests, guest: str, observe:
     """Brings it back, and returns when it is."""
     if guests.machines is not None and guest in guests.machines.machines:
         guests.machines.restart(guest, observe)
+    elif guests.domains is not None and guest in guests.domains.domains:
+        guests.domains.restart(guest, observe)
+    elif guests.appliances is not None and guest in guests.appliances.running:
+        guests.appliances.restart(guest, observe)
     else:
         apply(control, up(lowered, guest), guest)
+
+
+def made_anew(plan: Plan, lowered: Lowered, reset: Collection[str]) -> set[Place]:
+    """The host's ends of ports that are others since their guests were reset: what they count is not of the whole run."""
+    return {
+        place
+        for guest in reset
+        if HOW[plan.world.guests[guest].platform] is BY_POWER
+        for place in lowered.machines[guest].taps.values()
+    }
 
 
 def down(lowered: Lowered, guest: str) -> list[Operation]:

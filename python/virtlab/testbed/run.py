@@ -17,7 +17,9 @@ from virtlab.plan import Action, Event, Observer, Outcome, Plan, Sink, Trial
 from virtlab.testbed import idle, resetting
 from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.execute import Command
-from virtlab.testbed.lower import Lowered
+from virtlab.testbed.kernel_queues import PortQueue
+from virtlab.testbed.live import Live
+from virtlab.testbed.lower import Lowered, Place
 from virtlab.testbed.platforms.clock import Clock
 from virtlab.testbed.platforms.reach import OURS
 from virtlab.testbed.platforms.stamps import on_our_clock
@@ -88,11 +90,16 @@ class Pass:
                 self._loop(timeline)
             except CancelledError:
                 cancelled = True
+            except AgentError:
+                # Whoever was asked may have ended meanwhile: that is why then, and the others are heard as ever.
+                self._take_messages(lambda message: self._hear(message, timeline))
+                if not self.reasons:
+                    raise
             self._stop_all()
             self._mark_counters("end")
             self._sample([])
             if "links" in self.plan.collect.counters:
-                self.counters += self._waiting.rows(self.lowered.queues, timeline.begin_ns, self.site.now())
+                self.counters += self._waiting.rows(self._queues, timeline.begin_ns, self.site.now())
             self.guests.read_clocks()
             if not cancelled:
                 self._collect()
@@ -169,23 +176,39 @@ class Pass:
         if groups:
             reply = self.control.call("counters", {"groups": groups})
             t_ns = int(reply["t_ns"])
+            anew = {f"{place.namespace}/{place.link}" for place in self._anew}
             self.counters += [
                 (t_ns, mark, _entity(entities, counter, entity), counter, int(value))
                 for entity, counter, value in reply["rows"]
+                if entity not in anew
             ]
             self._mark_inside(mark, groups, entities)
         if "guests" in groups:
             self.counters += self.guests.accounts(mark)
         self._mark_caches(mark)
-        if self.lowered.queues and "links" in self.plan.collect.counters:
-            seen = observe(self.control, sorted({queue.namespace for queue in self.lowered.queues.values()}))
-            self.counters += kernel_rows(self.lowered.queues, seen, self.site.now(), mark)
+        if self._queues and "links" in self.plan.collect.counters:
+            seen = observe(self.control, sorted({queue.namespace for queue in self._queues.values()}))
+            self.counters += kernel_rows(self._queues, seen, self.site.now(), mark)
         if self.lowered.soft_switch is not None and ("links" in self.plan.collect.counters or mark == "end"):
             stats = self.control.call("stats", {}, channel=SWITCH_CHANNEL)
             if "links" in self.plan.collect.counters:
                 self.counters += switch_rows(stats, int(stats["t_ns"]), mark)
             if mark == "end":
                 self._switch_at_end = stats
+
+    @property
+    def _anew(self) -> set[Place]:
+        return resetting.made_anew(self.plan, self.lowered, self._reset)
+
+    @property
+    def _queues(self) -> dict[tuple[str, str], PortQueue]:
+        """Those of the kernel that are what they were when the trial began."""
+        anew = self._anew
+        return {
+            key: queue
+            for key, queue in self.lowered.queues.items()
+            if Place(queue.namespace, queue.link) not in anew
+        }
 
     def _mark_caches(self, mark: str) -> None:
         """How Open vSwitch found the flows of its packets."""
@@ -217,6 +240,7 @@ class Pass:
         limit_ns = timeline.begin_ns + self.plan.limits.run_ns
         edges = {edge for window in self.plan.windows.values() for edge in (window.from_, window.to)}
         marked: set[str] = set()
+        live = Live(self.control, self.observe, self.sides)
         while not self.reasons:
             now = self.site.now()
             for event, at_ns in timeline.waited(now):
@@ -235,6 +259,7 @@ class Pass:
                 return
             if self.observe.cancelled():
                 raise CancelledError
+            live.look(now)
             due = timeline.next_ns(self.site.lead_ns)
             wait_s = min(POLL_S, max((due if due is not None else limit_ns) - self.site.now(), 0) / 1e9)
             self._take_messages(lambda message: self._hear(message, timeline), wait_s)
@@ -406,6 +431,10 @@ class Pass:
                         {"channel": message.channel, "text": message.text},
                     )
                 )
+            elif isinstance(message, Notice) and message.name in {"cut", "mended"}:
+                # Nothing was lost by it: the dataset tells that it was so.
+                guest = self.guests.of_channel(int(message.details["channel"]))
+                self._tell(f"connection.{message.name}", self.site.now(), {**message.details, "guest": guest})
             elif isinstance(message, Notice):
                 hear(message)
             elif isinstance(message, Data) and message.channel in self.commands:

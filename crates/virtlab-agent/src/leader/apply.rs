@@ -431,9 +431,7 @@ fn add_tap(world: &mut World, end: &End, offloads: bool) -> anyhow::Result<Reque
 /// Gives the interface with a MAC its name; whoever has the name steps aside.
 fn claim(world: &mut World, namespace: &str, name: &str, mac: &str) -> anyhow::Result<Vec<Request>> {
     let mac = encode::parse_mac(mac)?;
-    if !world.namespace(namespace)?.links.values().any(|link| link.mac == Some(mac)) {
-        world.learn(namespace)?; // it may have come since
-    }
+    world.learn(namespace)?; // it may have come since, or gone and come again as another
     let links = &mut world.namespace(namespace)?.links;
     let found =
         links.iter().find(|(_, link)| link.mac == Some(mac)).map(|(known, link)| (known.clone(), link.index));

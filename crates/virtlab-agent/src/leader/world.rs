@@ -172,13 +172,16 @@ impl World {
         self.learn(name)
     }
 
-    /// Enters interfaces into the books that somebody else brought into a namespace: a hypervisor's ends of its guests' ports.
+    /// Brings the books up to what the kernel lists, where somebody else brings interfaces into a namespace and takes them
+    /// away: a hypervisor its ends of its guests' ports.
     ///
     /// # Errors
     /// When there is no such namespace or the kernel does not list them.
     pub fn learn(&mut self, name: &str) -> anyhow::Result<()> {
         let found = observe::links(self, name)?;
         let namespace = self.namespace(name)?;
+        let listed: BTreeSet<i32> = found.iter().map(|link| link.index).collect();
+        namespace.links.retain(|_, link| listed.contains(&link.index));
         let known: BTreeSet<i32> = namespace.links.values().map(|link| link.index).collect();
         for link in found {
             namespace.next_index = namespace.next_index.max(link.index);

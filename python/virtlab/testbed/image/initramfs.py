@@ -104,9 +104,11 @@ def cached(flavour: str, digest: str, make: Callable[[], bytes]) -> Path:
             new.unlink(missing_ok=True)
             what = f"{place.parent} cannot be written ({error.strerror})"
             raise MachineError("image", what, "make room, or set XDG_CACHE_HOME") from error
-        for old in place.parent.glob(f"initramfs-{flavour}-*.cpio"):
-            if old != place and not _fresh(old, place):
-                old.unlink(missing_ok=True)
+        # With those that somebody was writing who was killed.
+        for pattern in (f"initramfs-{flavour}-*.cpio", f".initramfs-{flavour}-*.cpio.*"):
+            for old in place.parent.glob(pattern):
+                if old != place and not _fresh(old, place):
+                    old.unlink(missing_ok=True)
     return place
 
 

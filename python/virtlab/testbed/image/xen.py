@@ -41,7 +41,9 @@ GUEST_MODULES = (
     "sch_prio", "sch_fq", "sch_ingress", "cls_u32",
 )  # fmt: skip
 GUEST_KERNEL, GUEST_INITRAMFS = "/guest/vmlinux", "/guest/initramfs"
-SCRIPTS = {"guest": "bin/xen-guest", "port": "bin/xen-port", "sweep": "bin/xen-sweep"}
+SCRIPTS = {
+    "guest": "bin/xen-guest", "port": "bin/xen-port", "top": "bin/xen-top", "sweep": "bin/xen-sweep",
+}  # fmt: skip
 DOMAIN_0_MODULES = ("virtio_pci", "virtio_console", "xenfs", "xen_evtchn", "xen_gntdev", "xen_gntalloc", "xen_privcmd",
                     "xen_netback", "bridge")  # fmt: skip
 DOMAIN_0_NETWORK = "/run/netns/domain-0"  # where the hypervisor's back ends are born
@@ -130,6 +132,14 @@ esac
 exit 0
 """
 
+# xentop in the network of a process, with what /sys says of that network. $1: the process, the others: options.
+TOP_SCRIPT = """#!/bin/sh
+export PATH=/bin
+there=/proc/$1/ns/net
+shift
+exec nsenter --net=$there unshare -m sh -c 'mount -t sysfs none /sys && exec xentop "$@"' xentop "$@"
+"""
+
 # Ends every guest; those of a world that is over have nobody left.
 SWEEP_SCRIPT = """#!/bin/sh
 export PATH=/bin
@@ -209,14 +219,14 @@ def xen_image() -> XenImage:
     root = kernel.folder / "root"
     more = {str(path.relative_to(root)): path for path in sorted(root.rglob("*")) if path.is_file()}
     names = kernel.modules()
-    texts = "\0".join([DOMAIN_0_INIT, GUEST_INIT, GUEST_SCRIPT, PORT_SCRIPT, SWEEP_SCRIPT, *GUEST_MODULES])
+    scripts = {"guest": GUEST_SCRIPT, "port": PORT_SCRIPT, "top": TOP_SCRIPT, "sweep": SWEEP_SCRIPT}
+    texts = "\0".join([DOMAIN_0_INIT, GUEST_INIT, *scripts.values(), *GUEST_MODULES])
 
     def make() -> bytes:
         inner = archive_of(GUEST_INIT, kernel, busybox, agent, GUEST_MODULES, {})
         outer = archive_of(DOMAIN_0_INIT, kernel, busybox, agent, names, more)
-        outer.file(SCRIPTS["guest"], GUEST_SCRIPT.encode(), executable=True)
-        outer.file(SCRIPTS["port"], PORT_SCRIPT.encode(), executable=True)
-        outer.file(SCRIPTS["sweep"], SWEEP_SCRIPT.encode(), executable=True)
+        for name, script in scripts.items():
+            outer.file(SCRIPTS[name], script.encode(), executable=True)
         outer.file("etc/xen/xl.conf", b'autoballoon="off"\n')
         outer.file(GUEST_KERNEL, (kernel.folder / "vmlinux").read_bytes())
         outer.file(GUEST_INITRAMFS, bytes(inner))

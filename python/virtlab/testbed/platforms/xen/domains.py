@@ -2,42 +2,40 @@
 
 A domain is started in the network of its host, where its ports' back ends are brought; what is to be done about those (the
 bridge, the queue) follows when they are there. Its console carries the frames of the agent inside and its kernel's words;
-the process that tells them apart ends with the domain. `xentop` runs while series are wanted.
+the process that tells them apart ends with the domain. `xentop` runs while series are wanted. A domain that is reset is
+destroyed and made anew, and its ports' back ends are others then.
 """
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from virtlab.agents import Data, Notice
+from virtlab.agents import Notice
 from virtlab.agents.conversation import PROTOCOL
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Observer, Plan, SeriesRequest
-from virtlab.testbed import build
+from virtlab.testbed import asking, build
 from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.image.xen import SCRIPTS
-from virtlab.testbed.lower import Lowered
+from virtlab.testbed.lower import Lowered, Place
 from virtlab.testbed.operations import NamespaceAdd, Step
 from virtlab.testbed.platforms.qemu.machines import CHANNELS, FIRST_CHANNEL, LOOK_S, Started
 from virtlab.testbed.platforms.reach import Reach
+from virtlab.testbed.platforms.xen import watching
 from virtlab.testbed.platforms.xen.config import MEMORY_BYTES, MIB, Domain
-from virtlab.testbed.platforms.xen.xentop import KIB, Reader
+from virtlab.testbed.platforms.xen.xentop import KIB, Row
 
 if TYPE_CHECKING:
     from virtlab.plan import Columns
 
-TOP_CHANNEL = FIRST_CHANNEL - 1
-TOP_NAMESPACE = "tool:xentop"  # of its own, so that what it costs is counted as nobody else's
 BOOT_TIMEOUT_S = 600.0  # several, on a loaded machine whose processors are emulated
 CARRIER_TIMEOUT_S = 120.0
-TOP_TIMEOUT_S = 60.0
+END_TIMEOUT_S = 120.0
 SERIES = ("guest.cpu", "guest.vcpus", "memory")  # that xentop tells something of
 NS = 1_000_000_000
-XENTOP = ("xentop", "-b", "-f")
 
 
 @dataclass(slots=True)
@@ -51,7 +49,7 @@ class Domains:
     domains: dict[str, Started] = field(default_factory=dict)
     _by_channel: dict[int, Started] = field(default_factory=dict)
     _reaches: dict[str, Reach] = field(default_factory=dict)
-    _top: Reader | None = None
+    _watch: watching.Watch | None = None
 
     def start(self, observe: Observer) -> None:
         """Starts all of them. GuestError with the end of the console when one does not come up."""
@@ -65,13 +63,14 @@ class Domains:
         for done, domain in enumerate(self.domains.values(), start=1):
             self._await_hello(domain, deadline, observe)
             observe.progress(f"start {len(names)} domains", done / len(names))
-        late = [Step(NamespaceAdd(TOP_NAMESPACE), "collect.series"), *self.lowered.late]
-        build.apply(self.control, late, observe)
-        for name, domain in self.domains.items():
-            build.apply(self.control, self.lowered.machines[name].steps, observe, channel=domain.leader)
-        for domain in self.domains.values():
-            self._await_carriers(domain)
-        self._read_back()
+        build.apply(
+            self.control,
+            [Step(NamespaceAdd(watching.NAMESPACE), "collect.series"), *self.lowered.late],
+            observe,
+        )
+        self._furnish(self.domains.values(), observe)
+        self._watch = watching.Watch(self.control, self.now, self._places())
+        self._read_back(self._watch)
 
     def guests(self) -> Mapping[str, Reach]:
         """How to talk to each."""
@@ -79,10 +78,9 @@ class Domains:
 
     def ended(self, exited: Notice) -> str | None:
         """Which domain ended, with the end of its console; that xentop did."""
-        channel = int(exited.details["channel"])
-        if channel == TOP_CHANNEL and self._top is not None:
-            return f"xentop ended with {ending(exited)}"
-        domain = self._by_channel.get(channel)
+        if self._watch is not None and (what := self._watch.ended(exited)) is not None:
+            return what
+        domain = self._by_channel.get(int(exited.details["channel"]))
         return f"guests.{domain.name}: {_death(domain, ending(exited))}" if domain is not None else None
 
     def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -103,54 +101,107 @@ class Domains:
 
     def sample(self, wanted: Iterable[SeriesRequest]) -> Iterator[Columns]:
         """Ends xentop, whose rows are returned, and begins it again when a series is wanted that it tells of."""
-        if self._top is not None:
-            reader, self._top = self._top, None
-            self._end_top()
-            if reader.rows:
-                yield _columns(reader)
+        if self._watch is None:
+            return
+        if rows := self._watch.end():
+            yield _columns(rows)
         periods = [each.every_ns for each in wanted if each.source in SERIES]
         if periods:
-            self._top = reader = Reader()
-            self.control.listen(TOP_CHANNEL, lambda data: self._hear_top(reader, data))
-            seconds = str(max(1, -(-min(periods) // NS)))  # xentop counts whole seconds
-            self._exec_top("-d", seconds)
+            self._watch.begin(max(1, -(-min(periods) // NS)))  # xentop counts whole seconds
+
+    def reset(self, guest: str) -> None:
+        """Takes a domain away, as a power switch would: its ports' back ends end with it, and what its kernel was told."""
+        domain = self.domains[guest]
+        argv, where = ["xl", "destroy", guest], f"guests.{guest}"
+        asking.said(
+            self.control,
+            where,
+            self._network(guest),
+            argv,
+            channel=domain.process + 1,
+            timeout_s=END_TIMEOUT_S,
+        )
+        deadline = time.monotonic() + END_TIMEOUT_S
+        # The way to its agent ends with it; both are told.
+        while any(self.control.ended(channel) is None for channel in (domain.process, domain.leader)):
+            if time.monotonic() > deadline:
+                raise GuestError(
+                    where, f"its console lived on for {END_TIMEOUT_S:g} s after it was destroyed"
+                )
+            self.control.pump(LOOK_S)
+        self.control.begin_again(domain.process, CHANNELS)
+        if self._watch is not None:
+            self._watch.forget(guest)
+
+    def restart(self, guest: str, observe: Observer) -> None:
+        """Makes a domain anew that was taken away, and tells host and guest again what they were told at first."""
+        domain = self.domains[guest]
+        domain.clock.readings.clear()  # its clock begins again
+        self._create(domain)
+        domain.hello = self.control.send("hello", {"protocol": list(PROTOCOL)}, channel=domain.leader)
+        self._await_hello(domain, time.monotonic() + BOOT_TIMEOUT_S, observe)
+        ports = set(self.lowered.machines[guest].taps.values())
+        build.apply(self.control, [step for step in self.lowered.late if place_of(step) in ports], observe)
+        self._furnish([domain], observe)
 
     def close(self) -> None:
         """Nothing is held here; domains end with their world."""
-        self.control.listen(TOP_CHANNEL, None)
+        if self._watch is not None:
+            self._watch.close()
 
     # Starting
 
     def _begin(self, name: str, channel: int) -> None:
-        guest = self.plan.world.guests[name]
         domain = Started(name, channel)
-        wanted = Domain(
-            name=name,
-            vcpus=guest.vcpus or 1,
-            memory_bytes=guest.memory_bytes or MEMORY_BYTES,
-            macs=[vnic.mac for vnic in guest.vnics.values()],
-        )
-        taps = list(self.lowered.machines[name].taps.values())
-        request = {
-            "channel": channel,
-            "namespace": taps[0].namespace if taps else self.lowered.guests[name],
-            "argv": ["/" + SCRIPTS["guest"], name, wanted.text()],
-            "descriptors": [{"kind": "agent", "channel": domain.leader, "channels": CHANNELS - 2}],
-        }
         self.control.listen(channel, domain.hear)
         self.domains[name] = domain
         self._by_channel[channel] = domain
         domain.began_ns = time.monotonic_ns()
-        try:
-            self.control.call("exec", request)
-        except RefusedError as error:
-            raise GuestError(f"guests.{name}", f"its domain cannot be started: {error.what}") from error
+        self._create(domain)
+        wanted = self._wanted(name)
         domain.applied = {
             "vcpus": wanted.vcpus,
             "memory_bytes": -(-wanted.memory_bytes // MIB) * MIB,
             "type": "pv",
         }
         self._reaches[name] = domain.reach
+
+    def _wanted(self, name: str) -> Domain:
+        guest = self.plan.world.guests[name]
+        return Domain(
+            name=name,
+            vcpus=guest.vcpus or 1,
+            memory_bytes=guest.memory_bytes or MEMORY_BYTES,
+            macs=[vnic.mac for vnic in guest.vnics.values()],
+        )
+
+    def _create(self, domain: Started) -> None:
+        """Has `xl` make it, by the process that becomes the way to its agent."""
+        request = {
+            "channel": domain.process,
+            "namespace": self._network(domain.name),
+            "argv": ["/" + SCRIPTS["guest"], domain.name, self._wanted(domain.name).text()],
+            "descriptors": [{"kind": "agent", "channel": domain.leader, "channels": CHANNELS - 2}],
+        }
+        try:
+            domain.pid = int(self.control.call("exec", request)["pid"])
+        except RefusedError as error:
+            what = f"its domain cannot be started: {error.what}"
+            raise GuestError(f"guests.{domain.name}", what) from error
+
+    def _network(self, name: str) -> str:
+        """The namespace that its ports' back ends are in: its host's; its own where it has none."""
+        taps = list(self.lowered.machines[name].taps.values())
+        return taps[0].namespace if taps else self.lowered.guests[name]
+
+    def _furnish(self, domains: Iterable[Started], observe: Observer) -> None:
+        """Tells each what its network is, and waits until its ports have carriers."""
+        told = list(domains)
+        for domain in told:
+            steps = self.lowered.machines[domain.name].steps
+            build.apply(self.control, steps, observe, channel=domain.leader)
+        for domain in told:
+            self._await_carriers(domain)
 
     def _await_hello(self, domain: Started, deadline: float, observe: Observer) -> None:
         where = f"guests.{domain.name}"
@@ -197,43 +248,47 @@ class Domains:
 
     # xentop
 
-    def _read_back(self) -> None:
+    def _places(self) -> list[watching.Place]:
+        """Where xentop has to stand to see all ports: in each host's network. A domain without ports is told of by any."""
+        networks: dict[str, list[str]] = {}
+        for name in sorted(self.domains, key=lambda each: not self.lowered.machines[each].taps):
+            there = (
+                self._network(name)
+                if self.lowered.machines[name].taps or not networks
+                else next(iter(networks))
+            )
+            networks.setdefault(there, []).append(name)
+        return [
+            watching.Place(
+                lambda first=self.domains[names[0]]: first.pid,  # type: ignore[misc]
+                {name: len(self.lowered.machines[name].taps) for name in names},
+            )
+            for names in networks.values()
+        ]
+
+    def _read_back(self, watch: watching.Watch) -> None:
         """What each domain has, as the hypervisor counts it. GuestError where it is not what was asked for."""
-        reader = Reader()
-        self.control.listen(TOP_CHANNEL, lambda data: self._hear_top(reader, data))
-        self._exec_top("-i", "1")
-        deadline = time.monotonic() + TOP_TIMEOUT_S
-        while (how := self.control.ended(TOP_CHANNEL)) is None and time.monotonic() < deadline:
-            self.control.pump(LOOK_S)
-        self.control.forget_end(TOP_CHANNEL)
-        if how != "code 0":
-            raise GuestError("guests", f"xentop ended with {how or 'nothing'} instead of a table")
+        lines = watch.look()
         for name, domain in self.domains.items():
-            line = reader.lines.get(name)
+            line = lines.get(name)
             if line is None:
-                raise GuestError(f"guests.{name}", f"is not among the domains: {', '.join(reader.lines)}")
-            domain.read_back |= {"vcpus": line.vcpus, "memory_bytes": line.memory_bytes, "disks": line.disks}
+                raise GuestError(f"guests.{name}", f"is not among the domains: {', '.join(lines)}")
+            domain.read_back |= {
+                "vcpus": line.vcpus,
+                "memory_bytes": line.memory_bytes,
+                "networks": line.networks,
+                "disks": line.disks,
+            }
             for key in ("vcpus", "memory_bytes"):
                 if abs(domain.applied[key] - domain.read_back[key]) > (0 if key == "vcpus" else 64 * KIB):
                     what = f"has {key} {domain.read_back[key]}, not {domain.applied[key]}"
                     raise GuestError(f"guests.{name}", what)
 
-    def _exec_top(self, *options: str) -> None:
-        request = {"channel": TOP_CHANNEL, "namespace": TOP_NAMESPACE, "argv": [*XENTOP, *options]}
-        self.control.call("exec", request)
 
-    def _end_top(self) -> None:
-        """Kills it, and waits until it is gone: its channel is used again."""
-        with contextlib.suppress(RefusedError):
-            self.control.call("kill", {"channel": TOP_CHANNEL, "signal": 9})
-        deadline = time.monotonic() + TOP_TIMEOUT_S
-        while self.control.ended(TOP_CHANNEL) is None and time.monotonic() < deadline:
-            self.control.pump(LOOK_S)
-        self.control.forget_end(TOP_CHANNEL)
-
-    def _hear_top(self, reader: Reader, data: Data) -> None:
-        if data.stream == 1:
-            reader.feed(data.content, self.now())
+def place_of(step: Step) -> Place:
+    """The interface that a Step is about."""
+    link = getattr(step.op, "link", getattr(step.op, "name", ""))
+    return Place(getattr(step.op, "namespace", ""), str(link))
 
 
 def _death(domain: Started, how: str) -> str:
@@ -241,12 +296,12 @@ def _death(domain: Started, how: str) -> str:
     return domain.death(how).replace("its virtual machine ended", "its domain ended")
 
 
-def _columns(reader: Reader) -> Columns:
+def _columns(rows: list[Row]) -> Columns:
     import numpy as np
 
     return {
-        "t_ns": np.array([row[0] for row in reader.rows], dtype=np.int64),
-        "entity": np.array([row[1] for row in reader.rows], dtype=object),
-        "metric": np.array([row[2] for row in reader.rows], dtype=object),
-        "value": np.array([row[3] for row in reader.rows], dtype=np.float64),
+        "t_ns": np.array([row[0] for row in rows], dtype=np.int64),
+        "entity": np.array([row[1] for row in rows], dtype=object),
+        "metric": np.array([row[2] for row in rows], dtype=object),
+        "value": np.array([row[3] for row in rows], dtype=np.float64),
     }

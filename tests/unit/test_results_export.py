@@ -120,3 +120,21 @@ def test_an_export_can_be_piped(dataset: Path) -> None:
     command += ["export", str(dataset), "--what", "runs"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert len(list(csv.DictReader(io.StringIO(done.stdout)))) == 5
+
+
+def test_an_export_into_a_file_that_holds_something_is_appended_to_it(dataset: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from virtlab.cli.main import main; main()"]
+    with (tmp_path / "all.csv").open("w") as file:
+        file.write("what was there\n")
+        file.flush()
+        subprocess.run([*command, "export", str(dataset), "--what", "runs"], stdout=file, check=True)
+    first, *rows = (tmp_path / "all.csv").read_text().splitlines()
+    assert first == "what was there"
+    assert len(list(csv.DictReader(rows))) == 5
+
+
+def test_whoever_reads_the_beginning_of_an_export_alone_gets_it_without_a_complaint(dataset: Path) -> None:
+    program = f"{sys.executable} -c 'from virtlab.cli.main import main; main()' export {dataset} | head -n 1"
+    done = subprocess.run(["sh", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("run,")
+    assert done.stderr == ""

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from virtlab.results.export import Format
 
 app = typer.Typer(add_completion=False)
-STANDARD_OUTPUT = "/dev/stdout"
 SUFFIXES = {".csv": "csv", ".json": "json", ".parquet": "parquet"}
 
 
@@ -62,7 +61,7 @@ def export(
     elif what == "runs":
         from virtlab.results.export import write_runs
 
-        write_runs(opened, output or STANDARD_OUTPUT, chosen)
+        write_runs(opened, output, chosen)
     else:
         _values(opened, chosen, output)
 
@@ -86,7 +85,7 @@ def _samples(
         )
     wanted = [kind] if kind else there
     if len(wanted) == 1:
-        write_samples(dataset, wanted[0], output or STANDARD_OUTPUT, form, stream=stream, status=status)
+        write_samples(dataset, wanted[0], output, form, stream=stream, status=status)
         return
     if output is None or output.suffix in SUFFIXES:
         raise ExperimentError(
@@ -121,7 +120,7 @@ def _values(dataset: Dataset, form: Format, output: Path | None) -> None:
         ]
         for row in table
     ]  # fmt: skip
-    write_rows(columns, rows, output or STANDARD_OUTPUT, form)
+    write_rows(columns, rows, output, form)
 
 
 FIXED = frozenset(

@@ -1,13 +1,17 @@
 """Out of a dataset, into files that every other program reads: CSV with a header, a JSON array, or Parquet.
 
 DuckDB streams rows from Parquet to the file, so an export of any size needs little memory. A value that is
-missing is an empty field in CSV and null in JSON and Parquet, never zero.
+missing is an empty field in CSV and null in JSON and Parquet, never zero. Without a path rows go to standard output.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Literal
 
 from virtlab.errors import ExperimentError
@@ -25,6 +29,7 @@ FORMATS: Mapping[str, str] = {
     "json": "FORMAT json, ARRAY true",
     "parquet": "FORMAT parquet, COMPRESSION zstd",
 }
+CHUNK_BYTES = 1 << 16
 # ruff: noqa: S608 - the SQL is built of quoted names and strings
 
 
@@ -42,7 +47,7 @@ def kinds(dataset: Dataset, stream: str | None = None) -> list[str]:
 def write_samples(
     dataset: Dataset,
     kind: str,
-    path: Path | str,
+    path: Path | None,
     form: Format,
     *,
     stream: str | None = None,
@@ -62,14 +67,14 @@ def write_samples(
         _copy(db, f"SELECT * FROM {quoted(kind)}{where}", path, form)
 
 
-def write_runs(dataset: Dataset, path: Path | str, form: Format) -> None:
+def write_runs(dataset: Dataset, path: Path | None, form: Format) -> None:
     """One row per run and attempt: point, levels, status, seed, realisation, time."""
     with dataset.connect() as db:
         _copy(db, "SELECT * FROM runs ORDER BY run", path, form)
 
 
 def write_rows(
-    columns: Mapping[str, str], rows: Sequence[Sequence[Any]], path: Path | str, form: Format
+    columns: Mapping[str, str], rows: Sequence[Sequence[Any]], path: Path | None, form: Format
 ) -> None:
     """Rows that were computed; `columns` maps name to SQL type."""
     from virtlab.results.parquet import connect
@@ -94,14 +99,43 @@ def write_rows(
         _copy(db, "SELECT * FROM t", path, form)
 
 
-def _copy(db: duckdb.DuckDBPyConnection, select: str, path: Path | str, form: Format) -> None:
+def _copy(db: duckdb.DuckDBPyConnection, select: str, path: Path | None, form: Format) -> None:
     import duckdb
 
     try:
-        db.execute(f"COPY ({select}) TO {text(path)} ({FORMATS[form]})")
+        with _place(path) as place:
+            db.execute(f"COPY ({select}) TO {text(place)} ({FORMATS[form]})")
     except duckdb.IOException as error:
         if '"errno":"32"' in str(error):
             return  # the reader of a pipe has seen enough, as in `virtlab export ... | head`
         raise ExperimentError(
             str(path), f"cannot be written ({str(error).splitlines()[0]})", "name another file"
         ) from error
+
+
+@contextmanager
+def _place(path: Path | None) -> Iterator[str]:
+    """The file that DuckDB writes: the one named, or a pipe to standard output, which is not opened by its name: where it is
+    a file that would empty it of what was said before.
+    """
+    if path is not None:
+        yield str(path)
+        return
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    passing = Thread(target=_pass_on, args=(reading,), name="virtlab-export")
+    passing.start()
+    try:
+        yield f"/dev/fd/{writing}"
+    finally:
+        os.close(writing)
+        passing.join()
+
+
+def _pass_on(reading: int) -> None:
+    """Bytes to standard output as they come; when that is read no more, the writer is told so by the pipe's end."""
+    with os.fdopen(reading, "rb", buffering=0) as source, suppress(BrokenPipeError):
+        while chunk := source.read(CHUNK_BYTES):
+            written = 0
+            while written < len(chunk):
+                written += os.write(1, chunk[written:])

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Self
 
 from virtlab.agents import Data
@@ -77,6 +79,7 @@ class LabMachine:
     where: ClassVar[str] = WHERE
     boot_timeout_s: ClassVar[float] = BOOT_TIMEOUT_S
     has_xen: ClassVar[bool] = False
+    memory_bytes: ClassVar[int] = MEMORY_BYTES
 
     def __init__(self, outer: Leader, started: Started, facts: Facts) -> None:
         self.outer = outer
@@ -124,15 +127,19 @@ class LabMachine:
         return made
 
     @classmethod
+    def booted(cls, image: Image) -> Callable[..., command.Machine]:
+        """The command line, but for what every laboratory machine has."""
+        return partial(LabCommand, kernel=str(image.kernel.image))
+
+    @classmethod
     def wanted(cls, image: Image, accelerator: str) -> command.Machine:
         """What is asked of QEMU."""
-        return LabCommand(
+        return cls.booted(image)(
             name=cls.where,
-            kernel=str(image.kernel.image),
             initramfs=str(image.initramfs),
             accelerator=accelerator,
             vcpus=VCPUS,
-            memory_bytes=MEMORY_BYTES,
+            memory_bytes=cls.memory_bytes,
             ports=(),
             agent=FIRST_DESCRIPTOR,
             monitor=FIRST_DESCRIPTOR + 1,

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import ClassVar
 
 from virtlab.errors import AgentError, GuestError
@@ -21,7 +22,6 @@ from virtlab.testbed.image.xen import BUILD, SCRIPTS, XenImage, xen_image, xen_m
 from virtlab.testbed.lab.backend import LabVm
 from virtlab.testbed.lab.refusals import Rules
 from virtlab.testbed.lab.vm import (
-    FIRST_DESCRIPTOR,
     HOME,
     INSIDE,
     LOOK_S,
@@ -103,39 +103,21 @@ class XenMachine(LabMachine):
     where: ClassVar[str] = WHERE
     boot_timeout_s: ClassVar[float] = BOOT_TIMEOUT_S
     has_xen: ClassVar[bool] = True
+    memory_bytes: ClassVar[int] = MEMORY_BYTES
     spoiled: str | None = None  # why no further world can be built in it
 
     @classmethod
-    def wanted(cls, image: Image, accelerator: str) -> command.Machine:
-        """What is asked of QEMU."""
+    def booted(cls, image: Image) -> Callable[..., command.Machine]:
+        """The hypervisor, and domain 0's kernel."""
         assert isinstance(image, XenImage)
-        return XenCommand(
-            name=WHERE,
-            kernel=str(image.domain_0),
-            initramfs=str(image.initramfs),
-            accelerator=accelerator,
-            vcpus=VCPUS,
-            memory_bytes=MEMORY_BYTES,
-            ports=(),
-            agent=FIRST_DESCRIPTOR,
-            monitor=FIRST_DESCRIPTOR + 1,
-            hypervisor=str(image.hypervisor),
-        )
+        return partial(XenCommand, kernel=str(image.domain_0), hypervisor=str(image.hypervisor))
 
     @classmethod
     def asked(cls, monitor: Monitor, image: Image, accelerator: str) -> Facts:
         """What QEMU says that it runs, and the hypervisor's package."""
         assert isinstance(image, XenImage)
         said = LabMachine.asked(monitor, image, accelerator)
-        return XenFacts(
-            said.kernel,
-            said.kernel_package,
-            said.accelerator,
-            said.qemu,
-            said.vcpus,
-            said.memory_bytes,
-            xen=image.xen,
-        )
+        return XenFacts(**asdict(said), xen=image.xen)
 
     def world(self) -> LabWorld:
         """A leader in a new world inside; its end is the end of all domains."""

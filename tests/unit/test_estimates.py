@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from virtlab.catalogue import PLATFORMS
 from virtlab.experiment import load_text
 from virtlab.planner.estimate import estimate_points
 
@@ -55,3 +56,13 @@ def test_requests_take_the_time_that_a_licence_lets_them() -> None:
     measured_s = 10_000 * 8192 / 298.1e3  # a licence counts headers too: 298.1 kB/s came of 312.5
     assert measured_s <= slow <= 1.02 * measured_s
     assert fast < slow / 10
+
+
+def test_what_the_guests_take_to_start_is_counted() -> None:
+    plain = SEARCHED.replace(
+        "hosts: 2", "hosts: {h1: {platform: %s, guests: 3, vswitch: linux_bridge}, h2: {platform: native}}"
+    )
+    machine, namespace = (seconds(plain % platform)[0] for platform in ("qemu", "namespace"))
+    assert machine - namespace == pytest.approx(
+        3 * (PLATFORMS["qemu"].start_ns - PLATFORMS["namespace"].start_ns) / 1e9
+    )

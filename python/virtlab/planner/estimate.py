@@ -1,7 +1,7 @@
 """About how long a run takes and what it keeps, from its Plan's intent alone.
 
 The parts of time are the timeline's longest chain, and building and taking down the world (a fixed part and
-one per guest). Bytes per row are of Parquet files that virtlab wrote.
+what each guest's platform takes to start). Bytes per row are of Parquet files that virtlab wrote.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from virtlab.planner.timeline import length_ns, timeline_of
 
 if TYPE_CHECKING:
     from virtlab.experiment import Experiment
+    from virtlab.experiment.boxes import Station
     from virtlab.experiment.search import SearchFor
 
 BUILD_NS = 700_000_000  # private world, soft switch, reachability check, commit to disk
-BUILD_PER_GUEST_NS = 5_000_000
 BYTES_PER_ROW = {
     "sent/1": 14, "rtt/1": 24, "packet/1": 16, "burst/1": 24, "interval/1": 40, "transaction/1": 12, "series/1": 8,
     "request/1": 16, "rt_job/1": 24, "rt_supply/1": 20,
@@ -46,7 +46,7 @@ class Cost:
 def estimate(study: Study) -> Cost:
     """The cost of one run of a design point."""
     traffic_ns = length_ns(study, timeline_of(study), at_most=False)
-    time_ns = traffic_ns + BUILD_NS + BUILD_PER_GUEST_NS * len(study.wiring.stations)
+    time_ns = traffic_ns + BUILD_NS + sum(start_ns(station) for station in study.wiring.stations.values())
     time_ns += licensed_ns(study)
     if study.search is not None:
         time_ns += search_ns(study.search)
@@ -61,6 +61,13 @@ def estimate(study: Study) -> Cost:
         BYTES_PER_ROW["series/1"] * 4 * (traffic_ns // every) for every in study.collect.series.values()
     )
     return Cost(time_ns, disk_bytes)
+
+
+def start_ns(station: Station) -> int:
+    """About how long a guest's platform takes to start it."""
+    from virtlab.catalogue import PLATFORMS
+
+    return PLATFORMS[station.platform].start_ns
 
 
 def licensed_ns(study: Study) -> int:

@@ -23,4 +23,5 @@ APPLIANCE = Platform(
     vnic_models=("virtio", "e1000", "e1000e"),
     images=True,
     agentless=True,
+    start_ns=10_000_000_000,
 )

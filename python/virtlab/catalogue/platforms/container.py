@@ -22,4 +22,5 @@ CONTAINER = Platform(
     ),
     runtimes=("runc", "crun", "podman"),
     images=True,
+    start_ns=100_000_000,
 )

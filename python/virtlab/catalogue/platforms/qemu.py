@@ -21,4 +21,5 @@ QEMU = Platform(
     ),
     vnic_models=("virtio", "e1000", "e1000e"),
     disks=True,
+    start_ns=3_000_000_000,
 )

@@ -19,4 +19,5 @@ XEN = Platform(
         snapshots="not ours",
         licence="GPL-2.0 (Xen, Linux)",
     ),
+    start_ns=5_000_000_000,
 )

@@ -99,8 +99,8 @@ def raw(place: Path, *, agent: bool, carried_along: Sequence[str] = DISCIPLINES,
             _run("mcopy", "-i", partition, str(source), "::/EFI/BOOT")
     else:
         _run("syslinux", "--offset", str(FIRST * SECTOR), "--install", str(place))
-    files = [kernel.image, scratch / "system", scratch / "syslinux.cfg"]
-    _run("mcopy", "-i", partition, *map(str, files), "::")
+        files = [kernel.image, scratch / "system", scratch / "syslinux.cfg"]
+        _run("mcopy", "-i", partition, *map(str, files), "::")
     shutil.rmtree(scratch)
     return place
 

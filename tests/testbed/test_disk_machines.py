@@ -125,8 +125,10 @@ def test_a_disk_that_uefi_cannot_boot_is_told_in_its_firmwares_words(tmp_path: P
     image = tmp_path / "empty.img"
     image.write_bytes(bytes(510) + b"\x55\xaa" + bytes(1 << 20))
     world = machines.machines(worlds.one_host(2), "g1", image=str(image), firmware="uefi")
-    with pytest.raises(GuestError, match=r"its disk does not boot: .*No bootable option"):
+    with pytest.raises(GuestError, match=r"its disk does not boot: .*EFI Internal Shell") as error:
         Testbed().open(worlds.echo_plan(world, source="g1", target="g2"), worlds.Patient())
+    assert "failed to load" in str(error.value)
+    assert "\x1b" not in str(error.value), "nobody's terminal is told what a guest says"
 
 
 def test_a_disk_without_our_agent_is_given_up_with_its_console_and_the_cure(

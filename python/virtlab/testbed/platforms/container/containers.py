@@ -27,6 +27,7 @@ from virtlab.testbed.image.initramfs import find_busybox
 from virtlab.testbed.image.rootfs import find_rootfs
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.operations import HomeAdd, Step
+from virtlab.testbed.platforms import plain
 from virtlab.testbed.platforms.container import engine
 from virtlab.testbed.platforms.container.accounts import Account
 from virtlab.testbed.platforms.container.bundle import Bundle, Limits, archive, prepare
@@ -78,8 +79,7 @@ class Started:
 
     def words(self) -> str:
         """The same as one line."""
-        lines = self.said.decode(errors="replace").splitlines()
-        return " | ".join(line.strip() for line in lines if line.strip())
+        return " | ".join(plain.lines(self.said))
 
     def death(self, how: str) -> str:
         """Why it ended, as far as anybody said."""

@@ -22,6 +22,7 @@ from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.image import Image, boot_image, find, firmware
 from virtlab.testbed.image.disk import Disk, look
 from virtlab.testbed.lower import Lowered
+from virtlab.testbed.platforms import plain
 from virtlab.testbed.platforms.clock import GuestClock
 from virtlab.testbed.platforms.qemu import command
 from virtlab.testbed.platforms.qemu.acceleration import accelerator
@@ -42,7 +43,8 @@ CURE_DISK = (
     "put our agent into its image and have it started at boot: `virtlab image agent`; or see its console"
 )
 _FIRST_DESCRIPTOR = 3
-_HOPELESS = ("No bootable device", "No bootable option or device", "Kernel panic")
+# UEFI that finds nothing to boot starts its own shell.
+_HOPELESS = ("No bootable device", "No bootable option or device", "EFI Internal Shell", "Kernel panic")
 
 
 @dataclass(slots=True)
@@ -100,7 +102,7 @@ class Started:
         return next((line for line in self._lines() if any(sign in line for sign in _HOPELESS)), None)
 
     def _lines(self) -> list[str]:
-        return [line.strip() for line in self.console.decode(errors="replace").splitlines() if line.strip()]
+        return plain.lines(self.console)
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ ROLE = (
 
 def searching(
     name: str, *, low: str, high: str, goal: str, role: str = ROLE, more: str = "", forwarding: str = "layer3",
-    repeat: int = 1,
+    repeat: int = 1, vswitch: str = "linux_bridge",
 ) -> str:  # fmt: skip
     """The text of the file; the role is `load`, `more` are lines of the section `search`."""
     return f"""
@@ -18,6 +18,7 @@ name: {name}
 seed: 5
 hosts:
   sut:
+    vswitch: {vswitch}
     vswitches: {{br0: {{isolate: true}}, br1: {{isolate: true}}}}
     guests:
       generator: {{vswitches: [br0], isolate: false}}

@@ -22,11 +22,12 @@ from virtlab.campaign.trying import Tries, as_tested
 from virtlab.experiment import load_text
 from virtlab.planner import plan_run
 from virtlab.testbed import Testbed
+from virtlab.testbed.vswitches import ovs
 
 pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
 
 FILE = searching(
-    "tested", low="100 packet/s", high="2 kpacket/s", forwarding="FORWARDING",
+    "tested", low="100 packet/s", high="2 kpacket/s", forwarding="FORWARDING", vswitch="VSWITCH",
     goal="loss: 0 %, trial: 200 ms, initial_trial: 200 ms, duration_sum: 200 ms",
     role="{workload: raw_stream, from: sut.generator, to: sut.receiver, size: 64 B frame, duration: 300 ms, "
     "via: [sut.vm1, sut.vm2], split: {strong: 1, weak_share: 25 %}}",
@@ -51,9 +52,20 @@ class World:
         return self.trial(Asked("latency", RATE_PPS, 0.3, "delay", "at100"))
 
 
-@pytest.fixture(scope="module", params=["layer3", "layer2"])
+NO_OVS = pytest.mark.skipif(ovs.missing() is not None, reason=str(ovs.missing()))
+WORLDS = [
+    ("layer3", "linux_bridge"), ("layer2", "linux_bridge"),
+    pytest.param(("layer3", "ovs-netdev"), marks=NO_OVS), pytest.param(("layer2", "ovs-netdev"), marks=NO_OVS),
+]  # fmt: skip
+
+
+def text(forwarding: str, vswitch: str = "linux_bridge") -> str:
+    return FILE.replace("FORWARDING", forwarding).replace("VSWITCH", vswitch)
+
+
+@pytest.fixture(scope="module", params=WORLDS, ids="-".join)
 def tested(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    experiment = load_text(FILE.replace("FORWARDING", request.param))
+    experiment = load_text(text(*request.param))
     point = experiment.points()[0]
     plan, search = plan_run(experiment, point, 0), experiment.study(point).search
     assert search is not None
@@ -105,7 +117,7 @@ def test_a_load_is_judged_by_its_worst_flow(tested: World) -> None:
 
 def refused(platform: str, guest: str) -> set[str]:
     """Paths of refusals of a reset of a guest, were it of that platform."""
-    experiment = load_text(FILE.replace("FORWARDING", "layer3"))
+    experiment = load_text(text("layer3"))
     point = experiment.points()[0]
     plan, search = plan_run(experiment, point, 0), experiment.study(point).search
     guests = dict(plan.world.guests)

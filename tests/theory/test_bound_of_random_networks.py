@@ -30,11 +30,22 @@ QUEUES = {
     f"{CLASSES}}}",
     "tbf": "{kind: tbf, by: virtlab, rate: 60 Mbit/s, burst: 12 kB, limit: 200 kB}",
     "shaped": "{kind: htb, by: virtlab, rate: 50 Mbit/s, burst: 6 kB}",
+    "hfsc": "{kind: hfsc, by: virtlab, classes: {first: {rt_m1: 30 Mbit/s, rt_d: 4 ms, rt_m2: 15 Mbit/s, ls_m2: 15 Mbit/s}, "
+    "second: {rt_m2: 20 Mbit/s, ls_m2: 20 Mbit/s}, "
+    "rest: {rt_m1: 5 Mbit/s, rt_d: 3 ms, rt_m2: 25 Mbit/s, ls_m2: 25 Mbit/s}}, "
+    f"{CLASSES}}}",
+    "limited": "{kind: hfsc, by: virtlab, classes: {all: {ls_m2: 100 Mbit/s}, "
+    "first: {parent: all, rt_m1: 32 Mbit/s, rt_d: 5 ms, rt_m2: 18 Mbit/s, ls_m2: 10 Mbit/s, ul_m2: 60 Mbit/s}, "
+    "second: {parent: all, rt_m2: 18 Mbit/s, ls_m2: 30 Mbit/s, ul_m2: 80 Mbit/s}, rest: {rt_m2: 20 Mbit/s}}, "
+    f"{CLASSES}}}",
+    "unpromised": "{kind: hfsc, by: virtlab, classes: {first: {ls_m2: 10 Mbit/s}, second: {ls_m2: 50 Mbit/s}, "
+    f"rest: {{rt_m2: 5 Mbit/s, ls_m2: 9 Mbit/s}}}}, {CLASSES}}}",
+    "one": "{kind: hfsc, by: virtlab, m1: 90 Mbit/s, d: 5 ms, m2: 20 Mbit/s}",
 }
 CODE_POINTS = ("EF", "AF41", "0")
 
 
-def network(seed: int, queue: str, tcp: bool = False) -> Experiment:
+def network(seed: int, queue: str, tcp: bool = False, raw: bool = False) -> Experiment:
     """Hosts on a line or a star of switches, and two to four loads between guests drawn at random."""
     draw = random.Random(f"{queue} {seed}")
     hosts = draw.randint(2, 4)
@@ -57,6 +68,12 @@ def network(seed: int, queue: str, tcp: bool = False) -> Experiment:
         loads.append(
             "  flow: {workload: tcp_stream, as: load, from: h1.g2, to: h2.g2, receive_buffer: "
             f"{draw.choice([16, 64, 200])} kB, send_buffer: 200 kB, dscp: {draw.choice(CODE_POINTS)}}}"
+        )
+    if raw:
+        flows = draw.choice(["", ", flows: 3", ", shares: [60 %, 30 %, 10 %]"])
+        loads.append(
+            f"  frames: {{workload: raw_stream, as: load, from: h{hosts}.g2, to: h1.g2, "
+            f"size: {draw.choice([64, 500, 1518])} B frame, rate: {draw.choice([300, 1700])} packet/s{flows}}}"
         )
     size = draw.choice(["100 B ip_packet", "1500 B ip_packet", "4000 B payload"])
     return load_text(
@@ -95,6 +112,67 @@ def test_no_echo_of_a_drawn_network_exceeds_its_bound(queue: str) -> None:
         assert bound.quantile is None
         bounded += 1
     assert bounded >= 2
+
+
+@pytest.mark.parametrize("queue", ["fifo", "prio", "drr", "htb", "hfsc", "sfq", "tbf"])
+def test_frames_below_ip_at_a_rate_are_a_bounded_load(queue: str) -> None:
+    bounded = 0
+    for seed in range(10, 15):
+        try:
+            longest, bound = longest_and_bound(network(seed, queue, raw=True))
+        except NoBoundError:
+            continue
+        assert longest <= bound.ns, seed
+        bounded += 1
+    assert bounded >= 2
+
+
+def urgent(rt: str, probe: str = "EF") -> tuple[float, float]:
+    """The longest echo, and its bound, of a class with a curve beside one that has far more to send than the line takes."""
+    experiment = load_text(
+        f"""
+version: 1
+name: urgent
+hosts: 2
+host: {{guests: 3}}
+topology: {{shape: line, switches: 2}}
+link: {{rate: 100 Mbit/s, queue: {{kind: hfsc, by: virtlab, classes: {{first: {{{rt}ls_m2: 10 Mbit/s}},
+  rest: {{rt_m2: 40 Mbit/s, ls_m2: 90 Mbit/s, limit: 200 packets}}}}, match: [{{class: first, dscp: EF}}], default: rest}}}}
+roles:
+  probe: {{workload: rtt, from: h1.g1, to: h2.g1, size: 1500 B ip_packet, interval: 7.3 ms, count: 150, dscp: {probe}}}
+  load: {{workload: burst_load, from: h1.g2, to: h2.g2, burst: 115 kB, streams: 2, period: 10 ms, phase: random,
+    direction: request_reply}}
+  more: {{workload: burst_load, from: h1.g3, to: h2.g3, burst: 115 kB, streams: 2, period: 10 ms, phase: random,
+    direction: request_reply}}
+repeat: 2
+"""
+    )
+    longest, bound = longest_and_bound(experiment)
+    return longest, bound.ns
+
+
+def test_a_real_time_curve_promises_a_delay_apart_from_its_rate() -> None:
+    base = 2 * 3 * 122_080
+    # A packet of 1514 counted bytes: by when the curve has it, one frame of the others, and what a slower line adds.
+    for rt, promised_ns in (
+        ("rt_m1: 50 Mbit/s, rt_d: 1 ms, rt_m2: 2 Mbit/s, ", 1514 * 8 / 50e6 * 1e9),
+        ("rt_m2: 50 Mbit/s, ", 1514 * 8 / 50e6 * 1e9),
+        ("rt_m1: 1 kbit/s, rt_d: 2 ms, rt_m2: 50 Mbit/s, ", 2e6 + 1514 * 8 / 50e6 * 1e9),
+    ):
+        longest, bound = urgent(rt)
+        assert longest <= bound
+        assert bound <= base + 2 * 3 * (promised_ns + 123_040) * 1.1
+    assert urgent("rt_m1: 50 Mbit/s, rt_d: 1 ms, rt_m2: 2 Mbit/s, ")[1] < urgent("rt_m2: 12 Mbit/s, ")[1] / 2
+
+
+def test_a_class_without_a_curve_is_promised_nothing_and_full_queues_do_not_bound_it() -> None:
+    with pytest.raises(NoBoundError, match="more than it has left for the class of probe"):
+        urgent("")  # loads that come to more than the line never let it idle
+
+
+def test_a_full_class_of_hfsc_is_bounded_by_its_curve() -> None:
+    longest, bound = urgent("rt_m2: 30 Mbit/s, ", probe="0")  # among the loads, in a queue of 200 packets
+    assert longest <= bound <= 2 * 3 * (206 * 12_304 / 40e6 * 1e9 + 123_040) * 1.1
 
 
 def test_windows_of_tcp_bound_what_meets_it() -> None:

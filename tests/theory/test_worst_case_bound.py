@@ -119,7 +119,6 @@ def test_roles_that_run_one_after_another_do_not_meet() -> None:
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"queue": "{kind: hfsc, m2: 50 Mbit/s}"}, "hfsc, that this has no curve of"),
         (
             {
                 "queue": "{kind: sfq}",
@@ -130,10 +129,11 @@ def test_roles_that_run_one_after_another_do_not_meet() -> None:
         ({"size": "60000 B payload"}, "more than its vNIC lets go"),
         (
             {
+                "queue": "{kind: sfq}",
                 "extra": "  flow: {workload: raw_stream, as: load, from: h1.g3, to: h2.g3, size: 64 B frame, "
-                "rate: 1 kpacket/s}"
+                "rate: 1 kpacket/s, arrivals: poisson}",
             },
-            "raw",
+            "what flow sends at once is not bounded, and neither is the queue",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Packets that meet others at a switch without events are what events make of them: the same samples and counters, to the byte."""
+"""Packets that meet others at a switch without events are what events make of them: samples and counters to the byte."""
 
 from __future__ import annotations
 
@@ -15,14 +15,18 @@ from virtlab.simulator.lower import lower
 from virtlab.simulator.session import ordered_once
 
 STREAMS = """
-  one: {workload: udp_stream, from: h1.g1, to: h4.g1, size: 1200 B payload, rate: 40 Mbit/s, duration: 120 ms, arrivals: poisson}
+  one: {workload: udp_stream, from: h1.g1, to: h4.g1, size: 1200 B payload, rate: 40 Mbit/s, duration: 120 ms,
+    arrivals: poisson}
   two: {workload: udp_stream, from: h2.g1, to: h4.g2, size: 700 B payload, rate: 45 Mbit/s, duration: 120 ms}
   back: {workload: udp_stream, from: h4.g2, to: h1.g2, size: 90 B payload, rate: 3 Mbit/s, duration: 120 ms}
 """
 ECHOES = (
     "  probe: {workload: rtt, from: h3.g1, to: h4.g1, size: 1500 B ip_packet, interval: 0.7 ms, count: 150}\n"
 )
-FRAMES = "  raw: {workload: raw_stream, from: h3.g2, to: h4.g2, size: 300 B frame, rate: 9 kpacket/s, duration: 120 ms, flows: 3}\n"
+FRAMES = (
+    "  raw: {workload: raw_stream, from: h3.g2, to: h4.g2, size: 300 B frame, rate: 9 kpacket/s, duration: 120 ms, "
+    "flows: 3}\n"
+)
 LONG = "  long: {workload: udp_stream, from: h1.g2, to: h4.g1, size: 7000 B payload, rate: 30 Mbit/s, duration: 120 ms}\n"
 BURSTS = "  bursts: {workload: burst_load, from: h2.g2, to: h4.g2, burst: 20 kB, period: 10 ms, direction: request_reply}\n"
 CONNECTION = "  flow: {workload: tcp_stream, from: h2.g2, to: h4.g2, duration: 120 ms}\n"

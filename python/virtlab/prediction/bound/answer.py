@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from virtlab.planner.wiring import Wiring
-from virtlab.prediction.bound.costs import pay
+from virtlab.prediction.bound.costs import pay, servers_of
 from virtlab.prediction.bound.curves import NS, Flow, NoBoundError, Port
 from virtlab.prediction.bound.delays import delays, through_s
 from virtlab.prediction.bound.sources import TIMEOUT_LEAST_NS, flows_of
@@ -53,20 +53,18 @@ def echo_bound(plan: Plan, role: str, profile: Profile = IDEAL_PROFILE, quantile
     """No reply of an echo role takes longer. NoBoundError says why there is no bound."""
     if plan.roles[role].workload != "rtt":
         raise NoBoundError(f"{role} makes no echoes")
-    world = plan.world
-    if any(guest.forwards or guest.bridges or guest.licence_bit_per_s for guest in world.guests.values()):
-        raise NoBoundError("a guest forwards frames")
-    if world.arp == "live":
+    if plan.world.arp == "live":
         raise NoBoundError("frames may wait until addresses are known")
     ways = Ways(plan, Wiring(plan))
     flows = [flow for name in _beside(plan, role) for flow in flows_of(plan, ways, name, plan.roles[name])]
     wake_ns = 0.0 if profile.is_ideal else pay(plan, flows, profile, quantile)
-    found = delays(flows)
+    servers = servers_of(plan, profile)
+    found = delays(flows, servers)
     if _gives_up(flows, found):
         for flow in flows:
             if flow.window is not None:
                 flow.window, flow.sigma, flow.rho = None, math.inf, 0.0
-        found = delays(flows)
+        found = delays(flows, servers)
     request, reply = (flow for flow in flows if flow.role == role)
     for flow in (request, reply):
         for hop in flow.hops:
@@ -111,6 +109,10 @@ def _why(role: str, port: Port, flows: Sequence[Flow]) -> str:
         return (
             f"what {', '.join(endless)} sends at once is not bounded, and neither is the queue of {port[1]}"
         )
+    if port[0] == "guest":
+        return f"{port[1]} may be given more than it forwards"
+    if port[0] == "licence":
+        return f"a router of {role} is given more than its licence lets go"
     if port[0] == "vnic":
         return f"a guest of {role} is given more than its vNIC lets go"
     return f"the port {port[1]} may be given more than it has left for the class of {role}"

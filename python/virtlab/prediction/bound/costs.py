@@ -5,6 +5,7 @@
 | a frame's way through vNIC, virtual switch, pushback, and out of the links | a latency, of a full frame |
 | calls of processes and their messages | a wait for one processor behind the work of all, and the work |
 | wake-ups, lateness, the notice of frames | their quantile, as a latency |
+| what forwarding costs a guest | a wait for its turn, see `forwarding` |
 
 Frames follow each other and none overtakes, so a latency of a full frame holds for all. Work of processes is served
 first come, first served; one processor keeps it waiting at least as long as several do. It comes no faster than its
@@ -21,7 +22,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from virtlab.prediction.bound.curves import NS, Flow, NoBoundError
+from virtlab.prediction.bound.forwarding import Server
 from virtlab.simulator.profile import BUSY_CROSSING, BUSY_WAKEUP, Quantiles, missing, wakeups
+from virtlab.simulator.profile import costs as paid
 
 if TYPE_CHECKING:
     from virtlab.plan import Plan
@@ -46,7 +49,7 @@ def pay(plan: Plan, flows: Sequence[Flow], profile: Profile, quantile: float) ->
         )  # fmt: skip
 
     crossing = most(kinds, "crossing_ns", "crossing_byte_ns")
-    bridge = most(switches, "packet_ns", "byte_ns")
+    bridge = most(switches, "packet_ns", "byte_ns") + most(switches, "upcall_ns")
     held = profile.value("qdisc.htb.packet_ns")
     out = 0.0
     if plan.world.links:
@@ -64,9 +67,38 @@ def pay(plan: Plan, flows: Sequence[Flow], profile: Profile, quantile: float) ->
     for flow in flows:
         flow.lead_ns = wait + call + held + crossing + bridge
         flow.tail_ns = out + crossing
+        # Out of the links, into a guest that forwards and out again: in front, where it spreads what comes behind the most.
+        between = sum(hop.serves == "guest" for hop in flow.hops)
+        flow.lead_ns += between * (out + 2 * crossing + held + 2 * bridge)
         if flow.request is not None:  # the far process wakes and takes the message before it answers
             flow.lead_ns += wake + wait + message
     return wake + wait + message
+
+
+def servers_of(plan: Plan, profile: Profile) -> dict[str, Server]:
+    """What forwarding costs guests; those for which it costs nothing are not there.
+
+    NoBoundError where a guest's processor is not its own to take turns on.
+    """
+    costs = paid(profile, plan, 0)
+    if costs is None:
+        return {}
+    found = {}
+    for (name, guest), own in zip(plan.world.guests.items(), costs["guests"], strict=True):
+        if guest.cpu_quota_ratio is not None:
+            raise NoBoundError(f"{name} has a share of a processor, and may have used it up")
+        cost = own["forwarding"]
+        if cost is None:
+            continue
+        if guest.pin != "none":
+            raise NoBoundError(f"{name} forwards on a processor that others are pinned to")
+        found[name] = Server(
+            cost["cost"]["packet_ns"],
+            cost["cost"]["byte_ps"] / 1000,
+            cost["rouse_ns"],
+            cost["backlog_packets"],
+        )
+    return found
 
 
 def at(table: Quantiles | None, quantile: float) -> float:

@@ -19,8 +19,44 @@ WIRE_EXTRA_BYTES = 38  # preamble 8, header 14, FCS 4, gap 12
 WIRE_LEAST_BYTES = 84
 COUNTED_LESS_BYTES = 24  # of the wire's bytes that a queue discipline does not count
 
-Port = tuple[str, str]  # ("vnic", guest/vnic), ("shaper", "NAME ab") or ("link", "NAME ab CLASS")
-Serves = Literal["fifo", "prio", "drr", "htb", "any"]
+Port = tuple[
+    str, str
+]  # ("vnic" or "licence", guest/vnic), ("shaper", "NAME ab"), ("link", "NAME ab CLASS") or ("guest", its name)
+Serves = Literal["fifo", "prio", "drr", "htb", "hfsc", "guest", "any"]
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Two slopes in bit/s as the discipline counts, the first for `first_s`."""
+
+    m1: float
+    first_s: float
+    m2: float
+
+    def bits(self, time_s: float) -> float:
+        """Served in so long.
+
+        >>> Curve(4.0, 2.0, 1.0).bits(1.0), Curve(4.0, 2.0, 1.0).bits(5.0)
+        (4.0, 11.0)
+        """
+        return self.m1 * min(time_s, self.first_s) + self.m2 * max(time_s - self.first_s, 0.0)
+
+    def time_s(self, bits: float) -> float:
+        """The first time at which so many are.
+
+        >>> Curve(4.0, 2.0, 1.0).time_s(11.0), Curve(0.0, 2.0, 1.0).time_s(3.0), Curve(4.0, 2.0, 0.0).time_s(9.0)
+        (5.0, 5.0, inf)
+        """
+        first = self.m1 * self.first_s
+        if bits <= 0:
+            return 0.0
+        if bits <= first:
+            return bits / self.m1
+        return self.first_s + (bits - first) / self.m2 if self.m2 > 0 else math.inf
+
+    def scaled(self, by: float) -> Curve:
+        """In other bits."""
+        return Curve(by * self.m1, self.first_s, by * self.m2)
 
 
 class NoBoundError(Exception):
@@ -31,7 +67,8 @@ class NoBoundError(Exception):
 class Hop:
     """A port on the way, `rate` in bit/s of wire.
 
-    `serves`: how it chooses among its classes; `any` is in whatever order, never idle while something waits.
+    `serves`: how it chooses among its classes; `any` is in whatever order, never idle while something waits; `guest` is
+    one that forwards.
     """
 
     port: Port
@@ -44,6 +81,8 @@ class Hop:
     quantum_bits: float = 0.0  # drr: as the discipline counts
     sure: float = 0.0  # htb: bit/s that its class is sure of, as the discipline counts
     burst_bits: float = 0.0  # htb: as the discipline counts
+    curve: Curve | None = None  # hfsc: the real-time curve of its class
+    idles: bool = False  # hfsc: whether it may send nothing while something waits
     limit_packets: int | None = None  # of its queue; None: as long as it must be
     limit_bytes: int | None = None
 
@@ -63,7 +102,7 @@ class Flow:
     smallest: float
     request: Flow | None = None
     window: float | None = None
-    calls: float = 0.0  # messages at once that processes handle; inf where nothing bounds them
+    calls: float = 0.0  # frames at once, each maybe a call of a process; inf where nothing bounds them
     calls_per_s: float = 0.0
     lead_ns: float = 0.0  # what the platform may add in front of the first port
     tail_ns: float = 0.0  # and behind the last

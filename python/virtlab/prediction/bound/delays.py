@@ -18,6 +18,8 @@ F is the sum of the quanta of classes in use, l a largest frame. X = (sum of the
 frame) / (C - sum of their rates): so long at most the others can keep a class waiting that may send, since lenders that
 stand lowest go first. It holds where the rates come to C at most, and where no token is lost meanwhile: burst >= rate X.
 
+What is left to a class of `hfsc` is in `real_time`, how long a guest that forwards delays in `forwarding`.
+
 A port that is never idle while a frame waits, in whatever order it serves, delays no frame longer than it can be busy at a
 stretch: until the sum of all curves meets C t. A flow with a window W adds no more than W to what waits at a port that is
 first in, first out, however fast it comes; with the others' curves sum sigma + sum rho t, what waits when a frame comes came
@@ -37,6 +39,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from virtlab.prediction.bound import real_time
 from virtlab.prediction.bound.curves import (
     COUNTED_LESS_BYTES,
     MOST_PER_COUNTED_BIT,
@@ -48,21 +51,28 @@ from virtlab.prediction.bound.curves import (
     per_counted_bit,
     times,
 )
+from virtlab.prediction.bound.forwarding import Server, forwarding_s, full_s
 
 ROUNDS = 100
 
 
-def delays(flows: Sequence[Flow]) -> dict[Port, float]:
-    """A bound in seconds of every port, lowered round by round; infinite where there is none."""
+def delays(flows: Sequence[Flow], servers: Mapping[str, Server] | None = None) -> dict[Port, float]:
+    """A bound in seconds of every port, lowered round by round; infinite where there is none.
+
+    `servers`: what forwarding costs guests; those that are not there forward at once.
+    """
+    servers = servers or {}
     largest = max(flow.largest for flow in flows)
     hops = {hop.port: hop for flow in flows for hop in flow.hops}
     full = {port: _full_s(hop, largest, flows) for port, hop in hops.items()}
+    full |= {port: full_s(hop, flows, servers) for port, hop in hops.items() if hop.serves == "guest"}
     found = dict(full)
     for _ in range(ROUNDS):
         _spread(flows, found)
         lower = {
             port: min(
-                found[port], full[port], _served_s(hop, flows, hops), _window_s(hop, flows), _busy_s(hop, flows, hops)
+                found[port], full[port], _served_s(hop, flows, hops, servers), _window_s(hop, flows),
+                _busy_s(hop, flows, hops),
             )
             for port, hop in hops.items()
         }  # fmt: skip
@@ -100,9 +110,11 @@ def _spread(flows: Sequence[Flow], found: Mapping[Port, float]) -> None:
 def _full_s(hop: Hop, largest: float, flows: Sequence[Flow]) -> float:
     """How long the last frame of a full queue takes: of what is first in, first out, or of the class served first."""
     first, rate = 0.0, hop.rate
+    if hop.serves == "hfsc":
+        return real_time.full_s(hop, flows)
     if hop.serves in {"drr", "htb"}:
         first, rate = _left(hop, flows)
-    elif hop.serves == "any" or any(
+    elif hop.serves in {"any", "guest"} or any(
         each.line == hop.line and each.rank < hop.rank for flow in flows for each in flow.hops
     ):
         return math.inf
@@ -132,18 +144,31 @@ def _pieces(
     pieces = []
     for before, mine in groups.items():
         sigma, rho = sum(flow.arrives[port] for flow in mine), sum(flow.rho for flow in mine)
-        if before is None:
+        if before is None or hops[before].serves == "guest":
             pieces.append((sigma, rho, math.inf, math.inf))
         else:
-            cap = max(flow.largest for flow in mine) + max(hops[before].free, 0.0)
-            pieces.append((sigma, rho, cap, hops[before].rate))
+            # A bucket that counts less than the wire lets more of it go in short frames.
+            more = MOST_PER_COUNTED_BIT if before[0] in {"shaper", "licence"} else 1.0
+            cap = max(flow.largest for flow in mine) + more * max(hops[before].free, 0.0)
+            pieces.append((sigma, rho, cap, more * hops[before].rate))
     return pieces
 
 
-def _served_s(hop: Hop, flows: Sequence[Flow], hops: Mapping[Port, Hop]) -> float:
+def _served_s(
+    hop: Hop, flows: Sequence[Flow], hops: Mapping[Port, Hop], servers: Mapping[str, Server]
+) -> float:
     """Largest horizontal distance of the port's curves to what is left to it."""
     if hop.serves == "any":
         return math.inf
+    if hop.serves == "guest":
+        return forwarding_s(hop, flows, servers)
+    if hop.serves == "hfsc":
+        pieces = _pieces(hop.port, flows, hops)
+        if _endless(pieces):
+            return math.inf
+        return real_time.delay_s(
+            hop, flows, lambda t: sum(_least(piece, t) for piece in pieces), list(_knees(pieces)), _steepest(pieces)
+        )  # fmt: skip
     first, rate = _left(hop, flows)
     if rate <= 0 or not is_finite(first):
         return math.inf
@@ -158,7 +183,7 @@ def _served_s(hop: Hop, flows: Sequence[Flow], hops: Mapping[Port, Hop]) -> floa
 
 def _busy_s(hop: Hop, flows: Sequence[Flow], hops: Mapping[Port, Hop]) -> float:
     """How long the port, with all its classes, can be busy at a stretch; infinite where it may idle with frames waiting."""
-    if hop.port[0] != "link" or hop.serves == "htb":
+    if hop.port[0] != "link" or hop.serves == "htb" or hop.idles:
         return math.inf
     lines = [port for port, each in hops.items() if each.line == hop.line and port[0] == "link"]
     pieces = [piece for port in lines for piece in _pieces(port, flows, hops)]

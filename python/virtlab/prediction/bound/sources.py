@@ -4,7 +4,7 @@
 |---|---|---|
 | `rtt` at a constant interval | one message | one per interval |
 | `burst_load` | all streams' bursts (each has a phase of its own that does not move) | that, per period |
-| `udp_stream` at a constant rate | two messages | its rate |
+| `udp_stream`, `raw_stream` at a constant rate | two messages | its rate |
 | `tcp_stream`, `tcp_rr` | its window, or one request | that, per least round trip |
 | anything else that speaks IP | not bounded: only full queues bound what meets it | |
 
@@ -20,8 +20,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from virtlab.planner.ends import role_ends
-from virtlab.planner.wiring import vnic_box
+from virtlab.planner.ends import RoleEnd, role_ends, via_vnics
 from virtlab.prediction.bound.curves import (
     IP_BYTES,
     NS,
@@ -38,6 +37,7 @@ from virtlab.prediction.bound.ways import Ways
 if TYPE_CHECKING:
     from virtlab.plan import Plan, Role
 
+FRAME_EXTRA_BYTES = 18  # of a frame beside its IP packet: header and FCS
 TCP_BYTES = 32  # header with time stamps
 ACK_BYTES = 20 + 20 + 40  # IPv4 and TCP with all options
 GROWS_TO_BYTES = 3 << 20  # receive window where the role fixes none
@@ -47,14 +47,16 @@ TIMEOUT_LEAST_NS = 200e6
 def flows_of(plan: Plan, ways: Ways, name: str, role: Role) -> Iterator[Flow]:
     """Flows of a role, requests before their replies. NoBoundError where its frames' sizes are not known."""
     ends = role_ends(plan, role)
+    values: Mapping[str, Any] = role.parameters
+    dscp = int(values.get("dscp") or 0)  # both ways
+    if ends is not None and role.workload == "raw_stream":
+        yield from _frames(plan, ways, name, values, *ends, dscp)
+        return
     if ends is None or any(end.address is None or end.address.version != 4 for end in ends):
         raise NoBoundError(f"{name} has no two ends with IPv4")
     here, there = ends
-    boxes = vnic_box(here.guest, here.vnic), vnic_box(there.guest, there.vnic)
-    values: Mapping[str, Any] = role.parameters
-    dscp = int(values.get("dscp") or 0)  # both ways
-    ahead, back = ways.hops(*boxes, dscp), ways.hops(boxes[1], boxes[0], dscp)
     mtu = min(here.mtu_bytes, there.mtu_bytes)
+    ahead, back = ways.packets(here, there, dscp, mtu), ways.packets(there, here, dscp, mtu)
     constant = values.get("arrivals", "constant") == "constant"
     if role.workload == "rtt":
         yield from _echoes(name, values, mtu, ahead, back, constant=constant)
@@ -89,11 +91,7 @@ def _held(
 def _echoes(
     name: str, values: Mapping[str, Any], mtu: int, ahead: list[Hop], back: list[Hop], *, constant: bool
 ) -> Iterator[Flow]:
-    payload = values["ip_packet_bytes"] - IP_BYTES if values.get("ip_packet_bytes") else None
-    if payload is None and values.get("payload_bytes") is not None:
-        payload = values["payload_bytes"] + UDP_BYTES
-    if payload is None and values.get("frame_bytes"):
-        payload = values["frame_bytes"] - 18 - IP_BYTES
+    payload = _body_bytes(values)
     if payload is None or not values.get("interval_ns"):
         raise NoBoundError(f"{name} has no interval, or no size that this knows")
     frames = frames_bits(payload, mtu)
@@ -104,6 +102,17 @@ def _echoes(
     request = _held(name, ahead, frames, NS / values["interval_ns"])
     yield request
     yield _held(name, back, frames, NS / values["interval_ns"], request=request)
+
+
+def _body_bytes(values: Mapping[str, Any]) -> int | None:
+    """What stands behind the IP header, by the one size that a role says."""
+    if values.get("ip_packet_bytes"):
+        return int(values["ip_packet_bytes"]) - IP_BYTES
+    if values.get("payload_bytes") is not None:
+        return int(values["payload_bytes"]) + UDP_BYTES
+    if values.get("frame_bytes"):
+        return int(values["frame_bytes"]) - FRAME_EXTRA_BYTES - IP_BYTES
+    return None
 
 
 def _bursts(
@@ -122,14 +131,46 @@ def _bursts(
 
 
 def _stream(name: str, values: Mapping[str, Any], mtu: int, ahead: list[Hop], *, constant: bool) -> Flow:
-    payload = values.get("payload_bytes")
-    if payload is None:
+    body = _body_bytes(values)
+    if body is None:
         raise NoBoundError(f"{name} has a size that this does not know")
-    frames = frames_bits(payload + UDP_BYTES, mtu)
+    frames = frames_bits(body, mtu)
     if not constant or not values.get("rate_bit_per_s"):
         return _unbounded(name, ahead, max(frames))
-    packet_bits = 8 * (payload + UDP_BYTES + IP_BYTES * len(frames))
+    packet_bits = 8 * (body + IP_BYTES * len(frames))
     return _held(name, ahead, frames, values["rate_bit_per_s"] / packet_bits / 2, 2)
+
+
+def _frames(
+    plan: Plan, ways: Ways, name: str, values: Mapping[str, Any], here: RoleEnd, there: RoleEnd, dscp: int
+) -> Iterator[Flow]:
+    """Of `raw_stream`, all flows that go one way as one: they take turns at instants of one stream."""
+    shares = [float(each) for each in values.get("shares") or ()]
+    near = via_vnics(plan, here, values["via"]) if values.get("via") else []
+    count = len(shares) or int(values.get("flows") or len(near) or 1)
+    shares = shares or [1 / count] * count
+    packet_bytes = int(values["frame_bytes"]) - FRAME_EXTRA_BYTES
+    bits = float(wire_bits(packet_bytes))
+    paced = values.get("arrivals", "constant") == "constant" and values.get("rate_pps")
+    for place in range(max(len(near), 1)):
+        if not near:
+            hops = ways.frames(here, there)
+        elif (by := near[place]) is not None:
+            hops = ways.by_way_of(here, by, there, dscp, packet_bytes)
+        else:
+            raise NoBoundError(f"{name} has a guest on its way that does not stand beside its sender")
+        mine = shares[place :: len(near)] if near else shares
+        if not mine:
+            continue
+        if not paced:
+            yield _unbounded(name, hops, bits)
+            continue
+        # Flows of equal shares take turns at even instants, and so do those of one way where all ways have as many; else
+        # each flow is even by itself. One more at once, since instants are whole nanoseconds.
+        evenly = len(set(shares)) == 1 and (not near or count % len(near) == 0)
+        at_once = 2 if evenly else len(mine) + 1
+        per_s = values["rate_pps"] * sum(mine) / sum(shares)
+        yield _held(name, hops, [wire_bits(packet_bytes)], per_s / at_once, at_once)
 
 
 def _tcp(

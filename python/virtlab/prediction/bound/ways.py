@@ -1,39 +1,63 @@
-"""Ports on the way from one vNIC to another, and what each promises a class of its queue.
+"""Ports on the way from one guest to another, and what each promises a class of its queue.
 
 | queue | its port is |
 |---|---|
-| `fifo`, `pfifo`, `bfifo`, `codel` | first in, first out; what CoDel drops only shortens it |
+| `fifo`, `pfifo`, `bfifo`, `codel`, `hfsc` without classes | first in, first out; what CoDel drops only shortens it |
 | `prio` | strict priority |
 | `drr` | rounds of quanta |
 | `htb` with classes | each leaf sure of its rate |
+| `hfsc` with classes | each leaf sure of its real-time curve |
 | `tbf`, `htb` without classes | a shaper in front of a FIFO |
 | `sfq`, `fq_codel`, `pfifo_fast` | in whatever order, never idle: bounded by how long the port is busy at a stretch |
 
-`hfsc` (curves of its own) and `netem` (drawn delays) have none here. Classes are told by code points.
+`netem` (drawn delays) has none here. Classes are told by code points.
+
+Frames go as the tables of switches and virtual switches have them; packets from router to router, as routes have them
+(those of OSPF as it has converged). A guest that forwards, at layer 3 or 2, is a port like any other, and so is a
+licence: a token bucket in front of each of its vNICs.
 """
 
 from __future__ import annotations
 
-from collections import deque
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Any
 
-from virtlab.planner.wiring import Wiring
-from virtlab.prediction.bound.curves import WIRE_EXTRA_BYTES, Hop, NoBoundError, per_counted_bit, wire_bits
+from virtlab.planner.ends import interfaces
+from virtlab.planner.licence import QUEUE_PACKETS, burst_bytes
+from virtlab.planner.wiring import Edge, Wiring, guest_box, is_switching
+from virtlab.prediction.bound.curves import (
+    NS,
+    WIRE_EXTRA_BYTES,
+    Curve,
+    Hop,
+    NoBoundError,
+    per_counted_bit,
+    wire_bits,
+)
+from virtlab.simulator.ospf import converged
 
 if TYPE_CHECKING:
-    from virtlab.plan import Link, Plan, Queue
+    from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+
+    from virtlab.plan import Link, Plan, Queue, Vnic
+    from virtlab.planner.ends import RoleEnd
 
 PUSHBACK_FRAMES = 10  # that a vNIC's pushback lets go at once
-FIFO_KINDS = ("fifo", "pfifo", "bfifo", "codel")
+FIFO_KINDS = ("fifo", "pfifo", "bfifo", "codel", "hfsc")
 ANY_ORDER = ("sfq", "fq_codel", "pfifo_fast")
 HTB_BURST_BYTES = 1600  # of a class that names none
 QUANTUM_BYTES = 1514
+CLASS_PACKETS = 1000  # that wait in a class of hfsc that names no limit
+MOST_HOPS = 64
 
 
 @dataclass(frozen=True)
 class Ways:
-    """The Plan's wiring; `mtu_bytes` is the largest packet anywhere."""
+    """The Plan's wiring and routes."""
 
     plan: Plan
     wiring: Wiring
@@ -43,50 +67,146 @@ class Ways:
         vnics = [each for guest in self.plan.world.guests.values() for each in guest.vnics.values()]
         return wire_bits(max(each.mtu_bytes for each in vnics))
 
-    def hops(self, source: str, target: str, dscp: int) -> list[Hop]:
-        """Ports in order. NoBoundError where one is of no kind that this knows."""
-        world = self.plan.world
-        guest, vnic = source.removeprefix("vnic:").split("/")
-        for box in (source, target):
-            owner, _, name = box.removeprefix("vnic:").partition("/")
-            port = world.guests[owner].vnics[name]
-            if port.queue is not None or port.port_rate_bit_per_s is not None:
-                raise NoBoundError(f"frames queue at the virtual switch's port of {owner}")
-        found: list[Hop] = []
-        held = world.guests[guest].vnics[vnic].pushback_bit_per_s
-        if held:
-            frame = 8.0 * (world.guests[guest].vnics[vnic].mtu_bytes + WIRE_EXTRA_BYTES)
-            found.append(Hop(("vnic", f"{guest}/{vnic}"), float(held), free=PUSHBACK_FRAMES * frame))
-        for edge in self._edges(source, target):
-            if not edge.because.startswith("links."):
-                continue
-            name = edge.because.removeprefix("links.")
-            link = world.links[name]
-            way = "ab" if edge.port == link.ends[0] else "ba"
-            box = edge.box.removeprefix("switch:")
-            processing = world.switches[box].processing_ns if edge.box.startswith("switch:") else 0
-            found += self._ports(name, link, way, dscp, link.propagation_ns + processing)
+    def packets(self, here: RoleEnd, there: RoleEnd, dscp: int, packet_bytes: int) -> list[Hop]:
+        """Ports in order of IP packets of so many bytes at most, over routers. NoBoundError where one is of no kind that
+        this knows."""
+        if there.address is None:
+            raise NoBoundError(f"{there.guest} has no address")
+        return self._routed(here.guest, there.address.ip, dscp, packet_bytes)
+
+    def frames(self, here: RoleEnd, there: RoleEnd) -> list[Hop]:
+        """Of frames below IP, from vNIC to vNIC: no rule of code points is theirs."""
+        return self._wired((here.guest, here.vnic), (there.guest, there.vnic), None)[0]
+
+    def by_way_of(
+        self, here: RoleEnd, near: tuple[str, str], there: RoleEnd, dscp: int, packet_bytes: int
+    ) -> list[Hop]:
+        """Of IP packets in frames to a forwarding guest's vNIC."""
+        if there.address is None:
+            raise NoBoundError(f"{there.guest} has no address")
+        hops, reached = self._wired((here.guest, here.vnic), near, dscp)
+        if self.plan.world.guests[near[0]].bridges:
+            if reached[0] != there.guest:
+                raise NoBoundError(f"frames by way of {near[0]} are flooded")
+            return hops
+        return [*hops, _forwarding(near[0]), *self._routed(near[0], there.address.ip, dscp, packet_bytes)]
+
+    def _routed(self, guest: str, to: IPv4Address | IPv6Address, dscp: int, packet_bytes: int) -> list[Hop]:
+        hops: list[Hop] = []
+        for _ in range(MOST_HOPS):
+            vnic, near = self._next_hop(guest, to)
+            entry = self.plan.world.guests[guest].vnics[vnic]
+            if hops and entry.mtu_bytes < packet_bytes:
+                raise NoBoundError(f"{guest} cuts packets that are longer than its next link takes")
+            found = self._owners.get(near)
+            if found is None:
+                raise NoBoundError(f"nobody has the address {near}")
+            hops += self._wired((guest, vnic), found, dscp)[0]
+            guest = found[0]
+            if to in self._own[guest]:
+                return hops
+            if not self.plan.world.guests[guest].forwards:
+                raise NoBoundError(f"{guest} does not forward packets")
+            hops.append(_forwarding(guest))
+        raise NoBoundError("its packets go in a circle")
+
+    @cached_property
+    def _own(self) -> dict[str, set[IPv4Address | IPv6Address]]:
+        return {
+            name: {own.ip for _, _, own in interfaces(guest)}
+            for name, guest in self.plan.world.guests.items()
+        }
+
+    @cached_property
+    def _owners(self) -> dict[IPv4Address | IPv6Address, tuple[str, str]]:
+        return {
+            own.ip: (name, vnic)
+            for name, guest in self.plan.world.guests.items()
+            for vnic, _, own in interfaces(guest)
+        }
+
+    @cached_property
+    def _routes(
+        self,
+    ) -> dict[str, list[tuple[IPv4Network | IPv6Network, str, IPv4Address | IPv6Address | None]]]:
+        """By guest: network, vNIC, next router; the longest prefix first, and own networks before others as long."""
+        found, learnt = {}, converged(self.plan)
+        for name, guest in self.plan.world.guests.items():
+            routes: list[tuple[IPv4Network | IPv6Network, str, IPv4Address | IPv6Address | None]] = [
+                (own.network, vnic, None) for vnic, _, own in interfaces(guest)
+            ]
+            routes += [
+                (ip_network(route.to, strict=False), route.vnic, ip_address(route.via))
+                for route in (*self.plan.world.routes.get(name, ()), *learnt.get(name, ()))
+            ]
+            found[name] = sorted(routes, key=lambda route: -route[0].prefixlen)
         return found
 
-    def _edges(self, source: str, target: str) -> list[Any]:
-        came: dict[str, tuple[str, Any]] = {source: ("", None)}
-        waiting = deque([source])
-        while waiting and target not in came:
-            box = waiting.popleft()
-            for edge in self.wiring.edges[box]:
-                if edge.box not in came and (edge.box == target or not edge.box.startswith("vnic:")):
-                    came[edge.box] = (box, edge)
-                    waiting.append(edge.box)
-        if target not in came:
-            raise NoBoundError("two ends are not wired to each other")
-        edges = []
-        while target != source:
-            box, edge = came[target]
-            edges.append(edge)
-            target = box
-        return edges[::-1]
+    def _next_hop(self, guest: str, to: IPv4Address | IPv6Address) -> tuple[str, IPv4Address | IPv6Address]:
+        for network, vnic, via in self._routes[guest]:
+            if network.version == to.version and to in network:
+                return vnic, to if via is None else via
+        raise NoBoundError(f"{guest} has no route to {to}")
 
-    def _ports(self, name: str, link: Link, way: str, dscp: int, after_ns: int) -> list[Hop]:
+    def _wired(
+        self, source: tuple[str, str], target: tuple[str, str], dscp: int | None
+    ) -> tuple[list[Hop], tuple[str, str]]:
+        """Ports in order of frames to a vNIC's address, and the vNIC that they come to."""
+        world = self.plan.world
+        hops = list(self._out(*source))
+        for edge, bridge in self._edges(source, target):
+            if bridge is not None:
+                hops += [_forwarding(bridge[0]), *self._out(*bridge)]
+            if edge.because.startswith("links."):
+                name = edge.because.removeprefix("links.")
+                link = world.links[name]
+                way = "ab" if edge.port == link.ends[0] else "ba"
+                box = edge.box.removeprefix("switch:")
+                processing = world.switches[box].processing_ns if edge.box.startswith("switch:") else 0
+                hops += self._ports(name, link, way, dscp, link.propagation_ns + processing)
+        guest, _, vnic = edge.box.removeprefix("vnic:").partition("/")
+        _queues_nowhere(guest, world.guests[guest].vnics[vnic])
+        return hops, (guest, vnic)
+
+    def _out(self, guest: str, name: str) -> Iterator[Hop]:
+        """What frames wait for in front of a vNIC."""
+        entry = self.plan.world.guests[guest]
+        vnic = entry.vnics[name]
+        _queues_nowhere(guest, vnic)
+        if entry.licence_bit_per_s is not None:
+            share = per_counted_bit(self._whole_bits)
+            yield Hop(
+                ("licence", f"{guest}/{name}"), share * entry.licence_bit_per_s, free=share * 8.0 * burst_bytes(vnic),
+                limit_packets=QUEUE_PACKETS,
+            )  # fmt: skip
+        elif vnic.pushback_bit_per_s:
+            frame = 8.0 * (vnic.mtu_bytes + WIRE_EXTRA_BYTES)
+            yield Hop(
+                ("vnic", f"{guest}/{name}"), float(vnic.pushback_bit_per_s), free=PUSHBACK_FRAMES * frame
+            )
+
+    def _edges(
+        self, source: tuple[str, str], target: tuple[str, str]
+    ) -> Iterator[tuple[Edge, tuple[str, str] | None]]:
+        """As tables have it; beside each edge the bridging guest and vNIC through which frames leave by it."""
+        guests = self.plan.world.guests
+        box = guest_box(source[0], guests[source[0]], source[1])
+        vnic = guests[source[0]].vnics[source[1]]
+        port: str | None = vnic.uplink or f"{source[0]}/{source[1]}"
+        found = self.wiring.ways(*target)
+        for _ in self.wiring.edges:
+            edge = next((each for each in self.wiring.edges[box] if each.port == port), None)
+            if edge is None:
+                raise NoBoundError("frames are flooded, or two ends are not wired to each other")
+            bridging = box.startswith("bridge:") and guests[box.removeprefix("bridge:")]
+            yield edge, _vnic_of(box, edge.port, bridging.vnics) if bridging else None
+            box = edge.box
+            if not is_switching(box):
+                return
+            port = found.get(box)
+        raise NoBoundError("its frames go in a circle")
+
+    def _ports(self, name: str, link: Link, way: str, dscp: int | None, after_ns: int) -> list[Hop]:
         queue = link.queue.ab if way == "ab" else link.queue.ba
         line, rate = f"{name} {way}", float(link.rate_bit_per_s)
         if queue.classes:
@@ -117,13 +237,30 @@ class Ways:
         )  # fmt: skip
 
 
-def _of_class(link: str, queue: Queue, dscp: int, line: str, rate: float, after_ns: int) -> Hop:
+def _vnic_of(box: str, port: str, vnics: Mapping[str, Vnic]) -> tuple[str, str]:
+    """The guest that forwards frames and its vNIC at a port."""
+    guest = box.removeprefix("bridge:")
+    return guest, next(name for name, vnic in vnics.items() if port in {vnic.uplink, f"{guest}/{name}"})
+
+
+def _queues_nowhere(guest: str, vnic: Vnic) -> None:
+    if vnic.queue is not None or vnic.port_rate_bit_per_s is not None:
+        raise NoBoundError(f"frames queue at the virtual switch's port of {guest}")
+
+
+def _forwarding(guest: str) -> Hop:
+    return Hop(("guest", guest), math.inf, serves="guest")
+
+
+def _of_class(link: str, queue: Queue, dscp: int | None, line: str, rate: float, after_ns: int) -> Hop:
     by_code_point = all(
         rule == type(rule).model_validate({"class": rule.class_, "dscp": rule.dscp}) and rule.dscp
         for rule in queue.match
     )
-    if queue.kind not in {"prio", "drr", "htb"} or not by_code_point:
-        raise NoBoundError(f"links.{link} has classes that are neither prio, drr nor htb by code points")
+    if queue.kind not in {"prio", "drr", "htb", "hfsc"} or not by_code_point:
+        raise NoBoundError(
+            f"links.{link} has classes that are not told by code points, or of no kind that this knows"
+        )
     name = next((rule.class_ for rule in queue.match if dscp in rule.dscp), queue.default)
     if name is None:
         raise NoBoundError(f"links.{link} has no class for code point {dscp}")
@@ -142,9 +279,38 @@ def _of_class(link: str, queue: Queue, dscp: int, line: str, rate: float, after_
     if any(each.parent == name for each in queue.classes.values()):
         raise NoBoundError(f"links.{link}: class {name} is no leaf")
     values = own.parameters
+    if queue.kind == "hfsc":
+        return Hop(
+            port, rate, after_ns, line=line, serves="hfsc", curve=_curve(values), idles=_may_idle(queue),
+            limit_packets=own.limit_packets or CLASS_PACKETS,
+        )  # fmt: skip
     burst = int(values.get("burst_bytes") or HTB_BURST_BYTES)
     cburst = int(values.get("cburst_bytes") or burst)
     return Hop(
         port, rate, after_ns, line=line, serves="htb", sure=float(values["rate_bit_per_s"]),
         burst_bits=8.0 * min(burst, cburst), limit_packets=own.limit_packets,
     )  # fmt: skip
+
+
+def _curve(values: Mapping[str, Any]) -> Curve | None:
+    """A class's real-time curve: one slope where a file says one."""
+    first, second = values.get("rt_m1_bit_per_s"), values.get("rt_m2_bit_per_s")
+    if first is None and second is None:
+        return None
+    second = second or 0
+    return Curve(
+        float(second if first is None else first), int(values.get("rt_d_ns") or 0) / NS, float(second)
+    )
+
+
+def _may_idle(queue: Queue) -> bool:
+    """Whether a class may wait while nothing is sent: an upper limit, or a leaf that shares no link."""
+    parents = {each.parent for each in queue.classes.values()}
+
+    def has(values: Mapping[str, Any], curve: str) -> bool:
+        return any(key.startswith(f"{curve}_m") for key in values)
+
+    return any(
+        has(each.parameters, "ul") or (name not in parents and not has(each.parameters, "ls"))
+        for name, each in queue.classes.items()
+    )

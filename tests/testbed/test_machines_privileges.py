@@ -60,7 +60,8 @@ def echoes(plan: Plan) -> None:
 @TUN
 @pytest.mark.skipif(machines.missing() is not None, reason=str(machines.missing()))
 def test_an_ordinary_user_boots_a_machine(cache: Path) -> None:
-    plan = worlds.echo_plan(machines.beside_a_namespace(), count=COUNT, source="g1", target="g2")
+    world = machines.machines(worlds.one_host(2), "g1", memory_bytes=100 << 20)
+    plan = worlds.echo_plan(world, count=COUNT, source="g1", target="g2")
 
     assert as_nobody(lambda: echoes(plan)) == ""
     assert any(cache.glob("initramfs-cloud-*.cpio"))

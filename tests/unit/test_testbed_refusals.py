@@ -51,6 +51,19 @@ def test_the_golden_plan_is_not_refused() -> None:
     assert refused(lambda values: None) == []
 
 
+def test_an_ordinary_user_says_how_much_memory_a_machine_has_and_bounds_nothing_else() -> None:
+    def machine(values: dict[str, Any]) -> None:
+        values["world"]["guests"]["a"] |= {"platform": "qemu", "memory_bytes": 1 << 30}
+
+    assert "guests.a.memory_bytes" not in refused(machine)
+
+    def share(values: dict[str, Any]) -> None:
+        machine(values)
+        values["world"]["guests"]["a"]["cpu_quota_ratio"] = 0.5
+
+    assert "guests.a.cpu_quota_ratio" in refused(share)
+
+
 @pytest.mark.parametrize(
     ("change", "path"),
     [
@@ -66,6 +79,7 @@ def test_the_golden_plan_is_not_refused() -> None:
         (put("world/vswitches/h1.br/parameters", {"stp": True}), "vswitches.h1.br.parameters"),
         (put("world/vswitches/h1.br/uplinks", ["h1.up", "h1.up2"]), "vswitches.h1.br"),
         (put("world/services", {"store": {}}), "services.store"),
+        (put("world/pools", {"fast": {}}), "pools.fast"),
         (put("world/links/h1-s1/rate_bit_per_s", 10**10), "links.h1-s1.rate_bit_per_s"),
         (put("world/links/h1-s1/realise", "netem"), "links"),
         (put("world/links/h1-s1/ends", ["h1.up", "s9.p1"]), "links.h1-s1"),

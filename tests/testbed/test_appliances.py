@@ -11,9 +11,11 @@ import testbed_world as worlds
 
 from virtlab.errors import GuestError
 from virtlab.experiment import load
-from virtlab.plan import Plan, Trial
+from virtlab.plan import Action, Plan, Trial
+from virtlab.plan.model import Trigger
 from virtlab.planner import plan_run
 from virtlab.testbed import Testbed
+from virtlab.testbed.resetting import BY_RECIPE
 
 pytestmark = [
     pytest.mark.skipif(appliances.missing() is not None, reason=str(appliances.missing())),
@@ -36,9 +38,9 @@ def configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "configuration"
 
 
-def plan(folder: Path) -> Plan:
+def plan(folder: Path, text: str = FILE) -> Plan:
     file = folder / "through.yaml"
-    file.write_text(FILE)
+    file.write_text(text)
     experiment = load(file)
     return plan_run(experiment, experiment.points()[0], 0)
 
@@ -63,6 +65,42 @@ def test_packets_go_through_a_router_that_was_configured_on_its_console(
         assert len(str(realised.applied["boots_sha256"])) == 64
         assert session.realised.objects["guests.r1.vnics.eth0"].by == "tap"
     assert worlds.own_processes() == before
+
+
+STREAM = """
+  load: {workload: raw_stream, from: h1.g1, to: h2.g1, size: 512 B frame, rate: 200 packet/s, duration: 1 s, via: [r1]}
+"""
+
+
+def test_an_appliance_that_was_reset_boots_again_is_told_its_recipe_again_and_forwards_as_before(
+    configuration: Path, tmp_path: Path
+) -> None:
+    """How long it takes is its own affair: what was sent meanwhile is lost, and what is sent afterwards is not."""
+    appliances.install(configuration)
+    wanted = plan(tmp_path, FILE.partition("roles:")[0] + "roles:" + STREAM)
+    gone = Action(id="gone", do="reset", guest="r1", after=Trigger(event="load.started", plus_ns=300_000_000))
+    played = Trial("reset", 1, also=(gone,))
+    assert Testbed().check(played.plan(wanted)) == []
+    with Testbed().open(wanted, worlds.Patient()) as session:
+        during = worlds.MemorySink()
+        outcome = session.run(played, during)
+        assert outcome.status in {"ok", "tainted"}, outcome.reasons
+        assert outcome.marks["gone.done"].t_ns > outcome.marks["gone.started"].t_ns
+        arrived = 0
+        for number in range(3):  # an emulated processor that stands still may lose frames
+            after = worlds.MemorySink()
+            outcome = session.run(Trial(f"a{number}", number), after)
+            assert outcome.status in {"ok", "tainted"}, outcome.reasons
+            arrived = max(arrived, after.rows("load", "packet/1"))
+            if arrived == 200:
+                break
+    stop = during.counters("stop")
+    assert 0 < during.rows("load", "packet/1") < stop["load/client", "sent_packets"]
+    assert [event.details["text"] for event in during.events if event.what == "gone.how"] == [BY_RECIPE]
+    assert arrived > during.rows("load", "packet/1")
+    console = after.artefacts["console-r1.log"].decode(errors="replace")
+    for vnic in wanted.world.guests["r1"].vnics.values():
+        assert console.count(f"ip address add {vnic.ip[0]} dev") == 2
 
 
 def test_a_console_that_refuses_is_quoted(configuration: Path, tmp_path: Path) -> None:

@@ -43,6 +43,12 @@ def with_model(model: str) -> Values:
     return values
 
 
+def with_spin(spin: str) -> Values:
+    values = values_of(count=5)
+    values["world"]["spin"] = spin
+    return values
+
+
 @pytest.mark.parametrize(
     ("values", "what", "key"),
     [
@@ -53,6 +59,7 @@ def with_model(model: str) -> Values:
         (with_guest(cpu_quota_ratio=0.5), "CPU quota 0.5", "guests.b"),
         (with_guest(pin="one"), "pin one", "guests.b"),
         (values_of(count=5, meter="ping"), "meter ping", "roles.probe"),
+        (with_spin("never"), "spin never", "network"),
     ],
 )
 def test_what_changes_nothing_is_played_and_said(values: Values, what: str, key: str) -> None:

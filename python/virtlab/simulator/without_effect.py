@@ -34,7 +34,13 @@ class WithoutEffect:
 
 def without_effect(plan: Plan, profile: Profile) -> list[WithoutEffect]:
     """All of it, in the Plan's order."""
-    return [*_guests(plan, profile), *_vswitches(plan, profile), *_roles(plan), *_timeline(plan)]
+    return [
+        *_network(plan),
+        *_guests(plan, profile),
+        *_vswitches(plan, profile),
+        *_roles(plan),
+        *_timeline(plan),
+    ]
 
 
 def sentences(found: list[WithoutEffect]) -> list[str]:
@@ -55,6 +61,12 @@ def by_path(found: list[WithoutEffect]) -> Mapping[str, dict[str, str]]:
     for one in found:
         each.setdefault(one.path, {})[one.what] = one.why
     return each
+
+
+def _network(plan: Plan) -> Iterator[WithoutEffect]:
+    if plan.world.spin != "auto":
+        why = "a simulated link lets frames go at their very instant, whoever spins"
+        yield WithoutEffect("network", f"spin {plan.world.spin}", why)
 
 
 def _guests(plan: Plan, profile: Profile) -> Iterator[WithoutEffect]:

@@ -4,7 +4,8 @@
 //! asks after up to a second whether another has the address (RFC 4862, 5.4: one solicitation, with a nonce as of RFC 7527);
 //! and, when a further second has brought no answer, reports its groups twice again, now from its address, and asks for routers
 //! (RFC 4861, 6.3.7), after 4 s again and then after twice as long each time (RFC 7559, with RFC 3315's random tenth). Interfaces
-//! of a router ask for none, and report the groups of all routers, too. All interfaces come up at the beginning of a run.
+//! of a router ask for none, and report the groups of all routers, too. A Linux bridge joins the group of all snoopers (RFC 4286)
+//! beside, and reports that twice. All interfaces come up at the beginning of a run.
 //!
 //! An interface is each vNIC, the port of its virtual switch, which speaks to the guest alone, each uplink, which speaks to the link
 //! alone, and a Linux bridge's own, which speaks through all of its ports. Everything goes to groups, so switches flood it; who
@@ -80,7 +81,7 @@ pub(super) fn is_noise(message: &Message) -> bool {
 
 impl Speaker {
     fn new(voice: Voice, mac: Mac, groups: u32, asks: bool, mut draws: Stream) -> Self {
-        let [again, begin, after] = [0; 3].map(|_| draws.uniform() * SECOND_NS);
+        let [again, begin, after, of_snoopers] = [0; 4].map(|_| draws.uniform() * SECOND_NS);
         let known = begin + SECOND_NS;
         let mut words =
             vec![(0.0, Word::Report), (again, Word::Report), (begin, Word::Probe), (known, Word::Report)];
@@ -88,6 +89,9 @@ impl Speaker {
             words.push((known, Word::Ask));
         }
         words.push((known + after, Word::Report));
+        if matches!(voice, Voice::Bridge(_)) {
+            words.extend([(0.0, Word::Report), (of_snoopers, Word::Report)]);
+        }
         words.sort_by(|one, other| one.0.total_cmp(&other.0));
         let words = words.into_iter().map(|(at, word)| (at as u64, word)).collect();
         Self { voice, mac, groups, words, draws, interval_ns: 0.0 }
@@ -236,6 +240,12 @@ mod tests {
         assert!(reports[1] < 1_000_000_000 && reports[2] == ask && reports[3] < ask + 1_000_000_000);
         assert!(words.iter().is_sorted_by_key(|(at, _)| *at));
         assert!(speaker(false).words.iter().all(|(_, word)| *word != Word::Ask), "a router asks nobody");
+    }
+
+    #[test]
+    fn a_bridge_reports_twice_more() {
+        let own = Speaker::new(Voice::Bridge(0), Mac([2, 0, 0, 0, 0, 1]), 1, true, Stream::new(3, "test"));
+        assert_eq!(own.words.iter().filter(|(_, word)| *word == Word::Report).count(), 6);
     }
 
     #[test]

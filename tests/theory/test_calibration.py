@@ -35,6 +35,12 @@ KNOWN = Profile(
         "platform.namespace.forward_byte_ns": Parameter(5),
         "platform.namespace.bridge_ns": Parameter(15_000),
         "platform.namespace.bridge_byte_ns": Parameter(4),
+        "platform.namespace.steer_ns": Parameter(7000),
+        "vswitch.ovs-netdev.packet_ns": Parameter(2700),
+        "vswitch.ovs-netdev.byte_ns": Parameter(0.5),
+        "vswitch.ovs-netdev.upcall_ns": Parameter(150_000),
+        "vswitch.ovs-kernel.packet_ns": Parameter(1200),
+        "vswitch.ovs-kernel.upcall_ns": Parameter(90_000),
     },
     {
         **COSTLY.tables,
@@ -87,6 +93,8 @@ def test_every_number_is_explained(calibrated: Calibrated) -> None:
         ("platform.namespace.forward_byte_ns", 0.05),
         ("platform.namespace.bridge_ns", 0.02),
         ("platform.namespace.bridge_byte_ns", 0.05),
+        ("vswitch.ovs-netdev.upcall_ns", 0.01),
+        ("vswitch.ovs-kernel.upcall_ns", 0.01),
     ],
 )
 def test_costs_that_stand_alone_come_back(calibrated: Calibrated, name: str, tolerance: float) -> None:
@@ -94,6 +102,45 @@ def test_costs_that_stand_alone_come_back(calibrated: Calibrated, name: str, tol
     assert found.identified
     assert found.value == pytest.approx(KNOWN.value(name), rel=tolerance)
     assert found.low <= found.value <= found.high
+
+
+def test_a_datapath_is_told_from_the_bridge_and_not_from_the_vnics(calibrated: Calibrated) -> None:
+    costs = {one.name: one for one in calibrated.fit.costs}
+    bridge = costs["vswitch.linux_bridge.packet_ns"].value
+    for kind, more_ns in (("ovs-netdev", 2000), ("ovs-kernel", 500)):  # beyond the bridge's 700
+        found = costs[f"vswitch.{kind}.packet_ns"]
+        assert found.seen
+        assert not found.identified
+        assert "platform.namespace.crossing_ns" in found.together
+        assert found.value - bridge == pytest.approx(more_ns, abs=20)
+    assert "upcall_ns" in calibrated.profile.text()
+    per_byte = costs["vswitch.ovs-netdev.byte_ns"].value - costs["vswitch.linux_bridge.byte_ns"].value
+    assert per_byte == pytest.approx(0.5, abs=0.05)
+
+
+def test_what_steering_to_a_pinned_router_costs_comes_back_and_a_load_there_is_held_against_the_model(
+    calibrated: Calibrated,
+) -> None:
+    found = calibrated.steering
+    assert found.cost is not None
+    assert found.cost.value == pytest.approx(7000, abs=50)
+    assert calibrated.profile.value("platform.namespace.steer_ns") == found.cost.value
+    assert found.loaded_ns is not None
+    assert found.modelled_ns is not None
+    assert found.modelled_ns == pytest.approx(found.loaded_ns, abs=1000)
+    assert calibrated.profile.fit["pinned_path_ns"] == pytest.approx(14_000, abs=100)
+
+
+def test_without_pinned_routers_what_steering_costs_is_not_identified_and_said_so(
+    measured: list[RunRecord],
+) -> None:
+    none = calibrate(
+        [run for run in measured if "pin" not in run.plan.point], processors=2, provenance={}, name="none"
+    )
+    assert none.steering.cost is None
+    assert "not identified" in none.steering.why
+    assert "platform.namespace.steer_ns" not in none.profile.parameters
+    assert "not identified" in none.profile.fit["pinned"]
 
 
 def test_costs_that_come_together_are_named_and_the_file_says_so(calibrated: Calibrated) -> None:

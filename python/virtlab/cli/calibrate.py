@@ -127,7 +127,7 @@ def _print(result: Calibrated, target: Path, *, as_json: bool) -> None:
         typer.echo(f"{row['name']:38} {row['value']:10.4g}  {row['low']:.4g} to {row['high']:.4g}{says}")
     for kind, (count, median, p90) in result.residuals.items():
         typer.echo(f"residuals of {count} {kind} rows: median {median:.4g} ns, 90 % below {p90:.4g} ns")
-    for line in _busy(result):
+    for line in (*_busy(result), *_pinned(result)):
         typer.echo(line)
     for text in result.profile.provenance.get("left_out", ()):
         typer.echo(f"not measured: {text}")
@@ -150,3 +150,21 @@ def _busy(result: Calibrated) -> list[str]:
         *lines,
         f"a crossing while all processors are busy: {found.crossing.value:.4g} ns more{interval}{says}",
     ]
+
+
+def _pinned(result: Calibrated) -> list[str]:
+    """What being pinned to a processor adds to an echo over a router, and whether that could be told."""
+    found = result.steering
+    if found.cost is None or found.added_ns is None:
+        return [f"pinned routers: {found.why}"]
+    low, high = found.cost.low, found.cost.high
+    interval = f" ({low:.4g} to {high:.4g})" if low is not None and high is not None else ""
+    says = "" if found.cost.identified else f"; {found.cost.why}"
+    lines = [
+        f"over a pinned router: path {found.added_ns / 1000:+.1f} us",
+        f"steering a frame to a pinned router: {found.cost.value:.4g} ns{interval}{says}",
+    ]
+    if found.loaded_ns is not None:
+        model = "" if found.modelled_ns is None else f", {found.modelled_ns / 1000:+.1f} us in the model"
+        lines.append(f"and beside a load that it forwards: path {found.loaded_ns / 1000:+.1f} us{model}")
+    return lines

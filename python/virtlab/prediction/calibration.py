@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from virtlab.errors import MachineError
 from virtlab.prediction.contention import Contention, contention
-from virtlab.prediction.designs import DISCIPLINES, designs
+from virtlab.prediction.designs import DISCIPLINES, OTHER_VSWITCHES, designs
 from virtlab.prediction.fit import Fit, Fitted, fit
 from virtlab.prediction.rows import FORWARDING, LATE, NOTICE, Row, Spread, rows_of
 from virtlab.prediction.spread import passage, table
+from virtlab.prediction.steering import STEER, Steering, steering
 from virtlab.simulator.profile import BUSY_CROSSING, BUSY_WAKEUP, FLOODS, Parameter, Profile, Quantiles
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ ECHO_COSTS = (
     "platform.namespace.send_ns", "platform.namespace.message_ns", "platform.namespace.crossing_ns",
     "platform.namespace.crossing_byte_ns", "vswitch.linux_bridge.packet_ns", "vswitch.linux_bridge.byte_ns",
     "qdisc.htb.packet_ns", "links.departure_ns",
+    *(f"vswitch.{kind}.{part}" for kind in OTHER_VSWITCHES for part in ("packet_ns", "byte_ns")),
 )  # fmt: skip
 WAKEUPS = ("wakeup.sleep", "wakeup.poll", "wakeup.sleep.links", "wakeup.poll.links")
 PARAMETERS = (
@@ -38,6 +40,7 @@ PARAMETERS = (
     *WAKEUPS,
     NOTICE,
     "flow.first_packet_ns",
+    *(f"vswitch.{kind}.upcall_ns" for kind in OTHER_VSWITCHES),
     *(f"flood.{workload}.{part}" for workload in FLOODS for part in ("packet_ns", "byte_ns")),
     *FORWARDING,
     "links.frame_ns",
@@ -55,6 +58,7 @@ class Calibrated:
     runs: int
     residuals: Mapping[str, tuple[int, float, float]]
     contention: Contention = field(default_factory=Contention)
+    steering: Steering = field(default_factory=Steering)
 
 
 def calibrate(
@@ -72,9 +76,12 @@ def calibrate(
     parameters, tables = dict(found.profile.parameters), dict(found.profile.tables)
     if busy.table is not None and busy.crossing is not None:
         parameters[BUSY_CROSSING], tables[BUSY_WAKEUP] = busy.crossing, busy.table
-    about = {**found.profile.fit, **busy.about()}
+    steered = steering(runs, replace(found.profile, parameters=parameters, tables=tables))
+    if steered.cost is not None:
+        parameters[STEER] = steered.cost
+    about = {**found.profile.fit, **busy.about(), **steered.about()}
     profile = replace(found.profile, parameters=parameters, tables=tables, fit=about)
-    return replace(found, profile=profile, contention=busy)
+    return replace(found, profile=profile, contention=busy, steering=steered)
 
 
 def fitted(

@@ -11,7 +11,7 @@ has processors. What k adds to the medians is laid to two things:
 Utilisation below full is not modelled: where a processor is free a process wakes there as ever. What one pair adds is
 reported beside, so that one sees whether that is so. A pair keeps two processors busy, its sender and its receiver; the
 simulated receiver has pauses, so only as many pairs as processors are sure to keep all busy in either world. Guests are
-not pinned: where they run is the kernel's choice, as in every other run.
+not pinned: where they run is the kernel's choice, as in every other run. Routers that are pinned to one are `steering`'s.
 
 Intervals are of differences of means over runs (Welch). A run in which a process was starved is what this looks for, so
 tainted runs count here.
@@ -91,8 +91,8 @@ def contention(records: Sequence[RunRecord], base: Profile, processors: int) -> 
         if pairs
     }
     busy = [run for pairs in full for run in found[pairs]]
-    wake, wake_half = _difference(busy, alone, 0)
-    path, path_half = _difference(busy, alone, 1)
+    wake, wake_half = difference([run[0] for run in busy], [run[0] for run in alone])
+    path, path_half = difference([run[1] for run in busy], [run[1] for run in alone])
     median = max(0.0, float(np.interp(0.5, base.tables[SLEEP].probability, base.tables[SLEEP].ns)) + wake)
     drawn = table(spread, median)
     if wake_half is not None:
@@ -109,15 +109,12 @@ def _mean(runs: Sequence[tuple[float, float]], at: int) -> float:
     return sum(run[at] for run in runs) / len(runs)
 
 
-def _difference(
-    busy: Sequence[tuple[float, float]], alone: Sequence[tuple[float, float]], at: int
-) -> tuple[float, float | None]:
+def difference(busy: Sequence[float], alone: Sequence[float]) -> tuple[float, float | None]:
     """Of means over runs, and half its 95 % interval; None where a run stands alone."""
     import numpy as np
 
     from virtlab.stats import contrast
 
-    sides = [np.array([run[at] for run in runs]) for runs in (busy, alone)]
-    found = contrast(sides, [1.0, -1.0])
+    found = contrast([np.array(busy), np.array(alone)], [1.0, -1.0])
     low, _ = found.interval(0.95)
     return found.value, None if low is None else found.value - low

@@ -10,6 +10,8 @@
 | `forward_layer3`, `forward_layer2` | frame size, by way of a guest | what forwarding costs beyond `raw` |
 | `switch` | frame size, more than the links' player holds | what it needs per frame, per packet and per byte |
 | `busy` | how many pairs of other guests flood each other | what waking and crossing cost while processors are busy |
+| `vswitch_KIND` | size, over another virtual switch | its datapath, and what asking its rules costs a first packet |
+| `pinned` | whether a router is pinned, and has others' frames | what steering frames to its processor costs |
 | `switch_KIND` | | what a queue discipline of virtlab's there costs beyond FIFO |
 
 ICMP is answered by the far kernel, UDP by a far process. Sizes and protocols vary in each world, so that costs per byte, per
@@ -24,9 +26,14 @@ their pace is its cost. The guest's second vNIC and the second virtual switch co
 
 from __future__ import annotations
 
+from virtlab.catalogue import VSWITCHES
+
 PROBE = "probe"
 FLOOD = "flood"
 BUSY = "busy"
+PIN = "pin"
+BESIDE = "beside"
+OTHER_VSWITCHES = tuple(kind for kind in VSWITCHES if kind != "linux_bridge")
 PAIRS_MAX = 8
 DISCIPLINES = {
     "codel": "",
@@ -102,6 +109,26 @@ topology: none
 roles:
   probe: {{workload: rtt, from: h1.g1, to: h1.g2, size: 1500 B ip_packet, interval: 3.1 ms, count: {count}}}
 {roles}
+timing: {{warmup: 100 ms, drain: 50 ms}}
+repeat: {{minimum: {repeat}, maximum: {repeat}}}
+"""
+)
+
+
+_PINNED = (
+    _HEAD
+    + """factors:
+  pin: [none, one]
+  beside: {{alone: {{runs: false}}, loaded: {{runs: true}}}}
+hosts: {{h1: {{vswitch: linux_bridge, guests: 2}}, h2: {{vswitch: linux_bridge, guests: 2}}}}
+routers: [r1]
+router: {{platform: namespace, pin: "${{pin}}"}}
+link: {{rate: 1 Gbit/s, realise: shaping}}
+links: {{a: {{ends: [h1, r1]}}, b: {{ends: [r1, h2]}}}}
+roles:
+  probe: {{workload: rtt, from: h1.g1, to: h2.g1, size: 100 B ip_packet, interval: 3.1 ms, count: {count}}}
+  load: {{workload: udp_stream, as: load, from: h1.g2, to: h2.g2, size: 100 B payload, rate: 16 Mbit/s,
+    enabled: "${{beside.runs}}"}}
 timing: {{warmup: 100 ms, drain: 50 ms}}
 repeat: {{minimum: {repeat}, maximum: {repeat}}}
 """
@@ -187,6 +214,12 @@ def designs(*, quick: bool, processors: int = 2) -> dict[str, str]:
         **_SIDES,
         **floods,
     )
+    for kind in OTHER_VSWITCHES:
+        world = _BRIDGE | {"world": f"hosts: 1\nhost: {{guests: 2, vswitch: {kind}}}\ntopology: none"}
+        found[f"vswitch_{kind.replace('-', '_')}"] = _ECHOES.format(
+            name=kind, factors="", protocol="icmp", **world, **echoes
+        )
+    found["pinned"] = _PINNED.format(name="pinned", count=100 if quick else 300, repeat=3 if quick else 6)
     found[BUSY] = _busy(processors, 100 if quick else 300, 3 if quick else 6)
     for kind, more in DISCIPLINES.items():
         if quick and kind not in QUICK_DISCIPLINES:

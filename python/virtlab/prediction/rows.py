@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from virtlab.errors import ExperimentError, MachineError
-from virtlab.prediction.designs import BUSY, FLOOD, PROBE
+from virtlab.prediction.designs import BESIDE, BUSY, FLOOD, OTHER_VSWITCHES, PROBE
 from virtlab.prediction.explain import alone
 from virtlab.prediction.spread import passage
 from virtlab.simulator import Simulator
@@ -57,7 +57,7 @@ def usable(dataset: Dataset) -> list[RunRecord]:
     tainted = [
         run
         for run in dataset.runs("tainted")
-        if BUSY in run.plan.point or (FLOOD in run.plan.roles and run.plan.world.links)
+        if {BUSY, BESIDE} & run.plan.point.keys() or (FLOOD in run.plan.roles and run.plan.world.links)
     ]
     return [*dataset.runs("ok"), *tainted]
 
@@ -88,8 +88,8 @@ def rows_of(records: Iterable[RunRecord], names: Sequence[str]) -> tuple[list[Ro
     spreads: list[Spread] = []
     designs: dict[str, Design] = {}
     for record in records:
-        if BUSY in record.plan.point:
-            continue  # `contention` reads them
+        if {BUSY, BESIDE} & record.plan.point.keys():
+            continue  # `contention` and `steering` read them
         for role in (PROBE, FLOOD):
             if role in record.plan.roles:
                 found, spread = rows_of_role(record, role, names, designs)
@@ -320,7 +320,7 @@ class _Samples:
         """There is none."""
 
 
-def _played(plan: Plan, profile: Profile, role: str) -> Numbers:
+def played(plan: Plan, profile: Profile, role: str) -> Numbers:
     """Medians of a role in a simulated run. ExperimentError when the simulator refuses it, or it fails."""
     from virtlab.campaign import CampaignObserver
     from virtlab.plan import Trial
@@ -346,9 +346,11 @@ def _ideal_and_design(plan: Plan, names: Sequence[str], role: str, *, beside: bo
     """
     few = plan if beside else _few(plan, role)
     known = {name: Parameter(0.0) for name in names if not name.startswith("wakeup.")}
-    nothing = _played(few, Profile("none", 64, known), role)
+    nothing = played(few, Profile("none", 64, known), role)
     design: dict[str, dict[str, float]] = {kind: {} for kind in nothing}
     mine = set(wakeups(plan, "sleep")[:1]) | set(wakeups(plan, "poll")[:1])
+    kinds = {each.kind for each in plan.world.vswitches.values()}
+    elsewhere = {name for name in names if name.startswith("vswitch.") and name.split(".")[1] not in kinds}
     for name in names:
         tables: dict[str, Quantiles] = {}
         costs = known
@@ -356,16 +358,29 @@ def _ideal_and_design(plan: Plan, names: Sequence[str], role: str, *, beside: bo
             if name not in mine:
                 continue
             tables = {name: Quantiles((0.0, 1.0), (UNIT_NS, UNIT_NS))}
+        elif name in elsewhere:
+            continue
         else:
             costs = known | {name: Parameter(UNIT_NS)}
-        some = _played(few, Profile("one", 64, costs, tables), role)
+        some = played(few, Profile("one", 64, costs, tables), role)
         for kind, (number, _) in some.items():
             if kind in nothing and kind != "first" and number != nothing[kind][0]:
                 design[kind][name] = (number - nothing[kind][0]) / UNIT_NS
     if "first" in nothing:
-        first = _played(few, Profile("one", 64, known | {FIRST: Parameter(UNIT_NS)}), role)
-        design["first"] = {FIRST: (first["first"][0] - nothing["first"][0]) / UNIT_NS}
-    return _played(few, IDEAL_LIKE, role), design
+        asked = {f"vswitch.{kind}.upcall_ns" for kind in kinds if kind in OTHER_VSWITCHES}
+        design["first"] = {
+            name: added
+            for name in (FIRST, *sorted(asked))
+            if (
+                added := _first_ns(few, Profile("one", 64, known | {name: Parameter(UNIT_NS)}), role, nothing)
+            )
+        }
+    return played(few, IDEAL_LIKE, role), design
+
+
+def _first_ns(plan: Plan, profile: Profile, role: str, nothing: Numbers) -> float:
+    """What one ns of a profile's cost adds to the first packet beyond the others."""
+    return (played(plan, profile, role)["first"][0] - nothing["first"][0]) / UNIT_NS
 
 
 IDEAL_LIKE = Profile("ideal")

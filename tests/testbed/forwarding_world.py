@@ -18,14 +18,22 @@ RESET_AFTER_NS = 300_000_000
 TRIES = 3  # an emulated processor that stands still may lose frames
 
 
-def plan(guests: Mapping[str, str], *, rate_pps: int, duration_s: int, drain_s: int = 0) -> Plan:
-    """`guests`: what forwards, and what a file says of each."""
+def plan(
+    guests: Mapping[str, str],
+    *,
+    rate_pps: int,
+    duration_s: int,
+    drain_s: int = 0,
+    vswitch: str = "linux_bridge",
+) -> Plan:
+    """`guests`: what forwards, and what a file says of each; `vswitch`: what they stand on."""
     lines = "".join(f"      {name}: {{{words}, vswitches: [br0, br1]}}\n" for name, words in guests.items())
     experiment = load_text(f"""
 version: 1
 name: forwarding
 hosts:
   sut:
+    vswitch: {vswitch}
     vswitches: {{br0: {{isolate: true}}, br1: {{isolate: true}}}}
     guests:
       generator: {{vswitches: [br0], isolate: false}}

@@ -15,6 +15,7 @@ from virtlab.planner import plan_run
 from virtlab.testbed import Testbed
 from virtlab.testbed.image import find
 from virtlab.testbed.resetting import BY_BUTTON
+from virtlab.testbed.vswitches import ovs
 
 pytestmark = [
     pytest.mark.skipif(machines.missing() is not None, reason=str(machines.missing())),
@@ -24,14 +25,17 @@ GUESTS = ["para", "emulated"]
 FRAMES = 200  # of both flows
 
 
-def world(layer: str) -> Plan:
+NO_OVS = pytest.mark.skipif(ovs.missing() is not None, reason=str(ovs.missing()))
+
+
+def world(layer: str, vswitch: str = "linux_bridge") -> Plan:
     """Two machines side by side; the emulated device is e1000 where its driver's kernel is there."""
     emulated = "e1000" if find("generic") is not None else "virtio"
     models = dict(zip(GUESTS, ("virtio", emulated), strict=True))
     guests = {
         name: f"platform: qemu, vnic_model: {model}, forwarding: {layer}" for name, model in models.items()
     }
-    return forwarding.plan(guests, rate_pps=FRAMES, duration_s=1)
+    return forwarding.plan(guests, rate_pps=FRAMES, duration_s=1, vswitch=vswitch)
 
 
 @pytest.mark.parametrize("layer", ["layer3", "layer2"])
@@ -42,9 +46,10 @@ def test_every_flow_goes_through_its_own_machine_and_is_conserved(layer: str) ->
         forwarding.check_flows(forwarding.play(session, FRAMES), GUESTS, FRAMES)
 
 
-def test_a_machine_that_was_reset_boots_again_and_forwards_as_before() -> None:
+@pytest.mark.parametrize("vswitch", ["linux_bridge", pytest.param("ovs-netdev", marks=NO_OVS)])
+def test_a_machine_that_was_reset_boots_again_and_forwards_as_before(vswitch: str) -> None:
     """By its button: its kernel begins again, and it is told its network again."""
-    with Testbed().open(world("layer3"), worlds.Patient()) as session:
+    with Testbed().open(world("layer3", vswitch), worlds.Patient()) as session:
         forwarding.check_reset(session, GUESTS, FRAMES, BY_BUTTON)
 
 

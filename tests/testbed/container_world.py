@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import testbed_world as worlds
@@ -24,3 +25,17 @@ def containers(world: dict[str, Any], *names: str, **properties: Any) -> dict[st
 def beside_a_namespace(**properties: Any) -> dict[str, Any]:
     """Two guests on one bridge: g1 a container, g2 a namespace."""
     return containers(worlds.one_host(2), "g1", **properties)
+
+
+def of_podman() -> set[str]:
+    """What lies where podman and the runtimes beneath it keep what they know, but for those of a private world."""
+    places = (
+        "/run/crun",
+        "/run/runc",
+        "/run/libpod",
+        "/run/containers",
+        "/var/lib/containers",
+        "/etc/cni/net.d",
+    )
+    found = {str(path) for place in places for path in Path(place).glob("*")}
+    return found | {str(path) for path in Path("/dev/shm").glob("libpod*")}

@@ -211,25 +211,12 @@ def test_a_container_that_dies_in_mid_run_is_named(victim: str) -> None:
 
 
 PODMAN = pytest.mark.skipif(shutil.which(runtime.PODMAN) is None, reason="podman is missing")
-PODMANS_PLACES = (
-    "/run/crun",
-    "/run/runc",
-    "/run/libpod",
-    "/run/containers",
-    "/var/lib/containers",
-    "/etc/cni/net.d",
-)
-
-
-def of_podman() -> set[str]:
-    """What lies where podman and the runtimes beneath it would keep what they know, and shared memory."""
-    return {str(path) for place in (*PODMANS_PLACES, "/dev/shm") for path in Path(place).glob("*")}
 
 
 @PODMAN
 @BUSYBOX
 def test_podman_runs_its_own_container_beside_ours_and_leaves_nothing_anywhere() -> None:
-    before = of_podman()
+    before = containers.of_podman()
     world = containers.containers(worlds.one_host(2))
     world["guests"]["g1"]["runtime"] = "podman"
     world["guests"]["g2"]["runtime"] = RUNTIMES[0]
@@ -251,7 +238,7 @@ def test_podman_runs_its_own_container_beside_ours_and_leaves_nothing_anywhere()
     assert "oci_runtime" not in realised["g2"].read_back
     assert sink.artefacts["g1.out"].decode().split() == ["Seccomp:", "2", "g1", "/run/.containerenv"]
     assert sink.artefacts["g2.out"].decode().split()[:2] == ["Seccomp:", "0"], "our bundle has no filter"
-    assert of_podman() == before
+    assert containers.of_podman() == before
 
 
 @PODMAN

@@ -50,7 +50,7 @@ def test_containers_killed_at_any_moment_leave_nothing(name: str, monkeypatch: p
     draws = random.Random(7)
     own = held_namespaces({os.getpid()})
     ledger.sweep()
-    before, groups = surroundings(), own_groups()
+    before, groups, engines = surroundings(), own_groups(), containers.of_podman()
     for number in range(ROUNDS) if name == "runc" else rounds(BUDGET_S, ROUNDS_MIN):
         player = play(PLAYER)
         # Half of them die in mid-run, the others while the world is built and containers begin.
@@ -63,6 +63,7 @@ def test_containers_killed_at_any_moment_leave_nothing(name: str, monkeypatch: p
     ledger.sweep()
     assert own_groups() <= groups
     assert surroundings() == before
+    assert containers.of_podman() == engines
 
 
 def family(pids: set[int]) -> set[int]:

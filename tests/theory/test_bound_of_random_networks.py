@@ -181,6 +181,27 @@ def test_windows_of_tcp_bound_what_meets_it() -> None:
         assert longest <= bound.ns
 
 
+def test_segments_that_cross_a_vnic_together_have_no_bound_on_a_platform_that_costs() -> None:
+    experiment = network(0, "fifo", tcp=True)
+    plan = plan_run(experiment, experiment.points()[0], 0)
+    guests = {
+        name: guest.model_copy(
+            update={
+                "vnics": {
+                    at: vnic.model_copy(update={"offloads": "default"}) for at, vnic in guest.vnics.items()
+                }
+            }
+        )
+        for name, guest in plan.world.guests.items()
+    }
+    offloaded = plan.model_copy(update={"world": plan.world.model_copy(update={"guests": guests})})
+    assert (
+        echo_bound(offloaded, "probe").ns == echo_bound(plan, "probe").ns
+    )  # of an ideal platform nothing changes
+    with pytest.raises(NoBoundError, match="together"):
+        echo_bound(offloaded, "probe", COSTLY)
+
+
 def test_the_window_and_not_the_queue_is_the_bound_where_it_is_less() -> None:
     def worst(window: str, limit: int) -> float:
         experiment = load_text(

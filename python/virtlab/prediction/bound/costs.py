@@ -25,6 +25,7 @@ from virtlab.prediction.bound.curves import NS, Flow, NoBoundError
 from virtlab.prediction.bound.forwarding import Server
 from virtlab.simulator.profile import BUSY_CROSSING, BUSY_WAKEUP, Quantiles, missing, wakeups
 from virtlab.simulator.profile import costs as paid
+from virtlab.simulator.shares import together
 
 if TYPE_CHECKING:
     from virtlab.plan import Plan
@@ -38,6 +39,10 @@ def pay(plan: Plan, flows: Sequence[Flow], profile: Profile, quantile: float) ->
     """
     for where, what in missing(profile, plan):
         raise NoBoundError(f"{where}: the profile does not know {what}")
+    if any(flow.window is not None for flow in flows):
+        for name, guest in plan.world.guests.items():
+            if any(together(vnic) for vnic in guest.vnics.values()):
+                raise NoBoundError(f"segments of TCP cross the vNIC of {name} together")
     whole = max(flow.largest for flow in flows) / 8 - 24
     kinds = {f"platform.{guest.platform}" for guest in plan.world.guests.values()}
     switches = {f"vswitch.{one.kind}" for one in plan.world.vswitches.values()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 import testbed_world as worlds
 
 from virtlab.errors import GuestError
-from virtlab.plan import Plan, Trial
+from virtlab.plan import Event, Plan, Trial
 from virtlab.testbed import Testbed, far_ledger
 from virtlab.testbed.session import TestbedSession
 
@@ -61,6 +61,20 @@ def opened(plan: Plan) -> TestbedSession:
     session = Testbed().open(plan, worlds.Patient())
     assert isinstance(session, TestbedSession)
     return session
+
+
+class ActingSink(worlds.MemorySink):
+    """Does something, once, when the measurement has begun."""
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        super().__init__()
+        self._act: Callable[[], None] | None = act
+
+    def event(self, event: Event) -> None:
+        super().event(event)
+        if event.what == "measure.started" and (act := self._act) is not None:
+            self._act = None
+            threading.Timer(0.5, act).start()
 
 
 def untouched(far: far_worlds.FarHosts, name: str) -> str:
@@ -170,9 +184,8 @@ def test_a_host_that_dies_in_mid_run_fails_the_run_by_name() -> None:
 
     with tempfile.TemporaryDirectory() as folder, far_worlds.far_hosts(Path(folder)) as mortal:
         os.environ["VIRTLAB_SSH"] = mortal.command
-        with opened(plan_of(count=2000)) as session:
-            threading.Timer(1.5, mortal.cut, ("b",)).start()
-            outcome = session.run(Trial("t0", 1), worlds.MemorySink())
+        with opened(plan_of(count=4000)) as session:
+            outcome = session.run(Trial("t0", 1), ActingSink(lambda: mortal.cut("b")))
     assert outcome.status == "failed"
     assert any(
         reason.startswith("guests.b: its connection to host-b ended with code 255")

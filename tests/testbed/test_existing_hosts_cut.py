@@ -15,7 +15,7 @@ import far_world as far_worlds
 import numpy as np
 import pytest
 import testbed_world as worlds
-from test_existing_hosts import opened, plan_of
+from test_existing_hosts import ActingSink, opened, plan_of
 
 from virtlab.plan import Columns, Plan, Trial
 from virtlab.testbed.session import TestbedSession
@@ -164,7 +164,6 @@ def test_a_connection_cut_again_and_again_in_the_middle_of_the_samples_delivers_
 
 def test_a_network_that_is_away_for_a_while_is_waited_for(far: far_worlds.FarHosts) -> None:
     with opened(plan_of(count=COUNT)) as session:
-        sink = worlds.MemorySink()
 
         def away() -> None:
             far.run("middle", "ip", "link", "set", "port2", "down")
@@ -172,10 +171,8 @@ def test_a_network_that_is_away_for_a_while_is_waited_for(far: far_worlds.FarHos
             time.sleep(1.5)
             far.run("middle", "ip", "link", "set", "port2", "up")
 
-        timer = threading.Timer(0.3, away)
-        timer.start()
+        sink = ActingSink(away)
         outcome = session.run(Trial("t0", 1), sink)
-        timer.join()
         assert outcome.status in {"ok", "tainted"}, outcome.reasons
         assert (happened(sink, "cut"), happened(sink, "mended")) == (["b"], ["b"])
         # The network lost echoes; the connection that was cut with it lost no row.
@@ -194,10 +191,7 @@ def test_a_host_that_does_not_come_back_fails_the_run_and_its_agent_ends_by_itse
                 mortal.daemons["b"].wait()
                 kill_server(session, mortal, "b")
 
-            timer = threading.Timer(0.5, cut)
-            timer.start()
-            outcome = session.run(Trial("t0", 1), worlds.MemorySink())
-            timer.join()
+            outcome = session.run(Trial("t0", 1), ActingSink(cut))
             assert outcome.status == "failed"
             assert any(
                 reason.startswith("guests.b: its connection to host-b ") for reason in outcome.reasons

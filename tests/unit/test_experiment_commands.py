@@ -39,6 +39,28 @@ def test_check_as_json_holds_the_same(capsys: pytest.CaptureFixture[str]) -> Non
     assert values["roles"] == {"probe": "rtt", "stream": "udp_stream", "load": "burst_load"}
 
 
+def test_check_lists_what_a_file_names_and_this_machine_holds(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "named.yaml"
+    file.write_text(
+        "version: 1\nname: named\ntitle: Hosts that exist, and a router of somebody else's\n"
+        "hosts:\n  h1: {platform: ssh, address: root@lab-a}\n  h2: {platform: ssh, address: lab-b}\n"
+        "roles:\n  probe: {workload: rtt, from: h1.g1, to: h2.g1, size: 1000 B ip_packet, interval: 20 ms, count: 5}\n"
+    )
+    code, out, _ = called(capsys, "check", str(file), "--json")
+    assert code == 0
+    assert json.loads(out)["installed"] == ["ssh lab-b", "ssh root@lab-a"]
+    file.write_text(
+        "version: 1\nname: named\ntitle: A router of somebody else's\nhosts: {h1: {}, h2: {}}\n"
+        "routers:\n  r1: {platform: appliance, image: openwrt}\n"
+        "links:\n  l1: {ends: [h1, r1], rate: 100 Mbit/s}\n  l2: {ends: [r1, h2], rate: 100 Mbit/s}\n"
+        "roles:\n  probe: {workload: rtt, from: h1.g1, to: h2.g1, size: 1000 B ip_packet, interval: 20 ms, count: 5}\n"
+    )
+    code, out, _ = called(capsys, "check", str(file))
+    assert (code, "installed appliance openwrt" in out) == (0, True), out
+
+
 def test_check_of_a_wrong_file_ends_with_2_and_lists_every_mistake(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -76,8 +76,29 @@ def _summary(file: Path, experiment: Experiment) -> dict[str, Any]:
         "runs": [len(points) * repeat.minimum, len(points) * repeat.maximum],
         "time_ns": cost.time_ns * repeat.minimum, "disk_bytes": cost.disk_bytes * repeat.minimum,
         "searches": _searches(experiment),
+        "installed": _installed(experiment),
         "claims": [{"id": claim.id, "text": claim.text} for claim in experiment.claims],
     }  # fmt: skip
+
+
+def _installed(experiment: Experiment) -> list[str]:
+    """What the file only names and this machine has to hold: recipes, root file systems, disks, existing hosts.
+
+    A file is data; these are what runs.
+    """
+    from virtlab.experiment.topology import image_of
+
+    found: dict[str, None] = {}
+    for point in experiment.points():
+        study = experiment.study(point)
+        for station in study.wiring.stations.values():
+            host = study.wiring.hosts.get(station.host)
+            image = image_of(study.wiring, station)
+            if image is not None:
+                found[f"{station.platform} {image}"] = None
+            if host is not None and host.address is not None:
+                found[f"{station.platform} {host.address}"] = None
+    return sorted(found)
 
 
 def _searches(experiment: Experiment) -> list[str]:
@@ -118,6 +139,7 @@ def _text(summary: dict[str, Any]) -> str:
         for n, (name, levels) in enumerate(summary["factors"].items())
     ]
     lines += [f"  {'' if n else 'search':10}{text}" for n, text in enumerate(summary["searches"])]
+    lines += [f"  {'' if n else 'installed':10}{text}" for n, text in enumerate(summary["installed"])]
     lines += [
         f"  runs      {summary['points']} design points x {repetitions} = {runs}",
         f"  needs     about {about_time(summary['time_ns'])} and {about_bytes(summary['disk_bytes'])}",

@@ -350,6 +350,14 @@ def takes_image(platform: Platform, image: str) -> bool:
     return platform.disks if leaves.is_disk(image) else platform.images
 
 
+def image_of(wiring: Wiring, station: Station) -> str | None:
+    """What is installed here and a guest is made from: a root file system, a recipe, a disk; None where nothing is."""
+    host = wiring.hosts.get(station.host)
+    named = (station.spec.image, host and host.image)
+    platform = PLATFORMS[station.platform]
+    return next((name for name in named if name and takes_image(platform, name)), None)
+
+
 def _check_machine(at: Steps, platforms: list[Platform], spec: GuestSpec, findings: Findings) -> None:
     named = " and ".join(platform.name for platform in platforms)
     if spec.vcpus is not None and not any("vcpus" in platform.limits for platform in platforms):

@@ -15,7 +15,7 @@ from virtlab.experiment.model import HostSpec
 from virtlab.experiment.queues import QueueSpec
 from virtlab.experiment.roles import RoleSpec
 from virtlab.experiment.timeline import ActionSpec
-from virtlab.experiment.topology import Station, takes_image
+from virtlab.experiment.topology import Station, image_of
 from virtlab.plan import (
     Action,
     Collect,
@@ -149,9 +149,7 @@ def _guest(study: Study, station: Station) -> Guest:
         else "static",
         cpu_quota_ratio=_said(spec.cpu, host and host.cpu, None),
         memory_bytes=_said(spec.memory, host and host.memory, None),
-        image=next(
-            (name for name in (spec.image, host and host.image) if name and takes_image(platform, name)), None
-        ),
+        image=image_of(study.wiring, station),
         runtime=_said(spec.runtime, host and host.runtime, None) if platform.runtimes else None,
         firmware=_said(spec.firmware, host and host.firmware, None) if platform.disks else None,
         vcpus=_said(spec.vcpus, host and host.vcpus, None) if "vcpus" in platform.limits else None,

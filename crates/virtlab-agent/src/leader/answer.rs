@@ -143,7 +143,7 @@ impl Leader {
             capabilities.push("own_proc");
         }
         Ok(json!({
-            "protocol": PROTOCOL, "build": env!("CARGO_PKG_VERSION"), "role": "leader",
+            "protocol": PROTOCOL, "build": env!("VIRTLAB_BUILD"), "role": "leader",
             "capabilities": capabilities, "boot_id": boot_id.trim(), "clocks": clocks(),
         }))
     }

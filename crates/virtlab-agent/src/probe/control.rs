@@ -371,7 +371,7 @@ fn hello() -> Value {
     let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     json!({
         "protocol": [PROTOCOL.0, PROTOCOL.1],
-        "build": env!("CARGO_PKG_VERSION"),
+        "build": env!("VIRTLAB_BUILD"),
         "role": "probe",
         "capabilities": workload::NAMES,
         "boot_id": boot_id.trim(),

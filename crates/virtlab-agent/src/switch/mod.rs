@@ -280,7 +280,7 @@ fn hello(protocol: (u16, u16)) -> anyhow::Result<Value> {
     let capabilities: Vec<&str> =
         virtlab_qdisc::KINDS.into_iter().chain(["prio", "drr", "vlan", "ecn", "record"]).collect();
     Ok(json!({
-        "protocol": PROTOCOL, "build": env!("CARGO_PKG_VERSION"), "role": "switch",
+        "protocol": PROTOCOL, "build": env!("VIRTLAB_BUILD"), "role": "switch",
         "capabilities": capabilities, "boot_id": boot_id.trim(),
         "clocks": {"raw_ns": paired.raw, "realtime_ns": paired.realtime},
     }))

@@ -1,0 +1,25 @@
+"""Every agent says which build it is: its version, and a hash of the sources that it was made of."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import testbed_world as worlds
+
+from virtlab import __version__
+from virtlab.testbed.leader import Leader
+from virtlab.testbed.operations import NamespaceAdd
+
+pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
+
+
+def test_leader_probe_and_switch_are_of_one_build_that_names_its_sources() -> None:
+    with Leader.start() as leader:
+        control = leader.control
+        control.call("apply", {"batch": [NamespaceAdd("guest:a").json()]})
+        for channel, role in ((1, "switch"), (2, "probe")):
+            control.call("spawn", {"channel": channel, "role": role, "namespace": "guest:a"})
+        builds = {leader.hello["build"], *(control.greet(channel)["build"] for channel in (1, 2))}
+    (build,) = builds
+    assert re.fullmatch(rf"{re.escape(__version__)}\+[0-9a-f]{{16}}", build)

@@ -213,6 +213,17 @@ def test_published_values_stand_beside_and_can_be_the_constant() -> None:
     assert verdict.comparison.required == pytest.approx((95.2e6 * 0.99, 95.2e6 * 1.01))
 
 
+def test_published_values_say_in_what_they_differ() -> None:
+    where = {"table": "Table 4", "platform": "KVM", "bridge": "Linux bridge"}
+    reference = PublishedReference("ovs_scheduling.csv", "tcp_rr_round_trip_latency_mean", where)
+    said = [str(value) for value in published_values(reference, PUBLISHED)]
+    assert len(said) == 6
+    assert {text.rpartition(", ")[2] for text in said} >= {"FIFO)", "SFQ)", "HTB)"}
+    assert not any("Linux bridge" in text for text in said), "what is the same for all needs no words"
+    one = PublishedReference("ovs_scheduling.csv", reference.metric, {**where, "qdisc": "FIFO"})
+    assert [value.which for value in published_values(one, PUBLISHED)] == [""]
+
+
 def test_an_order_is_judged_against_the_published_one() -> None:
     reference = PublishedReference(
         "proxmox_switched_network.csv", "throughput", {"location": "Table 2"}, "load_bytes"

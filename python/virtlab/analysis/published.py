@@ -30,6 +30,7 @@ _SPELLINGS = {
     "tps": "1/s",
 }
 _PLAIN = {"exact": ""}
+_OF_THE_VALUE = {"study", "location", "metric", "unit", "value", "qualifier", "note", "unit_meant"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ class PublishedValue:
     level: str | None = None
     note: str = ""
     meant: str = ""  # the unit that the source must mean, where what it printed cannot be
+    which: str = ""  # its cells in the columns of conditions in which the values beside it differ
 
     def in_unit(self, unit: str) -> float:
         """The value in a metric's unit. ValueError when the published unit is of another kind."""
@@ -58,7 +60,7 @@ class PublishedValue:
     def __str__(self) -> str:
         qualifier = _PLAIN.get(self.qualifier, self.qualifier)
         meant = f", meant as {self.meant}" if self.meant else ""
-        place = ", ".join(part for part in (self.study, self.location) if part)
+        place = ", ".join(part for part in (self.study, self.location, self.which) if part)
         return f"{qualifier} {self.value:g} {self.unit}{meant} ({place})".strip()
 
 
@@ -107,10 +109,17 @@ def published_values(reference: PublishedReference, folder: Path | None) -> list
         raise ExperimentError(
             where, f"no row of {reference.metric} fulfils 'where'", "correct the cells under 'where'"
         )
-    return [_value(row, reference, where) for row in found]
+    differing = [
+        column
+        for column in found[0]
+        if column not in _OF_THE_VALUE and len({row[column] for row in found}) > 1
+    ]
+    return [_value(row, reference, where, differing) for row in found]
 
 
-def _value(row: dict[str, str], reference: PublishedReference, where: str) -> PublishedValue:
+def _value(
+    row: dict[str, str], reference: PublishedReference, where: str, differing: list[str]
+) -> PublishedValue:
     try:
         number = float(row["value"])
     except ValueError:
@@ -121,4 +130,5 @@ def _value(row: dict[str, str], reference: PublishedReference, where: str) -> Pu
     return PublishedValue(
         row.get("study", ""), row.get("location", ""), row["metric"], number, row["unit"],
         row.get("qualifier", ""), level, row.get("note", ""), row.get("unit_meant") or "",
+        ", ".join(row[column] for column in differing if row[column]),
     )  # fmt: skip

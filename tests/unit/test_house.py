@@ -1,5 +1,6 @@
 """The rules of the house that no linter knows: who may use whom among the crates, and that the page about it is true."""
 
+import ast
 import re
 import tomllib
 from pathlib import Path
@@ -75,3 +76,21 @@ def test_no_dependency_of_the_workspace_is_left_over() -> None:
     manifests = "\n".join(path.read_text() for path in (ROOT / "crates").glob("*/Cargo.toml"))
     rust = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["dependencies"]
     assert sorted(name for name in rust if not re.search(rf"^{name}\b", manifests, re.MULTILINE)) == []
+
+
+def test_every_mistake_of_a_user_is_told_with_its_cure() -> None:
+    """What is passed on in the words of somebody else (a name, a call, a text that ends with {error}) has its cure there."""
+    without = []
+    for path in (ROOT / "python/virtlab").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            if not named or node.func.id not in {"ExperimentError", "DatasetError"}:
+                continue
+            words = [*node.args, *(given.value for given in node.keywords)]
+            what = words[1] if len(words) > 1 else None
+            passed_on = isinstance(what, ast.Name | ast.Call) or (
+                isinstance(what, ast.JoinedStr) and ast.unparse(what).endswith("{error}'")
+            )
+            if len(words) < 3 and not passed_on and not any(isinstance(each, ast.Starred) for each in words):
+                without.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert without == []

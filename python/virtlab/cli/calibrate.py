@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,7 +39,6 @@ def calibrate(
 
     from virtlab.campaign import CampaignObserver, Interruption, MachineLock, run_campaign
     from virtlab.campaign.progress import for_terminal
-    from virtlab.errors import MachineError
     from virtlab.experiment import load_text
     from virtlab.planner import plan_run
     from virtlab.prediction.calibration import calibrate as fitted
@@ -47,6 +49,8 @@ def calibrate(
     from virtlab.testbed import Testbed
 
     target = output or local_file()
+    with _written(target), tempfile.TemporaryFile(dir=_folder_of(target)):
+        pass  # that nothing can be written there is said before minutes of runs, not after them
     count = len(os.sched_getaffinity(0))
     backend = Testbed()
     able = backend.capabilities()
@@ -88,14 +92,29 @@ def calibrate(
             "left_out": [f"{name}: {reason}" for name, reason in left_out.items()],
         }
         result = fitted(records, processors=count, provenance=provenance, name="local")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+    with _written(target):
         target.write_text(result.profile.text(), encoding="utf-8")
+    _print(result, target, as_json=as_json)
+
+
+def _folder_of(target: Path) -> Path:
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "it is a folder")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return target.parent
+
+
+@contextmanager
+def _written(target: Path) -> Iterator[None]:
+    """MachineError where the profile cannot be written."""
+    from virtlab.errors import MachineError
+
+    try:
+        yield
     except OSError as error:
         raise MachineError(
             str(target), f"cannot be written ({error.strerror})", "name another --output"
         ) from error
-    _print(result, target, as_json=as_json)
 
 
 def _print(result: Calibrated, target: Path, *, as_json: bool) -> None:

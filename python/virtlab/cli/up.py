@@ -48,7 +48,7 @@ def up(
     from virtlab.experiment import load
     from virtlab.planner import plan_run
     from virtlab.testbed import Testbed
-    from virtlab.testbed.kept import keep
+    from virtlab.testbed.kept import check, keep
     from virtlab.units import Duration
 
     if where is not None:
@@ -67,6 +67,7 @@ def up(
     except ValueError as error:
         raise ExperimentError("--idle", str(error)) from error
     plan = plan_run(experiment, points[point], 0)
+    check(plan, name or file.stem)
     refusals = Testbed().check(plan)
     if refusals:
         first = refusals[0]

@@ -382,7 +382,9 @@ def _share_above_use(tasks: TaskSet, share: Fraction) -> None:
 def _positive(**values: Fraction | int) -> None:
     for name, value in values.items():
         if value <= 0:
-            raise ExperimentError(name.removesuffix("_ns"), f"{show_time(value)} must be more than zero")
+            raise ExperimentError(
+                name.removesuffix("_ns"), f"{show_time(value)} must be more than zero", "write e.g. '10 ms'"
+            )
 
 
 def _proved(

@@ -36,10 +36,13 @@ def granted(format_: str, period_ns: Fraction, budget_ns: Fraction) -> tuple[int
             "--period",
             f"{format_} takes periods of {show_time(shortest)} to {show_time(longest)} and budgets from"
             f" {show_time(least)}, not {show_time(budget)} in {show_time(period)}",
+            "choose a period and a budget within",
         )
     if budget > period:
         raise ExperimentError(
-            "--budget", f"{show_time(budget)} exceeds the period {show_time(period)} after rounding"
+            "--budget",
+            f"{show_time(budget)} exceeds the period {show_time(period)} after rounding",
+            "lower it",
         )
     return period, budget
 

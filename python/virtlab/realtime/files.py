@@ -36,9 +36,11 @@ def load_tasks(path: Path, policy: Policy = "rm") -> TaskSet:
             )
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ExperimentError(str(path), f"cannot be read: {error.strerror}") from None
+        raise ExperimentError(
+            str(path), f"cannot be read ({error.strerror})", "name a readable file"
+        ) from None
     except UnicodeDecodeError:
-        raise ExperimentError(str(path), "is not UTF-8 text") from None
+        raise ExperimentError(str(path), "is not UTF-8 text", "save it as UTF-8") from None
     try:
         rows = _rows(path, text)
         return TaskSet([_task(row, number) for number, row in enumerate(rows, 1)], policy, str(path))
@@ -69,7 +71,7 @@ def _rows(path: Path, text: str) -> list[Mapping[str, Any]]:
         try:
             content = json.loads(text, parse_float=str)
         except (ValueError, RecursionError) as error:
-            raise ExperimentError("", f"is no JSON: {error}") from None
+            raise ExperimentError("", f"is no JSON: {error}", "mend it there") from None
         return (
             _rt_app(content)
             if isinstance(content, dict) and isinstance(content.get("tasks"), dict)
@@ -91,9 +93,10 @@ def read_yaml(text: str) -> Any:
         return YAML(typ="safe", pure=True).load(text)
     except MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ExperimentError(line, f"is no YAML: {error.problem or error}") from None
+        problem = error.problem or str(error).splitlines()[0]
+        raise ExperimentError(line, f"is no YAML: {problem}", "mend it there") from None
     except (YAMLError, ValueError, RecursionError) as error:
-        raise ExperimentError("", f"is no YAML: {error}") from None
+        raise ExperimentError("", f"is no YAML: {str(error).splitlines()[0]}", "mend it") from None
 
 
 def _csv(text: str) -> list[Mapping[str, Any]]:
@@ -110,7 +113,9 @@ def _csv(text: str) -> list[Mapping[str, Any]]:
     for number, row in enumerate(rows, 1):
         if len(row) > len(header):
             name = row[0].strip() or str(number)
-            raise ExperimentError(f"task {name}", f"{len(row)} values for {len(header)} columns")
+            raise ExperimentError(
+                f"task {name}", f"{len(row)} values for {len(header)} columns", "write one for each"
+            )
         found.append({key: value.strip() for key, value in zip(header, row, strict=False) if value.strip()})
     return found
 
@@ -150,7 +155,7 @@ def _task(row: Mapping[str, Any], number: int) -> Task:
             raise ExperimentError(where, f"{key}: {error}") from None
     for key in ("period", "wcet"):
         if key not in times:
-            raise ExperimentError(where, f"it has no {key}")
+            raise ExperimentError(where, f"it has no {key}", f"write its {key}, e.g. '10 ms'")
     return Task(
         name,
         times["period"],
@@ -172,7 +177,7 @@ def _whole(row: Mapping[str, Any], key: str, where: str) -> int | None:
             raise ValueError
         return int(str(value))
     except ValueError:
-        raise ExperimentError(where, f"{key} '{value}' is no whole number") from None
+        raise ExperimentError(where, f"{key} '{value}' is no whole number", "write e.g. 1") from None
 
 
 def _rt_app(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -181,7 +186,7 @@ def _rt_app(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     for name, body in content["tasks"].items():
         where = f"task {name}"
         if not isinstance(body, dict):
-            raise ExperimentError(where, "is no rt-app task")
+            raise ExperimentError(where, "is no rt-app task", "write a mapping with 'run' and 'timer'")
         run, period = _rt_app_events(body, where)
         phases = body.get("phases")
         if isinstance(phases, dict):
@@ -203,7 +208,7 @@ def _rt_app(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
             row["priority"] = 100 - body["priority"]  # SCHED_FIFO counts upwards, we count from the highest
         instances = body.get("instance", 1)
         if not isinstance(instances, int) or not 0 < instances <= 10_000:
-            raise ExperimentError(where, f"'instance' {instances} is no number of copies")
+            raise ExperimentError(where, f"'instance' {instances} is no number of copies", "write 1 to 10000")
         for copy in range(instances):
             rows.append(row if instances == 1 else {**row, "name": f"{name}-{copy}"})
     return rows
@@ -224,7 +229,7 @@ def _microseconds(value: Any, where: str) -> Fraction:
     try:
         return Fraction(str(value)) * 1000
     except (ValueError, ZeroDivisionError):
-        raise ExperimentError(where, f"'{value}' is no number of microseconds") from None
+        raise ExperimentError(where, f"'{value}' is no number of microseconds", "write e.g. 1000") from None
 
 
 def _simso(text: str) -> list[Mapping[str, Any]]:
@@ -234,13 +239,15 @@ def _simso(text: str) -> list[Mapping[str, Any]]:
     try:
         root = ElementTree.fromstring(text)  # noqa: S314 - entities are refused above
     except ElementTree.ParseError as error:
-        raise ExperimentError("", f"is no XML: {error}") from None
+        raise ExperimentError("", f"is no XML: {error}", "mend it there") from None
     rows: list[Mapping[str, Any]] = []
     for number, element in enumerate(root.iter("task"), 1):
         name = element.get("name") or f"task{number}"
         where = f"task {name}"
         if element.get("task_type", "Periodic") not in {"Periodic", "Sporadic"}:
-            raise ExperimentError(where, f"a {element.get('task_type')} task has no period to analyse")
+            raise ExperimentError(
+                where, f"a {element.get('task_type')} task has no period to analyse", "remove it"
+            )
         row: dict[str, Any] = {"name": name}
         for ours, theirs in (("period", "period"), ("wcet", "WCET"), ("deadline", "deadline")):
             value = element.get(theirs)
@@ -249,6 +256,8 @@ def _simso(text: str) -> list[Mapping[str, Any]]:
             try:
                 row[ours] = Fraction(value) * 1_000_000
             except (ValueError, ZeroDivisionError):
-                raise ExperimentError(where, f"{theirs} '{value}' is no number of milliseconds") from None
+                raise ExperimentError(
+                    where, f"{theirs} '{value}' is no number of milliseconds", "write e.g. 10"
+                ) from None
         rows.append(row)
     return rows

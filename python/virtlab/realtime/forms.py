@@ -32,14 +32,20 @@ def load_study(path: Path) -> tuple[list[str], Scenarios, Overheads]:
     try:
         content = read_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise ExperimentError(str(path), f"cannot be read: {error}") from None
+        why = getattr(error, "strerror", None) or error
+        raise ExperimentError(str(path), f"cannot be read ({why})", "name a readable file") from None
+    except ExperimentError as error:
+        raise ExperimentError(f"{path}: {error.where}".rstrip(": "), error.what, error.cure) from None
     if not isinstance(content, dict) or content.get("study") != "realtime-vm" or content.get("version") != 1:
         raise ExperimentError(
             str(path), "is no real-time study", "begin with 'version: 1' and 'study: realtime-vm'"
         )
-    unknown = set(content) - {"version", "study", "form", "parts", "scenarios", "overhead"}
-    if unknown:
-        raise ExperimentError(f"{path}: {sorted(map(str, unknown))[0]}", "is no key of a real-time study")
+    known = {"version", "study", "form", "parts", "scenarios", "overhead"}
+    if unknown := set(content) - known:
+        where = f"{path}: {sorted(map(str, unknown))[0]}"
+        raise ExperimentError(
+            where, "is no key of a real-time study", f"there are {', '.join(sorted(known))}"
+        )
     form = content.get("form", "full")
     if form not in FORMS:
         raise ExperimentError(f"{path}: form", f"'{form}' is unknown", f"choose one of {', '.join(FORMS)}")
@@ -71,11 +77,13 @@ def override(settings: Settings, values: dict[str, Any], where: str) -> Settings
             else:
                 changed[key] = type(before)(value)
         except (TypeError, ValueError):
-            raise ExperimentError(f"{where}.{key}", f"'{value}' is not like {before!r}") from None
+            raise ExperimentError(
+                f"{where}.{key}", f"'{value}' is of another kind", f"write as in {before!r}"
+            ) from None
         numbers = changed[key] if isinstance(changed[key], tuple) else (changed[key],)
         if any(
             not isinstance(item, str) and item < (0 if key in {"seed", "threads"} else 1e-9)
             for item in numbers
         ):
-            raise ExperimentError(f"{where}.{key}", f"'{value}' must be more than zero")
+            raise ExperimentError(f"{where}.{key}", f"'{value}' must be more than zero", "write more")
     return replace(settings, **changed)

@@ -105,11 +105,12 @@ def load_host(path: Path) -> Host:
     try:
         content = read_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise ExperimentError(str(path), f"cannot be read: {error}") from None
+        why = getattr(error, "strerror", None) or error
+        raise ExperimentError(str(path), f"cannot be read ({why})", "name a readable file") from None
     except ExperimentError as error:
         raise ExperimentError(f"{path}: {error.where}".rstrip(": "), error.what, error.cure) from None
     if not isinstance(content, dict) or not isinstance(content.get("guests"), list):
-        raise ExperimentError(str(path), "has no list 'guests'")
+        raise ExperimentError(str(path), "has no list 'guests'", "write 'guests: [{name: a, tasks: ...}]'")
     _only(content, {"version", "host", "overhead", "guests"}, str(path))
     host = content.get("host") or {}
     if not isinstance(host, dict):
@@ -127,11 +128,15 @@ def load_host(path: Path) -> Host:
     for number, row in enumerate(content["guests"], 1):
         for vcpu in _guest(row, number, path):
             if vcpu.name in names:
-                raise ExperimentError(f"{path}: guest {vcpu.guest}", "two guests have this name")
+                raise ExperimentError(
+                    f"{path}: guest {vcpu.guest}", "two guests have this name", "give each its own"
+                )
             names.add(vcpu.name)
             vcpus.append(vcpu)
     if not vcpus or len(vcpus) > MOST_GUESTS:
-        raise ExperimentError(str(path), f"{len(vcpus)} virtual CPUs are not between 1 and {MOST_GUESTS}")
+        raise ExperimentError(
+            str(path), f"{len(vcpus)} virtual CPUs cannot be placed", f"write 1 to {MOST_GUESTS}"
+        )
     return Host(
         cores=_count(host, "cores", 1, f"{path}: host"),
         scheduler=scheduler,
@@ -164,7 +169,9 @@ def how_many_more(host: Host, guest: str, most: int = 64) -> int:
     pattern = next((name for name in (guest, f"{guest}-0") if name in names), None)
     template = [vcpu for vcpu in host.vcpus if vcpu.guest == pattern]
     if not template:
-        raise ExperimentError("--more", f"no guest is called '{guest}'")
+        raise ExperimentError(
+            "--more", f"no guest is called '{guest}'", f"there are {', '.join(dict.fromkeys(names))}"
+        )
     for count in range(1, most + 1):
         extra = [
             replace(vcpu, name=f"{vcpu.name}+{copy}", guest=f"{guest}+{copy}")
@@ -178,7 +185,7 @@ def how_many_more(host: Host, guest: str, most: int = 64) -> int:
 
 def _guest(row: Any, number: int, path: Path) -> Iterator[Vcpu]:
     if not isinstance(row, dict):
-        raise ExperimentError(f"{path}: guest {number}", "is no mapping")
+        raise ExperimentError(f"{path}: guest {number}", "is no mapping", "write '{name: a, tasks: ...}'")
     name = str(row.get("name", f"guest{number}"))
     where = f"{path}: guest {name}"
     _only(row, {"name", "tasks", "policy", "period", "budget", "vcpus", "copies", "server"}, where)
@@ -194,13 +201,17 @@ def _guest(row: Any, number: int, path: Path) -> Iterator[Vcpu]:
     elif isinstance(listed, list) and all(isinstance(task, dict) for task in listed):
         tasks = tasks_of(listed, where, policy)
     else:
-        raise ExperimentError(f"{where}.tasks", "is no list of tasks and no file")
+        raise ExperimentError(
+            f"{where}.tasks", "is no list of tasks and no file", "write tasks, or a task file's name"
+        )
     period, budget = _time(row, "period", where), _time(row, "budget", where)
     if budget is not None and period is None:
-        raise ExperimentError(f"{where}.budget", "is stated without a period")
+        raise ExperimentError(
+            f"{where}.budget", "is stated without a period", "write the period too, or neither"
+        )
     count, copies = _count(row, "vcpus", 1, where), _count(row, "copies", 1, where)
     if copies > MOST_GUESTS:
-        raise ExperimentError(f"{where}.copies", f"{copies} is more than {MOST_GUESTS}")
+        raise ExperimentError(f"{where}.copies", f"{copies} are too many", f"write at most {MOST_GUESTS}")
     parts = allocate(tasks, count, where)
     for copy in range(copies):
         guest = name if copies == 1 else f"{name}-{copy}"
@@ -220,7 +231,7 @@ def allocate(tasks: TaskSet, vcpus: int, where: str = "") -> list[TaskSet]:
             parts[task.vcpu].append(task)
         else:
             raise ExperimentError(
-                f"{where}: task {task.name}", f"vcpu {task.vcpu} is not one of 0 to {vcpus - 1}"
+                f"{where}: task {task.name}", f"there is no vcpu {task.vcpu}", f"write 0 to {vcpus - 1}"
             )
     for task in sorted(free, key=lambda task: task.utilisation, reverse=True):
         min(parts, key=lambda part: sum((one.utilisation for one in part), Fraction(0))).append(task)
@@ -338,7 +349,7 @@ def _only(row: Mapping[Any, Any], known: set[str], where: str) -> None:
 def _count(row: Mapping[str, Any], key: str, default: int, where: str) -> int:
     value = row.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ExperimentError(f"{where}.{key}", f"'{value}' is no whole number above 0")
+        raise ExperimentError(f"{where}.{key}", f"'{value}' is no whole number above 0", "write e.g. 2")
     return value
 
 
@@ -351,5 +362,5 @@ def _time(row: Mapping[str, Any], key: str, where: str) -> int | None:
     except ValueError as error:
         raise ExperimentError(f"{where}.{key}", str(error)) from None
     if found < 0 or found.denominator != 1:
-        raise ExperimentError(f"{where}.{key}", f"'{value}' is no whole number of ns")
+        raise ExperimentError(f"{where}.{key}", f"'{value}' is no whole number of ns", "write e.g. '10 ms'")
     return int(found)

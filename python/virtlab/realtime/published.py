@@ -42,7 +42,9 @@ def check_published(path: Path, *, sets: int = 200, seed: int = 1) -> list[Check
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
     except OSError as error:
-        raise ExperimentError(str(path), f"cannot be read: {error.strerror}") from None
+        raise ExperimentError(
+            str(path), f"cannot be read ({error.strerror})", "name a readable file"
+        ) from None
     studied = _Studied(sets, seed)
     return [_check(row, studied) for row in rows]
 
@@ -97,7 +99,9 @@ def _close(value: float, published: str, qualifier: str) -> bool:
 def _named(case: str, key: str) -> float:
     match = re.search(rf"(?<![A-Za-z_]){re.escape(key)} ([\d.]+)", case)
     if not match:
-        raise ExperimentError(f"published row '{case}'", f"names no {key}")
+        raise ExperimentError(
+            f"published row '{case}'", f"names no {key}", f"write '{key} NUMBER' in its case"
+        )
     return float(match[1])
 
 

@@ -104,7 +104,7 @@ class TaskSet:
 
     def __post_init__(self) -> None:
         if not self.tasks:
-            raise ExperimentError(self.source, "there are no tasks in it")
+            raise ExperimentError(self.source, "there are no tasks in it", "write one at least")
         if self.policy not in POLICIES:
             raise ExperimentError(
                 "policy", f"'{self.policy}' is unknown", f"choose one of {', '.join(POLICIES)}"
@@ -114,13 +114,15 @@ class TaskSet:
         for task in self.tasks:
             task.check()
             if task.name in names:
-                raise ExperimentError(f"task {task.name}", "two tasks have this name")
+                raise ExperimentError(f"task {task.name}", "two tasks have this name", "give each its own")
             names.add(task.name)
             if task.priority is not None:
                 if self.policy == "given" and task.priority in priorities:
                     other = priorities[task.priority]
                     raise ExperimentError(
-                        f"task {task.name}", f"it has the priority {task.priority} of task {other}"
+                        f"task {task.name}",
+                        f"it has the priority {task.priority} of task {other}",
+                        "give each its own",
                     )
                 priorities[task.priority] = task.name
         if self.policy == "given" and priorities and len(priorities) < len(self.tasks):
@@ -157,7 +159,7 @@ class TaskSet:
     def faster(self, speed: Fraction) -> TaskSet:
         """The same tasks on a core `speed` times as fast: execution and blocking times divided by it."""
         if speed <= 0:
-            raise ExperimentError("speed", f"{speed} must be more than zero")
+            raise ExperimentError("speed", f"{speed} must be more than zero", "write e.g. 1.5")
         scaled = [
             replace(task, wcet_ns=task.wcet_ns / speed, blocking_ns=task.blocking_ns / speed)
             for task in self.tasks

@@ -163,7 +163,7 @@ class RunRecord:
         known = BLOCKS.get(schema)
         if not path.is_file():
             if known is None:
-                raise DatasetError(str(path), f"there are no samples of schema '{schema}'")
+                raise DatasetError(str(path), f"there are no samples of schema '{schema}'", "name another")
             nothing = parquet.empty(known)
             return nothing if columns is None else {name: nothing[name] for name in columns}
         return parquet.read(path, known, str(path), columns)

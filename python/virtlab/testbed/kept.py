@@ -96,11 +96,11 @@ def find(name: str | None) -> World:
     return next(iter(alive.values()))
 
 
-def keep(plan: Plan, name: str, source: str, observe: Observer, *, idle_ns: int = IDLE_NS) -> World:
-    """Builds a world and leaves it running. MachineError or GuestError when that fails; nothing is left then."""
+def check(plan: Plan, name: str) -> None:
+    """ExperimentError when a world cannot be kept, or not under this name; before anything is waited for or built."""
     if not NAME.match(name):
         raise ExperimentError(
-            "world", f"'{name}' is no name for a world", "use letters, digits, '-', '_' and '.'"
+            "world", f"'{name}' is no name for a world", "use letters, digits, '-', '_' and '.' (--name)"
         )
     if name in worlds():
         raise ExperimentError(
@@ -111,6 +111,11 @@ def keep(plan: Plan, name: str, source: str, observe: Observer, *, idle_ns: int 
     ) is not None:
         what = "exists already, and its agent lives as long as our connection to it"
         raise ExperimentError(f"hosts.{far}", what, "walk around in it by ssh itself")
+
+
+def keep(plan: Plan, name: str, source: str, observe: Observer, *, idle_ns: int = IDLE_NS) -> World:
+    """Builds a world and leaves it running. MachineError or GuestError when that fails; nothing is left then."""
+    check(plan, name)
     session = TestbedSession(plan, findings().machine, observe, kept=True)
     door = folder() / f"{name}.sock"
     description = door.with_suffix(".json")

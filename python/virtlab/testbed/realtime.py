@@ -142,7 +142,9 @@ def run_guest(
     longest = max(math.ceil(task.period_ns) for task in ordered)
     episode_ns = 2 * longest
     if not 0 < seconds <= LONGEST_RUN_S:
-        raise ExperimentError("--seconds", f"{seconds:g} is not between 0 and {LONGEST_RUN_S:g}")
+        raise ExperimentError(
+            "--seconds", f"{seconds:g} is out of range", f"write more than 0, at most {LONGEST_RUN_S:g}"
+        )
     count = max(phases, int(seconds * 1e9 / (episode_ns + 3 * period_ns)))
     if count * (episode_ns + 3 * period_ns) > LONGEST_RUN_S * 1e9:
         raise ExperimentError(

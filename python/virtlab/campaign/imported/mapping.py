@@ -79,7 +79,9 @@ def _yaml(path: Path) -> Any:
     try:
         return YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise ExperimentError(str(path), f"cannot be read ({error})", "name a mapping file") from error
+        raise ExperimentError(
+            str(path), f"cannot be read ({getattr(error, 'strerror', None) or error})", "name a mapping file"
+        ) from error
     except (YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark is not None else ""

@@ -62,7 +62,9 @@ def import_results(
         text = sources.experiment.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ExperimentError(
-            str(sources.experiment), f"cannot be read ({error})", "name an experiment file"
+            str(sources.experiment),
+            f"cannot be read ({getattr(error, 'strerror', None) or error})",
+            "name an experiment file",
         ) from error
     experiment = load_text(text, name=str(sources.experiment), runs_max=None)
     runs = _all(experiment, sources.runs)

@@ -221,4 +221,6 @@ def _keep(folder: Path, content: dict[str, Any], attempts: list[Any]) -> None:
                     comments="",
                 )
     except OSError as error:
-        raise ExperimentError("--output", f"{folder} cannot be written: {error.strerror}") from None
+        raise ExperimentError(
+            "--output", f"{folder} cannot be written ({error.strerror})", "name another folder"
+        ) from None

@@ -66,7 +66,9 @@ def study(
         if "overhead" in parts:
             _overhead(output, overheads)
     except OSError as error:
-        raise ExperimentError("--output", f"{output} cannot be written: {error.strerror}") from None
+        raise ExperimentError(
+            "--output", f"{output} cannot be written ({error.strerror})", "name another folder"
+        ) from None
     typer.echo(f"tables and plots are in {output}")
 
 

@@ -20,6 +20,7 @@ from test_testbed_privileges import ROOT, as_nobody, has_control_groups
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Plan, Trial
 from virtlab.testbed import Testbed
+from virtlab.testbed.doctor.containers import examine
 from virtlab.testbed.image import rootfs
 from virtlab.testbed.image.initramfs import find_busybox
 from virtlab.testbed.platforms.container import home, runtime
@@ -239,6 +240,14 @@ def test_podman_runs_its_own_container_beside_ours_and_leaves_nothing_anywhere()
     assert sink.artefacts["g1.out"].decode().split() == ["Seccomp:", "2", "g1", "/run/.containerenv"]
     assert sink.artefacts["g2.out"].decode().split()[:2] == ["Seccomp:", "0"], "our bundle has no filter"
     assert containers.of_podman() == before
+
+
+@PODMAN
+def test_the_doctor_tries_podman_beside_the_runtime() -> None:
+    found = {finding.name: finding for finding in examine()}
+    assert set(found) == {"container", "container.podman"}
+    assert found["container.podman"].state in {"yes", "limited"}
+    assert ", by " in found["container.podman"].says
 
 
 @PODMAN

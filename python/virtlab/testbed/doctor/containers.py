@@ -25,35 +25,43 @@ class _Silent:
 
 
 def examine() -> Iterator[Finding]:
-    """One finding."""
+    """One finding, and one of podman where that is here."""
     found = runtime.find()
     if found is None:
         yield Finding(NAME, GROUP, "no", str(runtime.missing()), runtime.CURE)
-        return
+    else:
+        yield _tried(NAME, found, None)
+    engine = runtime.find(runtime.PODMAN)
+    if engine is not None and engine != found:
+        yield _tried(f"{NAME}.{engine.name}", engine, engine.name)
+
+
+def _tried(name: str, found: runtime.Runtime, wanted: str | None) -> Finding:
+    """What came of a world with one container."""
     begin = time.monotonic()
     try:
-        with Testbed().open(_plan(), _Silent()) as session:
+        with Testbed().open(_plan(wanted), _Silent()) as session:
             ready_s = time.monotonic() - begin
-            bounded = session.realised.objects["guests.a"].applied["control_group"] is not None
+            guest = session.realised.objects["guests.a"]
     except VirtlabError as error:
-        yield Finding(
-            NAME, GROUP, "no", f"{found.name} is there, a container does not start: {error}", runtime.CURE
-        )
-        return
+        says = f"{found.name} is there, a container does not start: {error}"
+        return Finding(name, GROUP, "no", says, runtime.cure(wanted))
+    bounded = guest.applied["control_group"] is not None
     values = {"runtime": runtime.version(found.path), "ready_s": ready_s, "limits": bounded}
     says = f"{values['runtime']}: a world with one container is ready in {ready_s:.2f} s"
+    if beneath := guest.read_back.get("oci_runtime"):
+        says += f", by {beneath}"
     if bounded:
-        yield Finding(NAME, GROUP, "yes", says, values=values)
-    else:
-        says += "; an ordinary user's has no control group, so no limits and no account of its own"
-        yield Finding(NAME, GROUP, "limited", says, "run as root for 'cpu' and 'memory'", values=values)
+        return Finding(name, GROUP, "yes", says, values=values)
+    says += "; an ordinary user's has no control group, so no limits and no account of its own"
+    return Finding(name, GROUP, "limited", says, "run as root for 'cpu' and 'memory'", values=values)
 
 
-def _plan() -> Plan:
+def _plan(wanted: str | None) -> Plan:
     vnic = {"vswitch": "h.br", "mac": "02:00:00:00:00:01", "ip": ["10.0.0.1/24"]}
     world = {
         "hosts": {"h": {}},
-        "guests": {"a": {"platform": "container", "host": "h", "vnics": {"eth0": vnic}}},
+        "guests": {"a": {"platform": "container", "host": "h", "runtime": wanted, "vnics": {"eth0": vnic}}},
         "vswitches": {"h.br": {"kind": "linux_bridge", "host": "h"}},
     }
     return Plan.model_validate({"world": world})

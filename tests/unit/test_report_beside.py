@@ -191,3 +191,40 @@ def test_the_bound_stands_beside_the_largest_and_is_not_exceeded_on_an_ideal_pla
     for row in rows:
         assert row["difference"]["point"] > 0
         assert row["difference"]["low"] is None
+
+
+def test_measured_simulated_bound_and_published_lie_over_each_other(
+    datasets: tuple[Dataset, Dataset], tmp_path: Path
+) -> None:
+    first, second = datasets
+    (tmp_path / "published").mkdir()
+    table = (
+        "study,location,switches,load_bytes,metric,unit,value,qualifier\ns,5.1,2,30000,rtt_max,ms,1.5,about\n"
+    )
+    (tmp_path / "published" / "study.csv").write_text(table)
+    figures = tmp_path / "figures.yaml"
+    figures.write_text(
+        "figures:\n  - {figure: Table 9, shows: prices, why_not: nothing is measured}\npublished:\n"
+        "  - {file: study.csv, metric: rtt_max, path: probe.rtt.max, columns: {switches: switches, load_bytes: load}}\n"
+    )
+    asked = [
+        str(first.path),
+        "--with",
+        str(second.path),
+        "--bound",
+        "--figures-file",
+        str(figures),
+        "--figures",
+        "none",
+    ]
+    run = CliRunner().invoke(app, [*asked, "--directory", str(tmp_path / "report"), "--json"])
+    assert run.exit_code == 0, run.output
+    found = json.loads(run.stdout)["beside"]
+    rows = [row for row in found if row["path"] == "probe.rtt.max"]
+    both = {(row["source"], row["point"]["switches"], row["point"]["load"]) for row in rows}
+    assert {("simulated", "2", "30 kB"), ("bound", "2", "30 kB"), ("bound", "1", "0 B")} <= both
+    page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+    section = page[page.index('id="differences-of-probe-rtt-max"') :]
+    table = section[: section.index("</table>")]
+    for word in ("measured", "simulated", "bound", "published", "about 1"):
+        assert word in table, table

@@ -73,6 +73,8 @@ def gather(
     from virtlab.stats import planned_sizes
 
     kept = dataset.report_folder / SOURCE
+    if figures_file and not published:  # a study that is named has its tables with it
+        published = beside(figures_file.parent, "published")
     figures_file = figures_file or beside(kept, FILE_NAME)
     published = (
         published

@@ -94,3 +94,46 @@ def test_every_mistake_of_a_user_is_told_with_its_cure() -> None:
             if len(words) < 3 and not passed_on and not any(isinstance(each, ast.Starred) for each in words):
                 without.append(f"{path.relative_to(ROOT)}:{node.lineno}")
     assert without == []
+
+
+def sources() -> list[Path]:
+    """Every text that is kept, but the lock files and the literature's own."""
+    kinds = {".py", ".rs", ".md", ".toml", ".yaml", ".json", ".txt", ".csv", ".j2", ".css", ".js"}
+    folders = ("python", "crates", "tests", "docs", "experiments", "benches", "tools", "fuzz/fuzz_targets")
+    found = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in kinds]
+    found = [path for path in found if not any(part.endswith(".results") for part in path.parts)]
+    return sorted(
+        {*found, *ROOT.glob("*.md"), ROOT / "Makefile", ROOT / "pyproject.toml", ROOT / "Cargo.toml"}
+    )
+
+
+def test_nothing_is_left_to_be_done_and_nothing_names_the_machine_that_it_was_written_on() -> None:
+    left = ["TO" + "DO", "FIX" + "ME", "NotImplemented" + "Error", "unimpl" + "emented!", "to" + "do!("]
+    homes = [rf"/home/{'[a-z]'}+/", r"/Users/[A-Za-z]+/", r"/work" + r"/[a-z]+"]
+    pattern = re.compile("|".join([*map(re.escape, left), *homes]))
+    here = [
+        f"{path.relative_to(ROOT)}: {found[0]}"
+        for path in sources()
+        if path != Path(__file__) and (found := pattern.search(path.read_text(encoding="utf-8")))
+    ]
+    assert here == []
+
+
+def test_no_lock_file_says_where_packages_were_downloaded_from() -> None:
+    for path in ROOT.glob("requirements*.lock"):
+        assert not re.search(
+            r"https?://|--index-url|--extra-index-url|--find-links|@ file", path.read_text()
+        ), path
+    public = "registry+https://github.com/rust-lang/crates.io-index"
+    for path in (ROOT / "Cargo.lock", ROOT / "fuzz/Cargo.lock"):
+        packages = tomllib.loads(path.read_text())["package"]
+        assert {package.get("source", public) for package in packages} == {public}, path
+
+
+def test_everything_is_under_one_licence() -> None:
+    assert "Apache License" in (ROOT / "LICENSE").read_text()[:200]
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["license"] == "Apache-2.0"
+    workspace = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
+    for path in [*(ROOT / "crates").glob("*/Cargo.toml"), ROOT / "fuzz/Cargo.toml"]:
+        stated = tomllib.loads(path.read_text())["package"]["license"]
+        assert (workspace["license"] if stated == {"workspace": True} else stated) == "Apache-2.0", path

@@ -338,8 +338,8 @@ def _timeline(plan: Plan, found: Findings) -> Iterator[Refusal]:
         elif action.do == "reset" and action.guest not in plan.world.guests:
             yield Refusal(f"{path}.guest", f"there is no guest '{action.guest}'", "name a guest of the Plan")
         elif action.do == "reset" and plan.world.guests[str(action.guest)].platform not in HOW:
-            reason = f"{action.guest} has a kernel of its own, and no reset button that this testbed reaches"
-            yield Refusal(f"{path}.guest", reason, f"reset a guest that is a {' or '.join(HOW)}")
+            reason = f"{action.guest} exists already and only ends roles: nothing goes through it that a reset interrupts"
+            yield Refusal(f"{path}.guest", reason, f"reset a guest that forwards: {', '.join(HOW)}")
         elif action.do == "reset" and HOW[plan.world.guests[str(action.guest)].platform] in BOOTS:
             ends = [name for name, role in plan.roles.items() if action.guest in {role.from_, role.to}]
             if ends:

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 from tests.unit.search_specimen import CutAfter
+from typer.testing import CliRunner
 
 from virtlab.analysis import run_values
 from virtlab.analysis.searches import trials_of
 from virtlab.campaign import open_dataset, run_campaign
 from virtlab.campaign.progress import CampaignObserver
+from virtlab.cli.predict import app as predict_app
+from virtlab.errors import ExperimentError
 from virtlab.experiment import FileMistakesError, load_text
 from virtlab.metrics import MetricPath
 from virtlab.results import Dataset
@@ -236,3 +239,14 @@ def test_loss_alone_is_no_goal_of_an_input_that_is_no_rate() -> None:
         load_text(UNTIL.replace("  until: load.loss.ratio > 0 %\n", ""))
     with pytest.raises(FileMistakesError, match=r"no metric"):
         load_text(UNTIL.replace("load.loss.ratio > 0 %", "load.los.ratio > 0 %"))
+
+
+def test_a_file_that_searches_is_simulated_by_a_run_and_not_predicted_at_its_highest_load(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "wire.yaml"
+    file.write_text(WIRE)
+    told = CliRunner().invoke(predict_app, [str(file), "--metric", "load.loss.ratio"])
+    assert isinstance(told.exception, ExperimentError)
+    assert told.exception.where == "search"
+    assert "--backend simulator" in str(told.exception)

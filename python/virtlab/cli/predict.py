@@ -66,6 +66,11 @@ def predict(
     experiment = load(file)
     selected = sorted(select_points(experiment.points(), points)) if points else None
     chosen = [point for point in experiment.points() if selected is None or point.index in selected]
+    if any(experiment.study(point).search is not None for point in chosen[:1]):
+        what = "a prediction plays each setting once, at the highest value, and searches nothing"
+        raise ExperimentError(
+            "search", what, "virtlab run FILE --backend simulator --profile PROFILE searches"
+        )
     if metric is None and explain:
         raise ExperimentError(
             "--explain", "explains one metric", "name it with --metric ROLE.METRIC.STATISTIC"

@@ -13,7 +13,9 @@ from virtlab.analysis import run_values
 from virtlab.analysis.searches import trials_of
 from virtlab.campaign import open_dataset, run_campaign
 from virtlab.campaign.progress import CampaignObserver
+from virtlab.cli.capacity import app as capacity_app
 from virtlab.cli.predict import app as predict_app
+from virtlab.cli.recommend import app as recommend_app
 from virtlab.errors import ExperimentError
 from virtlab.experiment import FileMistakesError, load_text
 from virtlab.metrics import MetricPath
@@ -241,12 +243,21 @@ def test_loss_alone_is_no_goal_of_an_input_that_is_no_rate() -> None:
         load_text(UNTIL.replace("load.loss.ratio > 0 %", "load.los.ratio > 0 %"))
 
 
+ASKED = {
+    "predict": (predict_app, ["--metric", "load.loss.ratio"]),
+    "capacity": (capacity_app, ["--until", "load.loss.ratio < 1 %", "--vary", "size"]),
+    "recommend": (recommend_app, ["--best", "load.loss.ratio", "--vary", "size"]),
+}
+
+
+@pytest.mark.parametrize("command", ASKED)
 def test_a_file_that_searches_is_simulated_by_a_run_and_not_predicted_at_its_highest_load(
-    tmp_path: Path,
+    command: str, tmp_path: Path
 ) -> None:
+    app, options = ASKED[command]
     file = tmp_path / "wire.yaml"
     file.write_text(WIRE)
-    told = CliRunner().invoke(predict_app, [str(file), "--metric", "load.loss.ratio"])
+    told = CliRunner().invoke(app, [str(file), *options])
     assert isinstance(told.exception, ExperimentError)
     assert told.exception.where == "search"
     assert "--backend simulator" in str(told.exception)

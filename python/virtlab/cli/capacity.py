@@ -67,11 +67,12 @@ def capacity(
     from virtlab.experiment.varied import find_input
     from virtlab.prediction.capacity import Question, ordered_levels
     from virtlab.prediction.combinations import other_levels, present
-    from virtlab.prediction.limits import parse_limits
+    from virtlab.prediction.limits import parse_limits, refuse_search
     from virtlab.simulator.profile import load_profile
 
     costs = load_profile(load_settings(profile=profile).profile)
     experiment = load(file)
+    refuse_search(experiment)
     limits = parse_limits(until, experiment.role_workloads(), "--until")
     one = find_input(experiment, vary)
     levels, open_end = ordered_levels(one, first=first, last=last, step=step)

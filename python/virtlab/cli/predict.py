@@ -59,18 +59,14 @@ def predict(
     from virtlab.cli.settings import load_settings
     from virtlab.errors import ExperimentError
     from virtlab.experiment import load
-    from virtlab.prediction.limits import measuring_path
+    from virtlab.prediction.limits import measuring_path, refuse_search
     from virtlab.simulator.profile import load_profile
 
     costs = load_profile(load_settings(profile=profile).profile)
     experiment = load(file)
     selected = sorted(select_points(experiment.points(), points)) if points else None
     chosen = [point for point in experiment.points() if selected is None or point.index in selected]
-    if any(experiment.study(point).search is not None for point in chosen[:1]):
-        what = "a prediction plays each setting once, at the highest value, and searches nothing"
-        raise ExperimentError(
-            "search", what, "virtlab run FILE --backend simulator --profile PROFILE searches"
-        )
+    refuse_search(experiment)
     if metric is None and explain:
         raise ExperimentError(
             "--explain", "explains one metric", "name it with --metric ROLE.METRIC.STATISTIC"

@@ -64,12 +64,13 @@ def recommend(
     from virtlab.experiment.varied import find_input
     from virtlab.metrics import parse_quantity
     from virtlab.prediction.combinations import other_levels
-    from virtlab.prediction.limits import parse_limits
+    from virtlab.prediction.limits import parse_limits, refuse_search
     from virtlab.prediction.recommend import Choice, parse_goal
     from virtlab.simulator.profile import load_profile
 
     costs = load_profile(load_settings(profile=profile).profile)
     experiment = load(file)
+    refuse_search(experiment)
     roles = experiment.role_workloads()
     goal = parse_goal(best, roles, "--best")
     limits = parse_limits(subject_to or (), roles, "--subject-to")

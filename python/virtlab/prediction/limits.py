@@ -23,6 +23,7 @@ from virtlab.metrics import METRICS, MetricPath, parse_quantity, show_quantity
 
 if TYPE_CHECKING:
     from virtlab.analysis.values import RunValue
+    from virtlab.experiment import Experiment
     from virtlab.stats import Estimate
 
 _LIMIT = re.compile(r"\s*([A-Za-z][\w.-]*)\s*(<=|>=|<|>)\s*(.+?)\s*\Z")
@@ -57,6 +58,14 @@ class Judged:
     p_kept: float
     estimate: Estimate | None
     missing: str = ""
+
+
+def refuse_search(experiment: Experiment) -> None:
+    """ExperimentError where the file searches: a prediction would play its role at the highest value unasked."""
+    if experiment.study(experiment.points()[0]).search is not None:
+        what = "a prediction plays each setting once, at the highest value, and searches nothing"
+        cure = "virtlab run FILE --backend simulator --profile PROFILE searches"
+        raise ExperimentError("search", what, cure)
 
 
 def measuring_paths(text: str, roles: Mapping[str, str], where: str) -> list[MetricPath]:

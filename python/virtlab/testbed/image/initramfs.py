@@ -44,7 +44,8 @@ done
 echo "virtlab: there is no serial port called {PORT}"
 """
 
-INIT = f"""#!/bin/sh
+# The beginning of an init: what a kernel shows of itself, and the drivers that its command line names.
+BEGIN = f"""#!/bin/sh
 export PATH=/bin HOME=/ TERM=linux
 mount -t devtmpfs none /dev
 mount -t proc none /proc
@@ -56,7 +57,8 @@ for word in $(cat /proc/cmdline); do
         {LOAD}=*) modprobe -a $(echo "${{word#*=}}" | tr , ' ') || echo "virtlab: a driver is missing" ;;
     esac
 done
-{BECOME_AGENT}"""
+"""
+INIT = BEGIN + BECOME_AGENT
 
 
 @dataclass(frozen=True, slots=True)

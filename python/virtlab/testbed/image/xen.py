@@ -22,7 +22,7 @@ from virtlab.errors import MachineError
 from virtlab.testbed.image import elf, kernels, packages
 from virtlab.testbed.image.initramfs import (
     BECOME_AGENT,
-    LOAD,
+    BEGIN,
     Image,
     archive_of,
     cached,
@@ -50,16 +50,8 @@ DOMAIN_0_NETWORK = "/run/netns/domain-0"  # where the hypervisor's back ends are
 _HYPERVISOR = re.compile(r"^xen-hypervisor-(\d+\.\d+)-amd64\b", re.MULTILINE)
 _FACTS = "xen.json"
 
-GUEST_INIT = f"""#!/bin/sh
-export PATH=/bin HOME=/ TERM=linux
-mount -t devtmpfs none /dev
-mount -t proc none /proc
-mount -t sysfs none /sys
-mkdir -p /dev/pts /dev/shm
-mount -t devpts none /dev/pts
-for word in $(cat /proc/cmdline); do
+GUEST_INIT = f"""{BEGIN}for word in $(cat /proc/cmdline); do
     case $word in
-        {LOAD}=*) modprobe -a $(echo "${{word#*=}}" | tr , ' ') || echo "virtlab: a driver is missing" ;;
         {PORTS}=*) ports=${{word#*=}} ;;
     esac
 done
@@ -76,15 +68,9 @@ echo "{READY}"
 exec virtlab-agent inside --port /dev/hvc0
 """
 
-DOMAIN_0_INIT = f"""#!/bin/sh
-export PATH=/bin HOME=/ TERM=linux
-mount -t devtmpfs none /dev
-mount -t proc none /proc
-mount -t sysfs none /sys
-mkdir -p /dev/pts /dev/shm /run/netns /run/xen /run/lock /var/lib/xen /var/log/xen /proc/xen
+DOMAIN_0_INIT = f"""{BEGIN}mkdir -p /run/netns /run/xen /run/lock /var/lib/xen /var/log/xen /proc/xen
 ln -s /run /var/run
 ln -s /run/lock /var/lock
-mount -t devpts none /dev/pts
 modprobe -a {" ".join(DOMAIN_0_MODULES)} || echo "virtlab: a driver is missing"
 mount -t xenfs none /proc/xen
 touch {DOMAIN_0_NETWORK}
@@ -100,7 +86,20 @@ xenconsoled --pid-file=/run/xenconsoled.pid || exit 1
 GUEST_SCRIPT = f"""#!/bin/sh
 export PATH=/bin
 printf '%s' "$2" > "/run/xen/$1.cfg"
-xl create -q "/run/xen/$1.cfg" 3>&- || exit 1
+# libxl gives the back end of a port ten seconds, which an emulated processor that others use too may not have: one guest is
+# made at a time, and again where that was not enough.
+until mkdir /run/xen/making 2> /dev/null; do usleep 50000; done
+tries=0
+until xl create -q "/run/xen/$1.cfg" 3>&- 2> "/run/xen/$1.errors"; do
+    tries=$((tries + 1))
+    if [ $tries -ge 3 ] || ! grep -q "unable to add" "/run/xen/$1.errors"; then
+        cat "/run/xen/$1.errors" >&2
+        rmdir /run/xen/making
+        exit 1
+    fi
+    xl destroy "$1" 2> /dev/null
+done
+rmdir /run/xen/making
 id=$(xl domid "$1") || exit 1
 tty=
 waited=0
@@ -140,13 +139,15 @@ shift
 exec nsenter --net=$there unshare -m sh -c 'mount -t sysfs none /sys && exec xentop "$@"' xentop "$@"
 """
 
-# Ends every guest; those of a world that is over have nobody left.
+# Ends every guest, side by side; those of a world that is over have nobody left.
 SWEEP_SCRIPT = """#!/bin/sh
 export PATH=/bin
+rmdir /run/xen/making 2> /dev/null
 others() { xl list | while read -r _ id _; do case $id in ''|0|*[!0-9]*) ;; *) echo "$id" ;; esac; done; }
 for id in $(others); do
-    xl destroy "$id" || true
+    xl destroy "$id" &
 done
+wait
 [ -z "$(others)" ] || { echo "guests are left: $(others)" >&2; exit 1; }
 """
 

@@ -36,6 +36,8 @@ CARRIER_TIMEOUT_S = 120.0
 END_TIMEOUT_S = 120.0
 SERIES = ("guest.cpu", "guest.vcpus", "memory")  # that xentop tells something of
 NS = 1_000_000_000
+CURE = "give it more memory, or see its console"
+CURE_XL = "it never ran, and xl says why; what took too long has more time on a quieter computer"
 
 
 @dataclass(slots=True)
@@ -211,12 +213,12 @@ class Domains:
             left = deadline - time.monotonic()
             if left <= 0:
                 what = f"did not boot within {BOOT_TIMEOUT_S:g} s; its console ends with: {domain.tail()}"
-                raise GuestError(where, what, "give it more memory, or see its console")
+                raise GuestError(where, what, CURE)
             if observe.cancelled():
                 raise GuestError(where, "was still booting when the run was cancelled")
             how = self.control.ended(domain.process)
             if how is not None:
-                raise GuestError(where, _death(domain, how), "give it more memory, or see its console")
+                raise GuestError(where, _death(domain, how), CURE if domain.console else CURE_XL)
             self.control.pump(min(LOOK_S, left))
             self._note_answers()
         self._note_answers()

@@ -112,7 +112,9 @@ def _hosts(plan: Plan, found: Findings) -> Iterator[Refusal]:
         first = next(iter(plan.world.services))
         yield Refusal(f"services.{first}", LATER_ACTIONS["call"], "remove the services from the file")
     for name in plan.world.pools:
-        yield Refusal(f"pools.{name}", "this testbed shares no processors out in pools", "bound the guests instead")
+        yield Refusal(
+            f"pools.{name}", "this testbed shares no processors out in pools", "bound the guests instead"
+        )
 
 
 def _routing(plan: Plan) -> Iterator[Refusal]:

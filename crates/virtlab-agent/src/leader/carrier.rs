@@ -19,8 +19,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use virtlab_wire::Nanos;
 use virtlab_wire::line::Line;
 
-/// How long an ended input may turn out to be a cut connection.
-const SETTLE: Nanos = Nanos(500_000_000);
+/// How long an ended input may turn out to be a cut connection: on a busy host, ssh closes one way well after the other.
+const SETTLE: Nanos = Nanos(2_000_000_000);
 /// How long a leader without a connection waits for another one.
 const PATIENCE: Nanos = Nanos(12_000_000_000);
 /// How long the last frames of an ended leader may take to be written.

@@ -114,6 +114,7 @@ class Connection:
     _agent: bytes = b""
     _name: str = ""
     _read: bytearray = field(default_factory=bytearray)
+    _again: bool = False
 
     def __post_init__(self) -> None:
         """Starts the client; it may still be asking its way when this returns."""
@@ -170,6 +171,7 @@ class Connection:
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
+        self._again = True
         self.stream, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         script = _REJOIN.replace("PROCESS", str(process)).replace("NAME", self._name)
         with theirs:
@@ -179,11 +181,14 @@ class Connection:
         return self.stream
 
     def hopeless(self) -> bool:
-        """Whether what was started there ended by itself: ssh then passes its code on."""
+        """Whether what was started there ended by itself: ssh then passes its code on.
+
+        One that joined and was put off ends well: a connection that was cut on its way may have come in after it.
+        """
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
         code = self._process.poll()
-        return code is not None and 0 <= code < _NEVER_IN
+        return code is not None and int(self._again) <= code < _NEVER_IN
 
     def started(self) -> None:
         """The agent runs, so its file is gone."""

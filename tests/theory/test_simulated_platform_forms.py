@@ -242,15 +242,14 @@ def noisy(*, on: bool, count: int) -> Values:
 
 
 def test_kernels_say_of_themselves_what_they_say_and_it_occupies_links() -> None:
-    """In 10 s an interface sends 4 reports, 1 probe and 2 solicitations: a guest's vNIC; its bridge, and that bridge's uplink,
-    which come to the link, too."""
+    """In 10 s an interface sends 4 reports, 1 probe and 2 solicitations: a guest's vNIC, its bridge, its uplink."""
     _, quiet = simulated_ideal(noisy(on=False, count=100))
     _, loud = simulated_ideal(noisy(on=True, count=100))
     before, after = counters(quiet, "end"), counters(loud, "end")
     more = {key: after[key] - before[key] for key in after if after[key] != before[key]}
     assert more["guests.a.vnics.eth0", "sent_packets"] == 7
     assert more["guests.a.vnics.eth0", "sent_bytes"] == 4 * 90 + 86 + 2 * 70
-    # On the link from each host: the vNIC's, the uplink's, and the bridge's own with two more reports. The switch passes them on.
+    # On the link from each host: the vNIC's, the uplink's, and the bridge's own with two more reports.
     links = {entity: value for (entity, name), value in more.items() if name == "packets"}
     assert set(links.values()) == {7 + 7 + 9}
     # A guest hears its own port and bridge, and all of the other's that came over the links.
@@ -272,3 +271,24 @@ def simulated_ideal(values: Values) -> tuple[Outcome, Kept]:
     outcome, kept = simulated(values)
     assert outcome.status == "ok", outcome.reasons
     return outcome, kept
+
+
+def test_a_distant_network_holds_each_packet_and_loses_some_at_random() -> None:
+    """1 ms each way on the first link, of 10 % of packets nothing is heard: 19 % of echoes are lost."""
+    count, delay_ns, loss = 2000, 1_000_000, 0.1
+    values = values_of(count=count, interval_ns=10_000_000)
+    plain = simulated_ideal(values)[1].column("probe", "rtt/1", "rtt_ns")
+    link = values["world"]["links"][min(values["world"]["links"])]
+    queue = {"kind": "netem", "limit_packets": 1000, "parameters": {"delay_ns": delay_ns, "loss_ratio": loss}}
+    link["queue"] = {"ab": queue, "ba": queue}
+    _, first = simulated_ideal(values)
+    rtts = first.column("probe", "rtt/1", "rtt_ns")
+    assert set(rtts) == {plain[0] + 2 * delay_ns}
+    answered = (1 - loss) ** 2
+    # Five standard deviations of a binomial draw.
+    assert len(rtts) == pytest.approx(count * answered, abs=5 * np.sqrt(count * answered * (1 - answered)))
+    drops = sum(value for (_, name), value in counters(first, "end").items() if name == "drops")
+    assert drops == count - len(rtts)
+    again, other = (simulated(values, seed)[1].column("probe", "rtt/1", "seq").tolist() for seed in (1, 2))
+    assert again == first.column("probe", "rtt/1", "seq").tolist()
+    assert other != again

@@ -43,7 +43,7 @@ pub struct LineCounters {
     /// Their bytes.
     pub dropped_bytes: u64,
     /// Frames dropped, by reason; in the order of [`LineCounters::REASONS`].
-    pub drops_by_reason: [u64; 5],
+    pub drops_by_reason: [u64; 6],
     /// Most packets that waited at once.
     pub backlog_max_packets: u64,
     /// Most bytes that waited at once.
@@ -60,12 +60,13 @@ pub struct LineCounters {
 
 impl LineCounters {
     /// The reasons behind `drops_by_reason`.
-    pub const REASONS: [DropReason; 5] = [
+    pub const REASONS: [DropReason; 6] = [
         DropReason::PacketLimit,
         DropReason::ByteLimit,
         DropReason::Congestion,
         DropReason::Oversize,
         DropReason::Unclassified,
+        DropReason::Lost,
     ];
 
     #[cold]

@@ -15,6 +15,7 @@ mod fifo;
 mod fq_codel;
 mod hfsc;
 mod htb;
+mod netem;
 mod pfifo_fast;
 mod prio;
 #[cfg(test)]
@@ -34,6 +35,7 @@ pub use fifo::Fifo;
 pub use fq_codel::{FqCodel, FqCodelOptions};
 pub use hfsc::{Hfsc, HfscClass, HfscError};
 pub use htb::{Htb, HtbClass, HtbError};
+pub use netem::{Netem, NetemOptions};
 pub use pfifo_fast::{BANDS as PFIFO_FAST_BANDS, band as band_of_tos, pfifo_fast};
 pub use prio::{DEFAULT_PRIOMAP, Prio};
 pub use service_curve::Curve;
@@ -81,6 +83,8 @@ pub enum DropReason {
     Oversize,
     /// No class takes the packet.
     Unclassified,
+    /// A distant network lost it, at random.
+    Lost,
 }
 
 impl DropReason {
@@ -93,6 +97,7 @@ impl DropReason {
             Self::Congestion => "congestion",
             Self::Oversize => "oversize",
             Self::Unclassified => "unclassified",
+            Self::Lost => "lost",
         }
     }
 }

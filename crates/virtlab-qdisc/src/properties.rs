@@ -15,7 +15,7 @@ const RATE_BIT_PER_S: u64 = 20 * MBIT;
 const BURST_BYTES: u64 = 6000;
 const LONGEST_BYTES: u64 = 1514;
 /// Those that hold packets back although the transmitter is free.
-const SHAPERS: [&str; 3] = ["tbf", "htb", "hfsc"];
+const SHAPERS: [&str; 4] = ["tbf", "htb", "hfsc", "netem"];
 
 fn parameters(given: &[(&str, u64)]) -> BTreeMap<String, Parameter> {
     given.iter().map(|(key, value)| ((*key).to_owned(), Parameter::Whole(*value))).collect()
@@ -27,6 +27,7 @@ fn plain(kind: &str) -> Box<dyn Qdisc> {
         "tbf" => parameters(&[("rate_bit_per_s", RATE_BIT_PER_S), ("burst_bytes", BURST_BYTES)]),
         "htb" => parameters(&[("rate_bit_per_s", RATE_BIT_PER_S), ("burst_bytes", BURST_BYTES)]),
         "hfsc" => parameters(&[("m2_bit_per_s", RATE_BIT_PER_S)]),
+        "netem" => parameters(&[("delay_ns", 700_000), ("seed", 5)]),
         "sfq" => parameters(&[("perturb_ns", 3_000_000), ("divisor", 4), ("depth", 9)]),
         "codel" => parameters(&[("target_ns", 200_000), ("interval_ns", 2_000_000)]),
         "fq_codel" => parameters(&[("target_ns", 200_000), ("interval_ns", 2_000_000), ("flows", 4)]),
@@ -71,7 +72,7 @@ fn classed(kind: &str) -> Box<dyn Qdisc> {
 }
 
 fn everything() -> Vec<(String, Box<dyn Qdisc>)> {
-    let plain = KINDS.iter().map(|kind| ((*kind).to_owned(), plain(kind)));
+    let plain = KINDS.iter().chain(&["netem"]).map(|kind| ((*kind).to_owned(), plain(kind)));
     plain.chain(CLASSFUL.iter().map(|kind| (format!("{kind} with classes"), classed(kind)))).collect()
 }
 

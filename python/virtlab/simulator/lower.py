@@ -18,6 +18,8 @@ WITHOUT_EFFECT = frozenset(  # `refusals` has seen to what they may say; a histo
     {"family", "meter", "pacing", "idle", "histogram_buckets", "histogram_edges_ns"}
 )
 
+LOSING = "netem"
+
 
 def vnic_path(guest: str, vnic: str) -> str:
     """A vNIC's path in the Plan, which is its name in counters too."""
@@ -76,7 +78,9 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
                     "ends": list(link.ends),
                     "rate_bit_per_s": link.rate_bit_per_s,
                     "propagation_ns": link.propagation_ns,
-                    "queue": {"ab": queue(link.queue.ab), "ba": queue(link.queue.ba)},
+                    "queue": {
+                        way: seeded(queue(getattr(link.queue, way)), seed, name, way) for way in ("ab", "ba")
+                    },
                 }
                 for name, link in world.links.items()
             },
@@ -127,6 +131,16 @@ def reseeded(lowered: Mapping[str, Any], seed: int) -> dict[str, Any]:
     live: dict[str, Any] = {"resolution": resolution(seed)} if "resolution" in lowered else {}
     if "noise" in lowered:
         live["noise"] = {**lowered["noise"], "seed": noise_seed(seed)}
+    links = lowered["fabric"]["links"]
+    if any(entry["kind"] == LOSING for link in links.values() for entry in link["queue"].values()):
+        again = {
+            name: {
+                **link,
+                "queue": {way: seeded(entry, seed, name, way) for way, entry in link["queue"].items()},
+            }
+            for name, link in links.items()
+        }
+        live["fabric"] = {**lowered["fabric"], "links": again}
     return {**lowered, **live, "roles": roles}
 
 
@@ -150,6 +164,13 @@ def queue(entry: Queue) -> dict[str, Any]:
     """One queue: the discipline alone, whoever would realise it."""
     values = entry.model_dump(mode="json", exclude={"by"})
     return {key: value for key, value in values.items() if value is not None}
+
+
+def seeded(entry: dict[str, Any], seed: int, link: str, way: str) -> dict[str, Any]:
+    """A queue that loses packets at random, with the seed of its draws; any other as it is."""
+    if entry["kind"] != LOSING:
+        return entry
+    return {**entry, "parameters": {**entry["parameters"], "seed": stream_seed(seed, "netem", link, way)}}
 
 
 def _way(port: str, wiring: Wiring, vnics: Mapping[str, int]) -> dict[str, Any]:

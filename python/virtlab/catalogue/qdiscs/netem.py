@@ -12,8 +12,4 @@ NETEM = QueueDiscipline(
         Parameter("delay", DURATION, "delay_ns", "how long each packet is held", "0 s"),
         Parameter("loss", LOSS_RATIO, "loss_ratio", "share of packets lost at random", "0 %"),
     ),
-    arms={
-        "testbed": None,
-        "simulator": "a link's propagation is its delay, and nothing is lost at random",
-    },
 )

@@ -1,4 +1,4 @@
-"""UEFI firmware for virtual machines: found by the descriptions that firmware packages install for QEMU, never guessed by path.
+"""UEFI firmware for virtual machines, found by the descriptions that its packages install for QEMU, never guessed by path.
 
 A description names the interface, the processors and boards, the file that is executed, and a template of the memory that
 keeps variables (boot entries). The first that fits is taken, in the order of their names: no secure boot, since what a disk

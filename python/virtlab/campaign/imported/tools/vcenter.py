@@ -3,8 +3,8 @@
 `cpu.usage.average` is of all processors of its entity. `cpu.ready.summation` is in ms of the interval, whose length is in
 `IntervalSecs`. Rates are in KBps of 1024 bytes. Metrics that are not listed here are left out.
 
-PowerShell cares for no letter's case: headings are as somebody's `Select-Object` had them (`MetricID`, `TimeStamp`), and older
-versions say `virtualdisk.read.average`. `Export-Csv -Delimiter` and `-UseCulture` may separate by `;` or a tab.
+PowerShell cares for no letter's case: headings are as somebody's `Select-Object` had them (`MetricID`, `TimeStamp`), and
+older versions say `virtualdisk.read.average`. `Export-Csv -Delimiter` and `-UseCulture` may separate by `;` or a tab.
 """
 
 from __future__ import annotations

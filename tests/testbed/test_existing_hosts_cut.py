@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ import testbed_world as worlds
 from test_existing_hosts import ActingSink, opened, plan_of
 
 from virtlab.plan import Columns, Plan, Trial
+from virtlab.testbed.platforms.ssh import connection as connections
 from virtlab.testbed.session import TestbedSession
 
 pytestmark = [
@@ -160,6 +162,33 @@ def test_a_connection_cut_again_and_again_in_the_middle_of_the_samples_delivers_
         )
         assert len(numbers) == rows - counted.get(("load/server", "spool_overflow"), 0)
         assert len(np.unique(numbers)) == counted["load/server", "received_packets"]
+
+
+def test_a_connection_that_comes_in_late_puts_off_the_one_that_holds_and_nothing_is_lost(
+    far: far_worlds.FarHosts,
+) -> None:
+    with opened(plan_of(count=5 * COUNT)) as session:
+        host = session._guests.existing.hosts["b"]
+        branch = session.leader.control._branch(host.leader)
+
+        def late() -> None:
+            kill_client(session, far, "b")
+            while not happened(sink, "mended"):
+                time.sleep(0.05)
+            script = connections._REJOIN.replace("PROCESS", str(branch._line.far_process))
+            command = f"sh -c '{script.replace('NAME', host.connection._name)}'"
+            argv = [*connections.client(), "-T", host.connection.address, command]
+            other = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            assert other.stdout is not None
+            assert other.stdout.read(4) == b"VLAB"  # it was let in
+            other.kill()
+            other.wait()
+
+        sink = ActingSink(late)
+        outcome = session.run(Trial("t0", 1), sink)
+        assert outcome.status in {"ok", "tainted"}, outcome.reasons
+        assert (happened(sink, "cut"), happened(sink, "mended")) == (["b", "b"], ["b", "b"])
+        assert one_of_each(sink, "rtt/1", 5 * COUNT)
 
 
 def test_a_network_that_is_away_for_a_while_is_waited_for(far: far_worlds.FarHosts) -> None:

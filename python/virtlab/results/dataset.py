@@ -224,7 +224,7 @@ class Dataset:
         return RunRecord.load(self.path / "runs" / key.name)
 
     def note(self, record: RunRecord) -> None:
-        """Takes note of a run that an assistant has committed, so that it need not be read."""
+        """Takes note of a run that a worker has committed, so that it need not be read."""
         self._records[record.name] = record
 
     def runs(

@@ -19,7 +19,7 @@ from virtlab.cli.main import COMMANDS, FILES
 _HEAD = """\
     # Commands
 
-    `virtlab COMMAND --help` says the same. Every command but `exec` ends with one of these codes:
+    `virtlab COMMAND --help` says the same. Every command but `exec` and `shell` ends with one of these codes:
 
     | exit code | meaning |
     |---|---|

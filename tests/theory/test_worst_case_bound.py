@@ -126,6 +126,8 @@ def test_roles_that_run_one_after_another_do_not_meet() -> None:
             },
             "what flow sends at once is not bounded, and neither is the queue",
         ),
+        ({"extra": "network: {arp: live}"}, "until addresses are known"),
+        ({"extra": "network: {ipv6_noise: true}"}, "announce of IPv6"),
         ({"size": "60000 B payload"}, "more than its vNIC lets go"),
         (
             {

@@ -55,6 +55,8 @@ def echo_bound(plan: Plan, role: str, profile: Profile = IDEAL_PROFILE, quantile
         raise NoBoundError(f"{role} makes no echoes")
     if plan.world.arp == "live":
         raise NoBoundError("frames may wait until addresses are known")
+    if plan.world.ipv6_noise:
+        raise NoBoundError("what guests announce of IPv6 is sent beside the roles")
     ways = Ways(plan, Wiring(plan))
     flows = [flow for name in _beside(plan, role) for flow in flows_of(plan, ways, name, plan.roles[name])]
     wake_ns = 0.0 if profile.is_ideal else pay(plan, flows, profile, quantile)

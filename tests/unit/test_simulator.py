@@ -242,7 +242,8 @@ def test_as_fast_as_possible_is_the_devices_own_rate_where_nothing_holds_back_an
     values["world"]["guests"]["b"]["vnics"]["eth0"]["vswitch"] = "h1.br"
     outcome, kept = simulated(values)
     assert outcome.status == "ok", outcome.reasons
-    # 10 ms of frames that each occupy 1538 octet times of 10 Gbit/s, a bucket of ten, and a socket's 1 MiB that wait at the end.
+    # 10 ms of frames that each occupy 1538 octet times of 10 Gbit/s, a bucket of ten, and a socket's 1 MiB that wait at
+    # the end.
     expected = 10**7 / (1538 * 0.8) + 10 + 2**20 / 1514
     assert len(kept.column("probe", "packet/1", "seq")) == pytest.approx(expected, abs=12)
     said = [event.details["text"] for event in kept.events if event.what == "log.info"]

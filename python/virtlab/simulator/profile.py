@@ -1,7 +1,7 @@
 """Platform profiles: what a platform costs, as a small TOML file that `virtlab calibrate` fits.
 
-What forwarding costs is not fitted by calibration: a profile is given it. Frames wait for their guest's forwarding in a
-backlog of 1000, Linux's default, and what finds it full is dropped; so forwarding costs make a capacity. Guests
+What forwarding costs calibration fits, too, but not when a guest falls asleep (`doze_ns`, `rouse_ns`): that a profile is
+given. Frames wait for their guest's forwarding in a backlog of 1000, Linux's default, and what finds it full is dropped; so forwarding costs make a capacity. Guests
 forward one frame at a time each, on as many processors as there are.
 
 A parameter has a value, an interval, and whether the measurements could tell it from the others; its unit is in its
@@ -51,7 +51,6 @@ from virtlab.simulator.shares import asking, pinned, quota, together
 SCHEMA = "virtlab.profile/1"
 IDEAL = "ideal"
 LOCAL = "local"
-GUEST_PARTS = ("send_ns", "message_ns", "crossing_ns", "crossing_byte_ns")
 TABLES = (
     "wakeup.sleep", "wakeup.poll", "wakeup.sleep.links", "wakeup.poll.links", "links.lateness", "links.notice",
     "wakeup.busy",

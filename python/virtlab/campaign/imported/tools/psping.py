@@ -14,7 +14,6 @@ from virtlab.campaign.imported.told import Told, UnreadableError, nanoseconds, n
 _ONE = re.compile(
     r"^(?P<kind>Reply from|Connecting to) \S+?(?P<warm> \(warmup\))?:?(?: from \S+)?: (?P<ms>[\d.]+) ?ms"
 )
-_FAILED = re.compile(r"^(Connecting to|Request timed out|.*timed out|.*timeout)", re.IGNORECASE)
 _COUNTS = re.compile(r"Sent = (?P<sent>\d+), Received = (?P<received>\d+), Lost = (?P<lost>\d+)")
 _TIMES = re.compile(r"Minimum = (?P<min>[\d.]+)ms, Maximum = (?P<max>[\d.]+)ms, Average = (?P<mean>[\d.]+)ms")
 _RATES = re.compile(

@@ -1,8 +1,8 @@
 """Platform profiles: what a platform costs, as a small TOML file that `virtlab calibrate` fits.
 
 What forwarding costs calibration fits, too, but not when a guest falls asleep (`doze_ns`, `rouse_ns`): that a profile is
-given. Frames wait for their guest's forwarding in a backlog of 1000, Linux's default, and what finds it full is dropped; so forwarding costs make a capacity. Guests
-forward one frame at a time each, on as many processors as there are.
+given. Frames wait for their guest's forwarding in a backlog of 1000, Linux's default, and what finds it full is dropped;
+so forwarding costs make a capacity. Guests forward one frame at a time each, on as many processors as there are.
 
 A parameter has a value, an interval, and whether the measurements could tell it from the others; its unit is in its
 name (`_ns` per packet, call or message, `_byte_ns` per byte). A table of wake-ups or of lateness is a list of quantiles. The

@@ -14,7 +14,8 @@ import pytest
 import testbed_world as worlds
 
 from virtlab.errors import GuestError
-from virtlab.plan import Plan, Trial
+from virtlab.plan import Action, Plan, Trial
+from virtlab.plan.model import Trigger
 from virtlab.testbed import Testbed
 from virtlab.testbed.platforms.qemu import command
 from virtlab.testbed.session import TestbedSession
@@ -156,6 +157,25 @@ def test_a_machine_that_dies_in_mid_run_is_named_with_its_console() -> None:
     assert any(
         reason.startswith("guests.g1: its virtual machine ended with signal 9; its console ends with: ")
         for reason in outcome.reasons
+    ), outcome.reasons
+
+
+def test_a_machine_that_ends_with_a_command_in_it_is_what_the_run_fails_of() -> None:
+    """The command had no end of its own: whoever would kill it is gone as well."""
+    plan = plan_of(machines.beside_a_namespace())
+    roles = {"probe": plan.roles["probe"].model_copy(update={"count": 2000})}
+    off = Action(
+        id="off",
+        do="exec",
+        guest="g1",
+        argv=("sh", "-c", "reboot -f; sleep 60"),
+        after=Trigger(event="measure.started", plus_ns=200_000_000),
+    )
+    with opened(plan.model_copy(update={"roles": roles})) as session:
+        outcome = session.run(Trial("t0", 1, also=(off,)), worlds.MemorySink())
+    assert outcome.status == "failed"
+    assert any(
+        reason.startswith("guests.g1: its virtual machine ended with ") for reason in outcome.reasons
     ), outcome.reasons
 
 

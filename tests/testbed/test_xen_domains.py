@@ -224,7 +224,7 @@ def test_a_domain_that_does_not_start_or_dies_is_one_error_and_the_next_run_is_a
         assert session.run(Trial("t0", 1), sink).status in {"ok", "tainted"}
         assert sink.rows("probe", "sent/1") == COUNT
         off = Action(
-            id="off", do="exec", guest="h.g2", argv=["poweroff", "-f"], after=Trigger(event="probe.started")
+            id="off", do="exec", guest="h.g2", argv=("poweroff", "-f"), after=Trigger(event="probe.started")
         )
         outcome = session.run(Trial("t1", 2, also=(off,)), worlds.MemorySink())
         assert outcome.status == "failed"

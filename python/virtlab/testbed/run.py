@@ -359,7 +359,11 @@ class Pass:
     def _kill(self, channel: int) -> None:
         guest = self.guests.of_channel(channel)
         leader = self.guests.reach(guest).leader if guest is not None else OURS.leader
-        self.control.call("kill", {"channel": channel, "signal": 9}, channel=leader)
+        try:
+            self.control.call("kill", {"channel": channel, "signal": 9}, channel=leader)
+        except AgentError:
+            if self.control.ended(leader) is None:
+                raise  # else it ended with its guest, and the command with both
 
     # Hearing
 

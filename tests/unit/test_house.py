@@ -59,6 +59,14 @@ def test_the_page_about_the_house_says_who_may_use_whom_among_the_crates() -> No
     assert {crate: set(re.findall(r"\w+", used)) for crate, used in rows.items()} == MAY_USE
 
 
+def test_every_decision_has_a_number_of_its_own_and_begins_with_it() -> None:
+    pages = sorted((ROOT / "docs/decisions").glob("0*.md"))
+    numbers = [page.name[:4] for page in pages]
+    assert len(set(numbers)) == len(numbers) > 30
+    for page, number in zip(pages, numbers, strict=True):
+        assert page.read_text().startswith(f"# {number}: "), page.name
+
+
 def test_every_dependency_has_a_page_of_decision() -> None:
     pages = "\n".join(path.read_text() for path in (ROOT / "docs/decisions").glob("*.md"))
     python = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -9,10 +9,11 @@ from tests.theory.test_predictions import COSTLY
 
 from virtlab.experiment import Experiment, load_text
 from virtlab.metrics import MetricPath
+from virtlab.plan import Plan
 from virtlab.planner import plan_run
 from virtlab.prediction.bound import Bound, NoBoundError, bounds_of, echo_bound
 from virtlab.prediction.simulate import simulate
-from virtlab.simulator.profile import IDEAL_PROFILE, Profile, Quantiles
+from virtlab.simulator.profile import IDEAL_PROFILE, Parameter, Profile, Quantiles
 
 LONGEST = MetricPath.parse("probe.rtt.max")
 CLASSES = "match: [{class: first, dscp: EF}, {class: second, dscp: AF41}], default: rest"
@@ -43,6 +44,7 @@ QUEUES = {
     "one": "{kind: hfsc, by: virtlab, m1: 90 Mbit/s, d: 5 ms, m2: 20 Mbit/s}",
 }
 CODE_POINTS = ("EF", "AF41", "0")
+CALLS_ARE_FREE = {f"platform.namespace.{one}_ns": Parameter(0.0) for one in ("send", "message")}
 
 
 def network(seed: int, queue: str, tcp: bool = False, raw: bool = False) -> Experiment:
@@ -181,9 +183,7 @@ def test_windows_of_tcp_bound_what_meets_it() -> None:
         assert longest <= bound.ns
 
 
-def test_segments_that_cross_a_vnic_together_have_no_bound_on_a_platform_that_costs() -> None:
-    experiment = network(0, "fifo", tcp=True)
-    plan = plan_run(experiment, experiment.points()[0], 0)
+def with_offloads(plan: Plan) -> Plan:
     guests = {
         name: guest.model_copy(
             update={
@@ -194,12 +194,70 @@ def test_segments_that_cross_a_vnic_together_have_no_bound_on_a_platform_that_co
         )
         for name, guest in plan.world.guests.items()
     }
-    offloaded = plan.model_copy(update={"world": plan.world.model_copy(update={"guests": guests})})
+    return plan.model_copy(update={"world": plan.world.model_copy(update={"guests": guests})})
+
+
+def test_segments_that_cross_a_vnic_together_have_no_bound_on_a_platform_that_costs() -> None:
+    experiment = network(0, "fifo", tcp=True)
+    plan = plan_run(experiment, experiment.points()[0], 0)
+    offloaded = with_offloads(plan)
     assert (
         echo_bound(offloaded, "probe").ns == echo_bound(plan, "probe").ns
     )  # of an ideal platform nothing changes
     with pytest.raises(NoBoundError, match="together"):
         echo_bound(offloaded, "probe", COSTLY)
+
+
+@pytest.mark.parametrize(("protocol", "by_tcp"), [("tcp", True), ("udp", False)])
+def test_it_is_tcp_and_not_a_known_window_by_which_segments_go_together(protocol: str, by_tcp: bool) -> None:
+    experiment = load_text(
+        f"""
+version: 1
+name: requests
+hosts: 2
+host: {{guests: 2}}
+topology: {{shape: line, switches: 1}}
+link: {{rate: 100 Mbit/s, queue: {{kind: fifo, limit: 50 packets}}}}
+timing: {{together: true}}
+roles:
+  probe: {{workload: rtt, from: h1.g1, to: h2.g1, size: 100 B ip_packet, interval: 2.3 ms, count: 20}}
+  requests: {{workload: psping, test: latency, protocol: {protocol}, from: h1.g2, to: h2.g2, size: 8192 B, count: 20}}
+repeat: 2
+"""
+    )
+    plan = with_offloads(plan_run(experiment, experiment.points()[0], 0))
+    profile = Profile("calls are free", 1, COSTLY.parameters | CALLS_ARE_FREE, {})
+    if by_tcp:
+        with pytest.raises(NoBoundError, match="together"):
+            echo_bound(plan, "probe", profile)
+    else:
+        assert echo_bound(plan, "probe", profile).ns > echo_bound(plan, "probe").ns
+
+
+def test_frames_catch_up_with_one_that_a_virtual_switch_had_no_entry_for() -> None:
+    """A burst that its vNIC has spaced stands at the link as one, and so do the first echo and its answer behind it."""
+    experiment = load_text(
+        """
+version: 1
+name: asked
+hosts: 2
+host: {guests: 2}
+topology: {shape: line, switches: 1}
+link: {rate: 100 Mbit/s, queue: {kind: fifo, limit: 1000 packets}}
+roles:
+  probe: {workload: rtt, from: h1.g1, to: h2.g1, size: 100 B ip_packet, interval: 300 ms, count: 3}
+  load: {workload: burst_load, from: h1.g2, to: h2.g2, burst: 240 kB, streams: 4, period: 1 s}
+timeline:
+  - {id: load, do: start, role: load}
+  - {id: echoes, do: run, role: probe, after: load.started + 1 ms}
+  - {id: end, do: stop, role: load, after: echoes.finished}
+repeat: 2
+"""
+    )
+    upcall = {"vswitch.linux_bridge.upcall_ns": Parameter(15e6)}
+    profile = Profile("asking", 2, COSTLY.parameters | CALLS_ARE_FREE | upcall, {})
+    longest, bound = longest_and_bound(experiment, profile)
+    assert 4 * 15e6 + 10e6 < longest <= bound.ns
 
 
 def test_the_window_and_not_the_queue_is_the_bound_where_it_is_less() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import textwrap
+from ipaddress import ip_interface
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from tests.theory.routed import routed
@@ -12,10 +14,11 @@ from tests.theory.test_predictions import COSTLY
 
 from virtlab.experiment import Experiment, load_text
 from virtlab.metrics import MetricPath
+from virtlab.plan import Plan
 from virtlab.planner import plan_run
 from virtlab.prediction.bound import NoBoundError, echo_bound
 from virtlab.prediction.simulate import simulate
-from virtlab.simulator.profile import IDEAL_PROFILE, Parameter, Profile
+from virtlab.simulator.profile import IDEAL_PROFILE, Parameter, Profile, Quantiles
 
 LONGEST = MetricPath.parse("probe.rtt.max")
 
@@ -188,3 +191,87 @@ def test_a_router_that_cuts_packets_has_no_bound_and_that_is_said() -> None:
     small = plan.model_copy(update={"world": plan.world.model_copy(update={"guests": guests})})
     with pytest.raises(NoBoundError, match="cuts packets"):
         echo_bound(small, "probe")
+
+
+def with_long_packets(host: str, roles: dict[str, dict[str, Any]]) -> Plan:
+    """One of two hosts behind a router, and the router's end towards it, take packets of 9000 B; the other host 1500 B."""
+    plan = routed(roles)
+    changed = dict(plan.world.guests)
+    side = plan.world.guests[f"{host}.g1"]
+    network = {ip_interface(address).network for vnic in side.vnics.values() for address in vnic.ip}
+    for name in (f"{host}.g1", "r1"):
+        vnics = {
+            at: vnic.model_copy(update={"mtu_bytes": 9000})
+            if network & {ip_interface(address).network for address in vnic.ip}
+            else vnic
+            for at, vnic in changed[name].vnics.items()
+        }
+        changed[name] = changed[name].model_copy(update={"vnics": vnics})
+    return plan.model_copy(update={"world": plan.world.model_copy(update={"guests": changed})})
+
+
+@pytest.mark.parametrize("host", ["h1", "h2"])
+def test_a_sender_cuts_by_its_own_mtu_and_a_router_cuts_what_the_next_link_does_not_take(host: str) -> None:
+    """Requests of the one, replies of the other: neither knows what the other's network takes."""
+    probe = {"workload": "rtt", "interval": "5 ms", "count": 20}
+    with pytest.raises(NoBoundError, match="cuts packets"):
+        echo_bound(with_long_packets(host, {"probe": {**probe, "size": "4000 B payload"}}), "probe")
+    short = {"probe": {**probe, "size": "100 B payload"}}
+    assert echo_bound(with_long_packets(host, short), "probe") == echo_bound(routed(short), "probe")
+
+
+def test_nobody_asks_whether_replies_would_be_cut_to_what_is_not_answered() -> None:
+    roles = {
+        "probe": {"workload": "rtt", "interval": "5 ms", "count": 20, "size": "100 B payload"},
+        "stream": {"workload": "udp_stream", "as": "load", "size": "4000 B payload", "rate": "10 Mbit/s"},
+        "load": {"workload": "burst_load", "burst": "9 kB", "period": "9 ms"},
+    }
+    assert echo_bound(with_long_packets("h2", roles), "probe") == echo_bound(routed(roles), "probe")
+    with pytest.raises(NoBoundError, match="cuts packets"):
+        echo_bound(with_long_packets("h1", roles), "probe")
+
+
+def far_away(profile: Profile = IDEAL_PROFILE) -> float:
+    """The bound beside a TCP whose least round trip is beyond its least time-out."""
+    experiment = load_text(
+        """
+version: 1
+name: far
+hosts: {h1: {vswitch: linux_bridge, guests: 2}, h2: {vswitch: linux_bridge, guests: 2}}
+routers: [r1]
+router: {platform: namespace}
+link: {rate: 100 Mbit/s, propagation: 45 ms, queue: {kind: fifo, limit: 200 packets}}
+links: {l0: {ends: [h1, r1]}, l1: {ends: [r1, h2]}}
+roles:
+  probe: {workload: rtt, from: h1.g1, to: h2.g1, size: 1500 B ip_packet, interval: 9 ms, count: 20}
+  flow: {workload: tcp_stream, as: load, from: h1.g2, to: h2.g2, receive_buffer: 64 kB, send_buffer: 64 kB}
+repeat: 2
+"""
+    )
+    return echo_bound(plan_run(experiment, experiment.points()[0], 0), "probe", profile).ns
+
+
+def test_a_tcp_that_gives_up_is_bounded_by_a_router_s_full_backlog_and_not_by_its_window() -> None:
+    free = {"platform.namespace.send_ns": Parameter(0.0), "platform.namespace.message_ns": Parameter(0.0)}
+    costs = COSTLY.parameters | {name: Parameter(value) for name, value in FORWARDING.items()}
+    assert far_away(Profile("forwarding", 1, costs | free, {})) >= far_away() + 2 * 1000 * 20_000
+    with pytest.raises(NoBoundError, match="what flow has processes do at once"):
+        far_away(Profile("forwarding", 1, costs, {}))
+
+
+def test_a_way_over_a_virtual_switch_from_link_to_link_leaves_the_links_twice() -> None:
+    experiment = load_text(
+        """
+version: 1
+name: transit
+hosts: {h1: {vswitch: linux_bridge}, h2: {vswitch: linux_bridge}, h3: {vswitch: linux_bridge}}
+link: {rate: 100 Mbit/s, queue: {kind: fifo, limit: 200 packets}}
+links: {l0: {ends: [h1, h2]}, l1: {ends: [h2, h3]}}
+roles:
+  probe: {workload: rtt, from: h1.g1, to: h3.g1, size: 1500 B ip_packet, interval: 19 ms, count: 20}
+repeat: 2
+"""
+    )
+    late = Profile("late", 1, COSTLY.parameters, {"links.lateness": Quantiles((0.0, 1.0), (2e6, 2e6))})
+    longest, bound = longest_and_bound(experiment, late)
+    assert 4 * 2e6 < longest <= bound <= 1.2 * longest

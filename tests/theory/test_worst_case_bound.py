@@ -9,7 +9,10 @@ import pytest
 from virtlab.experiment import Experiment, load_text
 from virtlab.metrics import MetricPath
 from virtlab.planner import plan_run
+from virtlab.planner.wiring import Wiring
 from virtlab.prediction.bound import NoBoundError, bounds_of, echo_bound_ns, frames_bits
+from virtlab.prediction.bound.sources import flows_of
+from virtlab.prediction.bound.ways import Ways
 from virtlab.prediction.simulate import simulate
 from virtlab.simulator.profile import IDEAL_PROFILE
 
@@ -114,6 +117,124 @@ def test_a_stream_at_a_rate_is_bounded_beside_the_echo() -> None:
 def test_roles_that_run_one_after_another_do_not_meet() -> None:
     extra = "  stream: {workload: udp_stream, from: h1.g1, to: h2.g1, size: 1472 B payload, duration: 100 ms}"
     assert worst(world("10 kB", extra=extra)) == worst(world("10 kB"))
+
+
+def timed(roles: str, timeline: str, limit: int = 100) -> Experiment:
+    """Echoes after or beside what a timeline of its own says."""
+    return load_text(
+        f"""
+version: 1
+name: timed
+hosts: 2
+host: {{guests: 3}}
+topology: {{shape: line, switches: 1}}
+link: {{rate: 100 Mbit/s, queue: {{kind: fifo, limit: {limit} packets}}}}
+roles:
+  probe: {{workload: rtt, from: h1.g1, to: h2.g1, size: 1500 B ip_packet, interval: 3.1 ms, count: 60}}
+{roles}
+timeline:
+{timeline}
+repeat: 2
+"""
+    )
+
+
+ALONE = timed("", "  - {id: echoes, do: run, role: probe}")
+STREAMS = """\
+  first: {workload: udp_stream, from: h1.g2, to: h2.g2, size: 1472 B payload, rate: 80 Mbit/s, duration: 100 ms}
+  second: {workload: udp_stream, from: h1.g3, to: h2.g3, size: 1472 B payload, rate: 80 Mbit/s, duration: 100 ms}
+"""
+
+
+def after_streams(rest: str) -> Experiment:
+    return timed(
+        STREAMS,
+        f"""\
+  - {{id: first, do: run, role: first}}
+  - {{id: second, do: run, role: second}}
+  - {{id: rest, do: wait, for: {rest}, after: {{all: [first.finished, second.finished]}}}}
+  - {{id: echoes, do: run, role: probe, after: rest.done}}""",
+    )
+
+
+def test_echoes_right_after_streams_meet_the_queues_that_these_have_filled() -> None:
+    experiment = after_streams("1 ms")
+    assert 5 * worst(ALONE) < longest(experiment) <= worst(experiment)
+
+
+def test_echoes_long_after_streams_meet_nothing_of_them() -> None:
+    experiment = after_streams("200 ms")
+    assert longest(experiment) <= worst(experiment) == worst(ALONE)
+
+
+def after_a_stopped_load(more: str, rest: str = "0 ms") -> Experiment:
+    return timed(
+        f"  load: {{workload: burst_load, from: h1.g2, to: h2.g2, burst: 60 kB, streams: 2, period: 10 ms{more}}}",
+        f"""\
+  - {{id: begin, do: start, role: load}}
+  - {{id: end, do: stop, role: load, after: begin.started + 100010 us}}
+  - {{id: echoes, do: run, role: probe, after: end.done + {rest}}}""",
+    )
+
+
+def test_what_a_stopped_load_has_sent_is_still_there_unless_all_of_it_was_answered() -> None:
+    meets = after_a_stopped_load("")
+    assert 3 * worst(ALONE) < longest(meets) <= worst(meets)
+    for gone in (after_a_stopped_load("", "100 ms"), after_a_stopped_load(", direction: request_reply")):
+        assert longest(gone) <= worst(gone) == worst(ALONE)
+
+
+def test_echoes_after_echoes_meet_none_of_them_once_those_have_been_answered_or_given_up() -> None:
+    def after(timeout: str) -> float:
+        own = f"size: 400 B payload, interval: 5 ms, count: 20, timeout: {timeout}"
+        before = f"  before: {{workload: rtt, from: h1.g2, to: h2.g2, {own}}}"
+        first = "  - {id: before, do: run, role: before}"
+        return worst(
+            timed(before, f"{first}\n  - {{id: echoes, do: run, role: probe, after: before.finished}}")
+        )
+
+    assert after("1 s") == worst(ALONE)
+    assert after("50 us") > worst(ALONE)  # given up while they are under way
+
+
+def changing(role: str, parameter: str, value: str) -> Experiment:
+    return timed(
+        f"""\
+  load: {{workload: burst_load, from: h1.g2, to: h2.g2, burst: 50 kB, period: 10 ms}}
+  other: {{{role}, as: load, from: h1.g3, to: h2.g3}}""",
+        f"""\
+  - {{id: begin, do: start, role: load}}
+  - {{id: beside, do: start, role: other}}
+  - {{id: echoes, do: run, role: probe, after: begin.started}}
+  - {{id: more, do: set, role: other, parameter: {parameter}, value: {value}, after: echoes.started + 31 ms}}
+  - {{id: end, do: stop, role: load, after: echoes.finished}}
+  - {{id: last, do: stop, role: other, after: echoes.finished}}""",
+    )
+
+
+@pytest.mark.parametrize(
+    ("role", "parameter", "before", "after"),
+    [
+        ("workload: burst_load, period: 10 ms, streams: 2, burst: 5 kB", "burst", "5 kB", "60 kB"),
+        ("workload: udp_stream, size: 1472 B payload, rate: 5 Mbit/s", "rate", "5 Mbit/s", "90 Mbit/s"),
+        ("workload: raw_stream, size: 1518 B frame, rate: 400 packet/s", "rate", "400 packet/s", "7 kpacket/s"),
+    ],
+)  # fmt: skip
+def test_what_the_timeline_sets_counts_where_it_is_more(
+    role: str, parameter: str, before: str, after: str
+) -> None:
+    as_ever, more = changing(role, parameter, before), changing(role, parameter, after)
+    assert longest(as_ever) <= worst(as_ever) < longest(more) <= worst(more)
+
+
+@pytest.mark.parametrize("size", [1472, 9000])
+def test_a_stream_has_its_rate_before_its_packets_are_cut(size: int) -> None:
+    role = f"  stream: {{workload: udp_stream, as: load, from: h1.g3, to: h2.g3, size: {size} B payload, rate: 60 Mbit/s}}"
+    experiment = world("0 B", extra=role)
+    plan = plan_run(experiment, experiment.points()[0], 0)
+    (flow,) = flows_of(plan, Ways(plan, Wiring(plan)), "stream", plan.roles["stream"])
+    frames = -(-(size + 8) // 1480)
+    assert flow.calls_per_s == pytest.approx(frames * 60e6 / 8 / (size + 28))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 Which flows there are is told by `sources`, which ports they pass by `ways`, how long a port delays by `delays`, what a
 platform adds by `costs`. An echo's bound is the sum over its ports, there and back. A reply begins where its request ended.
-Roles that run one after another do not meet.
+Roles that run one after another meet only while something of the first is still under way, see `meeting`: whether that
+can be is found with the delays of all.
 
 TCP is bounded by its windows as long as it never gives up a segment that still waits in a queue: where its bounded
 round trip (an acknowledgement may be held back for 40 ms) comes to its least time-out, nothing is known of what it sends,
@@ -23,6 +24,7 @@ from virtlab.planner.wiring import Wiring
 from virtlab.prediction.bound.costs import pay, servers_of
 from virtlab.prediction.bound.curves import NS, Flow, NoBoundError, Port
 from virtlab.prediction.bound.delays import delays, through_s
+from virtlab.prediction.bound.meeting import meeting
 from virtlab.prediction.bound.sources import TIMEOUT_LEAST_NS, flows_of
 from virtlab.prediction.bound.ways import Ways
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile
@@ -57,16 +59,13 @@ def echo_bound(plan: Plan, role: str, profile: Profile = IDEAL_PROFILE, quantile
         raise NoBoundError("frames may wait until addresses are known")
     if plan.world.ipv6_noise:
         raise NoBoundError("what guests announce of IPv6 is sent beside the roles")
-    ways = Ways(plan, Wiring(plan))
-    flows = [flow for name in _beside(plan, role) for flow in flows_of(plan, ways, name, plan.roles[name])]
-    wake_ns = 0.0 if profile.is_ideal else pay(plan, flows, profile, quantile)
-    servers = servers_of(plan, profile)
-    found = delays(flows, servers)
-    if _gives_up(flows, found):
-        for flow in flows:
-            if flow.window is not None:
-                flow.window, flow.sigma, flow.rho = None, math.inf, 0.0
-        found = delays(flows, servers)
+    ways, meets = Ways(plan, Wiring(plan)), meeting(plan, role)
+    flows, found, wake_ns = _worked_out(plan, ways, [*meets.beside, *meets.earlier], profile, quantile)
+    left = [
+        name for name, quiet_ns in meets.earlier.items() if _under_way_s(name, flows, found) * NS > quiet_ns
+    ]
+    if len(left) < len(meets.earlier):
+        flows, found, wake_ns = _worked_out(plan, ways, [*meets.beside, *left], profile, quantile)
     request, reply = (flow for flow in flows if flow.role == role)
     for flow in (request, reply):
         for hop in flow.hops:
@@ -95,6 +94,34 @@ def bounds_of(
     return found
 
 
+def _worked_out(
+    plan: Plan, ways: Ways, names: Sequence[str], profile: Profile, quantile: float
+) -> tuple[list[Flow], dict[Port, float], float]:
+    """Flows of roles that may all meet, the delay of every port, and the wake-up of an echo's own process, in ns."""
+    flows = [flow for name in names for flow in flows_of(plan, ways, name, plan.roles[name])]
+    servers = servers_of(plan, profile)
+    wake_ns = 0.0 if profile.is_ideal else pay(plan, flows, profile, quantile)
+    found = delays(flows, servers)
+    if _gives_up(flows, found):
+        for flow in flows:
+            if flow.window is not None:
+                flow.window, flow.sigma, flow.rho = None, math.inf, 0.0
+                flow.calls, flow.calls_per_s = math.inf, 0.0
+        wake_ns = 0.0 if profile.is_ideal else pay(plan, flows, profile, quantile)
+        found = delays(flows, servers)
+    return flows, found, wake_ns
+
+
+def _under_way_s(role: str, flows: Sequence[Flow], found: Mapping[Port, float]) -> float:
+    """How long a role's last message can be, and the reply to it."""
+    ways = [
+        through_s(flow, found) + (through_s(flow.request, found) if flow.request is not None else 0.0)
+        for flow in flows
+        if flow.role == role
+    ]
+    return max(ways, default=0.0)
+
+
 def _gives_up(flows: Sequence[Flow], found: Mapping[Port, float]) -> bool:
     """Whether some TCP may send a segment again that still waits: a round trip is its longest way there and back."""
     ways: dict[str, float] = {}
@@ -118,31 +145,3 @@ def _why(role: str, port: Port, flows: Sequence[Flow]) -> str:
     if port[0] == "vnic":
         return f"a guest of {role} is given more than its vNIC lets go"
     return f"the port {port[1]} may be given more than it has left for the class of {role}"
-
-
-def _beside(plan: Plan, role: str) -> list[str]:
-    """The role and those that can be active while it is."""
-    before: dict[str, set[str]] = {}
-    for action in plan.timeline:
-        events = () if action.after is None else (action.after.event, *action.after.all)
-        names = {
-            event.rpartition(".")[0]
-            for event in events
-            if event and event.rpartition(".")[2] in {"finished", "done"}
-        }
-        begun = {event.rpartition(".")[0] for event in events if event}
-        before[action.id] = names | {one for each in begun for one in before.get(each, ())}
-    runs = {action.role: action.id for action in plan.timeline if action.do == "run" and action.role}
-    ends = {action.role: action.id for action in plan.timeline if action.do == "stop" and action.role}
-    mine = runs.get(role)
-    found = [role]
-    for name in plan.roles:
-        if name == role:
-            continue
-        other = runs.get(name)
-        if mine and other and (mine in before[other] or other in before[mine]):
-            continue  # one after the other
-        if mine and name in ends and ends[name] in before[mine]:
-            continue  # stopped before
-        found.append(name)
-    return found

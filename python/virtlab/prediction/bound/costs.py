@@ -7,9 +7,13 @@
 | wake-ups, lateness, the notice of frames | their quantile, as a latency |
 | what forwarding costs a guest | a wait for its turn, see `forwarding` |
 
-Frames follow each other and none overtakes, so a latency of a full frame holds for all. Work of processes is served
-first come, first served; one processor keeps it waiting at least as long as several do. It comes no faster than its
-sources and the links in front of its guests let it: B of it at once and u per second wait B / (1 - u) at the most.
+Frames follow each other and none overtakes, so a latency of a full frame holds for all. What a vNIC's bucket or a link has
+spaced comes closer together behind a frame that needed more than others (a longer one, one that a virtual switch had no
+entry for, one that left late): what the rate lets go in the difference comes at once.
+
+Work of processes is served first come, first served; one processor keeps it waiting at least as long as several do. It comes
+no faster than its sources and the links in front of its guests let it: B of it at once and u per second wait B / (1 - u) at
+the most.
 
 A quantile is exceeded: a bound with a profile holds while no wake-up and no lateness exceeds the stated quantile of its
 table. That is no worst case. Where the quantile is 1, it is the longest that calibration saw, which is none either.
@@ -19,6 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from virtlab.prediction.bound.curves import NS, Flow, NoBoundError
@@ -26,6 +31,7 @@ from virtlab.prediction.bound.forwarding import Server
 from virtlab.simulator.profile import BUSY_CROSSING, BUSY_WAKEUP, Quantiles, missing, wakeups
 from virtlab.simulator.profile import costs as paid
 from virtlab.simulator.shares import together
+from virtlab.simulator.ways import by_tcp
 
 if TYPE_CHECKING:
     from virtlab.plan import Plan
@@ -39,7 +45,7 @@ def pay(plan: Plan, flows: Sequence[Flow], profile: Profile, quantile: float) ->
     """
     for where, what in missing(profile, plan):
         raise NoBoundError(f"{where}: the profile does not know {what}")
-    if any(flow.window is not None for flow in flows):
+    if any(by_tcp(plan.roles[flow.role]) for flow in flows):
         for name, guest in plan.world.guests.items():
             if any(together(vnic) for vnic in guest.vnics.values()):
                 raise NoBoundError(f"segments of TCP cross the vNIC of {name} together")
@@ -68,13 +74,21 @@ def pay(plan: Plan, flows: Sequence[Flow], profile: Profile, quantile: float) ->
     floods = [value.value for name, value in profile.parameters.items() if name.startswith("flood.")]
     call = max(most(kinds, "send_ns") + held + profile.value("flow.first_packet_ns"), *floods, 0.0)
     message = most(kinds, "message_ns")
-    wait = _work_s(flows, call, message, out) * NS
+    wait = _work_s(flows, call, message, out + crossing) * NS
+    # Of what lies between a vNIC's bucket and its link, all that not every frame needs.
+    uneven = most(kinds, "crossing_byte_ns") * whole + most(switches, "byte_ns") * whole
+    uneven += most(switches, "upcall_ns") + profile.value(BUSY_CROSSING)
     for flow in flows:
+        flow.uneven_ns, flow.late_ns = uneven, out
         flow.lead_ns = wait + call + held + crossing + bridge
         flow.tail_ns = out + crossing
         # Out of the links, into a guest that forwards and out again: in front, where it spreads what comes behind the most.
         between = sum(hop.serves == "guest" for hop in flow.hops)
         flow.lead_ns += between * (out + 2 * crossing + held + 2 * bridge)
+        # So is a way over a virtual switch from link to link.
+        flow.lead_ns += out * sum(
+            hop.leaves and after.serves != "guest" for hop, after in pairwise(flow.hops)
+        )
         if flow.request is not None:  # the far process wakes and takes the message before it answers
             flow.lead_ns += wake + wait + message
     return wake + wait + message

@@ -85,13 +85,14 @@ class Hop:
     idles: bool = False  # hfsc: whether it may send nothing while something waits
     limit_packets: int | None = None  # of its queue; None: as long as it must be
     limit_bytes: int | None = None
+    leaves: bool = False  # a link with a virtual switch behind it
 
 
 @dataclass
 class Flow:
     """Bits of wire: `sigma` at once, `rho` per second; `largest` and `smallest` of its frames. A reply follows `request`.
 
-    `window`: bits that are between its ends at the most. `round_trip_ns`: the least time in which what is out comes back.
+    `window`: bits that are between its ends at the most.
     """
 
     role: str
@@ -106,6 +107,8 @@ class Flow:
     calls_per_s: float = 0.0
     lead_ns: float = 0.0  # what the platform may add in front of the first port
     tail_ns: float = 0.0  # and behind the last
+    uneven_ns: float = 0.0  # between a vNIC's bucket and its link: so much more of one frame than of another
+    late_ns: float = 0.0  # so between a link and the next one, behind a virtual switch
     arrives: dict[Port, float] = field(default_factory=dict)  # sigma in front of each port
 
 

@@ -149,8 +149,13 @@ def _pieces(
         else:
             # A bucket that counts less than the wire lets more of it go in short frames.
             more = MOST_PER_COUNTED_BIT if before[0] in {"shaper", "licence"} else 1.0
+            slope = more * hops[before].rate
             cap = max(flow.largest for flow in mine) + more * max(hops[before].free, 0.0)
-            pieces.append((sigma, rho, cap, more * hops[before].rate))
+            if before[0] in {"vnic", "licence"}:  # frames catch up with one that takes longer to the link
+                cap += slope * max(flow.uneven_ns for flow in mine) / NS
+            elif hops[before].leaves:
+                cap += slope * max(flow.late_ns for flow in mine) / NS
+            pieces.append((sigma, rho, cap, slope))
     return pieces
 
 

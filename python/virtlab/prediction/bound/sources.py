@@ -8,6 +8,9 @@
 | `tcp_stream`, `tcp_rr` | its window, or one request | that, per least round trip |
 | anything else that speaks IP | not bounded: only full queues bound what meets it | |
 
+A sender cuts its packets by the MTU of its own vNIC; TCP's segments fit both ends'. What the timeline sets while a role runs
+counts from the beginning where it is more than the role's own value. A stream begins anew with each, at once.
+
 A TCP source is bounded by its window: no more than the smaller of the two buffers is between its ends, a probe for a lost
 tail besides, and in the least round trip each byte passes a port once. What comes back are acknowledgements, two at the most
 for each segment (the second tells of a window that opened). That holds while no segment is given up that still waits in a
@@ -17,7 +20,7 @@ queue: as long as a round trip takes less than the least time-out.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from virtlab.planner.ends import RoleEnd, role_ends, via_vnics
@@ -33,10 +36,14 @@ from virtlab.prediction.bound.curves import (
     wire_bits,
 )
 from virtlab.prediction.bound.ways import Ways
+from virtlab.simulator.refusals import SETTABLE
+from virtlab.simulator.ways import by_tcp
 
 if TYPE_CHECKING:
     from virtlab.plan import Plan, Role
 
+LONGEST_PACKET_BYTES = 65_535
+LONGEST_DATAGRAM_BYTES = 65_507
 FRAME_EXTRA_BYTES = 18  # of a frame beside its IP packet: header and FCS
 TCP_BYTES = 32  # header with time stamps
 ACK_BYTES = 20 + 20 + 40  # IPv4 and TCP with all options
@@ -50,27 +57,67 @@ def flows_of(plan: Plan, ways: Ways, name: str, role: Role) -> Iterator[Flow]:
     values: Mapping[str, Any] = role.parameters
     dscp = int(values.get("dscp") or 0)  # both ways
     if ends is not None and role.workload == "raw_stream":
-        yield from _frames(plan, ways, name, values, *ends, dscp)
+        changes = _changes(plan, name, role)
+        yield from _frames(plan, ways, name, _with_largest(values, changes), len(changes), *ends, dscp)
         return
     if ends is None or any(end.address is None or end.address.version != 4 for end in ends):
         raise NoBoundError(f"{name} has no two ends with IPv4")
     here, there = ends
-    mtu = min(here.mtu_bytes, there.mtu_bytes)
-    ahead, back = ways.packets(here, there, dscp, mtu), ways.packets(there, here, dscp, mtu)
+    changes = _changes(plan, name, role)
+    values = _with_largest(values, changes)
+    mtus = (here.mtu_bytes, there.mtu_bytes)
+    if by_tcp(role):
+        mtus = (min(mtus), min(mtus))
+    largest = _packet_bytes(role.workload, values)
+    used = _directions(role.workload, values)
+    ahead = ways.packets(here, there, dscp, min(mtus[0], largest)) if "from" in used else []
+    back = ways.packets(there, here, dscp, min(mtus[1], largest)) if "to" in used else []
     constant = values.get("arrivals", "constant") == "constant"
     if role.workload == "rtt":
-        yield from _echoes(name, values, mtu, ahead, back, constant=constant)
+        yield from _echoes(name, values, mtus, ahead, back, constant=constant)
     elif role.workload == "burst_load":
-        yield from _bursts(name, values, mtu, ahead, back)
+        sizes = {int(each["burst_bytes"]) for each in (role.parameters, *changes)}
+        yield from _bursts(name, values, sizes, mtus, ahead, back)
     elif role.workload == "udp_stream":
-        yield _stream(name, values, mtu, ahead, constant=constant)
+        yield _stream(name, values, mtus[0], ahead, len(changes), constant=constant)
     elif role.workload in {"tcp_stream", "tcp_rr"}:
-        yield from _tcp(name, role.workload, values, mtu, ahead, back)
+        yield from _tcp(name, role.workload, values, mtus[0], ahead, back)
     elif role.workload == "psping":
-        for hops in (ahead, back):
+        for hops, mtu in ((ahead, mtus[0]), (back, mtus[1])):
             yield _unbounded(name, hops, wire_bits(mtu))
     else:
         raise NoBoundError(f"what {name} ({role.workload}) sends at once is not bounded")
+
+
+def _changes(plan: Plan, name: str, role: Role) -> list[Mapping[str, Any]]:
+    """What the timeline sets of a role while it runs. NoBoundError where that is no size and no rate."""
+    changes = [action.args for action in plan.timeline if action.do == "set" and action.role == name]
+    for parameter in {parameter for args in changes for parameter in args}:
+        if parameter != SETTABLE.get(role.workload):
+            raise NoBoundError(f"{name} has another {parameter} while it runs")
+    return [args for args in changes if args]
+
+
+def _with_largest(values: Mapping[str, Any], changes: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """A role's parameters with the largest value of each that changes; what has no value goes as fast as it can."""
+    changed = {parameter for args in changes for parameter in args if values.get(parameter) is not None}
+    most = {one: max(values[one], *(args[one] for args in changes if one in args)) for one in changed}
+    return {**values, **most}
+
+
+def _directions(workload: str, values: Mapping[str, Any]) -> set[str]:
+    """The ends from which something is sent."""
+    one_way = workload == "udp_stream" or (
+        workload == "burst_load" and values.get("direction") != "request_reply"
+    )
+    origin = str(values.get("origin", "from"))
+    return {origin} if one_way and origin != "both" else {"from", "to"}
+
+
+def _packet_bytes(workload: str, values: Mapping[str, Any]) -> int:
+    """An uncut IP packet, of what has one size."""
+    body = _body_bytes(values) if workload in {"rtt", "udp_stream"} else None
+    return LONGEST_PACKET_BYTES if body is None else body + IP_BYTES
 
 
 def _unbounded(name: str, hops: list[Hop], largest: float) -> Flow:
@@ -89,19 +136,19 @@ def _held(
 
 
 def _echoes(
-    name: str, values: Mapping[str, Any], mtu: int, ahead: list[Hop], back: list[Hop], *, constant: bool
-) -> Iterator[Flow]:
+    name: str, values: Mapping[str, Any], mtus: tuple[int, int], ahead: list[Hop], back: list[Hop], *, constant: bool
+) -> Iterator[Flow]:  # fmt: skip
     payload = _body_bytes(values)
     if payload is None or not values.get("interval_ns"):
         raise NoBoundError(f"{name} has no interval, or no size that this knows")
-    frames = frames_bits(payload, mtu)
+    frames, answers = (frames_bits(payload, mtu) for mtu in mtus)
     if not constant:
-        for hops in (ahead, back):
-            yield _unbounded(name, hops, max(frames))
+        yield _unbounded(name, ahead, max(frames))
+        yield _unbounded(name, back, max(answers))
         return
     request = _held(name, ahead, frames, NS / values["interval_ns"])
     yield request
-    yield _held(name, back, frames, NS / values["interval_ns"], request=request)
+    yield _held(name, back, answers, NS / values["interval_ns"], request=request)
 
 
 def _body_bytes(values: Mapping[str, Any]) -> int | None:
@@ -116,34 +163,52 @@ def _body_bytes(values: Mapping[str, Any]) -> int | None:
 
 
 def _bursts(
-    name: str, values: Mapping[str, Any], mtu: int, ahead: list[Hop], back: list[Hop]
-) -> Iterator[Flow]:
-    streams = int(values.get("streams") or 1)
-    each = -(-int(values["burst_bytes"]) // streams)
-    frames, per_s = frames_bits(each + UDP_BYTES, mtu), NS / values["period_ns"]
+    name: str, values: Mapping[str, Any], sizes: Iterable[int], mtus: tuple[int, int], ahead: list[Hop], back: list[Hop]
+) -> Iterator[Flow]:  # fmt: skip
+    """The largest of the sizes that a burst may have; the shortest frame is one of any."""
+    streams, per_s = int(values.get("streams") or 1), NS / values["period_ns"]
+    shares = {share for size in sizes for share in (size // streams, -(-size // streams))}
+    most = max(shares)
+    frames, answers = (
+        (_burst_bits(most, mtu), min(min(_burst_bits(share, mtu)) for share in shares)) for mtu in mtus
+    )
     origin = values.get("origin", "from")
-    ways = [(ahead, back)] * (origin in {"from", "both"}) + [(back, ahead)] * (origin in {"to", "both"})
-    for one, other in ways:
-        request = _held(name, one, frames, per_s, streams)
+    ways = [(ahead, frames, back, answers)] * (origin in {"from", "both"})
+    ways += [(back, answers, ahead, frames)] * (origin in {"to", "both"})
+    for one, (bits, shortest), other, (reply_bits, reply_shortest) in ways:
+        request = _held(name, one, bits, per_s, streams)
+        request.smallest = shortest
         yield request
         if values.get("direction") == "request_reply":
-            yield _held(name, other, frames, per_s, streams, request)
+            reply = _held(name, other, reply_bits, per_s, streams, request)
+            reply.smallest = reply_shortest
+            yield reply
 
 
-def _stream(name: str, values: Mapping[str, Any], mtu: int, ahead: list[Hop], *, constant: bool) -> Flow:
+def _burst_bits(share_bytes: int, mtu: int) -> list[int]:
+    """Of the frames of one stream's burst, in as few datagrams as possible of equal size (to one byte)."""
+    count = max(-(-share_bytes // LONGEST_DATAGRAM_BYTES), 1)
+    sizes = [share_bytes // count + (index < share_bytes % count) for index in range(count)]
+    return [bits for size in sizes for bits in frames_bits(size + UDP_BYTES, mtu)]
+
+
+def _stream(
+    name: str, values: Mapping[str, Any], mtu: int, ahead: list[Hop], changes: int, *, constant: bool
+) -> Flow:
     body = _body_bytes(values)
     if body is None:
         raise NoBoundError(f"{name} has a size that this does not know")
     frames = frames_bits(body, mtu)
     if not constant or not values.get("rate_bit_per_s"):
         return _unbounded(name, ahead, max(frames))
-    packet_bits = 8 * (body + IP_BYTES * len(frames))
-    return _held(name, ahead, frames, values["rate_bit_per_s"] / packet_bits / 2, 2)
+    packet_bits = 8 * (body + IP_BYTES)  # as the rate counts it, before it is cut
+    at_once = 2 + changes
+    return _held(name, ahead, frames, values["rate_bit_per_s"] / packet_bits / at_once, at_once)
 
 
 def _frames(
-    plan: Plan, ways: Ways, name: str, values: Mapping[str, Any], here: RoleEnd, there: RoleEnd, dscp: int
-) -> Iterator[Flow]:
+    plan: Plan, ways: Ways, name: str, values: Mapping[str, Any], changes: int, here: RoleEnd, there: RoleEnd, dscp: int
+) -> Iterator[Flow]:  # fmt: skip
     """Of `raw_stream`, all flows that go one way as one: they take turns at instants of one stream."""
     shares = [float(each) for each in values.get("shares") or ()]
     near = via_vnics(plan, here, values["via"]) if values.get("via") else []
@@ -166,9 +231,9 @@ def _frames(
             yield _unbounded(name, hops, bits)
             continue
         # Flows of equal shares take turns at even instants, and so do those of one way where all ways have as many; else
-        # each flow is even by itself. One more at once, since instants are whole nanoseconds.
+        # each flow is even by itself. One more at once, since instants are whole nanoseconds; and with each new rate.
         evenly = len(set(shares)) == 1 and (not near or count % len(near) == 0)
-        at_once = 2 if evenly else len(mine) + 1
+        at_once = (1 if evenly else len(mine)) * (1 + changes) + 1
         per_s = values["rate_pps"] * sum(mine) / sum(shares)
         yield _held(name, hops, [wire_bits(packet_bytes)], per_s / at_once, at_once)
 

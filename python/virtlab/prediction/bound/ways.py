@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Any
@@ -164,6 +164,7 @@ class Ways:
                 box = edge.box.removeprefix("switch:")
                 processing = world.switches[box].processing_ns if edge.box.startswith("switch:") else 0
                 hops += self._ports(name, link, way, dscp, link.propagation_ns + processing)
+                hops[-1] = replace(hops[-1], leaves=edge.box.startswith("vswitch:"))
         guest, _, vnic = edge.box.removeprefix("vnic:").partition("/")
         _queues_nowhere(guest, world.guests[guest].vnics[vnic])
         return hops, (guest, vnic)

@@ -21,7 +21,8 @@ from virtlab.experiment import load_text
 from virtlab.plan import Outcome, Trial
 from virtlab.planner import plan_run
 from virtlab.simulator import Simulator
-from virtlab.simulator.profile import Parameter, Profile
+from virtlab.simulator.nominal import NOMINAL_BIT_PER_S, held_by_nominal_rate
+from virtlab.simulator.profile import IDEAL_PROFILE, Parameter, Profile
 
 CALL_NS = 10_000
 SECOND_NS = 10**9
@@ -233,6 +234,23 @@ def test_equal_seeds_send_together_alike() -> None:
         one.column("probe", "interval/1", "received_bytes").tolist()
         == other.column("probe", "interval/1", "received_bytes").tolist()
     )
+
+
+def test_what_nothing_on_its_own_way_holds_goes_at_its_devices_rate_wherever_there_are_links() -> None:
+    values = values_of()
+    values["roles"]["probe"] = {"from": "a", "to": "b", **STREAM}
+    across = parsed(values)
+    assert not held_by_nominal_rate(across, IDEAL_PROFILE)
+    near = values["world"]["guests"]["a"]
+    values["world"]["guests"]["b"] |= {"host": near["host"]}
+    values["world"]["guests"]["b"]["vnics"]["eth0"]["vswitch"] = near["vnics"]["eth0"]["vswitch"]
+    assert not Simulator().check(parsed(values))
+    assert values["world"]["links"], "nobody uses them"
+    assert set(held_by_nominal_rate(parsed(values), IDEAL_PROFILE)) == {
+        "guests.a.vnics.eth0", "guests.b.vnics.eth0",
+    }  # fmt: skip
+    _, kept = simulated_ideal(values)
+    assert 8e9 < goodput(kept) < NOMINAL_BIT_PER_S
 
 
 def noisy(*, on: bool, count: int) -> Values:

@@ -110,6 +110,25 @@ def test_a_guest_that_comes_up_has_forgotten_its_neighbours_where_it_had_asked_f
     assert (waits > waits.min()).sum() == 2, "the first echo, and the first after the reset"
 
 
+def test_a_guest_that_comes_up_says_of_itself_again_what_interfaces_say_then() -> None:
+    """In between two echoes: 4 reports of 90 B, 1 question of 86 B and solicitations of 70 B, before and again."""
+
+    def sent(*, noise: bool) -> tuple[int, int]:
+        values = values_of(count=100, interval_ns=100_000_000)
+        values["world"]["ipv6_noise"] = noise
+        values["timeline"].append(reset("a", down_ns=10_000_000, plus_ns=5_020_000_000))
+        outcome, kept = simulated(values)
+        assert outcome.status == "ok", outcome.reasons
+        assert len(kept.column("probe", "rtt/1", "rtt_ns")) == 100
+        end = counters(kept, "end")
+        return end["guests.a.vnics.eth0", "sent_packets"], end["guests.a.vnics.eth0", "sent_bytes"]
+
+    (packets, octets), (quiet_packets, quiet_octets) = sent(noise=True), sent(noise=False)
+    asked = packets - quiet_packets - 2 * (4 + 1)
+    assert 2 <= asked <= 4
+    assert octets - quiet_octets == 2 * (4 * 90 + 86) + asked * 70
+
+
 def test_equal_seeds_give_equal_gaps_with_a_profile_too() -> None:
     values = stream(routed())
     values["timeline"].append(reset("r"))

@@ -16,8 +16,9 @@ from virtlab.analysis.judging import judge_one
 from virtlab.analysis.table import RunTable
 from virtlab.analysis.values import RunValue
 from virtlab.cli.main import app
+from virtlab.plan import Plan
 from virtlab.simulator import Simulator
-from virtlab.simulator.profile import Parameter, Profile
+from virtlab.simulator.profile import IDEAL_PROFILE, Parameter, Profile
 from virtlab.simulator.programs import known
 from virtlab.simulator.session import world_once
 from virtlab.simulator.without_effect import without_effect
@@ -98,6 +99,39 @@ def test_a_machine_behind_a_bridge_of_its_own_is_the_same_world_only_where_bridg
     ideal = Simulator().profile
     assert queued("qemu", ideal) == queued("namespace", ideal)
     assert queued("qemu", KNOWS_QEMU) != queued("namespace", KNOWS_QEMU)
+
+
+def test_kinds_of_virtual_switches_are_different_worlds_where_kernels_speak_of_themselves() -> None:
+    def with_kind(kind: str, *, noise: bool) -> Values:
+        values = with_guest()
+        values["world"]["ipv6_noise"] = noise
+        for vswitch in values["world"]["vswitches"].values():
+            vswitch["kind"] = kind
+        return values
+
+    def told(noise: bool) -> tuple[set[str], set[str]]:
+        plans = [parsed(with_kind(kind, noise=noise)) for kind in ("linux_bridge", "ovs-netdev")]
+        said = {one.what for plan in plans for one in without_effect(plan, IDEAL_PROFILE)}
+        return said, {world_once(plan, IDEAL_PROFILE) for plan in plans}
+
+    said, worlds = told(noise=False)
+    assert (said, len(worlds)) == ({"kind ovs-netdev"}, 1)
+    said, worlds = told(noise=True)
+    assert (said, len(worlds)) == (set(), 2)
+
+
+def test_a_bridge_that_a_machine_stands_on_alone_speaks_where_kernels_do() -> None:
+    from virtlab.planner.ports import all_ports, with_port_links
+
+    def queued(platform: str) -> Plan:
+        values = with_guest(platform=platform)
+        values["world"]["ipv6_noise"] = True
+        values["world"]["guests"]["b"]["vnics"]["eth0"]["queue"] = {"kind": "fifo", "limit_packets": 50}
+        return with_port_links(parsed(values), all_ports)
+
+    assert world_once(queued("qemu"), IDEAL_PROFILE) != world_once(queued("namespace"), IDEAL_PROFILE)
+    said = {(one.path, one.what) for one in without_effect(queued("qemu"), IDEAL_PROFILE)}
+    assert said == {("guests.a", "platform qemu")}, "b has a bridge more than a namespace would have"
 
 
 def test_a_profile_that_knows_the_platform_gives_it_its_costs_and_one_that_does_not_refuses() -> None:
@@ -205,6 +239,28 @@ def test_a_program_that_is_known_takes_its_time_and_is_not_said_to_do_nothing(
     took_ns = outcome.marks[f"look.{word}"].t_ns - outcome.marks["measure.finished"].t_ns
     assert took_ns == after_ns
     assert not any("timeline.look" in event.details.get("text", "") for event in kept.events)
+
+
+def test_a_sleep_that_no_run_can_wait_for_is_refused_however_long_it_is() -> None:
+    for word in ("1001", "9" * 400, "9" * 25 + "d"):
+        plan = parsed(with_program(["sleep", word], {"event": "look.finished"}))
+        assert [refusal.path for refusal in Simulator().check(plan)] == ["timeline.look.argv"]
+    within = parsed(with_program(["sleep", "999"], {"event": "look.finished"}))
+    assert not Simulator().check(within)
+
+
+def test_a_sleep_that_is_ended_before_may_be_as_long_as_it_likes() -> None:
+    values = with_program(["sleep", "9" * 400], {"event": "look.cancelled"})
+    values["timeline"][-2] |= {"timeout_ns": 10**9, "on_timeout": "cancel"}
+    assert not Simulator().check(parsed(values))
+    outcome, _ = simulated(values)
+    assert outcome.marks["look.cancelled"].t_ns - outcome.marks["measure.finished"].t_ns == 10**9
+
+
+@pytest.mark.parametrize(("share", "refused"), [(0.0099, True), (0.01, False), (0.25, False)])
+def test_a_share_that_linux_would_not_take_is_refused(share: float, refused: bool) -> None:
+    found = [refusal.path for refusal in Simulator().check(parsed(with_guest(cpu_quota_ratio=share)))]
+    assert found == (["guests.a.cpu_quota_ratio", "guests.b.cpu_quota_ratio"] if refused else [])
 
 
 @pytest.mark.parametrize(

@@ -47,11 +47,12 @@ impl Bandwidth {
             self.left_ns = self.left_ns.saturating_add(quota_ns.saturating_mul(passed)).min(quota_ns);
             self.period = period;
         }
-        while self.left_ns <= 0 {
-            self.left_ns += quota_ns;
-            self.period += 1;
+        if self.left_ns <= 0 {
+            let missing_ns = self.left_ns.unsigned_abs();
+            self.left_ns = quota_ns - (missing_ns % self.given.quota_ns) as i64;
+            self.period = self.period.saturating_add(missing_ns / self.given.quota_ns + 1);
         }
-        at_ns.max((self.period * self.given.period_ns).saturating_sub(self.phase_ns))
+        at_ns.max(self.period.saturating_mul(self.given.period_ns).saturating_sub(self.phase_ns))
     }
 
     /// It runs so long.
@@ -96,6 +97,18 @@ mod tests {
             [160, 310],
             "three periods pay for it, and the fourth begins at 300"
         );
+    }
+
+    #[test]
+    fn one_piece_of_many_quotas_is_paid_for_at_once() {
+        let mut own = Bandwidth::new(Quota { quota_ns: 1, period_ns: 100 }, 0.0);
+        own.charge(1_000_000_000_000);
+        assert_eq!(own.runnable_ns(7), 100_000_000_000_000);
+        let mut own = half();
+        for (work, next) in [(100, 200), (50, 300), (49, 300), (1, 400)] {
+            own.charge(work);
+            assert_eq!(own.runnable_ns(0), next);
+        }
     }
 
     #[test]

@@ -16,9 +16,8 @@
 //! profile has none of this.
 
 use crate::bandwidth::{Bandwidth, Quota};
-use crate::upcalls::{Asking, Upcalls};
+use crate::upcalls::{Asking, Seen, Upcalls};
 use serde::Deserialize;
-use virtlab_fabric::Mac;
 use virtlab_load::random::Stream;
 use virtlab_wire::ethernet::wire_bytes;
 
@@ -195,6 +194,8 @@ pub struct Costs {
     kernel: Vec<bool>,
     awake_ns: Vec<u64>,
     bandwidths: Vec<Option<Bandwidth>>,
+    /// By guest: until when it works off what had to wait for a period to begin.
+    resumed_ns: Vec<u64>,
     upcalls: Upcalls,
 }
 
@@ -221,6 +222,7 @@ impl Costs {
                     own.quota.map(|quota| Bandwidth::new(quota, phase()))
                 })
                 .collect(),
+            resumed_ns: vec![0; given.guests.len()],
             upcalls: Upcalls::new(&given.asking),
             given,
         }
@@ -292,8 +294,8 @@ impl Costs {
     }
 
     /// How much longer a frame takes through a virtual switch whose rules have to be asked what to do with it.
-    pub fn ask(&mut self, now_ns: u64, bridge: Option<usize>, flow: u64, destination: Mac) -> u64 {
-        bridge.map_or(0, |place| self.upcalls.ask(now_ns, place, flow, destination))
+    pub fn ask(&mut self, now_ns: u64, bridge: Option<usize>, seen: Seen) -> u64 {
+        bridge.map_or(0, |place| self.upcalls.ask(now_ns, place, seen))
     }
 
     /// When a frame that leaves a vNIC now stands behind its bridge, or on its port; `asked_ns`: what asking that took.
@@ -367,18 +369,23 @@ impl Costs {
 
     /// On the processor that is free first, done not before `from_ns` and the work. What a processor has to do counts from
     /// when it was asked for: a wake-up that is still to come keeps nobody waiting, and two that come at once may overlap.
-    /// Nor does the work of a guest that is throttled until its next period: it is done when that begins.
+    /// Nor does the work of a guest that is throttled until its next period: it is done from when that begins, one piece after
+    /// the other.
     fn work(&mut self, guest: Option<usize>, now_ns: u64, from_ns: u64, work_ns: u64) -> u64 {
         if work_ns == 0 {
             return from_ns;
         }
         let free = self.processors.iter_mut().min().expect("there is at least one processor");
-        if let Some(bandwidth) = guest.and_then(|guest| self.bandwidths[guest].as_mut()) {
+        if let Some(guest) = guest
+            && let Some(bandwidth) = self.bandwidths[guest].as_mut()
+        {
             let begin_ns = now_ns.max(*free);
-            let runnable_ns = bandwidth.runnable_ns(begin_ns);
+            let resumed_ns = &mut self.resumed_ns[guest];
+            let runnable_ns = bandwidth.runnable_ns(begin_ns).max(*resumed_ns);
             bandwidth.charge(work_ns);
             if runnable_ns > begin_ns {
-                return (runnable_ns + work_ns).max(from_ns + work_ns);
+                *resumed_ns = runnable_ns + work_ns;
+                return (*resumed_ns).max(from_ns + work_ns);
             }
         }
         serve(free, now_ns, work_ns).max(from_ns + work_ns)
@@ -513,6 +520,26 @@ mod tests {
         assert_eq!(costs.work(None, 20_100, 20_100, 50), 20_150, "who is throttled keeps no processor");
         costs.by_kernel(1);
         assert_eq!(costs.send(next + 10, 0, 0, 64, Some(1)), next + 10 + 507);
+    }
+
+    #[test]
+    fn what_a_throttled_guest_has_to_do_is_done_one_after_the_other_in_its_next_period() {
+        let mut held = given();
+        held.guests[0].quota = Some(Quota { quota_ns: 200, period_ns: 10_000 });
+        let mut costs = Costs::new(held, 0, 1);
+        costs.work(Some(0), 0, 0, 200);
+        let first = costs.work(Some(0), 300, 300, 60);
+        let begun = first - 60;
+        assert!(begun > 300, "throttled until then: {begun}");
+        assert_eq!([400, 500].map(|at| costs.work(Some(0), at, at, 60)), [begun + 120, begun + 180]);
+        assert_eq!(costs.work(Some(0), begun + 10, begun + 10, 5), begun + 185, "and what comes meanwhile");
+        assert_eq!(costs.work(Some(0), begun + 1000, begun + 1000, 5), begun + 1005);
+        let next = costs.work(Some(0), begun + 2000, begun + 2000, 60);
+        assert_eq!(
+            costs.work(Some(0), begun + 3000, begun + 3000, 7),
+            begun + 10_007,
+            "{next}: 245 ns are gone"
+        );
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Open vSwitch's datapath keeps what its rules decided, in entries; a frame that meets none goes up to the rules first.
 //!
 //! An entry holds for as many frames as the rules looked alike at: for all that go to one address, or, where rules look at
-//! addresses and ports, for one flow. Frames that follow wait behind the one that asks, as nobody overtakes in a datapath with one
+//! addresses and ports, for one flow. The port at which a frame comes and its EtherType are matched whatever the rules look at
+//! (`xlate_wc_init`). Frames that follow wait behind the one that asks, as nobody overtakes in a datapath with one
 //! thread per port. An entry that nobody has used for 10 s is forgotten (`other_config:max-idle`, 10,000 ms).
-//! Source: Pfaff et al., The Design and Implementation of Open vSwitch, NSDI 2015, sections 4 to 6.
+//! Source: Pfaff et al., The Design and Implementation of Open vSwitch, NSDI 2015, sections 4 to 6; `ofproto/ofproto-dpif-xlate.c`.
+//! Deviation: a fragment shares the entry of a whole packet, which `nw_frag` tells apart.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -22,29 +24,56 @@ pub struct Asking {
     pub own: bool,
 }
 
+/// What a datapath sees of a frame.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// The port at which it comes, one number for each of a world.
+    pub port: usize,
+    /// What its header says of the rest.
+    pub ether_type: u16,
+    /// To whom it goes.
+    pub destination: Mac,
+    /// Hash of its addresses and ports.
+    pub flow: u64,
+}
+
+/// Switch, port, EtherType, and flow or address.
+type Entry = (usize, usize, u16, u64);
+
 /// The entries of all virtual switches.
 #[derive(Debug, Default)]
 pub struct Upcalls {
     asking: Vec<Option<Asking>>,
-    /// By switch and flow or address: when it was used last.
-    used_ns: BTreeMap<(usize, u64), u64>,
+    /// When each was used last.
+    used_ns: BTreeMap<Entry, u64>,
+    /// When those that nobody used were dropped last.
+    dropped_ns: u64,
 }
 
 impl Upcalls {
     /// Without any entry.
     #[must_use]
     pub fn new(asking: &[Option<Asking>]) -> Self {
-        Self { asking: asking.to_vec(), used_ns: BTreeMap::new() }
+        Self { asking: asking.to_vec(), ..Self::default() }
     }
 
     /// How much longer a frame takes through a switch, whose entry is there afterwards.
-    pub fn ask(&mut self, now_ns: u64, place: usize, flow: u64, destination: Mac) -> u64 {
-        let Some(Some(asking)) = self.asking.get(place) else { return 0 };
-        let [a, b, c, d, e, f] = destination.0;
-        let name = if asking.own { flow } else { u64::from_be_bytes([0, 0, a, b, c, d, e, f]) };
-        match self.used_ns.insert((place, name), now_ns) {
+    pub fn ask(&mut self, now_ns: u64, place: usize, seen: Seen) -> u64 {
+        let Some(Some(asking)) = self.asking.get(place).copied() else { return 0 };
+        self.drop_idle(now_ns);
+        let [a, b, c, d, e, f] = seen.destination.0;
+        let name = if asking.own { seen.flow } else { u64::from_be_bytes([0, 0, a, b, c, d, e, f]) };
+        match self.used_ns.insert((place, seen.port, seen.ether_type, name), now_ns) {
             Some(used_ns) if now_ns.saturating_sub(used_ns) < IDLE_NS => 0,
             _ => asking.upcall_ns,
+        }
+    }
+
+    /// Drops what nobody has used for long, now and then.
+    fn drop_idle(&mut self, now_ns: u64) {
+        if now_ns.saturating_sub(self.dropped_ns) >= IDLE_NS {
+            self.dropped_ns = now_ns;
+            self.used_ns.retain(|_, used_ns| now_ns.saturating_sub(*used_ns) < IDLE_NS);
         }
     }
 }
@@ -56,9 +85,13 @@ mod tests {
     const A: Mac = Mac([2, 0, 0, 0, 0, 1]);
     const B: Mac = Mac([2, 0, 0, 0, 0, 2]);
 
+    fn seen(flow: u64, destination: Mac) -> Seen {
+        Seen { port: 0, ether_type: 0x0800, destination, flow }
+    }
+
     fn asked(own: bool, frames: &[(u64, u64, Mac)]) -> Vec<u64> {
         let mut upcalls = Upcalls::new(&[None, Some(Asking { upcall_ns: 70, own })]);
-        frames.iter().map(|(now_ns, flow, to)| upcalls.ask(*now_ns, 1, *flow, *to)).collect()
+        frames.iter().map(|(now_ns, flow, to)| upcalls.ask(*now_ns, 1, seen(*flow, *to))).collect()
     }
 
     #[test]
@@ -72,14 +105,38 @@ mod tests {
     }
 
     #[test]
+    fn ports_and_ether_types_have_entries_of_their_own() {
+        let mut upcalls = Upcalls::new(&[Some(Asking { upcall_ns: 70, own: false })]);
+        let whole = seen(1, A);
+        let frames = [
+            whole,
+            Seen { port: 1, ..whole },
+            Seen { ether_type: 0x86dd, ..whole },
+            whole,
+            Seen { port: 1, ..whole },
+        ];
+        assert_eq!(frames.map(|frame| upcalls.ask(0, 0, frame)), [70, 70, 70, 0, 0]);
+    }
+
+    #[test]
     fn an_entry_that_nobody_uses_is_forgotten() {
         assert_eq!(asked(true, &[(0, 1, A), (IDLE_NS - 1, 1, A), (2 * IDLE_NS - 2, 1, A)]), [70, 0, 0]);
         assert_eq!(asked(true, &[(0, 1, A), (IDLE_NS, 1, A)]), [70, 70]);
     }
 
     #[test]
+    fn what_is_forgotten_takes_no_memory() {
+        let mut upcalls = Upcalls::new(&[Some(Asking { upcall_ns: 70, own: true })]);
+        for flow in 0..1000 {
+            upcalls.ask(flow, 0, seen(flow, A));
+        }
+        upcalls.ask(IDLE_NS + 500, 0, seen(999, A));
+        assert_eq!(upcalls.used_ns.len(), 499, "those used after 500 ns");
+    }
+
+    #[test]
     fn a_switch_without_entries_is_never_asked() {
-        assert_eq!(Upcalls::new(&[None]).ask(0, 0, 1, A), 0);
-        assert_eq!(Upcalls::default().ask(0, 3, 1, A), 0);
+        assert_eq!(Upcalls::new(&[None]).ask(0, 0, seen(1, A)), 0);
+        assert_eq!(Upcalls::default().ask(0, 3, seen(1, A)), 0);
     }
 }

@@ -1,8 +1,8 @@
 """What holds a sender back where nothing else does: the rate that its network device says of itself.
 
 Where sending costs nothing, a process that sends as fast as possible sends without end in no time. A link on its way holds
-it back, by way of its vNIC; where its vNIC does not push back, or there is no link at all, the vNIC's own rate does. A veth
-and a tap say 10 Gbit/s of themselves (`ethtool`: Speed: 10000Mb/s; in Linux `veth_get_link_ksettings` and
+it back, by way of its vNIC; where its vNIC does not push back, or there is no link on its way, the vNIC's own rate does. A
+veth and a tap say 10 Gbit/s of themselves (`ethtool`: Speed: 10000Mb/s; in Linux `veth_get_link_ksettings` and
 `tun_default_link_ksettings`). On a machine it is the processor that holds such a sender back, at a rate of its own, so
 figures that rest on this one say nothing of machines; that is said with the results. A profile's costs of sending take its
 place.
@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from virtlab.plan import Plan, Role
+from virtlab.plan import Plan
 from virtlab.planner.ends import role_ends
-from virtlab.simulator.lower import vnic_path
+from virtlab.simulator.lower import lower, vnic_path
+from virtlab.simulator.once import Remembered, structure
 from virtlab.simulator.profile import FLOODS, Profile, costs
+from virtlab.simulator.ways import over_links
 
 NOMINAL_BIT_PER_S = 10_000_000_000
 RATES = ("rate_bit_per_s", "rate_pps")
@@ -30,8 +32,8 @@ def held_by_nominal_rate(
 ) -> dict[str, tuple[str, ...]]:
     """Path of each vNIC that nothing else holds back -> the roles that send through it as fast as possible."""
     found: dict[str, tuple[str, ...]] = {}
-    for name, role in plan.roles.items():
-        for guest, vnic in _senders(plan, role, (overrides or {}).get(name, {})):
+    for name in plan.roles:
+        for guest, vnic in _senders(plan, name, (overrides or {}).get(name, {})):
             if plan.world.guests[guest].vnics[vnic].pushback_bit_per_s is None and not _costs(
                 plan, profile, guest
             ):
@@ -68,14 +70,25 @@ def assumed(plan: Plan, profile: Profile) -> dict[str, str]:
     return dict.fromkeys(roles, what)
 
 
-def _senders(plan: Plan, role: Role, overrides: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _senders(plan: Plan, role_name: str, overrides: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Guests and vNICs of a role that send as fast as possible, with no link on their way that would hold them back."""
+    role = plan.roles[role_name]
     parameters = {**role.parameters, **overrides}
     floods = role.workload in FLOODS and all(parameters.get(rate) is None for rate in RATES)
-    endless = role.workload in ENDLESS and not plan.world.links
+    endless = role.workload in ENDLESS and role_name not in _over_links(plan)
     ends = role_ends(plan, role) if floods or endless else None
     for end in (ends or ())[: 1 if floods else 2]:
         yield end.guest, end.vnic
+
+
+_linked: Remembered[frozenset[str]] = Remembered()
+
+
+def _over_links(plan: Plan) -> frozenset[str]:
+    """Roles that cross a link, worked out once for all runs of a world."""
+    if not plan.world.links:
+        return frozenset()
+    return _linked.of(structure(plan), lambda: over_links(plan, lower(plan, plan.seed)))
 
 
 def _costs(plan: Plan, profile: Profile, guest: str) -> bool:

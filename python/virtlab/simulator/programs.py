@@ -31,6 +31,8 @@ _NEIGHBOURS = frozenset({"neigh", "neighbor", "neighbour", "n"})
 _ROUTES = frozenset({"route", "ro", "r"})
 _CACHES = (("flush", "cache"), ("flush", "table", "cache"))
 
+_FOR_EVER_NS = 1 << 62  # longer than any run; what is longer is no number of the core's
+
 Deed = Any  # a word or an object, as the core reads it
 
 
@@ -54,7 +56,7 @@ def known(argv: Sequence[str]) -> list[Deed] | None:
     if name == "false":
         return ["fail"]
     if name == "sleep" and words and all(_SLEEP.fullmatch(word) for word in words):
-        return [{"sleep": sum(_slept_ns(word) for word in words)}]
+        return [{"sleep": min(sum(_slept_ns(word) for word in words), _FOR_EVER_NS)}]
     return _ip(words) if name == "ip" else None
 
 
@@ -64,6 +66,12 @@ def deeds(plan: Plan, action: Action) -> list[Deed] | None:
     if found is not None:
         return found
     return None if handled(plan, f"{action.id}.failed") else []
+
+
+def slept_ns(action: Action) -> int:
+    """How long the program of an `exec` sleeps in all."""
+    found = known(action.argv) or ()
+    return sum(int(deed["sleep"]) for deed in found if "sleep" in deed)
 
 
 def why_without_effect(plan: Plan, action: Action) -> str | None:
@@ -97,7 +105,7 @@ def _script(text: str) -> list[Deed] | None:
 
 def _slept_ns(word: str) -> int:
     number, unit = _SLEEP.fullmatch(word).groups()  # type: ignore[union-attr]
-    return round(float(number) * _SECOND_NS[unit])
+    return round(min(float(number) * _SECOND_NS[unit], _FOR_EVER_NS))
 
 
 def _ip(words: list[str]) -> list[Deed] | None:

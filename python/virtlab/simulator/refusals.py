@@ -17,6 +17,8 @@ from virtlab.planner.wiring import Wiring
 from virtlab.simulator.lower import addresses, lower, vnic_path
 from virtlab.simulator.nominal import held_by_nominal_rate, with_nominal_rates
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, costs
+from virtlab.simulator.programs import slept_ns
+from virtlab.simulator.shares import QUOTA_MIN_NS, QUOTA_PERIOD_NS
 from virtlab.simulator.ways import wayless
 
 PLATFORMS = tuple(  # what each costs, a profile says
@@ -94,6 +96,10 @@ def _guests(plan: Plan) -> Iterator[Refusal]:
             why = "there is no such platform" if known is None else known.arms["simulator"]
             reason = f"'{guest.platform}' guests are not modelled: {why}"
             yield Refusal(f"{path}.platform", reason, f"write 'platform: {' | '.join(PLATFORMS)}'")
+        if guest.cpu_quota_ratio is not None and guest.cpu_quota_ratio * QUOTA_PERIOD_NS < QUOTA_MIN_NS:
+            share = f"{guest.cpu_quota_ratio:g} of a processor is less than 1 ms of each 100 ms"
+            cure = f"write {100 * QUOTA_MIN_NS / QUOTA_PERIOD_NS:g} % at least"
+            yield Refusal(f"{path}.cpu_quota_ratio", f"{share}, which Linux does not take", cure)
         yield from bridging_mistakes(path, guest)
         for vnic_name, vnic in guest.vnics.items():
             vnic_at = vnic_path(name, vnic_name)
@@ -179,6 +185,9 @@ def _timeline(plan: Plan) -> Iterator[Refusal]:
             yield Refusal(f"{path}.guest", f"there is no guest '{action.guest}'", "name a guest of the Plan")
         elif action.do == "exec" and not action.argv:
             yield Refusal(path, "names no command", "give it 'argv'")
+        elif action.do == "exec" and action.timeout_ns is None and slept_ns(action) > plan.limits.run_ns:
+            reason = f"it sleeps longer than a run may take, {plan.limits.run_ns / 1e9:g} s"
+            yield Refusal(f"{path}.argv", reason, "let it sleep shorter, or raise the limit of a run")
         elif action.do not in {"wait", "reset", "exec"} and action.role not in plan.roles:
             yield Refusal(f"{path}.role", f"there is no role '{action.role}'", "name a role of the file")
         elif action.do in {"start", "run"}:

@@ -14,6 +14,7 @@ from typing import Any
 from virtlab.plan import Guest, Plan, Vnic
 
 QUOTA_PERIOD_NS = 100_000_000  # the kernel's default, and the testbed's
+QUOTA_MIN_NS = 1_000_000  # Linux takes no shorter one (kernel/sched/core.c: min_cfs_quota_period)
 CUTTING_MODELS = frozenset({"e1000"})  # QEMU's cuts segments of TCP itself (hw/net/e1000.c: process_tx_desc)
 
 
@@ -39,7 +40,7 @@ def quota(guest: Guest) -> dict[str, Any]:
     """The core's words for a guest's share of a processor; none where it has no quota."""
     if guest.cpu_quota_ratio is None:
         return {}
-    quota_ns = max(1, round(guest.cpu_quota_ratio * QUOTA_PERIOD_NS))
+    quota_ns = round(guest.cpu_quota_ratio * QUOTA_PERIOD_NS)
     return {"quota": {"quota_ns": quota_ns, "period_ns": QUOTA_PERIOD_NS}}
 
 

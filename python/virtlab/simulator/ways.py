@@ -37,6 +37,17 @@ class Ways:
         """Whether two vNICs are on one wired network."""
         return self._wiring.same_segment(self._boxes[first], self._boxes[second])
 
+    def links_between(self, first: int, second: int) -> bool:
+        """Whether frames from one vNIC to another of its wired network cross a link."""
+        near = {self._boxes[first]}
+        waiting = list(near)
+        while waiting:
+            for edge in self._wiring.edges[waiting.pop()]:
+                if not edge.because.startswith("links.") and edge.box not in near:
+                    near.add(edge.box)
+                    waiting.append(edge.box)
+        return self._boxes[second] not in near
+
     def way(self, here: int, address: str) -> list[Hop] | None:
         """The hops of a packet from a guest to an address; None where it does not get there."""
         guests, vnics, neighbours = (self.lowered[key] for key in ("guests", "vnics", "neighbours"))
@@ -74,6 +85,17 @@ def is_tcp(workload: str, parameters: Mapping[str, Any]) -> bool:
     """
     said = parameters.get("protocol", "tcp" if workload == "psping" else None)
     return workload in {"tcp_stream", "tcp_rr"} or said == "tcp"
+
+
+def over_links(plan: Plan, lowered: Mapping[str, Any]) -> frozenset[str]:
+    """Roles whose packets cross a link, on their way there or back; with those that have no way."""
+    ways = Ways(plan, lowered)
+    found = set()
+    for role in lowered["roles"]:
+        hops = _hops(ways, role)
+        if hops is None or any(ways.links_between(*hop) for way in hops for hop in way):
+            found.add(role["name"])
+    return frozenset(found)
 
 
 def wayless(plan: Plan, lowered: Mapping[str, Any]) -> Iterator[Refusal]:

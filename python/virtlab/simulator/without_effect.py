@@ -1,8 +1,9 @@
 """What a Plan says that changes nothing in a simulated world: said beside the results, never left unsaid.
 
 An ideal platform costs nothing, so platforms, devices, virtual switches, processors and shares of one are all the same in
-it: two levels of such a factor are one and the same world, and a claim that compares them is not judged. Memory, programs
-and foreign meters are in no world of the simulator, whatever its profile.
+it: two levels of such a factor are one and the same world, and a claim that compares them is not judged. Where kernels speak
+of themselves (`ipv6_noise`) a Linux bridge does, too, so that kinds of virtual switches and those of two ports differ.
+Memory, programs and foreign meters are in no world of the simulator, whatever its profile.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtlab.plan import Guest, Plan
+from virtlab.planner.ports import port_of
 from virtlab.simulator.profile import Profile
 from virtlab.simulator.programs import NO_PROGRAMS, why_without_effect
 from virtlab.simulator.ways import by_tcp
@@ -74,7 +76,7 @@ def _guests(plan: Plan, profile: Profile) -> Iterator[WithoutEffect]:
     for name, guest in plan.world.guests.items():
         path = f"guests.{name}"
         if profile.is_ideal:
-            yield from _alike(path, guest)
+            yield from _alike(path, guest, heard=plan.world.ipv6_noise and _behind_a_passage(name, guest))
         else:
             yield from _unpaid(path, guest, profile)
         if guest.memory_bytes is not None:
@@ -91,9 +93,14 @@ def _guests(plan: Plan, profile: Profile) -> Iterator[WithoutEffect]:
             yield WithoutEffect(path, "offloads default", CUT_TO_MTU)
 
 
-def _alike(path: str, guest: Guest) -> Iterator[WithoutEffect]:
-    """What is all the same where nothing costs anything."""
-    if guest.platform not in {"namespace", "native"}:
+def _behind_a_passage(name: str, guest: Guest) -> bool:
+    """Whether its platform gives it a virtual switch of its own between its vNIC and a port that queues."""
+    return any(vnic.vswitch == f"{port_of(name, own)}.br" for own, vnic in guest.vnics.items())
+
+
+def _alike(path: str, guest: Guest, *, heard: bool) -> Iterator[WithoutEffect]:
+    """What is all the same where nothing costs anything; not a platform that is `heard` in what kernels say."""
+    if guest.platform not in {"namespace", "native"} and not heard:
         yield WithoutEffect(path, f"platform {guest.platform}", IDEAL_ALIKE)
     for model in dict.fromkeys(vnic.model for vnic in guest.vnics.values() if vnic.model is not None):
         yield WithoutEffect(path, f"vNIC model {model}", IDEAL_ALIKE)
@@ -131,7 +138,7 @@ def _vswitches(plan: Plan, profile: Profile) -> Iterator[WithoutEffect]:
                 why = f"profile '{profile.name}' holds no {upcall}"
                 yield WithoutEffect(f"vswitches.{name}", f"{key} {value}", why)
             continue
-        if vswitch.kind != "linux_bridge":
+        if vswitch.kind != "linux_bridge" and not plan.world.ipv6_noise:
             yield WithoutEffect(f"vswitches.{name}", f"kind {vswitch.kind}", IDEAL_ALIKE)
         for key, value in vswitch.parameters.items():
             yield WithoutEffect(f"vswitches.{name}", f"{key} {value}", IDEAL_ALIKE)
@@ -155,8 +162,10 @@ def _timeline(plan: Plan) -> Iterator[WithoutEffect]:
 def without_passages(lowered: Mapping[str, Any]) -> dict[str, Any]:
     """The core's input with every vNIC that has a virtual switch of two ports to itself at that switch's other port.
 
-    Where crossing a switch costs nothing, both are one and the same world.
+    Where crossing a switch costs nothing, both are one and the same world, unless the switch itself speaks.
     """
+    if "noise" in lowered:
+        return dict(lowered)
     found: dict[int, tuple[int, str]] = {}
     for place, vswitch in enumerate(lowered["vswitches"]):
         ways = {kind: to for port in vswitch["ports"] for kind, to in port["way"].items()}

@@ -192,7 +192,7 @@ impl Network {
                 let out = Outgoing::carried(&self.fabric.take(&foretold));
                 if let Some(costs) = &mut self.costs {
                     let bridge = self.port_bridges[port];
-                    let asked_ns = costs.ask(self.now_ns, bridge, out.flow, out.destination);
+                    let asked_ns = costs.ask(self.now_ns, bridge, out.seen(self.nics.len() + port));
                     let at = costs.depart(self.now_ns, port, bridge, out.bytes, asked_ns);
                     self.fly(at, Flight::Departed(port, out));
                 } else {

@@ -5,7 +5,9 @@
 //! and, when a further second has brought no answer, reports its groups twice again, now from its address, and asks for routers
 //! (RFC 4861, 6.3.7), after 4 s again and then after twice as long each time (RFC 7559, with RFC 3315's random tenth). Interfaces
 //! of a router ask for none, and report the groups of all routers, too. A Linux bridge joins the group of all snoopers (RFC 4286)
-//! beside, and reports that twice. All interfaces come up at the beginning of a run.
+//! beside, and reports that twice. All interfaces come up at the beginning of a run; those of a guest that is reset fall silent,
+//! and come up again with it. Addresses that an interface is given are not asked after: the testbed gives them as known to be
+//! nobody else's (`IFA_F_NODAD`).
 //!
 //! An interface is each vNIC, the port of its virtual switch, which speaks to the guest alone, each uplink, which speaks to the link
 //! alone, and a Linux bridge's own, which speaks through all of its ports. Everything goes to groups, so switches flood it; who
@@ -63,6 +65,8 @@ struct Speaker {
     voice: Voice,
     mac: Mac,
     groups: u32,
+    /// For routers.
+    asks: bool,
     words: VecDeque<(u64, Word)>,
     draws: Stream,
     interval_ns: f64,
@@ -80,21 +84,28 @@ pub(super) fn is_noise(message: &Message) -> bool {
 }
 
 impl Speaker {
-    fn new(voice: Voice, mac: Mac, groups: u32, asks: bool, mut draws: Stream) -> Self {
-        let [again, begin, after, of_snoopers] = [0; 4].map(|_| draws.uniform() * SECOND_NS);
+    fn new(voice: Voice, mac: Mac, groups: u32, asks: bool, draws: Stream) -> Self {
+        let mut own = Self { voice, mac, groups, asks, words: VecDeque::new(), draws, interval_ns: 0.0 };
+        own.come_up(0);
+        own
+    }
+
+    /// Has everything to say that an interface says as it comes up, and nothing else.
+    fn come_up(&mut self, now_ns: u64) {
+        let [again, begin, after, of_snoopers] = [0; 4].map(|_| self.draws.uniform() * SECOND_NS);
         let known = begin + SECOND_NS;
         let mut words =
             vec![(0.0, Word::Report), (again, Word::Report), (begin, Word::Probe), (known, Word::Report)];
-        if asks {
+        if self.asks {
             words.push((known, Word::Ask));
         }
         words.push((known + after, Word::Report));
-        if matches!(voice, Voice::Bridge(_)) {
+        if matches!(self.voice, Voice::Bridge(_)) {
             words.extend([(0.0, Word::Report), (of_snoopers, Word::Report)]);
         }
         words.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let words = words.into_iter().map(|(at, word)| (at as u64, word)).collect();
-        Self { voice, mac, groups, words, draws, interval_ns: 0.0 }
+        self.words = words.into_iter().map(|(at, word)| (now_ns + at as u64, word)).collect();
+        self.interval_ns = 0.0;
     }
 
     /// RFC 3315, 14: each interval is about twice the one before, a tenth more or less.
@@ -170,9 +181,27 @@ impl Network {
         self.noise = Noise { speakers };
     }
 
-    /// An interface says what it has to say now.
+    /// The interfaces of some vNICs fall silent, or come up again.
+    pub(super) fn silence(&mut self, nics: &[usize], down: bool) {
+        for (place, speaker) in self.noise.speakers.iter_mut().enumerate() {
+            if !matches!(speaker.voice, Voice::Nic(nic) if nics.contains(&nic)) {
+                continue;
+            }
+            speaker.words.clear();
+            if !down {
+                speaker.come_up(self.now_ns);
+                self.agenda.plan(self.now_ns, Due::Speak(place));
+            }
+        }
+    }
+
+    /// An interface says what it has to say now; nothing when it has fallen silent since that was planned.
     pub fn speak(&mut self, place: usize) {
+        let now_ns = self.now_ns;
         let speaker = &mut self.noise.speakers[place];
+        if speaker.words.front().is_none_or(|(at_ns, _)| *at_ns > now_ns) {
+            return;
+        }
         let Some((_, word)) = speaker.words.pop_front() else { return };
         if word == Word::Ask {
             let at_ns = self.now_ns + speaker.next_interval_ns() as u64;
@@ -240,6 +269,22 @@ mod tests {
         assert!(reports[1] < 1_000_000_000 && reports[2] == ask && reports[3] < ask + 1_000_000_000);
         assert!(words.iter().is_sorted_by_key(|(at, _)| *at));
         assert!(speaker(false).words.iter().all(|(_, word)| *word != Word::Ask), "a router asks nobody");
+    }
+
+    #[test]
+    fn an_interface_that_comes_up_again_says_all_of_it_again() {
+        let mut own = speaker(true);
+        let said: Vec<Word> = own.words.drain(..).map(|(_, word)| word).collect();
+        own.next_interval_ns();
+        own.next_interval_ns();
+        own.come_up(7_000_000_000);
+        let again: Vec<Word> = own.words.iter().map(|(_, word)| *word).collect();
+        let count = |words: &[Word], wanted| words.iter().filter(|word| **word == wanted).count();
+        for word in [Word::Report, Word::Probe, Word::Ask] {
+            assert_eq!(count(&again, word), count(&said, word));
+        }
+        assert_eq!(own.words[0], (7_000_000_000, Word::Report));
+        assert!((3.6e9..=4.4e9).contains(&own.next_interval_ns()), "as if it had never asked");
     }
 
     #[test]

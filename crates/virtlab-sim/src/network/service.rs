@@ -135,25 +135,27 @@ impl Network {
         self.go_on(to, out);
     }
 
-    /// On through a vNIC; a router cuts a packet that is longer than its MTU into fragments, where it may.
+    /// On through a vNIC; a router cuts a packet that is longer than its MTU into fragments, where it may. Segments that have come
+    /// together go on so where the vNIC takes them so; too long ones are dropped together, and their sender told once.
     fn go_on(&mut self, nic: usize, out: Outgoing) {
         let mtu_bytes = self.nics[nic].given.mtu_bytes;
+        if let (Some(parts), Some(packet)) = (self.parts_of(&out.cargo.message), out.cargo.ip) {
+            let fits = self.longest_bytes(&packet, parts) <= mtu_bytes;
+            if fits && self.lets_together(nic) {
+                let ready = self.ready(nic, out.bytes, None);
+                self.put_resolved(nic, out, ready);
+            } else if fits || !self.is_too_long(nic, &packet, &out.cargo.message) {
+                for part in self.cut(&out, parts) {
+                    self.go_on(nic, part);
+                }
+            }
+            return;
+        }
         let Some(packet) = out.cargo.ip.filter(|packet| packet.bytes() > mtu_bytes) else {
             let ready = self.ready(nic, out.bytes, None);
             self.put_resolved(nic, out, ready);
             return;
         };
-        if let Some(parts) = self.parts_of(&out.cargo.message) {
-            if self.longest_bytes(&packet, parts) <= mtu_bytes {
-                let ready = self.ready(nic, out.bytes, None);
-                self.put_resolved(nic, out, ready);
-                return;
-            }
-            for part in self.cut(&out, parts) {
-                self.go_on(nic, part);
-            }
-            return;
-        }
         if self.is_too_long(nic, &packet, &out.cargo.message) {
             return;
         }

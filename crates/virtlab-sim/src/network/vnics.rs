@@ -8,12 +8,18 @@ use super::Network;
 use super::bridges::Place;
 use super::flights::Flight;
 use super::licence::Licence;
+use super::noise::is_noise;
+use super::resolution::is_resolution;
+use super::together::Parts;
 use super::trains::Trains;
+use crate::addresses::Number;
 use crate::input::Vnic;
 use crate::ip::Cargo;
+use crate::upcalls::Seen;
 use std::collections::VecDeque;
 use virtlab_fabric::{Frame, Mac, PortId};
-use virtlab_wire::ethernet::{HEADER_BYTES, serialisation, wire_bytes};
+use virtlab_load::size::IpVersion;
+use virtlab_wire::ethernet::{serialisation, wire_bytes};
 
 /// Frames that a vNIC with pushback lets go at once after a pause; the testbed's figure.
 pub const BURST_FRAMES: u32 = 10;
@@ -57,6 +63,24 @@ impl Outgoing {
         let Carried { cargo, counted, .. } = frame.payload;
         let Frame { source, destination, bytes, flow, .. } = *frame;
         Self { cargo, source, destination, bytes, flow, socket: None, counted }
+    }
+
+    /// What a virtual switch sees of it at one of its ports.
+    pub(super) fn seen(&self, port: usize) -> Seen {
+        let message = &self.cargo.message;
+        let version = match self.cargo.ip {
+            Some(packet) => Some(packet.to.version()),
+            None if is_noise(message) => Some(IpVersion::V6),
+            None => None,
+        };
+        let ether_type = match version {
+            Some(IpVersion::V4) => 0x0800,
+            Some(IpVersion::V6) => 0x86dd,
+            None if !is_resolution(message) => 0x88b5,
+            None if Number::of_bits(message.flow).version() == IpVersion::V6 => 0x86dd,
+            None => 0x0806,
+        };
+        Seen { port, ether_type, destination: self.destination, flow: self.flow }
     }
 }
 
@@ -140,12 +164,11 @@ impl Network {
         if self.nics[nic].licence.is_some() {
             return self.put_licensed(nic, out, ready_ns);
         }
-        let port = &mut self.nics[nic];
         let mut start = ready_ns;
-        if let Some(rate) = port.given.pushback_bit_per_s {
-            let cost = match port.given.mtu_bytes + HEADER_BYTES {
-                most_bytes if out.bytes > most_bytes => self.cost_together_ns(nic, &out, rate),
-                _ => port.cost_ns(out.bytes, rate),
+        if let Some(rate) = self.nics[nic].given.pushback_bit_per_s {
+            let cost = match self.parts_of(&out.cargo.message) {
+                Some(parts) => self.cost_together_ns(nic, &out, parts, rate),
+                None => self.nics[nic].cost_ns(out.bytes, rate),
             };
             let port = &mut self.nics[nic];
             let free = port.free_ns.max(ready_ns as i64);
@@ -155,15 +178,10 @@ impl Network {
         self.depart(nic, out, start)
     }
 
-    /// What a frame that is longer than the MTU costs its vNIC's bucket: as many as it will be cut into.
+    /// What segments that go together cost their vNIC's bucket: as many frames as they will be cut into.
     #[cold]
-    fn cost_together_ns(&mut self, nic: usize, out: &Outgoing, rate_bit_per_s: u64) -> i64 {
-        match self.parts_of(&out.cargo.message) {
-            Some(parts) => {
-                self.cut_bytes(out, parts).map(|bytes| self.nics[nic].cost_ns(bytes, rate_bit_per_s)).sum()
-            }
-            None => self.nics[nic].cost_ns(out.bytes, rate_bit_per_s),
-        }
+    fn cost_together_ns(&mut self, nic: usize, out: &Outgoing, parts: Parts, rate_bit_per_s: u64) -> i64 {
+        self.cut_bytes(out, parts).map(|bytes| self.nics[nic].cost_ns(bytes, rate_bit_per_s)).sum()
     }
 
     /// Lets a frame through now, or has it wait until `start`; returns that.
@@ -201,7 +219,8 @@ impl Network {
         port.traffic.sent_packets += 1;
         port.traffic.sent_bytes += u64::from(out.bytes);
         if let Some(costs) = &mut self.costs {
-            let asked_ns = costs.ask(self.now_ns, port.bridge, out.flow, out.destination);
+            let seen = out.seen(nic);
+            let asked_ns = costs.ask(self.now_ns, port.bridge, seen);
             let at = costs.leave(self.now_ns, nic, port.bridge, out.bytes, asked_ns);
             self.fly(at, Flight::Out(nic, out));
         } else {
@@ -218,7 +237,16 @@ impl Network {
         }
     }
 
+    /// To a vNIC; one that takes no segments together gets them one by one.
     pub(super) fn arrive(&mut self, nic: usize, out: Outgoing) {
+        if !self.lets_together(nic)
+            && let Some(parts) = self.parts_of(&out.cargo.message)
+        {
+            for part in self.cut(&out, parts) {
+                self.arrive(nic, part);
+            }
+            return;
+        }
         if let Some(costs) = &mut self.costs {
             let at = costs.enter(self.now_ns, nic, out.bytes);
             self.fly(at, Flight::In(nic, out));

@@ -10,7 +10,7 @@ const PRIME: u64 = 0x0100_0000_01b3;
 
 fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut sources = vec![PathBuf::from("Cargo.lock")];
+    let mut sources = vec![PathBuf::from("Cargo.lock"), PathBuf::from("Cargo.toml")];
     for name in CRATES {
         let folder = format!("crates/virtlab-{name}");
         sources.push(PathBuf::from(&folder).join("Cargo.toml"));
@@ -28,7 +28,7 @@ fn main() {
     println!("cargo::rustc-env=VIRTLAB_BUILD={}+{hash:016x}", env!("CARGO_PKG_VERSION"));
 }
 
-/// All files below a folder, and the folder itself, so that a new file is noticed.
+/// All Rust files below a folder, and the folder itself, so that a new file is noticed.
 fn collect(root: &Path, folder: &Path, found: &mut Vec<PathBuf>) {
     println!("cargo::rerun-if-changed={}", root.join(folder).display());
     for entry in fs::read_dir(root.join(folder)).expect("sources can be listed") {
@@ -36,7 +36,7 @@ fn collect(root: &Path, folder: &Path, found: &mut Vec<PathBuf>) {
         let path = folder.join(entry.file_name());
         if entry.path().is_dir() {
             collect(root, &path, found);
-        } else {
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
             found.push(path);
         }
     }

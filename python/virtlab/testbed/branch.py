@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from virtlab.agents import Conversation, Message
-from virtlab.errors import AgentError
 
 PATIENCE_S = 10.0  # the agent waits a little longer
 AGAIN_S = 0.5
@@ -91,10 +90,16 @@ class Branch:
             return messages, False
         try:
             messages = self.conversation.feed(content)
-        except ValueError as error:  # of the line: somebody else answered
-            raise AgentError("control stream", str(error)) from error
+        except ValueError:  # of the line: somebody else answered
+            return messages, False
         self._write()
         return messages, True
+
+    def close(self) -> None:
+        """Closes the stream, if there is one: who still comes to it finds nobody."""
+        if self.stream is not None:
+            self.stream.close()
+        self.stream = None
 
     def flush(self) -> None:
         """Writes what is left, as much as the stream takes."""
@@ -107,9 +112,7 @@ class Branch:
 
     def cut(self) -> bool:
         """The stream ended; whether that may be mended."""
-        if self.stream is not None:
-            self.stream.close()
-        self.stream = None
+        self.close()
         self._out.clear()
         now = time.monotonic()
         first = self.cut_s is None
@@ -123,7 +126,7 @@ class Branch:
 
     def mend(self) -> bool:
         """Connects again when it is time to; False once that was tried for long enough."""
-        if self.cut_s is None or self.renewal is None:
+        if self.cut_s is None or self.renewal is None or (self.stream is not None and self.joined):
             return True
         now = time.monotonic()
         if now - self.cut_s >= PATIENCE_S:

@@ -282,6 +282,7 @@ class Control:
     def _lose(self, branch: Branch) -> None:
         """A stream of its own ended, and all its channels with it."""
         self.detach(branch.first)
+        branch.close()
         how = branch.why or branch.death()
         for channel in range(branch.first, branch.first + branch.channels):
             self._ended.setdefault(channel, how)

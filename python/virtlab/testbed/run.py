@@ -34,6 +34,7 @@ from virtlab.testbed.waiting import Waiting
 
 POLL_S = 0.2
 COLLECT_TIMEOUT_S = 300.0
+LATE_START_NS = 500_000_000  # only a connection that was cut holds a start up for so long
 COMMAND_CHANNELS = 20_000  # of `exec` actions; probes are below
 STREAM_GROUPS = ("vnics", "softnet", "qdiscs", "qdisc", "host.cpu", "cpu", "guests", "memory")
 OF_EACH_KERNEL = ("memory",)  # series that guests with a kernel of their own have, too
@@ -314,10 +315,15 @@ class Pass:
             return
         for side in sides:
             request: dict[str, Any] = {"role": side.role}
+            begins_ns = max(at_ns, self.site.now())
             if side.side == "client":
-                request["at_ns"] = self._clock(side.channel).from_ours(max(at_ns, self.site.now()))
+                request["at_ns"] = self._clock(side.channel).from_ours(begins_ns)
             side.started = True
             self.control.call("start", request, channel=side.channel)
+            late_ns = self.site.now() - begins_ns
+            if side.side == "client" and self.control.attached(side.channel) and late_ns > LATE_START_NS:
+                late = f"guest {side.guest}: told to start up to {late_ns / 1e9:.1f} s late"
+                self.taints.append(f"roles.{action.role}: {late}")
 
     def _stop_role(self, name: str, timeline: Timeline) -> None:
         """Ends a role's traffic; its server goes on listening for what is still under way."""
@@ -520,8 +526,10 @@ class Pass:
                 self._begin_blocks(side)
                 number = self.control.send("collect", {"role": name}, channel=side.channel)
                 try:
-                    report = self._await_collect(number)
-                except RefusedError as error:
+                    report = self._await_collect(number, side.channel)
+                except AgentError as error:  # refused, or gone with what it had
+                    if not self.control.open:
+                        raise
                     self.reasons.append(f"roles.{name}: guest {side.guest}: {error.what}")
                     continue
                 done += 1
@@ -532,7 +540,7 @@ class Pass:
         """Blocks are numbered from 0 in every trial; those of earlier trials are no duplicates of these."""
         self._seen = {key for key in self._seen if key[0] != side.channel or key[1] != side.role}
 
-    def _await_collect(self, number: int) -> dict[str, Any]:
+    def _await_collect(self, number: int, channel: int) -> dict[str, Any]:
         end = time.monotonic() + COLLECT_TIMEOUT_S
         while True:
             self._take_messages(lambda _: None, 0.0 if self.control.answered(number) else POLL_S)
@@ -540,6 +548,8 @@ class Pass:
                 report = self.control.wait(number, do="collect")
                 self._take_messages(lambda _: None)
                 return report
+            if (how := self.control.ended(channel)) is not None:
+                raise AgentError("collect", f"the agent that was asked ended with {how}")
             if time.monotonic() > end:
                 raise AgentError("collect", f"no answer within {COLLECT_TIMEOUT_S:g} s")
 

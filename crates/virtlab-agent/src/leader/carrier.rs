@@ -15,6 +15,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr, sockopt};
 use nix::unistd;
 use std::collections::VecDeque;
+use std::io::Write as _;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use virtlab_wire::Nanos;
 use virtlab_wire::line::Line;
@@ -80,7 +81,7 @@ pub struct Carrier {
     line: Line,
     link: Option<Link>,
     door: OwnedFd,
-    /// Since when nobody is connected.
+    /// Since when nobody is connected who showed what came last: one who only connects does not count.
     alone_since: Option<Nanos>,
 }
 
@@ -205,9 +206,15 @@ impl Carrier {
         loop {
             match self.line.next_frame() {
                 Ok(Some(frame)) => self.leader.send(frame.channel, frame.kind, &frame.body),
-                Ok(None) => return State::Whole,
+                Ok(None) => {
+                    if self.line.joined() {
+                        self.alone_since = None;
+                    }
+                    return State::Whole;
+                }
                 Err(error) => {
-                    eprintln!("virtlab-agent: {error}");
+                    // Where errors went may be gone with the first connection.
+                    let _ = writeln!(std::io::stderr(), "virtlab-agent: {error}");
                     return State::Cut;
                 }
             }
@@ -232,7 +239,6 @@ impl Carrier {
     fn connect(&mut self, link: Link) {
         self.link = Some(link);
         self.line.connect();
-        self.alone_since = None;
     }
 
     /// Lets somebody of the same user in, in place of whoever was connected: that one was cut and it was not noticed here.
@@ -246,6 +252,7 @@ impl Carrier {
         if let (true, Ok(output)) = (same, fd.try_clone())
             && let Ok(link) = Link::new(fd, output)
         {
+            self.alone_since.get_or_insert_with(clock::monotonic);
             self.connect(link);
         }
     }
@@ -258,11 +265,14 @@ fn milliseconds(count: u64) -> PollTimeout {
 /// Joins a new connection's standard input and output to the leader that lost its own.
 ///
 /// # Errors
-/// When nobody waits under that name.
+/// When nobody of the same user waits under that name.
 pub fn rejoin(name: &str) -> anyhow::Result<()> {
     let line = socket::socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)
         .context("cannot make a unix socket")?;
     socket::connect(line.as_raw_fd(), &address(name)?).context("nobody waits under this name")?;
+    // A name that was left can be taken by anybody.
+    let listener = socket::getsockopt(&line, sockopt::PeerCredentials).context("cannot tell who waits")?;
+    anyhow::ensure!(listener.uid() == unistd::getuid().as_raw(), "another user waits under this name");
     let (input, output) = (std::io::stdin(), std::io::stdout());
     let (input, output) = (input.as_fd(), output.as_fd());
     for fd in [input, output, line.as_fd()] {
@@ -271,18 +281,28 @@ pub fn rejoin(name: &str) -> anyhow::Result<()> {
     let (mut down, mut up) = (Way::default(), Way::default());
     let mut told_end = false;
     let mut chunk = vec![0; CHUNK_BYTES];
+    let mut until = None;
     while !up.done() {
+        if up.over {
+            let left =
+                until.get_or_insert_with(|| clock::monotonic() + LAST_WORDS).since(clock::monotonic()).0;
+            if left == 0 {
+                return Ok(()); // nobody takes the last words
+            }
+        }
         let wanted = |yes: bool, events: PollFlags| if yes { events } else { PollFlags::empty() };
         let toward = wanted(!down.waiting.is_empty(), PollFlags::POLLOUT);
-        let mut polled = vec![
-            PollFd::new(output, wanted(!up.waiting.is_empty(), PollFlags::POLLOUT)),
-            PollFd::new(line.as_fd(), wanted(up.wants_more(), PollFlags::POLLIN) | toward),
-        ];
+        let mut polled = vec![PollFd::new(output, wanted(!up.waiting.is_empty(), PollFlags::POLLOUT))];
         // A descriptor that nothing is wanted of would still report its end, again and again.
+        let of_line = wanted(up.wants_more(), PollFlags::POLLIN) | toward;
+        if !of_line.is_empty() {
+            polled.push(PollFd::new(line.as_fd(), of_line));
+        }
         if down.wants_more() {
             polled.push(PollFd::new(input, PollFlags::POLLIN));
         }
-        match poll(&mut polled, PollTimeout::NONE) {
+        let timeout = if up.over { milliseconds(LAST_WORDS.0 / 1_000_000) } else { PollTimeout::NONE };
+        match poll(&mut polled, timeout) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error).context("cannot poll"),
         }
@@ -425,6 +445,18 @@ mod tests {
         assert_eq!((asked.channel, asked.body), (2, b"asked".to_vec()));
         drop(leader);
         thread.join().unwrap();
+    }
+
+    #[test]
+    fn who_only_connects_does_not_keep_a_leader() {
+        let (mut leader, first, thread) = carrier("a-test-of-silence");
+        drop(first);
+        let mut chunk = [0; 16];
+        let silent =
+            socket::socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
+        socket::connect(silent.as_raw_fd(), &address("a-test-of-silence").unwrap()).unwrap();
+        thread.join().unwrap();
+        assert_eq!(leader.read(&mut chunk).unwrap(), 0);
     }
 
     #[test]

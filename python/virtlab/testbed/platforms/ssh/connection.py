@@ -34,6 +34,7 @@ COMMAND = "VIRTLAB_SSH"
 ANSWER_TIMEOUT_S = 60.0
 COPY_TIMEOUT_S = 300.0
 END_TIMEOUT_S = 10.0
+AGAIN_TIMEOUT_S = 3
 SWEEP_TIMEOUT_S = 20.0
 KIND = "ssh"
 # On the far side, where only a program that runs counts.
@@ -57,7 +58,10 @@ _SCRIPT = (
     'echo "virtlab-host $(wc -c <"$f")"; read go || exit 4; '
     '[ "$go" = go ] || exit 4; exec "$f" remote --remove "$f" --name NAME'
 )
-_REJOIN = "exec /proc/PROCESS/exe rejoin --name NAME"
+# Only where that process still is ours: its number may have gone to another one.
+_REJOIN = (
+    "[ -O /proc/PROCESS ] && grep -q NAME /proc/PROCESS/cmdline && exec /proc/PROCESS/exe rejoin --name NAME"
+)
 
 
 def client() -> list[str]:
@@ -176,7 +180,7 @@ class Connection:
         script = _REJOIN.replace("PROCESS", str(process)).replace("NAME", self._name)
         with theirs:
             self._process = _start(
-                self.address, f"sh -c '{script}'", theirs.fileno(), theirs.fileno(), self._errors
+                self.address, f"sh -c '{script}'", theirs.fileno(), theirs.fileno(), self._errors, again=True
             )
         return self.stream
 
@@ -292,9 +296,14 @@ class Connection:
 CURE = "try it by hand: ssh -o BatchMode=yes HOST true; keys, users and jump hosts go into ssh's own configuration"
 
 
-def _start(address: str, command: str, given: int, taken: int, errors: IO[bytes]) -> subprocess.Popen[bytes]:
-    # A connection that died silently is noticed within 15 s. Nothing else of the user's configuration is overruled.
-    options = ["-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]
+def _start(
+    address: str, command: str, given: int, taken: int, errors: IO[bytes], *, again: bool = False
+) -> subprocess.Popen[bytes]:
+    # A connection that died silently is noticed within 12 s, so that a call outlasts that and mending it. Nothing else of
+    # the user's configuration is overruled.
+    options = ["-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=3", "-o", "ServerAliveCountMax=3"]
+    if again:  # many short tries: a network may be back at any moment
+        options += ["-o", f"ConnectTimeout={AGAIN_TIMEOUT_S}"]
     argv = [*client(), *options, "--", address, command]
     try:
         return subprocess.Popen(argv, stdin=given, stdout=taken, stderr=errors, start_new_session=True)

@@ -141,6 +141,19 @@ def test_no_run_begins_beyond_the_time_budget(tmp_path: Path) -> None:
         assert campaign(dataset, backend, repetitions=2, budget_ns=spent_ns).run().made == 0
 
 
+def test_what_is_said_to_be_left_fits_the_time_budget(tmp_path: Path) -> None:
+    backend, noted, budget_ns = ClosedForm(slow_s=0.02), Noted(), 300_000_000
+    with opened(tmp_path / "d", backend) as dataset:
+        campaign(dataset, backend, repetitions=50, budget_ns=budget_ns, observer=noted).run()
+        spent_ns = 0
+        totals = {record.name: record.timings["total"] for record in dataset.runs()}
+    assert noted.names
+    for name, standing in zip(noted.names, noted.standings, strict=True):
+        spent_ns += totals[name]
+        assert standing.left_ns is not None
+        assert standing.left_ns <= max(0, budget_ns - spent_ns)
+
+
 def test_a_cancelled_run_is_not_kept(tmp_path: Path) -> None:
     backend = ClosedForm(slow_s=5)
     observer = CampaignObserver()

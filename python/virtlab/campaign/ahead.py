@@ -42,14 +42,13 @@ class Ahead:
         self._ready: list[deque[RunKey]] = [deque() for _ in range(pool.size)]  # by worker
         self._again: deque[RunKey] = deque()
         self._made = self._losses = 0
-        self._spent_ns = 0
         self._run_s = TOGETHER_S  # how long a run takes, about
         self._shown: tuple[float, Standing] | None = None
 
     def run(self) -> Ending:
         """Makes every run that is left. MachineError when workers die one after the other."""
         campaign = self.campaign
-        self._spent_ns += campaign.remember()
+        campaign.remember()
         why: Why | None = None
         while True:
             if why is None and campaign.observer.cancelled():
@@ -115,7 +114,7 @@ class Ahead:
         expected_ns = 0
         if campaign.budget_ns is not None:
             expected_ns = campaign.expected_ns(key.point)
-            if self._spent_ns + sum(self._under_way.values()) + expected_ns > campaign.budget_ns:
+            if campaign.spent_ns + sum(self._under_way.values()) + expected_ns > campaign.budget_ns:
                 return "time budget"
         self._under_way[key] = expected_ns
         return None
@@ -154,7 +153,6 @@ class Ahead:
     def _take(self, record: RunRecord) -> None:
         self._made += 1
         self._losses = 0
-        self._spent_ns += record.timings["total"]
         self._run_s += (record.timings["total"] / 1e9 - self._run_s) / 4
         self.campaign.dataset.note(record)
         self.campaign.learn(record)

@@ -64,10 +64,12 @@ class Campaign:
         self.history = Finished()
         self._estimates: dict[int, int] = {}
         self._measured_ns = self._estimated_ns = 0
+        self.spent_ns = 0  # on runs, over all sessions
 
     def run(self) -> Ending:
         """Makes every run that is left; each is on disk before the next begins."""
-        made, spent_ns = 0, self.remember()
+        made = 0
+        self.remember()
         while True:
             key = self.schedule.next(self.history)
             if key is None:
@@ -77,7 +79,7 @@ class Campaign:
             if self.run_limit is not None and made >= self.run_limit:
                 return self.ending("run limit", made)
             plan = self.plan_of(key.point, key.repetition)
-            if self.budget_ns is not None and spent_ns + self.expected_ns(key.point) > self.budget_ns:
+            if self.budget_ns is not None and self.spent_ns + self.expected_ns(key.point) > self.budget_ns:
                 return self.ending("time budget", made)
             self.observer.run_begins(key, plan.point, self.standing(key.point))
             finished = execute(
@@ -86,22 +88,21 @@ class Campaign:
             if finished is None:
                 return self.ending("interrupted", made)
             made += 1
-            spent_ns += finished.timings["total"]
             self.learn(finished)
             self.observer.run_ended(finished, self.standing(key.point))
 
-    def remember(self) -> int:
-        """Takes note of the runs of earlier sessions; the time that they took, ns."""
-        records = self.dataset.runs()
-        for record in records:
+    def remember(self) -> None:
+        """Takes note of the runs of earlier sessions."""
+        for record in self.dataset.runs():
             self.history[record.key] = record.status
+            self.spent_ns += record.timings.get("total", 0)
             self.learnt(record)
-        return sum(record.timings.get("total", 0) for record in records)
 
     def learn(self, record: RunRecord) -> None:
         """Takes note of a finished run: its status, and how long it took beside what was estimated."""
         self.history[record.key] = record.status
         self.learnt(record)
+        self.spent_ns += record.timings["total"]
         self._measured_ns += record.timings["total"]
         self._estimated_ns += self._estimate_ns(record.point)
 
@@ -123,6 +124,8 @@ class Campaign:
         good = sum(status == "ok" for status in self.history.values())
         tries = len(self.history) / good if good else 1.0  # runs made per good one so far
         left_ns = round(mean_ns * (least or most) * tries)
+        if self.budget_ns is not None:
+            left_ns = min(left_ns, max(0, self.budget_ns - self.spent_ns))
         return Standing(len(self.history), least, most, left_ns, self.width(point))
 
     def ending(self, why: Why, made: int) -> Ending:

@@ -111,6 +111,26 @@ def test_a_disk_without_room_for_the_reason_is_one_error_and_the_same_command_go
     assert (told["partial"], told["after"], told["good"]) == ([], 6, 8)
 
 
+def test_a_disk_without_room_for_a_dataset_is_one_line_that_names_the_place(tmp_path: Path) -> None:
+    (tmp_path / "limited.yaml").write_text(LIMITED)
+    (tmp_path / "disk").mkdir()
+    code = "import sys; from virtlab.cli.main import main; main(sys.argv[1:])"
+    words = ["run", "limited.yaml", "--backend", "simulator", "--dataset", "disk/d"]
+    argv = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"]), "sh", "-c"]
+    if subprocess.run(
+        [*argv, "mount -t tmpfs none disk"], cwd=tmp_path, capture_output=True, check=False
+    ).returncode:
+        pytest.skip("no file system can be mounted here")
+    for inodes in (1, 100):  # none for its folder, none for its files
+        script = f'mount -t tmpfs -o size=4k,nr_inodes={inodes} none disk && exec "$@"'
+        command = [*argv, script, "-", sys.executable, "-c", code, *words]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 3, done.stderr
+        (line,) = done.stderr.splitlines()
+        assert line.startswith("virtlab: disk/d")
+        assert line.endswith("No space left on device; make room, the same command goes on")
+
+
 LIMITED = """
 version: 1
 name: limited

@@ -32,6 +32,24 @@ def test_check_says_what_a_file_amounts_to(capsys: pytest.CaptureFixture[str]) -
     assert "6 design points" in out
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["rnu"], "virtlab: No such command 'rnu'. Did you mean 'run'?; see `virtlab --help`"),
+        (["xyzzy"], "virtlab: No such command 'xyzzy'; see `virtlab --help`"),
+        (
+            ["rt", "analyse"],
+            "virtlab: rt: No such command 'analyse'. Did you mean 'analyze'?; see `virtlab rt --help`",
+        ),
+    ],
+)
+def test_a_command_that_there_is_not_is_one_line(
+    capsys: pytest.CaptureFixture[str], words: list[str], told: str
+) -> None:
+    code, out, err = called(capsys, *words)
+    assert (code, out, err.strip()) == (2, "", told)
+
+
 def test_check_as_json_holds_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = called(capsys, "check", str(QUICK), "--json")
     values = json.loads(out)

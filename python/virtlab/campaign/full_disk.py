@@ -7,17 +7,16 @@ campaign ends with one error, and the same command goes on later.
 
 from __future__ import annotations
 
-import errno
 from typing import TYPE_CHECKING
 
 from virtlab.errors import MachineError
 from virtlab.plan.backend import Outcome, Realised
+from virtlab.results.files import NO_ROOM
 
 if TYPE_CHECKING:
     from virtlab.plan.model import Plan
     from virtlab.results import Dataset, RunKey, RunRecord
 
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 CURE = "make room there; the same command goes on where it was"
 
 
@@ -28,7 +27,7 @@ def is_no_room(error: BaseException) -> bool:
     if isinstance(error, OverLimitError):
         return True
     if isinstance(error, OSError):
-        return error.errno in _NO_ROOM
+        return error.errno in NO_ROOM
     return type(error).__module__.lstrip("_").startswith("duckdb") and "No space left" in str(error)
 
 
@@ -44,7 +43,7 @@ def recorded(dataset: Dataset, key: RunKey, plan: Plan, error: Exception) -> Run
             timings = {"total": 0}
             return writer.commit(Outcome("failed", (reason,)), Realised({}), timings)
     except OSError as again:
-        if again.errno not in _NO_ROOM:
+        if again.errno not in NO_ROOM:
             raise
         raise MachineError(
             where, f"the disk is full: not even the reason of {key.name} fits", CURE

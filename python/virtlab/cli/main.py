@@ -92,6 +92,16 @@ class _Commands(TyperGroup):
         with _in_one_line():
             return super().make_context(*arguments, **more)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except USAGE_ERROR as error:
+            from virtlab.catalogue.kinds import nearest
+
+            near = nearest(args[0], COMMANDS)
+            error.message = f"{error.message} {near.capitalize()}".rstrip()
+            raise
+
     def invoke(self, ctx: Any) -> Any:
         with _in_one_line():
             return super().invoke(ctx)

@@ -77,6 +77,8 @@ class Dataset:
         try:
             (path / "runs").mkdir(parents=True, exist_ok=True)
         except OSError as error:
+            if error.errno in files.NO_ROOM:
+                raise
             raise DatasetError(
                 str(path), f"cannot be created ({error.strerror})", "name another folder"
             ) from error

@@ -8,12 +8,15 @@ atomic, and durable once the folder was. So whatever has its final name is whole
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def flush_folder(path: Path) -> None:
@@ -45,8 +48,13 @@ def flush_tree(root: Path) -> None:
 def write_durably(path: Path, text: str) -> None:
     """Puts a whole file in place by one rename; after a crash there is the old one or the new one."""
     beside = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    beside.write_text(text, encoding="utf-8")
-    flush_file(beside)
+    try:
+        beside.write_text(text, encoding="utf-8")
+        flush_file(beside)
+    except OSError as error:
+        error.filename = str(path)  # write(2) does not say which
+        beside.unlink(missing_ok=True)
+        raise
     beside.rename(path)
     flush_folder(path.parent)
 

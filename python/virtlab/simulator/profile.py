@@ -194,7 +194,8 @@ def load_profile(name: str) -> Profile:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         cure = "run `virtlab calibrate`, or write 'ideal' or the path of a profile"
-        raise ExperimentError("--profile", f"there is no profile '{name}' ({path})", cure) from None
+        what = f"there is no profile '{name}'" + (f" ({path})" if name == LOCAL else "")
+        raise ExperimentError("--profile", what, cure) from None
     except (OSError, ValueError) as error:
         raise ExperimentError(str(path), f"is no profile ({error})", "calibrate again") from None
     try:

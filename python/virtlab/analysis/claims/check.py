@@ -65,8 +65,19 @@ def mistakes(
             elif level_number(level) is None:
                 what = f"'{level}' is no number, so '{condition.op}' cannot compare it"
                 found.append(Mistake(condition.column, what, "use = or != here"))
-    found += _relation_mistakes(claim, factors)
-    return found
+    wrong_relation = _relation_mistakes(claim, factors)
+    for factor in claim.averaged:
+        wrong = _factor_mistake(factor.name, factor.column, factors)
+        if wrong:
+            found.append(wrong)
+        elif not wrong_relation and _relation_mistakes(claim, _without(factors, factor.name)):
+            what = f"the claim compares levels of {factor.name}, over which it averages"
+            found.append(Mistake(factor.column, what, "average over another factor"))
+    return found + wrong_relation
+
+
+def _without(factors: Factors, name: str) -> Factors:
+    return {factor: levels for factor, levels in factors.items() if factor != name}
 
 
 def _path_mistakes(

@@ -231,6 +231,14 @@ Relation = (
 
 
 @dataclass(frozen=True, slots=True)
+class NamedFactor:
+    """A factor as written, and where."""
+
+    name: str
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
 class Condition:
     """`FACTOR op LEVEL`; `=` and `!=` take several levels (`a | b`), the others one that is a quantity or
     number."""
@@ -268,12 +276,16 @@ class PublishedReference:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One statement to be judged; `text` as written, `line` and `column` where it stands in its file."""
+    """One statement to be judged; `text` as written, `line` and `column` where it stands in its file.
+
+    `averaged`: factors over whose levels each repetition's values are averaged before anything is compared.
+    """
 
     text: str
     expression: Expression
     relation: Relation
     where: tuple[Condition, ...] = ()
+    averaged: tuple[NamedFactor, ...] = ()
     published: PublishedReference | None = None
     line: int = 1
     column: int = 1

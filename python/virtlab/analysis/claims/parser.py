@@ -22,6 +22,7 @@ from virtlab.analysis.claims.nouns import (
     Expression,
     Linear,
     Margin,
+    NamedFactor,
     Near,
     Onset,
     Operand,
@@ -39,7 +40,8 @@ from virtlab.metrics import MetricPath, parse_quantity
 COMPARATORS = ("<", "<=", ">", ">=")
 KEYWORDS = frozenset(
     {"where", "within", "between", "by", "at", "and", "grows", "falls", "steadily", "with", "is", "linear",
-     "in", "over", "constant", "exceeds", "from", "to", "equivalent", "ordered", "as", "published", "growth"}
+     "in", "over", "constant", "exceeds", "from", "to", "equivalent", "ordered", "as", "published", "growth",
+     "averaged"}
 )  # fmt: skip
 EXAMPLES = (
     "'probe.rtt.median: ovs < linux_bridge', 'load.loss.ratio <= 0.1 %', 'probe.rtt.mean grows with load' or "
@@ -124,6 +126,7 @@ class _Parser:
             relation = self.levels_relation(expression, published)
         else:
             relation = self.relation(expression.unit, published)
+        averaged = self.averaged() if self.skip("averaged") else ()
         where = self.conditions() if self.skip("where") else ()
         if self.here.kind != "end":
             raise self.error(
@@ -132,7 +135,7 @@ class _Parser:
                 "end the claim here, or begin conditions with 'where'",
             )
         column = self.offset + 1
-        return Claim(self.text, expression, relation, where, published, self.line, column, name)
+        return Claim(self.text, expression, relation, where, averaged, published, self.line, column, name)
 
     def expression(self) -> Expression:
         terms = [self.term(1)]
@@ -457,7 +460,16 @@ class _Parser:
             )
         return Place(factor, None, level, column)
 
-    # -- where
+    # -- averaged, where
+
+    def averaged(self) -> tuple[NamedFactor, ...]:
+        cure = "write e.g. 'averaged over qdisc'"
+        self.expect("over", cure)
+        found = [NamedFactor(*self.factor(cure))]
+        while self.is_sign(",") or self.is_word("and"):
+            self.take()
+            found.append(NamedFactor(*self.factor(cure)))
+        return tuple(found)
 
     def conditions(self) -> tuple[Condition, ...]:
         found = [self.condition()]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from virtlab.analysis.claims.levels import matches, ordered
+from virtlab.analysis.judging.averages import averaged, joined
 from virtlab.analysis.table import Levels, RunTable, point_of
 
 if TYPE_CHECKING:
@@ -96,20 +97,32 @@ def gather(claim: Claim, table: RunTable) -> Cells:
     import numpy as np
 
     found, missing = evaluate(claim.expression, table)
-    lists: dict[Levels, list[float]] = {}
+    over = [each.name for each in claim.averaged]
+    values: dict[Levels, dict[int, float]] = {}
     realisations: dict[Levels, str] = {}
     worlds: dict[Levels, str] = {}
     for run, value in found.items():
         row = table.runs[run]
         if all(matches(condition, row.levels) for condition in claim.where):
             point = point_of(row.levels)
-            lists.setdefault(point, []).append(value)
+            own = values.setdefault(point, {})
+            own[row.repetition if over else len(own)] = value
             realisations[point] = row.realisation
             if run in table.worlds:
                 worlds[point] = table.worlds[run]
-    cells = {point: np.array(values, dtype=np.float64) for point, values in lists.items()}
-    counts = _counts(claim.expression, table, cells)
-    return Cells(cells, realisations, table.factors, missing, counts, worlds)
+    factors = table.factors
+    if over:
+        made = sum(map(len, values.values()))
+        parts = len({tuple(dict(point).get(name) for name in over) for point in values})
+        values = averaged(values, over)
+        left_out = made - parts * sum(map(len, values.values()))
+        if left_out:
+            missing[f"their repetition has none at every level of {' and '.join(over)}"] = left_out
+        realisations, worlds = joined(realisations, over), joined(worlds, over)
+        factors = {factor: levels for factor, levels in factors.items() if factor not in over}
+    cells = {point: np.array(list(runs.values()), dtype=np.float64) for point, runs in values.items()}
+    counts = {} if over else _counts(claim.expression, table, cells)
+    return Cells(cells, realisations, factors, missing, counts, worlds)
 
 
 def _counts(expression: Expression, table: RunTable, cells: Mapping[Levels, Any]) -> dict[Levels, int]:

@@ -81,6 +81,9 @@ def judge_one(
             ]
         tests += found
     notes += same
+    if claim.averaged and tests:
+        names = " and ".join(each.name for each in claim.averaged)
+        notes.append(f"each value is the mean of a repetition over the levels of {names}")
     if missing:
         notes += [f"{count} runs have no value: {reason}" for reason, count in missing.items()]
     comparisons = _correct(tests, 1.0 - effective)

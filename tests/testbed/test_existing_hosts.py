@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +21,9 @@ pytestmark = [
     pytest.mark.skipif(far_worlds.missing() is not None, reason=str(far_worlds.missing())),
     pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing())),
     pytest.mark.timeout(300),
+    pytest.mark.usefixtures("reached"),
 ]
 COUNT = 20
-
-
-@pytest.fixture(scope="module")
-def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[far_worlds.FarHosts]:
-    with far_worlds.far_hosts(tmp_path_factory.mktemp("far")) as made:
-        yield made
-
-
-@pytest.fixture(autouse=True)
-def _reached(far: far_worlds.FarHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VIRTLAB_SSH", far.command)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 def plan_of(first: str = "host-a", second: str = "host-b", network: str = "own", **roles: Any) -> Plan:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import far_world as far_worlds
@@ -19,6 +17,7 @@ pytestmark = [
     pytest.mark.skipif(far_worlds.missing() is not None, reason=str(far_worlds.missing())),
     pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing())),
     pytest.mark.timeout(300),
+    pytest.mark.usefixtures("reached"),
 ]
 COUNT = 20
 SHORT_NS = 150_000_000
@@ -30,18 +29,10 @@ WORK: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[far_worlds.FarHosts]:
-    with far_worlds.far_hosts(tmp_path_factory.mktemp("far")) as made:
-        for name in far_worlds.NAMES:
-            made.run(name, "sh", "-c", "echo 1 0 > /proc/sys/net/ipv4/ping_group_range")
-        yield made
-
-
-@pytest.fixture(autouse=True)
-def _reached(far: far_worlds.FarHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VIRTLAB_SSH", far.command)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+@pytest.fixture(scope="module", autouse=True)
+def _privileged_ping(far: far_worlds.FarHosts) -> None:
+    for name in far_worlds.NAMES:
+        far.run(name, "sh", "-c", "echo 1 0 > /proc/sys/net/ipv4/ping_group_range")
 
 
 def as_a_user(network: str = "own", **role: Any) -> Plan:

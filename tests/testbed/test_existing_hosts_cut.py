@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,21 +26,10 @@ pytestmark = [
     pytest.mark.skipif(far_worlds.missing() is not None, reason=str(far_worlds.missing())),
     pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing())),
     pytest.mark.timeout(300),
+    pytest.mark.usefixtures("reached"),
 ]
 COUNT = 400
 ENDED_S = 40.0
-
-
-@pytest.fixture(scope="module")
-def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[far_worlds.FarHosts]:
-    with far_worlds.far_hosts(tmp_path_factory.mktemp("far")) as made:
-        yield made
-
-
-@pytest.fixture(autouse=True)
-def _reached(far: far_worlds.FarHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VIRTLAB_SSH", far.command)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 def client_pid(session: TestbedSession, guest: str) -> int:

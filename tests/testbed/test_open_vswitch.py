@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,59 @@ def test_a_switch_that_does_not_start_is_one_clear_error(monkeypatch: pytest.Mon
     before = worlds.own_processes()
     with pytest.raises(MachineError, match="no room"):
         Testbed().open(worlds.plan(on_ovs(worlds.one_host(2))), worlds.Patient())
+    assert worlds.own_processes() == before
+
+
+def instead_of(daemon: str, script: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script is found where the daemon would be."""
+    fake = place / daemon
+    fake.write_text(f"#!/bin/sh\n{script}\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
+
+
+DAEMONS = pytest.mark.parametrize("daemon", [ovs.DATABASE, ovs.SWITCH])
+
+
+@DAEMONS
+def test_a_daemon_that_fails_at_its_start_is_named_with_its_words_and_the_cure(
+    daemon: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instead_of(daemon, "echo there is no lock to take >&2; exit 1", tmp_path, monkeypatch)
+    before = worlds.own_processes()
+    with pytest.raises(MachineError) as error:
+        Testbed().open(worlds.plan(on_ovs(worlds.one_host(2))), worlds.Patient())
+    assert error.value.where == "vswitches"
+    assert error.value.what == f"{daemon} of h ended with code 1: there is no lock to take"
+    assert error.value.cure == ovs.CURE_DAEMON.format(daemon)
+    assert worlds.own_processes() == before
+
+
+@DAEMONS
+def test_a_daemon_that_hangs_at_its_start_is_given_up_by_name_with_its_words(
+    daemon: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instead_of(daemon, "echo waiting for a lock >&2; exec sleep 600", tmp_path, monkeypatch)
+    monkeypatch.setattr(ovs, "START_TIMEOUT_S", 4.0)
+    before = worlds.own_processes()
+    with pytest.raises(MachineError) as error:
+        Testbed().open(worlds.plan(on_ovs(worlds.one_host(2))), worlds.Patient())
+    assert error.value.what == f"{daemon} of h runs and serves nobody after 4 s; it wrote: waiting for a lock"
+    assert error.value.cure == ovs.CURE_DAEMON.format(daemon)
+    assert worlds.own_processes() == before
+
+
+def test_a_switch_that_hangs_at_its_start_does_not_keep_anybody_who_cancels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = tmp_path / "begun"
+    instead_of(ovs.SWITCH, f"echo > {begun}; exec sleep 600", tmp_path, monkeypatch)
+    monkeypatch.setattr(ovs, "START_TIMEOUT_S", 500.0)
+    observe = worlds.Patient()
+    monkeypatch.setattr(observe, "cancelled", begun.exists)
+    before = worlds.own_processes()
+    with pytest.raises(GuestError, match="was still starting when the run was cancelled"):
+        Testbed().open(worlds.plan(on_ovs(worlds.one_host(2))), observe)
     assert worlds.own_processes() == before
 
 

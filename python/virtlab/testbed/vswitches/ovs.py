@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.agents import Data, Notice
-from virtlab.errors import MachineError
+from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.plan import Observer, Plan
 from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.lower import Lowered
@@ -26,12 +26,19 @@ RUN = "/etc/openvswitch"
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 PROGRAMS = ("ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl", "ovs-appctl")
 FIRST_CHANNEL = 36_000
-START_TIMEOUT_S = 60.0
+DATABASE, SWITCH = "ovsdb-server", "ovs-vswitchd"
+START_TIMEOUT_S = 60.0  # until a daemon serves what it is asked first
 COMMAND_TIMEOUT_S = 60.0
+# The daemon that a command waits for.
+_ASKS = {"ovs-vsctl": DATABASE, "ovs-ofctl": SWITCH, "ovs-appctl": SWITCH}
+DEATH_S = 0.5  # the news of a daemon's death may come after that of the command it left alone
 TAIL_BYTES = 4096
 CURE = "install openvswitch-switch, or write 'vswitch: linux_bridge'"
 CURE_BUILD = (
     "see whether /dev/net/tun can be opened and openvswitch-switch is whole, or write 'vswitch: linux_bridge'"
+)
+CURE_DAEMON = (
+    "see whether {} of the package openvswitch-switch runs here by hand, or write 'vswitch: linux_bridge'"
 )
 CURE_KERNEL = "load the module openvswitch, or run with --in lab-vm"
 MODULE = Path("/sys/module/openvswitch")
@@ -58,10 +65,12 @@ class OpenVswitches:
     _names: dict[int, str] = field(default_factory=dict)  # channel -> what runs there
     _tails: dict[int, bytearray] = field(default_factory=dict)
     _next: int = FIRST_CHANNEL
+    _observe: Observer | None = None  # while they start
 
     def start(self, observe: Observer) -> None:
         """Starts them, adds all ports of a host in one transaction, and gives the rules. MachineError when one fails."""
         observe.progress("start Open vSwitch")
+        self._observe = observe
         by_namespace: dict[str, list[OvsBridge]] = {}
         for bridge in self.lowered.ovs.values():
             by_namespace.setdefault(bridge.namespace, []).append(bridge)
@@ -72,24 +81,24 @@ class OpenVswitches:
             place = f"{RUN}/{self._places[namespace]}"
             self._daemon(
                 namespace,
-                ["ovsdb-server", f"{place}/conf.db", f"--remote=punix:{place}/db.sock", "-vconsole:warn"],
+                [DATABASE, f"{place}/conf.db", f"--remote=punix:{place}/db.sock", "-vconsole:warn"],
             )
             self._wait_for(namespace, f"{place}/db.sock")
             self._run(namespace, ["ovs-vsctl", "--no-wait", "init"])
             self._daemon(
                 namespace,
-                ["ovs-vswitchd", f"unix:{place}/db.sock", f"--unixctl={place}/switch.ctl", "-vconsole:warn"],
+                [SWITCH, f"unix:{place}/db.sock", f"--unixctl={place}/switch.ctl", "-vconsole:warn"],
             )
             begin = time.monotonic_ns()
-            self._run(namespace, ["ovs-vsctl", *transaction(bridges)])
+            self._run(namespace, ["ovs-vsctl", *transaction(bridges)], asks=SWITCH)
             self.ports_ns = max(self.ports_ns, time.monotonic_ns() - begin)
             for bridge in bridges:
                 if bridge.afterwards:
                     self.control.call("apply", {"batch": [op.json() for op in bridge.afterwards]})
-                self._run(
-                    namespace, ["ovs-ofctl", "add-flows", bridge.link, "-"], "\n".join(rules(bridge)) + "\n"
-                )
+                given = "\n".join(rules(bridge)) + "\n"
+                self._run(namespace, ["ovs-ofctl", "add-flows", bridge.link, "-"], given)
         self.version = self._run(first, ["ovs-vsctl", "--version"]).splitlines()[0]
+        self._observe = None
 
     def guests(self) -> Mapping[str, Reach]:
         """None: it carries guests, and is none."""
@@ -199,10 +208,14 @@ class OpenVswitches:
         self.control.listen(self._next, keep)
         channel = self._exec(namespace, argv)
         self._tails[channel] = tail
-        self._names[channel] = f"{argv[0]} of {namespace.removeprefix('host:')}"
+        self._names[channel] = _name(argv[0], namespace)
 
-    def _run(self, namespace: str, argv: Sequence[str], given: str = "") -> str:
-        """Runs a command to its end; what it wrote. MachineError with its errors when it fails."""
+    def _run(self, namespace: str, argv: Sequence[str], given: str = "", *, asks: str | None = None) -> str:
+        """Runs a command to its end; what it wrote. MachineError with its errors when it fails.
+
+        `asks`: the daemon that it waits for, where that is not the usual one; it is to blame when the command does not end.
+        GuestError when the run is cancelled while they start.
+        """
         output, errors = bytearray(), bytearray()
         self.control.listen(
             self._next, lambda data: (errors if data.stream == 2 else output).extend(data.content)
@@ -211,15 +224,20 @@ class OpenVswitches:
         self.control.data(channel, given.encode())
         if given:
             self.control.data(channel, b"")
-        end = time.monotonic() + COMMAND_TIMEOUT_S
+        timeout_s = COMMAND_TIMEOUT_S if self._observe is None else START_TIMEOUT_S
+        end = time.monotonic() + timeout_s
         while (how := self.control.ended(channel)) is None:
             self._check_daemons()
+            if self._observe is not None and self._observe.cancelled():
+                raise GuestError("vswitches", "Open vSwitch was still starting when the run was cancelled")
             if time.monotonic() > end:
-                raise MachineError("vswitches", f"{argv[0]} did not end within {COMMAND_TIMEOUT_S:g} s", CURE)
-            self.control.pump(0.1)
+                raise self._late(namespace, argv[0], asks or _ASKS.get(argv[0]), timeout_s)
+            if not self.control.pump(0.1) and not self.control.open:
+                raise AgentError("vswitches", "the leader is gone")
         self.control.listen(channel, None)
         self.control.forget_end(channel)
         if how != "code 0":
+            self._await_deaths()
             lines = errors.decode(errors="replace").splitlines()
             said = (
                 " | ".join(line.strip() for line in lines if line.strip() and "log directory" not in line)
@@ -231,23 +249,42 @@ class OpenVswitches:
         return output.decode(errors="replace")
 
     def _wait_for(self, namespace: str, path: str) -> None:
-        script = 'n=0; while [ ! -S "$1" ]; do n=$((n+1)); [ $n -gt 600 ] && exit 1; sleep 0.02; done'
-        self._run(namespace, ["sh", "-c", script, "wait", path])
+        script = 'while [ ! -S "$1" ]; do sleep 0.02; done'
+        self._run(namespace, ["sh", "-c", script, "wait", path], asks=DATABASE)
+
+    def _late(self, namespace: str, program: str, asks: str | None, timeout_s: float) -> MachineError:
+        """That a command did not end: for the sake of the daemon that it asks, with what that wrote."""
+        if asks is None:
+            return MachineError("vswitches", f"{program} did not end within {timeout_s:g} s", CURE_BUILD)
+        name = _name(asks, namespace)
+        said = [self._said(channel) for channel, each in self._names.items() if each == name]
+        what = f"{name} runs and serves nobody after {timeout_s:g} s; it wrote: {''.join(said) or 'nothing'}"
+        return MachineError("vswitches", what, CURE_DAEMON.format(asks))
 
     def _said(self, channel: int) -> str:
-        """The last line that a daemon wrote."""
-        return bytes(self._tails[channel]).decode(errors="replace").strip().splitlines()[-1][-300:]
+        """The last line that a daemon wrote, or nothing."""
+        lines = bytes(self._tails[channel]).decode(errors="replace").strip().splitlines()
+        return lines[-1][-300:] if lines else ""
+
+    def _await_deaths(self) -> None:
+        """Blames a daemon that died for the command that failed."""
+        end = time.monotonic() + DEATH_S
+        while self.control.open and (left := end - time.monotonic()) > 0:
+            self._check_daemons()
+            self.control.pump(left)
+        self._check_daemons()
 
     def _check_daemons(self) -> None:
         for channel, name in self._names.items():
             how = self.control.ended(channel)
             if how is not None:
-                said = bytes(self._tails[channel]).decode(errors="replace").strip()
-                raise MachineError(
-                    "vswitches",
-                    f"{name} ended with {how}" + (f": {said}" if said else ""),
-                    "see whether ovs-vswitchd of the package openvswitch-switch runs here by hand",
-                )
+                said = self._said(channel)
+                what = f"{name} ended with {how}" + (f": {said}" if said and said not in how else "")
+                raise MachineError("vswitches", what, CURE_DAEMON.format(name.partition(" ")[0]))
+
+
+def _name(program: str, namespace: str) -> str:
+    return f"{program} of {namespace.removeprefix('host:')}"
 
 
 def missing(kind: str = "ovs-netdev") -> str | None:

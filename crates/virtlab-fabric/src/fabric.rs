@@ -124,6 +124,8 @@ pub struct Fabric<P> {
     foretold: Vec<Foretold>,
     /// By line, frames without an event that come to it, in order; and those that have been foretold.
     comings: Vec<Vec<meet::Coming<P>>>,
+    /// How many these are in all.
+    still_coming: usize,
     met: Vec<(u32, P)>,
     /// Trains between two lines, while they are passed on.
     passing: Vec<Train>,

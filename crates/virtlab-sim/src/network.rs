@@ -33,6 +33,7 @@ use bridges::{Bridge, Place};
 use flights::Flight;
 use landing::Landing;
 use licence::Licence;
+use meetings::MeetingWay;
 use paths::Paths;
 use resolution::Resolution;
 use routers::Host;
@@ -62,6 +63,7 @@ pub struct Network {
     certain: Vec<Foretold>,
     landings: Vec<VecDeque<Landing>>,
     certain_ways: Vec<Certain>,
+    meeting_ways: Vec<MeetingWay>,
     /// What is left of a train at its way's end, while that is looked at.
     trains_left: Vec<Train>,
     /// By port, vNICs in whose queues frames wait for it.
@@ -177,6 +179,7 @@ impl Network {
             certain: Vec::new(),
             landings: vec![VecDeque::new(); port_nics.len()],
             certain_ways: Vec::new(),
+            meeting_ways: Vec::new(),
             trains_left: Vec::new(),
             feeders: vec![Vec::new(); port_nics.len()],
             by_events: outages || input.noise.is_some(),

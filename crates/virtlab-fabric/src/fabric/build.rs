@@ -96,6 +96,7 @@ impl<P: Clone> Fabric<P> {
             foretells: false,
             foretold: Vec::new(),
             comings: Vec::new(),
+            still_coming: 0,
             met: Vec::new(),
             passing: Vec::new(),
             strays: false,

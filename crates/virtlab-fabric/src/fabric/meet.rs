@@ -79,12 +79,16 @@ impl<P: Clone> Fabric<P> {
         let new = Coming { at: there, from: meeting.first as u32, bytes, payload };
         let behind = coming.iter().rev().take_while(|other| other.place() > new.place()).count();
         coming.insert(coming.len() - behind, new);
+        self.still_coming += 1;
         coming.len() >= CROWD && coming[CROWD / 2].at <= at
     }
 
     /// Offers the line that leads to `port` what has come to it by `now`; false where nothing has.
     #[inline]
     pub fn gather(&mut self, port: PortId, now: Nanos) -> bool {
+        if self.still_coming == 0 {
+            return false;
+        }
         let out = self.courses[self.port_lines[port.0]].reverse;
         self.gather_before(out, (Nanos(now.0.saturating_add(1)), 0))
     }
@@ -98,7 +102,8 @@ impl<P: Clone> Fabric<P> {
     /// Offers a line what comes before an event: one at this instant, over a line of this number. False where nothing does.
     #[inline]
     pub(super) fn gather_before(&mut self, out: usize, event: (Nanos, usize)) -> bool {
-        let some = self.comings[out].first().is_some_and(|first| first.place() < event);
+        let some =
+            self.still_coming > 0 && self.comings[out].first().is_some_and(|first| first.place() < event);
         if some {
             self.gather_some(out, event);
         }
@@ -108,6 +113,7 @@ impl<P: Clone> Fabric<P> {
     fn gather_some(&mut self, out: usize, event: (Nanos, usize)) {
         let mut coming = core::mem::take(&mut self.comings[out]);
         let count = coming.iter().take_while(|each| each.place() < event).count();
+        self.still_coming -= count;
         let Course { far: End::Port(port), .. } = self.courses[out] else {
             unreachable!("frames meet where a line leads to a port")
         };

@@ -6,35 +6,66 @@
 
 use super::Network;
 use super::bridges::Place;
+use super::trains::Way;
 use super::vnics::{Carried, Outgoing};
-use virtlab_fabric::{Meeting, PortId};
+use crate::addresses::Number;
+use virtlab_fabric::{Mac, Meeting, PortId};
 use virtlab_wire::Nanos;
 
+/// Such a way.
+#[derive(Clone, Copy)]
+pub(super) struct MeetingWay {
+    /// Where its frames enter the fabric.
+    at: PortId,
+    meeting: Meeting,
+    /// The vNIC at its end.
+    to: u32,
+}
+
 impl Network {
-    /// Where a frame that leaves a vNIC now enters the fabric, the way that it goes there without events, and the vNIC at its end.
+    /// The way without events that a frame takes which leaves a vNIC now.
     #[inline]
-    pub(super) fn meeting(&mut self, nic: usize, out: &Outgoing) -> Option<(PortId, Meeting, u32)> {
-        if !out.counted || self.resolution.is_some() {
+    pub(super) fn meeting_of(&mut self, nic: usize, out: &Outgoing) -> Option<MeetingWay> {
+        if !out.counted {
+            return None;
+        }
+        match out.socket.map(|socket| self.sockets[socket].way) {
+            Some(Way::Meeting(way)) => Some(self.meeting_ways[way as usize]),
+            Some(Way::Played) => None,
+            _ => self.meeting(nic, out.source, out.destination, out.cargo.ip.map(|packet| packet.to)),
+        }
+    }
+
+    /// The way without events from a vNIC between these addresses; the same at any time.
+    #[inline]
+    pub(super) fn meeting(
+        &mut self,
+        nic: usize,
+        source: Mac,
+        destination: Mac,
+        ip: Option<Number>,
+    ) -> Option<MeetingWay> {
+        if self.resolution.is_some() {
             return None;
         }
         let own = &self.nics[nic];
         let at = match (own.bridge, own.port) {
             (Some(bridge), _) if self.bridges[bridge].learns => None,
-            (Some(bridge), _) => match self.bridges[bridge].ways.get(&out.destination) {
+            (Some(bridge), _) => match self.bridges[bridge].ways.get(&destination) {
                 Some(Place::Port(at)) => Some(*at),
                 _ => None,
             },
             (None, port) => port,
         }?;
-        let meeting = self.fabric.meeting(at, out.source, out.destination)?;
-        let to = self.own_nic(meeting.port.0, (out.destination, out.cargo.ip.map(|packet| packet.to)))?;
-        Some((at, meeting, to))
+        let meeting = self.fabric.meeting(at, source, destination)?;
+        let to = self.own_nic(meeting.port.0, (destination, ip))?;
+        Some(MeetingWay { at, meeting, to })
     }
 
     /// A frame leaves its vNIC for the end of such a way.
     #[inline]
-    pub(super) fn meet(&mut self, nic: usize, out: &Outgoing, way: &(PortId, Meeting, u32)) {
-        let (at, meeting, to) = way;
+    pub(super) fn meet(&mut self, nic: usize, out: &Outgoing, way: &MeetingWay) {
+        let MeetingWay { at, meeting, to } = way;
         let traffic = &mut self.nics[nic].traffic;
         traffic.sent_packets += 1;
         traffic.sent_bytes += u64::from(out.bytes);

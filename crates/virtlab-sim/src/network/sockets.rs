@@ -258,7 +258,7 @@ impl Network {
     pub fn aim(&mut self, socket: usize, (destination, ip): Address) {
         let socket = &mut self.sockets[socket];
         (socket.destination, socket.ip) = (destination, ip);
-        socket.way = Way::Played; // from one to the next
+        socket.way = Way::Changing;
     }
 
     /// The far side of this socket only counts what comes.

@@ -14,6 +14,7 @@
 use super::Network;
 use super::bridges::Place;
 use super::landing::{Landing, Meaning};
+use super::sockets::Socket;
 use super::vnics::{Outgoing, Waiting};
 use crate::agenda::{Due, Planned};
 use std::collections::VecDeque;
@@ -31,8 +32,12 @@ pub(super) enum Way {
     Unknown,
     /// It is played by events.
     Played,
+    /// Frames go to one address, then to another.
+    Changing,
     /// One of [`Network::certain_ways`].
     Certain(u32),
+    /// One of [`Network::meeting_ways`], for frames that are only counted.
+    Meeting(u32),
 }
 
 /// A certain way, from a vNIC to another.
@@ -79,12 +84,22 @@ impl Network {
     #[inline]
     pub(super) fn find_way(&mut self, socket: usize) {
         if self.sockets[socket].way == Way::Unknown {
-            let found = self.certain(socket).map(|certain| {
-                self.certain_ways.push(certain);
-                Way::Certain(self.certain_ways.len() as u32 - 1)
-            });
-            self.sockets[socket].way = found.unwrap_or(Way::Played);
+            self.sockets[socket].way = self.look_for_way(socket);
         }
+    }
+
+    #[cold]
+    fn look_for_way(&mut self, socket: usize) -> Way {
+        if let Some(certain) = self.certain(socket) {
+            self.certain_ways.push(certain);
+            return Way::Certain(self.certain_ways.len() as u32 - 1);
+        }
+        let Socket { nic, source, destination, ip, .. } = self.sockets[socket];
+        if let Some(way) = self.meeting(nic, source, destination, ip) {
+            self.meeting_ways.push(way);
+            return Way::Meeting(self.meeting_ways.len() as u32 - 1);
+        }
+        Way::Played
     }
 
     fn certain(&self, socket: usize) -> Option<Certain> {

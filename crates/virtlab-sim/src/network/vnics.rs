@@ -208,7 +208,7 @@ impl Network {
             self.catch_up_before(at);
             return self.pass_on(nic, &out, self.now_ns);
         }
-        if let Some(way) = self.meeting(nic, &out) {
+        if let Some(way) = self.meeting_of(nic, &out) {
             return self.meet(nic, &out, &way);
         }
         let port = &mut self.nics[nic];

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Observer, Plan
 from virtlab.testbed import switch_capacity
+from virtlab.testbed.channels import SWITCH
 from virtlab.testbed.control import Control, RefusedError
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.neighbours import reach_pairs
 from virtlab.testbed.operations import Step, TapAdd
-from virtlab.testbed.probes import SWITCH_CHANNEL
 
 if TYPE_CHECKING:
     from virtlab.testbed.platforms.start import Guests
@@ -72,14 +72,14 @@ def start_switch(control: Control, lowered: Lowered, *, cpu: int | None, root: b
     if root and request.get("spin") != "always":
         # Beside other work only a real-time priority keeps departures on time; it sleeps, then spins briefly.
         request["fifo_priority"] = FIFO_PRIORITY
-    spawn: dict[str, Any] = {"channel": SWITCH_CHANNEL, "role": "switch", "namespace": "fabric"}
+    spawn: dict[str, Any] = {"channel": SWITCH, "role": "switch", "namespace": "fabric"}
     if cpu is not None:
         spawn["cpus"] = [cpu]
     control.call("spawn", spawn)
-    control.greet(SWITCH_CHANNEL)
+    control.greet(SWITCH)
     try:
-        said = control.call("configure", request, channel=SWITCH_CHANNEL)
-        control.call("start", {}, channel=SWITCH_CHANNEL)
+        said = control.call("configure", request, channel=SWITCH)
+        control.call("start", {}, channel=SWITCH)
     except RefusedError as error:
         raise MachineError("links", f"the soft switch refused: {error.what}", error.cure) from error
     kept = switch_capacity.kept()

@@ -23,10 +23,10 @@ from typing import Any
 from virtlab.agents import Data, Notice
 from virtlab.errors import MachineError
 from virtlab.plan import Plan
+from virtlab.testbed.channels import PINNING
 from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.lower import Lowered
 
-FIRST_CHANNEL = 31_000
 STEERING = Path("/sys/class/net/lo/queues/rx-0/rps_cpus")
 WAIT_S = 30.0
 CURE = "write 'pin: none'"
@@ -104,12 +104,12 @@ def pin(control: Control, lowered: Lowered, chosen: Mapping[str, int]) -> dict[s
     for number, (guest, cpu) in enumerate(chosen.items()):
         links = {place.link: vnic for (owner, vnic), place in lowered.vnics.items() if owner == guest}
         argv = ["unshare", "-m", "sh", "-c", _WRITE, "pin", mask(cpu), *links]
-        request = {"channel": FIRST_CHANNEL + number, "namespace": lowered.guests[guest], "argv": argv}
+        request = {"channel": PINNING.at(number), "namespace": lowered.guests[guest], "argv": argv}
         try:
             control.call("exec", request)
         except RefusedError as error:
             raise MachineError(f"guests.{guest}.pin", error.what, CURE) from error
-        said = dict(line.split() for line in _answer(control, FIRST_CHANNEL + number, guest).splitlines())
+        said = dict(line.split() for line in _answer(control, PINNING.at(number), guest).splitlines())
         for link, vnic in links.items():
             if not _same(said.get(link, "0"), mask(cpu)):
                 what = f"packets of {vnic} are steered to set {said.get(link)}, not to {mask(cpu)}"

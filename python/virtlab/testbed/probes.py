@@ -10,12 +10,11 @@ from typing import Any
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Plan, Role
 from virtlab.planner.ends import RoleEnd, next_hop_mac, role_ends, via_macs
+from virtlab.testbed.channels import PROBES
 from virtlab.testbed.control import HEARTBEAT_NS, Control, RefusedError
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.platforms.start import Guests
 
-SWITCH_CHANNEL = 1
-_FIRST_CHANNEL = 2
 NOT_OF_THE_PROBE = frozenset(
     {"family", "histogram_buckets", "histogram_edges_ns", "ecn"}
 )  # of the testbed, of the report
@@ -53,7 +52,7 @@ class Probes:
         if guest not in self.channels:
             reach = self.stations.reach(guest)
             inside = guest in self.lowered.machines
-            channel = reach.channels[0] if reach.channels is not None else _FIRST_CHANNEL + len(self.channels)
+            channel = reach.channels[0] if reach.channels is not None else PROBES.at(len(self.channels))
             request: dict[str, Any] = {
                 "channel": channel,
                 "role": "probe",

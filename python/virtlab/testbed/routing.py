@@ -19,12 +19,12 @@ from pathlib import Path
 from virtlab.agents import Data, Notice
 from virtlab.errors import MachineError
 from virtlab.plan import Guest, Plan
+from virtlab.testbed.channels import ROUTING
 from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.lower import Lowered
 
 DAEMONS = Path("/usr/lib/frr")
 RUN = "/etc/frr"  # exists where the package is installed
-CHANNELS = 30_000
 CONVERGENCE_S = 60.0
 POLL_S = 0.1
 TAIL_LINES = 6
@@ -132,7 +132,7 @@ class Routing:
         self._converge(found)
 
     def _exec(self, name: str, namespace: str, argv: Sequence[str], cpus: Sequence[int] = ()) -> int:
-        channel = CHANNELS + len(self.names)
+        channel = ROUTING.at(len(self.names))
         try:
             request = {"channel": channel, "namespace": namespace, "argv": list(argv), "cpus": list(cpus)}
             self.control.call("exec", request)

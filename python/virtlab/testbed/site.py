@@ -41,6 +41,7 @@ class Site(Protocol):
     patience: int  # how many times longer than here things may take
     lead_ns: int  # how long before their instant starts are sent
     emulated: bool  # its processor is a program: when it gets to run is no mistake of a run
+    asks: bool  # files of the world's kernel are read by processes that are started there
 
     def start(self, *, cpus: Sequence[int], kept: bool) -> WorldLeader:
         """The leader of a new, empty world."""
@@ -79,6 +80,7 @@ class Here:
     patience = 1
     lead_ns = LEAD_NS
     emulated = False
+    asks = False
 
     def start(self, *, cpus: Sequence[int], kept: bool) -> WorldLeader:
         """A leader as a child of this process."""

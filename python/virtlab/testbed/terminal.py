@@ -16,10 +16,10 @@ from typing import Any
 
 from virtlab.agents import Data, Notice
 from virtlab.errors import AgentError, GuestError
+from virtlab.testbed.channels import TERMINAL
 from virtlab.testbed.control import Control, RefusedError
 from virtlab.testbed.execute import Command
 
-CHANNEL = 1
 CHUNK = 32 << 10
 
 
@@ -35,7 +35,7 @@ def attach(
 
     `inside`: of a guest with a leader of its own, that leader's channel and the one for the command.
     """
-    leader, channel = inside or (0, CHANNEL)
+    leader, channel = inside or (0, TERMINAL)
     if inside is not None:
         control.greet(leader)  # whoever speaks to a machine hears its answers
     own = os.isatty(0) and terminal

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from virtlab.testbed import asking
+from virtlab.testbed.channels import ASKING
 from virtlab.testbed.control import Control
 from virtlab.testbed.lab.vm import WHERE
-
-COMMAND_CHANNEL = 20_000
 
 
 def said(control: Control, namespace: str, argv: Sequence[str]) -> str:
     """What a command of the world inside writes. MachineError with its errors when it fails."""
-    return asking.said(control, WHERE, namespace, argv, channel=COMMAND_CHANNEL)
+    return asking.said(control, WHERE, namespace, argv, channel=ASKING.first)

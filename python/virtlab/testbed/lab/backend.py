@@ -44,6 +44,7 @@ class LabSite:
 
     patience = PATIENCE
     lead_ns = PATIENCE * LEAD_NS
+    asks = True
 
     def __init__(self, machine: LabMachine) -> None:
         self.machine = machine

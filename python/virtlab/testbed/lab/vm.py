@@ -16,8 +16,9 @@ from typing import Any, ClassVar, Self
 
 from virtlab.agents import Data
 from virtlab.agents.conversation import PROTOCOL
-from virtlab.errors import AgentError, GuestError
+from virtlab.errors import AgentError, GuestError, VirtlabError
 from virtlab.plan import Observer
+from virtlab.testbed.channels import OF_A_LABORATORY, OF_A_WORLD_INSIDE
 from virtlab.testbed.control import Control, RefusedError
 from virtlab.testbed.image import Image
 from virtlab.testbed.leader import Leader
@@ -29,7 +30,6 @@ from virtlab.testbed.platforms.qemu.monitor import Monitor
 from virtlab.testbed.run_clock import raw_ns
 
 OUTER, PROCESS, MONITOR, INSIDE, WORLD_PROCESS = -5, -4, -3, -2, -1
-CHANNELS_INSIDE, CHANNELS_OF_WORLD = 62_000, 60_000
 BOOT_TIMEOUT_S = 300.0  # a loaded machine needs twenty times as long as a quiet one
 END_TIMEOUT_S = 20.0
 LOOK_S = 0.1
@@ -98,7 +98,7 @@ class LabMachine:
             control = outer.control
             control.call("apply", {"batch": [NamespaceAdd(NAMESPACE).json()]}, channel=OUTER)
             control.listen(PROCESS, started.hear)
-            monitor = Monitor(control, MONITOR, cls.where)
+            monitor = Monitor(control, MONITOR, cls.where, started.tail)
             started.monitor = monitor
             wanted = cls.wanted(image, accelerator)
             request = {
@@ -106,7 +106,7 @@ class LabMachine:
                 "namespace": NAMESPACE,
                 "argv": wanted.argv(),
                 "descriptors": [
-                    {"kind": "agent", "channel": INSIDE - OUTER, "channels": CHANNELS_INSIDE},
+                    {"kind": "agent", "channel": INSIDE - OUTER, "channels": OF_A_LABORATORY},
                     {"kind": "stream", "channel": MONITOR - OUTER},
                 ],
             }
@@ -119,7 +119,9 @@ class LabMachine:
             facts = cls.asked(monitor, image, accelerator)
             made = cls(outer, started, facts)
             made.compare_clocks()
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, VirtlabError):
+                error.artefacts[f"console-{cls.where}.log"] = bytes(started.console)
             if started.monitor is not None:
                 started.monitor.close()
             outer.end()
@@ -222,7 +224,7 @@ class LabWorld:
             "channel": WORLD_PROCESS,
             "namespace": HOME,
             "argv": ["virtlab-agent", "leader", "--control-fd", str(FIRST_DESCRIPTOR)],
-            "descriptors": [{"kind": "agent", "channel": -INSIDE, "channels": CHANNELS_OF_WORLD}],
+            "descriptors": [{"kind": "agent", "channel": -INSIDE, "channels": OF_A_WORLD_INSIDE}],
         }
         control.call("exec", request, channel=INSIDE)
         self.hello: dict[str, Any] = control.greet()

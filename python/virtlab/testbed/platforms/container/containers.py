@@ -21,6 +21,7 @@ from virtlab.agents.conversation import PROTOCOL
 from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.plan import Observer, Plan
 from virtlab.testbed import asking, build
+from virtlab.testbed.channels import BUNDLES, CONTAINERS
 from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.groups import Bounds, bandwidths
 from virtlab.testbed.image.initramfs import find_busybox
@@ -34,9 +35,6 @@ from virtlab.testbed.platforms.container.bundle import Bundle, Limits, archive, 
 from virtlab.testbed.platforms.container.home import Home, here
 from virtlab.testbed.platforms.reach import Reach
 
-FIRST_CHANNEL = 24_000
-CHANNELS = 16  # of one container: its runtime, the leader inside, and what that starts
-PREPARE_CHANNEL = FIRST_CHANNEL - 1
 START_TIMEOUT_S = 60.0
 LOOK_S = 0.05
 TAIL_BYTES = 4096
@@ -70,7 +68,7 @@ class Started:
     @property
     def reach(self) -> Reach:
         """How to talk to it: by our clock, its kernel is ours."""
-        return Reach(self.leader, range(self.leader + 1, self.process + CHANNELS))
+        return Reach(self.leader, range(self.leader + 1, self.process + CONTAINERS.each))
 
     def hear(self, data: Data) -> None:
         """Keeps the end of what its runtime and its first process say."""
@@ -89,7 +87,7 @@ class Started:
 
     def holds(self, channel: int) -> bool:
         """Whether a channel is of something that runs inside."""
-        return self.leader < channel < self.process + CHANNELS
+        return self.leader < channel < self.process + CONTAINERS.each
 
     def starved(self) -> bool:
         """Whether something in it was killed for want of memory."""
@@ -195,7 +193,7 @@ class Containers:
         if homes[0].busybox is not None and any(each.image is None for each in bundles):
             applets = _applets(find_busybox())
         errors = bytearray()
-        self.control.listen(PREPARE_CHANNEL, lambda data: errors.extend(data.content))
+        self.control.listen(BUNDLES.first, lambda data: errors.extend(data.content))
         namespace = next(iter(self.lowered.guests.values()))
         before = "".join(dict.fromkeys(home.before for home in homes))
         script = prepare(place, bundles, before=before)
@@ -203,17 +201,17 @@ class Containers:
             script += f" && {engine.prepared(place)}"
         try:
             self.control.call(
-                "exec", {"channel": PREPARE_CHANNEL, "namespace": namespace, "argv": ["sh", "-c", script]}
+                "exec", {"channel": BUNDLES.first, "namespace": namespace, "argv": ["sh", "-c", script]}
             )
         except RefusedError as error:
             raise MachineError("guests", f"bundles of containers: {error.what}") from error
-        self.control.data(PREPARE_CHANNEL, archive(bundles, applets))
-        self.control.data(PREPARE_CHANNEL, b"")
+        self.control.data(BUNDLES.first, archive(bundles, applets))
+        self.control.data(BUNDLES.first, b"")
         deadline = time.monotonic() + START_TIMEOUT_S
-        while (how := self.control.ended(PREPARE_CHANNEL)) is None and time.monotonic() < deadline:
+        while (how := self.control.ended(BUNDLES.first)) is None and time.monotonic() < deadline:
             self.control.pump(LOOK_S)
-        self.control.listen(PREPARE_CHANNEL, None)
-        self.control.forget_end(PREPARE_CHANNEL)
+        self.control.listen(BUNDLES.first, None)
+        self.control.forget_end(BUNDLES.first)
         if how != "code 0":
             said = errors.decode(errors="replace").strip() or how or f"nothing within {START_TIMEOUT_S:g} s"
             raise MachineError(
@@ -221,7 +219,7 @@ class Containers:
             )
 
     def _begin(self, number: int, bundle: Bundle, place: str) -> None:
-        channel, home = FIRST_CHANNEL + number * CHANNELS, self._home_of(bundle.guest)
+        channel, home = CONTAINERS.at(number), self._home_of(bundle.guest)
         account = home.account(bundle.cgroup) if bundle.cgroup is not None else None
         each = Started(bundle.guest, channel, account, bundle.limits, home, number)
         self.control.listen(channel, each.hear)
@@ -241,7 +239,7 @@ class Containers:
             "channel": channel,
             "namespace": self.lowered.guests[bundle.guest],
             "argv": argv,
-            "descriptors": [{"kind": "agent", "channel": each.leader, "channels": CHANNELS - 1}],
+            "descriptors": [{"kind": "agent", "channel": each.leader, "channels": CONTAINERS.each - 1}],
         }
         if home.runtime.is_engine and self.groups is None:
             request["environment"] = engine.environment(place, uid=os.getuid(), gid=os.getgid())
@@ -280,7 +278,7 @@ class Containers:
             if not self._beneath:  # the same for all: by its user's configuration
                 asked = engine.which_runtime(runtime.path, place, each.number)
                 namespace, where = self.lowered.guests[each.name], f"guests.{each.name}"
-                said = asking.said(self.control, where, namespace, asked, channel=PREPARE_CHANNEL)
+                said = asking.said(self.control, where, namespace, asked, channel=BUNDLES.first)
                 self._beneath = said.strip()
             each.read_back["oci_runtime"] = self._beneath
         if each.account is None:

@@ -88,10 +88,11 @@ def kill(
     *,
     of: Callable[[set[int]], set[int]] = lambda pids: pids,
     lives: Callable[[int], bool] = lambda _: True,
-) -> None:
+) -> bool:
     """Kills the victim and the player, and asserts that no process and no namespace of theirs is left.
 
-    `own` are namespaces that stay; `of` adds processes that do not carry the mark, `lives` tells which still do something.
+    Whether the victim was there yet is returned. `own` are namespaces that stay; `of` adds processes that do not carry the
+    mark, `lives` tells which still do something.
     """
     pids = of(marked(player.mark))
     namespaces = held_namespaces(pids) - own
@@ -110,6 +111,7 @@ def kill(
         time.sleep(0.01)
     assert left == set(), f"{victim} was killed, {[command(pid) for pid in left]} live on"
     assert held_namespaces(everyone()) & namespaces == set(), f"{victim} was killed"
+    return target is not None
 
 
 def left_of(player: Player, unmarked: set[int], lives: Callable[[int], bool]) -> set[int]:
@@ -128,6 +130,8 @@ def chosen(kind: str, player: int, pids: set[int]) -> int | None:
         "engine": " run --name virtlab-",
         "monitor": "conmon ",
         "first process": "inside --control-fd",
+        "ovsdb-server": "ovsdb-server /",
+        "ovs-vswitchd": "ovs-vswitchd unix:",
     }
     if kind == "leader":  # the lowest is the waiting parent outside the world, the next is its PID 1
         return leaders[0] if leaders else None
@@ -144,6 +148,27 @@ def command(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
         return ""
+
+
+def descendants(pid: int) -> set[int]:
+    """All processes below one, however deep."""
+    found: set[int] = set()
+    waiting = [pid]
+    while waiting:
+        for child in children(waiting.pop()):
+            if child not in found:
+                found.add(child)
+                waiting.append(child)
+    return found
+
+
+def children(pid: int) -> list[int]:
+    """Processes that one started, or that were left to it."""
+    found: list[int] = []
+    for task in _entries(Path(f"/proc/{pid}/task")):
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            found += [int(child) for child in (task / "children").read_text().split()]
+    return found
 
 
 def marked(mark: str) -> set[int]:

@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 import pytest
+from killing import descendants
 
 from virtlab.experiment import load_text
 from virtlab.planner import plan_run
@@ -50,27 +51,6 @@ def reaper() -> object:
     assert libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
     yield
     libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
-
-
-def children(pid: int) -> list[int]:
-    found: list[int] = []
-    try:
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            found += [int(child) for child in (task / "children").read_text().split()]
-    except OSError:
-        pass  # it ended meanwhile
-    return found
-
-
-def descendants(pid: int) -> set[int]:
-    found: set[int] = set()
-    waiting = [pid]
-    while waiting:
-        for child in children(waiting.pop()):
-            if child not in found:
-                found.add(child)
-                waiting.append(child)
-    return found
 
 
 def namespaces(pids: set[int]) -> set[str]:

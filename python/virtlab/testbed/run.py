@@ -15,18 +15,18 @@ from virtlab.agents import Block, Data, Log, Message, Notice, decode_samples
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Action, Event, Observer, Outcome, Plan, Sink, Trial
 from virtlab.testbed import idle, resetting
+from virtlab.testbed.channels import COMMANDS, SWITCH
 from virtlab.testbed.control import Control, RefusedError, ending
+from virtlab.testbed.counting import BEGIN, END, Counting
 from virtlab.testbed.execute import Command
-from virtlab.testbed.kernel_queues import PortQueue
 from virtlab.testbed.live import Live
-from virtlab.testbed.lower import Lowered, Place
+from virtlab.testbed.lower import Lowered
 from virtlab.testbed.platforms.clock import Clock
 from virtlab.testbed.platforms.reach import OURS
 from virtlab.testbed.platforms.stamps import on_our_clock
 from virtlab.testbed.platforms.start import Guests
-from virtlab.testbed.probes import SWITCH_CHANNEL, Probes, Side
-from virtlab.testbed.readback import observe
-from virtlab.testbed.records import CounterRow, Entities, counter_columns, kernel_rows, switch_rows
+from virtlab.testbed.probes import Probes, Side
+from virtlab.testbed.records import Entities, counter_columns
 from virtlab.testbed.site import HERE, Site
 from virtlab.testbed.taints import clock_taint, switch_taints
 from virtlab.testbed.timeline import Timeline
@@ -35,8 +35,6 @@ from virtlab.testbed.waiting import Waiting
 POLL_S = 0.2
 COLLECT_TIMEOUT_S = 300.0
 LATE_START_NS = 500_000_000  # only a connection that was cut holds a start up for so long
-COMMAND_CHANNELS = 20_000  # of `exec` actions; probes are below
-STREAM_GROUPS = ("vnics", "softnet", "qdiscs", "qdisc", "host.cpu", "cpu", "guests", "memory")
 OF_EACH_KERNEL = ("memory",)  # series that guests with a kernel of their own have, too
 
 
@@ -60,13 +58,14 @@ class Pass:
     sides: dict[str, list[Side]] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
     taints: list[str] = field(default_factory=list)
-    counters: list[CounterRow] = field(default_factory=list)
     commands: dict[int, tuple[str, Command]] = field(default_factory=dict)
     _seen: set[tuple[int, str, str, int]] = field(default_factory=set)
     _kept: set[str] = field(default_factory=set)
-    _switch_at_end: dict[str, Any] = field(default_factory=dict)
-    _reset: set[str] = field(default_factory=set)  # guests: what a kernel of their own had counted is gone
     _waiting: Waiting = field(default_factory=Waiting)
+    _counting: Counting = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._counting = Counting(self.control, self.plan, self.lowered, self.guests, self.site)
 
     def play(self) -> Outcome:
         """Plays the timeline once."""
@@ -81,11 +80,11 @@ class Pass:
         try:
             self._arm(parameters)
             if self.lowered.soft_switch is not None:
-                self.control.call("reset", {}, channel=SWITCH_CHANNEL)
+                self.control.call("reset", {}, channel=SWITCH)
             self._sample(
                 [{"source": each.source, "every_ns": each.every_ns} for each in self.plan.collect.series]
             )
-            self._mark_counters("begin")
+            self._counting.ends(BEGIN)
             timeline = Timeline(self.plan, self.site.now())
             try:
                 self._loop(timeline)
@@ -97,10 +96,11 @@ class Pass:
                 if not self.reasons:
                     raise
             self._stop_all()
-            self._mark_counters("end")
+            self._counting.ends(END)
             self._sample([])
             if "links" in self.plan.collect.counters:
-                self.counters += self._waiting.rows(self._queues, timeline.begin_ns, self.site.now())
+                queues = self._counting.queues
+                self._counting.rows += self._waiting.rows(queues, timeline.begin_ns, self.site.now())
             self.guests.read_clocks()
             if not cancelled:
                 self._collect()
@@ -113,8 +113,8 @@ class Pass:
         self.site.compare_clocks()
         clocks = {**self.site.clocks(), **self.guests.clocks()}
         self.taints += clock_taint(before, after)
-        if self.counters:
-            self.sink.block("counters", "counter/1", counter_columns(self.counters))
+        if self._counting.rows:
+            self.sink.block("counters", "counter/1", counter_columns(self._counting.rows))
         self.reasons += timeline.failures
         missing = [name for name in self.plan.windows if name not in timeline.windows()]
         if missing and not cancelled and not self.reasons:
@@ -171,67 +171,8 @@ class Pass:
                 self.control.call_all([("sample", {"sources": inside}, reach.leader) for reach in leaders])
             self._take_messages(lambda _: None)
 
-    def _mark_counters(self, mark: str) -> None:
-        groups = [group for group in self.plan.collect.counters if group in STREAM_GROUPS]
-        entities = Entities(self.lowered)
-        if groups:
-            reply = self.control.call("counters", {"groups": groups})
-            t_ns = int(reply["t_ns"])
-            anew = {f"{place.namespace}/{place.link}" for place in self._anew}
-            self.counters += [
-                (t_ns, mark, _entity(entities, counter, entity), counter, int(value))
-                for entity, counter, value in reply["rows"]
-                if entity not in anew
-            ]
-            self._mark_inside(mark, groups, entities)
-        if "guests" in groups:
-            self.counters += self.guests.accounts(mark)
-        self._mark_caches(mark)
-        if self._queues and "links" in self.plan.collect.counters:
-            seen = observe(self.control, sorted({queue.namespace for queue in self._queues.values()}))
-            self.counters += kernel_rows(self._queues, seen, self.site.now(), mark)
-        if self.lowered.soft_switch is not None and ("links" in self.plan.collect.counters or mark == "end"):
-            stats = self.control.call("stats", {}, channel=SWITCH_CHANNEL)
-            if "links" in self.plan.collect.counters:
-                self.counters += switch_rows(stats, int(stats["t_ns"]), mark)
-            if mark == "end":
-                self._switch_at_end = stats
-
-    @property
-    def _anew(self) -> set[Place]:
-        return resetting.made_anew(self.plan, self.lowered, self._reset)
-
-    @property
-    def _queues(self) -> dict[tuple[str, str], PortQueue]:
-        """Those of the kernel that are what they were when the trial began."""
-        anew = self._anew
-        return {
-            key: queue
-            for key, queue in self.lowered.queues.items()
-            if Place(queue.namespace, queue.link) not in anew
-        }
-
-    def _mark_caches(self, mark: str) -> None:
-        """How Open vSwitch found the flows of its packets."""
-        if self.guests.ovs is not None and "links" in self.plan.collect.counters:
-            t_ns = self.site.now()
-            self.counters += [
-                (t_ns, mark, entity, name, value) for entity, name, value in self.guests.ovs.counters()
-            ]
-
-    def _mark_inside(self, mark: str, groups: list[str], entities: Entities) -> None:
-        """Counters of guests that have a kernel of their own, as that has them."""
-        counting = {*self.lowered.machines, *self.lowered.existing} - self._reset
-        leaders = {name: reach for name, reach in self.guests.alive().items() if name in counting}
-        asked = [("counters", {"groups": groups}, reach.leader) for reach in leaders.values()]
-        for (guest, reach), reply in zip(leaders.items(), self.control.call_all(asked), strict=True):
-            t_ns = reach.clock.to_ours(int(reply["t_ns"]))
-            for entity, counter, value in reply["rows"]:
-                name = entities.name(entity) if "/" in entity else f"guests.{guest}.{_host(counter, entity)}"
-                self.counters.append((t_ns, mark, name.replace(".host.", "."), counter, int(value)))
-
     def _judge_switch(self) -> None:
-        tainted, failed = switch_taints(self._switch_at_end)
+        tainted, failed = switch_taints(self._counting.switch_at_end)
         self.taints += tainted
         self.reasons += failed
 
@@ -239,8 +180,6 @@ class Pass:
 
     def _loop(self, timeline: Timeline) -> None:
         limit_ns = timeline.begin_ns + self.plan.limits.run_ns
-        edges = {edge for window in self.plan.windows.values() for edge in (window.from_, window.to)}
-        marked: set[str] = set()
         live = Live(self.control, self.observe, self.sides)
         while not self.reasons:
             now = self.site.now()
@@ -250,9 +189,7 @@ class Pass:
                 self._begin(action, at_ns, timeline)
             for action in timeline.expired(now):
                 self._give_up(action, timeline)
-            for edge in edges & timeline.marks.keys() - marked:
-                marked.add(edge)
-                self._mark_counters(edge)
+            self._counting.edges(timeline.marks, self._free_ns(timeline, limit_ns))
             if timeline.over():
                 return
             if now >= limit_ns:
@@ -266,6 +203,18 @@ class Pass:
             self._take_messages(lambda message: self._hear(message, timeline), wait_s)
             if timeline.failures:
                 return
+
+    def _free_ns(self, timeline: Timeline, limit_ns: int) -> int:
+        """For how long nothing is to do from now on; 0 while a role makes traffic, or a command runs in a guest."""
+        active = any(
+            side.side == "client" and side.started and not side.finished
+            for sides in self.sides.values()
+            for side in sides
+        )
+        if active or any(self.control.ended(channel) is None for channel in self.commands):
+            return 0
+        due_ns = timeline.next_ns(self.site.lead_ns)
+        return max((due_ns if due_ns is not None else limit_ns) - self.site.now(), 0)
 
     def _begin(self, action: Action, at_ns: int, timeline: Timeline) -> None:
         self.observe.progress(f"{action.do} {action.role or action.guest or action.id}")
@@ -292,7 +241,7 @@ class Pass:
             how = resetting.HOW[self.plan.world.guests[guest].platform]
             self._tell(f"{action.id}.how", self.site.now(), {"guest": guest, "text": how})
             self._note(timeline, f"{action.id}.started", self.site.now())
-            self._reset.add(guest)
+            self._counting.reset.add(guest)
             resetting.begin(self.control, self.lowered, self.guests, guest, held=bool(action.for_ns))
             timeline.expect(action.id, self.site.now() + (action.for_ns or 0))
 
@@ -339,7 +288,7 @@ class Pass:
         guest = str(action.guest)
         reach = self.guests.reach(guest)
         # The first of a guest's own is its probe's.
-        channel = COMMAND_CHANNELS + len(self.commands)
+        channel = COMMANDS.at(len(self.commands))
         if reach.channels is not None:
             channel = reach.channels[1 + len(self.commands) % (len(reach.channels) - 1)]
         command = Command(
@@ -418,7 +367,7 @@ class Pass:
             return  # the leader inside a guest ends with the guest, which was told before it
         who = (
             "the soft switch"
-            if channel == SWITCH_CHANNEL
+            if channel == SWITCH
             else f"the probe of guest {self.probes.guests.get(channel, '?')}"
         )
         self.reasons.append(f"{who} ended with {ending(message)}")
@@ -556,7 +505,7 @@ class Pass:
     def _take_report(self, name: str, side: Side, report: Mapping[str, Any]) -> None:
         t_ns = self.site.now()
         entity = f"{name}/{side.side}"
-        self.counters += [
+        self._counting.rows += [
             (t_ns, "stop", entity, counter, int(value))
             for counter, value in report.get("counters", {}).items()
             if isinstance(value, (int, float))
@@ -579,14 +528,6 @@ class Pass:
                     self.control.call("disarm", {"role": side.role}, channel=side.channel)
                 except AgentError:
                     continue  # its probe is gone, which was reported
-
-
-def _entity(entities: Entities, counter: str, entity: str) -> str:
-    return entities.name(entity) if "/" in entity or ":" in entity else _host(counter, entity)
-
-
-def _host(counter: str, entity: str) -> str:
-    return f"softnet.{entity}" if counter.startswith("softnet") else f"host.{entity}"
 
 
 def _renamed(names: Any, entities: Entities, kernel: str) -> Any:

@@ -17,6 +17,7 @@ from typing import Any
 from virtlab.agents import Data, Notice
 from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.plan import Observer, Plan
+from virtlab.testbed.channels import OVS, OVS_COMMAND
 from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.platforms.reach import Reach
@@ -25,7 +26,6 @@ from virtlab.testbed.vswitches.ovs_rules import OvsBridge, caches, kernel_caches
 RUN = "/etc/openvswitch"
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 PROGRAMS = ("ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl", "ovs-appctl")
-FIRST_CHANNEL = 36_000
 DATABASE, SWITCH = "ovsdb-server", "ovs-vswitchd"
 START_TIMEOUT_S = 60.0  # until a daemon serves what it is asked first
 COMMAND_TIMEOUT_S = 60.0
@@ -64,7 +64,6 @@ class OpenVswitches:
     _places: dict[str, str] = field(default_factory=dict)  # namespace -> its folder below RUN
     _names: dict[int, str] = field(default_factory=dict)  # channel -> what runs there
     _tails: dict[int, bytearray] = field(default_factory=dict)
-    _next: int = FIRST_CHANNEL
     _observe: Observer | None = None  # while they start
 
     def start(self, observe: Observer) -> None:
@@ -186,9 +185,7 @@ class OpenVswitches:
         place = f"{RUN}/{self._places[namespace]}"
         return {"OVS_RUNDIR": place, "OVS_DBDIR": place, "OVS_LOGDIR": place, "OVS_SYSCONFDIR": place}
 
-    def _exec(self, namespace: str, argv: Sequence[str]) -> int:
-        channel = self._next
-        self._next += 1
+    def _exec(self, channel: int, namespace: str, argv: Sequence[str]) -> None:
         request = {
             "channel": channel, "namespace": namespace, "argv": list(argv), "environment": self._environment(namespace),
         }  # fmt: skip
@@ -196,7 +193,6 @@ class OpenVswitches:
             self.control.call("exec", request)
         except RefusedError as error:
             raise MachineError("vswitches", f"{argv[0]}: {error.what}", CURE) from error
-        return channel
 
     def _daemon(self, namespace: str, argv: Sequence[str]) -> None:
         tail = bytearray()
@@ -205,8 +201,9 @@ class OpenVswitches:
             tail.extend(data.content)
             del tail[:-TAIL_BYTES]
 
-        self.control.listen(self._next, keep)
-        channel = self._exec(namespace, argv)
+        channel = OVS.at(len(self._names))
+        self.control.listen(channel, keep)
+        self._exec(channel, namespace, argv)
         self._tails[channel] = tail
         self._names[channel] = _name(argv[0], namespace)
 
@@ -218,9 +215,9 @@ class OpenVswitches:
         """
         output, errors = bytearray(), bytearray()
         self.control.listen(
-            self._next, lambda data: (errors if data.stream == 2 else output).extend(data.content)
+            channel, lambda data: (errors if data.stream == 2 else output).extend(data.content)
         )
-        channel = self._exec(namespace, argv)
+        self._exec(channel, namespace, argv)
         self.control.data(channel, given.encode())
         if given:
             self.control.data(channel, b"")
@@ -228,6 +225,7 @@ class OpenVswitches:
         end = time.monotonic() + timeout_s
         while (how := self.control.ended(channel)) is None:
             self._check_daemons()
+        channel = OVS_COMMAND.first  # one after the other: a long campaign would use up any others
             if self._observe is not None and self._observe.cancelled():
                 raise GuestError("vswitches", "Open vSwitch was still starting when the run was cancelled")
             if time.monotonic() > end:

@@ -20,6 +20,7 @@ from virtlab.agents import Data, Notice
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Observer, Plan
+from virtlab.testbed.channels import APPLIANCES
 from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.image import find, folder
 from virtlab.testbed.image.disk import Disk, escaped, fingerprint
@@ -34,7 +35,6 @@ from virtlab.testbed.platforms.qemu.machines import Started
 from virtlab.testbed.platforms.qemu.monitor import Monitor
 from virtlab.testbed.platforms.reach import OURS, Reach
 
-FIRST_CHANNEL = 32_000  # of each two: its process, its monitor
 LOOK_S = 0.05
 _FIRST_DESCRIPTOR = 3
 
@@ -73,7 +73,7 @@ class Appliances:
         ]
         observe.progress(f"boot {len(names)} appliances", 0.0)
         for number, name in enumerate(names):
-            self._begin(name, FIRST_CHANNEL + 2 * number)
+            self._begin(name, APPLIANCES.at(number))
         self._await(names, observe)
 
     def reset(self, guest: str, *, held: bool) -> None:

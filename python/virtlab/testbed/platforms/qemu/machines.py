@@ -18,6 +18,7 @@ from virtlab.agents.conversation import PROTOCOL
 from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.plan import Observer, Plan
 from virtlab.testbed import asking, build
+from virtlab.testbed.channels import MACHINES
 from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.image import Image, boot_image, find, firmware
 from virtlab.testbed.image.disk import Disk, look
@@ -30,8 +31,6 @@ from virtlab.testbed.platforms.qemu.monitor import Monitor
 from virtlab.testbed.platforms.qemu.refusals import flavour_of
 from virtlab.testbed.platforms.reach import Reach
 
-FIRST_CHANNEL = 40_000
-CHANNELS = 64  # of one machine: its process, its monitor, the leader inside, and what that starts
 BOOT_TIMEOUT_S = 300.0  # a loaded machine needs twenty times as long as a quiet one
 CARRIER_TIMEOUT_S = 60.0
 CONSOLE_BYTES = 1 << 20
@@ -76,7 +75,7 @@ class Started:
     @property
     def reach(self) -> Reach:
         """How to talk to it."""
-        return Reach(self.leader, range(self.leader + 1, self.process + CHANNELS), self.clock)
+        return Reach(self.leader, range(self.leader + 1, self.process + MACHINES.each), self.clock)
 
     def hear(self, data: Data) -> None:
         """Keeps what it says on its console."""
@@ -126,7 +125,7 @@ class Machines:
         names = [name for name in self.lowered.machines if self.plan.world.guests[name].platform == "qemu"]
         observe.progress(f"boot {len(names)} virtual machines", 0.0)
         for number, name in enumerate(names):
-            guest, channel = self.plan.world.guests[name], FIRST_CHANNEL + number * CHANNELS
+            guest, channel = self.plan.world.guests[name], MACHINES.at(number)
             if guest.image is not None:
                 if guest.image not in disks:
                     disk = look(f"guests.{name}.image", guest.image)
@@ -229,7 +228,7 @@ class Machines:
         machine = Started(name, channel, disk=disk)
         taps = self.lowered.machines[name].taps
         descriptors: list[dict[str, Any]] = [
-            {"kind": "agent", "channel": machine.leader, "channels": CHANNELS - 2},
+            {"kind": "agent", "channel": machine.leader, "channels": MACHINES.each - 2},
             {"kind": "stream", "channel": channel + 1},
             *({"kind": "tap", "namespace": tap.namespace, "link": tap.link} for tap in taps.values()),
         ]

@@ -17,6 +17,7 @@ from virtlab.catalogue import PLATFORMS
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Observer, Plan
 from virtlab.testbed import build
+from virtlab.testbed.channels import EXISTING
 from virtlab.testbed.control import Control
 from virtlab.testbed.platforms.clock import GuestClock
 from virtlab.testbed.platforms.libvirt.domains import Domain
@@ -25,8 +26,6 @@ from virtlab.testbed.platforms.ssh import network
 from virtlab.testbed.platforms.ssh.connection import Connection
 from virtlab.testbed.platforms.ssh.network import Found
 
-FIRST_CHANNEL = 50_000
-CHANNELS = 64  # of one host: the leader there, its probe, and commands
 HELLO_TIMEOUT_S = 30.0
 # Two machines' quartz crystals: 50 ppm each, at worst.
 WANDER_RATIO = 100e-6
@@ -46,7 +45,7 @@ class Host:
     @property
     def reach(self) -> Reach:
         """How to talk to it."""
-        return Reach(self.leader, range(self.leader + 1, self.leader + CHANNELS), self.clock)
+        return Reach(self.leader, range(self.leader + 1, self.leader + EXISTING.each), self.clock)
 
 
 def existing(plan: Plan) -> list[str]:
@@ -72,7 +71,7 @@ class Existing:
         for number, name in enumerate(names):
             address = str(self.plan.world.hosts[self.plan.world.guests[name].host].address)
             connection = Connection(f"guests.{name}", address)
-            first = FIRST_CHANNEL + number * CHANNELS
+            first = EXISTING.at(number)
             self.hosts[name] = Host(name, first, connection, domain=domains.get(name))
         for done, host in enumerate(self.hosts.values(), start=1):
             self._lead(host)
@@ -99,7 +98,7 @@ class Existing:
         far = host.connection.introduce()
         host.connection.hand_over()
         connection = host.connection
-        self.control.attach(connection.stream, host.leader, CHANNELS, connection.death, connection)
+        self.control.attach(connection.stream, host.leader, EXISTING.each, connection.death, connection)
         try:
             said = self.control.call(
                 "hello", {"protocol": list(PROTOCOL)}, channel=host.leader, timeout_s=HELLO_TIMEOUT_S

@@ -18,11 +18,12 @@ from virtlab.agents.conversation import PROTOCOL
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Observer, Plan, SeriesRequest
 from virtlab.testbed import asking, build
+from virtlab.testbed.channels import MACHINES
 from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.image.xen import SCRIPTS
 from virtlab.testbed.lower import Lowered, Place
 from virtlab.testbed.operations import NamespaceAdd, Step
-from virtlab.testbed.platforms.qemu.machines import CHANNELS, FIRST_CHANNEL, LOOK_S, Started
+from virtlab.testbed.platforms.qemu.machines import LOOK_S, Started
 from virtlab.testbed.platforms.reach import Reach
 from virtlab.testbed.platforms.xen import watching
 from virtlab.testbed.platforms.xen.config import MEMORY_BYTES, MIB, Domain
@@ -58,7 +59,7 @@ class Domains:
         names = [name for name in self.lowered.machines if self.plan.world.guests[name].platform == "xen"]
         observe.progress(f"start {len(names)} domains", 0.0)
         for number, name in enumerate(names):
-            self._begin(name, FIRST_CHANNEL + number * CHANNELS)
+            self._begin(name, MACHINES.at(number))
         for domain in self.domains.values():
             domain.hello = self.control.send("hello", {"protocol": list(PROTOCOL)}, channel=domain.leader)
         deadline = time.monotonic() + BOOT_TIMEOUT_S
@@ -131,7 +132,7 @@ class Domains:
                     where, f"its console lived on for {END_TIMEOUT_S:g} s after it was destroyed"
                 )
             self.control.pump(LOOK_S)
-        self.control.begin_again(domain.process, CHANNELS)
+        self.control.begin_again(domain.process, MACHINES.each)
         if self._watch is not None:
             self._watch.forget(guest)
 
@@ -183,7 +184,7 @@ class Domains:
             "channel": domain.process,
             "namespace": self._network(domain.name),
             "argv": ["/" + SCRIPTS["guest"], domain.name, self._wanted(domain.name).text()],
-            "descriptors": [{"kind": "agent", "channel": domain.leader, "channels": CHANNELS - 2}],
+            "descriptors": [{"kind": "agent", "channel": domain.leader, "channels": MACHINES.each - 2}],
         }
         try:
             domain.pid = int(self.control.call("exec", request)["pid"])

@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 
 from virtlab.agents import Data, Notice
 from virtlab.errors import GuestError
+from virtlab.testbed.channels import XENTOP
 from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.image.xen import SCRIPTS
-from virtlab.testbed.platforms.qemu.machines import FIRST_CHANNEL, LOOK_S
+from virtlab.testbed.platforms.qemu.machines import LOOK_S
 from virtlab.testbed.platforms.xen.xentop import DOMAIN_0, Line, Reader, Row
 
 NAMESPACE = "tool:xentop"  # of its own, so that what it costs is counted as nobody else's
-LAST_CHANNEL = FIRST_CHANNEL - 1  # of the first; others are below
 TIMEOUT_S = 60.0
 
 
@@ -91,11 +91,11 @@ class Watch:
     def close(self) -> None:
         """Hears nothing more."""
         for number in range(len(self.places)):
-            self.control.listen(LAST_CHANNEL - number, None)
+            self.control.listen(XENTOP.at(number), None)
 
     def _start(self, *options: str) -> None:
         for number, place in enumerate(self.places):
-            channel = LAST_CHANNEL - number
+            channel = XENTOP.at(number)
             reader = Reader({DOMAIN_0: 0, **place.ports} if number == 0 else place.ports)
             self.readers[channel] = reader
             self.control.listen(channel, lambda data, to=reader: self._hear(to, data))  # type: ignore[misc]

@@ -11,6 +11,8 @@ from typing import ClassVar
 class VirtlabError(Exception):
     """The root: `where` (a path in the file or the world, may be empty), `what` went wrong, and the `cure`.
 
+    `artefacts`: files by name that tell more, such as the consoles of guests; a run that failed of it keeps them.
+
     >>> print(MachineError("links.l2.rate", "10 Gbit/s is beyond this machine", "lower it"))
     links.l2.rate: 10 Gbit/s is beyond this machine; lower it
     """
@@ -22,6 +24,7 @@ class VirtlabError(Exception):
         self.where = where
         self.what = what
         self.cure = cure
+        self.artefacts: dict[str, bytes] = {}
 
     def __str__(self) -> str:
         head = f"{self.where}: " if self.where else ""

@@ -6,7 +6,6 @@ import os
 import signal
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import machine_world as machines
@@ -150,7 +149,7 @@ def test_a_machine_that_dies_in_mid_run_is_named_with_its_console() -> None:
     plan = plan_of(machines.beside_a_namespace())
     roles = {"probe": plan.roles["probe"].model_copy(update={"count": 2000})}
     with opened(plan.model_copy(update={"roles": roles})) as session:
-        victim = _process_of(session, "g1")
+        victim = machines.process_of(session, "g1")
         threading.Timer(1.5, os.kill, (victim, signal.SIGKILL)).start()
         outcome = session.run(Trial("t0", 1), worlds.MemorySink())
     assert outcome.status == "failed"
@@ -196,29 +195,3 @@ def test_a_machine_that_never_answers_is_given_up_with_its_console(monkeypatch: 
     monkeypatch.setattr(runtime, "BOOT_TIMEOUT_S", 1.0)
     with pytest.raises(GuestError, match=r"guests\.g1: did not boot within 1 s; its console ends with: "):
         opened(plan_of(machines.beside_a_namespace()))
-
-
-def _process_of(session: TestbedSession, guest: str) -> int:
-    """The process as this namespace of processes numbers it: the one whose command line names the guest."""
-    wanted = f"guest={guest},".encode()
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit() and _descends(int(entry.name), session.leader.process.pid):
-                try:
-                    if wanted in (entry / "cmdline").read_bytes():
-                        return int(entry.name)
-                except OSError:
-                    continue
-    raise AssertionError("the machine has no process")
-
-
-def _descends(pid: int, ancestor: int) -> bool:
-    while pid > 1:
-        if pid == ancestor:
-            return True
-        try:
-            pid = int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
-        except OSError:
-            return False
-    return False

@@ -1,7 +1,7 @@
 """One run from Plan to disk: open the world, play the timeline once, leave the world, commit.
 
-A world that could not be built, a guest or an agent that failed make a failed run, kept with its reason. A
-run that was cancelled is not kept: it says nothing, and is made again.
+A world that could not be built, a guest or an agent that failed make a failed run, kept with its reason and
+with what guests said on their consoles. A run that was cancelled is not kept: it says nothing, and is made again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.plan.backend import Outcome, Realised, Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from virtlab.campaign.progress import CampaignObserver
     from virtlab.experiment.search import SearchFor
@@ -118,7 +118,19 @@ def _play(
             if observer.cancelled():
                 return None
             writer.log("error", str(error), kind=type(error).__name__)
+            _keep(writer, plan, error.artefacts)
             outcome = Outcome("failed", (str(error),))
         if outcome.status == "cancelled":
             return None
         return writer.commit(outcome, realised, timings)
+
+
+def _keep(writer: RunWriter, plan: Plan, artefacts: Mapping[str, bytes]) -> None:
+    """Keeps what tells why it failed, unless that alone is more than the file allows: the reason is worth more."""
+    limit, held = plan.limits.disk_bytes, sum(map(len, artefacts.values()))
+    if limit is not None and held > limit:
+        names = ", ".join(artefacts)
+        writer.log("warning", f"not kept: {names}: {held} B, and the file allows {limit} B (limits.disk)")
+        return
+    for name, content in artefacts.items():
+        writer.artefact(name, [content])

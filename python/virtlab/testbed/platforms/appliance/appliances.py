@@ -188,7 +188,9 @@ class Appliances:
         if name in self.tasks:
             request["cgroups"] = list(self.tasks[name])
         self.control.listen(channel, appliance.hear)
-        appliance.started.monitor = Monitor(self.control, channel + 1, f"guests.{name}")
+        appliance.started.monitor = Monitor(
+            self.control, channel + 1, f"guests.{name}", appliance.started.tail
+        )
         self.running[name] = appliance
         try:
             appliance.started.pid = int(self.control.call("exec", request)["pid"])

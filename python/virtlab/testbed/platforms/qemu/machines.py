@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,8 @@ CONSOLE_TAIL_LINES = 12
 LOOK_S = 0.1
 CURE_REFUSED = "give its kernel what that needs (a discipline is a module sch_NAME, a device its driver)"
 CURE = "give it more memory, or see its console"
+CURE_CARRIER = "see in its console whether its kernel has that port's driver; on a busy machine start fewer guests at once"
+CURE_UNLIKE = "see its console, or ask for what it has, with 'vcpus' and 'memory'"
 CURE_DISK = (
     "put our agent into its image and have it started at boot: `virtlab image agent`; or see its console"
 )
@@ -93,6 +95,18 @@ class Started:
         if panic is not None:
             return f"its kernel panicked: {panic}; its console ends with: {self.tail()}"
         return f"its virtual machine ended with {how}; its console ends with: {self.tail()}"
+
+    def without_carrier(self, links: Sequence[str], timeout_s: float) -> GuestError:
+        """That ports of it stayed down."""
+        what = (
+            f"{', '.join(links)} had no carrier within {timeout_s:g} s; its console ends with: {self.tail()}"
+        )
+        return GuestError(f"guests.{self.name}", what, CURE_CARRIER)
+
+    def unlike(self, thing: str, found: object, wanted: object) -> GuestError:
+        """That it is not the machine that was asked for."""
+        what = f"has {thing} {found}, not {wanted}; its console ends with: {self.tail()}"
+        return GuestError(f"guests.{self.name}", what, CURE_UNLIKE)
 
     def hopeless(self) -> str | None:
         """What it said when it will never come up, though its process lives: a system of somebody's own may stand still."""
@@ -152,7 +166,7 @@ class Machines:
         for machine in self.machines.values():
             self._furnish(machine, observe)
         for machine in self.machines.values():
-            self._await_carriers(machine)
+            self._await_carriers(machine, observe)
 
     def guests(self) -> Mapping[str, Reach]:
         """How to talk to each."""
@@ -204,7 +218,7 @@ class Machines:
         machine.hello = self.control.send("hello", {"protocol": list(PROTOCOL)}, channel=machine.leader)
         self._await_hello(machine, machine.hello, time.monotonic() + BOOT_TIMEOUT_S, observe)
         self._tell(machine, observe)
-        self._await_carriers(machine)
+        self._await_carriers(machine, observe)
         monitor.execute("set-action", {"reboot": "shutdown"})
 
     def close(self) -> None:
@@ -269,7 +283,7 @@ class Machines:
         if name in self.tasks:
             request["cgroups"] = list(self.tasks[name])
         self.control.listen(channel, machine.hear)
-        machine.monitor = Monitor(self.control, channel + 1, f"guests.{name}")
+        machine.monitor = Monitor(self.control, channel + 1, f"guests.{name}", machine.tail)
         self.machines[name] = machine
         self._by_channel[channel] = machine
         machine.began_ns = time.monotonic_ns()
@@ -336,8 +350,7 @@ class Machines:
         version = monitor.execute("query-version")["qemu"]
         processors = monitor.execute("query-cpus-fast")
         if len(processors) != machine.applied["vcpus"]:
-            what = f"has {len(processors)} processors, not {machine.applied['vcpus']}"
-            raise GuestError(f"guests.{machine.name}", what)
+            raise machine.unlike("vcpus", len(processors), machine.applied["vcpus"])
         machine.read_back |= {
             "qemu": ".".join(str(version[part]) for part in ("major", "minor", "micro")),
             "vcpus": len(processors),
@@ -368,7 +381,7 @@ class Machines:
             self.control, where, namespace, asked, channel=channel, leader=machine.leader
         ).strip()
 
-    def _await_carriers(self, machine: Started) -> None:
+    def _await_carriers(self, machine: Started, observe: Observer) -> None:
         namespace = self.lowered.guests[machine.name]
         links = {place.link for (owner, _), place in self.lowered.vnics.items() if owner == machine.name}
         deadline = time.monotonic() + CARRIER_TIMEOUT_S
@@ -383,7 +396,8 @@ class Machines:
             down = sorted(link for link in links if not found[link].get("running"))
             if not down:
                 return
+            if observe.cancelled():
+                raise GuestError(f"guests.{machine.name}", "had no carrier yet when the run was cancelled")
             if time.monotonic() > deadline:
-                what = f"{', '.join(down)} had no carrier within {CARRIER_TIMEOUT_S:g} s"
-                raise GuestError(f"guests.{machine.name}", what)
+                raise machine.without_carrier(down, CARRIER_TIMEOUT_S)
             time.sleep(LOOK_S)

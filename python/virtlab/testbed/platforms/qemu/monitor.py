@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from qemu.qmp import QMPClient, QMPError
@@ -20,18 +20,20 @@ from virtlab.errors import GuestError
 from virtlab.testbed.control import Control
 
 CALL_TIMEOUT_S = 30.0
+CURE = "see its console; where this machine is busy, start fewer guests at once"
 _CHUNK = 1 << 16
 
 T = TypeVar("T")
 
 
 class Monitor:
-    """The monitor of one machine; `where` names the guest in errors."""
+    """The monitor of one machine; `where` names the guest in errors, `tail` tells the end of its console for them."""
 
-    def __init__(self, control: Control, channel: int, where: str) -> None:
+    def __init__(self, control: Control, channel: int, where: str, tail: Callable[[], str]) -> None:
         self._control = control
         self._channel = channel
         self._where = where
+        self._tail = tail
         self._loop = asyncio.new_event_loop()
         self._ours, self._theirs = socket.socketpair()
         self._ours.setblocking(False)  # noqa: FBT003 - the standard library's own signature
@@ -76,11 +78,12 @@ class Monitor:
         try:
             return self._loop.run_until_complete(self._carrying(awaitable, timeout_s))
         except TimeoutError:
-            raise GuestError(
-                self._where, f"its monitor did not answer {what} within {timeout_s:g} s"
-            ) from None
+            raise self._failed(f"its monitor did not answer {what} within {timeout_s:g} s") from None
         except (QMPError, OSError, EOFError) as error:
-            raise GuestError(self._where, f"its monitor: {what}: {error}") from error
+            raise self._failed(f"its monitor: {what}: {error}") from error
+
+    def _failed(self, what: str) -> GuestError:
+        return GuestError(self._where, f"{what}; its console ends with: {self._tail()}", CURE)
 
     async def _carrying(self, awaitable: Awaitable[T], timeout_s: float) -> T:
         loop = asyncio.get_running_loop()

@@ -246,7 +246,7 @@ class Domains:
             if not down:
                 return
             if time.monotonic() > deadline:
-                raise GuestError(where, f"{', '.join(down)} had no carrier within {CARRIER_TIMEOUT_S:g} s")
+                raise domain.without_carrier(down, CARRIER_TIMEOUT_S)
             time.sleep(LOOK_S)
 
     # xentop
@@ -275,7 +275,8 @@ class Domains:
         for name, domain in self.domains.items():
             line = lines.get(name)
             if line is None:
-                raise GuestError(f"guests.{name}", f"is not among the domains: {', '.join(lines)}")
+                what = f"is not among the domains that xentop tells of: {', '.join(lines)}; its console ends with: "
+                raise GuestError(f"guests.{name}", what + domain.tail(), CURE)
             domain.read_back |= {
                 "vcpus": line.vcpus,
                 "memory_bytes": line.memory_bytes,
@@ -284,8 +285,7 @@ class Domains:
             }
             for key in ("vcpus", "memory_bytes"):
                 if abs(domain.applied[key] - domain.read_back[key]) > (0 if key == "vcpus" else 64 * KIB):
-                    what = f"has {key} {domain.read_back[key]}, not {domain.applied[key]}"
-                    raise GuestError(f"guests.{name}", what)
+                    raise domain.unlike(key, domain.read_back[key], domain.applied[key])
 
 
 def place_of(step: Step) -> Place:

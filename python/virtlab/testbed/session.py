@@ -93,6 +93,7 @@ class TestbedSession:
             self._probes = Probes(control, plan, self.lowered, self._guests, tasks, cpus)
         except VirtlabError as error:
             why = self._carrier_death()
+            (why or error).artefacts |= dict(self._guests.artefacts())
             self.end()
             if why is not None:
                 raise why from error
@@ -122,7 +123,9 @@ class TestbedSession:
         try:
             return one.play()
         except VirtlabError as error:
-            if (why := self._carrier_death()) is not None:
+            why = self._carrier_death()
+            (why or error).artefacts |= dict(self._guests.artefacts())
+            if why is not None:
                 raise why from error
             if said := (self.leader.tail() if not self.leader.control.open else ""):
                 error.add_note(said)

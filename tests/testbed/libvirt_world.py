@@ -1,21 +1,44 @@
-"""An ordinary user's libvirt daemon for one test: it looks after nothing of this machine, and ends with the test."""
+"""An ordinary user's libvirt daemon for one test: it looks after nothing of this machine, and ends with the test.
+
+Behind it are libvirt's own test driver, whose domain `test` runs, or QEMU with a domain `probe` that is shut off.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shlex
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import testbed_world as worlds
+
+from virtlab.errors import GuestError
+from virtlab.plan import Plan
+from virtlab.testbed import far_ledger
+from virtlab.testbed.image import find
+from virtlab.testbed.platforms.libvirt import domains
+from virtlab.testbed.platforms.libvirt.domains import Domain, virsh
 
 DAEMON = shutil.which("libvirtd") or "/usr/sbin/libvirtd"
 NOBODY = 65_534
 START_TIMEOUT_S = 30
 END_TIMEOUT_S = 20
+SWEEP_TIMEOUT_S = 60
+SESSION = "qemu:///session"
+QEMU = shutil.which("qemu-system-x86_64")
+KERNEL = find("cloud")
+DOMAIN = """
+<domain type='qemu'><name>{name}</name><memory unit='MiB'>64</memory><vcpu>1</vcpu>
+<os><type arch='x86_64' machine='pc'>hvm</type><kernel>{kernel}</kernel><cmdline>panic=0</cmdline></os>
+<devices><emulator>{qemu}</emulator></devices></domain>
+"""
 
 
 def missing() -> str | None:
@@ -62,3 +85,112 @@ def daemon(user: Sequence[str], socket: Path, errors: Path, *options: str) -> It
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def session_missing() -> str | None:
+    """Why no domain of `qemu:///session` can be had here, or None."""
+    if (why := domains.missing() or missing()) is not None:
+        return why
+    if QEMU is None:
+        return "qemu-system-x86_64 is missing"
+    return "there is no cloud kernel: virtlab image build" if KERNEL is None else None
+
+
+@contextmanager
+def test_driver(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A connection whose domains live as long as somebody holds it, so one is kept open: those of `test:///default`."""
+    if (why := missing()) is not None:
+        pytest.skip(why)
+    monkeypatch.setenv("XDG_STATE_HOME", str(place / "state"))
+    with tempfile.TemporaryDirectory(prefix="virtlab-") as folder:
+        home, errors = Path(folder), place / "errors"
+        (home / "s").mkdir()
+        config = home / "libvirtd.conf"
+        config.write_text(f'unix_sock_dir = "{home}/s"\nauth_unix_rw = "none"\n')
+        options = ("--config", str(config), "--pid-file", str(home / "pid"))
+        socket = home / "s" / "libvirt-sock"
+        with daemon(as_a_user(home), socket, errors, *options):
+            made = f"test+unix:///default?socket={socket}"
+            argv = [domains.PROGRAM, "--connect", made]
+            with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as held:
+                assert held.stdin is not None
+                assert held.stdout is not None
+                held.stdin.write(b"list\n")
+                held.stdin.flush()
+                while b"running" not in (line := held.stdout.readline()):
+                    assert line, errors.read_text()
+                yield made
+                held.kill()
+
+
+test_driver.__test__ = False  # type: ignore[attr-defined]  # a world, no test
+
+
+@contextmanager
+def session(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of a user who has the domain `probe`, shut off, behind a daemon that ends with the block."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(place / "state"))
+    with tempfile.TemporaryDirectory(prefix="virtlab-") as folder:
+        home = Path(folder)
+        assert KERNEL is not None
+        (home / "vmlinuz").write_bytes(KERNEL.image.read_bytes())
+        user = as_a_user(home)
+        wrap(place, monkeypatch, f'exec {shlex.join([*user, str(shutil.which(domains.PROGRAM))])} "$@"')
+        with daemon(user, home / "libvirt" / "libvirt-sock", place / "errors"):
+            define(home, "probe", home / "vmlinuz")
+            try:
+                yield home
+            finally:  # a machine would outlive its daemon
+                with contextlib.suppress(GuestError):
+                    virsh("", SESSION, "destroy", "--domain", "probe")
+            virsh("", SESSION, "undefine", "--domain", "probe")
+
+
+def define(home: Path, name: str, kernel: Path) -> None:
+    """Gives the user of a session one more domain."""
+    description = home / f"{name}.xml"
+    description.write_text(DOMAIN.format(name=name, kernel=kernel, qemu=QEMU))
+    virsh("", SESSION, "define", str(description))
+
+
+def wrap(place: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Puts a script in the way to `virsh`, for this process and those that it starts."""
+    wrapper = place / "wrapped" / domains.PROGRAM
+    wrapper.parent.mkdir()
+    wrapper.write_text(f"#!/bin/sh\n{script}\n")
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{wrapper.parent}:{os.environ['PATH']}")
+
+
+def machines(name: str = "probe") -> int:
+    """Processes of QEMU that a daemon calls so."""
+    found = 0
+    for entry in Path("/proc").iterdir():
+        try:
+            found += entry.name.isdigit() and f"guest={name},".encode() in (entry / "cmdline").read_bytes()
+        except OSError:
+            continue
+    return found
+
+
+def sweep(uri: str) -> None:
+    """What whoever uses a connection next does first, until nothing is noted any more: a start may be under way."""
+    deadline = time.monotonic() + SWEEP_TIMEOUT_S
+    while left := list(far_ledger.folder().glob("*")):
+        assert time.monotonic() < deadline, [path.read_text() for path in left]
+        far_ledger.sweep(domains.KIND, uri, Domain("guests.b", uri, "")._stop_left)
+        time.sleep(0.05)
+
+
+def plan_over_ssh(uri: str, *, count: int) -> Plan:
+    """Echoes from the domain `test` to a host that exists; both are reached by ssh."""
+    vnic = {"network": "own", "mac": "", "offloads": "default"}
+    guests = {
+        "a": {"platform": "libvirt", "host": "h1", "vnics": {"eth0": vnic}},
+        "b": {"platform": "ssh", "host": "h2", "vnics": {"eth0": vnic}},
+    }
+    hosts = {
+        "h1": {"at": "ssh", "address": "host-a", "domain": "test", "hypervisor": uri},
+        "h2": {"at": "ssh", "address": "host-b"},
+    }
+    return worlds.echo_plan({"hosts": hosts, "guests": guests}, source="a", target="b", count=count)

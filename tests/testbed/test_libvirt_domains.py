@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import tempfile
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,29 +22,8 @@ pytestmark = pytest.mark.skipif(domains.missing() is not None, reason="virsh is 
 
 @pytest.fixture
 def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A connection whose domains live as long as somebody holds it, so one is kept open: those of `test:///default`."""
-    if (why := libvirt_world.missing()) is not None:
-        pytest.skip(why)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    with tempfile.TemporaryDirectory(prefix="virtlab-") as folder:
-        home, errors = Path(folder), tmp_path / "errors"
-        (home / "s").mkdir()
-        config = home / "libvirtd.conf"
-        config.write_text(f'unix_sock_dir = "{home}/s"\nauth_unix_rw = "none"\n')
-        options = ("--config", str(config), "--pid-file", str(home / "pid"))
-        socket = home / "s" / "libvirt-sock"
-        with libvirt_world.daemon(libvirt_world.as_a_user(home), socket, errors, *options):
-            made = f"test+unix:///default?socket={socket}"
-            argv = [domains.PROGRAM, "--connect", made]
-            with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as held:
-                assert held.stdin is not None
-                assert held.stdout is not None
-                held.stdin.write(b"list\n")
-                held.stdin.flush()
-                while b"running" not in (line := held.stdout.readline()):
-                    assert line, errors.read_text()
-                yield made
-                held.kill()
+    with libvirt_world.test_driver(tmp_path, monkeypatch) as made:
+        yield made
 
 
 def test_a_domain_that_runs_is_used_and_left_running(uri: str) -> None:
@@ -83,6 +61,71 @@ def test_a_domain_that_a_dead_owner_started_is_stopped_at_the_next_start(uri: st
     assert list(far_ledger.folder().glob("*")) == []
 
 
+def test_a_domain_that_its_user_started_again_after_a_death_is_his_and_left_running(uri: str) -> None:
+    virsh("", uri, "destroy", "--domain", "test")
+    dead = Domain("guests.a", uri, "test")
+    dead.start(worlds.Patient())
+    assert dead._entry is not None
+    dead._entry.close(gone=False)
+    for word in ("destroy", "start"):
+        virsh("", uri, word, "--domain", "test")
+    heir = Domain("guests.a", uri, "test")
+    heir.start(worlds.Patient())
+    assert not heir.ours, "it was used as it was found"
+    heir.stop()
+    assert heir.state() == "running"
+    assert list(far_ledger.folder().glob("*")) == [], "there is nothing left to clear"
+
+
+def test_a_domain_that_its_user_started_again_during_a_run_is_his_and_left_running(uri: str) -> None:
+    virsh("", uri, "destroy", "--domain", "test")
+    domain = Domain("guests.a", uri, "test")
+    domain.start(worlds.Patient())
+    for word in ("destroy", "start"):
+        virsh("", uri, word, "--domain", "test")
+    domain.stop()
+    assert domain.state() == "running"
+    assert list(far_ledger.folder().glob("*")) == []
+
+
+def test_where_what_was_started_cannot_be_marked_it_is_stopped_and_the_cure_is_told(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    virsh("", uri, "destroy", "--domain", "test")
+    real = shutil.which(domains.PROGRAM)
+    refuses = f'case " $* " in *" --set "*) echo "error: not supported by driver" >&2; exit 1;; esac; exec {real} "$@"'
+    libvirt_world.wrap(tmp_path, monkeypatch, refuses)
+    with pytest.raises(GuestError, match=r"does not mark what was started.*not supported") as error:
+        Domain("guests.a", uri, "test").start(worlds.Patient())
+    assert "start it yourself before the run" in error.value.cure
+    assert Domain("guests.a", uri, "test").state() == "shut off"
+    assert list(far_ledger.folder().glob("*")) == []
+
+
+def test_a_start_that_takes_too_long_is_given_up_and_what_it_starts_later_is_stopped(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    virsh("", uri, "destroy", "--domain", "test")
+    wait, real = tmp_path / "wait", shutil.which(domains.PROGRAM)
+    wait.touch()
+    slow = f'case " $* " in *" start "*) while [ -e {wait} ]; do sleep 0.05; done;; esac; exec {real} "$@"'
+    libvirt_world.wrap(tmp_path, monkeypatch, slow)
+    monkeypatch.setattr(domains, "COMMAND_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(domains, "STARTER_END_S", 0.2)
+    domain = Domain("guests.a", uri, "test")
+    with pytest.raises(GuestError, match=r"did not answer 'start' within 0\.2 s") as error:
+        domain.start(worlds.Patient())
+    assert "virsh list" in error.value.cure
+    far_ledger.sweep(domains.KIND, uri, domain._stop_left)
+    assert len(list(far_ledger.folder().glob("*"))) == 1, "it is still being started"
+    wait.unlink()
+    assert domain._starter is not None
+    domain._starter.wait(60)
+    assert domain.state() == "running"
+    libvirt_world.sweep(uri)
+    assert domain.state() == "shut off"
+
+
 def test_a_paused_domain_is_not_ours_to_wake(uri: str) -> None:
     virsh("", uri, "suspend", "--domain", "test")
     with pytest.raises(GuestError, match=r"guests\.a: domain test is paused"):
@@ -115,16 +158,7 @@ def test_a_run_starts_its_domain_measures_over_ssh_and_stops_it(
 ) -> None:
     """The test driver boots nothing: what ssh reaches is played by an sshd in namespaces."""
     virsh("", uri, "destroy", "--domain", "test")
-    vnic = {"network": "own", "mac": "", "offloads": "default"}
-    guests = {
-        "a": {"platform": "libvirt", "host": "h1", "vnics": {"eth0": vnic}},
-        "b": {"platform": "ssh", "host": "h2", "vnics": {"eth0": vnic}},
-    }
-    hosts = {
-        "h1": {"at": "ssh", "address": "host-a", "domain": "test", "hypervisor": uri},
-        "h2": {"at": "ssh", "address": "host-b"},
-    }
-    plan = worlds.echo_plan({"hosts": hosts, "guests": guests}, source="a", target="b", count=10)
+    plan = libvirt_world.plan_over_ssh(uri, count=10)
     (tmp_path / "far").mkdir()
     with far_worlds.far_hosts(tmp_path / "far") as far:
         monkeypatch.setenv("VIRTLAB_SSH", far.command)

@@ -2,82 +2,38 @@
 
 from __future__ import annotations
 
-import shlex
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import libvirt_world
 import pytest
 import testbed_world as worlds
+from libvirt_world import machines
 
+from virtlab.errors import GuestError
 from virtlab.testbed import far_ledger
-from virtlab.testbed.image import find
 from virtlab.testbed.platforms.libvirt import domains
 from virtlab.testbed.platforms.libvirt.domains import Domain, virsh
 
-URI = "qemu:///session"
-QEMU = shutil.which("qemu-system-x86_64")
-KERNEL = find("cloud")
-DOMAIN = """
-<domain type='qemu'><name>probe</name><memory unit='MiB'>64</memory><vcpu>1</vcpu>
-<os><type arch='x86_64' machine='pc'>hvm</type><kernel>{kernel}</kernel><cmdline>panic=0</cmdline></os>
-<devices><emulator>{qemu}</emulator></devices></domain>
-"""
-
-
-def missing() -> str | None:
-    """Why no such domain can be had here, or None."""
-    if (why := domains.missing() or libvirt_world.missing()) is not None:
-        return why
-    if QEMU is None:
-        return "qemu-system-x86_64 is missing"
-    return "there is no cloud kernel: virtlab image build" if KERNEL is None else None
-
-
+URI = libvirt_world.SESSION
 pytestmark = [
-    pytest.mark.skipif(missing() is not None, reason=str(missing())),
+    pytest.mark.skipif(
+        libvirt_world.session_missing() is not None, reason=str(libvirt_world.session_missing())
+    ),
     pytest.mark.timeout(300),
 ]
 
 
 @pytest.fixture
-def defined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The domain `probe`, shut off, behind a daemon that ends with the test."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    with tempfile.TemporaryDirectory(prefix="virtlab-") as folder:
-        home = Path(folder)
-        assert KERNEL is not None
-        (home / "vmlinuz").write_bytes(KERNEL.image.read_bytes())
-        (home / "domain.xml").write_text(DOMAIN.format(kernel=home / "vmlinuz", qemu=QEMU))
-        user = libvirt_world.as_a_user(home)
-        wrapper = tmp_path / "virsh"
-        wrapper.write_text(f'#!/bin/sh\nexec {shlex.join([*user, domains.PROGRAM])} "$@"\n')
-        wrapper.chmod(0o755)
-        monkeypatch.setattr(domains, "PROGRAM", str(wrapper))
-        with libvirt_world.daemon(user, home / "libvirt" / "libvirt-sock", tmp_path / "errors"):
-            virsh("", URI, "define", str(home / "domain.xml"))
-            yield
-            virsh("", URI, "undefine", "--domain", "probe")
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A user's folder; he has the domain `probe`, shut off. Nobody inside it hears the power button."""
+    monkeypatch.setattr(domains, "SHUTDOWN_TIMEOUT_S", 1.0)
+    with libvirt_world.session(tmp_path, monkeypatch) as made:
+        yield made
 
 
-def machines() -> int:
-    """Processes of QEMU that the daemon calls `probe`."""
-    found = 0
-    for entry in Path("/proc").iterdir():
-        try:
-            found += entry.name.isdigit() and b"guest=probe," in (entry / "cmdline").read_bytes()
-        except OSError:
-            continue
-    return found
-
-
-@pytest.mark.usefixtures("defined")
-def test_a_real_domain_is_started_for_the_run_and_its_plug_is_pulled_where_it_does_not_listen(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(domains, "SHUTDOWN_TIMEOUT_S", 1.0)  # nobody inside hears the power button
+@pytest.mark.usefixtures("home")
+def test_a_real_domain_is_started_for_the_run_and_its_plug_is_pulled_where_it_does_not_listen() -> None:
     domain = Domain("guests.a", URI, "probe")
     domain.start(worlds.Patient())
     assert domain.state() == "running"
@@ -88,3 +44,38 @@ def test_a_real_domain_is_started_for_the_run_and_its_plug_is_pulled_where_it_do
     assert domain.state() == "shut off"
     assert machines() == 0
     assert list(far_ledger.folder().glob("*")) == []
+
+
+@pytest.mark.usefixtures("home")
+def test_a_real_domain_that_its_user_started_again_after_a_death_is_left_running() -> None:
+    dead = Domain("guests.a", URI, "probe")
+    dead.start(worlds.Patient())
+    assert dead._entry is not None
+    dead._entry.close(gone=False)
+    for word in ("destroy", "start"):
+        virsh("", URI, word, "--domain", "probe")
+    heir = Domain("guests.a", URI, "probe")
+    heir.start(worlds.Patient())
+    heir.stop()
+    assert (heir.state(), machines()) == ("running", 1)
+    assert list(far_ledger.folder().glob("*")) == []
+    virsh("", URI, "destroy", "--domain", "probe")
+
+
+@pytest.mark.usefixtures("home")
+def test_a_domain_that_a_dead_owner_started_is_stopped_even_where_it_was_paused_since() -> None:
+    dead = Domain("guests.a", URI, "probe")
+    dead.start(worlds.Patient())
+    assert dead._entry is not None
+    dead._entry.close(gone=False)
+    virsh("", URI, "suspend", "--domain", "probe")
+    libvirt_world.sweep(URI)
+    assert (dead.state(), machines()) == ("shut off", 0)
+
+
+def test_a_start_that_libvirt_refuses_is_told_in_its_words_and_leaves_nothing_noted(home: Path) -> None:
+    libvirt_world.define(home, "broken", home / "no-such-kernel")
+    with pytest.raises(GuestError, match=r"guests\.a: libvirt at qemu:///session: start: .*'broken'"):
+        Domain("guests.a", URI, "broken").start(worlds.Patient())
+    assert list(far_ledger.folder().glob("*")) == []
+    virsh("", URI, "undefine", "--domain", "broken")

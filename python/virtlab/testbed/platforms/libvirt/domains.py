@@ -3,14 +3,20 @@
 `virsh` is an ordinary program of the system; libvirt's Python binding is not needed. A domain lives in its daemon, not in
 our private world, so one that we start is in the ledger first: a dead owner's domain is stopped by whoever next uses that
 connection. A domain that was running before is used as it is and left running.
+
+The name of a domain is its user's, who may stop and start it himself at any time. So what is stopped is not whatever has
+that name, but the one life of it that was started here: it bears a mark in its live metadata, which libvirt forgets when
+that life ends. Starter and marker are one process that outlives its owner, and holds the ledger's lock until both are done.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
 import time
+import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,11 +30,23 @@ KIND = "libvirt"
 TESTED = ("qemu:///", "test:///", "test+unix:///")
 COMMAND_TIMEOUT_S = 60.0
 SHUTDOWN_TIMEOUT_S = 30.0
+STARTER_END_S = 5.0  # of one that was started when its owner was interrupted
+MARK = "urn:virtlab:run"
 BOOT_TIMEOUT_S = 300.0
 LOOK_S = 0.5
 # What virsh calls a domain that exists and does not run.
 OFF = ("shut off", "crashed")
 ON = ("running", "idle")
+_NOT_MARKED = 2
+_START = f"""
+"$0" --quiet --connect "$1" start --domain "$2" || exit 1
+"$0" --quiet --connect "$1" metadata --domain "$2" --live --uri {MARK} --key virtlab --set "<run mark='$3'/>" \\
+    || exit {_NOT_MARKED}
+"""
+# It was started by its user; was removed by him; ended between two questions.
+_NOT_OURS = ("metadata not found", "failed to get domain", "domain is not running")
+_CURE = "try it by hand with virsh"
+_CURE_BUSY = "see with `virsh list` whether its daemon answers, then run again"
 
 
 def missing() -> str | None:
@@ -50,20 +68,31 @@ def virsh(where: str, uri: str, *words: str, timeout_s: float = COMMAND_TIMEOUT_
     try:
         done = subprocess.run(
             [PROGRAM, "--quiet", "--connect", uri, *words], capture_output=True, text=True, check=False,
-            stdin=subprocess.DEVNULL, timeout=timeout_s, env={**os.environ, "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL, timeout=timeout_s, env=_environment(),
         )  # fmt: skip
     except OSError as error:
-        raise MachineError(
-            "libvirt", f"{PROGRAM} cannot be run ({error.strerror})", "install libvirt-clients"
-        ) from error
+        raise _cannot_run(error) from error
     except subprocess.TimeoutExpired:
-        raise GuestError(
-            where, f"libvirt at {uri} did not answer '{words[0]}' within {timeout_s:g} s"
-        ) from None
+        raise _silent(where, uri, words[0], timeout_s) from None
     if done.returncode != 0:
-        said = " ".join(line.removeprefix("error: ") for line in done.stderr.split("\n") if line.strip())
-        raise GuestError(where, f"libvirt at {uri}: {words[0]}: {said}", "try it by hand with virsh")
+        raise GuestError(where, f"libvirt at {uri}: {words[0]}: {_line(done.stderr)}", _CURE)
     return done.stdout.strip()
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "LC_ALL": "C"}
+
+
+def _line(stderr: str) -> str:
+    return " ".join(line.removeprefix("error: ") for line in stderr.split("\n") if line.strip())
+
+
+def _cannot_run(error: OSError) -> MachineError:
+    return MachineError("libvirt", f"{PROGRAM} cannot be run ({error.strerror})", "install libvirt-clients")
+
+
+def _silent(where: str, uri: str, word: str, timeout_s: float) -> GuestError:
+    return GuestError(where, f"libvirt at {uri} did not answer '{word}' within {timeout_s:g} s", _CURE_BUSY)
 
 
 @dataclass(slots=True)
@@ -75,6 +104,8 @@ class Domain:
     name: str
     ours: bool = False
     _entry: far_ledger.Entry | None = field(default=None)
+    _mark: str = ""
+    _starter: subprocess.Popen[str] | None = field(default=None)
 
     def state(self) -> str:
         """In virsh's words."""
@@ -89,12 +120,12 @@ class Domain:
         if state not in OFF:
             raise GuestError(self.where, f"domain {self.name} is {state}", "resume it, or shut it off")
         observe.progress(f"start domain {self.name}")
-        self._entry = far_ledger.note(KIND, self.uri, self.name)
+        self._mark = uuid.uuid4().hex
+        self._entry = far_ledger.note(KIND, self.uri, f"{self._mark} {self.name}")
         try:
-            virsh(self.where, self.uri, "start", "--domain", self.name)
+            self._start_marked(self._entry.descriptor)
         except BaseException:
-            self._entry.close(gone=False)
-            self._entry = None
+            self.stop()
             raise
         self.ours = True
 
@@ -110,11 +141,10 @@ class Domain:
                 )
             if not self.ours or time.monotonic() > deadline:
                 waited = f" within {BOOT_TIMEOUT_S:g} s of its start" if self.ours else ""
-                raise GuestError(
-                    self.where, f"domain {self.name} runs, and ssh did not get in{waited}: {why}"
-                )
+                what = f"domain {self.name} runs, and ssh did not get in{waited}: {why}"
+                raise GuestError(self.where, what, f"make `ssh -o BatchMode=yes {address} true` work")
             if observe.cancelled():
-                raise GuestError(self.where, "was still booting when the run was cancelled")
+                raise GuestError(self.where, "was still booting when the run was cancelled", "run it again")
             time.sleep(LOOK_S)
 
     def facts(self) -> dict[str, Any]:
@@ -130,26 +160,69 @@ class Domain:
         """Stops it if it was started here; a second call does nothing."""
         if self._entry is None:
             return
-        gone = self._off()
-        self._entry.close(gone=gone)
-        self._entry, self.ours = None, False
+        entry, self._entry, self.ours = self._entry, None, False
+        entry.close(gone=self._starter_ended() and self._off(self._mark))
 
-    def _off(self) -> bool:
-        """Asks it to shut down, and pulls the plug when it does not; whether it is off."""
+    def _start_marked(self, lock: int) -> None:
+        """Starts it and marks that life of it. GuestError with libvirt's words."""
+        argv = ["sh", "-c", _START, PROGRAM, self.uri, self.name, self._mark]
+        try:
+            self._starter = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                env=_environment(), pass_fds=(lock,), start_new_session=True,
+            )  # fmt: skip
+            _, said = self._starter.communicate(timeout=COMMAND_TIMEOUT_S)
+        except OSError as error:
+            raise _cannot_run(error) from error
+        except subprocess.TimeoutExpired:
+            raise _silent(self.where, self.uri, "start", COMMAND_TIMEOUT_S) from None
+        if self._starter.returncode == _NOT_MARKED:
+            virsh(self.where, self.uri, "destroy", "--domain", self.name)
+            what = f"libvirt at {self.uri} does not mark what was started, so it was stopped: {_line(said)}"
+            cure = "start it yourself before the run: one that runs is used and left running"
+            raise GuestError(self.where, what, cure)
+        if self._starter.returncode != 0:
+            raise GuestError(self.where, f"libvirt at {self.uri}: start: {_line(said)}", _CURE)
+
+    def _starter_ended(self) -> bool:
+        """Whether nothing will start it any more; what still may holds the entry's lock."""
+        if self._starter is None:
+            return True
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._starter.wait(STARTER_END_S)
+        return self._starter.returncode is not None
+
+    def _runs(self, mark: str) -> bool:
+        """Whether that life of it goes on. GuestError when libvirt does not say."""
         try:
             if self.state() in OFF:
+                return False
+            words = ("metadata", "--domain", self.name, "--live", "--uri", MARK)
+            return mark in virsh(self.where, self.uri, *words)
+        except GuestError as error:
+            if any(sign in error.what for sign in _NOT_OURS):
+                return False
+            raise
+
+    def _off(self, mark: str) -> bool:
+        """Asks that life of it to shut down, and pulls the plug when it does not; whether it is over."""
+        try:
+            if not self._runs(mark):
                 return True
-            virsh(self.where, self.uri, "shutdown", "--domain", self.name)
+            with contextlib.suppress(GuestError):  # one that stands still hears nothing
+                virsh(self.where, self.uri, "shutdown", "--domain", self.name)
             deadline = time.monotonic() + SHUTDOWN_TIMEOUT_S
             while time.monotonic() < deadline:
-                if self.state() in OFF:
+                if not self._runs(mark):
                     return True
                 time.sleep(LOOK_S)
-            virsh(self.where, self.uri, "destroy", "--domain", self.name)
-            return self.state() in OFF
+            with contextlib.suppress(GuestError):  # it may have ended by itself just now
+                virsh(self.where, self.uri, "destroy", "--domain", self.name)
+            return not self._runs(mark)
         except (GuestError, MachineError):
             return False
 
     def _stop_left(self, name: str) -> bool:
         """Stops what a dead owner had started."""
-        return Domain(self.where, self.uri, name)._off()
+        mark, _, domain = name.partition(" ")
+        return Domain(self.where, self.uri, domain)._off(mark)

@@ -52,6 +52,10 @@ def test_a_plan_holds_classes_rules_and_the_default() -> None:
         ("{kind: drr, classes: {a: {parent: a}}, default: a}", "'parent' is no key of a drr class"),
         ("{kind: htb, classes: {a: {}}, default: a}", "'rate' of the class is missing"),
         (
+            "{kind: htb, classes: {a: {rate: 1 Mbit/s, prio: 8}}, default: a}",
+            "classes.a.prio: '8' is no priority of a class; write 0 (the first, and the default) to 7",
+        ),
+        (
             "{kind: htb, classes: {a: {rate: 1 Mbit/s}, b: {rate: 2 Mbit/s, parent: a}}, default: b}",
             "the rates of its children add up to 2000000 bit/s",
         ),

@@ -26,6 +26,9 @@ pub struct ClassLayout {
 /// The kinds that can have classes.
 pub const CLASSFUL: [&str; 4] = ["prio", "drr", "htb", "hfsc"];
 
+/// Priorities that a class of HTB can have (Linux: `TC_HTB_NUMPRIO`), from 0 on.
+const HTB_PRIORITIES: u8 = 8;
+
 type Classes = BTreeMap<String, ClassLayout>;
 
 /// Classes without children, with their numbers.
@@ -72,6 +75,14 @@ fn curve(reader: &Reader<'_>, keys: [&'static str; 3]) -> Result<Option<Curve>, 
     })
 }
 
+/// The priority of a class of HTB; absent: 0, the best.
+fn htb_prio(reader: &Reader<'_>) -> Result<u8, BuildError> {
+    let prio = reader.whole("prio")?.unwrap_or(0);
+    u8::try_from(prio).ok().filter(|prio| *prio < HTB_PRIORITIES).ok_or_else(|| {
+        BuildError::new("prio", format!("{prio} is none of the priorities 0 to {}", HTB_PRIORITIES - 1))
+    })
+}
+
 /// The discipline of this name with these classes.
 ///
 /// # Errors
@@ -106,7 +117,7 @@ pub fn build_classes(kind: &str, classes: &Classes) -> Result<Box<dyn Qdisc>, Bu
                         .bytes("quantum_bytes")
                         .map_err(wrong)?
                         .unwrap_or(default.quantum_bytes),
-                    prio: reader.whole("prio").map_err(wrong)?.unwrap_or(0).min(7) as u8,
+                    prio: htb_prio(&reader).map_err(wrong)?,
                     limit_packets,
                     ..default
                 });
@@ -224,5 +235,13 @@ mod tests {
             error("prio", vec![("a", class(None, &[("rate_bit_per_s", 1)]))]),
             "classes.a.rate_bit_per_s: prio has no such parameter"
         );
+        let of_prio = |prio| class(None, &[("rate_bit_per_s", 1_000_000), ("prio", prio)]);
+        assert!(build_classes("htb", &named(vec![("a", of_prio(7)), ("b", of_prio(0))])).is_ok());
+        for prio in [8, 256, u64::MAX] {
+            assert_eq!(
+                error("htb", vec![("a", of_prio(prio))]),
+                format!("classes.a.prio: {prio} is none of the priorities 0 to 7")
+            );
+        }
     }
 }

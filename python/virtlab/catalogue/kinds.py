@@ -307,6 +307,13 @@ def _priority(value: Any) -> int:
     raise ValueError(f"'{shown(value)}' is no 802.1p priority; write 0 to 7")
 
 
+def _class_priority(value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 7:
+        return value
+    raise ValueError(f"'{shown(value)}' is no priority of a class; write 0 (the first, and the default) to 7")
+
+
+CLASS_PRIORITY = Kind("class priority", _class_priority, {"type": "integer", "minimum": 0, "maximum": 7}, "0")
 PRIORITY = Kind("802.1p priority", _priority, {"type": "integer", "minimum": 0, "maximum": 7}, "5")
 ARRIVALS = choice("constant", "poisson")
 

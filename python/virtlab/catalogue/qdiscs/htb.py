@@ -1,7 +1,7 @@
 """`htb`: hierarchical token bucket with one class. Parameters by their tc-htb(8) names."""
 
 from virtlab.catalogue.declaration import Parameter, QueueDiscipline
-from virtlab.catalogue.kinds import COUNT, POSITIVE_SIZE, RATE
+from virtlab.catalogue.kinds import CLASS_PRIORITY, POSITIVE_SIZE, RATE
 
 HTB = QueueDiscipline(
     name="htb",
@@ -25,7 +25,7 @@ HTB = QueueDiscipline(
         Parameter("ceil", RATE, "ceil_bit_per_s", "ceiling; absent: the rate"),
         Parameter("burst", POSITIVE_SIZE, "burst_bytes", "bytes sent at once at rate"),
         Parameter("cburst", POSITIVE_SIZE, "cburst_bytes", "bytes sent at once at ceil"),
-        Parameter("prio", COUNT, "prio", "the smallest borrows first; at most 7"),
+        Parameter("prio", CLASS_PRIORITY, "prio", "0 to 7: the smallest borrows first; absent: 0"),
         Parameter("quantum", POSITIVE_SIZE, "quantum_bytes", "bytes per turn among equals"),
     ),
     tree=True,

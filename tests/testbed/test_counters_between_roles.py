@@ -87,7 +87,9 @@ def test_flow_caches_are_asked_before_after_and_between_roles_and_never_while_on
         for mark, counter in zip(columns["mark"], columns["counter"], strict=True)
         if str(counter).startswith("flow_cache")
     }
-    assert at == {"begin", "first.finished", "third.finished", "end"}, "what is not asked is missing, not zero"
+    assert at == {"begin", "first.finished", "third.finished", "end"}, (
+        "what is not asked is missing, not zero"
+    )
     begin, between, end = (sink.counters(mark)[RECEIVED] for mark in ("begin", "first.finished", "end"))
     assert between - begin >= 2 * COUNT
     assert end - between >= 4 * COUNT

@@ -166,3 +166,15 @@ def test_what_it_cannot_do_is_refused() -> None:
     world["guests"]["g1"]["vnics"]["eth0"]["offloads"] = "default"
     paths = [refusal.path for refusal in Testbed().check(worlds.plan(world))]
     assert paths == ["vswitches.h.br.learning", "guests.g1.vnics.eth0.offloads"]
+
+
+def test_hundreds_of_commands_one_after_another_have_one_channel_and_each_its_own_words() -> None:
+    with Testbed().open(worlds.plan(on_ovs(worlds.one_host(2))), worlds.Patient()) as session:
+        switches = session._guests.ovs
+        assert switches is not None
+        (namespace,) = switches._places
+        for number in range(300):
+            assert switches._run(namespace, ["echo", str(number)]) == f"{number}\n"
+        assert session.leader.control._listeners.keys() == switches._names.keys(), (
+            "only daemons are listened to"
+        )

@@ -8,7 +8,9 @@ condition means that the source does not restrict it. `unit_meant` corrects a un
 from __future__ import annotations
 
 import csv
+import dataclasses
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,6 +64,42 @@ class PublishedValue:
         meant = f", meant as {self.meant}" if self.meant else ""
         place = ", ".join(part for part in (self.study, self.location, self.which) if part)
         return f"{qualifier} {self.value:g} {self.unit}{meant} ({place})".strip()
+
+    def alike(self) -> tuple[str, ...]:
+        """What is said once of several values."""
+        return self.study, self.location, self.unit, self.meant, self.qualifier
+
+
+def together(values: Sequence[PublishedValue], most: int | None = None) -> str:
+    """Values in words; what several share is said once. Of more than `most` only the range.
+
+    >>> one = PublishedValue("a-study", "Table 3", "throughput", 93.46, "Mbit/s", "mean", which="FIFO")
+    >>> other = dataclasses.replace(one, value=93.41, which="HFSC")
+    >>> together([one]), together([one, other])
+    ('mean 93.46 Mbit/s (a-study, Table 3, FIFO)', 'mean: FIFO 93.46, HFSC 93.41 Mbit/s (a-study, Table 3)')
+    >>> together([one, other], most=1)
+    'mean, 2 values from 93.41 to 93.46 Mbit/s (a-study, Table 3)'
+    """
+    groups: dict[tuple[str, ...], list[PublishedValue]] = {}
+    for value in values:
+        groups.setdefault(value.alike(), []).append(value)
+    return "; ".join(_group(own, most) for own in groups.values())
+
+
+def _group(values: Sequence[PublishedValue], most: int | None) -> str:
+    first = values[0]
+    if len(values) == 1:
+        return str(first)
+    whole = str(dataclasses.replace(first, which=""))
+    qualifier, _, rest = whole.rpartition(f"{first.value:g} {first.unit}")
+    if most is not None and len(values) > most:
+        numbers = [value.value for value in values]
+        few = f"{qualifier.strip()}, " if qualifier else ""
+        return f"{few}{len(values)} values from {min(numbers):g} to {max(numbers):g} {first.unit}{rest}"
+    each = [f"{value.which} {value.value:g}".strip() for value in values]
+    apart = "; " if any("," in one for one in each) else ", "
+    head = f"{qualifier.strip()}: " if qualifier else ""
+    return f"{head}{apart.join(each)} {first.unit}{rest}"
 
 
 @functools.lru_cache(maxsize=32)

@@ -237,6 +237,8 @@ def _judge(claims: list[Any], table: RunTable, level: float, published: Path | N
 
 def _verdict(name: str, verdict: Any, goal: str) -> Verdict:
     """As the analysis judged it; the sentence is its own, and the goal of the search behind it."""
+    from virtlab.analysis.published import together
+
     decided = verdict.comparison
     effect = ""
     if decided is not None and decided.effect is not None:
@@ -253,7 +255,7 @@ def _verdict(name: str, verdict: Any, goal: str) -> Verdict:
         place=decided.label if decided is not None else "",
         effect=effect,
         n=" + ".join(str(count) for count in decided.runs) if decided is not None else "none",
-        published="; ".join(str(one) for one in verdict.published),
+        published=together(verdict.published),
         more_runs=verdict.more_runs,
         goal=goal,
     )

@@ -6,12 +6,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from virtlab.analysis.published import together
 from virtlab.metrics import show_interval, show_number, show_quantity
 
 if TYPE_CHECKING:
     from virtlab.analysis.claims import Claim
     from virtlab.analysis.judging.verdict import Comparison, Ruling
     from virtlab.analysis.published import PublishedValue
+
+
+FEW = 3  # published values that a sentence holds one by one
 
 
 def sentence(
@@ -111,4 +115,4 @@ def more_runs(count: int | None, comparison: Comparison) -> str:
 
 
 def _beside(published: Sequence[PublishedValue]) -> str:
-    return f" Published: {', '.join(str(value) for value in published)}." if published else ""
+    return f" Published: {together(published, most=FEW)}." if published else ""

@@ -1,16 +1,18 @@
-"""The virtual-switches study is whole: forms, disciplines and places, the published tests, claims from the tables."""
+"""The virtual-switches study is whole: forms, disciplines and places, references, one wire for all that is compared."""
 
 from __future__ import annotations
 
-import csv
-import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from virtlab.experiment import Experiment, load
+from virtlab.plan import Plan
 from virtlab.planner import plan_run
+from virtlab.planner.ports import guest_ports
 from virtlab.simulator import Simulator
+from virtlab.testbed import fabric, port_queues
 
 ROOT = Path(__file__).parents[2]
 STUDY = ROOT / "experiments" / "virtual-switches"
@@ -32,6 +34,13 @@ def test_the_study_has_its_forms_and_each_has_claims(experiments: dict[str, Expe
         "native.yaml",
         "machines.yaml",
         "kernel.yaml",
+        "native-kernel.yaml",
+        "native-published.yaml",
+        "ends.yaml",
+        "packets.yaml",
+        "packets-kernel.yaml",
+        "first-packets.yaml",
+        "first-packets-kernel.yaml",
     }
     assert forms <= set(experiments)
     assert all(experiment.claims for experiment in experiments.values())
@@ -46,6 +55,7 @@ def test_six_disciplines_on_every_virtual_switch_of_the_source(experiments: dict
         "published.yaml",
         "machines.yaml",
         "native.yaml",
+        "native-kernel.yaml",
         "kernel.yaml",
     ):
         assert experiments[name].factors["qdisc"] == DISCIPLINES, name
@@ -53,6 +63,16 @@ def test_six_disciplines_on_every_virtual_switch_of_the_source(experiments: dict
     assert experiments["published.yaml"].factors["vswitch"] == ("linux_bridge", "ovs-kernel")
     assert experiments["kernel.yaml"].factors["vswitch"] == ("linux_bridge", "ovs-kernel")
     assert experiments["full-machines.yaml"].factors["platform"] == ("container", "qemu")
+    for pair in ("packets", "first-packets"):
+        kinds = [
+            {
+                vswitch.kind
+                for point in form.points()
+                for vswitch in plan_run(form, point, 0).world.vswitches.values()
+            }
+            for form in (experiments[f"{pair}.yaml"], experiments[f"{pair}-kernel.yaml"])
+        ]
+        assert kinds == [{"linux_bridge", "ovs-netdev"}, {"linux_bridge", "ovs-kernel"}]
 
 
 def test_the_published_tests_are_the_sources(experiments: dict[str, Experiment]) -> None:
@@ -88,75 +108,83 @@ def test_udp_at_95_mbit_per_s_fills_the_wire_as_the_page_says() -> None:
     assert "99.3 %" in (STUDY / "README.md").read_text(encoding="utf-8")
 
 
-def test_orderings_that_are_claimed_are_those_of_the_tables(experiments: dict[str, Experiment]) -> None:
-    """`A < B where platform = P, vswitch = V` of one discipline against another holds in the printed means."""
-    with (ROOT / "published" / "ovs_scheduling.csv").open(newline="") as table:
-        printed = {
-            (row["table"], row["platform"], row["bridge"], row["qdisc"].lower().replace("-", "_")): float(
-                row["value"]
-            )
-            for row in csv.DictReader(table)
-        }
+@pytest.mark.parametrize("automatic", ["netem", "soft_switch", "kernel"])
+@pytest.mark.parametrize("name", [path.name for path in FILES])
+def test_no_form_compares_across_realisations(
+    name: str, automatic: str, experiments: dict[str, Experiment]
+) -> None:
+    """On a kernel with everything (`netem`), on one without it, and in the laboratory machine (`kernel`)."""
+    links, ports = set(), set()
+    for point in experiments[name].points():
+        plan = plan_run(experiments[name], point, 0)
+        links |= set(fabric.realisations(plan, automatic).values())
+        switched = port_queues.in_switch(plan, automatic)
+        ports |= {switched(vnic) for _, _, vnic in guest_ports(plan)}
+    assert len(links) == (0 if "packets" in name else 1), "who holds the links"
+    assert len(ports) <= 1, "who queues at the ports towards guests"
+
+
+@pytest.mark.parametrize(
+    ("reference", "form", "levels", "longer"),
+    [
+        ("native.yaml", "quick.yaml", {}, False),
+        ("native.yaml", "machines.yaml", {}, False),
+        ("native.yaml", "full-machines.yaml", {}, True),
+        ("native-kernel.yaml", "full.yaml", {}, False),
+        ("native-published.yaml", "published.yaml", {"form": "published"}, False),
+        ("native-published.yaml", "kernel.yaml", {"form": "kernel"}, False),
+    ],
+)
+def test_every_form_has_a_native_reference_with_the_same_tests_on_the_same_links(
+    reference: str, form: str, levels: dict[str, str], longer: bool, experiments: dict[str, Experiment]
+) -> None:
+    native, other = experiments[reference], experiments[form]
     checked = 0
-    for claim in experiments["published.yaml"].claims:
-        found = re.search(
-            r": qdisc (\w+) ([<>]) (\w+) where platform = qemu, vswitch = ([\w-]+)$", claim.text
-        )
-        if found is None:
+    for here in native.points():
+        if any(here.levels[factor] != level for factor, level in levels.items()):
             continue
-        assert claim.published is not None
-        bridge = {"linux_bridge": "Linux bridge", "ovs-kernel": "Open vSwitch"}[found[4]]
-        one, other = (printed[claim.published["where"]["table"], "KVM", bridge, found[at]] for at in (1, 3))
-        assert one != other, claim.text
-        assert (one < other) == (found[2] == "<"), claim.text
-        checked += 1
-    assert checked >= 15
-
-
-def test_what_the_source_says_of_open_vswitch_is_judged_on_its_kernel_datapath_only(
-    experiments: dict[str, Experiment],
-) -> None:
-    """A claim with a published number beside it compares or names `ovs-kernel`, or is of the bridge alone."""
-    judged = 0
-    for name, experiment in experiments.items():
-        for claim in experiment.claims:
-            if claim.published is None:
+        for there in other.points():
+            if any(
+                there.levels[factor] != here.levels[factor]
+                for factor in here.levels.keys() & there.levels.keys()
+            ):
                 continue
-            assert "ovs-netdev" not in claim.text, f"{name}: {claim.text}"
-            if "ovs-netdev" in experiment.factors.get("vswitch", ()):
-                assert "vswitch = linux_bridge" in claim.text, f"{name}: {claim.text}"
-            judged += "ovs-kernel" in claim.text
-    assert judged >= 20
-
-
-def test_published_orderings_of_the_virtual_switches_are_those_of_the_tables(
-    experiments: dict[str, Experiment],
-) -> None:
-    """`vswitch A < B` of a platform holds in the printed mean of every discipline that the claim is about."""
-    with (ROOT / "published" / "ovs_scheduling.csv").open(newline="") as table:
-        rows = [row for row in csv.DictReader(table) if row["table"] in {"Table 3", "Table 4", "Table 5"}]
-    bridges = {"linux_bridge": "Linux bridge", "ovs-kernel": "Open vSwitch"}
-    checked = 0
-    for name in ("kernel.yaml", "published.yaml"):
-        for claim in experiments[name].claims:
-            found = re.search(r": vswitch ([\w-]+) ([<>]) ([\w-]+)", claim.text)
-            if found is None or claim.published is None:
-                continue
-            where = claim.published["where"]
-            mean: dict[str, list[tuple[str, float]]] = {bridge: [] for bridge in bridges.values()}
-            for row in rows:
-                kind = row["qdisc"].lower().replace("-", "_")
-                asked = re.search(r"qdisc (!?=) (\w+)", claim.text)
-                wanted = asked is None or (kind == asked[2]) == (asked[1] == "=")
-                if wanted and (row["table"], row["platform"]) == (where["table"], where["platform"]):
-                    mean[row["bridge"]].append((kind, float(row["value"])))
-            one, other = (dict(mean[bridges[found[at]]]) for at in (1, 3))
-            assert set(one) == set(other) != set()
-            sums = sum(one.values()), sum(other.values())
-            assert sums[0] != sums[1]
-            assert (sums[0] < sums[1]) == (found[2] == "<"), f"{name}: {claim.text}"
+            plans = plan_run(native, here, 0), plan_run(other, there, 0)
+            assert {guest.platform for guest in plans[0].world.guests.values()} == {"native"}
+            links = [{link.rate_bit_per_s for link in plan.world.links.values()} for plan in plans]
+            assert links[0] == links[1]
+            for automatic in ("netem", "soft_switch", "kernel"):
+                held = [set(fabric.realisations(plan, automatic).values()) for plan in plans]
+                assert held[0] == held[1], automatic
+            offloads = [
+                {vnic.offloads for guest in plan.world.guests.values() for vnic in guest.vnics.values()}
+                for plan in plans
+            ]
+            assert offloads[0] == offloads[1]
+            assert measured(plans[0], longer) == measured(plans[1], longer)
             checked += 1
-    assert checked >= 9
+    assert checked >= 6
+
+
+def measured(plan: Plan, without_length: bool) -> dict[str, dict[str, Any]]:
+    """Parameters of all that measures; those that say how long it lasts only where they are to be equal."""
+    length = {"duration_ns", "count"} if without_length else set()
+    return {
+        name: {key: value for key, value in role.parameters.items() if key not in length}
+        for name, role in plan.roles.items()
+        if name not in {"bulk", "heavy"}
+    }
+
+
+def test_each_end_queues_by_its_own_discipline(experiments: dict[str, Experiment]) -> None:
+    ends = experiments["ends.yaml"]
+    seen = set()
+    for point in ends.points():
+        links = plan_run(ends, point, 0).world.links
+        kinds = links["h1-s1"].queue.ab.kind, links["s1-h2"].queue.ba.kind
+        assert kinds == (point.levels["sender"], point.levels["receiver"])
+        seen.add(kinds)
+    assert len(seen) == 4
 
 
 @pytest.mark.parametrize("name", [path.name for path in FILES])

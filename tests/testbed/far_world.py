@@ -28,7 +28,7 @@ def missing() -> str | None:
     """Why no existing host can be played here, or None."""
     if os.geteuid() != 0:
         return "only root can run sshd for itself in namespaces"
-    for program in (SSHD, "ssh", "ssh-keygen", "nsenter", "unshare", "ip"):
+    for program in (SSHD, "ssh", "ssh-keygen", "nsenter", "unshare", "ip", "bridge"):
         if shutil.which(program) is None:
             return f"{program} is missing (openssh-server, openssh-client, util-linux, iproute2)"
     return None
@@ -78,6 +78,18 @@ class FarHosts:
         for pid in self.processes(name):
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
+
+    def silence(self, name: str) -> None:
+        """From now on no frame of the host crosses the network between, either way; its link stays up and nobody is told."""
+        self._pass_on(name, "0")
+
+    def restore(self, name: str) -> None:
+        """Frames cross the network between again."""
+        self._pass_on(name, "3")
+
+    def _pass_on(self, name: str, state: str) -> None:
+        port = f"port{NAMES.index(name) + 1}"
+        self.run("middle", "bridge", "link", "set", "dev", port, "state", state)
 
     def close(self) -> None:
         """Ends everything."""

@@ -218,6 +218,25 @@ def surroundings() -> tuple[set[str], list[str]]:
     )
 
 
+def abandoned_groups(before: set[str]) -> set[str]:
+    """Control groups of testbeds that were not there before and that nobody is in: other tests may have some meanwhile."""
+    deadline = time.monotonic() + WAIT_S
+    left = own_groups() - before
+    while left and time.monotonic() < deadline:
+        left = {group for group in left & own_groups() if not _inhabited(Path(group))}
+        time.sleep(0.1)
+    return left
+
+
+def _inhabited(group: Path) -> bool:
+    try:
+        return any(path.read_text() for path in group.rglob("tasks")) or any(
+            path.read_text() for path in group.rglob("cgroup.procs")
+        )
+    except OSError:
+        return False  # it is being removed
+
+
 def own_groups() -> set[str]:
     """Control groups of testbeds."""
     root = Path("/sys/fs/cgroup")

@@ -85,6 +85,7 @@ class Pass:
                 [{"source": each.source, "every_ns": each.every_ns} for each in self.plan.collect.series]
             )
             self._counting.ends(BEGIN)
+            self.reasons += map(str, self.guests.deaths())
             timeline = Timeline(self.plan, self.site.now())
             try:
                 self._loop(timeline)
@@ -97,6 +98,7 @@ class Pass:
                     raise
             self._stop_all()
             self._counting.ends(END)
+            self.reasons += map(str, self.guests.deaths())
             self._sample([])
             if "links" in self.plan.collect.counters:
                 queues = self._counting.queues

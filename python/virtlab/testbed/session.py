@@ -92,10 +92,10 @@ class TestbedSession:
             cpus = {**(idle.processors(plan, usable) or {}), **{name: [cpu] for name, cpu in on.items()}}
             self._probes = Probes(control, plan, self.lowered, self._guests, tasks, cpus)
         except VirtlabError as error:
-            why = self._carrier_death()
+            why = self._carrier_death() or next(iter(self._guests.deaths()), None)
             (why or error).artefacts |= dict(self._guests.artefacts())
             self.end()
-            if why is not None:
+            if why is not None and str(why) != str(error):
                 raise why from error
             raise
         except BaseException:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from virtlab.agents import Notice
+from virtlab.errors import VirtlabError
 from virtlab.plan import Columns, Observer, Plan, SeriesRequest
 from virtlab.testbed.control import Control
 from virtlab.testbed.lower import Lowered
@@ -144,6 +145,12 @@ class Guests:
     def ended(self, exited: Notice) -> str | None:
         """Whose process ended, and how; None when it is no guest's."""
         return next(filter(None, (platform.ended(exited) for platform in self.running)), None)
+
+    def deaths(self) -> list[VirtlabError]:
+        """Of daemons and existing hosts that ended, also where the news was passed over with what else had come by then."""
+        self.control.pump()
+        told = (self.ovs, self.existing)
+        return [death for each in told if each is not None for death in each.deaths()]
 
     def accounts(self, mark: str) -> list[CounterRow]:
         """Rows of counters of guests: what the machine's control groups count, how long machines took to come up."""

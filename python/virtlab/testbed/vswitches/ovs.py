@@ -106,12 +106,18 @@ class OpenVswitches:
     def ended(self, exited: Notice) -> str | None:
         """Which daemon ended, with the end of what it wrote."""
         channel = int(exited.details["channel"])
-        if channel not in self._names:
-            return None
-        said = bytes(self._tails.get(channel, b"")).decode(errors="replace").strip()
-        return f"vswitches: {self._names[channel]} ended with {ending(exited)}" + (
-            f"; it wrote: {said}" if said else ""
-        )
+        return str(self._death(channel, ending(exited))) if channel in self._names else None
+
+    def deaths(self) -> Iterator[MachineError]:
+        """Of each daemon that ended, heard of or not."""
+        for channel in self._names:
+            if (how := self.control.ended(channel)) is not None:
+                yield self._death(channel, how)
+
+    def _death(self, channel: int, how: str) -> MachineError:
+        name, said = self._names[channel], self._said(channel)
+        what = f"{name} ended with {how}" + (f": {said}" if said and said not in how else "")
+        return MachineError("vswitches", what, CURE_DAEMON.format(name.partition(" ")[0]))
 
     def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Nothing of a guest."""
@@ -159,8 +165,8 @@ class OpenVswitches:
 
     def counters(self) -> Iterator[tuple[str, str, int]]:
         """(entity, counter, value) of the flow caches; of a host's bridges together, as they share them."""
-        if any(self.control.ended(channel) is not None for channel in self._names):
-            return  # its death is the run's reason to fail; nobody is left to ask
+        if any(self.deaths()):
+            return  # that is the run's reason to fail; nobody is left to ask
         for namespace, place in self._places.items():
             kernel = any(
                 bridge.datapath == "system"
@@ -168,7 +174,12 @@ class OpenVswitches:
                 if bridge.namespace == namespace
             )
             asked = "dpctl/show" if kernel else "dpif-netdev/pmd-stats-show"
-            said = self._run(namespace, ["ovs-appctl", "-t", f"{RUN}/{place}/switch.ctl", asked])
+            try:
+                said = self._run(namespace, ["ovs-appctl", "-t", f"{RUN}/{place}/switch.ctl", asked])
+            except MachineError:
+                if any(self.deaths()):
+                    return  # it ended while it was asked
+                raise
             for counter, value in (kernel_caches(said) if kernel else caches(said)).items():
                 yield f"hosts.{namespace.removeprefix('host:')}.ovs", counter, value
 
@@ -214,6 +225,7 @@ class OpenVswitches:
         GuestError when the run is cancelled while they start.
         """
         output, errors = bytearray(), bytearray()
+        channel = OVS_COMMAND.first  # one after the other: a long campaign would use up any others
         self.control.listen(
             channel, lambda data: (errors if data.stream == 2 else output).extend(data.content)
         )
@@ -225,7 +237,6 @@ class OpenVswitches:
         end = time.monotonic() + timeout_s
         while (how := self.control.ended(channel)) is None:
             self._check_daemons()
-        channel = OVS_COMMAND.first  # one after the other: a long campaign would use up any others
             if self._observe is not None and self._observe.cancelled():
                 raise GuestError("vswitches", "Open vSwitch was still starting when the run was cancelled")
             if time.monotonic() > end:
@@ -273,12 +284,8 @@ class OpenVswitches:
         self._check_daemons()
 
     def _check_daemons(self) -> None:
-        for channel, name in self._names.items():
-            how = self.control.ended(channel)
-            if how is not None:
-                said = self._said(channel)
-                what = f"{name} ended with {how}" + (f": {said}" if said and said not in how else "")
-                raise MachineError("vswitches", what, CURE_DAEMON.format(name.partition(" ")[0]))
+        for death in self.deaths():
+            raise death
 
 
 def _name(program: str, namespace: str) -> str:

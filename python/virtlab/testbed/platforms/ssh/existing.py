@@ -27,6 +27,7 @@ from virtlab.testbed.platforms.ssh.connection import Connection
 from virtlab.testbed.platforms.ssh.network import Found
 
 HELLO_TIMEOUT_S = 30.0
+CURE = "see whether it is up and its network lets us in (ssh -o BatchMode=yes HOST true); what runs there ends by itself"
 # Two machines' quartz crystals: 50 ppm each, at worst.
 WANDER_RATIO = 100e-6
 
@@ -154,8 +155,14 @@ class Existing:
         channel = int(exited.details["channel"])
         for host in self.hosts.values():
             if channel == host.leader:
-                return f"guests.{host.guest}: {exited.details.get('tail')}"
+                return str(_loss(host, str(exited.details.get("tail"))))
         return None
+
+    def deaths(self) -> Iterator[GuestError]:
+        """Of each host that was lost, heard of or not."""
+        for host in self.hosts.values():
+            if (how := self.control.ended(host.leader)) is not None:
+                yield _loss(host, how)
 
     def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Where it is, and what it said of itself."""
@@ -182,6 +189,10 @@ class Existing:
         for domain in self._domains:
             domain.stop()
         self._domains.clear()
+
+
+def _loss(host: Host, how: str) -> GuestError:
+    return GuestError(f"guests.{host.guest}", how, CURE.replace("HOST", host.connection.address))
 
 
 class _Silent:

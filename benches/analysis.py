@@ -122,7 +122,7 @@ def _values() -> Iterator[dict[str, Any]]:
         "name": f"run-level values of {rows} round trips",
         "value": seconds,
         "unit": "s",
-        "goal": 10.0,
+        "goal": "<= 10",
         "peer": "SQL over all samples, distributions only",
         "peer_value": peer,
         "ratio": peer / seconds,
@@ -131,7 +131,7 @@ def _values() -> Iterator[dict[str, Any]]:
         "name": "memory for it",
         "value": max(one["peak_bytes"] for one in found),
         "unit": "bytes",
-        "goal": 2**30,
+        "goal": f"<= {2**30}",
         "peer": "one gibibyte",
         "ratio": 2**30 / max(one["peak_bytes"] for one in found),
     }
@@ -209,4 +209,4 @@ def _judging() -> Iterator[dict[str, Any]]:
         )
     ]
     ours = timed(lambda: judge(claims, table))
-    yield {"name": "5 claims over 200 design points of 30 runs", "value": ours, "unit": "s", "goal": 1.0}
+    yield {"name": "5 claims over 200 design points of 30 runs", "value": ours, "unit": "s", "goal": "<= 1"}

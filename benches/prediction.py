@@ -63,6 +63,6 @@ def bench() -> Iterator[dict[str, Any]]:
             run_campaign(experiment, dataset, Simulator(MADE_UP), CampaignObserver())
         for each in validate(Dataset.open(place)).overall:
             yield {
-                "name": f"prediction.error.{each.path}", "unit": "ratio", "value": each.median, "goal": GOAL,
+                "name": f"prediction.error.{each.path}", "unit": "ratio", "value": each.median, "goal": f"<= {GOAL}",
                 "ratio": each.median / each.naive_median if each.naive_median else None, "peer": "nearest level",
             }  # fmt: skip

@@ -41,7 +41,11 @@ def bench() -> Iterator[dict[str, Any]]:
             ]
             figure = {
                 "name": f"search.variation at {capacity:,.0f} packet/s, noise {noise:.1%}", "unit": "ratio",
-                **_told(made), "goal": "<= 0.03", "traffic_goal": "<= 100 s",
+                **_told(made), "goal": "<= 0.03",
+            }  # fmt: skip
+            yield {
+                "name": f"search.traffic at {capacity:,.0f} packet/s, noise {noise:.1%}", "unit": "s",
+                "value": figure["traffic_s"], "goal": "<= 100",
             }  # fmt: skip
             if peer is None:
                 yield figure | {"missing": "MLRsearch is not installed"}

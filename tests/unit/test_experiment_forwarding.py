@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.test_testbed_refusals import HERE
 
 from virtlab.experiment import load
 from virtlab.experiment.mistakes import FileMistakesError
@@ -15,6 +16,8 @@ from virtlab.experiment.storms import storm
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
 from virtlab.planner.wiring import Wiring
+from virtlab.simulator import refusals as of_simulator
+from virtlab.testbed import refusals as of_testbed
 from virtlab.testbed.lower import lower
 
 FILE = """
@@ -136,12 +139,37 @@ def test_rules_of_a_virtual_switch_reach_every_port_of_it(tmp_path: Path) -> Non
         (ISOLATED, "{count: 0}", "write 'count: 12'"),
         (ISOLATED, "{vswitches: [br0, br1], forwarding: layer2, ipv4: 10.0.0.9/24}", "has no IP address"),
         ("{br0: {kind: none}, br1: {}}", forwarding(3), "a virtual switch of no kind"),
+        (
+            "{br0: {flow_entries: own}, br1: {}}",
+            forwarding(3),
+            "vswitches.br0.flow_entries: linux_bridge forwards by address and knows no entries of flows; remove it, or",
+        ),
         (ISOLATED, "{platform: native, vswitches: [br0]}", "platform native is a host without guests"),
         (ISOLATED, "{vnic_model: e1000, vswitches: [br0]}", "guests of platform namespace see no device"),
     ],
 )
 def test_what_cannot_be_is_told_with_its_cure(switches: str, guests: str, said: str, tmp_path: Path) -> None:
     assert said in mistakes(tmp_path, switches, guests)
+
+
+def test_entries_of_flows_are_an_open_vswitchs_and_a_bridge_may_say_that_it_shares_them(
+    tmp_path: Path,
+) -> None:
+    switches = "{br0: {flow_entries: shared}, br1: {kind: ovs-netdev, flow_entries: own}}"
+    made = plan_of(tmp_path, switches=switches, guests=forwarding(3)).world.vswitches
+    assert [each.parameters for each in made.values()] == [{}, {"flow_entries": "own"}]
+
+
+def test_a_plan_with_entries_of_flows_on_a_bridge_is_refused_by_both_arms(tmp_path: Path) -> None:
+    values = plan_of(tmp_path, guests=forwarding(3)).model_dump(by_alias=True)
+    values["world"]["vswitches"]["sut.br0"]["parameters"] = {"flow_entries": "own"}
+    plan = Plan.model_validate(values)
+    for refusals in (of_simulator.refusals(plan), of_testbed.refusals(plan, HERE)):
+        (one,) = (each for each in refusals if each.path == "vswitches.sut.br0.parameters")
+        assert (one.reason, one.cure) == (
+            "linux_bridge has no flow_entries",
+            "remove them, or take an Open vSwitch",
+        )
 
 
 def test_a_link_to_a_host_with_several_virtual_switches_names_one(tmp_path: Path) -> None:

@@ -125,6 +125,10 @@ class VirtualSwitch:
     parameters: tuple[Parameter, ...] = ()
     arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
 
+    def unknown(self, given: Values) -> list[str]:
+        """Names of a Plan's parameters that it does not have."""
+        return sorted(given.keys() - {entry.plan for entry in self.parameters})
+
 
 @dataclass(frozen=True, slots=True)
 class QueueDiscipline:

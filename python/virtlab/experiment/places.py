@@ -13,7 +13,7 @@ from virtlab.catalogue import PLATFORMS, VSWITCHES
 from virtlab.catalogue.kinds import nearest
 from virtlab.experiment.boxes import Attachment, Bridge, Cable, Station
 from virtlab.experiment.findings import Findings, Steps
-from virtlab.experiment.model import HostSpec, LinkSpec, PlacedGuestSpec
+from virtlab.experiment.model import HostSpec, LinkSpec, PlacedGuestSpec, VswitchSpec
 from virtlab.experiment.storms import Port, storm
 
 Hosts = Mapping[str, HostSpec]
@@ -62,6 +62,7 @@ def check_places(
                 )
             else:
                 _check_ports(name, own, host, entry.kind or host.vswitch, cables, findings)
+                _check_entries((*at, "vswitches", own), entry, entry.kind or host.vswitch, findings)
         for guest, spec in host.guests.items():
             _check_guest((*at, "guests", guest), guest, host, spec, findings)
     for name, (ends, _) in cables.items():
@@ -83,6 +84,14 @@ def _check_ports(
     if guests + uplinks > most:
         what = f"{guests} guests and {uplinks} uplinks exceed the {most} ports of {kind}"
         findings.add(("hosts", name, "vswitches", own), what, "spread the guests over more hosts")
+
+
+def _check_entries(at: Steps, entry: VswitchSpec, kind: str, findings: Findings) -> None:
+    if entry.flow_entries == "shared" or not VSWITCHES[kind].unknown({"flow_entries": entry.flow_entries}):
+        return
+    able = " or ".join(f"'kind: {name}'" for name, each in VSWITCHES.items() if each.parameters)
+    what = f"{kind} forwards by address and knows no entries of flows"
+    findings.add((*at, "flow_entries"), what, f"remove it, or write {able}", key=True)
 
 
 def _check_guest(at: Steps, name: str, host: HostSpec, spec: PlacedGuestSpec, findings: Findings) -> None:

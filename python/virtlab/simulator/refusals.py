@@ -43,7 +43,6 @@ WORDS: Mapping[str, frozenset[str]] = {
     "exec": frozenset({"started", "done", "finished", "failed", "timeout", "cancelled"}),
 }
 SETTABLE = {"burst_load": "burst_bytes", "udp_stream": "rate_bit_per_s", "raw_stream": "rate_pps"}
-PARAMETERS = frozenset({"flow_entries"})  # of virtual switches
 MTU_MIN_BYTES = 68
 IPV6_MTU_MIN_BYTES = 1280
 MTU_MAX_BYTES = 65_535
@@ -82,9 +81,9 @@ def _world(plan: Plan) -> Iterator[Refusal]:
         if vswitch.kind not in VSWITCHES:
             reason = f"'{vswitch.kind}' is not modelled"
             yield Refusal(f"vswitches.{name}.kind", reason, f"write {' or '.join(VSWITCHES)}")
-        if unmodelled := vswitch.parameters.keys() - PARAMETERS:
-            unknown = ", ".join(sorted(unmodelled))
-            yield Refusal(f"vswitches.{name}.parameters", f"{unknown} not modelled", "remove them")
+        elif unknown := CATALOGUED_VSWITCHES[vswitch.kind].unknown(vswitch.parameters):
+            reason = f"{vswitch.kind} has no {', '.join(unknown)}"
+            yield Refusal(f"vswitches.{name}.parameters", reason, "remove them, or take an Open vSwitch")
 
 
 def _guests(plan: Plan) -> Iterator[Refusal]:

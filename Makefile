@@ -54,7 +54,7 @@ xen: setup  ## Xen on demand: hypervisor and tools into the cache, and the tests
 	$(BIN)/virtlab image build --kernel xen
 	VIRTLAB_TEST_XEN=1 $(BIN)/python -m pytest -v tests/testbed/test_xen_domains.py tests/testbed/test_xen_nothing_left.py
 
-kill: setup  ## runs of every platform killed twenty times each at any moment: nothing of them stays (some ten minutes, and as many more where Xen was built)
+kill: setup  ## runs of every platform, and daemons beneath them, killed twenty times each at any moment: nothing of them stays (some twenty minutes, and ten more where Xen was built)
 	VIRTLAB_TEST_KILLS=1 $(BIN)/python -m pytest -v tests/testbed/test_*nothing_left.py tests/testbed/test_resume_kill.py
 
 unit:

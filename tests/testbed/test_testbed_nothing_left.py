@@ -16,13 +16,14 @@ from virtlab.testbed import Testbed
 
 pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
 
+WORLDS = ("worlds.bridged(switches=2)", "worlds.native()")
 PLAYER = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import testbed_world as worlds
 from virtlab.plan import Trial
 from virtlab.testbed import Testbed
-plan = worlds.echo_plan(worlds.bridged(switches=2), count=400)
+plan = worlds.echo_plan(WORLD, count=400)
 print("begin", flush=True)
 while True:
     with Testbed().open(plan, worlds.Patient()) as session:
@@ -36,7 +37,7 @@ def test_a_run_killed_at_any_moment_leaves_nothing() -> None:
     own = held_namespaces({os.getpid()})
     before = surroundings()
     for number in range(20):
-        player = play(PLAYER)
+        player = play(PLAYER.replace("WORLD", WORLDS[number % 2]))
         time.sleep(draws.uniform(0.0, 0.9))
         kill(player, ("python", "leader", "world")[number % 3], own)
     assert surroundings() == before

@@ -1,6 +1,6 @@
 """What every test may lean on. Tests that build real worlds do so one after the other in one process of several (`--dist
 loadgroup`): beside each other they would measure each other. Those whose guests are programs of their own (machines,
-containers, switches, other hosts) are a second such group."""
+containers, switches, other hosts) are a second such group. What is required is not skipped (`required.py`)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests import required
 
 # How long an example takes, or is made in, is the machine's business: no test is timed.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -43,3 +44,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         raise pytest.UsageError(
             "these versions of pytest and pytest-xdist make no groups; install the locked ones"
         )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Names that are none are told at once."""
+    try:
+        required.required()
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A skip for the want of what is required is a failure."""
+    report = yield
+    names = required.required()
+    if names and report.skipped and not hasattr(report, "wasxfail") and isinstance(report.longrepr, tuple):
+        why = required.lacking(names, item.path, str(report.longrepr[2]).removeprefix("Skipped: "))
+        if why is not None:
+            report.outcome, report.longrepr = "failed", why
+    return report

@@ -41,6 +41,7 @@ def test_a_machine_measures_and_is_measured_like_any_guest() -> None:
     plan = plan_of(machines.beside_a_namespace())
     counters = ["vnics", "softnet", "guests"]
     plan = plan.model_copy(update={"collect": plan.collect.model_copy(update={"counters": tuple(counters)})})
+    began_ns = time.monotonic_ns()
     with opened(plan) as session:
         for trial in range(2):
             sink = worlds.MemorySink()
@@ -63,6 +64,9 @@ def test_a_machine_measures_and_is_measured_like_any_guest() -> None:
                 key = (f"guests.g1.{thread}", "cpu_ns")
                 assert after[key] > before[key], thread
             assert after["guests.g1", "resident_bytes"] > 64 << 20
+            # Time from its start to its agent's answer: the same in every trial, and within this world's life.
+            lived_ns = time.monotonic_ns() - began_ns
+            assert 0 < after["guests.g1", "start_ns"] == before["guests.g1", "start_ns"] < lived_ns
         realised = session.realised.objects["guests.g1"]
         assert realised.by == "qemu"
         assert realised.read_back["vcpus"] == 1

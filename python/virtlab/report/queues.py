@@ -1,8 +1,9 @@
 """Queues of link directions, a row per class: what passed, was dropped or marked, how long it waited, and who queued.
 
 Counts are of the whole run, from its first mark to its last, as medians over the runs of a setting; waits are as the
-queue itself told them (a kernel tells none: its mean wait is by Little's law from the sampled backlog). Left out are
-classes in which nothing came and, where no host says where its queues are, queues of one FIFO that dropped nothing.
+queue itself told them (a kernel tells none: its mean wait is by Little's law from the sampled backlog). Of the rows of a
+setting the one with the longest mean wait is marked: there packets really waited. Left out are classes in which nothing
+came and, where no host says where its queues are, queues of one FIFO that dropped nothing.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ WAITS = {
     "residence_max_ns": "longest wait",
 }
 LEFT = {"backlog_max_packets": "most waiting", "backlog_packets": "waiting at the end"}
+MARK = "waited most"
 Row = Mapping[str, str]
 
 
@@ -70,7 +72,18 @@ def queues(
             {"setting": setting, "direction": far, "queue": place, "class": of_class or "all", **_shown(runs)}
         )
         seen.append(_seen(setting, far, of_class, runs))
-    return tuple(rows), tuple(seen)
+    longest = _longest(seen)
+    marked = tuple({**row, MARK: "here" if at in longest else ""} for at, row in enumerate(rows))
+    return marked, tuple(seen)
+
+
+def _longest(seen: Sequence[ClassSeen]) -> set[int]:
+    """Of each setting with several rows, the place of that in which packets waited longest in the mean."""
+    found: dict[str, list[tuple[float, int]]] = {}
+    for at, each in enumerate(seen):
+        found.setdefault(each.setting, []).append((each.wait_mean_ns or 0.0, -at))
+    several = (max(waits) for waits in found.values() if len(waits) > 1)
+    return {-at for wait_ns, at in several if wait_ns > 0}
 
 
 def _seen(setting: str, direction: str, name: str, runs: Sequence[Mapping[str, float]]) -> ClassSeen:
@@ -152,7 +165,7 @@ def table(rows: Sequence[Row]) -> Block | None:
     if not rows:
         return None
     names = [name for name in rows[0] if any(row[name] for row in rows)]
-    numbers = [name for name in names if name not in ("setting", "direction", "queue", "class")]
+    numbers = [name for name in names if name not in ("setting", "direction", "queue", "class", MARK)]
     cells: list[dict[str, Any]] = [
         {"cells": [cell(row[name], "number" if name in numbers else "text") for name in names], "out": False}
         for row in rows[:ROWS_MAX]
@@ -164,4 +177,6 @@ def about(rows: Sequence[Row]) -> str:
     """What the table is."""
     beyond = len(rows) - ROWS_MAX
     text = "Queues by class: passed, dropped, marked, waited; medians over runs"
+    if any(row[MARK] for row in rows):
+        text += "; 'here' marks where packets of a setting waited longest in the mean"
     return f"{text}; {plural(beyond, 'more row')} in the dataset" if beyond > 0 else text

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from virtlab.catalogue import PLATFORMS, QDISCS, VSWITCHES, WORKLOADS, Parameter, Workload
+from virtlab.catalogue import PLATFORMS, QDISCS, VSWITCHES, WORKLOADS, Parameter, Platform, Workload
 from virtlab.metrics import METRICS
 from virtlab.plan import BLOCKS
 from virtlab.planner.estimate import BYTES_PER_ROW
+from virtlab.simulator import refusals as simulator
+from virtlab.testbed import refusals as testbed
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = (ROOT / "docs" / "reference" / "workloads.md").read_text()
@@ -140,3 +142,19 @@ def test_values_that_do_not_go_together_are_refused(
 def test_the_largest_burst_of_a_stream_is_accepted() -> None:
     entry = WORKLOADS["burst_load"]
     assert entry.check(defaults(entry) | {"burst_bytes": 3 * 65_507, "streams": 3}) == []
+
+
+# What a platform has of its own, and the action that a timeline would play it with.
+PLAYED_BY = {"migration": "migrate", "snapshots": "snapshot"}
+
+
+@pytest.mark.parametrize("feature", PLAYED_BY)
+@pytest.mark.parametrize("platform", PLATFORMS.values(), ids=lambda platform: platform.name)
+def test_a_platform_claims_only_what_a_timeline_can_play(platform: Platform, feature: str) -> None:
+    text = getattr(platform.features, feature)
+    played = any(PLAYED_BY[feature] in arm for arm in (testbed.ACTIONS, simulator.ACTIONS))
+    of_another = text.endswith("; not played by virtlab")
+    if played:
+        assert not of_another, "it is played now"
+    else:
+        assert of_another or text.split(":")[0] in {"none", "not ours"}

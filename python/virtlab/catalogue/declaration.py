@@ -88,7 +88,7 @@ class Features:
     type: str  # where it sits: on the hardware, in an operating system, ...
     virtualisation: tuple[str, ...]  # by what means guests are kept apart
     own_kernel: bool  # a guest boots a kernel of its own
-    migration: str
+    migration: str  # what virtlab does not play is said to be somebody else's
     snapshots: str
     licence: str
 

@@ -369,6 +369,9 @@ fn encode_one(world: &mut World, operation: &Operation) -> anyhow::Result<(Strin
             overhead_bytes,
             minimum_bytes,
         } => {
+            if *prio > 7 {
+                anyhow::bail!("{prio} is no priority of a class of HTB, which the kernel has from 0 to 7");
+            }
             let index = world.interface(namespace, link)?.index;
             let (parent, handle) = (encode::parse_handle(parent)?, encode::parse_handle(handle)?);
             let shape = Shape {

@@ -50,6 +50,7 @@ PLATFORMS = (
     Tool("openssh-server", "sshd", "stands for a host elsewhere in the tests", needed=False),
     Tool("syslinux", "syslinux", "puts a boot loader on a disk, in tests", needed=False),
     Tool("mtools", "mformat", "makes a disk to boot, in tests", needed=False),
+    Tool("xorriso", "xorrisofs", "writes the ISO images that appliances are configured by", needed=False),
     Tool("podman", "podman", "runs containers by its user's configuration", needed=False),
     Tool("ovmf", "/usr/share/OVMF/OVMF_CODE_4M.fd", "starts disks by UEFI", needed=False),
     Tool(

@@ -1,4 +1,4 @@
-"""An owner killed at any moment leaves no process and no agent on existing hosts, and no QEMU of an appliance here."""
+"""An owner killed at any moment leaves no process and no agent on existing hosts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import appliance_world as appliances
 import far_world as far_worlds
 import pytest
 import testbed_world as worlds
@@ -85,30 +84,3 @@ def test_an_owner_killed_at_any_moment_leaves_nothing_on_existing_hosts(
         for name in far_worlds.NAMES:
             far_ledger.sweep("ssh", f"host-{name}", lambda _: True)
         assert list(far_ledger.folder().glob("*")) == []
-
-
-@pytest.mark.skipif(appliances.missing() is not None, reason=str(appliances.missing()))
-def test_an_owner_killed_at_any_moment_leaves_no_appliance(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from test_appliances import plan
-
-    draws = random.Random(8)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "configuration"))
-    place = appliances.install(tmp_path / "configuration")
-    text = plan(tmp_path).canonical()
-    for _ in range(KILLS):
-        killed_after(text, draws.uniform(0.0, 2.0))
-        await_none(lambda: machines_of(place), "virtual machines")
-
-
-def machines_of(place: Path) -> list[int]:
-    """Processes that boot what lies in a folder."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and str(place).encode() in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return found

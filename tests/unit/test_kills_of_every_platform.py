@@ -18,7 +18,7 @@ KILLED = {
     "container": ("test_containers_nothing_left.py", "containers.containers("),
     "qemu": ("test_machines_nothing_left.py", "machines.machines("),
     "xen": ("test_xen_nothing_left.py", "XenLab("),
-    "appliance": ("test_existing_hosts_nothing_left.py", "appliances.install("),
+    "appliance": ("test_appliances_nothing_left.py", "appliances.install"),
     "ssh": ("test_existing_hosts_nothing_left.py", "plan_of("),
     "libvirt": ("test_libvirt_nothing_left.py", "domains.Domain("),
     "linux_bridge": ("test_testbed_nothing_left.py", "worlds.bridged("),

@@ -28,7 +28,7 @@ WANTED = (
     "sch_htb", "sch_tbf", "sch_sfq", "sch_codel", "sch_fq_codel", "sch_hfsc", "sch_netem", "sch_prio", "sch_fq",
     "sch_cake", "sch_pie", "sch_drr", "sch_ingress", "cls_u32", "cls_flower", "cls_matchall", "cls_flow", "cls_fw",
     "bridge", "veth", "tun", "vxlan", "ifb", "crc32c_generic", "openvswitch", "tcp_diag", "udp_diag", "overlay",
-    "loop", "ext4", "isofs",
+    "loop", "ext4", "isofs", "ata_piix", "sr_mod",
 )  # fmt: skip
 XEN = "xen"
 _OF_XEN = (

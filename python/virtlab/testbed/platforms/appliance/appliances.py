@@ -7,9 +7,6 @@ played on its console once more.
 
 from __future__ import annotations
 
-import hashlib
-import subprocess
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,13 +19,13 @@ from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Observer, Plan
 from virtlab.testbed.channels import APPLIANCES
 from virtlab.testbed.control import Control, RefusedError, ending
-from virtlab.testbed.image import find, folder
+from virtlab.testbed.image import find
 from virtlab.testbed.image.disk import Disk, escaped, fingerprint
 from virtlab.testbed.lower import Lowered
+from virtlab.testbed.platforms.appliance import iso
 from virtlab.testbed.platforms.appliance import recipe as recipes
 from virtlab.testbed.platforms.appliance.console import Talk, Wanted
 from virtlab.testbed.platforms.appliance.recipe import Recipe
-from virtlab.testbed.platforms.appliance.refusals import iso_program
 from virtlab.testbed.platforms.qemu.acceleration import accelerator
 from virtlab.testbed.platforms.qemu.command import DEFAULT_MODEL, DEVICES, MIB, PROGRAM, processor
 from virtlab.testbed.platforms.qemu.machines import Started
@@ -65,6 +62,7 @@ class Appliances:
     tasks: Mapping[str, list[str]] = field(default_factory=dict)
     running: dict[str, Appliance] = field(default_factory=dict)
     _greeted: set[str] = field(default_factory=set)
+    _isos: list[iso.Iso] = field(default_factory=list)
 
     def start(self, observe: Observer) -> None:
         """Boots and configures all, side by side. GuestError with the console's end when one does not as its recipe says."""
@@ -138,11 +136,13 @@ class Appliances:
             yield f"console-{name}.log", bytes(appliance.started.console)
 
     def close(self) -> None:
-        """Takes leave of the monitors."""
+        """Takes leave of the monitors, and removes the ISO images: who boots from one has opened it."""
         for appliance in self.running.values():
             if appliance.started.monitor is not None:
                 appliance.started.monitor.close()
                 appliance.started.monitor = None
+        while self._isos:
+            self._isos.pop().close()
 
     def _begin(self, name: str, channel: int) -> None:
         guest = self.plan.world.guests[name]
@@ -166,9 +166,11 @@ class Appliances:
             "-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny", *_booted(recipe),
         ]  # fmt: skip
         if recipe.iso:
+            files = {file: recipes.filled(text, recipe, self.plan, name) for file, text in recipe.iso.items()}
+            self._isos.append(iso.write(files, recipe.label))
             argv += [
                 "-drive",
-                f"file={escaped(_iso(recipe, self.plan, name))},format=raw,media=cdrom,readonly=on",
+                f"file={escaped(self._isos[-1].path)},format=raw,media=cdrom,readonly=on",
             ]
         for number, own in enumerate(taps):
             argv += ["-netdev", f"tap,id=net{number},fd={_FIRST_DESCRIPTOR + 1 + number}"]
@@ -249,31 +251,3 @@ def _booted(recipe: Recipe) -> list[str]:
         return Disk(recipe.disk, recipe.format, recipe.disk.stat().st_size).drive()
     initramfs = ["-initrd", str(recipe.initramfs)] if recipe.initramfs is not None else []
     return ["-kernel", str(recipe.kernel), *initramfs, "-append", recipe.append]
-
-
-def _iso(recipe: Recipe, plan: Plan, guest: str) -> Path:
-    """An image with the recipe's files, filled in; kept in the cache by what is in it."""
-    files = {name: recipes.filled(text, recipe, plan, guest) for name, text in recipe.iso.items()}
-    digest = hashlib.sha256(repr((recipe.label, sorted(files.items()))).encode()).hexdigest()[:16]
-    place = folder() / f"appliance-{digest}.iso"
-    if place.is_file():
-        return place
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".iso-", dir=place.parent) as scratch:
-        tree, made = Path(scratch) / "tree", Path(scratch) / "made.iso"
-        for name, text in files.items():
-            file = tree / name
-            if not file.resolve().is_relative_to(tree.resolve()):
-                raise MachineError(
-                    f"guests.{guest}.image", f"'{name}' is outside the ISO image", "name a file inside"
-                )
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8")
-        program = iso_program()
-        assert program is not None
-        argv = [program, "-quiet", "-J", "-r", "-V", recipe.label, "-o", str(made), str(tree)]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-        if done.returncode != 0:
-            raise MachineError("appliance", f"{program}: {done.stderr.strip()[-500:]}", "see its words")
-        made.rename(place)
-    return place

@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_interface, ip_network
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from virtlab.errors import MachineError
@@ -38,6 +38,7 @@ _KEYS = {
     "label",
 }
 _STEP_KEYS = {"expect", "send", "timeout"}
+_EXAMPLES = {"memory": 'write e.g. memory = "256 MiB"', "timeout": 'write e.g. timeout = "60 s"'}
 FORMATS = ("raw", "qcow2", "vmdk", "vdi", "vhdx")
 
 
@@ -118,7 +119,7 @@ def load(name: str) -> Recipe:
         steps=tuple(
             _step(f"{where}: step {number}", each) for number, each in enumerate(said.get("step", ()), 1)
         ),
-        iso={str(key): str(text) for key, text in said.get("iso", {}).items()},
+        iso=_iso(where, said.get("iso", {})),
         label=str(said.get("label", "cidata")),
     )
 
@@ -132,11 +133,24 @@ def _file(path: Path, said: Mapping[str, Any], key: str) -> Path | None:
     return found
 
 
+def _iso(where: str, said: Any) -> dict[str, str]:
+    """Files of an ISO image; each has a place of its own inside it."""
+    if not isinstance(said, dict) or not all(isinstance(text, str) for text in said.values()):
+        raise MachineError(where, "iso: is no table of files", "write '\"NAME\" = \"...\"' below '[iso]'")
+    for name in said:
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or not path.parts:
+            raise MachineError(where, f"iso: '{name}' is outside the image", "name a file inside")
+        if any(path != other and path in other.parents for other in map(PurePosixPath, said)):
+            raise MachineError(where, f"iso: '{name}' is a file and a folder", "name one of them otherwise")
+    return dict(said)
+
+
 def _quantity(where: str, key: str, said: Mapping[str, Any], kind: Any) -> Any:
     try:
         return kind.parse(str(said[key]))
     except ValueError as error:
-        raise MachineError(where, f"{key}: {error}", "") from error
+        raise MachineError(where, f"{key}: {error}", _EXAMPLES[key]) from error
 
 
 def _pattern(where: str, key: str, said: Mapping[str, Any]) -> re.Pattern[str] | None:
@@ -145,7 +159,9 @@ def _pattern(where: str, key: str, said: Mapping[str, Any]) -> re.Pattern[str] |
     try:
         return re.compile(str(said[key]), re.MULTILINE)
     except re.error as error:
-        raise MachineError(where, f"{key}: '{said[key]}' is no regular expression: {error}", "") from error
+        what = f"{key}: '{said[key]}' is no regular expression: {error}"
+        cure = "write a backslash before a sign that means itself, and the whole in single quotes"
+        raise MachineError(where, what, cure) from error
 
 
 def _step(where: str, said: Any) -> Exchange:
@@ -170,9 +186,9 @@ def filled(text: str, recipe: Recipe, plan: Plan, guest: str) -> str:
     try:
         return environment.from_string(text).render(facts(recipe, plan, guest))
     except TemplateError as error:
-        raise MachineError(
-            f"appliance {recipe.name}", f"its template cannot be filled in: {error}", ""
-        ) from error
+        names = ", ".join(facts(recipe, plan, guest))
+        what = f"its template cannot be filled in: {error}"
+        raise MachineError(f"appliance {recipe.name}", what, f"a template knows {names}") from error
 
 
 def facts(recipe: Recipe, plan: Plan, guest: str) -> dict[str, Any]:

@@ -1,0 +1,63 @@
+"""Recipes of appliances that are wrong: each mistake is told with its place and what to write instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from virtlab.errors import MachineError
+from virtlab.experiment import load_text
+from virtlab.planner import plan_run
+from virtlab.testbed.platforms.appliance import recipe
+
+FILE = """
+version: 1
+name: through
+hosts: [h1, h2]
+routers: {r1: {platform: appliance, image: router}}
+links: {left: {ends: [h1, r1]}, right: {ends: [r1, h2]}}
+roles: {probe: {workload: rtt, from: h1.g1, to: h2.g1, size: 200 B ip_packet, interval: 20 ms, count: 20}}
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    folder = tmp_path / "virtlab" / "appliances" / "router"
+    folder.mkdir(parents=True)
+    (folder / "own.img").touch()
+    return folder / "appliance.toml"
+
+
+@pytest.mark.parametrize(
+    ("line", "what", "cure"),
+    [
+        ("memory = '256'", "memory: ", "256 MiB"),
+        ("prompt = '('", "prompt: '(' is no regular expression", "backslash"),
+        ("[[step]]\nexpect = 'a'\ntimeout = 'soon'", "timeout: ", "60 s"),
+        ("[[step]]\nexpect = '['", "expect: '[' is no regular expression", "backslash"),
+        ("[iso]\n'/etc/passwd' = ''", "iso: '/etc/passwd' is outside the image", "inside"),
+        ("[iso]\n'a/../../b' = ''", "iso: 'a/../../b' is outside the image", "inside"),
+        ("[iso]\n'a' = ''\n'a/b' = ''", "iso: 'a' is a file and a folder", "otherwise"),
+        ("[iso]\n'a' = 7", "iso: is no table of files", "[iso]"),
+        ("iso = 'a'", "iso: is no table of files", "[iso]"),
+    ],
+)
+def test_a_mistake_in_a_recipe_is_told_with_its_cure(place: Path, line: str, what: str, cure: str) -> None:
+    place.write_text(f"disk = 'own.img'\n{line}\n")
+    with pytest.raises(MachineError) as error:
+        recipe.load("router")
+    assert error.value.where.startswith(str(place))
+    assert what in error.value.what
+    assert cure in error.value.cure
+
+
+def test_a_template_that_names_what_is_not_there_is_told_what_there_is(place: Path) -> None:
+    place.write_text("disk = 'own.img'\n")
+    experiment = load_text(FILE)
+    plan = plan_run(experiment, experiment.points()[0], 0)
+    with pytest.raises(MachineError, match=r"'ports' is undefined") as error:
+        recipe.filled("{{ ports }}", recipe.load("router"), plan, "r1")
+    assert error.value.cure == "a template knows name, vnics, routes, forwards"
+    assert recipe.filled("{{ vnics | length }}", recipe.load("router"), plan, "r1") == "2"

@@ -5,6 +5,7 @@ use crate::leader::apply;
 use crate::leader::child::{Child, Placement, Terminal};
 use crate::leader::conduit::{Conduit, Conduits, Descriptor, Key};
 use crate::leader::door::Door;
+use crate::leader::machine;
 use crate::leader::observe;
 use crate::leader::reach;
 use crate::leader::request::Request;
@@ -107,9 +108,11 @@ impl Leader {
                 self.child(id, channel)?.signal(signal)?;
                 Ok(json!({}))
             }
-            Request::Sample { sources } => {
+            Request::Sample { sources, hold } => {
+                let held = self.sampler.end();
+                self.send_samples(&held);
                 self.sampling_client = id;
-                self.sampler.begin(&sources, clock::monotonic())?;
+                self.sampler.begin(&sources, hold, clock::monotonic())?;
                 Ok(json!({}))
             }
             Request::Counters { groups } => {
@@ -144,7 +147,7 @@ impl Leader {
         }
         Ok(json!({
             "protocol": PROTOCOL, "build": env!("VIRTLAB_BUILD"), "role": "leader",
-            "capabilities": capabilities, "boot_id": boot_id.trim(), "clocks": clocks(),
+            "capabilities": capabilities, "boot_id": boot_id.trim(), "clocks": clocks(), "machine": machine::facts(),
         }))
     }
 

@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use nix::errno::Errno;
 use nix::pty::{Winsize, openpty};
 use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, unshare};
+use nix::sys::prctl;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, sigprocmask};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::unistd::{self, ForkResult, Pid, fork};
@@ -290,11 +291,12 @@ fn own_environment(extra: &BTreeMap<String, String>) -> Vec<CString> {
 fn start(world: &mut World, placement: &Placement, plan: &Start) -> anyhow::Result<Pid> {
     let network = world.namespace(&placement.namespace)?.raw_fd();
     let (report, their_report) = unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).context("no pipe")?;
+    let leader = unistd::getpid();
     // SAFETY: the leader has one thread, so the child may do what any process may.
     match unsafe { fork() }.context("cannot fork")? {
         ForkResult::Child => {
             drop(report);
-            let error = match become_child(network, placement, plan, &their_report) {
+            let error = match become_child(leader, network, placement, plan, &their_report) {
                 Ok(never) => match never {},
                 Err(error) => error,
             };
@@ -326,6 +328,7 @@ fn start(world: &mut World, placement: &Placement, plan: &Start) -> anyhow::Resu
 enum Never {}
 
 fn become_child(
+    leader: Pid,
     network: RawFd,
     placement: &Placement,
     plan: &Start,
@@ -357,6 +360,12 @@ fn become_child(
     unsafe { nix::sys::signal::signal(Signal::SIGPIPE, nix::sys::signal::SigHandler::SigDfl) }
         .context("cannot restore SIGPIPE")?;
     unistd::setsid().context("cannot begin a session")?;
+    // A session of its own hears of nobody's end, and not every leader is the first of a PID namespace. The kernel's signal
+    // comes with the end of the thread that forked: a leader has but one.
+    prctl::set_pdeathsig(Signal::SIGKILL).context("cannot tie its life to the leader's")?;
+    if unistd::getppid() != leader {
+        bail!("the leader is gone");
+    }
     // Sources first move out of the way of their targets, then into place without close-on-exec.
     let report_fd = report.as_raw_fd();
     let mut moved = Vec::new();

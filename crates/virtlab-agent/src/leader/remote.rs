@@ -4,10 +4,11 @@
 //! is removed first. It changes nothing that it was not asked to: it stands in the machine's own network and reads. The
 //! process that the connection started only carries frames (`carrier.rs`), and goes on over another connection when its own is
 //! cut; its child leads. As root the child is the first process of its own PID namespace, so that nothing it started
-//! outlives it; an ordinary user's children end with their streams.
+//! outlives it; an ordinary user's leader ends all that it started, or else the process above it does (`orphans.rs`).
 
 use crate::leader::birth::{Born, raise_descriptor_limit};
 use crate::leader::carrier::{self, Carrier};
+use crate::leader::orphans;
 use crate::leader::serve;
 use anyhow::Context;
 use nix::errno::Errno;
@@ -64,12 +65,13 @@ pub fn main(options: &Options) -> anyhow::Result<()> {
         std::fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))?;
     }
     raise_descriptor_limit();
-    // Where namespaces are refused to root (a container), its children end with their streams, as an ordinary user's do.
+    // Where namespaces are refused to root (a container), what it leaves is ended as an ordinary user's is.
     let contained =
         geteuid().is_root() && unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID).is_ok();
     let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)
         .context("no socket pair")?;
     let (lifeline, held) = pipe2(nix::fcntl::OFlag::O_CLOEXEC).context("cannot make the lifeline")?;
+    orphans::adopt().context("cannot be the one whom orphans fall to")?;
     // SAFETY: this process has one thread.
     match unsafe { fork() }.context("cannot fork the leader")? {
         ForkResult::Parent { child } => {
@@ -82,6 +84,7 @@ pub fn main(options: &Options) -> anyhow::Result<()> {
                 .and_then(Carrier::carry);
             // The carrier's end of the leader's stream is closed by now, so the leader ends.
             let code = await_end(child);
+            orphans::end_all(LAST_WORDS);
             drop(held);
             outcome.map(|()| std::process::exit(code))
         }
@@ -109,7 +112,12 @@ fn null() -> anyhow::Result<OwnedFd> {
 }
 
 fn lead(control: OwnedFd, lifeline: OwnedFd, executable: OwnedFd, contained: bool) -> anyhow::Result<()> {
-    prctl::set_pdeathsig(Signal::SIGKILL).context("cannot tie the leader's life to the connection")?;
+    if contained {
+        prctl::set_pdeathsig(Signal::SIGKILL).context("cannot tie the leader's life to the connection")?;
+    } else {
+        // It has to live on to end what it started; the lifeline tells it when the process above it is gone.
+        orphans::adopt().context("cannot be the one whom orphans fall to")?;
+    }
     unistd::setsid().context("cannot begin a session")?;
     // What a child wrote there by mistake would be bytes of the control stream, and hold the connection open.
     let null = null()?;
@@ -123,10 +131,9 @@ fn lead(control: OwnedFd, lifeline: OwnedFd, executable: OwnedFd, contained: boo
     }
     let born = Born { lifeline, rootless: !geteuid().is_root(), own_proc: contained };
     let outcome = serve::Leader::new(control, born, executable)?.serve();
-    // Commands of an ordinary user; the leader itself has said all it had to say.
-    // SAFETY: ignoring a signal installs no handler.
-    let _ = unsafe { nix::sys::signal::signal(Signal::SIGTERM, SigHandler::SigIgn) };
-    let _ = kill(Pid::from_raw(0), Signal::SIGTERM);
+    if !contained {
+        orphans::end_all(LAST_WORDS / 2);
+    }
     outcome
 }
 

@@ -80,6 +80,9 @@ pub enum Request {
     },
     Sample {
         sources: Vec<Series>,
+        /// Rows wait until the series end: their way here may be what is measured.
+        #[serde(default)]
+        hold: bool,
     },
     Counters {
         groups: Vec<String>,

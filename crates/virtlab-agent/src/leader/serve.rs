@@ -368,9 +368,13 @@ impl Leader {
     fn sample(&mut self) {
         let children = self.children.values().map(|entry| (&entry.child.namespace[..], entry.child.pid));
         let blocks = self.sampler.take_due(clock::monotonic(), &mut self.world, children);
+        self.send_samples(&blocks);
+    }
+
+    pub(super) fn send_samples(&mut self, blocks: &[Vec<u8>]) {
         if let Some(client) = self.clients.get_mut(&self.sampling_client) {
             for block in blocks {
-                client.send(0, Kind::Block, &block);
+                client.send(0, Kind::Block, block);
             }
         }
     }

@@ -20,6 +20,8 @@ use virtlab_wire::block::{Column, encode};
 
 /// Rows in one block, well below its largest size.
 const BLOCK_ROWS: usize = 2000;
+/// Bytes of blocks that are held; what comes after goes at once, as nothing may be lost.
+const MOST_HELD_BYTES: usize = 64 << 20;
 const TICK_NS: f64 = 1e7;
 
 /// Sources that can be sampled.
@@ -40,14 +42,19 @@ pub struct Sampler {
     due: Vec<Due>,
     before: BTreeMap<String, (Nanos, Vec<f64>)>,
     number: u64,
+    hold: bool,
+    /// What waits for the end of the series: rows of a block that is not full yet, and blocks.
+    rows: Rows,
+    held: Vec<Vec<u8>>,
+    held_bytes: usize,
 }
 
 impl Sampler {
-    /// Begins these series and ends all others.
+    /// Begins these series and ends all others. With `hold` their rows wait for `end`.
     ///
     /// # Errors
     /// When a source is unknown or its period is zero.
-    pub fn begin(&mut self, sources: &[Series], now: Nanos) -> anyhow::Result<()> {
+    pub fn begin(&mut self, sources: &[Series], hold: bool, now: Nanos) -> anyhow::Result<()> {
         for series in sources {
             if !SOURCES.contains(&series.source.as_str()) {
                 bail!("there is no series source '{}'; there are {}", series.source, SOURCES.join(", "));
@@ -58,11 +65,21 @@ impl Sampler {
         }
         self.before.clear();
         self.number = 0;
+        self.hold = hold;
         self.due = sources
             .iter()
             .map(|series| Due { source: series.source.clone(), every: Nanos(series.every_ns), next: now })
             .collect();
         Ok(())
+    }
+
+    /// Ends all series; what was held of them, as encoded blocks.
+    pub fn end(&mut self) -> Vec<Vec<u8>> {
+        self.due.clear();
+        let rows = std::mem::take(&mut self.rows);
+        self.held_bytes = 0;
+        let last = rows.chunks(BLOCK_ROWS).filter_map(|rows| self.block(rows)).collect::<Vec<_>>();
+        std::mem::take(&mut self.held).into_iter().chain(last).collect()
     }
 
     /// When the next sample is due.
@@ -101,7 +118,19 @@ impl Sampler {
             let missed = now.since(due.next).0 / due.every.0;
             due.next += Nanos((missed + 1) * due.every.0);
         }
-        rows.chunks(BLOCK_ROWS).filter_map(|rows| self.block(rows)).collect()
+        if !self.hold {
+            return rows.chunks(BLOCK_ROWS).filter_map(|rows| self.block(rows)).collect();
+        }
+        self.rows.append(&mut rows);
+        let whole = self.rows.len() / BLOCK_ROWS * BLOCK_ROWS;
+        let full: Rows = self.rows.drain(..whole).collect();
+        let blocks: Vec<Vec<u8>> = full.chunks(BLOCK_ROWS).filter_map(|rows| self.block(rows)).collect();
+        if self.held_bytes >= MOST_HELD_BYTES {
+            return blocks;
+        }
+        self.held_bytes += blocks.iter().map(Vec::len).sum::<usize>();
+        self.held.extend(blocks);
+        Vec::new()
     }
 
     fn block(&mut self, rows: &[(Nanos, String, &'static str, f64)]) -> Option<Vec<u8>> {

@@ -79,6 +79,31 @@ def test_two_machines_of_one_disk_answer_a_namespace_and_leave_the_disk_as_it_wa
     assert digest(image) == before
 
 
+def test_what_a_machine_reads_and_writes_on_its_disk_is_counted(disk: Path) -> None:
+    size = 4 << 20
+    words = (
+        "dd if=/dev/vda of=/dev/null bs=65536 count=256 && "
+        f"dd if=/dev/urandom of=/dev/vda bs=65536 seek=256 count={size >> 16} conv=notrunc,fsync"
+    )
+    plan = worlds.plan(
+        machines.machines(worlds.one_host(2), "g1", image=str(disk)),
+        timeline=[{"id": "work", "do": "exec", "guest": "g1", "argv": ["sh", "-c", words]}],
+        collect={"counters": ["guests"]},
+        limits={"run_ns": 60_000_000_000},
+    )
+    with Testbed().open(plan, worlds.Patient()) as session:
+        with disk.open("rb") as image:  # what this machine has in memory is read from no disk
+            os.fsync(image.fileno())
+            os.posix_fadvise(image.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        sink = worlds.MemorySink()
+        outcome = session.run(Trial("t0", 1), sink)
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    begin, end = sink.counters("begin"), sink.counters("end")
+    for what in ("read", "written"):
+        key = ("guests.g1", f"disk_{what}_bytes")
+        assert end[key] - begin[key] >= size, what
+
+
 def test_a_machine_of_a_raw_disk_has_what_was_asked_for_and_boots_again_when_it_was_reset(disk: Path) -> None:
     world = machines.machines(worlds.one_host(3), "g1", image=str(disk), vcpus=2, memory_bytes=200 << 20)
     before = digest(disk)

@@ -11,6 +11,7 @@ from typing import Any
 import machine_world as machines
 import pytest
 import testbed_world as worlds
+from test_testbed_privileges import ROOT, has_control_groups
 
 from virtlab.errors import GuestError
 from virtlab.plan import Action, Plan, Trial
@@ -199,3 +200,44 @@ def test_a_machine_that_never_answers_is_given_up_with_its_console(monkeypatch: 
     monkeypatch.setattr(runtime, "BOOT_TIMEOUT_S", 1.0)
     with pytest.raises(GuestError, match=r"guests\.g1: did not boot within 1 s; its console ends with: "):
         opened(plan_of(machines.beside_a_namespace()))
+
+
+@ROOT
+@pytest.mark.skipif(not has_control_groups(), reason="no control groups for CPU and memory are mounted here")
+def test_what_the_host_sees_of_a_machine_at_work_with_a_quarter_of_a_processor() -> None:
+    """How long its processor ran and waited, how long it was held back, and the same as series while it worked."""
+    work = (
+        "end=$(($(cut -d. -f1 /proc/uptime) + 2)); while [ $(cut -d. -f1 /proc/uptime) -lt $end ]; do :; done"
+    )
+    plan = worlds.plan(
+        machines.machines(worlds.one_host(2), "g1", cpu_quota_ratio=0.25),
+        timeline=[{"id": "work", "do": "exec", "guest": "g1", "argv": ["sh", "-c", work]}],
+        windows={"working": {"from": "work.started", "to": "work.finished"}},
+        collect={"counters": ["guests"], "series": [{"source": "guest.vcpus", "every_ns": 50_000_000}]},
+        limits={"run_ns": 60_000_000_000},
+    )
+    with opened(plan) as session:
+        assert {"25000", "25000 100000"} & set(session._groups.read_back["g1"].values())
+        sink = worlds.MemorySink()
+        outcome = session.run(Trial("t0", 1), sink)
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    before, after = sink.counters("begin"), sink.counters("end")
+
+    def grew(entity: str, counter: str) -> int:
+        return after[entity, counter] - before[entity, counter]
+
+    passed_ns = outcome.windows["working"][1] - outcome.windows["working"][0]
+    assert 0 < grew("guests.g1.vcpu0", "cpu_ns") < passed_ns
+    assert grew("guests.g1.vcpu0", "run_queue_delay_ns") > 0
+    assert grew("guests.g1", "throttled_ns") >= 0
+    assert after["guests.g1", "throttled_ns"] > 0, "a quarter of a processor was less than it wanted"
+    series = [columns for stream, _, columns in sink.blocks if stream == "series"]
+    told: dict[tuple[str, str], list[float]] = {}
+    for columns in series:
+        for entity, metric, value in zip(columns["entity"], columns["metric"], columns["value"], strict=True):
+            told.setdefault((str(entity), str(metric)), []).append(float(value))
+    for thread in ("vcpu0", "io"):
+        assert len(told[f"guests.g1.{thread}", "cpu"]) > 10, thread
+        assert len(told[f"guests.g1.{thread}", "run_queue_delay"]) > 10, thread
+    assert max(told["guests.g1.vcpu0", "cpu"]) > 0
+    assert max(told["guests.g1.vcpu0", "run_queue_delay"]) > 0

@@ -19,6 +19,8 @@ from virtlab.agents import Conversation, Message
 
 PATIENCE_S = 10.0  # the agent waits a little longer
 AGAIN_S = 0.5
+SETTLE_S = 1.0  # what carried a stream may end so long after it, and says then why
+LOOK_S = 0.02
 _CHUNK = 1 << 18
 
 
@@ -28,8 +30,11 @@ class Renewal(Protocol):
     def again(self, process: int) -> socket.socket:
         """A new connection to the process that carries the agent's line. It may still be asking its way."""
 
+    def settled(self) -> bool:
+        """Whether what carried the connection that just ended has ended too. Does not wait."""
+
     def hopeless(self) -> bool:
-        """Whether the connection that just ended was not cut: what it had started there ended."""
+        """Whether the connection that just ended was not cut: what it had started there ended. Does not wait."""
 
 
 @dataclass(slots=True)
@@ -45,6 +50,8 @@ class Branch:
     cut_s: float | None = None  # when the line was cut that is not whole again
     why: str = ""  # it was cut
     _again_s: float = 0.0
+    _unjudged_s: float | None = None  # until when the last end may still explain itself
+    _untold: bool = False
     _line: Any = None
     _out: bytearray = field(default_factory=bytearray)
 
@@ -111,24 +118,35 @@ class Branch:
         return self._line is None or bool(self._line.joined)
 
     def cut(self) -> bool:
-        """The stream ended; whether that may be mended."""
+        """The stream ended; whether that may be mended, on which `mend` decides. Nobody waits here for why it ended."""
         self.close()
         self._out.clear()
         now = time.monotonic()
         first = self.cut_s is None
         if first:
-            self.cut_s, self.why = now, self.death()
-        if self.renewal is None or self._line.far_process is None or self.renewal.hopeless():
+            self.cut_s = now
+        if self.renewal is None:
+            self.why = self.why or self.death()
             return False
+        self._untold |= first
+        self._unjudged_s = now + SETTLE_S
         self._again_s = now if first else now + AGAIN_S
         self._line.disconnect()
-        return now - (self.cut_s or now) < PATIENCE_S
+        return True
 
     def mend(self) -> bool:
-        """Connects again when it is time to; False once that was tried for long enough."""
+        """Connects again when it is time to; False when that is hopeless, or was tried for long enough."""
         if self.cut_s is None or self.renewal is None or (self.stream is not None and self.joined):
             return True
         now = time.monotonic()
+        if self._unjudged_s is not None:
+            if now < self._unjudged_s and not self.renewal.settled():
+                return True
+            self._unjudged_s = None
+            if self._untold:
+                self.why = self.death()
+            if self._line.far_process is None or self.renewal.hopeless():
+                return False
         if now - self.cut_s >= PATIENCE_S:
             return False
         if self.stream is None and now >= self._again_s:
@@ -137,6 +155,13 @@ class Branch:
             self._line.connect()
             self._write()
         return True
+
+    def told(self) -> str | None:
+        """Why the stream was cut, once for each cut, when that is known."""
+        if not self._untold or self._unjudged_s is not None:
+            return None
+        self._untold = False
+        return self.why
 
     def mended(self) -> float | None:
         """Seconds that a cut took, once, when both sides know again what the other has."""
@@ -149,6 +174,8 @@ class Branch:
         """When `mend` has something to do, on the clock of `time.monotonic`."""
         if self.cut_s is None:
             return None
+        if self._unjudged_s is not None:
+            return min(self._unjudged_s, time.monotonic() + LOOK_S)
         return self.cut_s + PATIENCE_S if self.stream is not None else self._again_s
 
     def _write(self) -> None:
@@ -173,6 +200,14 @@ def ready(
     for one in can_write:
         of[one].flush()
     return stream in can_read, [of[one] for one in can_read if one is not stream]
+
+
+def broken(branches: Sequence[Branch]) -> Iterator[tuple[Branch, str]]:
+    """Branches that were cut and are being mended, and why each was."""
+    for branch in branches:
+        why = branch.told()
+        if why is not None:
+            yield branch, why
 
 
 def whole(branches: Sequence[Branch]) -> Iterator[tuple[Branch, float]]:

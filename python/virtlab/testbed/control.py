@@ -248,6 +248,8 @@ class Control:
         for branch in list(self._branches):
             if not branch.mend():
                 self._lose(branch)
+        for branch, why in branches.broken(self._branches):
+            self._tell_of(branch, "cut", tail=why)
         for branch, took_s in branches.whole(self._branches):
             self._tell_of(branch, "mended", took_s=round(took_s, 3))
         return any(taken)
@@ -268,11 +270,8 @@ class Control:
             self._sort(replace(message, channel=message.channel + branch.first))
         if holds:
             return bool(messages)
-        before_s = branch.cut_s
         if not branch.cut():
             self._lose(branch)
-        elif before_s is None:
-            self._tell_of(branch, "cut", tail=branch.why)
         return True  # its end is news
 
     def _tell_of(self, branch: Branch, what: str, **details: Any) -> None:

@@ -60,9 +60,21 @@ def note(kind: str, place: str, name: str) -> Entry:
     return Entry(path, descriptor)
 
 
-def sweep(kind: str, place: str, remove: Callable[[str], bool]) -> list[str]:
-    """Has `remove` take away what dead owners left at a place (by name; whether it is gone); the names that went."""
-    gone = []
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """Names that a sweep met."""
+
+    gone: tuple[str, ...]
+    stayed: tuple[str, ...]  # not removed; after the first of them nothing more was tried
+
+
+def sweep(kind: str, place: str, remove: Callable[[str], bool]) -> Swept:
+    """Has `remove` take away what dead owners left at a place (by name; whether it is gone); the names.
+
+    A place where something cannot be removed is not asked again: it may take its time to refuse.
+    """
+    gone: list[str] = []
+    stayed: list[str] = []
     for path in sorted(folder().glob("*.json")) if folder().is_dir() else []:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -71,14 +83,17 @@ def sweep(kind: str, place: str, remove: Callable[[str], bool]) -> list[str]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             entry = _read(descriptor)
-            if entry.get("kind") == kind and entry.get("place") == place and remove(str(entry["name"])):
-                path.unlink(missing_ok=True)
-                gone.append(str(entry["name"]))
+            if entry.get("kind") == kind and entry.get("place") == place:
+                if not stayed and remove(str(entry["name"])):
+                    path.unlink(missing_ok=True)
+                    gone.append(str(entry["name"]))
+                else:
+                    stayed.append(str(entry["name"]))
         except OSError:
             continue  # its owner lives
         finally:
             os.close(descriptor)
-    return gone
+    return Swept(tuple(gone), tuple(stayed))
 
 
 def _read(descriptor: int) -> Mapping[str, object]:

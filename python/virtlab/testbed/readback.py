@@ -113,7 +113,7 @@ def realise(
         objects[f"routes.{name}"] = RealisedObject(
             {"routes": [route.model_dump(mode="json") for route in routes]}, {}, {"routes": found}, "kernel"
         )
-    return Realised(objects, versions)
+    return Realised(objects, {**versions, **guests.conditions()})
 
 
 def _same_route(to: str, via: str, found: Mapping[str, Any]) -> bool:

@@ -31,6 +31,7 @@ from virtlab.testbed.platforms.ssh.refusals import ends_apart, existing_refusals
 from virtlab.testbed.platforms.xen.refusals import NO_XEN, domain_refusals
 from virtlab.testbed.port_queues import as_built, port_refusals
 from virtlab.testbed.resetting import BOOTS, HOW
+from virtlab.testbed.sampling import sampling_refusals
 from virtlab.testbed.timeline import EVENTS
 from virtlab.testbed.vswitches import ovs
 from virtlab.testbed.vswitches.ovs_rules import DATAPATHS
@@ -378,6 +379,7 @@ def _event(path: str, event: str, actions: Mapping[str, object]) -> Iterator[Ref
 
 def _collect(plan: Plan, found: Findings) -> Iterator[Refusal]:
     del found
+    yield from sampling_refusals(plan)
     for series in plan.collect.series:
         if series.source not in SERIES:
             yield Refusal(

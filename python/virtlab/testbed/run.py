@@ -14,7 +14,7 @@ from typing import Any
 from virtlab.agents import Block, Data, Log, Message, Notice, decode_samples
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Action, Event, Observer, Outcome, Plan, Sink, Trial
-from virtlab.testbed import idle, resetting
+from virtlab.testbed import idle, resetting, sampling
 from virtlab.testbed.channels import COMMANDS, SWITCH
 from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.counting import BEGIN, END, Counting
@@ -35,7 +35,6 @@ from virtlab.testbed.waiting import Waiting
 POLL_S = 0.2
 COLLECT_TIMEOUT_S = 300.0
 LATE_START_NS = 500_000_000  # only a connection that was cut holds a start up for so long
-OF_EACH_KERNEL = ("memory",)  # series that guests with a kernel of their own have, too
 
 
 class CancelledError(Exception):
@@ -164,13 +163,7 @@ class Pass:
         if self.plan.collect.series:
             for columns in self.guests.sample(self.plan.collect.series if sources else ()):
                 self.sink.block("series", "series/1", columns)
-            self.control.call("sample", {"sources": sources})
-            inside = [each for each in sources if each["source"] in OF_EACH_KERNEL]
-            if any(each.source in OF_EACH_KERNEL for each in self.plan.collect.series):
-                leaders = [
-                    reach for name, reach in self.guests.alive().items() if name in self.lowered.machines
-                ]
-                self.control.call_all([("sample", {"sources": inside}, reach.leader) for reach in leaders])
+            sampling.ask(self.control, self.plan, self.lowered, self.guests, sources)
             self._take_messages(lambda _: None)
 
     def _judge_switch(self) -> None:

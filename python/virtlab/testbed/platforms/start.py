@@ -171,6 +171,10 @@ class Guests:
                 return platform.realised(guest)
         return {}, {}
 
+    def conditions(self) -> dict[str, str]:
+        """What hosts that exist already are, beside what this machine is: `guests.NAME.kernel`."""
+        return self.existing.conditions() if self.existing is not None else {}
+
     def artefacts(self) -> Iterator[tuple[str, bytes]]:
         """Files worth keeping."""
         for platform in self.running:

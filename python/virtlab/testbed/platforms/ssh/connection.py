@@ -112,6 +112,7 @@ class Connection:
     address: str
     stream: socket.socket = field(init=False)
     far: Far | None = None
+    left: tuple[str, ...] = ()  # names of what dead owners left there and could not be removed
     _process: subprocess.Popen[bytes] = field(init=False)
     _errors: IO[bytes] = field(init=False)
     _entry: far_ledger.Entry = field(init=False)
@@ -122,7 +123,6 @@ class Connection:
 
     def __post_init__(self) -> None:
         """Starts the client; it may still be asking its way when this returns."""
-        far_ledger.sweep(KIND, self.address, self._remove_there)
         self._name = f"virtlab-agent-{uuid.uuid4().hex}"
         self._agent = loaded_part(agent_path().read_bytes())
         script = _SCRIPT.replace("NAME", self._name).replace("BYTES", str(len(self._agent)))
@@ -156,6 +156,8 @@ class Connection:
                 f"{self.address} has no folder where a program can be put and run (tried {FOLDERS})",
                 "make one of them writable for that user and not mounted 'noexec'",
             )
+        # Only now it is known that somebody answers there: nobody waits for one who does not, to tidy up at it.
+        self.left = far_ledger.sweep(KIND, self.address, self._remove_there).stayed
         return self.far
 
     def hand_over(self) -> None:
@@ -184,13 +186,15 @@ class Connection:
             )
         return self.stream
 
+    def settled(self) -> bool:
+        """Whether the client has ended."""
+        return self._process.poll() is not None
+
     def hopeless(self) -> bool:
         """Whether what was started there ended by itself: ssh then passes its code on.
 
         One that joined and was put off ends well: a connection that was cut on its way may have come in after it.
         """
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(1.0)
         code = self._process.poll()
         return code is not None and int(self._again) <= code < _NEVER_IN
 
@@ -200,8 +204,6 @@ class Connection:
 
     def death(self) -> str:
         """How the connection ended, with ssh's own words."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(1.0)
         code = self._process.poll()
         how = (
             "was cut"
@@ -300,8 +302,11 @@ def _start(
     address: str, command: str, given: int, taken: int, errors: IO[bytes], *, again: bool = False
 ) -> subprocess.Popen[bytes]:
     # A connection that died silently is noticed within 12 s, so that a call outlasts that and mending it. Nothing else of
-    # the user's configuration is overruled.
+    # the user's configuration is overruled but what would lead through another ssh's connection: that one's silence is
+    # noticed by its own settings, a mended line would go through it again, and one begun by us would outlive the run. Who
+    # can only log in so says it in $VIRTLAB_SSH: of an option said twice, ssh takes the first.
     options = ["-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=3", "-o", "ServerAliveCountMax=3"]
+    options += ["-o", "ControlMaster=no", "-o", "ControlPath=none"]
     if again:  # many short tries: a network may be back at any moment
         options += ["-o", f"ConnectTimeout={AGAIN_TIMEOUT_S}"]
     argv = [*client(), *options, "--", address, command]

@@ -28,6 +28,7 @@ from virtlab.testbed.platforms.ssh.network import Found
 
 HELLO_TIMEOUT_S = 30.0
 CURE = "see whether it is up and its network lets us in (ssh -o BatchMode=yes HOST true); what runs there ends by itself"
+CONDITIONS = ("kernel", "cpu", "cpus", "clocksource", "cpufreq_governor")
 # Two machines' quartz crystals: 50 ppm each, at worst.
 WANDER_RATIO = 100e-6
 
@@ -112,8 +113,10 @@ class Existing:
         host.connection.started()
         host.read_back = {
             "agent": said.get("build"), "root": far.user_id == 0, "boot_id": said.get("boot_id"),
-            "system": far.system, "machine": far.machine,
+            "system": far.system, "machine": far.machine, **dict(said.get("machine", {})),
         }  # fmt: skip
+        if host.connection.left:
+            host.read_back["left_by_others"] = ", ".join(host.connection.left)
 
     def _look(self, host: Host) -> None:
         guest = self.plan.world.guests[host.guest]
@@ -171,6 +174,15 @@ class Existing:
         if host.domain is not None:
             applied |= host.domain.facts()
         return applied, host.read_back
+
+    def conditions(self) -> dict[str, str]:
+        """Kernel, processors and clock source of each, as its own agent reads them."""
+        return {
+            f"guests.{name}.{key}": str(host.read_back[key])
+            for name, host in self.hosts.items()
+            for key in CONDITIONS
+            if key in host.read_back
+        }
 
     def artefacts(self) -> Iterator[tuple[str, bytes]]:
         """None."""

@@ -182,6 +182,26 @@ def test_a_host_that_dies_in_mid_run_fails_the_run_by_name() -> None:
     ), outcome.reasons
 
 
+def test_a_host_that_dies_as_its_role_ends_fails_the_run_by_name_all_the_same() -> None:
+    import tempfile
+
+    class Cutting(worlds.MemorySink):
+        def event(self, event: Event) -> None:
+            super().event(event)
+            if event.what == "measure.finished":
+                mortal.cut("b")
+
+    with tempfile.TemporaryDirectory() as folder, far_worlds.far_hosts(Path(folder)) as mortal:
+        os.environ["VIRTLAB_SSH"] = mortal.command
+        with opened(plan_of()) as session:
+            try:
+                reasons = session.run(Trial("t0", 1), Cutting()).reasons
+            except GuestError as error:
+                reasons = (str(error),)
+    assert reasons[0].startswith("guests.b: its connection to host-b ended with code 255"), reasons
+    assert "(ssh -o BatchMode=yes host-b true)" in reasons[0], "the cure"
+
+
 def test_what_a_dead_owner_left_is_removed_at_the_next_start(far: far_worlds.FarHosts) -> None:
     entry = far_ledger.note("ssh", "host-a", "virtlab-agent-0123456789abcdef")
     far.run("a", "touch", "/tmp/virtlab-agent-0123456789abcdef")

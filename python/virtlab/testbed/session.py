@@ -92,7 +92,7 @@ class TestbedSession:
             cpus = {**(idle.processors(plan, usable) or {}), **{name: [cpu] for name, cpu in on.items()}}
             self._probes = Probes(control, plan, self.lowered, self._guests, tasks, cpus)
         except VirtlabError as error:
-            why = self._carrier_death() or next(iter(self._guests.deaths()), None)
+            why = self._death()
             (why or error).artefacts |= dict(self._guests.artefacts())
             self.end()
             if why is not None and str(why) != str(error):
@@ -102,10 +102,10 @@ class TestbedSession:
             self.end()
             raise
 
-    def _carrier_death(self) -> GuestError | None:
-        """That what carries the world died beneath it, which is then why something failed."""
+    def _death(self) -> VirtlabError | None:
+        """That what carries the world died beneath it, or a host or daemon in it: that is then why something failed."""
         how = self._site.death()
-        return GuestError("", how) if how is not None else None
+        return GuestError("", how) if how is not None else next(iter(self._guests.deaths()), None)
 
     def run(self, trial: Trial, sink: Sink) -> Outcome:
         """Plays the timeline once. AgentError when the leader dies; GuestError when a role cannot be armed."""
@@ -123,7 +123,7 @@ class TestbedSession:
         try:
             return one.play()
         except VirtlabError as error:
-            why = self._carrier_death()
+            why = self._death()
             (why or error).artefacts |= dict(self._guests.artefacts())
             if why is not None:
                 raise why from error

@@ -27,21 +27,18 @@ pytestmark = [
 ]
 ENDED_S = 40.0
 MARK = "7777"  # seconds that nothing else here sleeps
-# A command that stays; one that leaves processes in a session of their own, with another parent, deaf to signals.
-STAYS = ["sleep", MARK]
-LEAVES = [
-    "sh",
-    "-c",
-    f"trap '' HUP TERM INT; (setsid sh -c 'trap \"\" HUP TERM INT; (sleep {MARK} & sleep {MARK} & wait)' &) ; exit 0",
-]
+# It leaves processes in a session of their own, with another parent, deaf to signals; then it stays, or not.
+LEAVES = f"(setsid sh -c 'trap \"\" HUP TERM INT; (sleep {MARK} & sleep {MARK} & wait)' &); "
+STAYS = LEAVES + f"exec sleep {MARK}"
+SLEEPERS = 3
 
 
-def commanded(argv: list[str], user: str) -> Plan:
-    """The Plan of two existing hosts whose guest `a` runs a command while the role plays."""
+def commanded(user: str, command: str = STAYS) -> Plan:
+    """The Plan of two existing hosts whose guest `a` runs the command while the role plays."""
     plan = plan_of(f"{user}@host-a", f"{user}@host-b", protocol="udp", count=400)
     values: dict[str, Any] = plan.model_dump(mode="json", exclude_none=True, by_alias=True)
     values["timeline"] = [
-        {"id": "command", "do": "exec", "guest": "a", "argv": argv},
+        {"id": "command", "do": "exec", "guest": "a", "argv": ["sh", "-c", command]},
         *values["timeline"],
     ]
     return Plan.model_validate(values)
@@ -59,11 +56,11 @@ def sleepers(far: far_worlds.FarHosts) -> list[int]:
     return found
 
 
-def await_count(far: far_worlds.FarHosts, least: int) -> None:
+def await_sleepers(far: far_worlds.FarHosts) -> None:
     deadline = time.monotonic() + ENDED_S
-    while len(sleepers(far)) < least and time.monotonic() < deadline:
+    while len(sleepers(far)) < SLEEPERS and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert len(sleepers(far)) >= least, "the command never ran"
+    assert len(sleepers(far)) == SLEEPERS, "the command never ran"
 
 
 def await_none(far: far_worlds.FarHosts, name: str) -> None:
@@ -86,13 +83,10 @@ def owner_of(plan: Plan) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.parametrize("user", ["root", far_worlds.USER])
-@pytest.mark.parametrize(("argv", "count"), [(STAYS, 1), (LEAVES, 2)], ids=["stays", "leaves"])
-def test_commands_end_with_an_owner_that_is_killed(
-    far: far_worlds.FarHosts, argv: list[str], count: int, user: str
-) -> None:
-    owner = owner_of(commanded(argv, user))
+def test_commands_end_with_an_owner_that_is_killed(far: far_worlds.FarHosts, user: str) -> None:
+    owner = owner_of(commanded(user))
     try:
-        await_count(far, count)
+        await_sleepers(far)
     finally:
         owner.send_signal(signal.SIGKILL)
         owner.wait()
@@ -100,20 +94,20 @@ def test_commands_end_with_an_owner_that_is_killed(
         await_none(far, name)
 
 
-@pytest.mark.parametrize("user", ["root", far_worlds.USER])
-def test_commands_end_with_a_run_that_ends_well(far: far_worlds.FarHosts, user: str) -> None:
-    with opened(commanded(LEAVES, user)) as session:
+def test_commands_end_with_a_run_that_ends_well(far: far_worlds.FarHosts) -> None:
+    with opened(commanded(far_worlds.USER, LEAVES)) as session:
         outcome = session.run(Trial("t0", 1), worlds.MemorySink())
         assert outcome.status in {"ok", "tainted"}, outcome.reasons
+        assert len(sleepers(far)) == SLEEPERS - 1, "a command that ended is not asked what it left"
     for name in far_worlds.NAMES:
         await_none(far, name)
 
 
 @pytest.mark.parametrize("victim", ["leader", "carrier"])
 def test_commands_end_with_an_agent_that_is_killed(far: far_worlds.FarHosts, victim: str) -> None:
-    owner = owner_of(commanded(LEAVES, far_worlds.USER))
+    owner = owner_of(commanded(far_worlds.USER))
     try:
-        await_count(far, 2)
+        await_sleepers(far)
         # The agent's two processes have one command line; the carrier is what the shell of the login became.
         agents = [pid for pid in far.processes("a") if b"\0remote\0" in command_line(pid)]
         leader = next(pid for pid in agents if parent(pid) in agents)

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 from virtlab.catalogue import PLATFORMS as CATALOGUED
+from virtlab.catalogue import VSWITCHES as CATALOGUED_VSWITCHES
 from virtlab.plan import Capabilities, Plan, Refusal, Role
 from virtlab.planner.ends import bridging_mistakes, role_ends, via_mistakes
 from virtlab.planner.wiring import Wiring
@@ -197,8 +198,8 @@ def _vswitches(plan: Plan, found: Findings) -> Iterator[Refusal]:
             yield Refusal(
                 f"vswitches.{name}.host", f"there is no host '{vswitch.host}'", "name a host of the file"
             )
-        unknown = sorted(set(vswitch.parameters) - ({"flow_entries"} if vswitch.kind in DATAPATHS else set()))
-        if unknown:
+        known = CATALOGUED_VSWITCHES.get(vswitch.kind)
+        if known is not None and (unknown := known.unknown(vswitch.parameters)):
             reason = f"{vswitch.kind} has no {', '.join(unknown)}"
             yield Refusal(f"vswitches.{name}.parameters", reason, "remove them, or take an Open vSwitch")
 

@@ -24,6 +24,7 @@ from virtlab.testbed.doctor.containers import examine
 from virtlab.testbed.image import rootfs
 from virtlab.testbed.image.initramfs import find_busybox
 from virtlab.testbed.platforms.container import home, runtime
+from virtlab.testbed.platforms.container.accounts import accounts_for_swap
 from virtlab.testbed.session import TestbedSession
 
 pytestmark = [
@@ -100,6 +101,9 @@ def test_limits_are_what_the_kernel_has_and_what_holds_the_guest_back(
         has = session.realised.objects["guests.g1"].read_back
         assert has.get("cpu.cfs_quota_us") == "10000" or has.get("cpu.max") == "10000 100000"
         assert str(64 << 20) in has.values()
+        # By every runtime: without this one of them would swap where another is killed.
+        without_swap = {"memory.memsw.limit_in_bytes": str(64 << 20), "memory.swap.max": "0"}
+        assert not accounts_for_swap() or has.items() & without_swap.items()
         sink = worlds.MemorySink()
         outcome = session.run(Trial("t0", 1), sink)
         assert outcome.status == "ok", outcome.reasons

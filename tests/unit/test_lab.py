@@ -82,6 +82,47 @@ def test_everything_that_is_not_inside_is_refused_at_once_with_a_cure() -> None:
     assert all(refusal.reason and refusal.cure for refusal in found.values())
 
 
+def test_guests_that_need_more_memory_together_than_the_machine_has_are_refused_in_one_line() -> None:
+    values = world(kind="fifo", limit_packets=100)
+    for name in ("a", "b"):
+        values["guests"][name] |= {"platform": "namespace", "memory_bytes": 280 << 20}
+    assert refusals(plan(values), INSIDE) == []
+    values["guests"]["b"]["memory_bytes"] += 3 << 20
+    (refusal,) = refusals(plan(values), INSIDE)
+    assert refusal.path == "guests"
+    assert "2 guests with what the file lets them have need 569 MiB together" in refusal.reason
+    assert refusal.cure == "write fewer guests, or less 'memory' for each, or leave out --in lab-vm"
+
+
+def test_more_containers_than_fit_and_more_processors_than_there_are_are_refused() -> None:
+    one: dict[str, Any] = {"platform": "container", "host": "h1", "vnics": {}}
+    values: dict[str, Any] = {
+        "hosts": {"h1": {}},
+        "guests": {f"g{number}": dict(one) for number in range(40)},
+    }
+    values["guests"]["g7"]["cpu_quota_ratio"] = 2.5
+    found = {refusal.path: refusal.reason for refusal in refusals(plan(values), INSIDE)}
+    assert "the laboratory machine has 2 processors, not 2.5" in found["guests.g7.cpu_quota_ratio"]
+    assert "40 guests" in found["guests"]
+    values["guests"] = {"g0": one}
+    assert "guests" not in {refusal.path for refusal in refusals(plan(values), INSIDE)}
+
+
+def test_a_runtime_that_stays_outside_is_refused_also_where_the_environment_names_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    values = {"hosts": {"h1": {}}, "guests": {"g": {"platform": "container", "host": "h1", "vnics": {}}}}
+    monkeypatch.setenv("VIRTLAB_RUNTIME", "podman")
+    found = {refusal.path: refusal for refusal in refusals(plan(values), INSIDE)}
+    told = found["guests.g.runtime"]
+    assert told.reason.startswith("what $VIRTLAB_RUNTIME names stays outside the laboratory machine")
+    assert told.cure == "unset VIRTLAB_RUNTIME, or set it to runc or crun, or leave out --in lab-vm"
+    for quiet in ("runc", "crun"):
+        monkeypatch.setenv("VIRTLAB_RUNTIME", quiet)
+        reasons = [refusal.reason for refusal in refusals(plan(values), INSIDE)]
+        assert not [reason for reason in reasons if "VIRTLAB_RUNTIME" in reason]
+
+
 def test_channels_below_zero_are_of_what_carries_the_world() -> None:
     ours, theirs = socket.socketpair()
     with theirs:

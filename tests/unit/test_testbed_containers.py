@@ -19,8 +19,9 @@ from virtlab.testbed.image import rootfs
 from virtlab.testbed.lower import lower
 from virtlab.testbed.operations import TapAdd, VethAdd
 from virtlab.testbed.platforms.container import engine, runtime
-from virtlab.testbed.platforms.container.accounts import Account, hierarchies
+from virtlab.testbed.platforms.container.accounts import Account, accounts_for_swap, hierarchies
 from virtlab.testbed.platforms.container.bundle import Bundle, Limits, allowed, archive, prepare
+from virtlab.testbed.platforms.container.containers import as_files
 from virtlab.testbed.platforms.container.refusals import container_refusals
 
 FILE = """
@@ -149,7 +150,7 @@ def version_1(root: Path) -> Account:
     return Account("/x/a", root)
 
 
-def version_2(root: Path) -> Account:
+def version_2_account(root: Path) -> Account:
     (root / "x" / "a").mkdir(parents=True)
     (root / "cgroup.controllers").write_text("cpu memory\n")
     files = {
@@ -175,11 +176,39 @@ def test_an_account_of_version_1_is_read(tmp_path: Path) -> None:
 
 
 def test_an_account_of_version_2_is_read_in_the_same_units(tmp_path: Path) -> None:
-    account = version_2(tmp_path)
+    account = version_2_account(tmp_path)
     assert account.limits() == {"cpu.max": "50000 100000", "memory.max": "67108864"}
     assert dict(account.counters()) == {
         "cpu_ns": 12_000, "throttled_ns": 7_000, "memory_bytes": 4096, "memory_max_bytes": 8192, "oom_kills": 2,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("version_2", [False, True])
+def test_a_limit_of_memory_leaves_no_swap_where_the_kernel_accounts_for_swap(
+    version_2: bool, tmp_path: Path
+) -> None:
+    account = version_2_account(tmp_path) if version_2 else version_1(tmp_path)
+    assert not accounts_for_swap(tmp_path), "no group has the file"
+    place = tmp_path / "x" if version_2 else tmp_path / "memory"
+    (place / ("memory.swap.max" if version_2 else "memory.memsw.limit_in_bytes")).write_text("max\n")
+    assert accounts_for_swap(tmp_path)
+    limits = Limits(memory_bytes=64 << 20, swaps=True)
+    assert limits.json() == {"memory": {"limit": 64 << 20, "swap": 64 << 20}}
+    wanted = as_files(limits, version_2=version_2)
+    for file, value in wanted.items():
+        (account.root / ("" if version_2 else "memory") / "x/a" / file).write_text(f"{value}\n")
+    assert wanted.items() <= account.limits().items(), "what is wanted is read back"
+    assert wanted == (
+        {"memory.max": str(64 << 20), "memory.swap.max": "0"}
+        if version_2
+        else {"memory.limit_in_bytes": str(64 << 20), "memory.memsw.limit_in_bytes": str(64 << 20)}
+    )
+
+
+def test_a_kernel_that_does_not_account_for_swap_is_not_asked_to_bound_it() -> None:
+    limits = Limits(memory_bytes=64 << 20)
+    assert limits.json() == {"memory": {"limit": 64 << 20}}
+    assert as_files(limits, version_2=False) == {"memory.limit_in_bytes": str(64 << 20)}
 
 
 def test_what_is_not_there_is_not_zero(tmp_path: Path) -> None:

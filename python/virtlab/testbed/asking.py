@@ -10,6 +10,8 @@ from virtlab.errors import MachineError
 from virtlab.testbed.control import Control
 
 TIMEOUT_S = 30.0
+CURE_FAILED = "see whether that guest has the command, and what the command needs there"
+CURE_LATE = "run it again on a machine that is less busy, or with fewer guests"
 
 
 def said(
@@ -40,5 +42,6 @@ def said(
         control.forget_end(channel)
     if how != "code 0":
         why = errors.decode(errors="replace").strip() or how or f"nothing within {timeout_s:g} s"
-        raise MachineError(where, f"{' '.join(argv)[:80]} inside: {why}")
+        what = f"{' '.join(argv)[:80]} inside: {why}"
+        raise MachineError(where, what, CURE_LATE if how is None else CURE_FAILED)
     return output.decode(errors="replace")

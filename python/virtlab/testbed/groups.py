@@ -16,7 +16,7 @@ from virtlab.catalogue import PLATFORMS
 from virtlab.errors import MachineError
 from virtlab.plan import Guest, Plan
 from virtlab.testbed import ledger
-from virtlab.testbed.platforms.container.accounts import CGROUP_ROOT, hierarchies
+from virtlab.testbed.platforms.container.accounts import CGROUP_ROOT, accounts_for_swap, hierarchies
 
 PERIOD_US = 100_000
 
@@ -109,11 +109,12 @@ class Groups:
 
     def _version_1(self, name: str, bounded: dict[str, Guest]) -> dict[str, list[str]]:
         tasks: dict[str, list[str]] = {guest: [] for guest in bounded}
+        swaps = accounts_for_swap(self.root)
         for controller in ("cpu", "memory"):
             wanted = {
                 guest: values
                 for guest, each in bounded.items()
-                if (values := _v1(controller, each, self._bandwidth.get(guest)))
+                if (values := _v1(controller, each, self._bandwidth.get(guest), swaps=swaps))
             }
             if not wanted:
                 continue
@@ -146,6 +147,8 @@ class Groups:
                 values["cpu.max"] = "{} {}".format(*self._bandwidth[guest])
             if (memory_bytes := _memory_bytes(entry)) is not None:
                 values["memory.max"] = str(memory_bytes)
+                if (session / "memory.swap.max").exists():
+                    values["memory.swap.max"] = "0"
             tasks[guest] = [str(self._bound(session, guest, values) / "cgroup.procs")]
         return tasks
 
@@ -198,11 +201,13 @@ def _memory_bytes(guest: Guest) -> int | None:
     return None if PLATFORMS[guest.platform].features.own_kernel else guest.memory_bytes
 
 
-def _v1(controller: str, guest: Guest, bandwidth: tuple[int, int] | None) -> dict[str, str]:
+def _v1(controller: str, guest: Guest, bandwidth: tuple[int, int] | None, *, swaps: bool) -> dict[str, str]:
     if controller == "cpu" and bandwidth is not None:
         return {"cpu.cfs_period_us": str(bandwidth[1]), "cpu.cfs_quota_us": str(bandwidth[0])}
     memory_bytes = _memory_bytes(guest)
     if controller == "memory" and memory_bytes is not None:
         pages = memory_bytes // 4096 * 4096
-        return {"memory.limit_in_bytes": str(pages)}
+        # Memory and swap together, which cannot be less than memory alone: it is written after that.
+        both = {"memory.memsw.limit_in_bytes": str(pages)} if swaps else {}
+        return {"memory.limit_in_bytes": str(pages), **both}
     return {}

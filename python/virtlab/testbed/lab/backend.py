@@ -96,6 +96,8 @@ class LabSite:
             bounds.account,
             before="mkdir -p /mnt && ",
             place="/mnt",
+            swaps=lambda: False,  # it has none
+            patience=PATIENCE,
         )
 
     def running(self) -> list[Any]:

@@ -46,9 +46,8 @@ def find(machine: LabMachine, image: Image) -> Findings:
         control.call("apply", {"batch": [NamespaceAdd(TRIAL).json()]})
         kernel = ask(machine, ["uname", "-r"]).strip()
         if kernel != machine.facts.kernel:
-            raise MachineError(
-                machine.where, f"runs Linux {kernel}, not {machine.facts.kernel} as its package says"
-            )
+            what = f"runs Linux {kernel}, not {machine.facts.kernel} as its package says"
+            raise MachineError(machine.where, what, "build its image again: `virtlab image build`")
         network = ask(machine, ["ls", "/proc/sys/net"]).split()
         inside = ask(machine, ["ls", "/bin", "/sys/module"]).split()
         tried = control.call("try_qdiscs", {"kinds": list(KERNEL_QDISCS)}, timeout_s=120.0)["kinds"]

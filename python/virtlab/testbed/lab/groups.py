@@ -20,6 +20,7 @@ from virtlab.testbed.operations import NamespaceAdd
 from virtlab.testbed.platforms.container.accounts import CGROUP_ROOT, Account
 
 NAMESPACE = "lab:groups"
+CURE = "write a share 'cpu' or 'memory' that it can keep, or leave out --in lab-vm"
 SESSION = CGROUP_ROOT / "virtlab"
 _READY = (
     f"[ -e {CGROUP_ROOT}/cgroup.controllers ] || mount -t cgroup2 none {CGROUP_ROOT} || exit; "
@@ -111,7 +112,7 @@ class GroupsInside:
                 what = (
                     f"{file} of its control group reads {self.read_back[guest].get(file)} inside, not {value}"
                 )
-                raise MachineError(f"guests.{guest}", what)
+                raise MachineError(f"guests.{guest}", what, CURE)
         return f"{group}/cgroup.procs"
 
     def _ask(self, argv: Sequence[str]) -> str:

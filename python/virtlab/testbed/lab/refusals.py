@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 from collections.abc import Callable, Iterator
@@ -13,18 +14,26 @@ from virtlab.plan import Capabilities, Plan, Refusal
 from virtlab.testbed import refusals as testbed
 from virtlab.testbed.image import find, folder
 from virtlab.testbed.image.initramfs import find_busybox
-from virtlab.testbed.lab.vm import WHERE
+from virtlab.testbed.lab.vm import MEMORY_BYTES, VCPUS, WHERE
 from virtlab.testbed.link_refusals import realised
 from virtlab.testbed.machine import Findings, findings
 from virtlab.testbed.platforms.container import runtime
 from virtlab.testbed.platforms.qemu.command import PROGRAM
 
 FLAVOUR = "generic"  # the cloud kernel lacks SFQ, CoDel, FQ-CoDel, HFSC and Open vSwitch
-VSWITCHES = ("linux_bridge", "ovs-netdev", "ovs-kernel")
+OVS_KINDS = ("ovs-netdev", "ovs-kernel")
+VSWITCHES = ("linux_bridge", *OVS_KINDS)
+# What a laboratory machine's memory goes to, as it was read inside of MemAvailable, and a part more: kernel and programs
+# (186 MiB), a guest (0.7 MiB, 3 with a probe), a container with its runtime (9 MiB, 18 with a probe), Open vSwitch (6 MiB).
+OWN_BYTES = 200 << 20
+GUEST_BYTES = 3 << 20
+CONTAINER_BYTES = 18 << 20
+OVS_BYTES = 8 << 20
 _METER = "only virtlab's own meter is inside the laboratory machine"
 _GROUPS = "this laboratory machine bounds no guest: its processor is one for all"
 _IMAGE = "images of containers stay outside the laboratory machine"
 _RUNTIME = "stays outside the laboratory machine, which takes runc (or crun) along"
+_FORCED = f"what ${runtime.FORCED} names {_RUNTIME}"
 _TASKS = "hard deadlines mean nothing on a virtual processor"
 _VSWITCH = "is not inside the laboratory machine"
 _SOFT_SWITCH = "no soft switch spins on a virtual processor: links inside are the kernel's"
@@ -39,6 +48,9 @@ class Rules:
     platform: str  # why a guest of another platform is refused
     kept: Callable[[], Iterator[tuple[str, str]]]
     bounds: bool = False  # whether guests can have a share of the processor and of memory
+    room_bytes: int | None = (
+        None  # what guests can have of its memory together; None: somebody else weighs that
+    )
 
     @property
     def leave(self) -> str:
@@ -63,10 +75,11 @@ def _kernel_kept() -> Iterator[tuple[str, str]]:
 LAB_VM = Rules(
     WHERE,
     ("namespace", "native", "container"),
-    "the laboratory machine holds guests that are namespaces, containers, or native: a machine inside an emulated one is "
-    "ten times slower again",
+    "the laboratory machine holds guests that share its kernel (namespaces, containers, native): no QEMU is inside, "
+    "whichever accelerator carries it",
     _kernel_kept,
     bounds=True,
+    room_bytes=MEMORY_BYTES - OWN_BYTES,
 )
 
 
@@ -132,6 +145,15 @@ def _inside(plan: Plan, found: Findings, rules: Rules) -> Iterator[Refusal]:
                 "there is no routing daemon in the laboratory machine",
                 "write 'routing: static'",
             )
+    yield from _room(plan, rules)
+    unsaid = [
+        name
+        for name, guest in plan.world.guests.items()
+        if guest.platform == "container" and guest.runtime is None
+    ]
+    if unsaid and os.environ.get(runtime.FORCED, runtime.OCI[0]) not in runtime.OCI:
+        cure = f"unset {runtime.FORCED}, or set it to {' or '.join(runtime.OCI)}, or {rules.leave}"
+        yield Refusal(f"guests.{unsaid[0]}.runtime", _FORCED, cure)
     for name, vswitch in plan.world.vswitches.items():
         if vswitch.kind not in VSWITCHES:
             yield Refusal(
@@ -152,6 +174,34 @@ def _inside(plan: Plan, found: Findings, rules: Rules) -> Iterator[Refusal]:
             _SOFT_SWITCH,
             "write 'realise: auto' (or 'shaping') and 'by: kernel' or 'by: auto'",
         )
+
+
+def _room(plan: Plan, rules: Rules) -> Iterator[Refusal]:
+    """Guests of which one asks for more processors than there are, or all together for more memory."""
+    if rules.room_bytes is None:
+        return
+    for name, guest in plan.world.guests.items():
+        if guest.cpu_quota_ratio is not None and guest.cpu_quota_ratio > VCPUS:
+            what = f"the laboratory machine has {VCPUS} processors, not {guest.cpu_quota_ratio:g}"
+            yield Refusal(
+                f"guests.{name}.cpu_quota_ratio", what, f"write at most {VCPUS * 100} %, or {rules.leave}"
+            )
+    guests = [guest for guest in plan.world.guests.values() if guest.platform in rules.platforms]
+    needed = sum(
+        (CONTAINER_BYTES if guest.platform == "container" else GUEST_BYTES) + (guest.memory_bytes or 0)
+        for guest in guests
+    )
+    needed += OVS_BYTES * len({each.host for each in plan.world.vswitches.values() if each.kind in OVS_KINDS})
+    if needed > rules.room_bytes:
+        what = (
+            f"{len(guests)} guests with what the file lets them have need {_mebibytes(needed)} together, the laboratory "
+            f"machine has {_mebibytes(rules.room_bytes)} for them"
+        )
+        yield Refusal("guests", what, f"write fewer guests, or less 'memory' for each, or {rules.leave}")
+
+
+def _mebibytes(size: int) -> str:
+    return f"{-(-size >> 20)} MiB"
 
 
 def _carried() -> set[str]:

@@ -39,6 +39,9 @@ HOME = "home"
 VCPUS = 2
 MEMORY_BYTES = 768 << 20
 FIRST_DESCRIPTOR = 3
+CURE_START = "see whether qemu-system-x86_64 runs here by hand (Debian: apt install qemu-system-x86)"
+CURE_FACTS = "see what `virtlab doctor` says of virtual machines on this computer"
+CURE_CANCELLED = "run the same command again: it goes on where it was"
 
 
 class LabCommand(command.Machine):
@@ -113,7 +116,8 @@ class LabMachine:
             try:
                 control.call("exec", request, channel=OUTER)
             except RefusedError as error:
-                raise GuestError(cls.where, f"its virtual machine cannot be started: {error.what}") from error
+                what = f"its virtual machine cannot be started: {error.what}"
+                raise GuestError(cls.where, what, CURE_START) from error
             _await_hello(control, started, observe, cls.boot_timeout_s)
             control.call("apply", {"batch": [HomeAdd(HOME).json()]}, channel=INSIDE)
             facts = cls.asked(monitor, image, accelerator)
@@ -269,7 +273,7 @@ def _await_hello(control: Control, started: Started, observe: Observer, timeout_
             what = f"did not boot within {timeout_s:g} s; its console ends with: {started.tail()}"
             raise GuestError(where, what, "see its console")
         if observe.cancelled():
-            raise GuestError(where, "was still booting when the run was cancelled")
+            raise GuestError(where, "was still booting when the run was cancelled", CURE_CANCELLED)
         how = control.ended(PROCESS)
         if how is not None:
             raise GuestError(where, started.death(how), "see its console")
@@ -284,7 +288,7 @@ def _facts(monitor: Monitor, image: Image, accelerator: str, where: str) -> Fact
     has = "kvm" if monitor.execute("query-kvm")["enabled"] else "tcg"
     if (has, processors) != (accelerator, VCPUS):
         what = f"has {processors} processors by {has}, not {VCPUS} by {accelerator}"
-        raise GuestError(where, what)
+        raise GuestError(where, what, CURE_FACTS)
     return Facts(
         kernel=image.kernel.version,
         kernel_package=image.kernel.package,

@@ -25,6 +25,13 @@ def hierarchies(root: Path = CGROUP_ROOT) -> list[Path]:
     )
 
 
+def accounts_for_swap(root: Path = CGROUP_ROOT) -> bool:
+    """Whether the kernel bounds what a group has of swap; the first group of version 2 has no such file, others have."""
+    if (root / "cgroup.controllers").exists():
+        return any(True for _ in root.glob("*/memory.swap.max"))
+    return (root / "memory" / "memory.memsw.limit_in_bytes").exists()
+
+
 @dataclass(frozen=True, slots=True)
 class Account:
     """The control groups of one container, by path below each hierarchy."""
@@ -40,12 +47,13 @@ class Account:
     def limits(self) -> dict[str, str]:
         """File -> value of the bounds, as the kernel has them."""
         files = (
-            (("", "cpu.max"), ("", "memory.max"))
+            (("", "cpu.max"), ("", "memory.max"), ("", "memory.swap.max"))
             if self.version_2
             else (
                 ("cpu", "cpu.cfs_quota_us"),
                 ("cpu", "cpu.cfs_period_us"),
                 ("memory", "memory.limit_in_bytes"),
+                ("memory", "memory.memsw.limit_in_bytes"),
             )
         )
         found = {name: self._read(controller, name) for controller, name in files}

@@ -48,10 +48,15 @@ READ_ONLY = ("/proc/asound", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a container may use; None: no bound. `bandwidth_us`: CPU time in each period, and the period."""
+    """What a container may use; None: no bound. `bandwidth_us`: CPU time in each period, and the period.
+
+    `swaps`: the kernel accounts for swap. Then what a container may have of memory is all that it may have: one that needs
+    more is killed, and does not go on at the pace of a disk, whichever runtime runs it.
+    """
 
     bandwidth_us: tuple[int, int] | None = None
     memory_bytes: int | None = None
+    swaps: bool = False
 
     def json(self) -> dict[str, Any]:
         """As `linux.resources`."""
@@ -60,6 +65,8 @@ class Limits:
             out["cpu"] = {"quota": self.bandwidth_us[0], "period": self.bandwidth_us[1]}
         if self.memory_bytes is not None:
             out["memory"] = {"limit": self.memory_bytes}
+            if self.swaps:
+                out["memory"]["swap"] = self.memory_bytes  # memory and swap together
         return out
 
 

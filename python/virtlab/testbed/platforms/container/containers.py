@@ -35,9 +35,14 @@ from virtlab.testbed.platforms.container.bundle import Bundle, Limits, archive, 
 from virtlab.testbed.platforms.container.home import Home, here
 from virtlab.testbed.platforms.reach import Reach
 
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 60.0  # here; where a home is slow, as many times longer as that says
 LOOK_S = 0.05
 TAIL_BYTES = 4096
+CURE = "see `virtlab doctor` about containers"
+CURE_START = "see whether {} runs here by hand, or write another 'runtime'"
+CURE_LATE = (
+    "start fewer containers, or run it on a machine that is less busy; see `virtlab doctor` about containers"
+)
 PLACES = (
     "/mnt",
     "/media",
@@ -122,7 +127,7 @@ class Containers:
             name: self.control.send("hello", {"protocol": list(PROTOCOL)}, channel=each.leader)
             for name, each in self.containers.items()
         }
-        deadline = time.monotonic() + START_TIMEOUT_S
+        deadline = time.monotonic() + self._patience_s
         for name, hello in hellos.items():
             self._await_hello(self.containers[name], hello, deadline)
         for each in self.containers.values():
@@ -130,6 +135,10 @@ class Containers:
             named = [Step(HomeAdd(namespace), f"guests.{each.name}")]
             build.apply(self.control, named, observe, channel=each.leader)
             self._read_back(each, place)
+
+    @property
+    def _patience_s(self) -> float:
+        return START_TIMEOUT_S * max(home.patience for home in self._homes.values())
 
     def _home_of(self, name: str) -> Home:
         wanted = self.plan.world.guests[name].runtime
@@ -182,7 +191,7 @@ class Containers:
                 raise MachineError(
                     f"guests.{name}.image", f"there is no image '{guest.image}'", "see `virtlab image list`"
                 )
-            limits = Limits(wanted.get(name), guest.memory_bytes)
+            limits = Limits(wanted.get(name), guest.memory_bytes, swaps=home.swaps())
             bundles.append(Bundle(name, home.agent, image, home.busybox, limits, paths.get(name), granted))
         return bundles
 
@@ -204,19 +213,17 @@ class Containers:
                 "exec", {"channel": BUNDLES.first, "namespace": namespace, "argv": ["sh", "-c", script]}
             )
         except RefusedError as error:
-            raise MachineError("guests", f"bundles of containers: {error.what}") from error
+            raise MachineError("guests", f"bundles of containers: {error.what}", CURE) from error
         self.control.data(BUNDLES.first, archive(bundles, applets))
         self.control.data(BUNDLES.first, b"")
-        deadline = time.monotonic() + START_TIMEOUT_S
+        deadline = time.monotonic() + self._patience_s
         while (how := self.control.ended(BUNDLES.first)) is None and time.monotonic() < deadline:
             self.control.pump(LOOK_S)
         self.control.listen(BUNDLES.first, None)
         self.control.forget_end(BUNDLES.first)
         if how != "code 0":
-            said = errors.decode(errors="replace").strip() or how or f"nothing within {START_TIMEOUT_S:g} s"
-            raise MachineError(
-                "guests", f"bundles of containers cannot be laid out: {said}", "see `virtlab doctor`"
-            )
+            said = errors.decode(errors="replace").strip() or how or f"nothing within {self._patience_s:g} s"
+            raise MachineError("guests", f"bundles of containers cannot be laid out: {said}", CURE)
 
     def _begin(self, number: int, bundle: Bundle, place: str) -> None:
         channel, home = CONTAINERS.at(number), self._home_of(bundle.guest)
@@ -246,9 +253,8 @@ class Containers:
         try:
             self.control.call("exec", request)
         except RefusedError as error:
-            raise GuestError(
-                f"guests.{bundle.guest}", f"its container cannot be started: {error.what}"
-            ) from error
+            what = f"its container cannot be started: {error.what}"
+            raise GuestError(f"guests.{bundle.guest}", what, CURE_START.format(home.runtime.name)) from error
         each.applied = {
             "runtime": home.version,
             "image": self.plan.world.guests[bundle.guest].image,
@@ -261,16 +267,16 @@ class Containers:
         while not self.control.answered(hello):
             how = self.control.ended(each.process)
             if how is not None:
-                raise GuestError(where, each.death(how), "see `virtlab doctor` about containers")
+                raise GuestError(where, each.death(how), CURE)
             left = deadline - time.monotonic()
             if left <= 0:
-                what = f"its container did not answer within {START_TIMEOUT_S:g} s"
-                raise GuestError(where, what + (f"; it said: {each.words()}" if each.said else ""))
+                what = f"its container did not answer within {self._patience_s:g} s"
+                raise GuestError(where, what + (f"; it said: {each.words()}" if each.said else ""), CURE_LATE)
             self.control.pump(min(LOOK_S, left))
         try:
             each.read_back["agent"] = self.control.wait(hello, do="hello").get("build")
         except AgentError as error:
-            raise GuestError(where, f"its container refused: {error.what}") from error
+            raise GuestError(where, f"its container refused: {error.what}", CURE) from error
 
     def _read_back(self, each: Started, place: str) -> None:
         runtime = each.home.runtime
@@ -286,7 +292,7 @@ class Containers:
         if runtime.is_engine and (inner := engine.own_group(each.account.inside())) is not None:
             each.account = each.home.account(f"{each.account.path}/{inner}")
         has = each.account.limits()
-        wanted = _as_files(each.limits, version_2=each.account.version_2)
+        wanted = as_files(each.limits, version_2=each.account.version_2)
         for file, value in wanted.items():
             if has.get(file) != value:
                 what = f"{file} of its control group reads {has.get(file, 'nothing')}, not {value}"
@@ -294,7 +300,7 @@ class Containers:
         each.read_back |= has
 
 
-def _as_files(limits: Limits, *, version_2: bool) -> dict[str, str]:
+def as_files(limits: Limits, *, version_2: bool) -> dict[str, str]:
     """What the kernel's files have to say."""
     out: dict[str, str] = {}
     if limits.bandwidth_us is not None:
@@ -307,6 +313,8 @@ def _as_files(limits: Limits, *, version_2: bool) -> dict[str, str]:
     if limits.memory_bytes is not None:
         pages = str(limits.memory_bytes // 4096 * 4096)
         out["memory.max" if version_2 else "memory.limit_in_bytes"] = pages
+        if limits.swaps:
+            out |= {"memory.swap.max": "0"} if version_2 else {"memory.memsw.limit_in_bytes": pages}
     return out
 
 

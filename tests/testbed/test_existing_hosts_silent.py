@@ -24,7 +24,7 @@ from virtlab.errors import GuestError
 from virtlab.experiment import load_text
 from virtlab.plan import Plan, Trial
 from virtlab.results import RunRecord
-from virtlab.testbed import Testbed, far_ledger
+from virtlab.testbed import Testbed, branch, far_ledger
 from virtlab.testbed.platforms.ssh.connection import Connection
 
 pytestmark = [
@@ -64,8 +64,9 @@ def lasting(plan: Plan) -> Plan:
 
 
 def test_where_no_sshd_asks_the_kernel_of_the_host_ends_what_it_cannot_send(
-    far: far_worlds.FarHosts,
+    far: far_worlds.FarHosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(branch, "PATIENCE_S", 1.0)  # nobody comes back
     # Linux gives up after 15 tries, a quarter of an hour; a host that tries less often shows the same sooner.
     tries = Path("/proc/sys/net/ipv4/tcp_retries2")
     before = far.run("b", "cat", str(tries)).strip()

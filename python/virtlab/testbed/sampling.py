@@ -28,8 +28,8 @@ Sources = Sequence[Mapping[str, Any]]
 
 def elsewhere(plan: Plan) -> bool:
     """Whether every guest exists already, so that nothing of the world is on this machine."""
-    guests = plan.world.guests.values()
-    return bool(guests) and all(PLATFORMS[guest.platform].existing for guest in guests)
+    found = [PLATFORMS.get(guest.platform) for guest in plan.world.guests.values()]
+    return bool(found) and all(platform is not None and platform.existing for platform in found)
 
 
 def ask(control: Control, plan: Plan, lowered: Lowered, guests: Guests, sources: Sources) -> None:

@@ -34,11 +34,40 @@ pytestmark = [
 COUNT = 20
 DISCIPLINES: dict[str, dict[str, Any]] = {
     "fifo": {"limit_packets": 100},
-    "sfq": {},
-    "codel": {},
-    "fq_codel": {},
-    "htb": {"limit_packets": 100, "parameters": {"rate_bit_per_s": worlds.RATE}},
-    "hfsc": {"limit_packets": 100, "parameters": {"m2_bit_per_s": worlds.RATE}},
+    "sfq": {
+        "limit_packets": 60,
+        "parameters": {"quantum_bytes": 3000, "perturb_ns": 10**10, "flows": 100, "depth": 64, "divisor": 512},
+    },
+    "codel": {"parameters": {"target_ns": 7_000_000, "interval_ns": 70_000_000, "ecn": True}},
+    "fq_codel": {
+        "limit_packets": 2000,
+        "parameters": {
+            "target_ns": 7_000_000, "interval_ns": 70_000_000, "ecn": False, "flows": 64, "quantum_bytes": 300,
+            "memory_limit_bytes": 1 << 20, "drop_batch": 8,
+        },
+    },
+    "htb": {
+        "limit_packets": 100,
+        "parameters": {
+            "rate_bit_per_s": worlds.RATE, "burst_bytes": 20_000, "cburst_bytes": 15_001, "quantum_bytes": 2000,
+        },
+    },
+    "hfsc": {
+        "limit_packets": 100,
+        "parameters": {"m1_bit_per_s": worlds.RATE, "d_ns": 10_000_000, "m2_bit_per_s": worlds.RATE // 2},
+    },
+    "tbf": {"limit_bytes": 50_000, "parameters": {"rate_bit_per_s": worlds.RATE + 1, "burst_bytes": 9_999}},
+    "netem": {"limit_packets": 50, "parameters": {"delay_ns": 1_000_001, "loss_ratio": 1e-9}},
+}  # fmt: skip
+# What the kernel tells of these values where it counts in other units, and where two of them bound each other.
+TOLD = {
+    "sfq": {"flows": 60, "limit_packets": 60, "depth": 64, "divisor": 512, "perturb_ns": 10**10},
+    "codel": {"target_ns": 6_999_000, "interval_ns": 69_999_000, "ecn": 1},
+    "fq_codel": {"target_ns": 6_999_000, "ecn": 0, "memory_limit_bytes": 1 << 20, "drop_batch": 8},
+    "htb": {"default_class": 1},
+    "hfsc": {"default_class": 1},
+    "tbf": {"limit_bytes": 50_000, "rate_bit_per_s": worlds.RATE},
+    "netem": {"limit_packets": 50, "delay_ns": 1_000_001},
 }
 
 
@@ -50,35 +79,6 @@ def lab() -> Iterator[LabVm]:
     backend.close()
 
 
-def plan_of(**link: Any) -> Plan:
-    plan = worlds.echo_plan(worlds.bridged(switches=1, **link), count=COUNT)
-    return plan.model_copy(
-        update={"collect": plan.collect.model_copy(update={"counters": ("links", "vnics")})}
-    )
-
-
-def test_the_kernel_inside_has_every_discipline_whatever_this_one_has(lab: LabVm) -> None:
-    able = lab.capabilities()
-    assert {kind: able.qdiscs[f"{kind}/kernel"] for kind in KERNEL_QDISCS} == dict.fromkeys(KERNEL_QDISCS)
-    assert able.links["netem"] is None
-    assert able.backend == "lab-vm"
-    assert able.fingerprint["accelerator"] in {"tcg", "kvm"}
-    assert able.fingerprint["kernel"] in able.fingerprint["kernel_package"]
-
-
-@pytest.mark.parametrize("kind", DISCIPLINES)
-def test_packets_pass_each_of_the_six_disciplines_of_the_kernel_inside(lab: LabVm, kind: str) -> None:
-    queue = {"kind": kind, "by": "kernel", **DISCIPLINES[kind]}
-    plan = plan_of(realise="shaping", queue={"ab": queue, "ba": queue})
-    assert lab.check(plan) == []
-    with lab.open(plan, worlds.Patient()) as session:
-        sink = worlds.MemorySink()
-        outcome = session.run(Trial("t0", 1), sink)
-        assert outcome.status in {"ok", "tainted"}, outcome.reasons
-        assert sink.rows("probe", "rtt/1") == COUNT
-        begin, end = sink.counters("begin"), sink.counters("end")
-        for link in ("l0", "l1"):
-            for direction in ("ab", "ba"):
 # A kernel takes network namespaces down when it finds the time to, and gives the last ones free when the next ends: so
 # one is made here first, and is still counted beside the machine's own. Spare ones are counted until the cache is shrunk.
 LOOK = """
@@ -123,16 +123,46 @@ def settled(lab: LabVm) -> dict[str, list[str]]:
     return found
 
 
+def plan_of(**link: Any) -> Plan:
+    plan = worlds.echo_plan(worlds.bridged(switches=1, **link), count=COUNT)
+    return plan.model_copy(
+        update={"collect": plan.collect.model_copy(update={"counters": ("links", "vnics")})}
+    )
+
+
+def test_the_kernel_inside_has_every_discipline_whatever_this_one_has(lab: LabVm) -> None:
+    able = lab.capabilities()
+    assert {kind: able.qdiscs[f"{kind}/kernel"] for kind in KERNEL_QDISCS} == dict.fromkeys(KERNEL_QDISCS)
+    assert able.links["netem"] is None
+    assert able.backend == "lab-vm"
+    assert able.fingerprint["accelerator"] in {"tcg", "kvm"}
+    assert able.fingerprint["kernel"] in able.fingerprint["kernel_package"]
+
+
+@pytest.mark.parametrize("kind", DISCIPLINES)
+def test_packets_pass_each_discipline_of_the_kernel_inside_with_the_values_that_it_was_given(
+    lab: LabVm, kind: str
+) -> None:
+    queue = {"kind": kind, "by": "kernel", **DISCIPLINES[kind]}
+    plan = plan_of(realise="shaping", queue={"ab": queue, "ba": queue})
+    assert lab.check(plan) == []
+    with lab.open(plan, worlds.Patient()) as session:
+        sink = worlds.MemorySink()
+        outcome = session.run(Trial("t0", 1), sink)
+        assert outcome.status in {"ok", "tainted"}, outcome.reasons
+        assert sink.rows("probe", "rtt/1") == COUNT
+        begin, end = sink.counters("begin"), sink.counters("end")
+        for link in ("l0", "l1"):
+            for direction in ("ab", "ba"):
                 key = (f"links.{link}.{direction}", "packets")
                 assert end[key] - begin[key] >= COUNT, key
         realised = session.realised
         assert realised.link_realisation() == "shaping"
-        kinds = {
-            qdisc["kind"]
-            for end_facts in realised.objects["links.l0"].read_back.values()
-            for qdisc in end_facts["qdiscs"]
-        }
-        assert {"htb", "pfifo" if kind == "fifo" else kind} <= kinds
+        for end_facts in realised.objects["links.l0"].read_back.values():
+            # HFSC has a class of its discipline's own handle, told after it.
+            there = {qdisc["handle"]: qdisc for qdisc in reversed(end_facts["qdiscs"])}
+            assert (there["1:"]["kind"], there["10:"]["kind"]) == ("htb", "pfifo" if kind == "fifo" else kind)
+            assert TOLD.get(kind, {}).items() <= there["10:"].items()
 
 
 def test_a_link_inside_is_netem_and_holds_each_frame_for_its_serialisation(lab: LabVm) -> None:

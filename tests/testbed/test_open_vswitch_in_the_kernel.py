@@ -61,7 +61,10 @@ def played(lab: LabVm, plan: Plan, session: list[TestbedSession]) -> worlds.Memo
 def test_rules_of_openflow_put_frames_into_queues_of_the_kernel(lab: LabVm, kind: str) -> None:
     rates = (15_000_000, 20_000_000)
     if kind == "htb":
-        said = dict(zip(("rate_bit_per_s", "ceil_bit_per_s"), rates, strict=True))
+        said = dict(zip(("rate_bit_per_s", "ceil_bit_per_s"), rates, strict=True)) | {
+            "burst_bytes": 20_000,
+            "prio": 3,
+        }
     else:
         least, most = rates
         said = {"rt_m2_bit_per_s": least, "ls_m2_bit_per_s": least, "ul_m2_bit_per_s": most}
@@ -80,6 +83,25 @@ def test_rules_of_openflow_put_frames_into_queues_of_the_kernel(lab: LabVm, kind
     assert any("set_queue:1" in rule for rule in back["rules"])
     port = held[0].realised.objects["guests.g2.vnics.eth0"].read_back["port"]
     assert not port.get("filters"), "no filter of tc decides"
+
+
+VALUES: dict[str, dict[str, Any]] = {
+    "sfq": {"perturb_ns": 20 * 10**9, "quantum_bytes": 3000},
+    "codel": {"target_ns": 7_000_000, "interval_ns": 70_000_000, "ecn": False},
+    "fq_codel": {"target_ns": 7_000_000, "flows": 64, "quantum_bytes": 300, "ecn": True},
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_values_of_the_database_are_those_of_the_kernel(lab: LabVm, kind: str) -> None:
+    held: list[TestbedSession] = []
+    sink = played(lab, echoes(switched({"kind": kind, "parameters": VALUES[kind]})), held)
+    assert sink.rows("probe", "rtt/1") == COUNT
+    port = held[0].realised.objects["guests.g2.vnics.eth0"].read_back["port"]
+    (told,) = port["qdiscs"]
+    assert (told["kind"], told["handle"]) == (kind, "1:"), "Open vSwitch set it up, not we"
+    exact = {key: value for key, value in VALUES[kind].items() if key not in {"target_ns", "interval_ns"}}
+    assert exact.items() <= told.items()
 
 
 def test_netem_of_the_database_holds_every_packet(lab: LabVm) -> None:

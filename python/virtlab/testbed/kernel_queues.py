@@ -16,18 +16,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from virtlab.catalogue import QDISCS
-from virtlab.errors import MachineError
 from virtlab.plan import Queue, QueueClass
+from virtlab.planner.licence import ETHERNET_OCTETS
+from virtlab.testbed.applied_queues import QUEUEING, SFQ_DEPTH, check_operations
 from virtlab.testbed.kernel_rules import filters, needs, unsaid
 from virtlab.testbed.operations import (
-    U32,
     Bfifo,
     ClassAdd,
     Codel,
     Discipline,
     Drr,
     DrrClassAdd,
-    FilterAdd,
     FqCodel,
     Hfsc,
     HfscClassAdd,
@@ -42,17 +41,25 @@ from virtlab.testbed.operations import (
     Sfq,
     Tbf,
 )
+from virtlab.testbed.pacing import shaper
 
 if TYPE_CHECKING:
     from virtlab.testbed.lower import Lowered
 
 LINK_BURST_FRAMES = 2
-FRAME_OCTETS_BEYOND_IP = 38
+MTU_BYTES = 1500
 CLASS_PACKETS = 1000  # of a class that says nothing, as tc has it
 HTB_BURST_BYTES = 1600  # tc's least
 TBF_QUEUE_NS = 50_000_000
 QUEUE = "10:"
 BANDS_MAX = 16
+HTB_PRIORITY_MAX = 7  # TC_HTB_NUMPRIO - 1
+SFQ_DIVISOR_MAX = 65_536
+SFQ_FLOWS_MAX = 65_408  # SFQ_MAX_FLOWS
+FQ_CODEL_FLOWS_MAX = 65_536
+FQ_CODEL_QUANTUM_MIN = 256
+CODEL_STEP_NS = 1024
+CODEL_LEAST_NS = 2000  # the first whole microsecond that is a step
 FIFOS = ("fifo", "pfifo", "bfifo")
 # The kernel's modules by kind: what has to be there for a queue of that kind.
 KERNEL = {"fifo": ("pfifo", "bfifo"), "htb": ("htb", "pfifo"), "hfsc": ("hfsc", "pfifo")}
@@ -83,16 +90,8 @@ def at_port(namespace: str, link: str, rate_bit_per_s: int | None, queue: Queue)
     parent = "root"
     if rate_bit_per_s is not None:
         parent = "1:1"
-        yield QdiscAdd(namespace, link, Htb(default_class=1), handle="1:")
-        yield ClassAdd(
-            namespace,
-            link,
-            parent="1:",
-            handle="1:1",
-            rate_bit_per_s=rate_bit_per_s,
-            ceil_bit_per_s=rate_bit_per_s,
-            burst_bytes=LINK_BURST_FRAMES * (1500 + FRAME_OCTETS_BEYOND_IP),
-        )
+        burst = LINK_BURST_FRAMES * (MTU_BYTES + ETHERNET_OCTETS)
+        yield from shaper(namespace, link, rate_bit_per_s, burst)
     if queue.kind == "pfifo_fast":
         yield QueueLengthSet(namespace, link, queue.limit_packets or CLASS_PACKETS)
     handles = class_handles(queue)
@@ -183,7 +182,7 @@ def _class(
             ceil_bit_per_s=int(values.get("ceil_bit_per_s", rate)),
             burst_bytes=burst,
             cburst_bytes=int(values.get("cburst_bytes", burst)),
-            prio=min(7, int(values.get("prio", 0))),
+            prio=int(values.get("prio", 0)),
             quantum_bytes=int(values.get("quantum_bytes", min(200_000, max(1000, rate // 80)))),
             overhead_bytes=0,
             minimum_bytes=0,
@@ -228,56 +227,64 @@ def missing(queue: Queue, kernel: Mapping[str, str | None]) -> Iterator[tuple[st
             yield f"match.{position}", reason_of_rule, cure
     if queue.parameters.get("ideal"):
         yield "parameters.ideal", "the kernel has its own control law", f"{cure}, or remove it"
-    if queue.parameters.get("perturb_ns", 0) % 1_000_000_000:
-        yield "parameters.perturb_ns", "the kernel counts whole seconds", f"write seconds, or {cure}"
+    for key, reason, instead in _beyond(queue):
+        yield key, reason, f"{instead}, or {cure}"
     if queue.kind == "prio" and len(queue.classes) > BANDS_MAX:
         yield "classes", f"the kernel's prio has {BANDS_MAX} bands at most", cure
 
 
-def check_queues(link: str, lowered: Lowered, seen: Mapping[str, Any], where: str | None = None) -> None:
-    """Compares disciplines, classes and filters of a link with what the kernel has. MachineError where they differ."""
-    where = where or f"links.{link}"
-    ports = {(queue.namespace, queue.link) for (name, _), queue in lowered.queues.items() if name == link}
-    for step in lowered.steps:
-        op = step.op
-        if not isinstance(op, QdiscAdd | ClassAdd | FilterAdd) or (op.namespace, op.link) not in ports:
-            continue
-        has = seen[op.namespace]["links"][op.link]
-        wanted = _said(op.discipline if isinstance(op, QdiscAdd) else op)
-        if isinstance(op, FilterAdd):
-            about = {"preference": op.preference, "protocol": op.protocol, "target": op.target}
-            keys = [list(key) for key in op.matcher.keys] if isinstance(op.matcher, U32) else None
-            found = any(
-                about.items() <= each.items() and (keys is None or each["keys"] == keys)
-                for each in has["filters"]
+def _beyond(queue: Queue) -> Iterator[tuple[str, str, str]]:
+    """Values that the kernel would put others in place of: key, reason, what to write instead."""
+    values = queue.parameters
+    if values.get("perturb_ns", 0) % 1_000_000_000:
+        yield "parameters.perturb_ns", "the kernel counts whole seconds", "write seconds"
+    if values.get("depth", 1) > SFQ_DEPTH:
+        reason = f"the kernel holds at most {SFQ_DEPTH} packets of a flow"
+        yield "parameters.depth", reason, f"write at most {SFQ_DEPTH}"
+    divisor = values.get("divisor", 1)
+    if divisor > SFQ_DIVISOR_MAX or divisor & (divisor - 1):
+        reason = f"the kernel has a power of two of slots, at most {SFQ_DIVISOR_MAX}"
+        yield "parameters.divisor", reason, "write e.g. 1024"
+    flows_max = {"sfq": SFQ_FLOWS_MAX, "fq_codel": FQ_CODEL_FLOWS_MAX}.get(queue.kind)
+    if flows_max is not None and values.get("flows", 1) > flows_max:
+        yield "parameters.flows", f"the kernel's {queue.kind} has {flows_max} flows at most", "write fewer"
+    if queue.kind == "fq_codel" and values.get("quantum_bytes", FQ_CODEL_QUANTUM_MIN) < FQ_CODEL_QUANTUM_MIN:
+        reason = f"the kernel's fq_codel lets a flow send at least {FQ_CODEL_QUANTUM_MIN} B per turn"
+        yield "parameters.quantum_bytes", reason, f"write '{FQ_CODEL_QUANTUM_MIN} B' or more"
+    for key in ("target_ns", "interval_ns"):
+        if 0 < values.get(key, CODEL_LEAST_NS) < CODEL_LEAST_NS:
+            yield (
+                f"parameters.{key}",
+                f"the kernel counts steps of {CODEL_STEP_NS} ns",
+                "write '2 us' or more",
             )
-            if not found:
-                raise MachineError(where, f"the kernel has no filter {about} at {op.link}")
-            continue
-        entry = next((each for each in has["qdiscs"] if each["handle"] == op.handle), None)
-        if entry is None:
-            raise MachineError(where, f"the kernel has no {op.handle} at {op.link}")
-        for key, value in wanted.items():
-            if key in entry and entry[key] != value:
-                what = (
-                    f"{key} of {op.handle} at {op.link} is {entry[key]} in the kernel, not {value} as planned"
-                )
-                raise MachineError(where, what)
+    for name, entry in queue.classes.items():
+        if queue.kind == "htb" and entry.parameters.get("prio", 0) > HTB_PRIORITY_MAX:
+            path = f"classes.{name}.parameters.prio"
+            yield path, "the kernel's htb has priorities 0 to 7", f"write at most {HTB_PRIORITY_MAX}"
 
 
-def _said(op: Any) -> dict[str, int]:
-    """What is read back exactly as it was said: limits, rates in whole bytes per second, priorities, quanta."""
-    exact = (
-        "limit_packets",
-        "limit_bytes",
-        "prio",
-        "quantum_bytes",
-        "flows",
-        "drop_batch",
-        "memory_limit_bytes",
-    )
-    found = {key: getattr(op, key, None) for key in exact}
-    for key in ("rate_bit_per_s", "ceil_bit_per_s"):
-        value = getattr(op, key, None)
-        found[key] = None if value is None else value // 8 * 8
-    return {key: value for key, value in found.items() if value is not None}
+def queueing(lowered: Lowered) -> dict[tuple[str, str], list[Operation]]:
+    """What is done to the queues of each port: namespace and interface to operations, in order."""
+    found: dict[tuple[str, str], list[Operation]] = {}
+    inside = (step for guest in lowered.machines.values() for step in guest.steps)
+    after = (op for bridge in lowered.ovs.values() for op in bridge.afterwards)
+    for op in (*(step.op for step in (*lowered.steps, *lowered.late, *inside)), *after):
+        if isinstance(op, QUEUEING):
+            found.setdefault((op.namespace, op.link), []).append(op)
+    return found
+
+
+def check_queues(
+    link: str,
+    lowered: Lowered,
+    done: Mapping[tuple[str, str], list[Operation]],
+    seen: Mapping[str, Any],
+    where: str | None = None,
+) -> None:
+    """Compares disciplines, classes and filters of a link with what the kernel has. MachineError where they differ."""
+    for (name, _), queue in lowered.queues.items():
+        if name == link:
+            has = seen[queue.namespace]["links"][queue.link]
+            operations = done.get((queue.namespace, queue.link), [])
+            check_operations(where or f"links.{link}", operations, queue.link, has)

@@ -1,15 +1,32 @@
-"""What holds a sender back at a port of its own: its link's rate, and a router's licence. Both are HTB at that port."""
+"""What shapes a port: its link's rate, what holds its sender back, a router's licence. Each is HTB with one class there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from virtlab.plan import Vnic
-from virtlab.planner.licence import QUEUE_PACKETS, burst_bytes
+from virtlab.planner.licence import ETHERNET_OCTETS, QUEUE_PACKETS, burst_bytes
 from virtlab.testbed.operations import ClassAdd, Htb, LinkSet, Operation, Pfifo, QdiscAdd
 
-ETHERNET_OCTETS = 38  # preamble, header, FCS and gap around an IP packet
 BURST_FRAMES = 10
+
+
+def shaper(
+    namespace: str, link: str, rate_bit_per_s: int, burst_bytes: int, *, octets: bool = True
+) -> Iterator[Operation]:
+    """HTB with one class, 1:1, at a rate. `octets`: a frame counts as its octets on Ethernet, else as the kernel has it."""
+    yield QdiscAdd(namespace, link, Htb(default_class=1), handle="1:")
+    counted = {} if octets else {"overhead_bytes": 0, "minimum_bytes": 0}
+    yield ClassAdd(
+        namespace,
+        link,
+        parent="1:",
+        handle="1:1",
+        rate_bit_per_s=rate_bit_per_s,
+        ceil_bit_per_s=rate_bit_per_s,
+        burst_bytes=burst_bytes,
+        **counted,
+    )
 
 
 def pushback(namespace: str, link: str, vnic: Vnic, *, by_link: bool = False) -> Iterator[Operation]:
@@ -29,17 +46,7 @@ def pushback(namespace: str, link: str, vnic: Vnic, *, by_link: bool = False) ->
         yield LinkSet(namespace, link, segments_at_once=1)
     if by_link:
         return
-    burst = BURST_FRAMES * (vnic.mtu_bytes + ETHERNET_OCTETS)
-    yield QdiscAdd(namespace, link, Htb(default_class=1), handle="1:")
-    yield ClassAdd(
-        namespace,
-        link,
-        parent="1:",
-        handle="1:1",
-        rate_bit_per_s=rate,
-        ceil_bit_per_s=rate,
-        burst_bytes=burst,
-    )
+    yield from shaper(namespace, link, rate, BURST_FRAMES * (vnic.mtu_bytes + ETHERNET_OCTETS))
 
 
 def licence(namespace: str, link: str, vnic: Vnic, rate_bit_per_s: int) -> Iterator[Operation]:
@@ -47,17 +54,5 @@ def licence(namespace: str, link: str, vnic: Vnic, rate_bit_per_s: int) -> Itera
 
     A token bucket of two frames, and 100 packets that wait; the port's own serialisation is its link's.
     """
-    burst = burst_bytes(vnic)
-    yield QdiscAdd(namespace, link, Htb(default_class=1), handle="1:")
-    yield ClassAdd(
-        namespace,
-        link,
-        parent="1:",
-        handle="1:1",
-        rate_bit_per_s=rate_bit_per_s,
-        ceil_bit_per_s=rate_bit_per_s,
-        burst_bytes=burst,
-        overhead_bytes=0,
-        minimum_bytes=0,
-    )
+    yield from shaper(namespace, link, rate_bit_per_s, burst_bytes(vnic), octets=False)
     yield QdiscAdd(namespace, link, Pfifo(QUEUE_PACKETS), parent="1:1", handle="10:")

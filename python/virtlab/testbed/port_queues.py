@@ -14,10 +14,22 @@ from virtlab.errors import MachineError
 from virtlab.plan import Plan, QueueClass, Refusal, Vnic
 from virtlab.planner.ports import Wanted, guest_ports, port_mistakes, port_of, with_port_links
 from virtlab.testbed import fabric, kernel_queues
+from virtlab.testbed.applied_queues import (
+    NOT_THERE,
+    TICK_NS,
+    Spans,
+    burst,
+    by_handle,
+    curve,
+    differences,
+    of_discipline,
+    same,
+    whole_bytes,
+)
 from virtlab.testbed.kernel_queues import PortQueue
 from virtlab.testbed.kernel_rules import filters
-from virtlab.testbed.operations import Operation, Pfifo, QdiscAdd
-from virtlab.testbed.vswitches.ovs_qos import LEFT_ALONE, ROOT, Qos, qos_of
+from virtlab.testbed.operations import Codel, Discipline, FqCodel, Netem, Operation, Pfifo, QdiscAdd, Sfq
+from virtlab.testbed.vswitches.ovs_qos import LEFT_ALONE, ROOT, WHOLE, OvsQueue, Qos, qos_of
 from virtlab.testbed.vswitches.ovs_rules import IN_KERNEL
 
 if TYPE_CHECKING:
@@ -25,6 +37,8 @@ if TYPE_CHECKING:
     from virtlab.testbed.machine import Findings
     from virtlab.testbed.vswitches.ovs_rules import OvsBridge
 
+DISCIPLINES: Mapping[str, type[Discipline]] = {"codel": Codel, "fq_codel": FqCodel, "sfq": Sfq}
+NOT_PASSED_ON = "write values that it passes on as they are, or 'vswitch: linux_bridge', or 'by: virtlab' with a 'port_rate'"
 LAB_VM = "run it in a kernel that has it: 'virtlab run FILE --in lab-vm'"
 
 
@@ -63,7 +77,7 @@ def at_ovs_port(guest: str, name: str, vnic: Vnic, ovs: OvsBridge, link: str, ou
     """What Open vSwitch's database says of the port; what only tc can say about it comes after its start."""
     if vnic.queue is None:
         return None
-    qos = qos_of(vnic.queue, vnic.port_rate_bit_per_s)
+    qos = qos_of(vnic.queue, vnic.port_rate_bit_per_s, vnic.mtu_bytes)
     if qos is None:
         return LEFT_ALONE
     handles = {own: qos.handle(number) for own, number in qos.names.items()}
@@ -80,22 +94,53 @@ def at_ovs_port(guest: str, name: str, vnic: Vnic, ovs: OvsBridge, link: str, ou
     return qos
 
 
-def check_qos(qos: Qos, link: Mapping[str, Any], where: str) -> None:
-    """Whether the kernel has the discipline and the rates that Open vSwitch was told. MachineError where not."""
-    found = {each["handle"]: each for each in link["qdiscs"]}
+def _of_qos(qos: Qos) -> dict[str, Spans]:
+    """What the kernel has to tell of a QoS record: handle to values."""
     kind = qos.kind.removeprefix("linux-")
-    if found.get(ROOT, {}).get("kind") != kind:
-        what = (
-            f"the kernel has {found.get(ROOT, {}).get('kind', 'nothing')} at the port, not {kind} as planned"
-        )
-        raise MachineError(where, what)
-    for number, queue in enumerate(qos.queues):
-        has = found.get(qos.handle(number), {})
-        wanted = {"rate_bit_per_s": queue.minimum_bit_per_s, "ceil_bit_per_s": queue.maximum_bit_per_s}
-        for key, value in wanted.items():
-            if kind == "htb" and has.get(key) != value // 8 * 8:
-                what = f"{key} of queue {number} is {has.get(key)} in the kernel, not {value} as planned"
-                raise MachineError(where, what)
+    if not qos.queues:
+        values = qos.said()
+        if kind != "netem":
+            return {ROOT: of_discipline(DISCIPLINES[kind](**values))}
+        delay_ns, packets = int(values.get("delay_ns", 0)), int(values["limit_packets"])
+        spans = of_discipline(Netem(0, delay_ns, packets, 0, values.get("loss_ratio")))
+        # It says the delay in ticks.
+        return {ROOT: spans | {"delay_ns": (delay_ns, delay_ns // TICK_NS * TICK_NS, delay_ns)}}
+    whole = OvsQueue(qos.config["max-rate"], qos.config["max-rate"])
+    found: dict[str, Spans] = {ROOT: {"kind": same(kind), "default_class": same(1)}}
+    queues = {qos.handle(number): queue for number, queue in enumerate(qos.queues)}
+    for handle, queue in {WHOLE: whole, **queues}.items():
+        parent = ROOT if handle == WHOLE else WHOLE
+        found[handle] = {"kind": same(kind), "parent": same(parent), **_of_queue(kind, queue)}
+    return found
+
+
+def _of_queue(kind: str, queue: OvsQueue) -> Spans:
+    least, most = queue.minimum_bit_per_s, queue.maximum_bit_per_s
+    if kind == "hfsc":
+        curves = {"real_time": least, "link_share": least, "upper_limit": most}
+        return {name: same(curve((0, 0, slope))) for name, slope in curves.items()}
+    found = {
+        "rate_bit_per_s": whole_bytes(least),
+        "ceil_bit_per_s": whole_bytes(most),
+        "prio": same(queue.priority or 0),
+    }
+    if queue.burst_bit is not None:
+        found["burst_bytes"] = burst(queue.burst_bit // 8, least)
+        found["cburst_bytes"] = burst(queue.burst_bit // 8, most)
+    return found
+
+
+def check_qos(qos: Qos, link: Mapping[str, Any], where: str) -> None:
+    """Whether the kernel has the discipline and all values that Open vSwitch was told. MachineError where not."""
+    entries = by_handle(link)
+    wrong: list[str] = []
+    for handle, spans in _of_qos(qos).items():
+        if handle not in entries:
+            what = f"the kernel has no {handle} at the port, which Open vSwitch's {qos.kind} makes"
+            raise MachineError(where, what, NOT_THERE)
+        wrong += differences(spans, entries[handle])
+    if wrong:
+        raise MachineError(where, f"by Open vSwitch's {qos.kind} {', '.join(wrong)}", NOT_PASSED_ON)
 
 
 def port_refusals(plan: Plan, found: Findings) -> Iterator[Refusal]:

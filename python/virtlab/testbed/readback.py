@@ -14,14 +14,24 @@ from virtlab.catalogue import PLATFORMS
 from virtlab.errors import MachineError
 from virtlab.plan import Plan, Realised, RealisedObject, Vnic
 from virtlab.planner.ports import port_of
+from virtlab.testbed.applied_queues import NOT_THERE, check_operations
 from virtlab.testbed.control import Control
-from virtlab.testbed.kernel_queues import check_queues
+from virtlab.testbed.kernel_queues import check_queues, queueing
 from virtlab.testbed.lower import LEFT_ON, OFFLOADS_OFF, Lowered, Place
+from virtlab.testbed.operations import Operation
 from virtlab.testbed.platforms.start import Guests
 from virtlab.testbed.port_queues import check_qos
 from virtlab.testbed.vswitches.ovs_qos import LEFT_ALONE
 
 PARTS = 40  # namespaces per request, so that a reply fits its frame
+CURE_VNIC = {
+    "mtu_bytes": "write an 'mtu' that this kind of vNIC can have, or take another 'vnic_model'",
+    "mac": "see that nothing in the guest or on this machine gives interfaces addresses of its own, and run it again",
+    "addresses": "see that nothing in the guest or on this machine (DHCP, IPv6 autoconfiguration) gives it others, and "
+    "run it again",
+}
+CURE_OFFLOADS = "write 'offloads: default' for what cannot be turned off there, or take another 'vnic_model'"
+CURE_SEGMENTS = "write 'offloads: default', or use a kernel that can bound it: 'virtlab run FILE --in lab-vm'"
 QDISC_COUNTERS = frozenset({"bytes", "packets", "drops", "overlimits", "backlog_packets", "backlog_bytes"})
 
 
@@ -48,7 +58,8 @@ def realise(
 ) -> Realised:
     """Per object: intended, applied, read back, by whom. MachineError where the kernel has it otherwise."""
     objects: dict[str, RealisedObject] = {}
-    for path, entry in _vnics(plan, lowered, seen):
+    done = queueing(lowered)
+    for path, entry in _vnics(plan, lowered, done, seen):
         objects[path] = entry
     for name, guest in plan.world.guests.items():
         intended = guest.model_dump(mode="json", exclude={"vnics"})
@@ -75,7 +86,7 @@ def realise(
             continue
         bridge = _link(seen, place, f"vswitches.{name}")
         if bridge["kind"] != "bridge" or not bridge["up"]:
-            raise MachineError(f"vswitches.{name}", "the kernel shows no bridge that is up")
+            raise MachineError(f"vswitches.{name}", "the kernel shows no bridge that is up", NOT_THERE)
         ports = sorted(
             link for link, state in seen[place.namespace]["links"].items() if state["master"] == place.link
         )
@@ -92,7 +103,7 @@ def realise(
             read_back = dict(switch)
         else:
             applied = {"ports": list(link.ends)}
-            check_queues(name, lowered, seen)
+            check_queues(name, lowered, done, seen)
             read_back = {
                 end: _port_facts(end, lowered, seen) for end in link.ends if _port_place(end, lowered)
             }
@@ -109,7 +120,8 @@ def realise(
         found = seen[lowered.guests[name]]["routes"]
         for route in routes:
             if not any(_same_route(route.to, route.via, each) for each in found):
-                raise MachineError(f"routes.{name}", f"the kernel has no route to {route.to} via {route.via}")
+                what = f"the kernel has no route to {route.to} via {route.via}"
+                raise MachineError(f"routes.{name}", what, NOT_THERE)
         objects[f"routes.{name}"] = RealisedObject(
             {"routes": [route.model_dump(mode="json") for route in routes]}, {}, {"routes": found}, "kernel"
         )
@@ -123,7 +135,8 @@ def _same_route(to: str, via: str, found: Mapping[str, Any]) -> bool:
 def _link(seen: Mapping[str, Any], place: Place, path: str) -> Mapping[str, Any]:
     links: Mapping[str, Any] = seen[place.namespace]["links"]
     if place.link not in links:
-        raise MachineError(path, f"the kernel has no interface {place.link} in {place.namespace}")
+        what = f"the kernel has no interface {place.link} in {place.namespace}"
+        raise MachineError(path, what, NOT_THERE)
     found: Mapping[str, Any] = links[place.link]
     return found
 
@@ -141,7 +154,12 @@ def _facts(link: Mapping[str, Any]) -> dict[str, Any]:
     return facts
 
 
-def _vnics(plan: Plan, lowered: Lowered, seen: Mapping[str, Any]) -> Iterator[tuple[str, RealisedObject]]:
+def _vnics(
+    plan: Plan,
+    lowered: Lowered,
+    done: Mapping[tuple[str, str], list[Operation]],
+    seen: Mapping[str, Any],
+) -> Iterator[tuple[str, RealisedObject]]:
     for guest, entry in plan.world.guests.items():
         for name, vnic in entry.vnics.items():
             path = f"guests.{guest}.vnics.{name}"
@@ -164,30 +182,31 @@ def _vnics(plan: Plan, lowered: Lowered, seen: Mapping[str, Any]) -> Iterator[tu
             }
             for key, value in wanted.items():
                 if has[key] != value:
-                    raise MachineError(path, f"{key} is {has[key]} in the kernel, not {value} as planned")
+                    what = f"{key} is {has[key]} in the kernel, not {value} as planned"
+                    raise MachineError(path, what, CURE_VNIC.get(key, NOT_THERE))
             if vnic.offloads == "off":
                 off = set(OFFLOADS_OFF) - set(LEFT_ON.get(entry.platform, ()))
                 on = sorted(feature for feature in off if link["offloads"].get(feature))
                 if on:
-                    raise MachineError(path, f"offloads stayed on: {', '.join(on)}")
+                    raise MachineError(path, f"offloads stayed on: {', '.join(on)}", CURE_OFFLOADS)
             rates = [qdisc.get("rate_bit_per_s") for qdisc in link["qdiscs"] if qdisc.get("rate_bit_per_s")]
             if vnic.pushback_bit_per_s is not None and rates != [vnic.pushback_bit_per_s // 8 * 8]:
-                raise MachineError(
-                    path, f"pushback is {rates} bit/s in the kernel, not {vnic.pushback_bit_per_s}"
-                )
+                what = f"pushback is {rates} bit/s in the kernel, not {vnic.pushback_bit_per_s}"
+                raise MachineError(path, what, NOT_THERE)
             single = vnic.pushback_bit_per_s is not None and vnic.offloads == "off"
             if single and link["segments_at_once"] != 1:
-                raise MachineError(path, "TCP hands over more than one segment at once in spite of pushback")
+                what = "TCP hands over more than one segment at once in spite of pushback"
+                raise MachineError(path, what, CURE_SEGMENTS)
             if entry.licence_bit_per_s is not None and rates != [entry.licence_bit_per_s // 8 * 8]:
-                raise MachineError(
-                    path, f"the licence is {rates} bit/s in the kernel, not {entry.licence_bit_per_s}"
-                )
+                what = f"the licence is {rates} bit/s in the kernel, not {entry.licence_bit_per_s}"
+                raise MachineError(path, what, NOT_THERE)
+            check_operations(path, done.get((place.namespace, place.link), []), place.link, link)
             applied = {"namespace": place.namespace, "interface": place.link}
             facts = _facts(link)
             if vnic.vswitch is not None and vnic.vswitch not in lowered.ovs:
                 facts["port_rules"] = _port_rules(plan, vnic, lowered.ports[f"{guest}/{name}"], seen, path)
             if vnic.queue is not None:
-                check_queues(port_of(guest, name), lowered, seen, path)
+                check_queues(port_of(guest, name), lowered, done, seen, path)
                 at_port = _link(seen, lowered.ports[f"{guest}/{name}"], path)
                 ovs = lowered.ovs.get(str(vnic.vswitch))
                 qos = ovs.port(lowered.ports[f"{guest}/{name}"].link).qos if ovs is not None else None
@@ -205,9 +224,8 @@ def _port_rules(plan: Plan, vnic: Vnic, port: Place, seen: Mapping[str, Any], pa
     floods = dict.fromkeys(("unicast_flood", "multicast_flood", "broadcast_flood"), vswitch.flooding)
     for key, wanted in {"isolated": vnic.isolated, "learning": vswitch.learning, **floods}.items():
         if has.get(key) is not wanted:
-            raise MachineError(
-                path, f"{key} of its bridge port is {has.get(key)} in the kernel, not {wanted} as planned"
-            )
+            what = f"{key} of its bridge port is {has.get(key)} in the kernel, not {wanted} as planned"
+            raise MachineError(path, what, NOT_THERE)
     return has
 
 

@@ -4,6 +4,9 @@ Open vSwitch sets up tc itself and takes away what it did not set up, so at its 
 it has a type that says the same (`linux-htb`, `linux-hfsc` with queues of minimum and maximum rate, `linux-sfq`,
 `linux-codel`, `linux-fq_codel`, `linux-netem`), else tc by us, with the type `linux-noop` that has it leave the port alone.
 
+A record that is silent means Open vSwitch's own (SFQ's hash changes every 10 s, a quantum is the MTU), so it is asked only
+for what it can be told in full.
+
 Queue 0 is the default queue. tc has queue n of a QoS as class 1:(n+1) below 1:fffe, which holds the whole rate. Rules of a
 queue are OpenFlow's (`set_queue`) with the kernel's datapath, which hands a frame to tc with the queue as its priority. A
 datapath in user space forgets the queue on the way, so there they are tc filters at 1:.
@@ -46,7 +49,7 @@ _SAID: Mapping[str, Mapping[str, tuple[str, float]]] = {
 }
 # What a record means that does not say it differs from the kernel's own (fq_codel's interval would be 1 s).
 _DEFAULTS: Mapping[str, Mapping[str, int]] = {
-    "sfq": {},
+    "sfq": {},  # and a quantum of a full frame
     "codel": {"limit_packets": 1000, "target_ns": 5_000_000, "interval_ns": 100_000_000},
     "fq_codel": {
         "limit_packets": 10_240,
@@ -57,6 +60,16 @@ _DEFAULTS: Mapping[str, Mapping[str, int]] = {
     },
     "netem": {"limit_packets": 1000},
 }
+# What a record has no word for and the kernel has of itself.
+_KERNELS_OWN: Mapping[str, Mapping[str, bool]] = {
+    "codel": {"ecn": False, "ideal": False},
+    "fq_codel": {"ecn": True},
+}
+ETHERNET_HEADER_BYTES = 14
+BURST_BEYOND_MTU_BYTES = (
+    64  # the least burst of a queue of `linux-htb` is the MTU and this (lib/netdev-linux.c)
+)
+WHOLE = "1:fffe"  # the class above all queues
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +103,21 @@ class Qos:
         """
         return f"{ROOT}{number + 1:x}"
 
+    def said(self) -> dict[str, Any]:
+        """What `config` says of a discipline without queues, as the Plan's parameters.
+
+        >>> Qos("linux-codel", {"target": 5000}).said()
+        {'target_ns': 5000000}
+        """
+        known = _SAID[self.kind.removeprefix("linux-")]
+        return {key: self.config[word] * unit for key, (word, unit) in known.items() if word in self.config}
+
 
 LEFT_ALONE = Qos(NOTHING_OF_OURS)
 
 
-def qos_of(queue: Queue, rate_bit_per_s: int | None) -> Qos | None:
-    """The record that says what the queue says; None where Open vSwitch has no words for it.
+def qos_of(queue: Queue, rate_bit_per_s: int | None, mtu_bytes: int = 1500) -> Qos | None:
+    """The record that says what the queue says at a port of that MTU; None where Open vSwitch has no words for it.
 
     >>> qos_of(Queue(kind="htb", parameters={"rate_bit_per_s": 10**7}), None).queues
     (OvsQueue(minimum_bit_per_s=10000000, maximum_bit_per_s=10000000, burst_bit=None, priority=None),)
@@ -103,18 +125,22 @@ def qos_of(queue: Queue, rate_bit_per_s: int | None) -> Qos | None:
     True
     """
     if queue.kind in ("htb", "hfsc"):
-        return _rated(queue, rate_bit_per_s)
+        return _rated(queue, rate_bit_per_s, mtu_bytes)
     if queue.kind not in _SAID or rate_bit_per_s is not None or queue.classes:
         return None
     said = {**_DEFAULTS[queue.kind], **queue.parameters}
     if queue.limit_packets is not None:
         said["limit_packets"] = queue.limit_packets
     words = _SAID[queue.kind]
-    if queue.kind == "sfq" and said.get("limit_packets", 127) == 127:
-        said.pop("limit_packets", None)  # the kernel's own, which it cannot say
+    if queue.kind == "sfq":
+        if said.get("limit_packets", 127) == 127:
+            said.pop("limit_packets", None)  # the kernel's own, which it cannot say
+        if not said.get("perturb_ns"):
+            return None  # it cannot say 'never'
+        said.setdefault("quantum_bytes", mtu_bytes + ETHERNET_HEADER_BYTES)
     config: dict[str, int] = {}
     for key, value in said.items():
-        if value is False:
+        if _KERNELS_OWN.get(queue.kind, {}).get(key) is value:
             continue
         if key not in words:
             return None
@@ -125,7 +151,7 @@ def qos_of(queue: Queue, rate_bit_per_s: int | None) -> Qos | None:
     return Qos(TYPES[queue.kind], config)
 
 
-def _rated(queue: Queue, rate_bit_per_s: int | None) -> Qos | None:
+def _rated(queue: Queue, rate_bit_per_s: int | None, mtu_bytes: int) -> Qos | None:
     """Queues with a minimum and a maximum rate, the default first."""
     classes = dict(queue.classes) or {
         "all": QueueClass(parameters=queue.parameters, limit_packets=queue.limit_packets)
@@ -140,6 +166,9 @@ def _rated(queue: Queue, rate_bit_per_s: int | None) -> Qos | None:
     if any(entry is None for entry in queues):
         return None
     found = tuple(entry for entry in queues if entry is not None)
+    least = 8 * (mtu_bytes + BURST_BEYOND_MTU_BYTES)
+    if any(entry.burst_bit is not None and entry.burst_bit < least for entry in found):
+        return None  # it would raise it
     whole = rate_bit_per_s or max(entry.maximum_bit_per_s for entry in found)
     numbers = {name: number for number, name in enumerate(names)} if queue.classes else {}
     return Qos(TYPES[queue.kind], {"max-rate": whole}, found, numbers)

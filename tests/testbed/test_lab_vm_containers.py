@@ -55,7 +55,12 @@ def test_a_namespace_inside_has_the_share_that_the_file_gives_it(lab: LabVm) -> 
             assert sink.rows("probe", "rtt/1") == COUNT
             has = session.realised.objects["guests.g1"].read_back
             assert (has["cpu.max"], has["memory.max"]) == ("50000 100000", str(MEMORY_BYTES))
-            assert ("guests.g1", "throttled_ns") in sink.counters("end")
+            held = ("guests.g1", "throttled_ns")
+            assert held in sink.counters("begin")
+            assert held in sink.counters("end")
+            # A process inside reads it, for which the role that runs would pay.
+            assert sink.counters("measure.started")
+            assert held not in sink.counters("measure.started")
 
 
 @pytest.mark.skipif(runtime.missing() is not None, reason=str(runtime.missing()))

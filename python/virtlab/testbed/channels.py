@@ -1,7 +1,8 @@
 """Which channel is whose: every number by which the control plane addresses something in a world, in one place.
 
-A channel is 16 bits. Those of a run's world are 0 and above; what carries a laboratory machine lies below 0 and is in
-`lab.vm`. Each owner has a range, in places of one or several channels; whoever needs more places than there are is told.
+A channel is 16 bits. Those of a run's world are 0, its leader, and above; what carries a laboratory machine lies below 0
+and is in `lab.vm`. Each owner has a range, in places of one or several channels; whoever needs more places than there are
+is told.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from dataclasses import dataclass
 
 from virtlab.errors import MachineError
 
-LEADER = 0
 SWITCH = 1  # the soft switch
 TERMINAL = 1  # a person's command in a kept world, over a stream of its own, on which no soft switch speaks
 

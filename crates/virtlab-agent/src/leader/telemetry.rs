@@ -118,6 +118,11 @@ impl Sampler {
             let missed = now.since(due.next).0 / due.every.0;
             due.next += Nanos((missed + 1) * due.every.0);
         }
+        self.keep(rows)
+    }
+
+    /// What of these rows goes at once, as encoded blocks; the rest waits for `end`.
+    fn keep(&mut self, mut rows: Rows) -> Vec<Vec<u8>> {
         if !self.hold {
             return rows.chunks(BLOCK_ROWS).filter_map(|rows| self.block(rows)).collect();
         }
@@ -425,4 +430,47 @@ fn vnics(world: &mut World, rows: &mut Rows) -> anyhow::Result<()> {
         rows.push((now, entity.clone(), "received_bytes", link.traffic.received_bytes as f64));
         rows.push((now, entity, "sent_bytes", link.traffic.sent_bytes as f64));
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(count: u64) -> Rows {
+        (0..count).map(|at| (Nanos(at), "cpu".to_owned(), "steal", 0.5)).collect()
+    }
+
+    fn sampling(hold: bool) -> Sampler {
+        let mut sampler = Sampler::default();
+        sampler.begin(&[Series { source: "host.cpu".into(), every_ns: 1_000_000 }], hold, Nanos(0)).unwrap();
+        sampler
+    }
+
+    #[test]
+    fn rows_that_are_not_held_go_at_once() {
+        let mut sampler = sampling(false);
+        assert_eq!(sampler.keep(rows(BLOCK_ROWS as u64 + 1)).len(), 2);
+        assert!(sampler.end().is_empty());
+    }
+
+    #[test]
+    fn rows_that_are_held_come_in_whole_blocks_when_the_series_end() {
+        let mut sampler = sampling(true);
+        for _ in 0..5 {
+            assert!(sampler.keep(rows(BLOCK_ROWS as u64 / 2)).is_empty());
+        }
+        assert_eq!(sampler.end().len(), 3);
+        assert_eq!(sampler.due(), None);
+        assert!(sampler.end().is_empty(), "each once");
+    }
+
+    #[test]
+    fn rows_beyond_what_may_be_held_go_at_once_and_none_is_lost() {
+        let mut sampler = sampling(true);
+        assert!(sampler.keep(rows(BLOCK_ROWS as u64)).is_empty());
+        sampler.held_bytes = MOST_HELD_BYTES;
+        assert_eq!(sampler.keep(rows(BLOCK_ROWS as u64 + 7)).len(), 1);
+        assert_eq!(sampler.end().len(), 2, "the block that was held, and the seven rows");
+        assert!(sampler.keep(rows(BLOCK_ROWS as u64)).is_empty(), "there is room again");
+    }
 }

@@ -35,7 +35,7 @@ def process_of(session: TestbedSession, guest: str) -> int:
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline:
         for entry in Path("/proc").iterdir():
-            if entry.name.isdigit() and _descends(int(entry.name), session.leader.process.pid):
+            if entry.name.isdigit() and _descends(int(entry.name), session.leader.process.pid):  # type: ignore[attr-defined]
                 try:
                     if wanted in (entry / "cmdline").read_bytes():
                         return int(entry.name)

@@ -99,7 +99,7 @@ def test_nothing_is_in_a_machine_that_was_not_asked_for() -> None:
     assert "tap,id=net1,fd=6" in argv
     append = argv[argv.index("-append") + 1]
     assert "virtlab.load=virtio_pci,virtio_console,virtio_net,e1000" in append
-    assert "tsc=unstable" in append
+    assert "tsc=unstable no_timer_check" in append
 
 
 def test_the_hardware_is_used_only_when_it_was_said_to_work() -> None:

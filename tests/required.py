@@ -13,7 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 VARIABLE = "VIRTLAB_TEST_REQUIRE"
-EXCUSED = ("root", "on demand", "another testbed run holds this machine", "processor")
+EXCUSED = (
+    "needs root",
+    "only root can become",
+    "only root can hide",
+    "is root's alone",
+    "as root",
+    "on demand",
+    "another testbed run holds this machine",
+    "processor",
+)
 
 
 @dataclass(frozen=True)

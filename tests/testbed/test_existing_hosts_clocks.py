@@ -134,12 +134,16 @@ def test_delays_longer_than_what_is_known_of_the_clocks_are_told_with_their_boun
     arrived = record.samples("load", "packet/1")
     delay_ns = arrived["received_ns"] - arrived["sent_ns"]
     assert float(np.median(delay_ns)) > QUEUE_NS / 4, "most of them waited in the queue"
-    if bound > float(np.median(delay_ns)):
-        pytest.skip("this machine answered too slowly for its clocks to be compared any better")
+    slow = bound > float(
+        np.median(delay_ns)
+    )  # a busy machine, which answered too slowly for its clocks to be compared any better
     for metric in DELAYS:
         values, reasons = told(record, metric)
-        assert not [reason for reason in reasons if "estimable" in reason]
-        assert values["bound"] == bound
-        assert values["median"] > QUEUE_NS / 4
-    # What waited longest waited no longer than the queue is long, give or take what a busy machine adds.
-    assert told(record, "path_owd")[0]["min"] > -bound
+        assert bool([reason for reason in reasons if "estimable" in reason]) == slow
+        if not slow:
+            assert values["bound"] == bound
+            assert values["median"] > QUEUE_NS / 4
+    if not slow:
+        assert told(record, "path_owd")[0]["min"] > -bound, (
+            "nothing comes before it is sent, as far as the clocks are known"
+        )

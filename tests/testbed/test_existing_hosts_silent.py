@@ -43,7 +43,7 @@ hosts:
   h1: {platform: ssh, address: host-a}
   h2: {platform: ssh, address: host-b}
 roles:
-  probe: {workload: rtt, from: h1.g1, to: h2.g1, size: 1000 B ip_packet, interval: 5 ms, count: 100}
+  probe: {workload: rtt, from: h1.g1, to: h2.g1, size: 1000 B ip_packet, interval: 5 ms, count: 600}
 timing: {warmup: 10 ms, drain: 10 ms}
 repeat: 2
 """

@@ -15,7 +15,7 @@ import killing
 import libvirt_world
 import pytest
 import testbed_world as worlds
-from killing import own_groups, surroundings
+from killing import abandoned_groups, own_groups, surroundings
 from test_existing_hosts_nothing_left import await_none, killed_after
 
 from virtlab.testbed import far_ledger, ledger
@@ -71,7 +71,7 @@ def test_owners_of_a_domain_killed_at_any_moment_leave_no_machine_but_one_that_i
             if users:
                 virsh("", URI, "destroy", "--domain", "probe")
         assert surroundings() == before
-        assert own_groups() <= groups
+        assert abandoned_groups(groups) == set()
 
 
 @pytest.mark.skipif(far_worlds.missing() is not None, reason=str(far_worlds.missing()))
@@ -100,4 +100,4 @@ def test_owners_of_a_session_with_a_domain_killed_at_any_moment_leave_it_to_be_s
             assert started > 0, "some died while their domain ran"
             ledger.sweep()
             assert surroundings() == before
-            assert own_groups() <= groups
+            assert abandoned_groups(groups) == set()

@@ -229,7 +229,6 @@ def test_what_the_host_sees_of_a_machine_at_work_with_a_quarter_of_a_processor()
     passed_ns = outcome.windows["working"][1] - outcome.windows["working"][0]
     assert 0 < grew("guests.g1.vcpu0", "cpu_ns") < passed_ns
     assert grew("guests.g1.vcpu0", "run_queue_delay_ns") > 0
-    assert grew("guests.g1", "throttled_ns") >= 0
     assert after["guests.g1", "throttled_ns"] > 0, "a quarter of a processor was less than it wanted"
     series = [columns for stream, _, columns in sink.blocks if stream == "series"]
     told: dict[tuple[str, str], list[float]] = {}

@@ -1,4 +1,4 @@
-"""What the study of virtual switches claims is what its source's tables say: all of it, pair by pair, and nothing else.
+"""What the study of virtual switches claims is what its source's tables say: all orderings, pair by pair, and no other one.
 
 The orderings that have to be claimed are derived from the printed means: container against machine on each virtual switch,
 bridge against Open vSwitch on each platform; and in machines, on each virtual switch, the discipline with the least round

@@ -87,6 +87,32 @@ def test_a_side_that_lacks_a_level_altogether_has_no_average() -> None:
     assert "30 runs have no value: their repetition has none at every level of qdisc" in verdict.notes
 
 
+def test_a_level_that_nobody_has_measured_is_not_left_out_of_the_mean() -> None:
+    table = noisy()
+    declared = {**FACTORS, "qdisc": [*FACTORS["qdisc"], "tbf"]}
+    verdict = rule(
+        f"{RTT}: vswitch linux_bridge < ovs averaged over qdisc", replace(table, declared=declared)
+    )
+    assert (verdict.ruling, verdict.comparisons) == ("undecided", ())
+    assert "72 runs have no value: their repetition has none at every level of qdisc" in verdict.notes
+    ruled_out = f"{RTT}: vswitch linux_bridge < ovs averaged over qdisc where qdisc != tbf"
+    assert rule(ruled_out, replace(table, declared=declared)).ruling == "holds"
+
+
+def test_levels_of_different_links_are_not_averaged() -> None:
+    truth = {RTT: lambda levels: 10.0 + (levels["vswitch"] == "ovs")}
+    table = table_of(
+        FACTORS, truth, realisation=lambda levels, _: "netem" if levels["qdisc"] == "fifo" else "soft_switch"
+    )
+    verdict = rule(f"{RTT}: vswitch linux_bridge < ovs averaged over qdisc", table)
+    assert (verdict.ruling, verdict.comparisons) == ("undecided", ())
+    assert (
+        "72 runs have no value: levels of qdisc were measured over several link realisations" in verdict.notes
+    )
+    soft = f"{RTT}: vswitch linux_bridge < ovs averaged over qdisc where qdisc != fifo"
+    assert rule(soft, table).ruling == "holds"
+
+
 @given(
     st.dictionaries(
         st.tuples(st.sampled_from("ab"), st.sampled_from("xy")),
@@ -98,10 +124,10 @@ def test_an_average_lies_between_its_parts_and_needs_all_of_them(
     runs: dict[tuple[str, str], dict[int, float]],
 ) -> None:
     values = {(("a", a), ("q", q)): own for (a, q), own in runs.items()}
-    every = {q for _, q in runs}
-    for ((_, a),), means in averaged(values, ["q"]).items():
+    every = [(("q", q),) for q in "xy"]
+    for ((_, a),), means in averaged(values, ["q"], every).items():
         for repetition, mean in means.items():
-            parts = [runs[a, q][repetition] for q in every]
+            parts = [runs[a, q][repetition] for q in "xy"]
             assert min(parts) - 1e-9 <= mean <= max(parts) + 1e-9
 
 

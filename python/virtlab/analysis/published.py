@@ -8,7 +8,6 @@ condition means that the source does not restrict it. `unit_meant` corrects a un
 from __future__ import annotations
 
 import csv
-import dataclasses
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -60,10 +59,14 @@ class PublishedValue:
         return self.value * SCALES[unit][name]
 
     def __str__(self) -> str:
-        qualifier = _PLAIN.get(self.qualifier, self.qualifier)
+        head, tail = self.around(self.which)
+        return f"{head} {self.value:g} {tail}".strip()
+
+    def around(self, which: str = "") -> tuple[str, str]:
+        """What stands before the number, and behind it: the unit, and where it is printed."""
         meant = f", meant as {self.meant}" if self.meant else ""
-        place = ", ".join(part for part in (self.study, self.location, self.which) if part)
-        return f"{qualifier} {self.value:g} {self.unit}{meant} ({place})".strip()
+        place = ", ".join(part for part in (self.study, self.location, which) if part)
+        return _PLAIN.get(self.qualifier, self.qualifier), f"{self.unit}{meant} ({place})"
 
     def alike(self) -> tuple[str, ...]:
         """What is said once of several values."""
@@ -74,7 +77,8 @@ def together(values: Sequence[PublishedValue], most: int | None = None) -> str:
     """Values in words; what several share is said once. Of more than `most` only the range.
 
     >>> one = PublishedValue("a-study", "Table 3", "throughput", 93.46, "Mbit/s", "mean", which="FIFO")
-    >>> other = dataclasses.replace(one, value=93.41, which="HFSC")
+    >>> from dataclasses import replace
+    >>> other = replace(one, value=93.41, which="HFSC")
     >>> together([one]), together([one, other])
     ('mean 93.46 Mbit/s (a-study, Table 3, FIFO)', 'mean: FIFO 93.46, HFSC 93.41 Mbit/s (a-study, Table 3)')
     >>> together([one, other], most=1)
@@ -87,19 +91,16 @@ def together(values: Sequence[PublishedValue], most: int | None = None) -> str:
 
 
 def _group(values: Sequence[PublishedValue], most: int | None) -> str:
-    first = values[0]
     if len(values) == 1:
-        return str(first)
-    whole = str(dataclasses.replace(first, which=""))
-    qualifier, _, rest = whole.rpartition(f"{first.value:g} {first.unit}")
+        return str(values[0])
+    head, tail = values[0].around()
     if most is not None and len(values) > most:
         numbers = [value.value for value in values]
-        few = f"{qualifier.strip()}, " if qualifier else ""
-        return f"{few}{len(values)} values from {min(numbers):g} to {max(numbers):g} {first.unit}{rest}"
+        few = f"{head}, " if head else ""
+        return f"{few}{len(values)} values from {min(numbers):g} to {max(numbers):g} {tail}"
     each = [f"{value.which} {value.value:g}".strip() for value in values]
     apart = "; " if any("," in one for one in each) else ", "
-    head = f"{qualifier.strip()}: " if qualifier else ""
-    return f"{head}{apart.join(each)} {first.unit}{rest}"
+    return f"{f'{head}: ' if head else ''}{apart.join(each)} {tail}"
 
 
 @functools.lru_cache(maxsize=32)

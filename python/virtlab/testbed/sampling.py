@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from virtlab.catalogue import PLATFORMS
 from virtlab.plan import Plan, Refusal
+from virtlab.testbed.control import CALL_TIMEOUT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 OF_EACH_KERNEL = ("memory",)  # series that machines have of their own
 OF_VCPUS = "guest.vcpus"
+END_TIMEOUT_S = 300.0  # what was held comes before the answer, over whatever network there is
 Sources = Sequence[Mapping[str, Any]]
 
 
@@ -44,7 +46,7 @@ def ask(control: Control, plan: Plan, lowered: Lowered, guests: Guests, sources:
             asked.append(("sample", {"sources": list(sources), "hold": bool(sources)}, reach.leader))
         elif name in lowered.machines and machines:
             asked.append(("sample", {"sources": inside}, reach.leader))
-    control.call_all(asked)
+    control.call_all(asked, timeout_s=CALL_TIMEOUT_S if sources else END_TIMEOUT_S)
 
 
 def sampling_refusals(plan: Plan) -> Iterator[Refusal]:

@@ -92,8 +92,7 @@ class TestbedSession:
             cpus = {**(idle.processors(plan, usable) or {}), **{name: [cpu] for name, cpu in on.items()}}
             self._probes = Probes(control, plan, self.lowered, self._guests, tasks, cpus)
         except VirtlabError as error:
-            why = self._death()
-            (why or error).artefacts |= dict(self._guests.artefacts())
+            why = self._death_behind(error)
             self.end()
             if why is not None and str(why) != str(error):
                 raise why from error
@@ -106,6 +105,14 @@ class TestbedSession:
         """That what carries the world died beneath it, or a host or daemon in it: that is then why something failed."""
         how = self._site.death()
         return GuestError("", how) if how is not None else next(iter(self._guests.deaths()), None)
+
+    def _death_behind(self, error: VirtlabError) -> VirtlabError | None:
+        """That death, if there was one; whichever of both is raised hands over what the guests said."""
+        why = self._death()
+        error.artefacts |= dict(self._guests.artefacts())
+        if why is not None:
+            why.artefacts |= error.artefacts
+        return why
 
     def run(self, trial: Trial, sink: Sink) -> Outcome:
         """Plays the timeline once. AgentError when the leader dies; GuestError when a role cannot be armed."""
@@ -123,8 +130,7 @@ class TestbedSession:
         try:
             return one.play()
         except VirtlabError as error:
-            why = self._death()
-            (why or error).artefacts |= dict(self._guests.artefacts())
+            why = self._death_behind(error)
             if why is not None:
                 raise why from error
             if said := (self.leader.tail() if not self.leader.control.open else ""):

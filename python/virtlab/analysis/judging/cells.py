@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from virtlab.analysis.claims.levels import matches, ordered
-from virtlab.analysis.judging.averages import averaged, joined
+from virtlab.analysis.judging.averages import averaged, combinations, joined, without
 from virtlab.analysis.table import Levels, RunTable, point_of
 
 if TYPE_CHECKING:
@@ -112,13 +112,20 @@ def gather(claim: Claim, table: RunTable) -> Cells:
                 worlds[point] = table.worlds[run]
     factors = table.factors
     if over:
+        every = combinations(claim, table)
+        links = joined(realisations, over)
+        mixed = {rest for rest, names in links.items() if len(names) > 1}
         made = sum(map(len, values.values()))
-        parts = len({tuple(dict(point).get(name) for name in over) for point in values})
-        values = averaged(values, over)
-        left_out = made - parts * sum(map(len, values.values()))
+        several = sum(len(runs) for point, runs in values.items() if without(point, over) in mixed)
+        values = {rest: runs for rest, runs in averaged(values, over, every).items() if rest not in mixed}
+        names = " and ".join(over)
+        if several:
+            missing[f"levels of {names} were measured over several link realisations"] = several
+        left_out = made - several - len(every) * sum(map(len, values.values()))
         if left_out:
-            missing[f"their repetition has none at every level of {' and '.join(over)}"] = left_out
-        realisations, worlds = joined(realisations, over), joined(worlds, over)
+            missing[f"their repetition has none at every level of {names}"] = left_out
+        realisations = {rest: own[0] for rest, own in links.items()}
+        worlds = {rest: "\n".join(own) for rest, own in joined(worlds, over).items()}
         factors = {factor: levels for factor, levels in factors.items() if factor not in over}
     cells = {point: np.array(list(runs.values()), dtype=np.float64) for point, runs in values.items()}
     counts = {} if over else _counts(claim.expression, table, cells)

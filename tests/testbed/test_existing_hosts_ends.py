@@ -143,7 +143,7 @@ def test_a_place_that_keeps_one_thing_is_not_asked_for_the_next(
         asked_for.append(name)
         return False
 
-    swept = far_ledger.sweep("ssh", "host-a", keep)
+    swept = far_ledger.sweep("ssh", "host-a", keep, once=True)
     assert (len(asked_for), swept.gone, sorted(swept.stayed)) == (1, (), sorted(NAMES))
     swept = far_ledger.sweep("ssh", "host-a", lambda name: name == NAMES[0])
     assert len(swept.gone) + len(swept.stayed) == len(NAMES)

@@ -65,13 +65,13 @@ class Swept:
     """Names that a sweep met."""
 
     gone: tuple[str, ...]
-    stayed: tuple[str, ...]  # not removed; after the first of them nothing more was tried
+    stayed: tuple[str, ...]  # not removed
 
 
-def sweep(kind: str, place: str, remove: Callable[[str], bool]) -> Swept:
+def sweep(kind: str, place: str, remove: Callable[[str], bool], *, once: bool = False) -> Swept:
     """Has `remove` take away what dead owners left at a place (by name; whether it is gone); the names.
 
-    A place where something cannot be removed is not asked again: it may take its time to refuse.
+    `once`: a place where something cannot be removed is not asked again, as one that is far may take its time to refuse.
     """
     gone: list[str] = []
     stayed: list[str] = []
@@ -84,7 +84,7 @@ def sweep(kind: str, place: str, remove: Callable[[str], bool]) -> Swept:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             entry = _read(descriptor)
             if entry.get("kind") == kind and entry.get("place") == place:
-                if not stayed and remove(str(entry["name"])):
+                if not (once and stayed) and remove(str(entry["name"])):
                     path.unlink(missing_ok=True)
                     gone.append(str(entry["name"]))
                 else:

@@ -177,7 +177,8 @@ class Domain:
         except subprocess.TimeoutExpired:
             raise _silent(self.where, self.uri, "start", COMMAND_TIMEOUT_S) from None
         if self._starter.returncode == _NOT_MARKED:
-            virsh(self.where, self.uri, "destroy", "--domain", self.name)
+            with contextlib.suppress(GuestError):  # it may have ended by itself
+                virsh(self.where, self.uri, "destroy", "--domain", self.name)
             what = f"libvirt at {self.uri} does not mark what was started, so it was stopped: {_line(said)}"
             cure = "start it yourself before the run: one that runs is used and left running"
             raise GuestError(self.where, what, cure)

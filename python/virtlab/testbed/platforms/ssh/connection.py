@@ -157,7 +157,7 @@ class Connection:
                 "make one of them writable for that user and not mounted 'noexec'",
             )
         # Only now it is known that somebody answers there: nobody waits for one who does not, to tidy up at it.
-        self.left = far_ledger.sweep(KIND, self.address, self._remove_there).stayed
+        self.left = far_ledger.sweep(KIND, self.address, self._remove_there, once=True).stayed
         return self.far
 
     def hand_over(self) -> None:

@@ -358,7 +358,18 @@ def test_open_vswitch_is_not_asked_for_what_it_would_put_its_own_in_place_of(
         ({"kind": "fq_codel", "parameters": {"quantum_bytes": 256, "flows": 65_536}}, []),
         ({"kind": "fq_codel", "parameters": {"flows": 65_537}}, ["parameters.flows"]),
         ({"kind": "codel", "parameters": {"target_ns": 1000}}, ["parameters.target_ns"]),
-        ({"kind": "codel", "parameters": {"target_ns": 2000, "interval_ns": 10**8}}, []),
+        ({"kind": "codel", "parameters": {"target_ns": 20_000, "interval_ns": 10**8}}, []),
+        ({"kind": "codel", "parameters": {"target_ns": 5_000_500}}, ["parameters.target_ns"]),
+        (
+            {
+                "kind": "hfsc", "default": "b",
+                "classes": {
+                    "a": {"parameters": {"rt_m2_bit_per_s": 10**6}},
+                    "b": {"parent": "a", "parameters": {"ls_m2_bit_per_s": 10**6}},
+                },
+            },
+            ["classes.a.parameters"],
+        ),
         (
             {
                 "kind": "htb", "default": "a",
@@ -371,7 +382,7 @@ def test_open_vswitch_is_not_asked_for_what_it_would_put_its_own_in_place_of(
 def test_what_the_kernel_would_put_another_value_in_place_of_is_refused_before_anything_is_built(
     values: dict[str, Any], keys: list[str]
 ) -> None:
-    kernel = dict.fromkeys(("sfq", "codel", "fq_codel", "htb", "pfifo"))
+    kernel = dict.fromkeys(("sfq", "codel", "fq_codel", "htb", "hfsc", "pfifo"))
     found = list(missing(Queue.model_validate(values), kernel))
     assert [key for key, _, _ in found] == keys
     assert all("'by: virtlab'" in cure for _, _, cure in found)

@@ -59,7 +59,7 @@ SFQ_FLOWS_MAX = 65_408  # SFQ_MAX_FLOWS
 FQ_CODEL_FLOWS_MAX = 65_536
 FQ_CODEL_QUANTUM_MIN = 256
 CODEL_STEP_NS = 1024
-CODEL_LEAST_NS = 2000  # the first whole microsecond that is a step
+CODEL_LEAST_NS = 20_000  # of shorter times more than a twentieth may be lost
 FIFOS = ("fifo", "pfifo", "bfifo")
 # The kernel's modules by kind: what has to be there for a queue of that kind.
 KERNEL = {"fifo": ("pfifo", "bfifo"), "htb": ("htb", "pfifo"), "hfsc": ("hfsc", "pfifo")}
@@ -252,12 +252,19 @@ def _beyond(queue: Queue) -> Iterator[tuple[str, str, str]]:
         reason = f"the kernel's fq_codel lets a flow send at least {FQ_CODEL_QUANTUM_MIN} B per turn"
         yield "parameters.quantum_bytes", reason, f"write '{FQ_CODEL_QUANTUM_MIN} B' or more"
     for key in ("target_ns", "interval_ns"):
-        if 0 < values.get(key, CODEL_LEAST_NS) < CODEL_LEAST_NS:
-            yield (
-                f"parameters.{key}",
-                f"the kernel counts steps of {CODEL_STEP_NS} ns",
-                "write '2 us' or more",
+        time_ns = values.get(key, CODEL_LEAST_NS)
+        if 0 < time_ns < CODEL_LEAST_NS:
+            reason = f"the kernel counts steps of {CODEL_STEP_NS} ns"
+            yield f"parameters.{key}", reason, f"write '{CODEL_LEAST_NS // 1000} us' or more"
+        elif time_ns % 1000:
+            yield f"parameters.{key}", "the kernel is told whole microseconds", "write microseconds"
+    parents = {entry.parent for entry in queue.classes.values()}
+    for name, entry in queue.classes.items() if queue.kind == "hfsc" else ():
+        if name in parents and not any(key.startswith("ls_") for key in entry.parameters):
+            reason = (
+                "without a link-sharing curve newer kernels give a class that has classes one of their own"
             )
+            yield f"classes.{name}.parameters", reason, "write ls_m2 there"
     for name, entry in queue.classes.items():
         if queue.kind == "htb" and entry.parameters.get("prio", 0) > HTB_PRIORITY_MAX:
             path = f"classes.{name}.parameters.prio"

@@ -1,4 +1,5 @@
-//! What a leader without a world of its own leaves behind when it ends: every process that it started, however far down.
+//! What a leader without a world of its own leaves behind when it ends: every process that it started, however far down,
+//! as long as it or the process above it lives to end them; where both are killed at one moment only its children end.
 //!
 //! The first process of a PID namespace takes all others along. An ordinary user's leader has none, and what it started may
 //! have begun sessions of its own or lost its parent on purpose. So the leader is made the one that orphans fall to, and the

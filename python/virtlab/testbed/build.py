@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from virtlab.errors import GuestError, MachineError
@@ -22,6 +23,7 @@ Reached = tuple[str, str, str, str, int]  # 'a -> b', guest, far guest, far addr
 
 BATCH_STEPS = 3000
 BATCH_BYTES = 900_000  # a frame holds 1 MiB
+APPLY_TIMEOUT_S = 120.0
 REACH_DEADLINE_NS = 5_000_000_000
 ECHO_TRIES = 4
 SMALL_PACKET_BYTES = 84
@@ -42,28 +44,50 @@ def batches(steps: Sequence[Step]) -> list[list[Step]]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Steps on their way to a leader: requests whose replies `finish` waits for."""
+
+    requests: tuple[tuple[int, list[Step]], ...]
+
+
+def send(control: Control, steps: Sequence[Step], *, channel: int) -> Sent:
+    """Has the leader of a channel begin all Steps, while others do theirs."""
+    return Sent(tuple((_ask(control, batch, channel), batch) for batch in batches(steps)))
+
+
+def finish(control: Control, sent: Sent) -> None:
+    """Waits until Steps that were sent are applied. MachineError names the Plan's object, with the kernel's words."""
+    for number, batch in sent.requests:
+        try:
+            control.wait(number, do="apply", timeout_s=APPLY_TIMEOUT_S)
+        except RefusedError as error:
+            raise _refused(batch, error) from error
+
+
 def apply(control: Control, steps: Sequence[Step], observe: Observer, *, channel: int = 0) -> None:
-    """Applies all Steps by the leader of a channel. MachineError names the Plan's object, with the kernel's words."""
+    """Applies all Steps by the leader of a channel, none after a batch that failed. MachineError as of `finish`."""
     done = 0
     for batch in batches(steps):
-        try:
-            control.call(
-                "apply", {"batch": [step.op.json() for step in batch]}, channel=channel, timeout_s=120.0
-            )
-        except RefusedError as error:
-            index = error.error.get("index")
-            step = batch[index] if isinstance(index, int) and index < len(batch) else None
-            what = error.error.get("kernel") or error.error.get("what")
-            if step is not None and isinstance(step.op, TapAdd):
-                what = error.error.get("what")  # which device could not be opened
-            where = step.because if step is not None else "world"
-            doing = f"{step.op.json()['op']}: " if step is not None else ""
-            raise MachineError(
-                where, f"{doing}{what}", "`virtlab doctor` lists what this machine can do"
-            ) from error
+        finish(control, Sent(((_ask(control, batch, channel), batch),)))
         done += len(batch)
         if channel == 0:
             observe.progress("build the world", done / len(steps))
+
+
+def _ask(control: Control, batch: Sequence[Step], channel: int) -> int:
+    return control.send("apply", {"batch": [step.op.json() for step in batch]}, channel=channel)
+
+
+def _refused(batch: Sequence[Step], error: RefusedError) -> MachineError:
+    index = error.error.get("index")
+    step = batch[index] if isinstance(index, int) and index < len(batch) else None
+    what = error.error.get("kernel") or error.error.get("what")
+    if step is not None and isinstance(step.op, TapAdd):
+        what = error.error.get("what")  # which device could not be opened
+    where = step.because if step is not None else "world"
+    doing = f"{step.op.json()['op']}: " if step is not None else ""
+    return MachineError(where, f"{doing}{what}", "`virtlab doctor` lists what this machine can do")
 
 
 def start_switch(control: Control, lowered: Lowered, *, cpu: int | None, root: bool) -> dict[str, Any]:

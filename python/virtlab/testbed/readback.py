@@ -23,6 +23,7 @@ from virtlab.testbed.platforms.start import Guests
 from virtlab.testbed.port_queues import check_qos
 from virtlab.testbed.vswitches.ovs_qos import LEFT_ALONE
 
+LOOK_TIMEOUT_S = 60.0
 PARTS = 40  # namespaces per request, so that a reply fits its frame
 CURE_VNIC = {
     "mtu_bytes": "write an 'mtu' that this kind of vNIC can have, or take another 'vnic_model'",
@@ -35,13 +36,20 @@ CURE_SEGMENTS = "write 'offloads: default', or use a kernel that can bound it: '
 QDISC_COUNTERS = frozenset({"bytes", "packets", "drops", "overlimits", "backlog_packets", "backlog_bytes"})
 
 
-def observe(control: Control, namespaces: list[str], *, channel: int = 0) -> dict[str, Any]:
-    """What the kernel has in each namespace of a leader."""
+def observe(control: Control, namespaces: list[str]) -> dict[str, Any]:
+    """What the kernel has in each namespace of the world's leader."""
     found: dict[str, Any] = {}
     for at in range(0, len(namespaces), PARTS):
-        reply = control.call(
-            "observe", {"namespaces": namespaces[at : at + PARTS]}, channel=channel, timeout_s=60.0
-        )
+        reply = control.call("observe", {"namespaces": namespaces[at : at + PARTS]}, timeout_s=LOOK_TIMEOUT_S)
+        found |= reply["namespaces"]
+    return found
+
+
+def observe_each(control: Control, leaders: Mapping[str, int]) -> dict[str, Any]:
+    """What the kernels have in namespaces, each of a leader of its own (namespace -> channel), who look at once."""
+    asked = [("observe", {"namespaces": [namespace]}, channel) for namespace, channel in leaders.items()]
+    found: dict[str, Any] = {}
+    for reply in control.call_all(asked, timeout_s=LOOK_TIMEOUT_S):
         found |= reply["namespaces"]
     return found
 

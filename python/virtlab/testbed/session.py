@@ -82,9 +82,13 @@ class TestbedSession:
                 {*self.lowered.guests.values(), *(place.namespace for place in self.lowered.bridges.values())}
             )
             seen = readback.observe(control, [*namespaces, *(["fabric"] if self.lowered.links else [])])
-            for name in [*self.lowered.machines, *sorted(self.lowered.existing)]:
-                leader = self._guests.reach(name).leader
-                seen |= readback.observe(control, [self.lowered.guests[name]], channel=leader)
+            seen |= readback.observe_each(
+                control,
+                {
+                    self.lowered.guests[name]: self._guests.reach(name).leader
+                    for name in [*self.lowered.machines, *sorted(self.lowered.existing)]
+                },
+            )
             held = site.conditions(self.leader.hello)
             self.realised = readback.realise(
                 plan, self.lowered, seen, said, held, self._groups.read_back, pins, self._guests

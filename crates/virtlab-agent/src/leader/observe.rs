@@ -82,7 +82,9 @@ pub struct LinkState {
     pub index: i32,
     pub name: String,
     pub up: bool,
+    /// Operational as of RFC 2863, which the kernel decides up to a second after the carrier is there.
     pub running: bool,
+    pub carrier: bool,
     pub mtu_bytes: u32,
     pub segments_at_once: u32,
     pub mac: String,
@@ -109,6 +111,7 @@ fn link_state(body: &[u8]) -> LinkState {
         index: body.get(4..8).map_or(0, number32) as i32,
         up: flags & libc::IFF_UP as u32 != 0,
         running: flags & libc::IFF_RUNNING as u32 != 0,
+        carrier: flags & libc::IFF_LOWER_UP as u32 != 0,
         ..LinkState::default()
     };
     for (kind, value) in attributes(body.get(16..).unwrap_or(&[])) {
@@ -331,7 +334,8 @@ fn observe_one(world: &mut World, namespace: &str) -> anyhow::Result<Value> {
         described.insert(
             link.name.clone(),
             json!({
-                "index": link.index, "up": link.up, "running": link.running, "mtu_bytes": link.mtu_bytes,
+                "index": link.index, "up": link.up, "running": link.running, "carrier": link.carrier,
+                "mtu_bytes": link.mtu_bytes,
                 "segments_at_once": link.segments_at_once,
                 "mac": link.mac, "kind": link.kind,
                 "master": names.get(&(link.master as i32)),

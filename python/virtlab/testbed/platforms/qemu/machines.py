@@ -17,13 +17,13 @@ from virtlab.agents import Data, Notice
 from virtlab.agents.conversation import PROTOCOL
 from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.plan import Observer, Plan
-from virtlab.testbed import asking, build
+from virtlab.testbed import build
 from virtlab.testbed.channels import MACHINES
 from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.image import Image, boot_image, find, firmware
 from virtlab.testbed.image.disk import Disk, look
 from virtlab.testbed.lower import Lowered
-from virtlab.testbed.platforms import plain
+from virtlab.testbed.platforms import carriers, plain
 from virtlab.testbed.platforms.clock import GuestClock
 from virtlab.testbed.platforms.qemu import command
 from virtlab.testbed.platforms.qemu.acceleration import accelerator
@@ -61,7 +61,9 @@ class Started:
     applied: dict[str, Any] = field(default_factory=dict)
     read_back: dict[str, Any] = field(default_factory=dict)
     began_ns: int = 0  # monotonic: when its process was asked for
-    hello: int | None = None  # the question that its agent answers first
+    hello: int | None = None  # the question that its agent answers first, until it has
+    told: build.Sent | None = None  # what its network is, on its way,
+    seen: int | None = None  # and behind it the question what its ports are then
     disk: Disk | None = None  # what it boots, when that is no kernel of ours
 
     @property
@@ -153,19 +155,16 @@ class Machines:
                 image = boot_image(flavour)
                 images[flavour] = image, accelerator(image.kernel.image)
             self._begin(name, channel, *images[flavour])
-        hellos = {
-            name: self.control.send("hello", {"protocol": list(PROTOCOL)}, channel=machine.leader)
-            for name, machine in self.machines.items()
-        }
-        for name, hello in hellos.items():
-            self.machines[name].hello = hello
+        for machine in self.machines.values():
+            self._greet(machine)
         deadline = time.monotonic() + BOOT_TIMEOUT_S
-        for done, (name, hello) in enumerate(hellos.items(), start=1):
-            self._await_hello(self.machines[name], hello, deadline, observe)
+        for done, machine in enumerate(self.machines.values(), start=1):
+            self._await_hello(machine, deadline, observe)
             observe.progress(f"boot {len(names)} virtual machines", done / len(names))
         for machine in self.machines.values():
-            self._furnish(machine, observe)
+            self._ask_monitor(machine)  # while the agents do what they were told
         for machine in self.machines.values():
+            self._await_told(machine)
             self._await_carriers(machine, observe)
 
     def guests(self) -> Mapping[str, Reach]:
@@ -215,9 +214,9 @@ class Machines:
         monitor = self.monitor(guest)
         monitor.execute("cont")
         machine.clock.readings.clear()  # its clock began again
-        machine.hello = self.control.send("hello", {"protocol": list(PROTOCOL)}, channel=machine.leader)
-        self._await_hello(machine, machine.hello, time.monotonic() + BOOT_TIMEOUT_S, observe)
-        self._tell(machine, observe)
+        self._greet(machine)
+        self._await_hello(machine, time.monotonic() + BOOT_TIMEOUT_S, observe)
+        self._await_told(machine)
         self._await_carriers(machine, observe)
         monitor.execute("set-action", {"reboot": "shutdown"})
 
@@ -307,9 +306,12 @@ class Machines:
             machine.applied |= started.facts()
         self._reaches[name] = machine.reach
 
-    def _await_hello(self, machine: Started, hello: int, deadline: float, observe: Observer) -> None:
+    def _greet(self, machine: Started) -> None:
+        machine.hello = self.control.send("hello", {"protocol": list(PROTOCOL)}, channel=machine.leader)
+
+    def _await_hello(self, machine: Started, deadline: float, observe: Observer) -> None:
         where = f"guests.{machine.name}"
-        while not self.control.answered(hello):
+        while machine.hello is not None:
             left = deadline - time.monotonic()
             if left <= 0:
                 late = "did not boot" if machine.disk is None else "no agent of ours answered"
@@ -324,17 +326,26 @@ class Machines:
                 what = f"its disk does not boot: {last}; its console ends with: {machine.tail()}"
                 raise GuestError(where, what, machine.cure)
             self.control.pump(min(LOOK_S, left))
-            self._note_answers()
-        self._note_answers()
-        said = self.control.wait(hello, do="hello")
-        machine.read_back["agent"] = said.get("build")
+            self._tell_awake()
 
-    def _note_answers(self) -> None:
-        """How long each machine took until its agent answered, of those that have by now."""
+    def _tell_awake(self) -> None:
+        """Tells every machine whose agent has answered by now what its network is, while others still boot."""
         now_ns = time.monotonic_ns()
         for machine in self.machines.values():
-            if machine.hello is not None and self.control.answered(machine.hello):
-                machine.read_back.setdefault("start_ns", now_ns - machine.began_ns)
+            if machine.hello is None or not self.control.answered(machine.hello):
+                continue
+            said = self.control.wait(machine.hello, do="hello")
+            machine.hello = None
+            machine.read_back.setdefault("start_ns", now_ns - machine.began_ns)
+            machine.read_back |= {"agent": said.get("build"), "kernel": said.get("machine", {}).get("kernel")}
+            steps = self.lowered.machines[machine.name].steps
+            machine.told = build.send(self.control, steps, channel=machine.leader)
+            machine.seen = self._look(machine)
+
+    def _look(self, machine: Started) -> int:
+        """Asks what its ports are."""
+        namespaces = [self.lowered.guests[machine.name]]
+        return self.control.send("observe", {"namespaces": namespaces}, channel=machine.leader)
 
     def counters(self) -> Iterator[tuple[str, str, int]]:
         """(entity, counter, value): how long each machine took to come up."""
@@ -342,9 +353,8 @@ class Machines:
             if "start_ns" in machine.read_back:
                 yield f"guests.{name}", "start_ns", int(machine.read_back["start_ns"])
 
-    def _furnish(self, machine: Started, observe: Observer) -> None:
-        """Applies its Steps, and asks QEMU what it runs."""
-        self._tell(machine, observe)
+    def _ask_monitor(self, machine: Started) -> None:
+        """Asks QEMU what it runs."""
         monitor = self.monitor(machine.name)
         monitor.connect()
         version = monitor.execute("query-version")["qemu"]
@@ -357,14 +367,13 @@ class Machines:
             "memory_bytes": int(monitor.execute("query-memory-size-summary")["base-memory"]),
             "accelerator": "kvm" if monitor.execute("query-kvm")["enabled"] else "tcg",
             "status": monitor.execute("query-status")["status"],
-            "kernel": self._kernel_of(machine),
         }
 
-    def _tell(self, machine: Started, observe: Observer) -> None:
-        """Applies its Steps inside. GuestError where a kernel of the user's own refuses one."""
-        steps = self.lowered.machines[machine.name].steps
+    def _await_told(self, machine: Started) -> None:
+        """Waits until its Steps are applied inside. GuestError where a kernel of the user's own refuses one."""
+        assert machine.told is not None
         try:
-            build.apply(self.control, steps, observe, channel=machine.leader)
+            build.finish(self.control, machine.told)
         except MachineError as error:
             if machine.disk is None:
                 raise
@@ -372,28 +381,19 @@ class Machines:
                 error.where, f"the system on its disk refused {error.what}", CURE_REFUSED
             ) from error
 
-    def _kernel_of(self, machine: Started) -> str:
-        """The release of the kernel that answers."""
-        where, namespace = f"guests.{machine.name}", self.lowered.guests[machine.name]
-        asked = ["uname", "-r"]
-        channel = machine.leader + 1
-        return asking.said(
-            self.control, where, namespace, asked, channel=channel, leader=machine.leader
-        ).strip()
-
     def _await_carriers(self, machine: Started, observe: Observer) -> None:
         namespace = self.lowered.guests[machine.name]
-        links = {place.link for (owner, _), place in self.lowered.vnics.items() if owner == machine.name}
         deadline = time.monotonic() + CARRIER_TIMEOUT_S
         while True:
+            assert machine.seen is not None
             try:
-                seen = self.control.call("observe", {"namespaces": [namespace]}, channel=machine.leader)
+                seen = self.control.wait(machine.seen, do="observe")
             except AgentError as error:
                 raise GuestError(
                     f"guests.{machine.name}", f"{error.what}; its console ends with: {machine.tail()}"
                 ) from error
             found = seen["namespaces"][namespace]["links"]
-            down = sorted(link for link in links if not found[link].get("running"))
+            down = carriers.down(self.plan, self.lowered, machine.name, found)
             if not down:
                 return
             if observe.cancelled():
@@ -401,3 +401,4 @@ class Machines:
             if time.monotonic() > deadline:
                 raise machine.without_carrier(down, CARRIER_TIMEOUT_S)
             time.sleep(LOOK_S)
+            machine.seen = self._look(machine)

@@ -23,6 +23,7 @@ from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.image.xen import SCRIPTS
 from virtlab.testbed.lower import Lowered, Place
 from virtlab.testbed.operations import NamespaceAdd, Step
+from virtlab.testbed.platforms import carriers
 from virtlab.testbed.platforms.qemu.machines import LOOK_S, Started
 from virtlab.testbed.platforms.reach import Reach
 from virtlab.testbed.platforms.xen import watching
@@ -234,7 +235,6 @@ class Domains:
 
     def _await_carriers(self, domain: Started) -> None:
         where, namespace = f"guests.{domain.name}", self.lowered.guests[domain.name]
-        links = {place.link for (owner, _), place in self.lowered.vnics.items() if owner == domain.name}
         deadline = time.monotonic() + CARRIER_TIMEOUT_S
         while True:
             try:
@@ -242,7 +242,7 @@ class Domains:
             except AgentError as error:
                 raise GuestError(where, f"{error.what}; its console ends with: {domain.tail()}") from error
             found = seen["namespaces"][namespace]["links"]
-            down = sorted(link for link in links if not found[link].get("running"))
+            down = carriers.down(self.plan, self.lowered, domain.name, found)
             if not down:
                 return
             if time.monotonic() > deadline:

@@ -14,7 +14,6 @@ import pytest
 import testbed_world as worlds
 
 from virtlab.errors import GuestError
-from virtlab.plan import Observer
 from virtlab.results import Dataset
 from virtlab.testbed import Testbed
 from virtlab.testbed.platforms.qemu import command
@@ -43,16 +42,17 @@ def talkative(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_port_that_stays_down_is_told_with_the_consoles_end_and_a_cure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    furnish = runtime.Machines._furnish
+    await_told = runtime.Machines._await_told
 
-    def unplugged(self: runtime.Machines, machine: runtime.Started, observe: Observer) -> None:
-        furnish(self, machine, observe)
+    def unplugged(self: runtime.Machines, machine: runtime.Started) -> None:
+        await_told(self, machine)
         devices = self.monitor(machine.name).execute("query-rx-filter")
         for device in devices:
             self.monitor(machine.name).execute("set_link", {"name": device["name"], "up": False})
+        machine.seen = self._look(machine)  # what it saw before that tells nothing of it
 
     talkative(monkeypatch)
-    monkeypatch.setattr(runtime.Machines, "_furnish", unplugged)
+    monkeypatch.setattr(runtime.Machines, "_await_told", unplugged)
     monkeypatch.setattr(runtime, "CARRIER_TIMEOUT_S", 1.0)
     before = worlds.own_processes()
     with pytest.raises(GuestError, match=r"eth0 had no carrier within 1 s; its console ends with: ") as error:

@@ -305,6 +305,17 @@ def test_what_is_missing_is_refused_before_anything_is_built(
     assert runtime.missing() == "crun is missing"
 
 
+def test_a_runtime_that_nobody_knows_is_told_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(runtime.FORCED, "runk")
+    guest = Guest(platform="container", host="h", vnics={})
+    (told,) = container_refusals("guests.a", guest)
+    assert told.reason == "$VIRTLAB_RUNTIME is 'runk', which is no runtime"
+    assert told.cure == "unset VIRTLAB_RUNTIME, or set it to runc, crun or podman"
+    assert runtime.find() is None, "no other runs in its place"
+    if runtime.find("runc") is not None:
+        assert not list(container_refusals("guests.a", guest.model_copy(update={"runtime": "runc"})))
+
+
 def test_each_runtime_is_asked_in_its_own_way() -> None:
     runc = runtime.Runtime("runc", "/r").run("/s", "/b", "c", descriptors=1, rootless=False)
     crun = runtime.Runtime("crun", "/c").run("/s", "/b", "c", descriptors=1, rootless=True)

@@ -44,7 +44,7 @@ WORKLOADS = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "psping"
 ALONE = ("rt_tasks",)  # these talk to nobody
 ACTIONS = ("start", "stop", "run", "set", "wait", "exec", "reset")
 LATER_ACTIONS = {
-    "migrate": "a guest that is a network namespace has no memory to move",
+    "migrate": "this testbed moves no guest from one host to another",
     "call": "this testbed runs no services",
 }
 SERIES = ("host.cpu", "guest.cpu", "guest.vcpus", "memory", "softnet", "qdisc", "vnics")

@@ -28,7 +28,7 @@ def examine() -> Iterator[Finding]:
     """One finding, and one of podman where that is here."""
     found = runtime.find()
     if found is None:
-        yield Finding(NAME, GROUP, "no", str(runtime.missing()), runtime.CURE)
+        yield Finding(NAME, GROUP, "no", str(runtime.missing()), runtime.cure())
     else:
         yield _tried(NAME, found, None)
     engine = runtime.find(runtime.PODMAN)

@@ -68,18 +68,29 @@ def missing(wanted: str | None = None) -> str | None:
     """Why no container can be run here (by that runtime); None when one can."""
     if find(wanted) is not None:
         return None
+    if _unknown(wanted):
+        return f"${FORCED} is '{os.environ[FORCED]}', which is no runtime"
     names = _names(wanted, RUNTIMES)
     return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} missing"
 
 
 def cure(wanted: str | None = None) -> str:
     """What helps."""
+    if _unknown(wanted):
+        return f"unset {FORCED}, or set it to {', '.join(RUNTIMES[:-1])} or {RUNTIMES[-1]}"
     return CURE if wanted is None else f"install {wanted}, or write another 'runtime'"
 
 
 def _names(wanted: str | None, among: tuple[str, ...]) -> tuple[str, ...]:
     """Those that are looked for, the first that is there counts."""
+    if _unknown(wanted):
+        return ()
     forced = wanted or os.environ.get(FORCED)
     if forced in among:
         return (str(forced),)
     return () if wanted is not None else tuple(name for name in among if name in OCI)
+
+
+def _unknown(wanted: str | None) -> bool:
+    """Whether the environment decides, and names something that nobody knows."""
+    return not wanted and (os.environ.get(FORCED) or RUNTIMES[0]) not in RUNTIMES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,10 @@ from virtlab.experiment import load_text
 from virtlab.planner import plan_run
 from virtlab.testbed.platforms.appliance import recipe
 
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "measure-through-an-appliance.md"
+RECIPES = re.findall(
+    r"<!-- file: appliances/(\w+)/appliance.toml -->\n```toml\n(.*?)^```", PAGE.read_text(), re.M | re.S
+)
 FILE = """
 version: 1
 name: through
@@ -61,3 +66,34 @@ def test_a_template_that_names_what_is_not_there_is_told_what_there_is(place: Pa
         recipe.filled("{{ ports }}", recipe.load("router"), plan, "r1")
     assert error.value.cure == "a template knows name, vnics, routes, forwards"
     assert recipe.filled("{{ vnics | length }}", recipe.load("router"), plan, "r1") == "2"
+
+
+@pytest.mark.parametrize(("name", "text"), RECIPES, ids=[name for name, _ in RECIPES])
+def test_a_recipe_of_the_documentation_is_read_and_filled(place: Path, name: str, text: str) -> None:
+    place.write_text(text)
+    for disk in re.findall(r'^\w+ = "([\w.-]+\.(?:img|qcow2))"', text, re.M):
+        (place.parent / disk).touch()
+    experiment = load_text(FILE)
+    plan = plan_run(experiment, experiment.points()[0], 0)
+    found = recipe.load("router")
+    texts = [*found.iso.values(), *(step.send for step in found.steps if step.send)]
+    filled = [recipe.filled(each, found, plan, "r1") for each in texts]
+    addresses = [ip.split("/")[0] for vnic in plan.world.guests["r1"].vnics.values() for ip in vnic.ip]
+    assert len(addresses) == 2
+    assert all(address in "".join(filled) for address in addresses), f"{name} tells its router its addresses"
+
+
+def test_the_address_lines_of_ios_name_interfaces_from_one_on(place: Path) -> None:
+    place.write_text(dict(RECIPES)["csr1000v"])
+    (place.parent / "csr1000v.qcow2").touch()
+    experiment = load_text(FILE)
+    plan = plan_run(experiment, experiment.points()[0], 0)
+    found = recipe.load("router")
+    lines = recipe.filled(found.iso["iosxe_config.txt"], found, plan, "r1").split("\n")
+    said = [line for line in lines if line.strip()]
+    assert said[0] == "hostname r1"
+    assert [line for line in said if line.startswith("interface")] == [
+        "interface GigabitEthernet1",
+        "interface GigabitEthernet2",
+    ]
+    assert all(re.fullmatch(r" ip address [\d.]+ 255\.[\d.]+", line) for line in said if "address" in line)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
 from typing import Any
 
+import process_world as processes
 import testbed_world as worlds
 
 from virtlab.testbed.platforms.qemu.refusals import machines_missing
@@ -30,26 +29,5 @@ def beside_a_namespace() -> dict[str, Any]:
 
 
 def process_of(session: TestbedSession, guest: str) -> int:
-    """The process as this namespace of processes numbers it: the one whose command line names the guest."""
-    wanted = f"guest={guest},".encode()
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit() and _descends(int(entry.name), session.leader.process.pid):  # type: ignore[attr-defined]
-                try:
-                    if wanted in (entry / "cmdline").read_bytes():
-                        return int(entry.name)
-                except OSError:
-                    continue
-    raise AssertionError("the machine has no process")
-
-
-def _descends(pid: int, ancestor: int) -> bool:
-    while pid > 1:
-        if pid == ancestor:
-            return True
-        try:
-            pid = int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
-        except OSError:
-            return False
-    return False
+    """The machine of a guest, by its command line."""
+    return processes.process_of(session, f"guest={guest},".encode())

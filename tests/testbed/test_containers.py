@@ -7,12 +7,12 @@ import shutil
 import signal
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import container_world as containers
+import process_world as processes
 import pytest
 import testbed_world as worlds
 from test_testbed_privileges import ROOT, as_nobody, has_control_groups
@@ -206,7 +206,7 @@ def test_a_container_that_dies_in_mid_run_is_named(victim: str) -> None:
     plan = plan_of(containers.beside_a_namespace())
     roles = {"probe": plan.roles["probe"].model_copy(update={"count": 2000})}
     with opened(plan.model_copy(update={"roles": roles})) as session:
-        pid = process_of(session, b"run\0" if victim == "runtime" else b"inside\0")
+        pid = processes.process_of(session, b"run\0" if victim == "runtime" else b"inside\0")
         threading.Timer(0.7, os.kill, (pid, signal.SIGKILL)).start()
         outcome = session.run(Trial("t0", 1), worlds.MemorySink())
     assert outcome.status == "failed"
@@ -316,29 +316,3 @@ def test_an_ordinary_user_runs_containers_without_control_groups(
         assert [refusal.cure for refusal in Testbed().check(bounded)] == ["run as root"]
 
     assert as_nobody(work) == ""
-
-
-def process_of(session: TestbedSession, word: bytes) -> int:
-    """The process of the session whose command line holds a word, as this namespace of processes numbers it."""
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit() and descends(int(entry.name), session.leader.process.pid):  # type: ignore[attr-defined]
-                try:
-                    if word in (entry / "cmdline").read_bytes():
-                        return int(entry.name)
-                except OSError:
-                    continue
-    raise AssertionError(f"no process with {word!r}")
-
-
-def descends(pid: int, ancestor: int) -> bool:
-    """Whether a process is of another's family."""
-    while pid > 1:
-        if pid == ancestor:
-            return True
-        try:
-            pid = int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
-        except OSError:
-            return False
-    return False

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import far_world as far_worlds
@@ -44,6 +45,24 @@ def sockets(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if path.is_socket()]
 
 
+@contextmanager
+def shared_connection(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """A connection to host-b that the user holds open for others: its process, and its socket."""
+    argv = [*os.environ["VIRTLAB_SSH"].split(), "-M", "-N", "-o", "ControlPersist=no", "host-b"]
+    master = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 30
+        while not sockets(folder) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        (path,) = sockets(folder)
+        yield master, path
+    finally:
+        master.kill()
+        master.wait()
+        for path in sockets(folder):
+            path.unlink()
+
+
 def test_no_shared_connection_is_begun_that_would_outlive_the_run(
     far: far_worlds.FarHosts, sharing: Path
 ) -> None:
@@ -60,13 +79,7 @@ def test_no_shared_connection_is_begun_that_would_outlive_the_run(
 def test_a_shared_connection_that_fell_silent_neither_holds_our_line_up_nor_keeps_it_from_being_mended(
     far: far_worlds.FarHosts, sharing: Path
 ) -> None:
-    argv = [*os.environ["VIRTLAB_SSH"].split(), "-M", "-N", "-o", "ControlPersist=no", "host-b"]
-    master = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 30
-        while not sockets(sharing) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert len(sockets(sharing)) == 1
+    with shared_connection(sharing) as (master, _):
         master.send_signal(signal.SIGSTOP)
         with opened(plan_of(count=COUNT)) as session:
             sink = ActingSink(lambda: kill_client(session, far, "b"))
@@ -75,11 +88,6 @@ def test_a_shared_connection_that_fell_silent_neither_holds_our_line_up_nor_keep
         assert (happened(sink, "cut"), happened(sink, "mended")) == (["b"], ["b"])
         assert one_of_each(sink, "rtt/1", COUNT)
         assert master.poll() is None, "it is the user's"
-    finally:
-        master.kill()
-        master.wait()
-        for path in sockets(sharing):
-            path.unlink()
     for name in far_worlds.NAMES:
         await_none(far, name)
 
@@ -88,23 +96,12 @@ def test_who_can_log_in_only_through_a_shared_connection_says_so(
     far: far_worlds.FarHosts, sharing: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As one whose key is let in by nobody, but whose shared connection is up.
-    argv = [*os.environ["VIRTLAB_SSH"].split(), "-M", "-N", "-o", "ControlPersist=no", "host-b"]
-    master = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 30
-        while not sockets(sharing) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        (path,) = sockets(sharing)
+    with shared_connection(sharing) as (_, path):
         command = f"{os.environ['VIRTLAB_SSH']} -o ControlPath={path.parent}/%h -o IdentityFile={far.folder}/stranger"
         monkeypatch.setenv("VIRTLAB_SSH", command)
         from virtlab.testbed.platforms.ssh.connection import answers
 
         assert "Permission denied" in str(answers("stranger-a"))
         assert answers("host-b") is None
-    finally:
-        master.kill()
-        master.wait()
-        for path in sockets(sharing):
-            path.unlink()
     for name in far_worlds.NAMES:
         await_none(far, name)

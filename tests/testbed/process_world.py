@@ -1,0 +1,33 @@
+"""Processes of a session, found by their command lines."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from virtlab.testbed.session import TestbedSession
+
+
+def process_of(session: TestbedSession, word: bytes) -> int:
+    """The process of the session whose command line holds a word, as this namespace of processes numbers it."""
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and _descends(int(entry.name), session.leader.process.pid):  # type: ignore[attr-defined]
+                try:
+                    if word in (entry / "cmdline").read_bytes():
+                        return int(entry.name)
+                except OSError:
+                    continue
+    raise AssertionError(f"no process with {word!r}")
+
+
+def _descends(pid: int, ancestor: int) -> bool:
+    while pid > 1:
+        if pid == ancestor:
+            return True
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+        except OSError:
+            return False
+    return False

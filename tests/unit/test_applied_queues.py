@@ -218,6 +218,10 @@ def test_a_port_of_a_host_is_compared_with_all_that_was_done_there() -> None:
             {**link, "qdiscs": [entries[0] | {"default_class": 99}, *entries[1:]]},
             "default_class of 10: is 99",
         ),
+        (
+            {"qdiscs": [entries[0] | {"default_class": 99}, *entries[2:]], "filters": filters[1:]},
+            f"the kernel has no {entries[1]['handle']}, no filter .*, and default_class of 10: is 99",
+        ),
     ):
         with pytest.raises(MachineError, match=what) as caught:
             check_queues(

@@ -216,17 +216,21 @@ def by_handle(has: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 def check_operations(where: str, operations: Iterable[Operation], link: str, has: Mapping[str, Any]) -> None:
     """Compares a port with what was done there. `has`: the interface as read back. MachineError with all that differs."""
     entries = by_handle(has)
+    absent: list[str] = []
     wrong: list[str] = []
     for op in operations:
         if isinstance(op, FilterAdd):
             if not _filtered(op, has.get("filters") or ()):
-                about = f"{op.preference} of {op.parent} to {op.target}"
-                raise MachineError(where, f"the kernel has no filter {about} at {link}", NOT_THERE)
+                absent.append(f"filter {op.preference} of {op.parent} to {op.target}")
             continue
         handle = getattr(op, "handle", None)
-        if handle not in entries:
-            raise MachineError(where, f"the kernel has no {handle} at {link}", NOT_THERE)
-        wrong += differences(of_operation(op), entries[handle])
+        if handle in entries:
+            wrong += differences(of_operation(op), entries[handle])
+        else:
+            absent.append(str(handle))
+    if absent:
+        also = f", and {', '.join(wrong)}" if wrong else ""
+        raise MachineError(where, f"the kernel has no {', no '.join(absent)} at {link}{also}", NOT_THERE)
     if wrong:
         raise MachineError(where, f"at {link} {', '.join(wrong)}", NOT_TAKEN)
 

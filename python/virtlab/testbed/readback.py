@@ -14,7 +14,7 @@ from virtlab.catalogue import PLATFORMS
 from virtlab.errors import MachineError
 from virtlab.plan import Plan, Realised, RealisedObject, Vnic
 from virtlab.planner.ports import port_of
-from virtlab.testbed.applied_queues import NOT_THERE, check_operations
+from virtlab.testbed.applied_queues import NOT_TAKEN, NOT_THERE, check_operations
 from virtlab.testbed.control import Control
 from virtlab.testbed.kernel_queues import check_queues, queueing
 from virtlab.testbed.lower import LEFT_ON, OFFLOADS_OFF, Lowered, Place
@@ -200,14 +200,14 @@ def _vnics(
             rates = [qdisc.get("rate_bit_per_s") for qdisc in link["qdiscs"] if qdisc.get("rate_bit_per_s")]
             if vnic.pushback_bit_per_s is not None and rates != [vnic.pushback_bit_per_s // 8 * 8]:
                 what = f"pushback is {rates} bit/s in the kernel, not {vnic.pushback_bit_per_s}"
-                raise MachineError(path, what, NOT_THERE)
+                raise MachineError(path, what, NOT_TAKEN)
             single = vnic.pushback_bit_per_s is not None and vnic.offloads == "off"
             if single and link["segments_at_once"] != 1:
                 what = "TCP hands over more than one segment at once in spite of pushback"
                 raise MachineError(path, what, CURE_SEGMENTS)
             if entry.licence_bit_per_s is not None and rates != [entry.licence_bit_per_s // 8 * 8]:
                 what = f"the licence is {rates} bit/s in the kernel, not {entry.licence_bit_per_s}"
-                raise MachineError(path, what, NOT_THERE)
+                raise MachineError(path, what, NOT_TAKEN)
             check_operations(path, done.get((place.namespace, place.link), []), place.link, link)
             applied = {"namespace": place.namespace, "interface": place.link}
             facts = _facts(link)

@@ -47,6 +47,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("[iso]\n'a' = ''\n'a/b' = ''", "iso: 'a' is a file and a folder", "otherwise"),
         ("[iso]\n'a' = 7", "iso: is no table of files", "[iso]"),
         ("iso = 'a'", "iso: is no table of files", "[iso]"),
+        ("step = 5", "step: is no list of steps", "[[step]]"),
+        ("interface = 'eth{n}'", "interface: 'eth{n}' cannot be filled in", "eth{number}"),
     ],
 )
 def test_a_mistake_in_a_recipe_is_told_with_its_cure(place: Path, line: str, what: str, cure: str) -> None:
@@ -65,6 +67,10 @@ def test_a_template_that_names_what_is_not_there_is_told_what_there_is(place: Pa
     with pytest.raises(MachineError, match=r"'ports' is undefined") as error:
         recipe.filled("{{ ports }}", recipe.load("router"), plan, "r1")
     assert error.value.cure == "a template knows name, vnics, routes, forwards"
+    for wrong in ("{{ 1 // 0 }}", "{{ vnics | length + name }}", "{% if %}"):
+        with pytest.raises(MachineError, match="its template cannot be filled in") as error:
+            recipe.filled(wrong, recipe.load("router"), plan, "r1")
+        assert error.value.cure
     assert recipe.filled("{{ vnics | length }}", recipe.load("router"), plan, "r1") == "2"
 
 

@@ -36,7 +36,7 @@ def said(
         control.call("exec", request, channel=leader)
         deadline = time.monotonic() + timeout_s
         while (how := control.ended(channel)) is None and time.monotonic() < deadline:
-            control.pump(0.1)
+            control.await_news(0.1)
     finally:
         control.listen(channel, None)
         control.forget_end(channel)

@@ -26,6 +26,7 @@ from virtlab.testbed.branch import Branch, Renewal
 CALL_TIMEOUT_S = 30.0
 BEAT_S = 10.0
 HEARTBEAT_NS = 60 * 10**9  # without a beat for so long, an agent that was told of it stops its traffic
+CURE_GONE = "see its log; a run is repeated from its beginning"
 _CHUNK = 1 << 18
 
 
@@ -100,9 +101,7 @@ class Control:
             if (how := self.ended(self._awaited.get(number, 0))) is not None:
                 raise AgentError(do, f"the agent that was asked ended with {how}")
             if not self._read(left) and not self.open:
-                raise AgentError(
-                    do, "the leader is gone", "see its log; a run is repeated from its beginning"
-                )
+                raise AgentError(do, "the leader is gone", CURE_GONE)
         reply = self._replies.pop(number)
         if reply.error is not None:
             raise RefusedError(do, reply.error)
@@ -152,6 +151,11 @@ class Control:
     def pump(self, timeout_s: float = 0.0) -> bool:
         """Reads what is there, waiting up to `timeout_s` for it; whether there was something."""
         return self.open and self._read(timeout_s)
+
+    def await_news(self, timeout_s: float) -> None:
+        """Reads what comes within that time. AgentError where the leader is gone: whoever waits for more waits in vain."""
+        if not self.pump(timeout_s) and not self.open:
+            raise AgentError("control stream", "the leader is gone", CURE_GONE)
 
     def ended(self, channel: int) -> str | None:
         """How what ran on a channel ended; None while it runs."""

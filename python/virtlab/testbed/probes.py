@@ -15,6 +15,7 @@ from virtlab.testbed.control import HEARTBEAT_NS, Control, RefusedError
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.platforms.start import Guests
 
+CURE_PROBE = "see whether that guest has memory left for it, and its console"
 NOT_OF_THE_PROBE = frozenset(
     {"family", "histogram_buckets", "histogram_edges_ns", "ecn"}
 )  # of the testbed, of the report
@@ -66,7 +67,8 @@ class Probes:
             try:
                 self.control.greet(channel, heartbeat_ns=HEARTBEAT_NS)
             except AgentError as error:
-                raise GuestError(f"guests.{guest}", f"its probe does not answer: {error.what}") from error
+                what = f"its probe does not answer: {error.what}"
+                raise GuestError(f"guests.{guest}", what, error.cure or CURE_PROBE) from error
             self.control.beat(channel)
             self.channels[guest] = channel
             self.guests[channel] = guest
@@ -103,7 +105,8 @@ class Probes:
             try:
                 reply = self.control.call("arm", request, channel=channel)
             except RefusedError as error:
-                raise GuestError(f"roles.{name}", f"guest {end.guest}, {side}: {error.what}") from error
+                what = f"guest {end.guest}, {side}: {error.what}"
+                raise GuestError(f"roles.{name}", what, error.cure) from error
             port = reply.get("port", port)
             armed.append(Side(name, side, end.guest, channel))
         return armed
@@ -119,7 +122,7 @@ class Probes:
         try:
             self.control.call("arm", request, channel=channel)
         except RefusedError as error:
-            raise GuestError(f"roles.{name}", f"guest {guest}: {error.what}") from error
+            raise GuestError(f"roles.{name}", f"guest {guest}: {error.what}", error.cure) from error
         return Side(name, "client", guest, channel)
 
     def _endpoint(self, end: RoleEnd, other: RoleEnd, *, local: bool = False) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from virtlab.agents import Block, Data, Log, Message, Notice, decode_samples
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Action, Event, Observer, Outcome, Plan, Sink, Trial
 from virtlab.testbed import idle, resetting, sampling
-from virtlab.testbed.channels import COMMANDS, SWITCH
+from virtlab.testbed.channels import APPLIANCES, COMMANDS, MACHINES, SWITCH
 from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.counting import BEGIN, END, Counting
 from virtlab.testbed.execute import Command
@@ -84,7 +84,7 @@ class Pass:
                 [{"source": each.source, "every_ns": each.every_ns} for each in self.plan.collect.series]
             )
             self._counting.ends(BEGIN)
-            self.reasons += map(str, self.guests.deaths())
+            self._note_deaths()
             timeline = Timeline(self.plan, self.site.now())
             try:
                 self._loop(timeline)
@@ -97,7 +97,7 @@ class Pass:
                     raise
             self._stop_all()
             self._counting.ends(END)
-            self.reasons += map(str, self.guests.deaths())
+            self._note_deaths()
             self._sample([])
             if "links" in self.plan.collect.counters:
                 queues = self._counting.queues
@@ -105,6 +105,7 @@ class Pass:
             self.guests.read_clocks()
             if not cancelled:
                 self._collect()
+                self._note_deaths()
         finally:
             self._disarm()
         for name, content in self.guests.artefacts():
@@ -170,6 +171,12 @@ class Pass:
         tainted, failed = switch_taints(self._counting.switch_at_end)
         self.taints += tainted
         self.reasons += failed
+
+    def _note_deaths(self) -> None:
+        """Of guests and daemons whose end nobody here has heard of: other questions may have passed the news over."""
+        for death in self.guests.deaths():
+            if not any(reason.startswith(f"{death.where}: ") for reason in self.reasons):
+                self.reasons.append(str(death))
 
     # Playing
 
@@ -283,9 +290,13 @@ class Pass:
         guest = str(action.guest)
         reach = self.guests.reach(guest)
         # The first of a guest's own is its probe's.
-        channel = COMMANDS.at(len(self.commands))
-        if reach.channels is not None:
-            channel = reach.channels[1 + len(self.commands) % (len(reach.channels) - 1)]
+        channels = COMMANDS.span if reach.channels is None else reach.channels[1:]
+        channel = next((each for each in channels if each not in self.commands), None)
+        if channel is None:
+            what = f"{len(channels)} commands run in {guest}, and no more can at once"
+            self._note(timeline, f"{action.id}.failed", self.site.now())
+            self.reasons.append(f"timeline.{action.id}: {what}; let some end first, with 'wait'")
+            return
         command = Command(
             self.control, channel, self.lowered.guests[guest], list(action.argv), leader=reach.leader
         )
@@ -349,7 +360,7 @@ class Pass:
     def _hear_exit(self, message: Notice, timeline: Timeline) -> None:
         channel = int(message.details["channel"])
         if channel in self.commands:
-            name, command = self.commands[channel]
+            name, command = self.commands.pop(channel)
             self._keep_output(name, command)
             word, now = "finished" if message.details.get("code") == 0 else "failed", self.site.now()
             self._tell(f"{name}.{word}", now, {"ended": ending(message)})
@@ -360,6 +371,8 @@ class Pass:
             return
         if channel not in self.probes.guests and self.guests.of_channel(channel) is not None:
             return  # the leader inside a guest ends with the guest, which was told before it
+        if channel in MACHINES.span or channel in APPLIANCES.span:
+            return  # and so does its monitor
         who = (
             "the soft switch"
             if channel == SWITCH

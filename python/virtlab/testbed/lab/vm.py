@@ -25,7 +25,7 @@ from virtlab.testbed.leader import Leader
 from virtlab.testbed.operations import HomeAdd, NamespaceAdd
 from virtlab.testbed.platforms.clock import Reading, read
 from virtlab.testbed.platforms.qemu import command
-from virtlab.testbed.platforms.qemu.machines import Started
+from virtlab.testbed.platforms.qemu.machines import CURE_START, Started
 from virtlab.testbed.platforms.qemu.monitor import Monitor
 from virtlab.testbed.run_clock import raw_ns
 
@@ -39,7 +39,6 @@ HOME = "home"
 VCPUS = 2
 MEMORY_BYTES = 768 << 20
 FIRST_DESCRIPTOR = 3
-CURE_START = "see whether qemu-system-x86_64 runs here by hand (Debian: apt install qemu-system-x86)"
 CURE_FACTS = "see what `virtlab doctor` says of virtual machines on this computer"
 CURE_CANCELLED = "run the same command again: it goes on where it was"
 
@@ -277,7 +276,7 @@ def _await_hello(control: Control, started: Started, observe: Observer, timeout_
         how = control.ended(PROCESS)
         if how is not None:
             raise GuestError(where, started.death(how), "see its console")
-        control.pump(min(LOOK_S, left))
+        control.await_news(min(LOOK_S, left))
     control.wait(hello, do="hello")
 
 

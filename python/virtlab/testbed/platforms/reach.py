@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from virtlab.agents import Notice
+from virtlab.errors import VirtlabError
 from virtlab.plan import Observer
 from virtlab.testbed.platforms.clock import Clock, OurClock
 
@@ -41,6 +42,9 @@ class Running(Protocol):
 
     def ended(self, exited: Notice) -> str | None:
         """Whose process ended, and how, in words; None when it is none of theirs."""
+
+    def deaths(self) -> Iterator[VirtlabError]:
+        """Of each that ended, heard of or not."""
 
     def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """What was applied for a guest, and what was read back."""

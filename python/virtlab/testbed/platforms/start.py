@@ -147,10 +147,9 @@ class Guests:
         return next(filter(None, (platform.ended(exited) for platform in self.running)), None)
 
     def deaths(self) -> list[VirtlabError]:
-        """Of daemons and existing hosts that ended, also where the news was passed over with what else had come by then."""
+        """Of guests and daemons that ended, also where the news was passed over with what else had come by then."""
         self.control.pump()
-        told = (self.ovs, self.existing)
-        return [death for each in told if each is not None for death in each.deaths()]
+        return [death for platform in self.running for death in platform.deaths()]
 
     def accounts(self, mark: str) -> list[CounterRow]:
         """Rows of counters of guests: what the machine's control groups count, how long machines took to come up."""

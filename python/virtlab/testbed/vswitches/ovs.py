@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.agents import Data, Notice
-from virtlab.errors import AgentError, GuestError, MachineError
+from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Observer, Plan
 from virtlab.testbed.channels import OVS, OVS_COMMAND
 from virtlab.testbed.control import Control, RefusedError, ending
@@ -241,8 +241,7 @@ class OpenVswitches:
                 raise GuestError("vswitches", "Open vSwitch was still starting when the run was cancelled")
             if time.monotonic() > end:
                 raise self._late(namespace, argv[0], asks or _ASKS.get(argv[0]), timeout_s)
-            if not self.control.pump(0.1) and not self.control.open:
-                raise AgentError("vswitches", "the leader is gone")
+            self.control.await_news(0.1)
         self.control.listen(channel, None)
         self.control.forget_end(channel)
         if how != "code 0":

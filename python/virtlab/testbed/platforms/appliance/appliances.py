@@ -28,7 +28,7 @@ from virtlab.testbed.platforms.appliance.console import Talk, Wanted
 from virtlab.testbed.platforms.appliance.recipe import Recipe
 from virtlab.testbed.platforms.qemu.acceleration import accelerator
 from virtlab.testbed.platforms.qemu.command import DEFAULT_MODEL, DEVICES, MIB, PROGRAM, processor
-from virtlab.testbed.platforms.qemu.machines import Started
+from virtlab.testbed.platforms.qemu.machines import CURE_START, Started
 from virtlab.testbed.platforms.qemu.monitor import Monitor
 from virtlab.testbed.platforms.reach import OURS, Reach
 
@@ -112,7 +112,7 @@ class Appliances:
                 return
             if observe.cancelled():
                 raise GuestError("guests", "appliances were still booting when the run was cancelled")
-            self.control.pump(LOOK_S)
+            self.control.await_news(LOOK_S)
 
     def guests(self) -> Mapping[str, Reach]:
         """They have no agent: nobody is reached there."""
@@ -122,8 +122,14 @@ class Appliances:
         """Which appliance ended, with the end of its console."""
         for name, appliance in self.running.items():
             if int(exited.details["channel"]) == appliance.started.process:
-                return f"guests.{name}: {appliance.started.death(ending(exited))}"
+                return str(_death(name, appliance, ending(exited)))
         return None
+
+    def deaths(self) -> Iterator[GuestError]:
+        """Of each appliance that ended, heard of or not."""
+        for name, appliance in self.running.items():
+            if (how := self.control.ended(appliance.started.process)) is not None:
+                yield _death(name, appliance, how)
 
     def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """What was booted; what it was told is in its console."""
@@ -197,7 +203,8 @@ class Appliances:
         try:
             appliance.started.pid = int(self.control.call("exec", request)["pid"])
         except RefusedError as error:
-            raise GuestError(f"guests.{name}", f"its appliance cannot be started: {error.what}") from error
+            what = f"its appliance cannot be started: {error.what}"
+            raise GuestError(f"guests.{name}", what, CURE_START) from error
         appliance.started.applied = {
             "recipe": recipe.name,
             "accelerator": accelerated,
@@ -221,11 +228,15 @@ class Appliances:
         if talk.refused is not None:
             raise GuestError(where, f"its console refused: {talk.refused}", "see its recipe and its console")
         if (how := self.control.ended(started.process)) is not None:
-            raise GuestError(where, started.death(how), "see its console")
+            raise _death(started.name, appliance, how)
         late = talk.late(time.monotonic_ns())
         if late is not None:
             what = f"its console did not say {late.expect.pattern!r} ({late.what}) within {late.timeout_ns / 1e9:g} s"
             raise GuestError(where, f"{what}; it ends with: {started.tail()}", "see its recipe")
+
+
+def _death(name: str, appliance: Appliance, how: str) -> GuestError:
+    return GuestError(f"guests.{name}", appliance.started.death(how), "see its console")
 
 
 def _script(recipe: Recipe, plan: Plan, guest: str) -> list[Wanted]:

@@ -115,9 +115,9 @@ def load(name: str) -> Recipe:
         memory_bytes=_quantity(where, "memory", said, Size).size_bytes if "memory" in said else MEMORY_BYTES,
         prompt=_pattern(where, "prompt", said),
         fail=_pattern(where, "fail", said),
-        interface=str(said.get("interface", "eth{number}")),
+        interface=_interface(where, str(said.get("interface", "eth{number}"))),
         steps=tuple(
-            _step(f"{where}: step {number}", each) for number, each in enumerate(said.get("step", ()), 1)
+            _step(f"{where}: step {number}", each) for number, each in enumerate(_steps(where, said), 1)
         ),
         iso=_iso(where, said.get("iso", {})),
         label=str(said.get("label", "cidata")),
@@ -164,6 +164,22 @@ def _pattern(where: str, key: str, said: Mapping[str, Any]) -> re.Pattern[str] |
         raise MachineError(where, what, cure) from error
 
 
+def _interface(where: str, said: str) -> str:
+    try:
+        said.format(number=0)
+    except (LookupError, ValueError) as error:
+        what = f"interface: '{said}' cannot be filled in: {error!r}"
+        raise MachineError(where, what, 'write e.g. interface = "eth{number}"') from error
+    return said
+
+
+def _steps(where: str, said: Mapping[str, Any]) -> list[Any]:
+    steps = said.get("step", [])
+    if not isinstance(steps, list):
+        raise MachineError(where, "step: is no list of steps", "write each below a '[[step]]' of its own")
+    return steps
+
+
 def _step(where: str, said: Any) -> Exchange:
     if not isinstance(said, dict) or set(said) - _STEP_KEYS or "expect" not in said:
         raise MachineError(
@@ -185,7 +201,7 @@ def filled(text: str, recipe: Recipe, plan: Plan, guest: str) -> str:
     )
     try:
         return environment.from_string(text).render(facts(recipe, plan, guest))
-    except TemplateError as error:
+    except (TemplateError, TypeError, ValueError, ArithmeticError) as error:
         names = ", ".join(facts(recipe, plan, guest))
         what = f"its template cannot be filled in: {error}"
         raise MachineError(f"appliance {recipe.name}", what, f"a template knows {names}") from error

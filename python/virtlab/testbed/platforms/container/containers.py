@@ -120,7 +120,7 @@ class Containers:
         paths = self.groups.of_containers(names) if self.groups is not None else {}
         bundles = self._bundles(names, paths)
         place = self._home_of(names[0]).place or _place(bundles)
-        self._prepare(place, bundles)
+        self._prepare(place, bundles, observe)
         for number, bundle in enumerate(bundles):
             self._begin(number, bundle, place)
         hellos = {
@@ -129,7 +129,7 @@ class Containers:
         }
         deadline = time.monotonic() + self._patience_s
         for name, hello in hellos.items():
-            self._await_hello(self.containers[name], hello, deadline)
+            self._await_hello(self.containers[name], hello, deadline, observe)
         for each in self.containers.values():
             namespace = self.lowered.guests[each.name]
             named = [Step(HomeAdd(namespace), f"guests.{each.name}")]
@@ -155,10 +155,16 @@ class Containers:
         channel = int(exited.details["channel"])
         for each in self.containers.values():
             if channel == each.process:
-                return f"guests.{each.name}: {each.death(ending(exited))}"
+                return str(_death(each, ending(exited)))
             if each.holds(channel) and exited.details.get("signal") == 9 and each.starved():
                 return f"guests.{each.name}: its probe was killed: the container needed more memory than it may have"
         return None
+
+    def deaths(self) -> Iterator[GuestError]:
+        """Of each container that ended, heard of or not."""
+        for each in self.containers.values():
+            if (how := self.control.ended(each.process)) is not None:
+                yield _death(each, how)
 
     def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Runtime, image and limits as asked, and as the kernel has them."""
@@ -195,7 +201,7 @@ class Containers:
             bundles.append(Bundle(name, home.agent, image, home.busybox, limits, paths.get(name), granted))
         return bundles
 
-    def _prepare(self, place: str, bundles: list[Bundle]) -> None:
+    def _prepare(self, place: str, bundles: list[Bundle], observe: Observer) -> None:
         """Lays the bundles out where only the world sees them."""
         applets: tuple[str, ...] = ()
         homes = list(self._homes.values())
@@ -218,7 +224,9 @@ class Containers:
         self.control.data(BUNDLES.first, b"")
         deadline = time.monotonic() + self._patience_s
         while (how := self.control.ended(BUNDLES.first)) is None and time.monotonic() < deadline:
-            self.control.pump(LOOK_S)
+            if observe.cancelled():
+                raise GuestError("guests", "containers were still prepared when the run was cancelled")
+            self.control.await_news(LOOK_S)
         self.control.listen(BUNDLES.first, None)
         self.control.forget_end(BUNDLES.first)
         if how != "code 0":
@@ -262,17 +270,19 @@ class Containers:
             **bundle.limits.json(),
         }
 
-    def _await_hello(self, each: Started, hello: int, deadline: float) -> None:
+    def _await_hello(self, each: Started, hello: int, deadline: float, observe: Observer) -> None:
         where = f"guests.{each.name}"
         while not self.control.answered(hello):
             how = self.control.ended(each.process)
             if how is not None:
-                raise GuestError(where, each.death(how), CURE)
+                raise _death(each, how)
+            if observe.cancelled():
+                raise GuestError(where, "was still starting when the run was cancelled")
             left = deadline - time.monotonic()
             if left <= 0:
                 what = f"its container did not answer within {self._patience_s:g} s"
                 raise GuestError(where, what + (f"; it said: {each.words()}" if each.said else ""), CURE_LATE)
-            self.control.pump(min(LOOK_S, left))
+            self.control.await_news(min(LOOK_S, left))
         try:
             each.read_back["agent"] = self.control.wait(hello, do="hello").get("build")
         except AgentError as error:
@@ -298,6 +308,10 @@ class Containers:
                 what = f"{file} of its control group reads {has.get(file, 'nothing')}, not {value}"
                 raise MachineError(f"guests.{each.name}", what, "see `virtlab doctor` about control groups")
         each.read_back |= has
+
+
+def _death(each: Started, how: str) -> GuestError:
+    return GuestError(f"guests.{each.name}", each.death(how), CURE)
 
 
 def as_files(limits: Limits, *, version_2: bool) -> dict[str, str]:

@@ -54,6 +54,11 @@ class Machine:
     disk: Disk | None = None
     firmware: Firmware | None = None  # that starts the disk's boot loader; None: a PC's BIOS
 
+    @property
+    def whole_memory_bytes(self) -> int:
+        """Its memory, which QEMU takes in whole MiB: not less than was asked for."""
+        return -(-self.memory_bytes // MIB) * MIB
+
     def drivers(self) -> list[str]:
         """Kernel modules that the guest loads before anything else."""
         return ["virtio_pci", "virtio_console", *dict.fromkeys(DRIVERS[port.model] for port in self.ports)]
@@ -64,7 +69,7 @@ class Machine:
             self.program, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
             "-name", f"guest={self.name.replace(',', ',,')},debug-threads=on",
             "-machine", self._board(), *self._processor(), "-smp", str(self.vcpus),
-            "-m", f"{-(-self.memory_bytes // MIB)}M", *self._booted(),
+            "-m", f"{self.whole_memory_bytes // MIB}M", *self._booted(),
             "-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
             "-chardev", f"socket,id=monitor,fd={self.monitor}", "-mon", "chardev=monitor,mode=control",
             "-device", "virtio-serial-pci", "-chardev", f"socket,id=agent,fd={self.agent}",

@@ -39,6 +39,8 @@ LOOK_S = 0.1
 CURE_REFUSED = "give its kernel what that needs (a discipline is a module sch_NAME, a device its driver)"
 CURE = "give it more memory, or see its console"
 CURE_CARRIER = "see in its console whether its kernel has that port's driver; on a busy machine start fewer guests at once"
+CURE_START = "see whether qemu-system-x86_64 runs here by hand (Debian: apt install qemu-system-x86)"
+CURE_BUILD = "put this one into its image: `virtlab image agent`"
 CURE_UNLIKE = "see its console, or ask for what it has, with 'vcpus' and 'memory'"
 CURE_DISK = (
     "put our agent into its image and have it started at boot: `virtlab image agent`; or see its console"
@@ -97,6 +99,15 @@ class Started:
         if panic is not None:
             return f"its kernel panicked: {panic}; its console ends with: {self.tail()}"
         return f"its virtual machine ended with {how}; its console ends with: {self.tail()}"
+
+    def died(self, how: str) -> GuestError:
+        """That its process ended."""
+        return GuestError(f"guests.{self.name}", self.death(how), self.cure)
+
+    def silent(self, error: AgentError) -> GuestError:
+        """That its agent refused, or said nothing."""
+        what = f"{error.what}; its console ends with: {self.tail()}"
+        return GuestError(f"guests.{self.name}", what, error.cure or self.cure)
 
     def without_carrier(self, links: Sequence[str], timeout_s: float) -> GuestError:
         """That ports of it stayed down."""
@@ -164,7 +175,7 @@ class Machines:
         for machine in self.machines.values():
             self._ask_monitor(machine)  # while the agents do what they were told
         for machine in self.machines.values():
-            self._await_told(machine)
+            self._await_told(machine, observe)
             self._await_carriers(machine, observe)
 
     def guests(self) -> Mapping[str, Reach]:
@@ -175,9 +186,14 @@ class Machines:
         """Which machine ended, with the end of its console."""
         channel = int(exited.details["channel"])
         machine = self._by_channel.get(channel)
-        if machine is None:
-            return None  # its other channels end with it
-        return f"guests.{machine.name}: {machine.death(ending(exited))}"
+        # Its other channels end with it.
+        return str(machine.died(ending(exited))) if machine is not None else None
+
+    def deaths(self) -> Iterator[GuestError]:
+        """Of each machine that ended, heard of or not."""
+        for machine in self.machines.values():
+            if (how := self.control.ended(machine.process)) is not None:
+                yield machine.died(how)
 
     def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Its processor, memory, devices and kernel as asked of QEMU, and as QEMU has them."""
@@ -216,7 +232,7 @@ class Machines:
         machine.clock.readings.clear()  # its clock began again
         self._greet(machine)
         self._await_hello(machine, time.monotonic() + BOOT_TIMEOUT_S, observe)
-        self._await_told(machine)
+        self._await_told(machine, observe)
         self._await_carriers(machine, observe)
         monitor.execute("set-action", {"reboot": "shutdown"})
 
@@ -289,14 +305,13 @@ class Machines:
         try:
             machine.pid = int(self.control.call("exec", request)["pid"])
         except RefusedError as error:
-            raise GuestError(
-                f"guests.{name}", f"its virtual machine cannot be started: {error.what}"
-            ) from error
+            what = f"its virtual machine cannot be started: {error.what}"
+            raise GuestError(f"guests.{name}", what, CURE_START) from error
         machine.applied = {
             "accelerator": accelerated,
             "emulated_cpu": accelerated == "tcg",
             "vcpus": wanted.vcpus,
-            "memory_bytes": wanted.memory_bytes,
+            "memory_bytes": wanted.whole_memory_bytes,
             "vnic_models": [port.model for port in ports],
         }
         if image is not None:
@@ -319,13 +334,12 @@ class Machines:
                 raise GuestError(where, what, machine.cure)
             if observe.cancelled():
                 raise GuestError(where, "was still booting when the run was cancelled")
-            how = self.control.ended(machine.process)
-            if how is not None:
-                raise GuestError(where, machine.death(how), machine.cure)
+            for death in self.deaths():
+                raise death
             if (last := machine.hopeless()) is not None:
                 what = f"its disk does not boot: {last}; its console ends with: {machine.tail()}"
                 raise GuestError(where, what, machine.cure)
-            self.control.pump(min(LOOK_S, left))
+            self.control.await_news(min(LOOK_S, left))
             self._tell_awake()
 
     def _tell_awake(self) -> None:
@@ -334,13 +348,25 @@ class Machines:
         for machine in self.machines.values():
             if machine.hello is None or not self.control.answered(machine.hello):
                 continue
-            said = self.control.wait(machine.hello, do="hello")
+            try:
+                said = self.control.wait(machine.hello, do="hello")
+            except AgentError as error:
+                raise machine.silent(error) from error
             machine.hello = None
+            if machine.disk is not None:
+                self._check_build(machine, str(said.get("build")))
             machine.read_back.setdefault("start_ns", now_ns - machine.began_ns)
             machine.read_back |= {"agent": said.get("build"), "kernel": said.get("machine", {}).get("kernel")}
             steps = self.lowered.machines[machine.name].steps
             machine.told = build.send(self.control, steps, channel=machine.leader)
             machine.seen = self._look(machine)
+
+    def _check_build(self, machine: Started, build_there: str) -> None:
+        """A disk holds the agent that somebody put there. GuestError where that is not the one of this virtlab."""
+        ours = str(self.control.greet()["build"])
+        if build_there != ours:
+            what = f"its disk holds our agent of build {build_there}, and this is build {ours}"
+            raise GuestError(f"guests.{machine.name}", what, CURE_BUILD)
 
     def _look(self, machine: Started) -> int:
         """Asks what its ports are."""
@@ -359,21 +385,34 @@ class Machines:
         monitor.connect()
         version = monitor.execute("query-version")["qemu"]
         processors = monitor.execute("query-cpus-fast")
-        if len(processors) != machine.applied["vcpus"]:
-            raise machine.unlike("vcpus", len(processors), machine.applied["vcpus"])
-        machine.read_back |= {
-            "qemu": ".".join(str(version[part]) for part in ("major", "minor", "micro")),
+        has = {
             "vcpus": len(processors),
             "memory_bytes": int(monitor.execute("query-memory-size-summary")["base-memory"]),
             "accelerator": "kvm" if monitor.execute("query-kvm")["enabled"] else "tcg",
+        }
+        for thing, found in has.items():
+            if found != machine.applied[thing]:
+                raise machine.unlike(thing, found, machine.applied[thing])
+        machine.read_back |= has | {
+            "qemu": ".".join(str(version[part]) for part in ("major", "minor", "micro")),
             "status": monitor.execute("query-status")["status"],
         }
 
-    def _await_told(self, machine: Started) -> None:
+    def _await_told(self, machine: Started, observe: Observer) -> None:
         """Waits until its Steps are applied inside. GuestError where a kernel of the user's own refuses one."""
         assert machine.told is not None
+        assert machine.seen is not None
+        deadline = time.monotonic() + build.APPLY_TIMEOUT_S
+        while not self.control.answered(machine.seen) and time.monotonic() < deadline:
+            if observe.cancelled():
+                raise GuestError(f"guests.{machine.name}", "was told its network when the run was cancelled")
+            for death in self.deaths():
+                raise death
+            self.control.await_news(LOOK_S)
         try:
             build.finish(self.control, machine.told)
+        except AgentError as error:
+            raise machine.silent(error) from error
         except MachineError as error:
             if machine.disk is None:
                 raise
@@ -389,9 +428,7 @@ class Machines:
             try:
                 seen = self.control.wait(machine.seen, do="observe")
             except AgentError as error:
-                raise GuestError(
-                    f"guests.{machine.name}", f"{error.what}; its console ends with: {machine.tail()}"
-                ) from error
+                raise machine.silent(error) from error
             found = seen["namespaces"][namespace]["links"]
             down = carriers.down(self.plan, self.lowered, machine.name, found)
             if not down:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from qemu.qmp import QMPClient, QMPError
 
 from virtlab.agents import Data
-from virtlab.errors import GuestError
+from virtlab.errors import AgentError, GuestError
 from virtlab.testbed.control import Control
 
 CALL_TIMEOUT_S = 30.0
@@ -68,15 +68,16 @@ class Monitor:
     def close(self) -> None:
         """Takes leave; the machine runs on."""
         with contextlib.suppress(GuestError, EOFError):
-            self._run(self._client.disconnect(), "disconnect", 1.0)
+            self._run(self._client.disconnect(), "disconnect", 1.0, heeds=False)
         self._theirs.close()
         self._control.listen(self._channel, None)
         self._ours.close()
         self._loop.close()
 
-    def _run(self, awaitable: Awaitable[T], what: str, timeout_s: float) -> T:
+    def _run(self, awaitable: Awaitable[T], what: str, timeout_s: float, *, heeds: bool = True) -> T:
+        """`heeds`: whether it is over when the machine ends, or what carries it."""
         try:
-            return self._loop.run_until_complete(self._carrying(awaitable, timeout_s))
+            return self._loop.run_until_complete(self._carrying(awaitable, timeout_s, heeds=heeds))
         except TimeoutError:
             raise self._failed(f"its monitor did not answer {what} within {timeout_s:g} s") from None
         except (QMPError, OSError, EOFError) as error:
@@ -85,23 +86,50 @@ class Monitor:
     def _failed(self, what: str) -> GuestError:
         return GuestError(self._where, f"{what}; its console ends with: {self._tail()}", CURE)
 
-    async def _carrying(self, awaitable: Awaitable[T], timeout_s: float) -> T:
+    async def _carrying(self, awaitable: Awaitable[T], timeout_s: float, *, heeds: bool) -> T:
         loop = asyncio.get_running_loop()
-        loop.add_reader(self._control.fileno(), self._control.pump)
+        asked = asyncio.ensure_future(awaitable)
+        over: asyncio.Future[None] = loop.create_future()
+
+        def look() -> None:
+            if self._control.open:
+                self._control.pump()
+            if heeds and not over.done() and self._gone() is not None:
+                over.set_result(None)
+
+        loop.add_reader(self._control.fileno(), look)
         loop.add_reader(self._ours.fileno(), self._to_machine)
         try:
             self._flush()
-            return await asyncio.wait_for(awaitable, timeout_s)
+            look()
+            await asyncio.wait((asked, over), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            if asked.done():
+                return asked.result()
+            if over.done():
+                raise EOFError(self._gone())
+            raise TimeoutError
         finally:
-            if self._control.open:
+            if not asked.done():
+                asked.cancel()
+                with contextlib.suppress(asyncio.CancelledError, QMPError, OSError, EOFError):
+                    await asked
+            if self._control.fileno() >= 0:
                 loop.remove_reader(self._control.fileno())
             loop.remove_reader(self._ours.fileno())
             loop.remove_writer(self._ours.fileno())
 
+    def _gone(self) -> str | None:
+        """Why nobody will answer any more."""
+        if not self._control.open:
+            return "the leader is gone"
+        how = self._control.ended(self._channel)
+        return f"it ended with {how}" if how is not None else None
+
     def _to_machine(self) -> None:
         content = self._ours.recv(_CHUNK)
         if content:
-            self._control.data(self._channel, content)
+            with contextlib.suppress(AgentError):  # the leader is gone, which `look` finds
+                self._control.data(self._channel, content)
         else:
             self._loop.remove_reader(self._ours.fileno())
 

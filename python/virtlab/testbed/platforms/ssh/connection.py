@@ -138,7 +138,8 @@ class Connection:
         """Waits for what the other side says of itself. GuestError with ssh's own words when it is not reached."""
         words = self._line(ANSWER_TIMEOUT_S, "did not answer").split()
         if len(words) != 5:
-            raise GuestError(self.where, f"answered '{b' '.join(words).decode(errors='replace')}'")
+            what = f"answered '{b' '.join(words).decode(errors='replace')}'"
+            raise GuestError(self.where, what, CURE)
         system, machine, user, address, file = (word.decode(errors="replace") for word in words)
         self.far = Far(system, machine, int(user), None if address == "-" else address, file)
         if (system, machine) != ("Linux", platform.machine()):

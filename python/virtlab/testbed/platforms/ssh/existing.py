@@ -107,9 +107,8 @@ class Existing:
             )
         except AgentError as error:
             how = self.control.ended(host.leader)
-            raise GuestError(
-                f"guests.{host.guest}", how or f"its agent does not answer: {error.what}"
-            ) from error
+            what = how or f"its agent does not answer: {error.what}"
+            raise GuestError(f"guests.{host.guest}", what, error.cure or CURE) from error
         host.connection.started()
         host.read_back = {
             "agent": said.get("build"), "root": far.user_id == 0, "boot_id": said.get("boot_id"),

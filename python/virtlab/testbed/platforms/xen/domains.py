@@ -39,6 +39,7 @@ END_TIMEOUT_S = 120.0
 SERIES = ("guest.cpu", "guest.vcpus", "memory")  # that xentop tells something of
 NS = 1_000_000_000
 CURE = "give it more memory, or see its console"
+CURE_LATE = "run it again on a computer that is less busy"
 CURE_XL = "it never ran, and xl says why; what took too long has more time on a quieter computer"
 
 
@@ -85,7 +86,13 @@ class Domains:
         if self._watch is not None and (what := self._watch.ended(exited)) is not None:
             return what
         domain = self._by_channel.get(int(exited.details["channel"]))
-        return f"guests.{domain.name}: {_death(domain, ending(exited))}" if domain is not None else None
+        return str(_death(domain, ending(exited))) if domain is not None else None
+
+    def deaths(self) -> Iterator[GuestError]:
+        """Of each domain that ended, heard of or not."""
+        for domain in self.domains.values():
+            if (how := self.control.ended(domain.process)) is not None:
+                yield _death(domain, how)
 
     def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Its processors, memory and kernel as asked of xl, and as xentop has them."""
@@ -129,10 +136,9 @@ class Domains:
         # The way to its agent ends with it; both are told.
         while any(self.control.ended(channel) is None for channel in (domain.process, domain.leader)):
             if time.monotonic() > deadline:
-                raise GuestError(
-                    where, f"its console lived on for {END_TIMEOUT_S:g} s after it was destroyed"
-                )
-            self.control.pump(LOOK_S)
+                what = f"its console lived on for {END_TIMEOUT_S:g} s after it was destroyed"
+                raise GuestError(where, what, CURE_LATE)
+            self.control.await_news(LOOK_S)
         self.control.begin_again(domain.process, MACHINES.each)
         if self._watch is not None:
             self._watch.forget(guest)
@@ -191,7 +197,7 @@ class Domains:
             domain.pid = int(self.control.call("exec", request)["pid"])
         except RefusedError as error:
             what = f"its domain cannot be started: {error.what}"
-            raise GuestError(f"guests.{domain.name}", what) from error
+            raise GuestError(f"guests.{domain.name}", what, CURE_XL) from error
 
     def _network(self, name: str) -> str:
         """The namespace that its ports' back ends are in: its host's; its own where it has none."""
@@ -218,10 +224,9 @@ class Domains:
                 raise GuestError(where, what, CURE)
             if observe.cancelled():
                 raise GuestError(where, "was still booting when the run was cancelled")
-            how = self.control.ended(domain.process)
-            if how is not None:
-                raise GuestError(where, _death(domain, how), CURE if domain.console else CURE_XL)
-            self.control.pump(min(LOOK_S, left))
+            for death in self.deaths():
+                raise death
+            self.control.await_news(min(LOOK_S, left))
             self._note_answers()
         self._note_answers()
         domain.read_back["agent"] = self.control.wait(hello, do="hello").get("build")
@@ -234,13 +239,13 @@ class Domains:
                 domain.read_back.setdefault("start_ns", now_ns - domain.began_ns)
 
     def _await_carriers(self, domain: Started) -> None:
-        where, namespace = f"guests.{domain.name}", self.lowered.guests[domain.name]
+        namespace = self.lowered.guests[domain.name]
         deadline = time.monotonic() + CARRIER_TIMEOUT_S
         while True:
             try:
                 seen = self.control.call("observe", {"namespaces": [namespace]}, channel=domain.leader)
             except AgentError as error:
-                raise GuestError(where, f"{error.what}; its console ends with: {domain.tail()}") from error
+                raise domain.silent(error) from error
             found = seen["namespaces"][namespace]["links"]
             down = carriers.down(self.plan, self.lowered, domain.name, found)
             if not down:
@@ -294,9 +299,10 @@ def place_of(step: Step) -> Place:
     return Place(getattr(step.op, "namespace", ""), str(link))
 
 
-def _death(domain: Started, how: str) -> str:
+def _death(domain: Started, how: str) -> GuestError:
     """Why a domain ended, as far as anybody said: xl while it was started, its kernel later."""
-    return domain.death(how).replace("its virtual machine ended", "its domain ended")
+    what = domain.death(how).replace("its virtual machine ended", "its domain ended")
+    return GuestError(f"guests.{domain.name}", what, CURE if domain.console else CURE_XL)
 
 
 def _columns(rows: list[Row]) -> Columns:

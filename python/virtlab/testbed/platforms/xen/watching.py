@@ -49,7 +49,7 @@ class Watch:
         self._start("-i", "1")
         deadline = time.monotonic() + TIMEOUT_S
         while self._running() and time.monotonic() < deadline:
-            self.control.pump(LOOK_S)
+            self.control.await_news(LOOK_S)
         lines: dict[str, Line] = {}
         for channel, reader in self.readers.items():
             self.control.forget_end(channel)

@@ -234,3 +234,34 @@ def test_vcenter_that_lacks_something_is_refused(text: str, what: str, line: int
     with pytest.raises(UnreadableError, match=what) as caught:
         read(text)
     assert line in {0, caught.value.line}
+
+
+def test_a_decimal_comma_of_sysstat_is_refused_and_never_read_as_thousands() -> None:
+    iostat = (
+        "Linux 6.1.0-amd64 (host) \t21.11.2026 \t_x86_64_\t(2 CPU)\n\n"
+        + 2
+        * "Device            r/s     rkB/s   r_await     w/s     wkB/s   w_await  %util\nvda  {r}  8,00  0,52  1,00  4,00  0,69  1,06\n\n"
+    )
+    with pytest.raises(UnreadableError, match="'29,00' has a comma") as caught:
+        read(iostat.replace("{r}", "29,00"))
+    assert (caught.value.line, "LC_ALL=C" in caught.value.cure) == (7, True)
+    with pytest.raises(UnreadableError, match=r"'1,234' has a comma"):
+        read(iostat.replace("{r}", "1,234"))
+    assert at(read(iostat.replace("{r}", "29").replace(",", ".")))["host.vda", "disk_read_time"] == 520_000
+
+
+SAR_GERMAN = (
+    "Linux 6.1.0-amd64 (host) \t21.11.2026 \t_x86_64_\t(2 CPU)\n\n"
+    "17:29:21        CPU     %user     %nice   %system   %iowait    %steal     %idle\n"
+    "17:29:22        all     78,50      0,00     21,50      0,00      0,00      0,00\n\n"
+    "17:29:21    kbmemfree   kbavail kbmemused  %memused kbdirty\n17:29:22  19499080  22696964   1591020      6,45  36340\n"
+)
+
+
+def test_rows_of_sar_with_decimal_commas_are_not_taken_for_headings_and_lost() -> None:
+    with pytest.raises(UnreadableError, match="'78,50' has a comma") as caught:
+        read(SAR_GERMAN)
+    assert caught.value.line == 4
+    with pytest.raises(UnreadableError, match="is no row of sar") as caught:
+        read(SAR_GERMAN.replace(",", ".") + "\nDurchschn.:     all     69.65      0.00     30.10\n")
+    assert "LC_ALL=C" in caught.value.cure

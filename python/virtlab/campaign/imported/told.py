@@ -11,14 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+POINT_CURE = "let the tool write English numbers: run it with LC_ALL=C in its environment"
+
 
 class UnreadableError(ValueError):
-    """Output that is not what the tool writes. `line` counts from 1; 0 where the whole is meant."""
+    """Output that is not what the tool writes. `line` counts from 1; 0 where the whole is meant. `cure`: "" the usual."""
 
-    def __init__(self, what: str, line: int = 0) -> None:
+    def __init__(self, what: str, line: int = 0, cure: str = "") -> None:
         super().__init__(what)
         self.what = what
         self.line = line
+        self.cure = cure
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,10 @@ class Point:
 
 @dataclass(slots=True)
 class Told:
-    """All that one output says. `workloads` are those it can be a result of; none: a series of machines and guests."""
+    """All that one output says. `workloads` are those it can be a result of; none: a series of machines and guests.
+
+    `notes`: what of it is not told, or told otherwise than one might expect; the command says them.
+    """
 
     tool: str
     workloads: tuple[str, ...] = ()
@@ -54,6 +60,7 @@ class Told:
     facts: dict[str, Any] = field(default_factory=dict)  # of the measurement, with unit suffixes
     clock: str = "instants count from the tool's own first one"
     started: str = ""  # UTC, where it says
+    notes: list[str] = field(default_factory=list)
 
     def add(self, metric: str, statistic: str, value: float, samples: int = 0) -> None:
         """One statistic."""
@@ -68,11 +75,21 @@ class Told:
 def number(text: str, line: int, what: str) -> float:
     """A finite number that is not below 0. UnreadableError when it is none.
 
-    >>> number("1,024.5", 3, "rate")
+    No tool that is read here writes thousands apart, so a comma is another language's decimal point; what '1,234' means
+    is then anybody's guess, and nobody guesses.
+
+    >>> number("1024.5", 3, "rate")
     1024.5
+    >>> number("29,5", 3, "rate")
+    Traceback (most recent call last):
+    virtlab.campaign.imported.told.UnreadableError: rate '29,5' has a comma, where '.' begins the decimals
     """
+    if "," in text:
+        raise UnreadableError(
+            f"{what} '{text[:40]}' has a comma, where '.' begins the decimals", line, POINT_CURE
+        )
     try:
-        value = float(text.replace(",", ""))
+        value = float("_" if "_" in text else text)
     except ValueError:
         raise UnreadableError(f"{what} '{text[:40]}' is no number", line) from None
     if not math.isfinite(value) or value < 0:

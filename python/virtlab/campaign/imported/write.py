@@ -175,7 +175,7 @@ def _told(file: ImportFile) -> tuple[Told, bytes]:
         return read(_decoded(content), file.tool), content
     except UnreadableError as error:
         line = f", line {error.line}" if error.line else ""
-        cure = "see docs/reference/import.md for what is read of each tool"
+        cure = error.cure or "see docs/reference/import.md for what is read of each tool"
         raise ExperimentError(f"{file.path}{line}", error.what, cure) from error
 
 

@@ -1,7 +1,7 @@
 """sar and iostat of sysstat: text, and the JSON of `sadf -j` and `iostat -o JSON`.
 
 Busy is what is neither idle nor waiting for disks nor stolen, as our own `cpu`. iostat's first report is of the time since
-the machine booted, and is left out. Sizes are in kB of 1024 bytes.
+the machine booted, and is left out. Sizes are in kB of 1024 bytes. Numbers are as with LC_ALL=C: a decimal comma is refused.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from virtlab.campaign.imported.told import Point, Told, UnreadableError, cell, number
+from virtlab.campaign.imported.told import POINT_CURE, Point, Told, UnreadableError, cell, number
 from virtlab.campaign.imported.tools.clockwork import Instants
 
 _HEAD = re.compile(r"^Linux \S+ \(.*\)\s+\S+\s+\S+\s+\(\d+ CPU\)", re.MULTILINE)
@@ -77,12 +77,12 @@ def _sar_text(told: Told, text: str) -> None:
                 and not words.startswith(("Linux", "Average:", "Summary:"))
                 and "LINUX RESTART" not in words
             ):
-                raise UnreadableError("is no row of sar", line)
+                raise UnreadableError("is no row of sar", line, POINT_CURE)
             continue
         cells = found[2].split()
         if not cells:
             raise UnreadableError("is no row of sar", line)
-        if not re.match(r"^-?[\d.]+$", cells[-1]):
+        if not re.match(r"^-?[\d.,]+$", cells[-1]):
             head = cells
             continue
         if len(cells) != len(head):
@@ -190,7 +190,7 @@ def _json(told: Told, text: str, keep: Callable[[Mapping[str, Any]], None], *, s
         for report in reports[1:] if skip_first else reports:
             keep(report)
     except json.JSONDecodeError as error:
-        raise UnreadableError(f"is no JSON ({error.msg})", error.lineno) from None
+        raise UnreadableError(f"is no JSON ({error.msg})", error.lineno, POINT_CURE) from None
     except UnreadableError:
         raise
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:

@@ -21,7 +21,7 @@ from virtlab.testbed.operations import ClassAdd, FilterAdd, QdiscAdd
 from virtlab.testbed.port_queues import as_built, port_refusals
 from virtlab.testbed.refusals import refusals
 from virtlab.testbed.vswitches.ovs_qos import LEFT_ALONE, NOTHING_OF_OURS, qos_of
-from virtlab.testbed.vswitches.ovs_rules import transaction
+from virtlab.testbed.vswitches.ovs_rules import rules, transaction
 from virtlab.testbed.waiting import Waiting
 
 FILE = """
@@ -46,7 +46,11 @@ def experiment(host: str) -> Experiment:
 
 
 def planned(host: str) -> Plan:
-    made = experiment(host)
+    return planned_text(FILE.format(host=host))
+
+
+def planned_text(text: str) -> Plan:
+    made = load_text(text, name="ports.yaml")
     return plan_run(made, made.points()[0], 0)
 
 
@@ -96,6 +100,30 @@ def test_the_two_ends_can_have_different_queues() -> None:
 def test_a_queue_that_can_stand_nowhere_is_a_mistake(host: str, said: str) -> None:
     with pytest.raises(FileMistakesError, match=said):
         experiment(host)
+
+
+@pytest.mark.parametrize("place", ["uplink", "both"])
+@pytest.mark.parametrize("where", ["host", "hosts.h1"])
+def test_a_queue_towards_the_wire_of_a_host_without_a_link_is_a_mistake_where_it_is_said(
+    where: str, place: str
+) -> None:
+    said = f"queue: {{kind: codel}}, queue_at: {place}"
+    own, shared = (said, "") if where == "hosts.h1" else ("", said)
+    text = FILE.format(host=shared).replace("topology: {shape: line, switches: 1}\n", "")
+    text = text.replace("hosts: {h1: {}, h2: {}}", f"hosts: {{h1: {{{own}}}}}").replace(
+        "guests: 1, ", "guests: 2, "
+    )
+    text = text.replace("link: {rate: 100 Mbit/s}\n", "").replace("to: h2.g1", "to: h1.g2")
+    with pytest.raises(FileMistakesError) as caught:
+        load_text(text, name="ports.yaml")
+    (mistake,) = caught.value.mistakes
+    assert f"{where}.queue_at" in str(mistake)
+    assert "there is no port of 'h1' towards the wire" in str(mistake)
+    assert "write 'queue_at: guest', or a link that leads to it" in str(mistake)
+    world = planned_text(text.replace(place, "guest")).world
+    queue = world.guests["h1.g2"].vnics["eth0"].queue
+    assert queue is not None
+    assert queue.kind == "codel"
 
 
 def test_a_port_with_a_rate_has_a_fifo_where_the_hosts_queue_stands_elsewhere() -> None:
@@ -180,6 +208,13 @@ def test_open_vswitch_is_told_of_queues_with_the_defaults_first() -> None:
         ({"kind": "codel"}, 10**7, None),
         ({"kind": "hfsc", "parameters": {"m2_bit_per_s": 10**7}}, None, None),
         ({"kind": "hfsc", "parameters": {"m2_bit_per_s": 10**7}}, 10**7, "linux-hfsc"),
+        ({"kind": "hfsc", "parameters": {"m2_bit_per_s": 10**7 + 8}}, 10**7, None),
+        ({"kind": "htb", "parameters": {"rate_bit_per_s": 12_000}}, None, "linux-htb"),
+        ({"kind": "htb", "parameters": {"rate_bit_per_s": 11_999}}, None, None),
+        ({"kind": "htb", "parameters": {"rate_bit_per_s": 10**7}}, 10**7, "linux-htb"),
+        ({"kind": "htb", "parameters": {"rate_bit_per_s": 5 * 10**7}}, 2 * 10**7, None),
+        ({"kind": "htb", "parameters": {"rate_bit_per_s": 10**6, "ceil_bit_per_s": 10**8}}, 10**7, None),
+        ({"kind": "htb", "parameters": {"rate_bit_per_s": 10**7, "ceil_bit_per_s": 10**6}}, None, None),
         ({"kind": "prio", "classes": {"a": {}}, "default": "a"}, None, None),
     ],
 )
@@ -188,6 +223,34 @@ def test_open_vswitch_is_asked_only_for_what_it_has_words_for(
 ) -> None:
     qos = qos_of(Queue.model_validate(values), rate)
     assert (qos.kind if qos is not None else None) == kind
+
+
+def test_a_rate_that_open_vswitch_would_cut_to_the_ports_is_tcs_and_stays_as_it_is() -> None:
+    queue = "queue: {kind: htb, by: kernel, rate: 50 Mbit/s}, port_rate: 20 Mbit/s, vswitch: ovs-netdev"
+    plan = planned(queue)
+    bridge = lower(as_built(plan, "soft_switch")).ovs["h1.br"]
+    assert bridge.port("h1.g1.eth0").qos == LEFT_ALONE
+    rates = [op.rate_bit_per_s for op in at_port(plan, "h1.g1.eth0") if isinstance(op, ClassAdd)]
+    assert rates == [20_000_000, 50_000_000], "the port's, and the queue's inside"
+
+
+@pytest.mark.parametrize("arp", ["static", "live"])
+@pytest.mark.parametrize("vswitch", ["ovs-netdev", "ovs-kernel"])
+def test_frames_find_their_queue_by_openflow_only_where_rules_can_name_the_port_behind_which_an_address_is(
+    vswitch: str, arp: str
+) -> None:
+    host = f"queue: {{kind: htb, by: kernel, {CLASSES}}}, vswitch: {vswitch}"
+    plan = planned_text(FILE.format(host=host) + f"network: {{arp: {arp}}}\n")
+    bridge = lower(as_built(plan, "kernel")).ovs["h1.br"]
+    qos = bridge.port("h1.g1.eth0").qos
+    assert qos is not None
+    assert qos.kind == "linux-htb"
+    by_tc = {op.target for op in bridge.afterwards if isinstance(op, FilterAdd)}
+    by_openflow = [rule for rule in rules(bridge) if "set_queue:1," in rule]
+    if (vswitch, arp) == ("ovs-kernel", "static"):
+        assert (bool(by_openflow), by_tc) == (True, set())
+    else:
+        assert (by_openflow, by_tc) == ([], {"1:2"})
 
 
 def test_the_interval_of_fq_codel_is_the_kernels_and_not_open_vswitchs() -> None:

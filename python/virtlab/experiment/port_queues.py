@@ -41,6 +41,11 @@ def read_port_queues(wiring: Wiring, cables: CableQueues, findings: Findings) ->
                 findings.add(at("queue_at" if "queue_at" in said else "queue"), what, cure)
             found[name] = queue if host.queue_at in GUEST else QueueSpec()
         if host.queue_at in UPLINK and host.queue is not None:
+            if not any(name in cable.boxes for cable in wiring.cables.values()):
+                cure = "write 'queue_at: guest', or a link that leads to it"
+                if is_bare(wiring, name):
+                    cure = "remove 'queue'"
+                findings.add(at("queue_at"), f"there is no port of '{name}' towards the wire", cure)
             _at_uplinks(wiring, name, queue, cables)
     return found
 

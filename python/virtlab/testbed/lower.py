@@ -283,6 +283,7 @@ def _bridges(
                 flooding=vswitch.flooding,
                 datapath=DATAPATHS[vswitch.kind],
                 own_entries=vswitch.parameters.get("flow_entries") == "own",
+                told=plan.world.arp == "static",
             )
             continue
         out.add(f"vswitches.{name}", BridgeAdd(namespace, link, mtu_bytes=mtus[f"vswitch:{name}"]))

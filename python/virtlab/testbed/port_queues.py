@@ -74,7 +74,11 @@ def at_guest_port(
 
 
 def at_ovs_port(guest: str, name: str, vnic: Vnic, ovs: OvsBridge, link: str, out: Lowered) -> Qos | None:
-    """What Open vSwitch's database says of the port; what only tc can say about it comes after its start."""
+    """What Open vSwitch's database says of the port; what only tc can say about it comes after its start.
+
+    Frames find their queue by OpenFlow where the datapath keeps it and rules can name the port by an address behind it,
+    else by filters of tc: a frame from a virtual cable or a tap has no priority, so filters decide.
+    """
     if vnic.queue is None:
         return None
     qos = qos_of(vnic.queue, vnic.port_rate_bit_per_s, vnic.mtu_bytes)
@@ -88,7 +92,7 @@ def at_ovs_port(guest: str, name: str, vnic: Vnic, ovs: OvsBridge, link: str, ou
         fifo = Pfifo(leaves[own].limit_packets or kernel_queues.CLASS_PACKETS)
         handle = f"{0x100 + number:x}:"
         ovs.afterwards.append(QdiscAdd(ovs.namespace, link, fifo, parent=qos.handle(number), handle=handle))
-    if ovs.datapath == IN_KERNEL:
+    if ovs.datapath == IN_KERNEL and ovs.told:
         return replace(qos, match=vnic.queue.match)
     ovs.afterwards += filters(ovs.namespace, link, ROOT, vnic.queue.match, handles, None)
     return qos

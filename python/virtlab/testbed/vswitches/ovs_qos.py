@@ -9,7 +9,10 @@ for what it can be told in full.
 
 Queue 0 is the default queue. tc has queue n of a QoS as class 1:(n+1) below 1:fffe, which holds the whole rate. Rules of a
 queue are OpenFlow's (`set_queue`) with the kernel's datapath, which hands a frame to tc with the queue as its priority. A
-datapath in user space forgets the queue on the way, so there they are tc filters at 1:.
+datapath in user space forgets the queue on the way, so there they are tc filters at 1:, as where addresses are learned.
+
+Rates and bursts of a queue that Open vSwitch would put others in place of (`*_parse_class_details__` in its
+lib/netdev-linux.c) are tc's: below the least that a queue has, or above the rate of the whole port.
 """
 
 from __future__ import annotations
@@ -166,12 +169,23 @@ def _rated(queue: Queue, rate_bit_per_s: int | None, mtu_bytes: int) -> Qos | No
     if any(entry is None for entry in queues):
         return None
     found = tuple(entry for entry in queues if entry is not None)
-    least = 8 * (mtu_bytes + BURST_BEYOND_MTU_BYTES)
-    if any(entry.burst_bit is not None and entry.burst_bit < least for entry in found):
-        return None  # it would raise it
     whole = rate_bit_per_s or max(entry.maximum_bit_per_s for entry in found)
+    if not all(_kept(queue.kind, entry, whole, mtu_bytes) for entry in found):
+        return None
     numbers = {name: number for number, name in enumerate(names)} if queue.classes else {}
     return Qos(TYPES[queue.kind], {"max-rate": whole}, found, numbers)
+
+
+def _kept(kind: str, queue: OvsQueue, whole_bit_per_s: int, mtu_bytes: int) -> bool:
+    """Whether Open vSwitch keeps a queue's values as they are.
+
+    >>> [_kept("htb", OvsQueue(rate, rate), 10**7, 1500) for rate in (11_999, 12_000, 10**7, 10**7 + 8)]
+    [False, True, True, False]
+    """
+    least = 8 * (mtu_bytes if kind == "htb" else 1)  # per second
+    if not least <= queue.minimum_bit_per_s <= queue.maximum_bit_per_s <= whole_bit_per_s:
+        return False
+    return queue.burst_bit is None or queue.burst_bit >= 8 * (mtu_bytes + BURST_BEYOND_MTU_BYTES)
 
 
 def _queue(kind: str, values: Mapping[str, Any], whole: int | None, *, bare: bool) -> OvsQueue | None:

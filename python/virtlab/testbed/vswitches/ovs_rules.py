@@ -3,11 +3,12 @@
 All ports are added in one transaction, each with the number that the rules name it by. Rules send a frame to the one port
 behind which its destination is; what is addressed to nobody known is handled as by any switch (learned, flooded), or
 dropped where the bridge does not flood. An isolated port's frames never reach another isolated one. Where a port has queues,
-rules of the queue (`set_queue`) come before the plain one, the first of the file first.
+rules of the queue (`set_queue`) come before the plain one, the first of the file first. A queue has its number at its port
+alone, so such a rule needs an address behind it: where none is known beforehand (`arp: live`), tc sorts (`port_queues`).
 
 A datapath keeps what rules decided in entries that hold for as many packets as the rules looked alike at: here for all that
 go to one address. Where each flow is to have an entry of its own (`own_entries`), so that its first packet goes up to the
-rules, they hash addresses and ports into registers that nobody reads.
+rules, all that send a frame on hash addresses and ports into registers that nobody reads.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class OvsBridge:
     flooding: bool = True
     datapath: str = "netdev"
     own_entries: bool = False  # each flow has an entry of its own in the datapath
+    told: bool = True  # whether it is told where addresses are, and learns none of them
     ports: list[Port] = field(default_factory=list)
     afterwards: list[Operation] = field(default_factory=list)  # tc's part of queues that it sets up
     addresses: dict[str, str] = field(default_factory=dict)  # MAC -> link
@@ -118,9 +120,10 @@ def rules(bridge: OvsBridge) -> list[str]:
         return out
     open_ports = [number for number in range(1, len(bridge.ports) + 1) if number not in isolated]
     for number in sorted(isolated):
-        actions = ",".join(f"output:{other}" for other in open_ports) or "drop"
+        outputs = ",".join(f"output:{other}" for other in open_ports)
+        actions = f"{look}{outputs}" if outputs else "drop"
         out.append(f"priority={_REST + 1},in_port={number},actions={actions}")
-    out.append(f"priority={_REST},actions=NORMAL")
+    out.append(f"priority={_REST},actions={look}NORMAL")
     return out
 
 

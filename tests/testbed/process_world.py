@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from virtlab.testbed.session import TestbedSession
@@ -12,14 +14,25 @@ def process_of(session: TestbedSession, word: bytes) -> int:
     """The process of the session whose command line holds a word, as this namespace of processes numbers it."""
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline:
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit() and _descends(int(entry.name), session.leader.process.pid):  # type: ignore[attr-defined]
-                try:
-                    if word in (entry / "cmdline").read_bytes():
-                        return int(entry.name)
-                except OSError:
-                    continue
+        for pid in _with(word):
+            if _descends(pid, session.leader.process.pid):  # type: ignore[attr-defined]
+                return pid
     raise AssertionError(f"no process with {word!r}")
+
+
+def named(word: bytes) -> list[int]:
+    """Processes of this process whose command lines hold a word."""
+    return [pid for pid in _with(word) if _descends(pid, os.getpid())]
+
+
+def _with(word: bytes) -> Iterator[int]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if word in (entry / "cmdline").read_bytes():
+                    yield int(entry.name)
+            except OSError:
+                continue
 
 
 def _descends(pid: int, ancestor: int) -> bool:

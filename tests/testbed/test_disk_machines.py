@@ -6,6 +6,7 @@ import hashlib
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import disk_world as disks
 import machine_world as machines
@@ -16,6 +17,7 @@ from virtlab.errors import GuestError
 from virtlab.plan import Action, Trial
 from virtlab.plan.model import Trigger
 from virtlab.testbed import Testbed
+from virtlab.testbed.control import Control
 from virtlab.testbed.image import kernels
 from virtlab.testbed.platforms.qemu import machines as runtime
 from virtlab.testbed.session import TestbedSession
@@ -208,3 +210,22 @@ def test_a_disk_that_is_none_is_refused_before_anything_is_built(tmp_path: Path)
     image.write_bytes(bytes(4096))
     [refusal] = Testbed().check(plan)
     assert "no boot signature" in refusal.reason
+
+
+def test_a_disk_with_an_agent_of_another_build_is_refused_before_anything_is_measured(
+    disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    greet = Control.greet
+
+    def other(self: Control, channel: int = 0, **more: Any) -> dict[str, Any]:
+        said = greet(self, channel, **more)
+        return said if channel else {**said, "build": "0.0.1+of-another-day"}
+
+    monkeypatch.setattr(Control, "greet", other)
+    world = machines.machines(worlds.one_host(2), "g1", image=str(disk))
+    with pytest.raises(
+        GuestError, match=r"its disk holds our agent of build .*, and this is build 0\.0\.1\+of"
+    ) as error:
+        Testbed().open(worlds.echo_plan(world, source="g1", target="g2"), worlds.Patient())
+    assert error.value.where == "guests.g1"
+    assert "`virtlab image agent`" in error.value.cure

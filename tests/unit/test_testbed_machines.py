@@ -108,6 +108,13 @@ def test_the_hardware_is_used_only_when_it_was_said_to_work() -> None:
     assert "tsc=unstable" not in " ".join(machine(accelerator="kvm").argv())
 
 
+def test_memory_is_rounded_up_to_what_qemu_takes_and_told_so() -> None:
+    odd = machine(memory_bytes=100_000_000)
+    assert odd.whole_memory_bytes == 96 << 20
+    assert odd.argv()[odd.argv().index("-m") + 1] == "96M"
+    assert machine(memory_bytes=96 << 20).whole_memory_bytes == 96 << 20
+
+
 def test_a_name_with_a_comma_stays_one_word_for_qemu() -> None:
     assert "guest=a,,b,debug-threads=on" in machine(name="a,b").argv()
 

@@ -1,0 +1,148 @@
+"""Guests, and what carries them, that end while nobody asks for news: between trials, and while others still boot."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+
+import container_world as containers
+import machine_world as machines
+import process_world as processes
+import pytest
+import testbed_world as worlds
+
+from virtlab.errors import GuestError, VirtlabError
+from virtlab.plan import Trial
+from virtlab.testbed import Testbed
+from virtlab.testbed.platforms.qemu import machines as runtime
+from virtlab.testbed.session import TestbedSession
+
+pytestmark = pytest.mark.timeout(300)
+MACHINES = pytest.mark.skipif(machines.missing() is not None, reason=str(machines.missing()))
+CONTAINERS = pytest.mark.skipif(containers.missing() is not None, reason=str(containers.missing()))
+
+
+class Meddler(worlds.Patient):
+    """Does something once, as soon as what is done is of a kind."""
+
+    def __init__(self, at: str, act: Callable[[], None]) -> None:
+        super().__init__()
+        self.at = at
+        self.act: Callable[[], None] | None = act
+
+    def cancelled(self) -> bool:
+        if self.act is not None and any(self.at in step for step in self.steps):
+            act, self.act = self.act, None
+            act()
+        return False
+
+
+@pytest.mark.parametrize(
+    ("platform", "word", "ended"),
+    [
+        pytest.param("qemu", b"guest=g3,", "its virtual machine ended with signal 9", marks=MACHINES),
+        pytest.param("container", b"run\0", "its container ended with signal 9", marks=CONTAINERS),
+    ],
+)
+def test_a_guest_that_no_role_is_in_and_that_ends_between_trials_fails_the_next(
+    platform: str, word: bytes, ended: str
+) -> None:
+    world = worlds.one_host(3)
+    world["guests"]["g3"]["platform"] = platform
+    plan = worlds.echo_plan(world, source="g1", target="g2")
+    # With series, questions to all guests pass over whatever news there is.
+    plan = plan.model_validate(
+        {
+            **plan.model_dump(mode="json", by_alias=True),
+            "collect": {
+                "packets": ["probe"], "counters": ["vnics"], "series": [{"source": "host.cpu", "every_ns": 10**8}],
+            },
+        }
+    )  # fmt: skip
+    with Testbed().open(plan, worlds.Patient()) as session:
+        assert isinstance(session, TestbedSession)
+        before = session.run(Trial("t0", 1), worlds.MemorySink())
+        assert before.status in {"ok", "tainted"}, before.reasons
+        os.kill(processes.process_of(session, word), signal.SIGKILL)
+        after = session.run(Trial("t1", 2), worlds.MemorySink())
+    assert after.status == "failed", "what was measured was measured in another world"
+    told = [reason for reason in after.reasons if "ended with" in reason]
+    assert len(told) == 1, told
+    assert told[0].startswith(f"guests.g3: {ended}")
+
+
+@MACHINES
+def test_a_machine_that_ends_once_it_has_answered_is_told_by_name_while_others_boot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    victims: list[str] = []
+    look = runtime.Machines._look
+
+    def killing(self: runtime.Machines, machine: runtime.Started) -> int:
+        if not victims:
+            victims.append(machine.name)
+            (pid,) = processes.named(f"guest={machine.name},".encode())
+            os.kill(pid, signal.SIGKILL)
+        return look(self, machine)
+
+    monkeypatch.setattr(runtime.Machines, "_look", killing)
+    before = worlds.own_processes()
+    plan = worlds.echo_plan(machines.machines(worlds.one_host(2)), source="g1", target="g2")
+    with pytest.raises(
+        GuestError, match=r"its virtual machine ended with signal 9; its console ends with: "
+    ) as error:
+        Testbed().open(plan, worlds.Patient())
+    assert error.value.where == f"guests.{victims[0]}"
+    assert error.value.cure
+    assert worlds.own_processes() == before
+
+
+@MACHINES
+def test_a_leader_that_ends_while_machines_boot_is_told_at_once() -> None:
+    before = worlds.own_processes()
+
+    def kill_leader() -> None:
+        for pid in worlds.own_processes() - before:
+            os.kill(pid, signal.SIGKILL)
+
+    meddler = Meddler("boot 2 virtual machines", kill_leader)
+    plan = worlds.echo_plan(machines.machines(worlds.one_host(2)), source="g1", target="g2")
+    with pytest.raises(VirtlabError, match="the leader is gone"):
+        Testbed().open(plan, meddler)
+    assert meddler.act is None
+    assert worlds.own_processes() == before
+
+
+@CONTAINERS
+def test_more_commands_than_a_container_has_channels_run_in_it_one_after_the_other() -> None:
+    actions = [
+        {
+            "id": f"say{number}", "do": "exec", "guest": "g1", "argv": ["sh", "-c", f"echo {number}"],
+            **({"after": {"event": f"say{number - 1}.finished"}} if number else {}),
+        }
+        for number in range(20)
+    ]  # fmt: skip
+    limits = {"run_ns": 60_000_000_000}
+    plan = worlds.plan(containers.beside_a_namespace(), timeline=actions, limits=limits)
+    with Testbed().open(plan, worlds.Patient()) as session:
+        sink = worlds.MemorySink()
+        outcome = session.run(Trial("t0", 1), sink)
+    assert outcome.status == "ok", outcome.reasons
+    for number in range(20):
+        assert sink.artefacts[f"say{number}.out"].decode().strip() == str(number)
+
+
+@CONTAINERS
+def test_more_commands_at_once_than_a_container_has_channels_are_refused_by_name() -> None:
+    actions = [
+        {"id": f"wait{number}", "do": "exec", "guest": "g1", "argv": ["sleep", "20"]} for number in range(20)
+    ]
+    limits = {"run_ns": 60_000_000_000}
+    plan = worlds.plan(containers.beside_a_namespace(), timeline=actions, limits=limits)
+    with Testbed().open(plan, worlds.Patient()) as session:
+        outcome = session.run(Trial("t0", 1), worlds.MemorySink())
+    assert outcome.status == "failed"
+    told = [reason for reason in outcome.reasons if "and no more can at once" in reason]
+    assert told
+    assert all(reason.endswith("let some end first, with 'wait'") for reason in told)

@@ -122,7 +122,23 @@ def test_what_a_kernel_lacks_is_said_with_the_ways_out(
 ) -> None:
     found = list(missing(queue(values), kernel))
     assert [key for key, _, _ in found] == keys
-    assert all("virtlab" in cure for _, _, cure in found)
+    assert all("'by: virtlab': the soft switch plays it" in cure for _, _, cure in found)
+    modules = [cure for key, _, cure in found if key in {"kind", "match"}]
+    assert all("take the lab VM's kernel: 'virtlab run FILE --in lab-vm'" in cure for cure in modules)
+    inside = list(missing(queue(values), kernel, "lab-vm"))
+    assert [(key, reason) for key, reason, _ in inside] == [(key, reason) for key, reason, _ in found]
+    for _, _, cure in inside:
+        assert "write 'by: virtlab' and leave out --in lab-vm: the soft switch plays it" in cure
+        assert "take the lab VM" not in cure
+
+
+def test_netem_is_the_kernels_alone_and_the_ways_out_are_another_kernel_and_the_simulator() -> None:
+    ((key, reason, cure),) = missing(queue({"kind": "netem"}), {"netem": "unknown kind"})
+    assert (key, reason) == ("kind", "this kernel has no netem (unknown kind)")
+    assert cure == (
+        "load sch_netem, or take the lab VM's kernel: 'virtlab run FILE --in lab-vm', "
+        "or simulate it: 'virtlab run FILE --backend simulator'"
+    )
 
 
 def links(**queue_fields: Any) -> Plan:

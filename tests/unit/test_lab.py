@@ -76,10 +76,55 @@ def test_everything_that_is_not_inside_is_refused_at_once_with_a_cure() -> None:
     found = {refusal.path: refusal for refusal in refusals(plan(values, roles=roles), INSIDE)}
     wanted = {
         "hosts.h1.at", "guests.a.platform", "guests.a.idle", "vswitches.h2.br.kind",
-        "roles.probe.meter", "links.l.realise",
+        "roles.probe.meter", "links.l.queue.ab.by", "links.l.queue.ba.by",
     }  # fmt: skip
     assert wanted <= set(found)
     assert all(refusal.reason and refusal.cure for refusal in found.values())
+
+
+def told(values: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    """What is refused inside: path -> reason and cure."""
+    return {refusal.path: (refusal.reason, refusal.cure) for refusal in refusals(plan(values), INSIDE)}
+
+
+def test_the_soft_switch_is_refused_inside_wherever_it_is_named_and_nowhere_else() -> None:
+    why = "no soft switch spins on a virtual processor: links and queues inside are the kernel's"
+    cure = "write 'by: kernel' or 'by: auto', or leave out --in lab-vm"
+    assert told(world(kind="codel", by="virtlab")) == {
+        "links.l.queue.ab.by": (why, cure), "links.l.queue.ba.by": (why, cure)
+    }  # fmt: skip
+    values = world(kind="codel")
+    values["links"]["l"]["realise"] = "soft_switch"
+    assert told(values) == {
+        "links.l.realise": (why, "write 'realise: auto' (or 'shaping'), or leave out --in lab-vm")
+    }
+    values = world(kind="fifo", limit_packets=100)
+    values["vswitches"] = {"h1.br": {"kind": "linux_bridge", "host": "h1", "uplinks": ["h1.up"]}}
+    values["guests"]["a"]["platform"] = "namespace"
+    vnic = values["guests"]["a"]["vnics"]["e0"]
+    vnic |= {"uplink": None, "vswitch": "h1.br", "queue": {"kind": "codel", "by": "virtlab"}}
+    for rate in (None, 50_000_000):
+        vnic["port_rate_bit_per_s"] = rate
+        assert told(values) == {"guests.a.vnics.e0.queue.by": (why, cure)}
+
+
+def test_what_else_the_kernel_inside_does_not_do_is_told_at_once_with_ways_that_lead_out() -> None:
+    rule = {"class": "a", "flow": [0, 2]}
+    found = told(world(kind="prio", by="virtlab", classes={"a": {}}, default="a", match=[rule]))
+    out = "write 'by: virtlab' and leave out --in lab-vm: the soft switch plays it"
+    assert set(found) == {
+        f"links.l.queue.{direction}.{key}" for direction in ("ab", "ba") for key in ("by", "match.0")
+    }
+    assert found["links.l.queue.ab.match.0"] == ("the kernel hashes flows by a secret of its own", out)
+    values = world(kind="codel")
+    values["links"]["l"]["propagation_ns"] = 1000
+    assert told(values)["links.l.propagation_ns"] == (
+        "a token bucket delays nothing",
+        "remove it, take FIFOs that count packets, or leave out --in lab-vm",
+    )
+    values = world(kind="codel")
+    values["links"]["l"]["realise"] = "netem"
+    assert told(values)["links.l.queue.ab.kind"][1] == "write 'realise: shaping'"
 
 
 def test_guests_that_need_more_memory_together_than_the_machine_has_are_refused_in_one_line() -> None:

@@ -120,6 +120,46 @@ def test_what_cannot_be_is_refused_where_it_stands(
     assert path in refused(change)
 
 
+BY_NETEM = (
+    "load sch_netem, or take the lab VM's kernel: 'virtlab run FILE --in lab-vm', "
+    "or simulate it: 'virtlab run FILE --backend simulator'"
+)
+
+
+@pytest.mark.parametrize(
+    ("realise", "by", "kernel", "cure"),
+    [
+        ("auto", "auto", "unknown kind", f"write 'by: kernel', and {BY_NETEM}"),
+        ("auto", "auto", None, "write 'by: kernel'"),
+        ("auto", "virtlab", None, "write 'by: kernel'"),
+        ("auto", "kernel", "unknown kind", BY_NETEM),
+        ("auto", "kernel", None, None),
+        ("soft_switch", "auto", None, "write 'realise: shaping'"),
+        ("soft_switch", "virtlab", None, "write 'realise: shaping' and 'by: kernel'"),
+        ("netem", "kernel", None, "write 'realise: shaping'"),
+    ],
+)
+def test_a_distant_network_behind_a_link_is_led_to_a_kernel_that_has_it(
+    realise: str, by: str, kernel: str | None, cure: str | None
+) -> None:
+    values = copy.deepcopy(GOLDEN)
+    for link in values["world"]["links"].values():
+        link["realise"] = realise
+    values["world"]["links"]["h1-s1"]["queue"]["ab"] = {"kind": "netem", "by": by}
+    found = refusals(Plan.model_validate(values), replace(HERE, qdiscs={**HERE.qdiscs, "netem": kernel}))
+    told = {refusal.path: refusal.cure for refusal in found}
+    assert told.get("links.h1-s1.queue.ab.kind") == cure
+
+
+def test_links_by_a_netem_that_this_kernel_lacks_are_led_to_one_that_has_it() -> None:
+    values = copy.deepcopy(GOLDEN)
+    put("world/links/h1-s1/realise", "netem")(values)
+    (refusal,) = (each for each in refusals(Plan.model_validate(values), HERE) if each.path == "links")
+    assert refusal.cure == (
+        "write 'realise: auto', load sch_netem, or take the lab VM's kernel: 'virtlab run FILE --in lab-vm'"
+    )
+
+
 def test_two_realisations_at_once_are_refused() -> None:
     def change(values: dict[str, Any]) -> None:
         put("world/links/h1-s1/realise", "shaping")(values)

@@ -42,6 +42,7 @@ from virtlab.testbed.operations import (
     Tbf,
 )
 from virtlab.testbed.pacing import shaper
+from virtlab.testbed.ways_out import by_another, lacking
 
 if TYPE_CHECKING:
     from virtlab.testbed.lower import Lowered
@@ -202,25 +203,24 @@ def _curve(values: Mapping[str, Any], word: str) -> tuple[int, int, int] | None:
     return int(slope if first is None else first), int(values.get(f"{word}_d_ns", 0)), slope
 
 
-def missing(queue: Queue, kernel: Mapping[str, str | None]) -> Iterator[tuple[str, str, str]]:
-    """What this kernel lacks for the queue, or cannot do: key, reason, cure. `kernel`: what was tried, None: works."""
-    cure = "write 'by: virtlab': the soft switch plays it"
+def missing(
+    queue: Queue, kernel: Mapping[str, str | None], inside: str | None = None
+) -> Iterator[tuple[str, str, str]]:
+    """What this kernel lacks for the queue, or cannot do: key, reason, cure. `kernel`: what was tried, None: works;
+    `inside`: the laboratory machine whose kernel it is."""
+    cure = by_another(queue.kind, inside)
     wanted = KERNEL.get(queue.kind, (queue.kind, "pfifo") if queue.classes else (queue.kind,))
     if queue.kind in QDISCS:
         for kind in wanted:
             why = kernel.get(kind, "not tried")
             if why is not None:
-                module = f", load sch_{kind}, or take the lab VM's kernel: 'virtlab run FILE --in lab-vm'"
-                yield (
-                    "kind",
-                    f"this kernel has no {kind} ({why})",
-                    cure + (module if kind not in FIFOS else ""),
-                )
+                ways = cure if kind in FIFOS else lacking(queue.kind, f"sch_{kind}", inside)
+                yield "kind", f"this kernel has no {kind} ({why})", ways
     for classifier in sorted(needs(queue.match)) or (["cls_u32"] if queue.kind == "drr" else []):
         why = kernel.get(classifier, "not tried")
         if why is not None:
             reason = f"this kernel has no {classifier} to sort frames into classes with ({why})"
-            yield "match", reason, f"{cure}, load {classifier}, or use a kernel that has it"
+            yield "match", reason, lacking(queue.kind, classifier, inside)
     for position, rule in enumerate(queue.match):
         reason_of_rule = unsaid(rule)
         if reason_of_rule is not None:

@@ -51,6 +51,7 @@ class Findings:
     )
     xen: bool = False  # whether Xen's hypervisor is beneath it
     automatic_link: str | None = None  # who realises links that say `auto`; None: whoever is best here
+    inside: str | None = None  # the laboratory machine that all this is of, by its name for --in
 
     @property
     def machine(self) -> Machine:

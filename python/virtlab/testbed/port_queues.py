@@ -31,6 +31,7 @@ from virtlab.testbed.kernel_rules import filters
 from virtlab.testbed.operations import Codel, Discipline, FqCodel, Netem, Operation, Pfifo, QdiscAdd, Sfq
 from virtlab.testbed.vswitches.ovs_qos import LEFT_ALONE, ROOT, WHOLE, OvsQueue, Qos, qos_of
 from virtlab.testbed.vswitches.ovs_rules import IN_KERNEL
+from virtlab.testbed.ways_out import LAB_VM
 
 if TYPE_CHECKING:
     from virtlab.testbed.lower import Lowered
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
     from virtlab.testbed.vswitches.ovs_rules import OvsBridge
 
 DISCIPLINES: Mapping[str, type[Discipline]] = {"codel": Codel, "fq_codel": FqCodel, "sfq": Sfq}
-NOT_PASSED_ON = "write values that it passes on as they are, or 'vswitch: linux_bridge', or 'by: virtlab' with a 'port_rate'"
-LAB_VM = "run it in a kernel that has it: 'virtlab run FILE --in lab-vm'"
+NOT_PASSED_ON = "write values that it passes on as they are, or 'vswitch: linux_bridge'"
 
 
 def in_switch(plan: Plan, automatic: str) -> Wanted:
@@ -161,7 +161,7 @@ def port_refusals(plan: Plan, found: Findings) -> Iterator[Refusal]:
                 )
                 yield Refusal(f"{path}.by", reason, "write 'port_rate: 500 Mbit/s', or 'by: kernel'")
             continue
-        for key, reason, cure in kernel_queues.missing(vnic.queue, found.qdiscs):
+        for key, reason, cure in kernel_queues.missing(vnic.queue, found.qdiscs, found.inside):
             paced = "" if vnic.port_rate_bit_per_s is not None else " and a 'port_rate'"
             yield Refusal(f"{path}.{key}", reason, cure.replace("'by: virtlab'", f"'by: virtlab'{paced}", 1))
         if vnic.port_rate_bit_per_s is not None and found.qdiscs.get("htb", "not tried") is not None:

@@ -6,16 +6,15 @@ import os
 import platform
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from virtlab.catalogue import PLATFORMS as CATALOGUE
 from virtlab.errors import MachineError
-from virtlab.plan import Capabilities, Plan, Refusal
+from virtlab.plan import Capabilities, LinkQueues, Plan, Queue, Refusal
 from virtlab.testbed import refusals as testbed
 from virtlab.testbed.image import find, folder
 from virtlab.testbed.image.initramfs import find_busybox
 from virtlab.testbed.lab.vm import MEMORY_BYTES, VCPUS, WHERE
-from virtlab.testbed.link_refusals import realised
 from virtlab.testbed.machine import Findings, findings
 from virtlab.testbed.platforms.container import runtime
 from virtlab.testbed.platforms.qemu.command import PROGRAM
@@ -36,7 +35,7 @@ _RUNTIME = "stays outside the laboratory machine, which takes runc (or crun) alo
 _FORCED = f"what ${runtime.FORCED} names {_RUNTIME}"
 _TASKS = "hard deadlines mean nothing on a virtual processor"
 _VSWITCH = "is not inside the laboratory machine"
-_SOFT_SWITCH = "no soft switch spins on a virtual processor: links inside are the kernel's"
+_SOFT_SWITCH = "no soft switch spins on a virtual processor: links and queues inside are the kernel's"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +104,38 @@ def lab_missing() -> str | None:
 
 def refusals(plan: Plan, found: Findings, rules: Rules = LAB_VM) -> list[Refusal]:
     """All of them; empty when the Plan can be played inside."""
-    own = list(_inside(plan, found, rules))
+    own = list(_inside(plan, rules))
     paths = {refusal.path for refusal in own}
-    local = {name: host.model_copy(update={"at": "local"}) for name, host in plan.world.hosts.items()}
-    world = plan.world.model_copy(update={"hosts": local})
     # What the testbed asks of this machine (routing daemons, processors, deadlines) was answered above for the one inside.
-    others = testbed.refusals(plan.model_copy(update={"world": world}), found)
+    others = testbed.refusals(_as_if_here(plan), replace(found, inside=rules.where))
     return own + [refusal for refusal in others if refusal.path not in paths]
 
 
-def _inside(plan: Plan, found: Findings, rules: Rules) -> Iterator[Refusal]:
+def _as_if_here(plan: Plan) -> Plan:
+    """The Plan without what `_inside` refuses of hosts, links and queues, so that all else that is wrong is found, too."""
+    world = plan.world
+    hosts = {name: host.model_copy(update={"at": "local"}) for name, host in world.hosts.items()}
+    guests = {}
+    for name, guest in world.guests.items():
+        vnics = {
+            own: vnic if vnic.queue is None else vnic.model_copy(update={"queue": _anybodys(vnic.queue)})
+            for own, vnic in guest.vnics.items()
+        }
+        guests[name] = guest.model_copy(update={"vnics": vnics})
+    links = {}
+    for name, link in world.links.items():
+        queues = LinkQueues(ab=_anybodys(link.queue.ab), ba=_anybodys(link.queue.ba))
+        realise = "auto" if link.realise == "soft_switch" else link.realise
+        links[name] = link.model_copy(update={"queue": queues, "realise": realise})
+    changed = {"hosts": hosts, "guests": guests, "links": links}
+    return plan.model_copy(update={"world": world.model_copy(update=changed)})
+
+
+def _anybodys(queue: Queue) -> Queue:
+    return queue.model_copy(update={"by": "auto"}) if queue.by == "virtlab" else queue
+
+
+def _inside(plan: Plan, rules: Rules) -> Iterator[Refusal]:
     for name, host in plan.world.hosts.items():
         if host.at not in {"local", rules.where}:
             yield Refusal(f"hosts.{name}.at", f"'{host.at}' is outside the laboratory machine", rules.leave)
@@ -164,16 +185,25 @@ def _inside(plan: Plan, found: Findings, rules: Rules) -> Iterator[Refusal]:
             yield Refusal(f"roles.{name}.workload", _TASKS, rules.leave)
         if role.parameters.get("meter", "virtlab") != "virtlab":
             yield Refusal(f"roles.{name}.meter", _METER, f"remove 'meter', or {rules.leave}")
-    if plan.world.links and realised(plan, found) == "soft_switch":
-        first = next(
-            (name for name, link in plan.world.links.items() if link.realise == "soft_switch"),
-            next(iter(plan.world.links)),
-        )
-        yield Refusal(
-            f"links.{first}.realise",
-            _SOFT_SWITCH,
-            "write 'realise: auto' (or 'shaping') and 'by: kernel' or 'by: auto'",
-        )
+    yield from _switched(plan, rules)
+
+
+def _switched(plan: Plan, rules: Rules) -> Iterator[Refusal]:
+    """Everything that names the soft switch, where it does."""
+    queues = {
+        f"guests.{name}.vnics.{own}.queue": vnic.queue
+        for name, guest in plan.world.guests.items()
+        for own, vnic in guest.vnics.items()
+        if vnic.queue is not None
+    }
+    for name, link in plan.world.links.items():
+        queues |= {f"links.{name}.queue.ab": link.queue.ab, f"links.{name}.queue.ba": link.queue.ba}
+        if link.realise == "soft_switch":
+            cure = f"write 'realise: auto' (or 'shaping'), or {rules.leave}"
+            yield Refusal(f"links.{name}.realise", _SOFT_SWITCH, cure)
+    for path, queue in queues.items():
+        if queue.by == "virtlab":
+            yield Refusal(f"{path}.by", _SOFT_SWITCH, f"write 'by: kernel' or 'by: auto', or {rules.leave}")
 
 
 def _room(plan: Plan, rules: Rules) -> Iterator[Refusal]:

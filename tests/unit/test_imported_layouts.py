@@ -204,7 +204,7 @@ def test_vcenter_of_disks_and_readiness_in_old_and_new_spelling() -> None:
         ("guests.db1.scsi0:0", "disk_read_time"): 4e6,
         ("guests.db1.scsi0:0", "disk_write_time"): 6e6,
         ("guests.db1", "disk_read"): 512 * 1024,
-        ("guests.db1.0", "run_queue_delay"): 5e6,
+        ("guests.db1.vcpu0", "run_queue_delay"): 5e6,
         ("guests.db1", "memory_used"): 2 * 2**20,
     }
 
@@ -240,7 +240,7 @@ def test_a_decimal_comma_of_sysstat_is_refused_and_never_read_as_thousands() -> 
     iostat = (
         "Linux 6.1.0-amd64 (host) \t21.11.2026 \t_x86_64_\t(2 CPU)\n\n"
         + 2
-        * "Device            r/s     rkB/s   r_await     w/s     wkB/s   w_await  %util\nvda  {r}  8,00  0,52  1,00  4,00  0,69  1,06\n\n"
+        * "Device   r/s   rkB/s  r_await   w/s   wkB/s  w_await  %util\nvda  {r}  8,00  0,52  1,00  4,00  0,69  1,06\n\n"
     )
     with pytest.raises(UnreadableError, match="'29,00' has a comma") as caught:
         read(iostat.replace("{r}", "29,00"))

@@ -182,8 +182,8 @@ def test_hypervisors_tell_of_their_guests() -> None:
     assert esx[0, "guests.web1.eth0", "network_received"] == 94e6
     assert esx[0, "guests.web1.scsi0.0", "disk_read"] == 1.5 * 2**20
     vcenter = points("vcenter.csv")
-    assert vcenter[0, "guests.web1", "cpu"] == pytest.approx(0.245)
-    assert vcenter[20_000_000_000, "guests.web1", "cpu"] == pytest.approx(0.255)
+    assert vcenter[0, "guests.web1", "cpu_share"] == pytest.approx(0.245)
+    assert vcenter[20_000_000_000, "guests.web1", "cpu_share"] == pytest.approx(0.255)
     assert vcenter[20_000_000_000, "guests.web1", "run_queue_delay"] == 2e7
     assert vcenter[20_000_000_000, "guests.web1.4000", "network_received"] == 8 * 2**20
 

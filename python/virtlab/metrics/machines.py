@@ -12,6 +12,11 @@ _SAMPLED = ("mean", "median", "p95", "p99", "min", "max")
 
 MACHINES = by_key(
     Metric(
+        "cpu_share", "ratio", "lower",
+        "Busy share of all processors of a guest together, 0 to 1 however many they are; `cpu` of a guest counts them.",
+        "vCenter cpu.usage", _SAMPLED, (), "share of its CPUs",
+    ),
+    Metric(
         "memory_used", "bytes", "lower", "Memory that an entity uses, as its tool counts it.",
         "sar kbmemused; xentop MEM(k); esxtop, vCenter: consumed", _SAMPLED, (), "memory used",
     ),

@@ -33,7 +33,7 @@ _COMPARED = ("message_bytes", "request_bytes", "response_bytes", "payload_bytes"
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What was imported: runs, and where the tools' own words differ from the experiment file."""
+    """What was imported; `differences`: where tools differ from the experiment file, and what of them is not as expected."""
 
     runs: int
     samples: int
@@ -68,7 +68,7 @@ def import_results(
         ) from error
     experiment = load_text(text, name=str(sources.experiment), runs_max=None)
     runs = _all(experiment, sources.runs)
-    differences = [words for run in runs for words in _differences(run)]
+    differences = [words for run in runs for words in (*_notes(run), *_differences(run))]
     machine = {"source": sources.source}
     with Dataset.create(
         folder, text, name=experiment.name, seed=experiment.seed, backend=BACKEND, made_elsewhere=machine
@@ -184,6 +184,11 @@ def _decoded(content: bytes) -> str:
     if content[:2] in {b"\xff\xfe", b"\xfe\xff"}:
         return content.decode("utf-16", errors="replace")
     return content.decode("utf-8", errors="replace")
+
+
+def _notes(run: _Read) -> list[str]:
+    files = [*run.roles.values(), *run.series]
+    return [f"{file.path.name}: {note}" for file, told, _ in files for note in told.notes]
 
 
 def _differences(run: _Read) -> list[str]:

@@ -45,6 +45,15 @@ def read(text: str, tool: str | None = None) -> Told:
         told = READERS[tool][1](text)
     except RecursionError:
         raise UnreadableError(f"is no output of {tool}: it is nested too deeply") from None
+    seen = set()
+    for point in told.points:
+        value = point.t_ns, point.entity, point.metric
+        if value in seen:
+            what = f"tells {point.metric} of '{point.entity[:60]}' twice at one instant"
+            raise UnreadableError(
+                what, 0, "leave one out; of names that were cut short, write them whole (xentop -f)"
+            )
+        seen.add(value)
     for columns in told.blocks.values():
         for name, values in columns.items():
             if not all(-BEYOND < value < BEYOND for value in values):

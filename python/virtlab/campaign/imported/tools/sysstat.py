@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from virtlab.campaign.imported.told import POINT_CURE, Point, Told, UnreadableError, cell, number
-from virtlab.campaign.imported.tools.clockwork import Instants
+from virtlab.campaign.imported.tools.clockwork import Instants, day_comes_first
 
 _HEAD = re.compile(r"^Linux \S+ \(.*\)\s+\S+\s+\S+\s+\(\d+ CPU\)", re.MULTILINE)
 _AT = re.compile(r"^(\d{2}:\d{2}:\d{2}(?: [AP]M)?)\s+(.*)$")
@@ -120,7 +120,7 @@ def _cpu(told: Told, t_ns: int, entity: str, shares: Mapping[str, float]) -> Non
 
 
 def _iostat_text(told: Told, text: str) -> None:
-    instants, reports = Instants(), 0
+    instants, reports = Instants(day_first=day_comes_first(text.splitlines())), 0
     head: list[str] = []
     stamp: str | None = None
     t_ns = 0
@@ -187,6 +187,8 @@ def _disk(told: Told, t_ns: int, device: str, row: Mapping[str, float]) -> None:
 def _json(told: Told, text: str, keep: Callable[[Mapping[str, Any]], None], *, skip_first: bool) -> None:
     try:
         reports = json.loads(text)["sysstat"]["hosts"][0]["statistics"]
+        stamps = [one["timestamp"] for one in reports if isinstance(one.get("timestamp"), str)]
+        told.facts["_instants"] = Instants(day_first=day_comes_first(stamps))
         for report in reports[1:] if skip_first else reports:
             keep(report)
     except json.JSONDecodeError as error:
@@ -198,7 +200,7 @@ def _json(told: Told, text: str, keep: Callable[[Mapping[str, Any]], None], *, s
 
 
 def _instant(told: Told, text: str) -> int:
-    instants: Instants = told.facts.setdefault("_instants", Instants())
+    instants: Instants = told.facts["_instants"]
     return instants.of(text, 0)
 
 

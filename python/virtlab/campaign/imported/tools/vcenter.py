@@ -1,29 +1,39 @@
 """vCenter's statistics as PowerCLI writes them: `Get-Stat ... | Export-Csv`, a row per entity, metric and instant.
 
-`cpu.usage.average` is of all processors of its entity. `cpu.ready.summation` is in ms of the interval, whose length is in
-`IntervalSecs`. Rates are in KBps of 1024 bytes. Metrics that are not listed here are left out.
+Of a guest `cpu.usage.average` is the mean over its virtual processors, while `cpu` counts them everywhere else (1.5 of two):
+it is told as `cpu_share`. `cpu` is of `cpu.used.summation` (ms of the interval, of all of them together), else the sum of its
+processors' own rows where the row of all confirms that they are all. Of a host it is `cpu`, as of any host's processors.
+`cpu.ready.summation` is in ms of the interval, whose length is in `IntervalSecs`. Rates are in KBps of 1024 bytes. Metrics
+that are not listed here are left out.
 
 PowerShell cares for no letter's case: headings are as somebody's `Select-Object` had them (`MetricID`, `TimeStamp`), and
-older versions say `virtualdisk.read.average`. `Export-Csv -Delimiter` and `-UseCulture` may separate by `;` or a tab.
+older versions say `virtualdisk.read.average`. `Export-Csv -Delimiter` and `-UseCulture` may separate by `;` or a tab. Where
+`;` separates, a comma may begin the decimals: it does where one of the file's numbers cannot be read otherwise.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from virtlab.campaign.imported.told import Point, Told, UnreadableError, number
-from virtlab.campaign.imported.tools.clockwork import Instants
+from virtlab.campaign.imported.tools.clockwork import Instants, calendar_ns, day_comes_first
 
 KB = 1024.0
+MS = 1e6
 COLUMNS = ("MetricId", "Timestamp", "Value", "Entity")
-NAMES = {name.lower(): name for name in (*COLUMNS, "IntervalSecs", "Instance")}
+NAMES = {name.lower(): name for name in (*COLUMNS, "EntityId", "IntervalSecs", "Instance")}
 SEPARATORS = (",", ";", "\t")
+USAGE, USED, READY = "cpu.usage.average", "cpu.used.summation", "cpu.ready.summation"
 _METRICS: dict[str, tuple[str, float]] = {
     # by name in small letters
-    "cpu.usage.average": ("cpu", 0.01),
-    "cpu.ready.summation": ("run_queue_delay", 1e6),  # per second of the interval
+    USAGE: ("cpu", 0.01),
+    USED: ("cpu", 1e-3),  # per second of the interval
+    READY: ("run_queue_delay", MS),  # per second of the interval
     "mem.consumed.average": ("memory_used", KB),
     "net.received.average": ("network_received", KB * 8),
     "net.transmitted.average": ("network_sent", KB * 8),
@@ -31,9 +41,31 @@ _METRICS: dict[str, tuple[str, float]] = {
     "disk.write.average": ("disk_written", KB),
     "virtualdisk.read.average": ("disk_read", KB),
     "virtualdisk.write.average": ("disk_written", KB),
-    "virtualdisk.totalreadlatency.average": ("disk_read_time", 1e6),
-    "virtualdisk.totalwritelatency.average": ("disk_write_time", 1e6),
+    "virtualdisk.totalreadlatency.average": ("disk_read_time", MS),
+    "virtualdisk.totalwritelatency.average": ("disk_write_time", MS),
 }
+_GUEST, _HOST = "VirtualMachine", "HostSystem"
+_HOSTS_PORT = re.compile(r"^(?:vmnic|vmk)\d+$")
+_DECIMAL_COMMA = re.compile(r"^-?\d+,\d+$")
+_THOUSANDS = re.compile(r"^-?\d{1,3}(?:,\d{3})+$")
+_CURE = (
+    "export it anew without -UseCulture, or in an English session: [cultureinfo]::CurrentCulture = 'en-US'"
+)
+# Two means of the same interval, each rounded: points of a percent, and of the value.
+_ROUNDED, _ROUNDED_SHARE = 0.5, 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One value of a metric that is known here; `kind` is the first word of its EntityId."""
+
+    t_ns: int
+    line: int
+    metric: str
+    value: float
+    kind: str
+    name: str
+    instance: str
 
 
 def mine(text: str) -> bool:
@@ -43,14 +75,30 @@ def mine(text: str) -> bool:
 
 
 def read(text: str) -> Told:
-    """A point per row of a metric that is known here."""
+    """A point per row of a metric that is known here, and per instant the sum of a guest's processors."""
     told = Told("vcenter")
+    known = list(_rows(told, text))
+    for row in known:
+        if row.kind == _GUEST and row.metric in {USAGE, USED}:
+            continue
+        if row.kind == _HOST and row.metric == USED:
+            continue  # beside its usage: the same processors in another way
+        told.points.append(Point(row.t_ns, _entity(row), _METRICS[row.metric][0], row.value))
+    _guests(told, [row for row in known if row.kind == _GUEST and row.metric in {USAGE, USED}])
+    told.points.sort(key=lambda point: point.t_ns)
+    if not told.points:
+        raise UnreadableError("has no row of a metric that is known here")
+    return told
+
+
+def _cells(text: str) -> tuple[str, list[tuple[int, Mapping[str, str]]]]:
+    """The separator, and the rows with their lines."""
     lines = text.splitlines(keepends=True)
     skipped = 1 if lines and lines[0].startswith("#TYPE") else 0
     head = lines[skipped] if len(lines) > skipped else ""
     separator = max(SEPARATORS, key=head.count)
     rows = csv.DictReader(io.StringIO("".join(lines[skipped:])), strict=True, delimiter=separator)
-    found: list[tuple[str, int, Mapping[str, str]]] = []
+    found: list[tuple[int, Mapping[str, str]]] = []
     try:
         rows.fieldnames = [NAMES.get(name.lower(), name) for name in rows.fieldnames or []]
         lacking = [name for name in COLUMNS if name not in (rows.fieldnames or [])]
@@ -60,37 +108,132 @@ def read(text: str) -> Told:
             line = rows.line_num + skipped
             if None in row or None in row.values():
                 raise UnreadableError("has more or less values than headings", line)
-            if row["MetricId"].lower() in _METRICS:
-                found.append((row["Timestamp"], line, row))
+            found.append((line, row))
     except csv.Error as error:
         raise UnreadableError(f"is no CSV ({error})", rows.line_num + skipped) from None
-    ordered = sorted(found, key=lambda one: _absolute(one[0], one[1]))
-    instants = Instants()
-    for stamp, line, values in ordered:
-        told.points.append(_point(instants.of(stamp, line), values, line))
-    if not told.points:
-        raise UnreadableError("has no row of a metric that is known here")
-    return told
+    return separator, found
 
 
-def _absolute(stamp: str, line: int) -> int:
-    """Get-Stat writes the newest first: rows are put in order."""
-    from virtlab.campaign.imported.tools.clockwork import _of_calendar
+def _rows(told: Told, text: str) -> Iterator[_Row]:
+    """Rows of metrics that are known here, the oldest first: Get-Stat writes the newest first."""
+    separator, cells = _cells(text)
+    comma = _comma_begins_decimals(separator, cells)
+    cells = [(line, row) for line, row in cells if row["MetricId"].lower() in _METRICS]
+    day_first = day_comes_first(row["Timestamp"] for _, row in cells)
+    kinds = _kinds(told, cells)
+    at: dict[int, int] = {}
+    for line, row in cells:
+        found = calendar_ns(row["Timestamp"], day_first=day_first)
+        if found is None:
+            raise UnreadableError(f"'{row['Timestamp'][:40]}' is no instant with its day", line)
+        at[line] = found
+    instants = Instants(day_first=day_first)
+    for line, row in sorted(cells, key=lambda one: at[one[0]]):
+        kind = kinds[row["Entity"], row.get("EntityId")]
+        t_ns = instants.of(row["Timestamp"], line)
+        if kind in {_GUEST, _HOST}:
+            value = number(row["Value"].replace(",", ".") if comma else row["Value"], line, "Value")
+            metric = row["MetricId"].lower()
+            if metric in {USED, READY}:
+                seconds = number(row.get("IntervalSecs") or "", line, "IntervalSecs")
+                if seconds == 0:
+                    raise UnreadableError("an interval of no length", line)
+                value /= seconds
+            instance = (row.get("Instance") or "").strip()
+            yield _Row(t_ns, line, metric, value * _METRICS[metric][1], kind, row["Entity"], instance)
 
-    at = _of_calendar(stamp)
-    if at is None:
-        raise UnreadableError(f"'{stamp[:40]}' is no instant with its day", line)
-    return at
+
+def _comma_begins_decimals(separator: str, rows: Sequence[tuple[int, Mapping[str, str]]]) -> bool:
+    """Whether it does; UnreadableError where that cannot be told. Get-Stat writes no thousands apart."""
+    commas = [(line, row["Value"].strip()) for line, row in rows if "," in row["Value"]]
+    if not commas:
+        return False
+    line, value = commas[0]
+    if separator != ";":
+        raise UnreadableError(f"Value '{value[:40]}' has a comma, where '.' begins the decimals", line, _CURE)
+    if any("." in row["Value"] for _, row in rows):
+        raise UnreadableError(f"Value '{value[:40]}' has a comma, and another has a point", line, _CURE)
+    decimal = [one for _, one in commas if _DECIMAL_COMMA.match(one)]
+    if len(decimal) < len(commas) or all(_THOUSANDS.match(one) for one in decimal):
+        raise UnreadableError(f"what the comma of Value '{value[:40]}' is cannot be told", line, _CURE)
+    return True
 
 
-def _point(t_ns: int, row: Mapping[str, str], line: int) -> Point:
-    metric, factor = _METRICS[row["MetricId"].lower()]
-    value = number(row["Value"], line, "Value") * factor
-    if metric == "run_queue_delay":
-        seconds = number(row.get("IntervalSecs") or "", line, "IntervalSecs")
-        if seconds == 0:
-            raise UnreadableError("an interval of no length", line)
-        value /= seconds
-    instance = (row.get("Instance") or "").strip()
-    entity = f"guests.{row['Entity']}"
-    return Point(t_ns, f"{entity}.{instance}" if instance else entity, metric, value)
+def _kinds(told: Told, rows: Sequence[tuple[int, Mapping[str, str]]]) -> dict[tuple[str, str | None], str]:
+    """What each entity is, by its EntityId; without one, a host where it has a host's port, else a guest."""
+    kinds: dict[tuple[str, str | None], str] = {}
+    for _, row in rows:
+        own = row["Entity"], row.get("EntityId")
+        if own[1]:
+            kinds[own] = own[1].partition("-")[0]
+        elif _HOSTS_PORT.match((row.get("Instance") or "").strip()):
+            kinds[own] = _HOST
+        else:
+            kinds.setdefault(own, _GUEST)
+    unsaid = sorted({name for (name, said), kind in kinds.items() if not said and kind == _GUEST})
+    if unsaid:
+        told.notes.append(f"there is no EntityId: {_some(unsaid)} are taken for guests")
+    left = sorted({name for (name, _), kind in kinds.items() if kind not in {_GUEST, _HOST}})
+    if left:
+        told.notes.append(f"neither guest nor host, and left out: {_some(left)}")
+    return kinds
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _entity(row: _Row) -> str:
+    """`guests.NAME`, `guests.NAME.vcpu0`, `hosts.NAME.cpu`, `hosts.NAME.cpu0`, `hosts.NAME.vmnic0`, as everywhere here."""
+    instance = row.instance
+    if row.metric in {USAGE, USED, READY} and instance.isdecimal():
+        instance = f"vcpu{instance}" if row.kind == _GUEST else f"cpu{instance}"
+    elif row.kind == _HOST and row.metric == USAGE and not instance:
+        instance = "cpu"
+    base = f"guests.{row.name}" if row.kind == _GUEST else f"hosts.{row.name}"
+    return f"{base}.{instance}" if instance else base
+
+
+def _guests(told: Told, rows: Sequence[_Row]) -> None:
+    """`cpu` of guests and of their processors, and `cpu_share`."""
+    used = {(row.name, row.instance) for row in rows if row.metric == USED}
+    shares: dict[str, dict[int, float]] = defaultdict(dict)
+    parts: dict[str, dict[int, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    for row in rows:
+        if row.metric == USAGE and not row.instance:
+            told.points.append(Point(row.t_ns, _entity(row), "cpu_share", row.value))
+            shares[row.name][row.t_ns] = row.value
+            continue
+        if row.metric == USAGE:
+            parts[row.name][row.t_ns][row.instance] = row.value
+        if row.metric == USED or (row.name, row.instance) not in used:
+            told.points.append(Point(row.t_ns, _entity(row), "cpu", row.value))
+    lacking = []
+    for name in dict.fromkeys(row.name for row in rows):
+        if (name, "") in used:
+            continue
+        if _whole(shares[name], parts[name]):
+            told.points += [
+                Point(t_ns, f"guests.{name}", "cpu", sum(found.values()))
+                for t_ns, found in parts[name].items()
+            ]
+        else:
+            lacking.append(name)
+    if lacking:
+        told.notes.append(
+            f"no 'cpu' of {_some(lacking)} as a whole, only 'cpu_share' or single processors: "
+            f"export {USED}, or {USAGE} of all instances"
+        )
+
+
+def _whole(shares: Mapping[int, float], parts: Mapping[int, Mapping[str, float]]) -> bool:
+    """Whether at every instant there are rows of the same processors 0 to n - 1, whose mean is the row of all."""
+    if not parts or set(shares) != set(parts):
+        return False
+    names = {str(number_) for number_ in range(len(next(iter(parts.values()))))}
+    return all(
+        set(found) == names
+        and abs(sum(found.values()) / len(names) - shares[t_ns]) * 100
+        <= _ROUNDED + _ROUNDED_SHARE * shares[t_ns] * 100
+        for t_ns, found in parts.items()
+    )

@@ -41,7 +41,7 @@ def test_xentop_with_full_names_networks_processors_and_disks() -> None:
     found = at(told)
     assert found["guests.BB - backup2", "cpu"] == pytest.approx(0.625)
     assert found["guests.BB - backup2", "memory_used"] == 3_145_728 * 1024
-    assert found["host", "cpu"] == pytest.approx(0.035)
+    assert found["domain-0", "cpu"] == pytest.approx(0.035)
     assert len(told.points) == 4
 
 
@@ -265,3 +265,66 @@ def test_rows_of_sar_with_decimal_commas_are_not_taken_for_headings_and_lost() -
     with pytest.raises(UnreadableError, match="is no row of sar") as caught:
         read(SAR_GERMAN.replace(",", ".") + "\nDurchschn.:     all     69.65      0.00     30.10\n")
     assert "LC_ALL=C" in caught.value.cure
+
+
+def test_domains_whose_names_xentop_cut_to_the_same_are_not_mixed() -> None:
+    with pytest.raises(UnreadableError, match=r"'guests\.webserver-' twice") as caught:
+        read(
+            xentop(
+                *2
+                * ["webserver- --b---      11235   62.5    3145728    4.7    3145728       4.7" + XENTOP_REST]
+            )
+        )
+    assert "xentop -f" in caught.value.cure
+
+
+def esxtop(*columns: tuple[str, str]) -> str:
+    """One sample of these columns of a host."""
+    head = ["(PDH-CSV 4.0) (UTC)(0)", *(rf"\\esx1\{name}" for name, _ in columns)]
+    row = ["05/15/2018 02:13:06", *(value for _, value in columns)]
+    return "".join(",".join(f'"{cell}"' for cell in cells) + "\n" for cells in (head, row))
+
+
+def test_ports_of_esxtop_are_the_hosts_unless_a_world_of_a_guest_uses_them() -> None:
+    rate = r"MBits Received/sec"
+    told = read(
+        esxtop(
+            (rf"Network Port(vSwitch0:33554434:vmnic0)\{rate}", "9"),
+            (rf"Network Port(vSwitch0:33554436:vmk0)\{rate}", "1"),
+            (rf"Network Port(vSwitch0:33554433:Management)\{rate}", "2"),
+            (rf"Network Port(vSwitch0:33554437:Shadow of vmnic1)\{rate}", "0"),
+            (rf"Network Port(DvsPortset-0:33554440:52311:web1.eth0)\{rate}", "4"),
+            (rf"Network Port(vSwitch6:134217730:36139:db: one)\{rate}", "3"),
+            (rf"Network Port(vSwitch7:134217731:36139:db: one)\{rate}", "5"),
+        )
+    )
+    assert at(told) == {
+        ("host.vmnic0", "network_received"): 9e6,
+        ("host.vmk0", "network_received"): 1e6,
+        ("host.Management", "network_received"): 2e6,
+        ("host.Shadow of vmnic1", "network_received"): 0,
+        ("guests.web1.eth0", "network_received"): 4e6,
+        ("guests.db: one", "network_received"): 8e6,
+    }
+    assert len(told.points) == 6, "two ports of one name are no two samples"
+
+
+def test_groups_of_esxis_own_processes_are_no_guests() -> None:
+    own = [
+        (rf"Group Cpu({group})\% Used", "100")
+        for group in ("0:host", "1:idle", "2:system", "8:helper", "3867:hostd.3867")
+    ]
+    guest = (r"Group Cpu(52311:web.2019)\% Used", "150")
+    plain = read(esxtop(*own, (r"Group Cpu(52311:web1)\% Used", "150")))
+    assert at(plain) == {("guests.web1", "cpu"): 1.5}
+    twice = read(esxtop((r"Group Cpu(7:sh)\% Used", "1"), (r"Group Cpu(9:sh)\% Used", "2")))
+    assert at(twice) == {("guests.sh", "cpu"): 0.01, ("guests.sh.9", "cpu"): 0.02}
+    for proof in (
+        r"Vcpu(52311:web.2019:52317:vmx-vcpu-0:web.2019)\% Ready",
+        r"Virtual Disk(web.2019)\MBytes Read/sec",
+        r"Network Port(vSwitch0:33554440:52311:web.2019.eth0)\MBits Received/sec",
+    ):
+        found = at(read(esxtop(*own, guest, (proof, "0"))))
+        assert {key: value for key, value in found.items() if key[1] == "cpu"} == {
+            ("guests.web.2019", "cpu"): 1.5
+        }

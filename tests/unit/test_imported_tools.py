@@ -172,7 +172,7 @@ def test_iostat_is_without_its_report_since_boot() -> None:
 def test_hypervisors_tell_of_their_guests() -> None:
     xen = points("xentop.txt")
     assert xen == {
-        (0, "host", "cpu"): 0.075, (0, "host", "memory_used"): 2**30, (0, "guests.web1", "cpu"): 1.5,
+        (0, "domain-0", "cpu"): 0.075, (0, "domain-0", "memory_used"): 2**30, (0, "guests.web1", "cpu"): 1.5,
         (0, "guests.web1", "memory_used"): 2**29,
     }  # fmt: skip
     esx = points("esxtop.csv")

@@ -2,6 +2,11 @@
 
 A counter is called `\\\\HOST\\GROUP(INSTANCE)\\COUNTER`. Of a guest's CPU, `% Used` and `% Ready` are of one processor each
 (200 for two full ones). Counters that are not listed here are left out; there are thousands.
+
+A port's instance is `SWITCH:PORT:WORLD:NAME` where a guest uses it, and `SWITCH:PORT:NAME` where the host does (`vmnic0`,
+`vmk0`, `Management`). Several ports of one name are summed up. Groups are guests and the host's own processes alike: a group
+that is called as ESXi calls its own (`1:system`, `3867:hostd.3867`) is left out, unless it has what only guests have in the
+same output: a virtual processor, disk or port. What the host's own use is in `host.cpu`.
 """
 
 from __future__ import annotations
@@ -9,6 +14,8 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from virtlab.campaign.imported.told import Point, Told, UnreadableError, number
@@ -16,7 +23,14 @@ from virtlab.campaign.imported.tools.clockwork import Instants
 
 _COLUMN = re.compile(r"^\\\\[^\\]*\\(?P<group>[^\\(]+)(?:\((?P<instance>.*)\))?\\(?P<counter>[^\\]+)$")
 _FORMAT = "(PDH-CSV 4.0)"
+_PORT = re.compile(r"^(?P<switch>.*?):(?P<port>\d+):(?:(?P<world>\d+):)?(?P<name>.+)$")
+_ADAPTER = re.compile(r"\.eth\d+$")
+_VCPU = re.compile(r"^\d+:(?P<name>.+):\d+:(?:vmx-vcpu|vmm)-?\d+.*$")
+_ESXI_OWN = re.compile(
+    r"^(?:host|idle|system|helper|drivers|ft|vmotion|svmotion|vmkapimod|console|minfree|user|vim|iofilters|.*\.\d{3,})$"
+)
 MBIT, MBYTE = 1e6, 2.0**20
+SUMMED = frozenset({"network_received", "network_sent"})
 _COUNTERS: dict[tuple[str, str], tuple[str, float]] = {
     ("Physical Cpu", "% Util Time"): ("cpu", 0.01),
     ("Group Cpu", "% Used"): ("cpu", 0.01),
@@ -63,10 +77,16 @@ def read(text: str) -> Told:
             if len(cells) != len(head):
                 raise UnreadableError(f"has {len(cells)} values under {len(head)} headings", rows.line_num)
             t_ns = instants.of(cells[0], rows.line_num)
+            ports: dict[tuple[str, str], float] = defaultdict(float)
             for one in wanted:
-                if cells[one.at].strip():
-                    value = number(cells[one.at], rows.line_num, head[one.at][-40:]) * one.factor
+                if not cells[one.at].strip():
+                    continue
+                value = number(cells[one.at], rows.line_num, head[one.at][-40:]) * one.factor
+                if one.metric in SUMMED:
+                    ports[one.entity, one.metric] += value
+                else:
                     told.points.append(Point(t_ns, one.entity, one.metric, value))
+            told.points += [Point(t_ns, *which, value) for which, value in ports.items()]
     except csv.Error as error:
         raise UnreadableError(f"is no CSV ({error})", rows.line_num) from None
     if not told.points:
@@ -75,25 +95,47 @@ def read(text: str) -> Told:
 
 
 def _wanted(head: list[str]) -> list[_Wanted]:
+    columns = [(at, found) for at, name in enumerate(head) if (found := _COLUMN.match(name)) is not None]
+    guests = _guests((column["group"], column["instance"] or "") for _, column in columns)
     found = []
-    for at, name in enumerate(head):
-        column = _COLUMN.match(name)
-        if column is None:
-            continue
+    seen: set[tuple[str, str]] = set()
+    for at, column in columns:
         known = _COUNTERS.get((column["group"], column["counter"]))
-        if known is not None:
-            found.append(_Wanted(at, _entity(column["group"], column["instance"] or ""), *known))
+        entity = _entity(column["group"], column["instance"] or "", guests) if known is not None else None
+        if known is None or entity is None:
+            continue
+        if (entity, known[0]) in seen and known[0] not in SUMMED:
+            entity += f".{(column['instance'] or '').partition(':')[0]}"  # another group of the same name
+        seen.add((entity, known[0]))
+        found.append(_Wanted(at, entity, *known))
     return found
 
 
-def _entity(group: str, instance: str) -> str:
-    """`host.cpu`, `host.cpu3`, `guests.NAME`, `guests.NAME.ADAPTER`; instances carry numbers before names."""
+def _guests(columns: Iterable[tuple[str, str]]) -> frozenset[str]:
+    """Names that have what only guests have."""
+    found = set()
+    for group, instance in columns:
+        if group == "Vcpu" and (world := _VCPU.match(instance)) is not None:
+            found.add(world["name"])
+        elif group == "Network Port" and (port := _PORT.match(instance)) is not None and port["world"]:
+            found.add(_ADAPTER.sub("", port["name"]))
+        elif group == "Virtual Disk":
+            found.add(instance.partition(":")[0])
+    return frozenset(found)
+
+
+def _entity(group: str, instance: str, guests: frozenset[str]) -> str | None:
+    """`host.cpu`, `host.cpu3`, `host.vmnic0`, `guests.NAME`, `guests.NAME.ADAPTER`; None: left out."""
     if group == "Physical Cpu":
         return "host.cpu" if instance == "_Total" else f"host.cpu{instance}"
-    parts = instance.split(":")
-    name = parts[-1] if len(parts) > 1 else instance
     if group == "Physical Disk Adapter":
         return f"host.{instance}"
     if group == "Virtual Disk":
-        return f"guests.{'.'.join(parts)}"
-    return f"guests.{name.removesuffix('.eth0')}" if group != "Network Port" else f"guests.{name}"
+        return f"guests.{instance.replace(':', '.')}"
+    if group == "Network Port":
+        port = _PORT.match(instance)
+        if port is None:
+            return f"host.{instance}"
+        return f"guests.{port['name']}" if port["world"] else f"host.{port['name']}"
+    name = instance.partition(":")[2] or instance
+    return f"guests.{name}" if name in guests or not _ESXI_OWN.match(name) else None

@@ -1,7 +1,7 @@
 """vCenter's statistics as PowerCLI writes them: `Get-Stat ... | Export-Csv`, a row per entity, metric and instant.
 
 Of a guest `cpu.usage.average` is the mean over its virtual processors, while `cpu` counts them everywhere else (1.5 of two):
-it is told as `cpu_share`. `cpu` is of `cpu.used.summation` (ms of the interval, of all of them together), else the sum of its
+it is told as `cpu_share`. `cpu` is of `cpu.used.summation` (ms of the interval, all together), else the sum of its
 processors' own rows where the row of all confirms that they are all. Of a host it is `cpu`, as of any host's processors.
 `cpu.ready.summation` is in ms of the interval, whose length is in `IntervalSecs`. Rates are in KBps of 1024 bytes. Metrics
 that are not listed here are left out.

@@ -2,7 +2,8 @@
 
 Its first iteration has no time to compare with and shows 0 % for all: it is left out. Neither instants nor the delay between
 iterations are printed, so what it counts (network, disks) cannot become rates. A domain's name may have spaces (`-f`); lines
-about its processors, networks and disks (`-v`, `-n`, `-x`) are passed over.
+about its processors, networks and disks (`-v`, `-n`, `-x`) are passed over. Domain 0 is a domain too and not the host,
+whose processors and memory the others use too; it is called as in runs of our own.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def read(text: str) -> Told:
         if iteration == 0:
             continue
         row = dict(zip(head, cells, strict=True))
-        entity = "host" if row["NAME"] == "Domain-0" else f"guests.{row['NAME']}"
+        entity = "domain-0" if row["NAME"] == "Domain-0" else f"guests.{row['NAME']}"
         at = (iteration - 1) * 1_000_000_000
         told.points.append(Point(at, entity, "cpu", cell(row, "CPU(%)", line) / 100))
         if "MEM(k)" in row:

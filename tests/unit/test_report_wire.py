@@ -54,3 +54,65 @@ def test_without_a_link_there_is_no_wire_to_fill() -> None:
     )
     experiment = load_text(text)
     assert wire.facts([plan_run(experiment, experiment.points()[0], 0)]) == {}
+
+
+REQUESTS = """
+version: 1
+name: requests
+hosts: {{h1: {{guests: 2}}, h2: {{guests: 2}}}}
+topology: {{shape: line, switches: 1}}
+link: {{rate: 100 Mbit/s}}
+{rest}
+roles:
+  rr: {{workload: tcp_rr, from: h1.g1, to: h2.g1, duration: 1 s{more}}}
+  other: {{workload: tcp_stream, from: h1.g2, to: h2.g2, {how}}}
+"""
+MEASURES, LOADS = "duration: 1 s", "as: load"
+
+
+def idle(more: str = "", how: str = MEASURES, rest: str = "") -> bool:
+    """Whether the wire is said to stand idle beside requests."""
+    experiment = load_text(REQUESTS.format(more=more, how=how, rest=rest))
+    said = wire.facts([plan_run(experiment, point, 0) for point in experiment.points()])
+    return "wire stands idle" in said.get("rr", "")
+
+
+def test_beside_requests_the_wire_stands_idle_only_while_nobody_else_sends() -> None:
+    assert idle()
+    assert not idle(rest="timing: {together: true}")
+    assert not idle(how=LOADS), "the load is there all the time"
+
+
+def test_a_request_of_several_packets_does_not_leave_the_wire_idle() -> None:
+    assert idle(more=", request: 1448 B")
+    assert not idle(more=", request: 1449 B")
+    assert not idle(more=", response: 1 MB")
+    for answer, is_idle in (("1448 B", True), ("1 MB", False)):
+        levels = f"factors: {{answer: [1 B, {answer}]}}"
+        assert idle(more=', response: "${answer}"', rest=levels) is is_idle, "at every design point"
+
+
+TIMELINE = """
+timeline:
+  - {{id: load, do: start, role: other, after: {load}}}
+  - {{id: end, do: stop, role: other, after: {end}}}
+  - {{id: ask, do: run, role: rr, after: {ask}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("load", "end", "ask", "is_idle"),
+    [
+        ("ask.finished", "load.started + 1 s", None, True),
+        (None, "load.started + 1 s", "end.done", True),
+        (None, "load.started + 1 s", "{all: [end.done, load.started]}", True),
+        (None, "load.started + 1 s", "{any: [end.done, load.started]}", False),
+        (None, "load.started + 1 s", "load.started", False),
+        ("ask.started", "load.started + 1 s", None, False),
+    ],
+)
+def test_what_a_timeline_of_the_file_keeps_apart_is_apart(
+    load: str | None, end: str, ask: str | None, is_idle: bool
+) -> None:
+    rest = TIMELINE.format(load=load, end=end, ask=ask).replace(", after: None", "")
+    assert idle(how=LOADS, rest=rest) is is_idle

@@ -1,8 +1,9 @@
 """How much of the wire a role asks for: the fact without which its latency or jitter means little.
 
 A stream at a rate is set against the slowest link on its way, in octets of the wire: a frame with preamble, checksum and
-gap. Where a request waits for its answer before the next goes, the wire is idle, and no queue discipline has anything to
-decide. Nothing is measured here: it follows from the Plan.
+gap. Where a request waits for its answer before the next goes, each is one packet, and no other role can be active meanwhile,
+the wire is idle, and no queue discipline has anything to decide; where the Plan does not say that much, neither does the
+report. Nothing is measured here: it follows from the Plan.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from math import isclose
 
-from virtlab.plan import Plan, Role
+from virtlab.plan import Action, Plan, Role
 from virtlab.planner.ends import role_ends
 from virtlab.planner.licence import ETHERNET_OCTETS
 from virtlab.planner.wiring import Wiring, guest_box
 
 FRAME_OCTETS = 20  # preamble and gap, around header, payload and checksum
 WIRE_MIN_OCTETS = 84
+TCP_HEADER_BYTES = 32  # with time stamps
 _IDLE = (
     "One request waits for its answer before the next goes, so the wire stands idle and no queue forms: "
     "queue disciplines differ here by what enqueuing costs."
@@ -27,15 +29,16 @@ _IDLE = (
 def facts(plans: Iterable[Plan]) -> dict[str, str]:
     """Role -> what it asks of the wire, in one sentence; roles without a rate or a wire have none."""
     shares: dict[str, list[float]] = {}
-    said: dict[str, str] = {}
+    idle: dict[str, list[bool]] = {}
     for plan in plans:
         for name, role in plan.roles.items():
             if (slowest := slowest_bit_per_s(plan, role)) is None:
                 continue
             if _one_at_a_time(role):
-                said[name] = _IDLE
+                idle.setdefault(name, []).append(_in_one_packet(plan, role) and alone(plan, name))
             elif (asked := wire_bit_per_s(plan, role)) is not None:
                 shares.setdefault(name, []).append(asked / slowest)
+    said = {name: _IDLE for name, everywhere in idle.items() if all(everywhere)}
     return said | {name: _sentence(found) for name, found in shares.items()}
 
 
@@ -91,6 +94,55 @@ def slowest_bit_per_s(plan: Plan, role: Role) -> int | None:
 def _one_at_a_time(role: Role) -> bool:
     values: Mapping[str, object] = role.parameters
     return role.workload == "tcp_rr" or (role.workload == "psping" and values.get("test") == "latency")
+
+
+def _in_one_packet(plan: Plan, role: Role) -> bool:
+    """Whether request and response are a packet each: of TCP with the time stamps that Linux puts into every segment."""
+    ends = role_ends(plan, role)
+    if ends is None:
+        return False
+    ip_bytes = 20 if ends[0].address is None or ends[0].address.version == 4 else 40
+    most = min(end.mtu_bytes for end in ends) - ip_bytes - TCP_HEADER_BYTES
+    return all(int(role.parameters.get(key, 1)) <= most for key in ("request_bytes", "response_bytes"))
+
+
+def alone(plan: Plan, name: str) -> bool:
+    """Whether the timeline keeps every other role from being active while this one is.
+
+    Certain are events that an action waits for by `event` or `all`, and those that their own actions waited for; of
+    `any` of several none is.
+    """
+    actions = {action.id: action for action in plan.timeline}
+    known: dict[str, frozenset[str]] = {}
+
+    def before(action: Action) -> frozenset[str]:
+        """Events that have certainly been when the action begins."""
+        if action.id not in known:
+            trigger = action.after
+            events = () if trigger is None else trigger.all or tuple(filter(None, [trigger.event]))
+            causes = (actions.get(event.rpartition(".")[0]) for event in events)
+            known[action.id] = frozenset(events).union(
+                *(before(cause) for cause in causes if cause is not None)
+            )
+        return known[action.id]
+
+    def begun(role: str) -> list[Action]:
+        return [action for action in plan.timeline if action.do in ("start", "run") and action.role == role]
+
+    def over(role: str, events: frozenset[str]) -> bool:
+        """Whether all that the role ever does is over after these events."""
+        stops = [each for each in plan.timeline if each.do == "stop" and each.role == role]
+        stopped = [before(stop) for stop in stops if f"{stop.id}.done" in events]
+        return all(
+            f"{each.id}.finished" in events or any(f"{each.id}.started" in earlier for earlier in stopped)
+            for each in begun(role)
+        )
+
+    def after(later: str, earlier: str) -> bool:
+        return all(over(earlier, before(action)) for action in begun(later))
+
+    others = [other for other in plan.roles if other != name]
+    return all(after(name, other) or after(other, name) for other in others)
 
 
 def _sentence(shares: list[float]) -> str:

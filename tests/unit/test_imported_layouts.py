@@ -112,6 +112,71 @@ def test_netperf_omni_as_csv_of_a_stream(test: str) -> None:
     assert read(text).workloads == ("tcp_stream" if test.startswith("TCP") else "udp_stream",)
 
 
+NETPERF_UDP = NETPERF.replace("TCP STREAM", "UDP STREAM")
+
+
+def test_netperf_omni_over_udp_tells_what_came_and_loss_where_both_ends_were_asked() -> None:
+    text = NETPERF_UDP + "THROUGHPUT=956.80\nTHROUGHPUT_UNITS=10^6bits/s\n"
+    told = read(text)
+    assert summed(text) == {"goodput.mean": 956.8e6}
+    assert told.notes == ["no loss: have -k or -o tell LOCAL_SEND_CALLS and REMOTE_RECV_CALLS too"]
+    text += "LOCAL_SEND_THROUGHPUT=1177.60\nLOCAL_SEND_CALLS=1000000\nREMOTE_RECV_CALLS=812500\n"
+    assert summed(text) == {
+        "goodput.mean": 956.8e6, "achieved_load.mean": pytest.approx(1177.6e6), "loss.ratio": pytest.approx(0.1875),
+        "lost_rate.mean": pytest.approx(220.8e6),
+    }  # fmt: skip
+    assert read(text).notes == []
+    received = (
+        "OMNI Receive TEST from 0.0.0.0 () port 0 AF_INET to 10.0.0.2 () port 0 AF_INET : demo\n"
+        "Throughput,Throughput Units,Protocol,Local Send Calls,Local Recv Calls,Remote Send Calls,Remote Recv Calls\n"
+        "75.0,10^6bits/s,UDP,0,75,100,0\n"
+    )
+    assert summed(received)["loss.ratio"] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (NETPERF_UDP.replace("demo", "no control : demo") + "THROUGHPUT=9\nTHROUGHPUT_UNITS=10^6bits/s\n", "-N"),
+        (NETPERF_UDP + "THROUGHPUT=9\nTHROUGHPUT_UNITS=10^6bits/s\nREMOTE_RECV_CALLS=0\n", "-N"),
+        (
+            NETPERF.replace(" : demo", " : no control")
+            + "Throughput  \n10^6bits/sec  \n\n 87380  16384  16384    10.00      93.87   \n",
+            "-N",
+        ),
+        (NETPERF_UDP + "THROUGHPUT=9\nTHROUGHPUT_UNITS=10^6bits/s\nLOCAL_SEND_CALLS=1\nREMOTE_RECV_CALLS=2\n", "2 of 1"),
+        ("THROUGHPUT=93.5\nTHROUGHPUT_UNITS=10^6bits/s\n", "whether it was TCP or UDP"),
+        ("THROUGHPUT=9\nTHROUGHPUT_UNITS=10^6bits/s\nPROTOCOL=TCP\nDIRECTION=Send|Recv\n", "both ways"),
+        ("THROUGHPUT=9\nTHROUGHPUT_UNITS=Trans/s\nPROTOCOL=TCP\nDIRECTION=Connect|Send|Recv\n", "no workload"),
+        (NETPERF.replace("STREAM", "Connect/Request/Response") + "THROUGHPUT=9\nTHROUGHPUT_UNITS=Trans/s\n", "no workload"),
+        (
+            NETPERF.replace("STREAM", "REQUEST/RESPONSE")
+            + "Throughput \n10^6bits/sec   \n\n16384  87380  1        1       10.00    0.40   \n16384  87380\n",
+            "both ways",
+        ),
+    ],
+)  # fmt: skip
+def test_netperf_that_counted_something_else_is_refused(text: str, what: str) -> None:
+    with pytest.raises(UnreadableError) as caught:
+        read(text)
+    assert what in caught.value.what
+
+
+def test_netperf_with_a_burst_has_several_transactions_on_their_way_at_once() -> None:
+    text = (
+        NETPERF.replace("STREAM", "REQUEST/RESPONSE").replace("\n", " : first burst 3\n")
+        + "bytes  Bytes  bytes    bytes   secs.    per sec   \n\n16384  87380  1  1  10.00    20000.00\n16384  87380\n"
+    )
+    assert summed(text) == {"transaction_rate.mean": 20_000, "transaction_time.mean": pytest.approx(200_000)}
+
+
+@pytest.mark.parametrize(("unit", "bits"), [("10^0bits", 1), ("GBytes", 8 * 2**30), ("Bytes", 8)])
+def test_netperf_in_whatever_unit_it_was_asked_for(unit: str, bits: int) -> None:
+    assert summed(NETPERF + f"THROUGHPUT=2\nTHROUGHPUT_UNITS={unit}/s\n") == {"goodput.mean": 2 * bits}
+    table = f"Throughput  \n{unit}/sec  \n\n 87380  16384  16384    10.00      2.00   \n"
+    assert summed(NETPERF + table) == {"goodput.mean": 2 * bits}
+
+
 def test_netperf_omni_as_csv_that_ends_early_is_refused_with_its_line() -> None:
     with pytest.raises(UnreadableError, match="has 1 values under 2 names") as caught:
         read(NETPERF + "Throughput,Throughput Units\n93.5\n")

@@ -1,7 +1,11 @@
 """netperf: tables of its classic tests, and `KEY=VALUE` (`-k`) or CSV (`-o`) of its omni tests.
 
 Source: netperf's manual, "Using Netperf to Measure Bulk Data Transfer", "... Request/Response", and omni_output_list.txt.
-The inverse of a transaction rate is a mean, and is not given as more.
+The inverse of a transaction rate is a mean, and is not given as more; with a burst, that many more are on their way at once.
+
+`THROUGHPUT` of a stream is what its receiver counted, over UDP too (netperf's nettest_omni.c, where it sums up): goodput. What
+was sent, and so loss, is in other keys, which an omni test tells where it is asked for them. Without a control connection
+(`-N`) nobody asks the receiver, and netperf takes all that was sent for received: refused where it can be seen.
 """
 
 from __future__ import annotations
@@ -21,14 +25,30 @@ _CSV = {
     "Throughput": "THROUGHPUT", "Throughput Units": "THROUGHPUT_UNITS", "Protocol": "PROTOCOL",
     "Minimum Latency Microseconds": "MIN_LATENCY", "Mean Latency Microseconds": "MEAN_LATENCY",
     "Maximum Latency Microseconds": "MAX_LATENCY", "50th Percentile Latency Microseconds": "P50_LATENCY",
+    "Direction": "DIRECTION", "Local Send Throughput": "LOCAL_SEND_THROUGHPUT", "Local Send Calls": "LOCAL_SEND_CALLS",
+    "Remote Recv Calls": "REMOTE_RECV_CALLS", "Remote Send Throughput": "REMOTE_SEND_THROUGHPUT",
+    "Remote Send Calls": "REMOTE_SEND_CALLS", "Local Recv Calls": "LOCAL_RECV_CALLS",
     "90th Percentile Latency Microseconds": "P90_LATENCY", "99th Percentile Latency Microseconds": "P99_LATENCY",
 }  # fmt: skip
-_UNITS = {"10^3bits/s": 10**3, "10^6bits/s": 10**6, "10^9bits/s": 10**9, "Trans/s": 1}
+_UNITS = {
+    "10^0bits/s": 1, "10^3bits/s": 10**3, "10^6bits/s": 10**6, "10^9bits/s": 10**9, "Bytes/s": 8,
+    "KBytes/s": 8 * 2**10, "MBytes/s": 8 * 2**20, "GBytes/s": 8 * 2**30,
+}  # fmt: skip
+_UNIT = re.compile(r"(?:10\^[0369]bits|\b[KMG]?Bytes)/s")
+_OMNI = re.compile(r"^OMNI (?P<direction>\S+) TEST", re.MULTILINE)
+_BURST = re.compile(r" : first burst (?P<more>\d+)")
+_SENDER_KEYS = ("LOCAL_SEND_THROUGHPUT", "LOCAL_SEND_CALLS", "REMOTE_RECV_CALLS")
+_RECEIVER_KEYS = ("REMOTE_SEND_THROUGHPUT", "REMOTE_SEND_CALLS", "LOCAL_RECV_CALLS")
+_NO_CONTROL = "was run without a control connection (-N): what was received is not told"
+_PROTOCOL_CURE = "have -k or -o tell PROTOCOL too"
 
 
 def mine(text: str) -> bool:
     """Whether it looks like netperf's."""
-    return bool(_TEST.search(text[:4000])) or bool(re.search(r"^THROUGHPUT(_UNITS)?=", text, re.MULTILINE))
+    head = text[:4000]
+    return bool(_TEST.search(head) or _OMNI.search(head)) or bool(
+        re.search(r"^THROUGHPUT(_UNITS)?=", text, re.MULTILINE)
+    )
 
 
 def read(text: str) -> Told:
@@ -49,22 +69,23 @@ def read(text: str) -> Told:
     if not rows:
         raise UnreadableError("ends before netperf's result")
     if "RESPONSE" in what:
-        return _transactions(what, rows)
+        return _transactions(text, what, rows)
+    if _alone(text) and "MAERTS" not in what:
+        raise UnreadableError(_NO_CONTROL)
     return _datagrams(text, rows) if what.startswith("UDP") else _bulk(text, rows)
+
+
+def _alone(text: str) -> bool:
+    """Whether the head of the test says that there was no control connection."""
+    return any(" TEST " in words and " : no control" in words for words in text.splitlines())
 
 
 def _unit(text: str) -> int:
     """Bits of netperf's unit of throughput, from the head of its table."""
-    for name, bits in (
-        ("10^9bits", 10**9),
-        ("10^6bits", 10**6),
-        ("10^3bits", 10**3),
-        ("KBytes", 8 * 2**10),
-        ("MBytes", 8 * 2**20),
-    ):
-        if name in text:
-            return bits
-    raise UnreadableError("does not name the unit of its throughput")
+    found = _UNIT.search(text)
+    if found is None:
+        raise UnreadableError("does not name the unit of its throughput")
+    return _UNITS[found[0]]
 
 
 def _bulk(text: str, rows: list[tuple[int, list[str]]]) -> Told:
@@ -92,24 +113,23 @@ def _datagrams(text: str, rows: list[tuple[int, list[str]]]) -> Told:
         "duration_s": number(sent[2], first, "time"),
     }
     tried, came = whole(sent[3], first, "messages sent"), whole(received[2], second, "messages received")
-    if came > tried:
-        raise UnreadableError(f"{came} of {tried} messages came", second)
     goodput = number(received[3], second, "throughput") * bits
     told.add("goodput", "mean", goodput, came)
     told.add("achieved_load", "mean", number(sent[5], first, "throughput") * bits, tried)
-    if tried:
-        told.add("loss", "ratio", 1 - came / tried, tried)
-        if came:
-            told.add("lost_rate", "mean", goodput * (tried - came) / came, tried)
+    _loss(told, goodput, tried, came, second)
     return told
 
 
-def _transactions(what: str, rows: list[tuple[int, list[str]]]) -> Told:
+def _transactions(text: str, what: str, rows: list[tuple[int, list[str]]]) -> Told:
     line, cells = rows[0]
     if len(cells) < 6:
         raise UnreadableError("a row of request and response has six numbers", line)
     if not what.startswith("TCP REQUEST"):
         raise UnreadableError(f"no workload here is {what.lower()}", line)
+    if _UNIT.search(text):
+        raise UnreadableError("tells bits of both ways together, not transactions", line, "run it without -f")
+    burst = _BURST.search(text)
+    at_once = 1 + (whole(burst["more"], 0, "first burst") if burst is not None else 0)
     told = Told("netperf", ("tcp_rr",))
     told.facts |= {
         "request_bytes": whole(cells[2], line, "request size"), "response_bytes": whole(cells[3], line, "response size"),
@@ -118,7 +138,7 @@ def _transactions(what: str, rows: list[tuple[int, list[str]]]) -> Told:
     rate = number(cells[5], line, "transaction rate")
     told.add("transaction_rate", "mean", rate)
     if rate:
-        told.add("transaction_time", "mean", 1e9 / rate)
+        told.add("transaction_time", "mean", 1e9 / rate * at_once)
     return told
 
 
@@ -148,25 +168,76 @@ def _pairs(text: str, values: dict[str, tuple[int, str]] | None = None) -> Told:
     for line, words in enumerate(text.splitlines(), start=1):
         if pair := _PAIR.match(words.strip()):
             values[pair["key"]] = line, pair["value"].strip()
-    if (found := _TEST.search(text)) is not None and found["what"].upper().startswith("UDP"):
-        values.setdefault("PROTOCOL", (0, "UDP"))
     if "THROUGHPUT" not in values or "THROUGHPUT_UNITS" not in values:
         raise UnreadableError("lacks THROUGHPUT or THROUGHPUT_UNITS")
     line, units = values["THROUGHPUT_UNITS"]
-    if units not in _UNITS:
-        raise UnreadableError(f"'{units[:30]}' is no unit of netperf's throughput", line)
-    protocol = values.get("PROTOCOL", (0, "TCP"))[1]
+    protocol, direction = _what(text, values)
     rate = number(values["THROUGHPUT"][1], values["THROUGHPUT"][0], "throughput")
     if units == "Trans/s":
-        if protocol != "TCP":
-            raise UnreadableError(f"no workload here is request and response over {protocol[:20]}", line)
+        if "CONNECT" in direction.upper() or protocol not in {"TCP", ""}:
+            what = f"no workload here is {direction[:40] or 'request and response'} over {protocol[:20] or 'TCP'}"
+            raise UnreadableError(what, line)
         told = Told("netperf", ("tcp_rr",))
         told.add("transaction_rate", "mean", rate)
         _latencies(told, values)
         return told
+    if units not in _UNITS:
+        raise UnreadableError(f"'{units[:30]}' is no unit of netperf's throughput", line)
+    if "RESPONSE" in direction.upper() or "|" in direction:
+        raise UnreadableError("tells bits of both ways together, not transactions", line, "run it without -f")
+    if protocol not in {"TCP", "UDP"}:
+        said = f"is a stream over {protocol[:20]}" if protocol else "does not say whether it was TCP or UDP"
+        raise UnreadableError(said, 0, "" if protocol else _PROTOCOL_CURE)
+    receives = direction.upper() in {"RECEIVE", "MAERTS"}
+    if _alone(text) and not receives:
+        raise UnreadableError(_NO_CONTROL)
     told = Told("netperf", ("udp_stream",) if protocol == "UDP" else ("tcp_stream",))
-    told.add("goodput", "mean", rate * _UNITS[units])
+    if protocol == "UDP":
+        _with_sender(
+            told, values, rate * _UNITS[units], _UNITS[units], _RECEIVER_KEYS if receives else _SENDER_KEYS
+        )
+    else:
+        told.add("goodput", "mean", rate * _UNITS[units])
     return told
+
+
+def _what(text: str, values: dict[str, tuple[int, str]]) -> tuple[str, str]:
+    """Protocol and direction, by their keys or by the head of the test; "" where neither says."""
+    protocol, direction = (values.get(key, (0, ""))[1] for key in ("PROTOCOL", "DIRECTION"))
+    if (named := _TEST.search(text)) is not None:
+        first, _, rest = named["what"].partition(" ")
+        return protocol or first.upper(), direction or rest
+    omni = _OMNI.search(text)
+    return protocol, direction or (omni["direction"] if omni is not None else "")
+
+
+def _with_sender(
+    told: Told, values: dict[str, tuple[int, str]], goodput: float, bits: int, keys: tuple[str, str, str]
+) -> None:
+    """What came over UDP; what was sent, and loss, where `keys` of rate sent, calls to send and to receive are there."""
+    rate_key, sent_key, came_key = keys
+    tried, came = (
+        whole(values[key][1], values[key][0], key) if key in values else None for key in (sent_key, came_key)
+    )
+    if came == 0 and goodput:
+        raise UnreadableError(_NO_CONTROL, values[came_key][0])
+    told.add("goodput", "mean", goodput, came or 0)
+    if rate_key in values:
+        line, text = values[rate_key]
+        told.add("achieved_load", "mean", number(text, line, rate_key) * bits, tried or 0)
+    if tried is None or came is None:
+        told.notes.append(f"no loss: have -k or -o tell {sent_key} and {came_key} too")
+    else:
+        _loss(told, goodput, tried, came, values[came_key][0])
+
+
+def _loss(told: Told, goodput: float, tried: int, came: int, line: int) -> None:
+    if came > tried:
+        raise UnreadableError(f"{came} of {tried} messages came", line)
+    if tried:
+        told.add("loss", "ratio", 1 - came / tried, tried)
+        if came:
+            told.add("lost_rate", "mean", goodput * (tried - came) / came, tried)
 
 
 def _latencies(told: Told, values: dict[str, tuple[int, str]]) -> None:

@@ -7,18 +7,19 @@ the file asks for it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from virtlab.plan import Plan, Queue
+from virtlab.plan import Plan, Queue, Refusal
 from virtlab.planner.wiring import Wiring
-from virtlab.testbed import kernel_queues
+from virtlab.testbed import kernel_queues, netem_links
 from virtlab.testbed.kernel_queues import PortQueue
 from virtlab.testbed.names import FABRIC, interface
-from virtlab.testbed.operations import BridgeAdd, End, LinkSet, Netem, Operation, QdiscAdd, VethAdd
+from virtlab.testbed.operations import BridgeAdd, End, LinkSet, VethAdd
 
 if TYPE_CHECKING:
     from virtlab.testbed.lower import Lowered
+    from virtlab.testbed.machine import Findings
 
 NETEM_KINDS = ("fifo", "pfifo")
 
@@ -50,6 +51,28 @@ def realisations(plan: Plan, automatic: str) -> dict[str, str]:
     return {
         name: (default if link.realise == "auto" else link.realise) for name, link in plan.world.links.items()
     }
+
+
+def propagation_refusals(plan: Plan, found: Findings) -> Iterator[Refusal]:
+    """Links by netem in which so much propagates that it takes another discipline to tell that from what waits."""
+    why = found.qdiscs.get("prio", "not tried")
+    if why is None or realisation(plan, found.machine.link) != "netem":
+        return
+    for name, link in plan.world.links.items():
+        queues = zip(link.ends, (link.queue.ab, link.queue.ba), strict=True)
+        if any(
+            netem_links.apart(link.rate_bit_per_s, delay_after(plan, name, end), netem_links.limit(queue))
+            for end, queue in queues
+        ):
+            reason = (
+                "so many frames propagate at once that this kernel needs prio to bound those that wait, "
+                f"which it has not ({why})"
+            )
+            cure = (
+                "load sch_prio, write 'realise: soft_switch', a shorter time or a longer queue, "
+                "or take the lab VM's kernel: 'virtlab run FILE --in lab-vm'"
+            )
+            yield Refusal(f"links.{name}.propagation_ns", reason, cure)
 
 
 def soft_switch_request(plan: Plan, wiring: Wiring, ports: Mapping[str, str]) -> dict[str, Any]:
@@ -158,6 +181,8 @@ def _inner(
 def _disciplines(plan: Plan, name: str, by: str, out: Lowered) -> None:
     link = plan.world.links[name]
     first, second = link.ends
+    vnics = (vnic for guest in plan.world.guests.values() for vnic in guest.vnics.values())
+    single_frames = all(vnic.offloads == "off" for vnic in vnics)
     for end, far, queue in ((first, second, link.queue.ab), (second, first, link.queue.ba)):
         if end in out.uplinks:
             place = out.uplinks[end]
@@ -167,16 +192,18 @@ def _disciplines(plan: Plan, name: str, by: str, out: Lowered) -> None:
         else:
             place = out.ports[end]
             namespace, port = place.namespace, place.link
-        switch = plan.world.switches.get(end.rpartition(".")[0])
-        delay_ns = link.propagation_ns + (switch.processing_ns if switch is not None else 0)
-        operations = _at_port(namespace, port, by, link.rate_bit_per_s, delay_ns, queue)
-        out.add(f"links.{name}", *operations)
-        handles = kernel_queues.class_handles(queue)
-        out.queues[name, "ab" if end == first else "ba"] = PortQueue(namespace, port, handles)
+        path, key = f"links.{name}", (name, "ab" if end == first else "ba")
+        if by == "netem":
+            delay_ns = delay_after(plan, name, end)
+            held = (namespace, port, link.rate_bit_per_s, delay_ns, netem_links.limit(queue))
+            out.add(path, *netem_links.at_port(*held))
+            out.queues[key] = netem_links.queue_at(*held, single_frames=single_frames)
+        else:
+            out.add(path, *kernel_queues.at_port(namespace, port, link.rate_bit_per_s, queue))
+            out.queues[key] = PortQueue(namespace, port, kernel_queues.class_handles(queue))
 
 
-def _at_port(namespace: str, port: str, by: str, rate: int, delay_ns: int, queue: Queue) -> list[Operation]:
-    if by == "netem":
-        packets = queue.limit_packets if queue.limit_packets is not None else 1000
-        return [QdiscAdd(namespace, port, Netem(rate, delay_ns, packets), handle="1:")]
-    return list(kernel_queues.at_port(namespace, port, rate, queue))
+def delay_after(plan: Plan, link: str, end: str) -> int:
+    """What a frame from that end of a link is held for besides its time on the wire: propagation, and the switch's own."""
+    switch = plan.world.switches.get(end.rpartition(".")[0])
+    return plan.world.links[link].propagation_ns + (switch.processing_ns if switch is not None else 0)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from virtlab.testbed.applied_queues import by_handle
+from virtlab.testbed.netem_links import NetemQueue
+
 if TYPE_CHECKING:
     from virtlab.plan import Columns
     from virtlab.testbed.kernel_queues import PortQueue
@@ -26,7 +29,8 @@ _LINK_COUNTERS = {
     "residence_p99_ns": "residence_p99_ns",
     "marked_packets": "marked_packets",
 }
-_KERNEL = ("packets", "bytes", "drops", "backlog_packets", "backlog_bytes")
+_PASSED = ("packets", "bytes", "drops")
+_KERNEL = (*_PASSED, "backlog_packets", "backlog_bytes")
 _FLOWS = ("new_flows", "new_flows_waiting", "old_flows_waiting")  # of fq_codel
 _PORT_COUNTERS = ("received_packets", "sent_packets", "ring_drops", "oversize", "bad_checksum", "send_errors")
 
@@ -51,14 +55,17 @@ def kernel_rows(
     """The kernel's counters per link direction and class, of links that it realises."""
     rows: list[CounterRow] = []
     for (link, direction), queue in queues.items():
-        found = {each["handle"]: each for each in seen[queue.namespace]["links"][queue.link]["qdiscs"]}
+        found = by_handle(seen[queue.namespace]["links"][queue.link])
         line = f"links.{link}.{direction}"
         for entity, handle in [
             (line, queue.top),
             *((f"{line}.{name}", at) for name, at in queue.classes.items()),
         ]:
             counters = found.get(handle, {})
-            rows += [(t_ns, mark, entity, name, int(counters[name])) for name in _KERNEL if name in counters]
+            wanted = _PASSED if isinstance(queue, NetemQueue) else _KERNEL
+            rows += [(t_ns, mark, entity, name, int(counters[name])) for name in wanted if name in counters]
+        if isinstance(queue, NetemQueue) and (waiting := queue.waiting_packets(found)) is not None:
+            rows.append((t_ns, mark, line, "backlog_packets", waiting))
         inner = found.get("10:", found.get(queue.top, {}))
         rows += [(t_ns, mark, line, name, int(inner[name])) for name in _FLOWS if name in inner]
         if "marked_packets" in inner:

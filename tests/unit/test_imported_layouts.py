@@ -393,3 +393,36 @@ def test_groups_of_esxis_own_processes_are_no_guests() -> None:
         assert {key: value for key, value in found.items() if key[1] == "cpu"} == {
             ("guests.web.2019", "cpu"): 1.5
         }
+
+
+def iperf2(stream: str, end: str, rate: str, more: str = "") -> str:
+    """A row of iperf 2's CSV."""
+    return f"20261121172945,127.0.0.1,49050,127.0.0.1,5401,{stream},0.0-{end},1,{rate}{more}\n"
+
+
+def test_a_report_of_iperf_2s_server_that_is_shorter_than_the_test_is_still_of_udp() -> None:
+    text = iperf2("3", "10.1", "5250000") + iperf2("3", "10.0", "4200000", ",0.050,20,100,20.000,0")
+    assert read(text).workloads == ("udp_stream",)
+    assert summed(text) == {
+        "goodput.mean": 4.2e6, "jitter_rfc3550.final": 50_000, "loss.ratio": 0.2, "lost_rate.mean": 1.05e6,
+        "achieved_load.mean": 5.25e6,
+    }  # fmt: skip
+
+
+def test_streams_of_iperf_2_are_taken_together_and_tests_not() -> None:
+    two = iperf2("3", "2.0", "7") + iperf2("4", "2.1", "8")
+    assert summed(two + iperf2("-1", "2.0", "15")) == {"goodput.mean": 15}
+    assert summed(iperf2("-1", "2.0", "15") + two) == {"goodput.mean": 15}
+    with pytest.raises(UnreadableError, match="holds 2 tests"):
+        read(two)
+    assert summed(iperf2("3", "1.0", "6") + iperf2("3", "2.0", "7")) == {"goodput.mean": 7}
+
+
+def test_iperf3_both_ways_at_once_is_no_one_stream() -> None:
+    rows = "".join(
+        f"[{stream}][{way}-C]   0.00-2.00   sec  1.00 MBytes  {rate} Mbits/sec                  receiver\n"
+        for stream, way, rate in (("SUM", "TX", "4.00"), ("SUM", "RX", "9.00"))
+    )
+    with pytest.raises(UnreadableError, match="--bidir") as caught:
+        read("Connecting to host 127.0.0.1, port 5306\n" + rows)
+    assert caught.value.line == 2

@@ -196,6 +196,7 @@ def test_hypervisors_tell_of_their_guests() -> None:
         ("ping.txt", "8 received", "7 received", 0, "a part is missing"),
         ("iperf3-tcp.json", '"sum_received"', '"sum_lost"', 0, "lacks 'sum_received'"),
         ("iperf3-tcp.json", "{", "[", 1, "is no output"),
+        ("iperf3-tcp.json", '"reverse":\t0', '"bidir":\t1', 0, "was run with --bidir"),
         ("iperf3-udp.txt", "0.020 ms  0/58", "0.020 ms  59/58", 10, "59 of 58"),
         ("netperf-tcp-stream.txt", "87380  16384  16384", "16384", 7, "five numbers"),
         ("netperf-tcp-rr.txt", "TCP REQUEST", "UDP REQUEST", 7, "no workload here"),

@@ -87,31 +87,43 @@ def _of_udp(told: Told, rate: float, jitter: str, lost: str, total: str, line: i
 
 
 def _csv(text: str) -> Told:
-    found: tuple[int, list[str]] | None = None
+    """Rows of 14 cells are what a receiver of UDP counted; of 9 what TCP moved, or beside the former what was sent."""
+    found: list[tuple[int, list[str]]] = []
     for line, words in enumerate(text.splitlines(), start=1):
         if not words.strip():
             continue
         cells = words.strip().split(",")
         if len(cells) < 9 or not _CSV.match(words.strip()):
             raise UnreadableError("is no row of iperf's CSV", line)
-        begin, _, end = cells[6].partition("-")
-        if number(begin, line, "time") == 0 and (found is None or number(end, line, "time") >= _end(found)):
-            found = line, cells
-    if found is None:
-        raise UnreadableError("has no row of the whole test")
-    line, cells = found
-    udp = len(cells) >= 14
-    told = Told("iperf2", ("udp_stream",) if udp else ("tcp_stream",))
+        if number(cells[6].partition("-")[0], line, "time") == 0:
+            found.append((line, cells))
+    received = [row for row in found if len(row[1]) >= 14]
+    line, cells = whole_test = _whole(received or found)
+    told = Told("iperf2", ("udp_stream",) if received else ("tcp_stream",))
     told.clock = "intervals are not kept"
-    told.facts["duration_s"] = _end(found)
+    told.facts["duration_s"] = _end(whole_test)
     rate = number(cells[8], line, "rate")
-    if not udp:
+    if not received:
         told.add("goodput", "mean", rate)
         return told
     if cells[11].startswith("-"):
         raise UnreadableError("the server's report of UDP did not arrive: lost datagrams are -1", line)
     _of_udp(told, rate, cells[9], cells[10], cells[11], line)
+    if sent := [row for row in found if len(row[1]) < 14]:
+        line, cells = _whole(sent)
+        told.add("achieved_load", "mean", number(cells[8], line, "rate"))
     return told
+
+
+def _whole(rows: list[tuple[int, list[str]]]) -> tuple[int, list[str]]:
+    """The row of the whole test: the last to end, of all streams together (-1) where there are several."""
+    if not rows:
+        raise UnreadableError("has no row of the whole test")
+    together = [row for row in rows if row[1][5] == "-1"]
+    tests = {row[1][5] for row in rows}
+    if len(tests) > 1 and not together:
+        raise UnreadableError(f"holds {len(tests)} tests; keep one of them", rows[-1][0])
+    return max(together or rows, key=_end)
 
 
 def _end(found: tuple[int, list[str]]) -> float:

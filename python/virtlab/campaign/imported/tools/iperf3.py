@@ -14,8 +14,10 @@ from typing import Any
 from virtlab.campaign.imported.told import Told, UnreadableError, nanoseconds, number, whole
 
 S = 1e9
+_BOTH_WAYS = "was run with --bidir: two tests at once, whose streams are no one stream's"
+_BOTH_WAYS_CURE = "run each direction by itself, the other way with -R"
 _ROW = re.compile(
-    r"^\[\s*(?P<id>\d+|SUM)\](?:\[[TR]X-[CS]\])?\s+(?P<begin>[\d.]+)-(?P<end>[\d.]+)\s+sec\s+"
+    r"^\[\s*(?P<id>\d+|SUM)\](?:\[(?P<way>[TR]X)-[CS]\])?\s+(?P<begin>[\d.]+)-(?P<end>[\d.]+)\s+sec\s+"
     r"(?P<moved>[\d.]+) (?P<of>[KMGT]?Bytes)\s+(?P<rate>[\d.]+) (?P<per>[KMGT]?bits/sec)(?P<rest>.*)$"
 )
 _LOST = re.compile(r"(?P<jitter>[\d.]+) ms\s+(?P<lost>\d+)/\s*(?P<all>\d+)")
@@ -46,6 +48,8 @@ def _json(text: str) -> Told:
         if "error" in whole_:
             raise UnreadableError(f"iperf3 failed: {str(whole_['error'])[:200]}")
         start, end = whole_["start"]["test_start"], whole_["end"]
+        if start.get("bidir"):
+            raise UnreadableError(_BOTH_WAYS, 0, _BOTH_WAYS_CURE)
         udp = str(start["protocol"]).upper() == "UDP"
         told = Told("iperf3", ("udp_stream",) if udp else ("tcp_stream",))
         told.facts |= {"duration_s": _real(start["duration"]), "streams": int(_real(start["num_streams"]))}
@@ -128,6 +132,8 @@ def _text(text: str) -> Told:
             raise UnreadableError(words[8:200], line)
         row = _ROW.match(words)
         side = row["rest"].split()[-1] if row and row["rest"].split() else ""
+        if row and row["way"]:
+            raise UnreadableError(_BOTH_WAYS, line, _BOTH_WAYS_CURE)
         if row and side in {"sender", "receiver"}:
             finals[row["id"], side] = row
             lines[row["id"], side] = line

@@ -3,9 +3,9 @@
 Source: netperf's manual, "Using Netperf to Measure Bulk Data Transfer", "... Request/Response", and omni_output_list.txt.
 The inverse of a transaction rate is a mean, and is not given as more; with a burst, that many more are on their way at once.
 
-`THROUGHPUT` of a stream is what its receiver counted, over UDP too (netperf's nettest_omni.c, where it sums up): goodput. What
-was sent, and so loss, is in other keys, which an omni test tells where it is asked for them. Without a control connection
-(`-N`) nobody asks the receiver, and netperf takes all that was sent for received: refused where it can be seen.
+`THROUGHPUT` of a stream is what its receiver counted, over UDP too (netperf's nettest_omni.c, where it sums up): goodput.
+What was sent, and so loss, is in other keys, which an omni test tells where it is asked for them. Without a control
+connection (`-N`) nobody asks the receiver, and netperf takes all that was sent for received: refused where it can be seen.
 """
 
 from __future__ import annotations

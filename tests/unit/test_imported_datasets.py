@@ -127,7 +127,55 @@ def test_a_report_judges_claims_and_stands_beside_simulated_runs(
 def test_a_difference_to_the_experiment_is_said(place: Path) -> None:
     (place / "esxi.yaml").write_text(MAPPING)
     made = import_results(read_mapping(place / "esxi.yaml"), place / "esxi.results")
-    assert made.differences == ("ping-stamped.txt: ip_packet_bytes is 84, the experiment says 128 for probe",)
+    assert (
+        made.differences[-1] == "ping-stamped.txt: ip_packet_bytes is 84, the experiment says 128 for probe"
+    )
+
+
+def test_two_files_of_one_entity_are_not_mixed_and_hosts_are_told_apart(place: Path) -> None:
+    (place / "other.txt").write_text(
+        (SAMPLES / "sar.txt")
+        .read_text()
+        .replace(
+            "78.50      0.00     21.50      0.00      0.00      0.00",
+            "10.00      0.00      0.00      0.00      0.00     90.00",
+        )
+    )
+    runs = (
+        MAPPING.partition("  - levels")[0]
+        + "  - levels: {size: 128 B ip_packet}\n    roles: {probe: ping.txt}\n"
+    )
+    (place / "esxi.yaml").write_text(runs + "    series: [sar.txt, other.txt]\n")
+    made = import_results(read_mapping(place / "esxi.yaml"), place / "mixed.results")
+    assert len(made.differences) == 1
+    assert made.differences[0].startswith("other.txt: host.cpu.cpu, host.cpu.steal, ")
+    assert "host: NAME" in made.differences[0]
+    assert values(Dataset.open(place / "mixed.results").runs()[0])["host.cpu.cpu.min"] == pytest.approx(0.995)
+    hosts = "    series: [{file: sar.txt, host: h1}, {file: other.txt, host: h2}]\n"
+    found = values(imported(place, runs + hosts)[0])
+    assert (found["hosts.h1.cpu.cpu.min"], found["hosts.h2.cpu.cpu.min"]) == (
+        pytest.approx(0.995),
+        pytest.approx(0.1),
+    )
+    assert found["hosts.h2.eth0.network_received.max"] == 0
+
+
+def test_what_a_tool_does_not_tell_as_expected_is_said(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from virtlab.cli.main import app
+
+    monkeypatch.chdir(place)
+    Path("esxi.yaml").write_text(MAPPING.replace("sar.txt", "vcenter.csv").replace(", iostat.json", ""))
+    done = CliRunner().invoke(app, ["import", "esxi.yaml", "--output", "esxi.results"])
+    assert done.exit_code == 0, done.output
+    assert "note: vcenter.csv: no 'cpu' of web1 as a whole" in done.output
+
+
+def test_a_comma_that_begins_decimals_is_told_with_its_cure(place: Path) -> None:
+    text = (SAMPLES / "sar.txt").read_text()
+    (place / "sar.txt").write_text(text.replace(".", ","))
+    with pytest.raises(ExperimentError, match=r"sar\.txt, line 4: .* has a comma") as caught:
+        imported(place)
+    assert "LC_ALL=C" in caught.value.cure
 
 
 @pytest.mark.parametrize(
@@ -140,6 +188,8 @@ def test_a_difference_to_the_experiment_is_said(place: Path) -> None:
         ("probe: ping.txt", "probe: iperf3-tcp.json", "can be tcp_stream"),
         ("probe: ping.txt", "probe: missing.txt", "cannot be read"),
         ("series: [sar.txt]", "series: [ping.txt]", "measures roles"),
+        ("series: [sar.txt]", "series: [{file: sar.txt, host: 1}]", "1 is no name"),
+        ("probe: ping.txt", "probe: {file: ping.txt, host: h1}", "host: is no key here"),
         ("tool: ping", "tool: pong", "is no tool"),
         ("0.128 kB ip_packet", "5 kB ip_packet", "no design point"),
         ("levels: {size: 0.128 kB ip_packet}", "levels: {}", "2 design points"),

@@ -7,7 +7,7 @@ source: ESXi 8.0 on two hosts   # what they were made on
 runs:                           # each entry a run; entries with the same levels are repetitions
   - levels: {load: 30 kB}       # may be left out where the experiment has one design point
     roles: {probe: ping-1.txt}  # or {file: x.txt, tool: ping} where the tool cannot be recognised
-    series: [esxtop-1.csv]
+    series: [esxtop-1.csv]      # or {file: esxtop-1.csv, host: h1} where there are several hosts
 ```
 Paths are relative to the mapping file.
 """
@@ -28,10 +28,11 @@ RUN_KEYS = frozenset({"levels", "roles", "series"})
 
 @dataclass(frozen=True, slots=True)
 class ImportFile:
-    """One output; `tool` None: it is recognised."""
+    """One output; `tool` None: it is recognised. `host`: which host's a series is, "" where there is one."""
 
     path: Path
     tool: str | None = None
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ def _run(where: str, value: Any, folder: Path) -> ImportRun:
         where,
         {str(name): str(level) for name, level in levels.items()},
         dict(_files(where, roles, folder)),
-        tuple(_file(f"{where}.series[{at}]", one, folder) for at, one in enumerate(series)),
+        tuple(_file(f"{where}.series[{at}]", one, folder, series=True) for at, one in enumerate(series)),
     )
 
 
@@ -123,13 +124,15 @@ def _files(where: str, roles: Mapping[Any, Any], folder: Path) -> Iterator[tuple
         yield str(name), _file(f"{where}.roles.{name}", value, folder)
 
 
-def _file(where: str, value: Any, folder: Path) -> ImportFile:
-    tool = None
+def _file(where: str, value: Any, folder: Path, *, series: bool = False) -> ImportFile:
+    tool, host = None, ""
     if isinstance(value, dict):
-        _keys(value, frozenset({"file", "tool"}), where)
-        tool, value = value.get("tool"), value.get("file")
+        _keys(value, frozenset({"file", "tool", "host"} if series else {"file", "tool"}), where)
+        tool, host, value = value.get("tool"), value.get("host", ""), value.get("file")
     if not isinstance(value, str):
         raise ExperimentError(where, "names no file", "write a path, or {file: PATH, tool: TOOL}")
     if tool is not None and tool not in READERS:
         raise ExperimentError(f"{where}.tool", f"'{tool}' is no tool", f"there are {', '.join(READERS)}")
-    return ImportFile(folder / value, tool)
+    if not isinstance(host, str):
+        raise ExperimentError(f"{where}.host", f"{host!r} is no name", "write 'host: NAME'")
+    return ImportFile(folder / value, tool, host.strip())

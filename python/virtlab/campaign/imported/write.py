@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,9 +101,34 @@ def _all(experiment: Experiment, wanted: Sequence[ImportRun]) -> list[_Read]:
                     f"{one.where}.series[{at}]", f"{file.path.name} is of {told.tool}, which measures roles",
                     "name it under 'roles'",
                 )  # fmt: skip
+            told.points = [_named(point, file.host) for point in told.points] if file.host else told.points
             run.series.append((file, told, content))
+        _once(run)
         found.append(run)
     return found
+
+
+def _named(point: Point, host: str) -> Point:
+    """The same of a host that has a name: `host.cpu` of h1 is `hosts.h1.cpu`."""
+    first, dot, rest = point.entity.partition(".")
+    return replace(point, entity=f"hosts.{host}{dot}{rest}") if first == "host" else point
+
+
+def _once(run: _Read) -> None:
+    """Of what two files tell of the same entity, the first one's stands: of two tools or hosts, both would be mixed."""
+    seen: set[tuple[str, str]] = set()
+    for file, told, _ in run.series:
+        mine = {(point.entity, point.metric) for point in told.points}
+        twice = mine & seen
+        seen |= mine
+        if twice:
+            told.points = [point for point in told.points if (point.entity, point.metric) not in twice]
+            named = ", ".join(f"{entity}.{metric}" for entity, metric in sorted(twice)[:3])
+            more = f" and {len(twice) - 3} more" if len(twice) > 3 else ""
+            told.notes.append(
+                f"{named}{more} left out, a file before tells it; if that is of another host, name both: "
+                f"{{file: {file.path.name}, host: NAME}}"
+            )
 
 
 def _point(experiment: Experiment, one: ImportRun) -> DesignPoint:

@@ -81,6 +81,36 @@ def test_less_than_a_millisecond_is_no_number() -> None:
     assert told.facts["coarse_replies"] == 1
 
 
+def test_what_a_router_wrote_is_no_reply_though_windows_counts_it() -> None:
+    lines = (
+        text("ping-windows.txt")
+        .replace("time<1ms", "time=1ms")
+        .replace("Received = 3, Lost = 1 (25%", "Received = 4, Lost = 0 (0%")
+    )
+    told = read(lines.replace("Request timed out.", "Reply from 10.0.0.9: Destination host unreachable."))
+    assert (len(told.blocks["rtt/1"]["seq"]), told.counters["sent_packets"]) == (3, 4)
+    with pytest.raises(UnreadableError, match="a part is missing"):
+        read(lines)
+
+
+def test_sequence_numbers_that_begin_again_are_of_later_requests() -> None:
+    seqs = (65534, 65535, 1, 0, 2)
+    lines = [f"64 bytes from 10.0.0.2: icmp_seq={seq} ttl=64 time=0.1 ms" for seq in seqs]
+    head, end = (
+        "PING 10.0.0.2 (10.0.0.2) 56(84) bytes of data.",
+        "65541 packets transmitted, 5 received, 99% packet loss",
+    )
+    rows = read("\n".join([head, *lines, end])).blocks["rtt/1"]
+    assert rows["seq"] == [65534, 65535, 65537, 65536, 65538]
+    late = [*lines[:1], lines[3], lines[1], lines[2]]
+    assert read("\n".join([head, *late, end.replace("5 rec", "4 rec")])).blocks["rtt/1"]["seq"] == [
+        65534,
+        65536,
+        65535,
+        65537,
+    ]
+
+
 def test_duplicates_are_counted_and_are_no_samples() -> None:
     lines = text("ping.txt").splitlines()
     told = read("\n".join([*lines[:2], lines[1] + " (DUP!)", *lines[2:]]))

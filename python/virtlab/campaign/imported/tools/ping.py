@@ -1,7 +1,9 @@
 """ping: of iputils, busybox, the BSDs, and Windows (in English).
 
 A reply's time is the application's round trip, in ms as printed. How many requests had no reply follows from the statistics;
-how late they left is not told. `time<1ms` is no number: a run with such a reply has its loss alone.
+how late they left is not told. `time<1ms` is no number: a run with such a reply has its loss alone. What Windows counts as
+received has in it what routers wrote (`Destination host unreachable`): that is no reply. Sequence numbers have 16 bits and
+begin again.
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ _REPLY = re.compile(
     r"^(?:\[(?P<at>\d+\.\d+)\] )?(?P<size>\d+) bytes from .*?(?:icmp_)?seq[=:](?P<seq>\d+)(?P<rest>.*)$"
 )
 _WINDOWS = re.compile(r"^Reply from \S+ bytes=(?P<size>\d+) time(?P<how>[=<])(?P<ms>[\d.]+) ?ms\b")
+_REFUSED_WINDOWS = re.compile(r"^Reply from [^\s:]+: [A-Z]")
 _TIME = re.compile(r"time(?P<how>[=<])(?P<ms>[\d.]+) ?ms")
 _SENT = re.compile(r"(?P<sent>\d+) packets transmitted, (?P<received>\d+)(?: packets)? received")
 _SENT_WINDOWS = re.compile(r"Packets: Sent = (?P<sent>\d+), Received = (?P<received>\d+)")
 _HEAD = re.compile(r"^PING .*?(?P<payload>\d+)(?:\((?P<packet>\d+)\))?(?: data)? bytes")
 _HEAD_WINDOWS = re.compile(r"^Pinging .* with (?P<payload>\d+) bytes of data")
 MS = 1e6
+SEQUENCE = 1 << 16
 ROWS_MAX = 10_000_000
 
 
@@ -32,7 +36,7 @@ def read(text: str) -> Told:
     """Round trips, and how many requests were sent."""
     told = Told("ping", ("rtt",))
     replies: list[tuple[int, int, float | None]] = []  # sequence number, ns, instant in s
-    coarse = duplicates = 0
+    coarse = duplicates = refused = begun_again = 0
     sent = received = None
     for line, words in enumerate(text.splitlines(), start=1):
         if head := _HEAD.match(words) or _HEAD_WINDOWS.match(words):
@@ -48,8 +52,15 @@ def read(text: str) -> Told:
                 continue
             rtt_ns = nanoseconds(number(time["ms"], line, "time"), MS, line, "time")
             at = number(reply["at"], line, "instant") if reply["at"] else None
-            replies.append((whole(reply["seq"], line, "sequence number"), rtt_ns, at))
+            seq = begun_again + whole(reply["seq"], line, "sequence number")
+            if replies and seq + SEQUENCE // 2 < replies[-1][0]:
+                begun_again, seq = begun_again + SEQUENCE, seq + SEQUENCE
+            elif replies and seq > replies[-1][0] + SEQUENCE // 2 and seq >= SEQUENCE:
+                seq -= SEQUENCE  # a late one of those before
+            replies.append((seq, rtt_ns, at))
             coarse += time["how"] == "<"
+        elif _REFUSED_WINDOWS.match(words):
+            refused += 1
         elif reply := _WINDOWS.match(words):
             rtt_ns = nanoseconds(number(reply["ms"], line, "time"), MS, line, "time")
             replies.append((len(replies), rtt_ns, None))
@@ -61,6 +72,7 @@ def read(text: str) -> Told:
                 raise UnreadableError(f"{received} replies to {sent} requests", line)
     if sent is None or received is None:
         raise UnreadableError("ends before ping's statistics: how many requests were sent is not told")
+    received -= refused
     if len(replies) != received:
         raise UnreadableError(f"has {len(replies)} replies, and its statistics {received}: a part is missing")
     if sent > ROWS_MAX:

@@ -65,9 +65,17 @@ def test_a_guest_that_no_role_is_in_and_that_ends_between_trials_fails_the_next(
         before = session.run(Trial("t0", 1), worlds.MemorySink())
         assert before.status in {"ok", "tainted"}, before.reasons
         os.kill(processes.process_of(session, word), signal.SIGKILL)
-        after = session.run(Trial("t1", 2), worlds.MemorySink())
-    assert after.status == "failed", "what was measured was measured in another world"
-    told = [reason for reason in after.reasons if "ended with" in reason]
+        # What would be measured now would be measured in another world.
+        try:
+            after = session.run(Trial("t1", 2), worlds.MemorySink())
+        except (
+            GuestError
+        ) as error:  # who has a kernel of its own is asked for its samples, and so missed at once
+            reasons: tuple[str, ...] = (str(error),)
+        else:
+            assert after.status == "failed"
+            reasons = after.reasons
+    told = [reason for reason in reasons if "ended with" in reason]
     assert len(told) == 1, told
     assert told[0].startswith(f"guests.g3: {ended}")
 

@@ -14,6 +14,7 @@ import pytest
 import testbed_world as worlds
 
 from virtlab.errors import GuestError
+from virtlab.plan import Observer
 from virtlab.results import Dataset
 from virtlab.testbed import Testbed
 from virtlab.testbed.platforms.qemu import command
@@ -44,8 +45,8 @@ def test_a_port_that_stays_down_is_told_with_the_consoles_end_and_a_cure(
 ) -> None:
     await_told = runtime.Machines._await_told
 
-    def unplugged(self: runtime.Machines, machine: runtime.Started) -> None:
-        await_told(self, machine)
+    def unplugged(self: runtime.Machines, machine: runtime.Started, observe: Observer) -> None:
+        await_told(self, machine, observe)
         devices = self.monitor(machine.name).execute("query-rx-filter")
         for device in devices:
             self.monitor(machine.name).execute("set_link", {"name": device["name"], "up": False})

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.report_specimen import experiment_text, write_dataset
 
 from virtlab.errors import ExperimentError
-from virtlab.report import check_figures, write_report
+from virtlab.report import check_figures, overlay, write_report
 from virtlab.report.drawing import figures_of
 from virtlab.report.figures import read_figures
 from virtlab.report.gather import gather
@@ -110,3 +110,18 @@ published:
     kept = dataset.report_folder / "source"
     assert (kept / "figures.yaml").read_bytes() == figures.read_bytes()
     assert (kept / "published" / "study.csv").read_text() == TABLE
+
+
+@pytest.mark.parametrize(
+    ("cell", "level", "column", "same"),
+    [
+        ("FQ-CODEL", "fq_codel", "qdisc", True),
+        ("Linux bridge", "linux_bridge", "vswitch", True),
+        ("CODEL", "fq_codel", "qdisc", False),
+        ("30000", "30 kB", "load_bytes", True),
+    ],
+)
+def test_a_cell_is_a_level_however_its_words_are_joined(
+    cell: str, level: str, column: str, same: bool
+) -> None:
+    assert overlay._same(cell, level, column) is same

@@ -8,6 +8,7 @@ the level gives; '2 or 3' speaks of both.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -85,13 +86,18 @@ def _points(
 
 
 def _same(cell: str, level: str, column: str) -> bool:
-    """Whether a published cell is a level of ours: '2' is '2', 30000 under 'load_bytes' is '30 kB'."""
-    if cell.strip().lower() == level.strip().lower():
+    """Whether a published cell is a level of ours: 'FQ-CODEL' is 'fq_codel', 30000 under 'load_bytes' is '30 kB'."""
+    if _folded(cell) == _folded(level):
         return True
     ours, theirs = level_number(level), level_number(cell)
     if theirs is None and column.endswith("_bytes"):
         theirs = level_number(f"{cell} B")
     return ours is not None and ours == theirs
+
+
+def _folded(name: str) -> str:
+    """A name without what people write it differently by."""
+    return "_".join(re.split(r"[\s_-]+", name.strip().lower()))
 
 
 def _ranges(numbers: Sequence[Published]) -> list[Published]:

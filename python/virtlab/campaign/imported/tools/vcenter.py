@@ -81,8 +81,6 @@ def read(text: str) -> Told:
     for row in known:
         if row.kind == _GUEST and row.metric in {USAGE, USED}:
             continue
-        if row.kind == _HOST and row.metric == USED:
-            continue  # beside its usage: the same processors in another way
         told.points.append(Point(row.t_ns, _entity(row), _METRICS[row.metric][0], row.value))
     _guests(told, [row for row in known if row.kind == _GUEST and row.metric in {USAGE, USED}])
     told.points.sort(key=lambda point: point.t_ns)
@@ -131,16 +129,24 @@ def _rows(told: Told, text: str) -> Iterator[_Row]:
     for line, row in sorted(cells, key=lambda one: at[one[0]]):
         kind = kinds[row["Entity"], row.get("EntityId")]
         t_ns = instants.of(row["Timestamp"], line)
-        if kind in {_GUEST, _HOST}:
+        metric = row["MetricId"].lower()
+        # A host's time used is beside its usage: the same processors in another way.
+        if kind == _GUEST or (kind == _HOST and metric != USED):
             value = number(row["Value"].replace(",", ".") if comma else row["Value"], line, "Value")
-            metric = row["MetricId"].lower()
             if metric in {USED, READY}:
-                seconds = number(row.get("IntervalSecs") or "", line, "IntervalSecs")
-                if seconds == 0:
-                    raise UnreadableError("an interval of no length", line)
-                value /= seconds
+                value /= _seconds(row, line)
             instance = (row.get("Instance") or "").strip()
             yield _Row(t_ns, line, metric, value * _METRICS[metric][1], kind, row["Entity"], instance)
+
+
+def _seconds(row: Mapping[str, str], line: int) -> float:
+    """How long the interval was that a sum of ms is of."""
+    if not row.get("IntervalSecs"):
+        raise UnreadableError(f"{row['MetricId'][:40]} has no IntervalSecs", line, "export that column too")
+    seconds = number(row["IntervalSecs"], line, "IntervalSecs")
+    if seconds == 0:
+        raise UnreadableError("an interval of no length", line)
+    return seconds
 
 
 def _comma_begins_decimals(separator: str, rows: Sequence[tuple[int, Mapping[str, str]]]) -> bool:

@@ -211,7 +211,7 @@ class Domains:
             steps = self.lowered.machines[domain.name].steps
             build.apply(self.control, steps, observe, channel=domain.leader)
         for domain in told:
-            self._await_carriers(domain)
+            self._await_carriers(domain, observe)
 
     def _await_hello(self, domain: Started, deadline: float, observe: Observer) -> None:
         where = f"guests.{domain.name}"
@@ -238,7 +238,7 @@ class Domains:
             if domain.hello is not None and self.control.answered(domain.hello):
                 domain.read_back.setdefault("start_ns", now_ns - domain.began_ns)
 
-    def _await_carriers(self, domain: Started) -> None:
+    def _await_carriers(self, domain: Started, observe: Observer) -> None:
         namespace = self.lowered.guests[domain.name]
         deadline = time.monotonic() + CARRIER_TIMEOUT_S
         while True:
@@ -250,6 +250,8 @@ class Domains:
             down = carriers.down(self.plan, self.lowered, domain.name, found)
             if not down:
                 return
+            if observe.cancelled():
+                raise GuestError(f"guests.{domain.name}", "had no carrier yet when the run was cancelled")
             if time.monotonic() > deadline:
                 raise domain.without_carrier(down, CARRIER_TIMEOUT_S)
             time.sleep(LOOK_S)

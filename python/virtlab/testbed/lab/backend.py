@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.agents import Notice
-from virtlab.errors import MachineError
+from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Capabilities, Observer, Plan, Refusal, Session
 from virtlab.testbed.backend import Testbed
 from virtlab.testbed.control import Control
@@ -130,6 +130,12 @@ class Watched:
         if channel in {PROCESS, INSIDE} or channel < 0:
             return self._machine.death()
         return None
+
+    def deaths(self) -> Iterator[GuestError]:
+        """That the machine ended, heard of or not."""
+        if (said := self._machine.death()) is not None:
+            where, _, what = said.partition(": ")
+            yield GuestError(where, what)
 
     def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Nothing of a guest."""

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.unit.test_testbed_lowering import SWITCHED, with_links
-from tests.unit.test_testbed_refusals import HERE
 
+from virtlab.errors import MachineError
 from virtlab.plan import LinkQueues, Plan, Queue
-from virtlab.testbed.fabric import propagation_refusals
 from virtlab.testbed.lower import lower
 from virtlab.testbed.netem_links import NetemQueue
-from virtlab.testbed.operations import Netem, Prio, QdiscAdd
+from virtlab.testbed.operations import Netem, QdiscAdd
 from virtlab.testbed.records import kernel_rows
-from virtlab.testbed.refusals import refusals
 from virtlab.testbed.waiting import Waiting
 
 GIGABIT = 10**9
 FULL_OCTETS = 1514  # of a frame as the kernel counts it
 FULL_NS = 1538 * 8  # on the wire at 1 Gbit/s
-WITH_NETEM = replace(HERE, qdiscs={**HERE.qdiscs, "netem": None, "prio": None})
 
 
 def by_netem(rate_bit_per_s: int = GIGABIT, propagation_ns: int = 0, limit_packets: int = 100) -> Plan:
@@ -54,14 +50,13 @@ def test_the_frame_on_the_wire_is_let_in_beside_those_that_wait() -> None:
 
 
 def test_frames_in_a_long_cable_take_no_room_from_those_that_wait() -> None:
-    top, rate, delay = at_uplink(by_netem(propagation_ns=10_000_000))
-    assert (top.parent, top.handle, type(top.discipline)) == ("root", "1:", Prio)
-    assert (rate.parent, rate.handle, rate.discipline) == ("1:1", "10:", Netem(GIGABIT, 0, 101))
-    assert (delay.parent, delay.handle) == ("10:1", "20:")
+    delay, rate = at_uplink(by_netem(propagation_ns=10_000_000))
+    assert (delay.parent, delay.handle) == ("root", "1:")
     assert isinstance(delay.discipline, Netem)
     assert (delay.discipline.rate_bit_per_s, delay.discipline.delay_ns) == (0, 10_000_000)
     # Of the shortest frames, 84 octets, 14,880 are in 10 ms of cable at 1 Gbit/s.
     assert delay.discipline.limit_packets > 2 * 14_880
+    assert (rate.parent, rate.handle, rate.discipline) == ("1:1", "10:", Netem(GIGABIT, 0, 101))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +64,7 @@ def test_frames_in_a_long_cable_take_no_room_from_those_that_wait() -> None:
     [
         (10**8, 5_000, 100, 1),
         (10**8, 67_000, 100, 1),
-        (10**8, 68_000, 100, 3),
+        (10**8, 68_000, 100, 2),
         (10**8, 68_000, 1000, 1),
         (10**9, 10_000_000, 1_000_000, 1),
     ],
@@ -78,20 +73,6 @@ def test_short_cables_stay_in_one_stage(
     rate_bit_per_s: int, propagation_ns: int, limit_packets: int, stages: int
 ) -> None:
     assert len(at_uplink(by_netem(rate_bit_per_s, propagation_ns, limit_packets))) == stages
-
-
-def test_a_kernel_that_cannot_tell_propagation_from_waiting_is_refused_with_the_ways_out() -> None:
-    long = by_netem(propagation_ns=10_000_000)
-    assert list(propagation_refusals(long, WITH_NETEM)) == []
-    without = replace(WITH_NETEM, qdiscs={**WITH_NETEM.qdiscs, "prio": "unknown kind"})
-    assert list(propagation_refusals(by_netem(), without)) == []
-    refused = list(propagation_refusals(long, without))
-    assert [each.path for each in refused] == [f"links.{name}.propagation_ns" for name in long.world.links]
-    assert {each.path for each in refusals(long, without)} == {each.path for each in refused}
-    for each in refused:
-        assert "has not (unknown kind)" in each.reason
-        assert "sch_prio" in each.cure
-        assert "--in lab-vm" in each.cure
 
 
 def counted(queue: NetemQueue, **backlogs: int) -> dict[str, int]:
@@ -119,62 +100,69 @@ def test_what_waits_at_a_mark_is_neither_on_the_wire_nor_in_the_cable() -> None:
     assert counted(plain, at_1=4) == passed | {"backlog_packets": 3}
     assert counted(plain, at_1=0) == passed | {"backlog_packets": 0}
     long = at_first_link(by_netem(propagation_ns=10_000_000))
-    # Whether a netem counts what is in the one inside depends on the kernel; the top does always.
-    for at_10 in (4, 84):
-        assert counted(long, at_1=84, at_10=at_10, at_20=80) == passed | {"backlog_packets": 3}
+    assert counted(long, at_1=84, at_10=4) == passed | {"backlog_packets": 3}
+    assert counted(long, at_1=80, at_10=0) == passed | {"backlog_packets": 0}
     short = at_first_link(by_netem(propagation_ns=500))
     assert counted(short, at_1=4) == passed, "what cannot be told is missing"
 
 
-def waited(queue: NetemQueue, seen: list[tuple[int, int, int]]) -> dict[str, int]:
-    """What a run tells of a link with these samples: instant, backlog, full frames sent so far."""
+def test_a_kernel_that_loses_count_of_what_it_holds_ends_the_run() -> None:
+    with pytest.raises(MachineError, match=r"links\.l: netem's backlog at up ran below zero.*; update it"):
+        counted(at_first_link(by_netem(propagation_ns=10_000_000)), at_1=2**32 - 3, at_10=4)
+
+
+def waited(queue: NetemQueue, seen: list[tuple[int, int]], full_frames: int) -> dict[str, int]:
+    """What a run tells of a link with these samples (instant, backlog) that carried so many full frames."""
     waiting = Waiting()
-    for t_ns, backlog, sent in seen:
-        values: Mapping[str, int] = {
-            "backlog_packets": backlog,
-            "qdisc_sent_packets": 1000 + sent,
-            "qdisc_sent_bytes": 50_000 + sent * FULL_OCTETS,
-            "qdisc_drops": 0,
-        }
-        block: dict[str, Any] = {
-            "t_ns": np.array([t_ns] * len(values)),
-            "entity": np.array([f"{queue.namespace}/{queue.link}"] * len(values), dtype=object),
-            "metric": np.array(list(values), dtype=object),
-            "value": np.array([float(value) for value in values.values()]),
-        }
-        waiting.take(block)
-    rows = waiting.rows({("l", "ab"): queue}, 0, seen[-1][0])
+    block: dict[str, Any] = {
+        "t_ns": np.array([t_ns for t_ns, _ in seen]),
+        "entity": np.array([f"{queue.namespace}/{queue.link}"] * len(seen), dtype=object),
+        "metric": np.array(["backlog_packets"] * len(seen), dtype=object),
+        "value": np.array([float(backlog) for _, backlog in seen]),
+    }
+    waiting.take(block)
+    counted = [
+        (0, mark, f"links.l.{way}", name, value * (1 if way == "ab" else 9))
+        for mark, frames in (("begin", 1000), ("measure.started", 1001), ("end", 1000 + full_frames))
+        for name, value in (("packets", frames), ("bytes", 77 + frames * FULL_OCTETS), ("drops", 3))
+        for way in ("ab", "ba")
+    ]
+    rows = waiting.rows({("l", "ab"): queue}, 0, seen[-1][0], counted)
+    assert {entity for _, _, entity, _, _ in rows} <= {"links.l.ab"}
     return {name: value for _, mark, _, name, value in rows if mark == "end"}
 
 
 def test_a_frame_on_an_idle_wire_has_not_waited() -> None:
     queue = at_first_link(by_netem())
-    lone = [(at * FULL_NS, at % 2, (at + 1) // 2) for at in range(100)]
-    assert waited(queue, lone) == {"residence_ns": 0, "backlog_max_packets": 0}
+    lone = [(at * FULL_NS, at % 2) for at in range(100)]
+    assert waited(queue, lone, 50) == {"residence_ns": 0, "backlog_max_packets": 0}
 
 
 def test_of_a_busy_wire_all_but_one_frame_wait() -> None:
     queue = at_first_link(by_netem())
-    assert waited(queue, [(0, 5, 0), (10, 1, 0), (20, 0, 0)]) == {
-        "residence_ns": 40,
-        "backlog_max_packets": 4,
-    }
+    assert waited(queue, [(0, 5), (10, 1), (20, 0)], 5) == {"residence_ns": 40, "backlog_max_packets": 4}
 
 
 @pytest.mark.parametrize("waiting", [0, 25])
 def test_a_full_cable_is_no_queue(waiting: int) -> None:
     """A wire that is always busy: as many frames propagate as its time holds, and some may wait besides."""
     queue = at_first_link(by_netem(propagation_ns=1000 * FULL_NS))
-    whole = [(at * FULL_NS, waiting + 1 + 1000, at) for at in range(0, 50_001, 100)]
-    told = waited(queue, whole)
+    whole = [(at * FULL_NS, waiting + 1 + 1000) for at in range(0, 50_001, 100)]
+    told = waited(queue, whole, 50_000)
     assert told == {"residence_ns": waiting * 50_000 * FULL_NS}, "its most is not known"
 
 
 def test_of_packets_of_many_segments_in_a_cable_no_wait_is_told() -> None:
     queue = at_first_link(by_netem(propagation_ns=10_000_000))
     assert queue.single_frames
-    assert waited(replace(queue, single_frames=False), [(0, 5, 0), (10, 1, 0)]) == {}
-    assert waited(replace(queue, single_frames=False, delay_ns=0), [(0, 5, 0), (10, 1, 0)]) != {}
+    assert waited(queue, [(0, 5), (10, 1)], 1) == {"residence_ns": 0}
+    assert waited(replace(queue, single_frames=False), [(0, 5), (10, 1)], 1) == {}
+    assert waited(replace(queue, single_frames=False, delay_ns=0), [(0, 5), (10, 1)], 1) != {}
+
+
+def test_without_counters_of_what_it_carried_no_wait_in_front_of_a_cable_is_told() -> None:
+    waiting = Waiting({"host:h1/up": [(0, 5), (10, 1)]})
+    assert waiting.rows({("l", "ab"): at_first_link(by_netem(propagation_ns=10_000_000))}, 0, 20) == []
 
 
 def test_guests_that_leave_offloads_on_send_packets_of_many_segments() -> None:

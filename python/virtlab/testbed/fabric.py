@@ -7,10 +7,10 @@ the file asks for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from virtlab.plan import Plan, Queue, Refusal
+from virtlab.plan import Plan, Queue
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed import kernel_queues, netem_links
 from virtlab.testbed.kernel_queues import PortQueue
@@ -19,7 +19,6 @@ from virtlab.testbed.operations import BridgeAdd, End, LinkSet, VethAdd
 
 if TYPE_CHECKING:
     from virtlab.testbed.lower import Lowered
-    from virtlab.testbed.machine import Findings
 
 NETEM_KINDS = ("fifo", "pfifo")
 
@@ -51,28 +50,6 @@ def realisations(plan: Plan, automatic: str) -> dict[str, str]:
     return {
         name: (default if link.realise == "auto" else link.realise) for name, link in plan.world.links.items()
     }
-
-
-def propagation_refusals(plan: Plan, found: Findings) -> Iterator[Refusal]:
-    """Links by netem in which so much propagates that it takes another discipline to tell that from what waits."""
-    why = found.qdiscs.get("prio", "not tried")
-    if why is None or realisation(plan, found.machine.link) != "netem":
-        return
-    for name, link in plan.world.links.items():
-        queues = zip(link.ends, (link.queue.ab, link.queue.ba), strict=True)
-        if any(
-            netem_links.apart(link.rate_bit_per_s, delay_after(plan, name, end), netem_links.limit(queue))
-            for end, queue in queues
-        ):
-            reason = (
-                "so many frames propagate at once that this kernel needs prio to bound those that wait, "
-                f"which it has not ({why})"
-            )
-            cure = (
-                "load sch_prio, write 'realise: soft_switch', a shorter time or a longer queue, "
-                "or take the lab VM's kernel: 'virtlab run FILE --in lab-vm'"
-            )
-            yield Refusal(f"links.{name}.propagation_ns", reason, cure)
 
 
 def soft_switch_request(plan: Plan, wiring: Wiring, ports: Mapping[str, str]) -> dict[str, Any]:
@@ -194,16 +171,11 @@ def _disciplines(plan: Plan, name: str, by: str, out: Lowered) -> None:
             namespace, port = place.namespace, place.link
         path, key = f"links.{name}", (name, "ab" if end == first else "ba")
         if by == "netem":
-            delay_ns = delay_after(plan, name, end)
+            switch = plan.world.switches.get(end.rpartition(".")[0])
+            delay_ns = link.propagation_ns + (switch.processing_ns if switch is not None else 0)
             held = (namespace, port, link.rate_bit_per_s, delay_ns, netem_links.limit(queue))
             out.add(path, *netem_links.at_port(*held))
             out.queues[key] = netem_links.queue_at(*held, single_frames=single_frames)
         else:
             out.add(path, *kernel_queues.at_port(namespace, port, link.rate_bit_per_s, queue))
             out.queues[key] = PortQueue(namespace, port, kernel_queues.class_handles(queue))
-
-
-def delay_after(plan: Plan, link: str, end: str) -> int:
-    """What a frame from that end of a link is held for besides its time on the wire: propagation, and the switch's own."""
-    switch = plan.world.switches.get(end.rpartition(".")[0])
-    return plan.world.links[link].propagation_ns + (switch.processing_ns if switch is not None else 0)

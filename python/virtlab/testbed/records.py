@@ -64,8 +64,10 @@ def kernel_rows(
             counters = found.get(handle, {})
             wanted = _PASSED if isinstance(queue, NetemQueue) else _KERNEL
             rows += [(t_ns, mark, entity, name, int(counters[name])) for name in wanted if name in counters]
-        if isinstance(queue, NetemQueue) and (waiting := queue.waiting_packets(found)) is not None:
-            rows.append((t_ns, mark, line, "backlog_packets", waiting))
+        if isinstance(queue, NetemQueue):
+            queue.check(f"links.{link}", found)
+            if (waiting := queue.waiting_packets(found)) is not None:
+                rows.append((t_ns, mark, line, "backlog_packets", waiting))
         inner = found.get("10:", found.get(queue.top, {}))
         rows += [(t_ns, mark, line, name, int(inner[name])) for name in _FLOWS if name in inner]
         if "marked_packets" in inner:

@@ -13,7 +13,7 @@ from virtlab.catalogue import VSWITCHES as CATALOGUED_VSWITCHES
 from virtlab.plan import Capabilities, Plan, Refusal, Role
 from virtlab.planner.ends import bridging_mistakes, role_ends, via_mistakes
 from virtlab.planner.wiring import Wiring
-from virtlab.testbed import fabric, pinning, routing
+from virtlab.testbed import pinning, routing
 from virtlab.testbed.idle import pollers, processors
 from virtlab.testbed.leader import usable_cpus
 from virtlab.testbed.link_refusals import links, realised
@@ -70,7 +70,6 @@ def refusals(plan: Plan, found: Findings) -> list[Refusal]:
     out += _wiring(plan, wiring)
     out += _routing(plan)
     out += links(plan, found)
-    out += fabric.propagation_refusals(plan, found)
     out += _pollers(plan, found)
     out += _pinned(plan, found)
     return out

@@ -101,7 +101,8 @@ class Pass:
             self._sample([])
             if "links" in self.plan.collect.counters:
                 queues = self._counting.queues
-                self._counting.rows += self._waiting.rows(queues, timeline.begin_ns, self.site.now())
+                counted = self._counting.rows
+                counted += self._waiting.rows(queues, timeline.begin_ns, self.site.now(), tuple(counted))
             self.guests.read_clocks()
             if not cancelled:
                 self._collect()

@@ -24,58 +24,60 @@ if TYPE_CHECKING:
     from virtlab.testbed.kernel_queues import PortQueue
     from virtlab.testbed.records import CounterRow
 
-Samples = list[tuple[int, int]]  # instants in ns, values
-BACKLOG, PACKETS, OCTETS = "backlog_packets", "qdisc_sent_packets", "qdisc_sent_bytes"
-
 
 @dataclass(slots=True)
 class Waiting:
-    """Samples by kernel name (NAMESPACE/INTERFACE): backlogs, and what was sent so far."""
+    """Sampled backlogs by kernel name (NAMESPACE/INTERFACE): instants in ns, packets."""
 
-    samples: dict[tuple[str, str], Samples] = field(default_factory=dict)
+    samples: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
     def take(self, columns: Columns) -> None:
-        """The rows of a block of `series/1` that are about queues."""
+        """The rows of a block of `series/1` that are backlogs in packets."""
         named: Mapping[str, Any] = columns
         for t_ns, entity, metric, value in zip(
             named["t_ns"], named["entity"], named["metric"], named["value"], strict=True
         ):
-            if metric in (BACKLOG, PACKETS, OCTETS):
-                self.samples.setdefault((entity, metric), []).append((int(t_ns), int(value)))
+            if metric == "backlog_packets":
+                self.samples.setdefault(entity, []).append((int(t_ns), int(value)))
 
     def rows(
-        self, queues: Mapping[tuple[str, str], PortQueue], begin_ns: int, end_ns: int
+        self,
+        queues: Mapping[tuple[str, str], PortQueue],
+        begin_ns: int,
+        end_ns: int,
+        counted: Sequence[CounterRow] = (),
     ) -> list[CounterRow]:
-        """Counters of each queue that was sampled: what waited in the run, and the most that was seen to wait."""
+        """Counters of each queue that was sampled: what waited in the run, and the most that was seen to wait.
+
+        `counted`: the run's other counters, of which those of its two ends tell how much a link carried.
+        """
+        ends = {(entity, name, mark): value for _, mark, entity, name, value in counted}
         rows: list[CounterRow] = []
         for (link, direction), queue in queues.items():
-            entity = f"{queue.namespace}/{queue.link}"
-            seen = sorted(self.samples.get((entity, BACKLOG), []))
+            seen = sorted(self.samples.get(f"{queue.namespace}/{queue.link}", []))
             if not seen:
                 continue
             line = f"links.{link}.{direction}"
-            if isinstance(queue, NetemQueue) and queue.delay_ns:
-                waited_ns = self._beside_propagation(entity, queue, seen)
-                if waited_ns is None:
-                    continue
-            else:
-                if isinstance(queue, NetemQueue):
-                    seen = [(t_ns, max(0, packets - 1)) for t_ns, packets in seen]
-                waited_ns = integral([*seen, (max(end_ns, seen[-1][0]), 0)])
+            cable = queue if isinstance(queue, NetemQueue) and queue.delay_ns else None
+            if isinstance(queue, NetemQueue) and cable is None:
+                seen = [(t_ns, max(0, packets - 1)) for t_ns, packets in seen]
+            waited_ns = integral([*seen, (max(end_ns, seen[-1][0]), 0)])
+            if cable is None:
                 rows.append((end_ns, "end", line, "backlog_max_packets", max(packets for _, packets in seen)))
+            else:
+                carried = [
+                    ends[line, name, "end"] - ends[line, name, "begin"]
+                    for name in ("packets", "bytes")
+                    if {(line, name, "begin"), (line, name, "end")} <= ends.keys()
+                ]
+                if len(carried) < 2 or not cable.single_frames:
+                    continue
+                waited_ns = max(0, waited_ns - cable.on_the_way_ns(*carried))
             rows += [
                 (begin_ns, "begin", line, "residence_ns", 0),
                 (end_ns, "end", line, "residence_ns", waited_ns),
             ]
         return rows
-
-    def _beside_propagation(self, entity: str, link: NetemQueue, seen: Samples) -> int | None:
-        """Of the backlog of a link in which frames propagate, what waited; None where that cannot be told."""
-        sent = [sorted(self.samples.get((entity, metric), [])) for metric in (PACKETS, OCTETS)]
-        if not link.single_frames or not all(sent):
-            return None
-        packets, octets = (values[-1][1] - values[0][1] for values in sent)
-        return max(0, integral(seen) - link.on_the_way_ns(packets, octets))
 
 
 def integral(seen: Sequence[tuple[int, int]]) -> int:

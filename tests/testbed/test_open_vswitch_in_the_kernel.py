@@ -57,8 +57,8 @@ def played(lab: LabVm, plan: Plan, session: list[TestbedSession]) -> worlds.Memo
     return sink
 
 
-@pytest.mark.parametrize("kind", ["htb", "hfsc"])
-def test_rules_of_openflow_put_frames_into_queues_of_the_kernel(lab: LabVm, kind: str) -> None:
+def classes(kind: str) -> dict[str, Any]:
+    """A queue whose rule takes the echoes to the class that is not the default."""
     rates = (15_000_000, 20_000_000)
     if kind == "htb":
         said = dict(zip(("rate_bit_per_s", "ceil_bit_per_s"), rates, strict=True)) | {
@@ -68,21 +68,38 @@ def test_rules_of_openflow_put_frames_into_queues_of_the_kernel(lab: LabVm, kind
     else:
         least, most = rates
         said = {"rt_m2_bit_per_s": least, "ls_m2_bit_per_s": least, "ul_m2_bit_per_s": most}
-    queue = {
+    return {
         "kind": kind,
         "classes": {"gold": {"parameters": said}, "rest": {"parameters": said}},
         "match": [{"class": "gold", "protocol": 1, "source": "10.0.0.0/8"}],
         "default": "rest",
     }
-    held: list[TestbedSession] = []
-    sink = played(lab, echoes(switched(queue)), held)
+
+
+def golden(sink: worlds.MemorySink) -> int:
+    """Packets of that class."""
     begin, end = sink.counters("begin"), sink.counters("end")
-    golden = ("links.g2.eth0.ab.gold", "packets")
-    assert end[golden] - begin[golden] == COUNT
+    return end["links.g2.eth0.ab.gold", "packets"] - begin["links.g2.eth0.ab.gold", "packets"]
+
+
+@pytest.mark.parametrize("kind", ["htb", "hfsc"])
+def test_rules_of_openflow_put_frames_into_queues_of_the_kernel(lab: LabVm, kind: str) -> None:
+    held: list[TestbedSession] = []
+    assert golden(played(lab, echoes(switched(classes(kind))), held)) == COUNT
     back = held[0].realised.objects["vswitches.h.br"].read_back
     assert any("set_queue:1" in rule for rule in back["rules"])
     port = held[0].realised.objects["guests.g2.vnics.eth0"].read_back["port"]
     assert not port.get("filters"), "no filter of tc decides"
+
+
+@pytest.mark.parametrize("kind", ["htb", "hfsc"])
+def test_where_addresses_are_learned_frames_find_their_queues_by_tc(lab: LabVm, kind: str) -> None:
+    held: list[TestbedSession] = []
+    world = {**switched(classes(kind)), "arp": "live"}
+    assert golden(played(lab, echoes(world), held)) == COUNT
+    back = held[0].realised.objects["vswitches.h.br"].read_back
+    assert not any("set_queue" in rule for rule in back["rules"])
+    assert any(f"linux-{kind}" in line for lines in back["qos"].values() for line in lines)
 
 
 VALUES: dict[str, dict[str, Any]] = {
@@ -115,11 +132,11 @@ def test_netem_of_the_database_holds_every_packet(lab: LabVm) -> None:
     assert (netem["delay_ns"], netem["limit_packets"]) == (DELAY_NS, 50)
 
 
-@pytest.mark.parametrize("entries", ["shared", "own"])
+@pytest.mark.parametrize(("entries", "arp"), [("shared", "static"), ("own", "static"), ("own", "live")])
 def test_each_flows_first_packet_goes_up_where_flows_have_entries_of_their_own(
-    lab: LabVm, entries: str
+    lab: LabVm, entries: str, arp: str
 ) -> None:
-    world = switched()
+    world = {**switched(), "arp": arp}
     if entries == "own":
         world["vswitches"]["h.br"]["parameters"] = {"flow_entries": entries}
     frames = {

@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 import testbed_world as worlds
 
+from virtlab.catalogue import QDISCS
 from virtlab.plan import Trial
 from virtlab.testbed import Testbed
+from virtlab.testbed.machine import findings
 from virtlab.testbed.vswitches import ovs
+from virtlab.testbed.ways_out import KERNEL_ALONE
 
 pytestmark = [
     pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing())),
@@ -71,14 +74,15 @@ def test_by_the_kernel_the_rate_is_htbs_and_the_discipline_inside() -> None:
 
 
 @pytest.mark.skipif(ovs.missing() is not None, reason=str(ovs.missing()))
-def test_open_vswitch_has_queues_of_minimum_and_maximum_rate_and_frames_find_theirs() -> None:
+@pytest.mark.parametrize("arp", ["static", "live"])
+def test_open_vswitch_has_queues_of_minimum_and_maximum_rate_and_frames_find_theirs(arp: str) -> None:
     classes = {
         "gold": {"parameters": {"rate_bit_per_s": 15_000_000, "ceil_bit_per_s": 20_000_000}},
         "rest": {"parameters": {"rate_bit_per_s": 5_000_000, "ceil_bit_per_s": 20_000_000}},
     }
     rule = {"class": "gold", "protocol": 1}
     queue = {"kind": "htb", "by": "kernel", "classes": classes, "match": [rule], "default": "rest"}
-    sink, realised = played(with_queue(queue, kind="ovs-netdev"))
+    sink, realised = played({**with_queue(queue, kind="ovs-netdev"), "arp": arp})
     begin, end = sink.counters("begin"), sink.counters("end")
     golden = [f"{port}.gold" for port in PORTS]
     assert [end[name, "packets"] - begin[name, "packets"] for name in golden] == [COUNT, COUNT]
@@ -88,3 +92,19 @@ def test_open_vswitch_has_queues_of_minimum_and_maximum_rate_and_frames_find_the
     )  # fmt: skip
     assert "max-rate: 20000000" in said
     assert "min-rate: 5000000" in said
+
+
+@pytest.mark.skipif(ovs.missing() is not None, reason=str(ovs.missing()))
+def test_a_queue_that_open_vswitch_would_change_stands_by_tc_as_it_was_written() -> None:
+    queue = {"kind": "htb", "by": "kernel", "parameters": {"rate_bit_per_s": 50_000_000}}
+    sink, realised = played(with_queue(queue, 20_000_000, kind="ovs-netdev"))
+    assert crossed(sink) == [COUNT, COUNT]
+    port = realised.objects["guests.a.vnics.eth0"].read_back["port"]
+    rates = {
+        entry["handle"]: entry["rate_bit_per_s"] for entry in port["qdiscs"] if "rate_bit_per_s" in entry
+    }
+    assert rates == {"1:1": 20_000_000, "10:1": 50_000_000}
+
+
+def test_the_soft_switch_plays_every_discipline_but_those_that_refusals_call_the_kernels_alone() -> None:
+    assert set(QDISCS) - set(findings().switch_qdiscs) == set(KERNEL_ALONE)

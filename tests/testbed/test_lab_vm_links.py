@@ -20,7 +20,6 @@ COUNT = 20
 CABLE_NS = 250_000_000
 WAITING_MAX = 50
 FRAMES = 1000
-FRAME_NS = 2_000_000
 
 
 @pytest.fixture(scope="module")
@@ -51,43 +50,66 @@ def long_cables(propagation_ns: int, limit_packets: int, rate_bit_per_s: int) ->
     )
 
 
-def test_more_frames_are_in_a_long_cable_than_may_wait_and_none_of_them_is_told_as_waiting(
-    lab: LabVm,
-) -> None:
-    """125 frames at a time in each of two cables: if they took the room of 50 that may wait, three of five would be lost."""
+def flooded(world: dict[str, Any], rate_pps: int) -> Plan:
+    """Frames of 200 B for two seconds, and enough time behind for all of them to arrive."""
     stream = {
-        "workload": "raw_stream", "from": "a", "to": "b", "frame_bytes": 200, "rate_pps": 10**9 // FRAME_NS,
-        "duration_ns": FRAMES * FRAME_NS,
+        "workload": "raw_stream", "from": "a", "to": "b", "frame_bytes": 200, "rate_pps": rate_pps,
+        "duration_ns": FRAMES * 10**9 // rate_pps,
     }  # fmt: skip
-    plan = worlds.echo_plan(
-        long_cables(CABLE_NS, WAITING_MAX, 10_000_000),
+    return worlds.echo_plan(
+        world,
         roles={"probe": stream},
         timeline=[
             {"id": "measure", "do": "run", "role": "probe"},
             {"id": "drain", "do": "wait", "for_ns": 4 * CABLE_NS, "after": {"event": "measure.finished"}},
         ],
-        collect={
-            "counters": ["links"],
-            "series": [{"source": "qdisc", "every_ns": 10_000_000}],
-        },
+        collect={"counters": ["links"], "series": [{"source": "qdisc", "every_ns": 10_000_000}]},
     )
-    sink, realised = played(lab, plan)
+
+
+def changes(sink: worlds.MemorySink, line: str) -> dict[str, int]:
+    """What a run added to counters of a link's direction, each of which all netems tell."""
+    begin, end = sink.counters("begin"), sink.counters("end")
+    assert end[line, "backlog_packets"] == 0
+    assert (line, "backlog_max_packets") not in end, "how many waited at one moment is not known"
+    return {
+        name: end[line, name] - begin[line, name] for name in ("packets", "bytes", "drops", "residence_ns")
+    }
+
+
+def test_more_frames_are_in_a_long_cable_than_may_wait_and_none_of_them_is_told_as_waiting(
+    lab: LabVm,
+) -> None:
+    """125 frames at a time in each of two cables: if they took the room of 50 that may wait, three of five would be lost."""
+    sink, realised = played(lab, flooded(long_cables(CABLE_NS, WAITING_MAX, 10_000_000), 500))
     assert realised.link_realisation() == "netem"
     for facts in realised.objects["links.l0"].read_back.values():
         stages = {each["handle"]: each for each in facts["qdiscs"]}
         assert [stages[handle]["kind"] for handle in ("1:", "10:")] == ["netem", "netem"]
         assert (stages["1:"]["delay_ns"], stages["10:"]["limit_packets"]) == (CABLE_NS, WAITING_MAX + 1)
-    begin, end = sink.counters("begin"), sink.counters("end")
-    sent = 0
+    came = FRAMES * 11 // 10  # and some of others
     for line in ("links.l0.ab", "links.l1.ab"):
-        passed = end[line, "packets"] - begin[line, "packets"]
-        dropped = end[line, "drops"] - begin[line, "drops"]
-        assert passed >= FRAMES * 4 // 5, line
-        assert passed + dropped <= (sent or FRAMES * 11 // 10), line
-        sent = passed
-        assert end[line, "backlog_packets"] == 0, line
-        assert (line, "backlog_max_packets") not in end, "how many waited at one moment is not known"
-        assert 0 <= end[line, "residence_ns"] < passed * CABLE_NS // 2, line
+        seen = changes(sink, line)
+        assert seen["packets"] >= FRAMES * 4 // 5, line
+        assert seen["packets"] + seen["drops"] <= came, line
+        assert seen["residence_ns"] < seen["packets"] * CABLE_NS // 2, line
+        came = seen["packets"]
+
+
+def test_what_finds_the_queue_in_front_of_a_long_cable_full_is_dropped_and_counted(lab: LabVm) -> None:
+    """Twice what the wire takes: the queue is soon full, and nobody waits for longer than that takes to send."""
+    rate_bit_per_s, waiting_max = 1_000_000, 20
+    sink, _ = played(lab, flooded(long_cables(CABLE_NS, waiting_max, rate_bit_per_s), 1000))
+    first, second = changes(sink, "links.l0.ab"), changes(sink, "links.l1.ab")
+    assert first["drops"] > 0
+    few = FRAMES // 10  # of others than the sender
+    assert FRAMES * 4 // 5 <= first["packets"] + first["drops"] <= FRAMES + few
+    assert abs(second["packets"] + second["drops"] - first["packets"]) <= few, (
+        "what passes the one comes to the other"
+    )
+    frame_ns = 220 * 8 * 10**9 // rate_bit_per_s
+    # What propagates is in no wait, dropped or carried: else it were more than a cable's time.
+    assert first["residence_ns"] <= first["packets"] * (waiting_max * frame_ns + CABLE_NS // 2)
 
 
 def test_a_frame_takes_its_time_on_each_wire_and_in_each_cable(lab: LabVm) -> None:

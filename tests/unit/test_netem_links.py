@@ -111,7 +111,9 @@ def test_a_kernel_that_loses_count_of_what_it_holds_ends_the_run() -> None:
         counted(at_first_link(by_netem(propagation_ns=10_000_000)), at_1=2**32 - 3, at_10=4)
 
 
-def waited(queue: NetemQueue, seen: list[tuple[int, int]], full_frames: int) -> dict[str, int]:
+def waited(
+    queue: NetemQueue, seen: list[tuple[int, int]], full_frames: int, drops: int = 0
+) -> dict[str, int]:
     """What a run tells of a link with these samples (instant, backlog) that carried so many full frames."""
     waiting = Waiting()
     block: dict[str, Any] = {
@@ -124,7 +126,11 @@ def waited(queue: NetemQueue, seen: list[tuple[int, int]], full_frames: int) -> 
     counted = [
         (0, mark, f"links.l.{way}", name, value * (1 if way == "ab" else 9))
         for mark, frames in (("begin", 1000), ("measure.started", 1001), ("end", 1000 + full_frames))
-        for name, value in (("packets", frames), ("bytes", 77 + frames * FULL_OCTETS), ("drops", 3))
+        for name, value in (
+            ("packets", frames),
+            ("bytes", 77 + frames * FULL_OCTETS),
+            ("drops", drops * frames // full_frames),
+        )
         for way in ("ab", "ba")
     ]
     rows = waiting.rows({("l", "ab"): queue}, 0, seen[-1][0], counted)
@@ -150,6 +156,13 @@ def test_a_full_cable_is_no_queue(waiting: int) -> None:
     whole = [(at * FULL_NS, waiting + 1 + 1000) for at in range(0, 50_001, 100)]
     told = waited(queue, whole, 50_000)
     assert told == {"residence_ns": waiting * 50_000 * FULL_NS}, "its most is not known"
+
+
+def test_what_was_dropped_in_front_of_the_wire_had_been_in_the_cable() -> None:
+    queue = at_first_link(by_netem(propagation_ns=1000 * FULL_NS))
+    # As many are dropped as are carried: twice as many propagate.
+    whole = [(at * FULL_NS, 100 + 1 + 2000) for at in range(0, 50_001, 100)]
+    assert waited(queue, whole, 50_000, drops=50_000) == {"residence_ns": 100 * 50_000 * FULL_NS}
 
 
 def test_of_packets_of_many_segments_in_a_cable_no_wait_is_told() -> None:

@@ -70,15 +70,18 @@ class NetemQueue(PortQueue):
             what = f"netem's backlog at {self.link} ran below zero, a defect of this kernel: it drops what it should carry"
             raise MachineError(where, what, CURE_KERNEL)
 
-    def on_the_way_ns(self, packets: int, octets: int) -> int:
-        """Time that sent packets were on the wire and propagated, all together. `octets`: as the kernel counts them.
+    def on_the_way_ns(self, packets: int, octets: int, drops: int) -> int:
+        """Time that packets were on the wire and propagated, all together. `octets`: as the kernel counts them.
+
+        What is dropped in front of a stage at the rate has been through the other.
 
         >>> link = NetemQueue("fabric", "p0", {}, rate_bit_per_s=100_000_000, delay_ns=1_000_000)
-        >>> link.on_the_way_ns(2, 2 * 1514)
+        >>> link.on_the_way_ns(2, 2 * 1514, drops=7)
         2246080
         """
         on_wire_bits = 8 * (octets + BESIDE_OCTETS * packets)
-        return packets * self.delay_ns + on_wire_bits * NS // self.rate_bit_per_s
+        delayed = packets + drops if self.apart else packets
+        return delayed * self.delay_ns + on_wire_bits * NS // self.rate_bit_per_s
 
 
 def apart(rate_bit_per_s: int, delay_ns: int, limit_packets: int) -> bool:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from virtlab.plan import Columns
     from virtlab.testbed.kernel_queues import PortQueue
     from virtlab.testbed.records import CounterRow
+CARRIED = ("packets", "bytes", "drops")
 
 
 @dataclass(slots=True)
@@ -67,10 +68,10 @@ class Waiting:
             else:
                 carried = [
                     ends[line, name, "end"] - ends[line, name, "begin"]
-                    for name in ("packets", "bytes")
+                    for name in CARRIED
                     if {(line, name, "begin"), (line, name, "end")} <= ends.keys()
                 ]
-                if len(carried) < 2 or not cable.single_frames:
+                if len(carried) < len(CARRIED) or not cable.single_frames:
                     continue
                 waited_ns = max(0, waited_ns - cable.on_the_way_ns(*carried))
             rows += [

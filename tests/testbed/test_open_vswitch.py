@@ -11,9 +11,11 @@ import pytest
 import testbed_world as worlds
 
 from virtlab.errors import GuestError, MachineError
-from virtlab.plan import Trial
+from virtlab.plan import Match, Trial
 from virtlab.testbed import Testbed
 from virtlab.testbed.vswitches import ovs
+from virtlab.testbed.vswitches.ovs_qos import Qos
+from virtlab.testbed.vswitches.ovs_rules import OvsBridge, Port
 
 pytestmark = [
     pytest.mark.skipif(
@@ -165,6 +167,78 @@ def test_a_switch_that_hangs_at_its_start_does_not_keep_anybody_who_cancels(
     with pytest.raises(GuestError, match="was still starting when the run was cancelled"):
         Testbed().open(worlds.plan(on_ovs(worlds.one_host(2))), observe)
     assert worlds.own_processes() == before
+
+
+@pytest.mark.parametrize(
+    ("done", "what"),
+    [
+        (["add-flow", "{}", "priority=7,in_port=1,actions=drop"], "has a rule that it was not given: .*in_port"),
+        (["del-flows", "{}", "dl_dst=02:00:00:00:00:02"], "lacks the rule .*dl_dst=02:00:00:00:00:02"),
+        (["mod-flows", "{}", "dl_dst=02:00:00:00:00:02,actions=NORMAL"], "actions=NORMAL, lacks .* actions=output:2"),
+    ],
+    ids=["more", "fewer", "others"],
+)  # fmt: skip
+def test_rules_that_are_not_those_it_was_given_end_a_run_before_it_begins(
+    done: list[str], what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = ovs.OpenVswitches.start
+
+    def meddled(self: ovs.OpenVswitches, observe: worlds.Patient) -> None:
+        start(self, observe)
+        (bridge,) = self.lowered.ovs.values()
+        self._run(bridge.namespace, ["ovs-ofctl", *(word.format(bridge.link) for word in done)])
+
+    monkeypatch.setattr(ovs.OpenVswitches, "start", meddled)
+    with pytest.raises(MachineError, match=what) as caught:
+        Testbed().open(worlds.plan(on_ovs(worlds.one_host(2))), worlds.Patient())
+    assert (caught.value.where, caught.value.cure) == ("vswitches.h.br", ovs.CURE_RULES)
+
+
+def test_ports_with_other_numbers_than_the_rules_go_by_end_a_run_before_it_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = ovs.transaction
+    swapped = {"ofport_request=1": "ofport_request=2", "ofport_request=2": "ofport_request=1"}
+    monkeypatch.setattr(
+        ovs, "transaction", lambda bridges: [swapped.get(word, word) for word in asked(bridges)]
+    )
+    world = on_ovs(worlds.one_host(2)) | {"arp": "live"}  # no rule names a port yet, and echoes arrive
+    with pytest.raises(
+        MachineError, match=r"as number 2, not 1 as its rules say, .* as number 1, not 2"
+    ) as caught:
+        Testbed().open(worlds.plan(world), worlds.Patient())
+    assert (caught.value.where, caught.value.cure) == ("vswitches.h.br", ovs.CURE_PORTS)
+
+
+MATCHES: list[dict[str, Any]] = [
+    {}, {"pcp": (0, 5)}, {"dscp": (0, 46)}, {"pcp": (5,), "dscp": (46,), "protocol": 17}, {"protocol": 1},
+    {"source": "10.0.0.7/16"}, {"source": "10.0.0.0/8", "destination": "10.0.0.9/32", "protocol": 6},
+    {"source": "fd00::/8", "protocol": 58}, {"destination": "fd00::1/128"}, {"source_port": (1, 65_534)},
+    {"destination_port": (0, 65_535), "protocol": 132}, {"source_port": (5, 5), "destination_port": (8, 15), "protocol": 17},
+]  # fmt: skip
+
+
+def test_no_rule_that_a_file_can_ask_for_is_taken_for_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = ovs.rules
+    rules = tuple(Match.model_validate({"class": "gold", **each}) for each in MATCHES)
+    ports = [
+        Port("a", isolated=True),
+        Port("b", isolated=True, qos=Qos("linux-htb", names={"gold": 1}, match=rules)),
+        Port("c"),
+    ]
+    addresses = {f"02:00:00:00:01:0{number}": port.link for number, port in enumerate(ports)}
+    every = [
+        rule
+        for own in (False, True)
+        for flooding in (False, True)
+        for rule in given(
+            OvsBridge("h", "br", flooding, own_entries=own, ports=ports, addresses=dict(addresses))
+        )
+    ]
+    monkeypatch.setattr(ovs, "rules", lambda bridge: [*given(bridge), *every])
+    with Testbed().open(worlds.plan(on_ovs(worlds.one_host(3))), worlds.Patient()) as session:
+        told = session.realised.objects["vswitches.h.br"].read_back["rules"]
+    assert len(told) > len(given(OvsBridge("h", "br", ports=ports, addresses=dict(addresses))))
 
 
 def test_what_it_cannot_do_is_refused() -> None:

@@ -120,6 +120,21 @@ def test_what_the_kernel_queues_by_is_read_back() -> None:
         assert {each["target"] for each in facts["filters"]} == {voice["handle"]}
 
 
+@with_htb
+def test_the_length_of_an_interfaces_own_queue_is_read_back_where_a_queue_goes_by_it() -> None:
+    world = worlds.native()
+    here = {"kind": "pfifo_fast", "by": "kernel", "limit_packets": 77}
+    for link, own in zip(world["links"].values(), ("ab", "ba"), strict=True):
+        there = {"ab": "ba", "ba": "ab"}[own]
+        link["queue"] = {own: here, there: {"kind": "fifo", "by": "kernel", "limit_packets": 50}}
+    plan = worlds.echo_plan(world)
+    assert Testbed().check(plan) == []
+    with Testbed().open(plan, worlds.Patient()) as session:
+        facts = session.realised.objects["links.l0"].read_back["h1.up"]
+    assert facts["queue_length_packets"] == 77
+    assert "pfifo_fast" in {each["kind"] for each in facts["qdiscs"]}
+
+
 @pytest.mark.parametrize("workload", ["tcp_rr", "tcp_stream"])
 def test_connections_carry_the_code_point_both_ways(workload: str) -> None:
     found = played({"workload": workload, "duration_ns": 200_000_000, "dscp": 46}, QUEUE)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
+from tests.unit.test_kernel_queues import links
 from tests.unit.test_port_queues import CLASSES, planned
 
 from virtlab.errors import MachineError
@@ -13,11 +15,13 @@ from virtlab.testbed.applied_queues import check_operations, of_operation
 from virtlab.testbed.kernel_queues import check_queues, missing, queueing
 from virtlab.testbed.lower import lower
 from virtlab.testbed.operations import (
+    U32,
     Bfifo,
     ClassAdd,
     Codel,
     DrrClassAdd,
     FilterAdd,
+    Flower,
     FqCodel,
     Hfsc,
     HfscClassAdd,
@@ -27,6 +31,7 @@ from virtlab.testbed.operations import (
     Pfifo,
     Prio,
     QdiscAdd,
+    QueueLengthSet,
     Sfq,
     Tbf,
 )
@@ -188,6 +193,90 @@ def test_a_class_of_the_disciplines_own_handle_is_not_taken_for_it() -> None:
     check_operations("links.l0", [op], "p", {"qdiscs": entries})
 
 
+def told_of(op: FilterAdd) -> dict[str, Any]:
+    """A filter as the agent tells it."""
+    found = {
+        "kind": op.matcher.kind, "parent": op.parent, "preference": op.preference, "protocol": op.protocol,
+        "target": op.target,
+    }  # fmt: skip
+    if isinstance(op.matcher, U32):
+        return found | {"keys": [list(key) for key in op.matcher.keys]}
+    return found | {"fields": asdict(op.matcher)}
+
+
+def filtered(op: FilterAdd, told: dict[str, Any]) -> None:
+    check_operations("links.l0", [op], "p", {"qdiscs": [], "filters": [told]})
+
+
+WORDS = FilterAdd(
+    "n", "p", "10:", 4, 0x0800, "10:2", U32(((0, 0xFC0000, 0xB80000), (12, 0xFFFF0000, 0x0A000000)))
+)
+TAGS = FilterAdd("n", "p", "10:", 6, 0x8100, "10:2", Flower(5, 0x0800, 46, 17, "10.0.0.7/16", "10.1.0.0/24"))
+OTHERWISE: list[tuple[FilterAdd, dict[str, Any]]] = [
+    *((op, {key: other}) for op in (WORDS, TAGS) for key, other in {
+        "kind": "basic", "parent": "1:", "preference": 9, "protocol": 3, "target": "10:1",
+    }.items()),
+    (WORDS, {"keys": [[0, 0xFC0000, 0xB80000]]}),
+    (WORDS, {"keys": [[0, 0xFC0000, 0x200000], [12, 0xFFFF0000, 0x0A000000]]}),
+    (WORDS, {"keys": None}),
+    *((TAGS, {"fields": asdict(TAGS.matcher) | {key: other}}) for key, other in {
+        "vlan_priority": 4, "network": 0x86DD, "dscp": 0, "protocol": 6, "source": "10.0.0.7/24",
+        "destination": "10.1.0.0/255.255.0.255",
+    }.items()),
+    *((TAGS, {"fields": asdict(TAGS.matcher) | {key: None}}) for key in asdict(TAGS.matcher)),
+    (TAGS, {"fields": None}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("op", "otherwise"), OTHERWISE)
+def test_a_filter_that_looks_at_anything_else_is_not_the_one_that_was_asked_for(
+    op: FilterAdd, otherwise: dict[str, Any]
+) -> None:
+    filtered(op, told_of(op))
+    with pytest.raises(MachineError, match=f"no filter {op.preference} of 10: to 10:2") as caught:
+        filtered(op, told_of(op) | otherwise)
+    assert str(caught.value.what).endswith(" at p")
+
+
+def test_a_filter_that_looks_at_more_than_it_was_asked_to_is_another_one() -> None:
+    bare = replace(TAGS, matcher=Flower(5))
+    filtered(bare, told_of(bare))
+    with pytest.raises(MachineError, match="flower vlan_priority 5 at p"):
+        filtered(bare, told_of(bare) | {"fields": asdict(Flower(5, dscp=46))})
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("0.0.0.0/0", None),  # the kernel tells no mask without ones
+        ("::/0", None),
+        ("10.0.0.7/16", "10.0.0.0/16"),
+        ("10.0.0.7", "10.0.0.7/32"),
+    ],
+)
+def test_networks_of_a_filter_are_the_same_where_all_their_addresses_are(
+    asked: str, told: str | None
+) -> None:
+    op = replace(TAGS, matcher=Flower(5, source=asked))
+    filtered(op, told_of(op) | {"fields": asdict(Flower(5, source=told))})
+
+
+@pytest.mark.parametrize("told", [{"queue_length_packets": 1000}, {}])
+def test_the_length_that_the_kernels_own_queue_goes_by_is_compared(told: dict[str, int]) -> None:
+    op = QueueLengthSet("n", "p", 50)
+    check_operations("links.l0", [op], "p", {"qdiscs": [], "queue_length_packets": 50})
+    with pytest.raises(MachineError, match=r"queue_length_packets of the interface is .* not 50 as planned"):
+        check_operations("links.l0", [op], "p", {"qdiscs": [], **told})
+
+
+def test_the_length_of_a_queue_is_among_what_is_compared_at_its_port() -> None:
+    lowered = lower(links(kind="pfifo_fast", by="kernel", limit_packets=50))
+    done = queueing(lowered)
+    for queue in lowered.queues.values():
+        lengths = [op for op in done[queue.namespace, queue.link] if isinstance(op, QueueLengthSet)]
+        assert [op.packets for op in lengths] == [50]
+
+
 def test_a_port_of_a_host_is_compared_with_all_that_was_done_there() -> None:
     plan = planned(f"queue: {{kind: htb, by: kernel, {CLASSES}}}")
     lowered = lower(as_built(plan, "soft_switch"))
@@ -199,14 +288,7 @@ def test_a_port_of_a_host_is_compared_with_all_that_was_done_there() -> None:
         for op in operations
         if isinstance(op, QdiscAdd | ClassAdd)
     ]
-    filters = [
-        {
-            "preference": op.preference, "protocol": op.protocol, "target": op.target,
-            "keys": [list(key) for key in op.matcher.keys],
-        }
-        for op in operations
-        if isinstance(op, FilterAdd)
-    ]  # fmt: skip
+    filters = [told_of(op) for op in operations if isinstance(op, FilterAdd)]
     assert filters
     link = {"qdiscs": entries, "filters": filters}
     seen = {place.namespace: {"links": {place.link: link}}}

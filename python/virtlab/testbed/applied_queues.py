@@ -15,6 +15,9 @@ All that is read back is compared. Two values are the same where only the kernel
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from ipaddress import ip_network
 from typing import Any
 
 from virtlab.errors import MachineError
@@ -26,6 +29,7 @@ from virtlab.testbed.operations import (
     Discipline,
     DrrClassAdd,
     FilterAdd,
+    Flower,
     FqCodel,
     Hfsc,
     HfscClassAdd,
@@ -35,11 +39,12 @@ from virtlab.testbed.operations import (
     Pfifo,
     Prio,
     QdiscAdd,
+    QueueLengthSet,
     Sfq,
     Tbf,
 )
 
-QUEUEING = (QdiscAdd, ClassAdd, HfscClassAdd, DrrClassAdd, FilterAdd)
+QUEUEING = (QdiscAdd, ClassAdd, HfscClassAdd, DrrClassAdd, FilterAdd, QueueLengthSet)
 TICK_NS = 64
 LOSS_STEP = 1 / (2**32 - 1)
 SFQ_FLOWS, SFQ_DEPTH, SFQ_LIMIT = 128, 127, 127  # the kernel's own
@@ -221,7 +226,11 @@ def check_operations(where: str, operations: Iterable[Operation], link: str, has
     for op in operations:
         if isinstance(op, FilterAdd):
             if not _filtered(op, has.get("filters") or ()):
-                absent.append(f"filter {op.preference} of {op.parent} to {op.target}")
+                absent.append(f"filter {op.preference} of {op.parent} to {op.target} of {_words(op.matcher)}")
+            continue
+        if isinstance(op, QueueLengthSet):
+            spans: Spans = {"queue_length_packets": same(op.packets)}
+            wrong += differences(spans, {**has, "handle": "the interface"})
             continue
         handle = getattr(op, "handle", None)
         if handle in entries:
@@ -236,6 +245,39 @@ def check_operations(where: str, operations: Iterable[Operation], link: str, has
 
 
 def _filtered(op: FilterAdd, filters: Iterable[Mapping[str, Any]]) -> bool:
-    about = {"preference": op.preference, "protocol": op.protocol, "target": op.target}
-    keys = [list(key) for key in op.matcher.keys] if isinstance(op.matcher, U32) else None
-    return any(about.items() <= each.items() and (keys is None or each["keys"] == keys) for each in filters)
+    about = {
+        "kind": op.matcher.kind, "parent": op.parent, "preference": op.preference, "protocol": op.protocol,
+        "target": op.target,
+    }  # fmt: skip
+    return any(about.items() <= each.items() and _looks_at(op.matcher, each) for each in filters)
+
+
+def _looks_at(matcher: U32 | Flower, told: Mapping[str, Any]) -> bool:
+    """Whether a filter looks at the same as the matcher, and at nothing else."""
+    if isinstance(matcher, U32):
+        return bool(told.get("keys") == [list(key) for key in matcher.keys])
+    return bool(_fields(asdict(matcher)) == _fields(told.get("fields") or {}))
+
+
+def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of flower that say something: the kernel does not tell a network that all addresses are in."""
+    found = {key: value for key, value in given.items() if value is not None}
+    for key in {"source", "destination"} & set(found):
+        with suppress(ValueError):  # a mask that is no prefix is no network of ours
+            found[key] = ip_network(found[key], strict=False)
+            if found[key].prefixlen == 0:
+                del found[key]
+    return found
+
+
+def _words(matcher: U32 | Flower) -> str:
+    """What a filter looks at.
+
+    >>> _words(U32(((0, 0xFC0000, 0xB80000),))), _words(Flower(5, dscp=46))
+    ('u32 0xb80000/0xfc0000 at 0', 'flower vlan_priority 5 dscp 46')
+    """
+    if isinstance(matcher, U32):
+        said = " and ".join(f"{value:#x}/{mask:#x} at {offset}" for offset, mask, value in matcher.keys)
+    else:
+        said = " ".join(f"{key} {value}" for key, value in asdict(matcher).items() if value is not None)
+    return f"{matcher.kind} {said}"

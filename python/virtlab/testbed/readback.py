@@ -157,6 +157,8 @@ def _facts(link: Mapping[str, Any]) -> dict[str, Any]:
     ]
     if link.get("filters"):
         facts["filters"] = link["filters"]
+    if any(qdisc["kind"] == "pfifo_fast" for qdisc in link["qdiscs"]):
+        facts["queue_length_packets"] = link["queue_length_packets"]
     if link["addresses"]:
         facts["addresses"] = link["addresses"]
     return facts

@@ -87,6 +87,8 @@ pub struct LinkState {
     pub carrier: bool,
     pub mtu_bytes: u32,
     pub segments_at_once: u32,
+    /// What the kernel's own FIFOs take for their limit (`txqueuelen`).
+    pub queue_length_packets: u32,
     pub mac: String,
     pub master: u32,
     pub kind: String,
@@ -118,6 +120,7 @@ fn link_state(body: &[u8]) -> LinkState {
         match kind {
             libc::IFLA_IFNAME => link.name = text(value),
             libc::IFLA_MTU => link.mtu_bytes = number32(value),
+            libc::IFLA_TXQLEN => link.queue_length_packets = number32(value),
             libc::IFLA_GSO_MAX_SEGS => link.segments_at_once = number32(value),
             libc::IFLA_ADDRESS => link.mac = print_mac(value),
             libc::IFLA_MASTER => link.master = number32(value),
@@ -222,7 +225,8 @@ fn print_mac(bytes: &[u8]) -> String {
     bytes.iter().map(|octet| format!("{octet:02x}")).collect::<Vec<_>>().join(":")
 }
 
-fn print_address(bytes: &[u8]) -> String {
+/// An address of four or sixteen octets as text.
+pub fn print_address(bytes: &[u8]) -> String {
     match bytes.len() {
         4 => IpAddr::from(<[u8; 4]>::try_from(bytes).expect("four octets")).to_string(),
         16 => IpAddr::from(<[u8; 16]>::try_from(bytes).expect("sixteen octets")).to_string(),
@@ -337,6 +341,7 @@ fn observe_one(world: &mut World, namespace: &str) -> anyhow::Result<Value> {
                 "index": link.index, "up": link.up, "running": link.running, "carrier": link.carrier,
                 "mtu_bytes": link.mtu_bytes,
                 "segments_at_once": link.segments_at_once,
+                "queue_length_packets": link.queue_length_packets,
                 "mac": link.mac, "kind": link.kind,
                 "master": names.get(&(link.master as i32)),
                 "bridge_port": link.bridge_port,

@@ -9,7 +9,8 @@ use crate::leader::operation::{Discipline, Matcher};
 use std::net::IpAddr;
 
 const TC_U32_TERMINAL: u8 = 1;
-const VLAN: u16 = 0x8100;
+/// The EtherType of a tagged frame.
+pub const VLAN: u16 = 0x8100;
 
 /// The options of a discipline that has some, nested or not as its kind has it.
 pub fn options(request: Request, discipline: &Discipline) -> Request {
@@ -171,12 +172,14 @@ fn masked(address: IpAddr, prefix: u8) -> (Vec<u8>, Vec<u8>) {
         IpAddr::V4(v4) => v4.octets().to_vec(),
         IpAddr::V6(v6) => v6.octets().to_vec(),
     };
-    let mask = (0..octets.len() as u8 * 8)
-        .collect::<Vec<_>>()
-        .chunks(8)
-        .map(|bits| bits.iter().fold(0, |octet, bit| octet << 1 | u8::from(*bit < prefix)))
-        .collect();
+    let mask = prefix_mask(octets.len(), prefix);
     (octets, mask)
+}
+
+/// The mask of a prefix, of so many octets.
+pub fn prefix_mask(octets: usize, prefix: u8) -> Vec<u8> {
+    let ones = |octet: usize| usize::from(prefix).saturating_sub(8 * octet).min(8);
+    (0..octets).map(|octet| !(0xff_u16 >> ones(octet)) as u8).collect()
 }
 
 /// Removes the filters of one preference.

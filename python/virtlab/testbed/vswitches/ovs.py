@@ -21,6 +21,7 @@ from virtlab.testbed.channels import OVS, OVS_COMMAND
 from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.platforms.reach import Reach
+from virtlab.testbed.vswitches.ovs_applied import COLUMNS, port_differences, rule_differences
 from virtlab.testbed.vswitches.ovs_rules import OvsBridge, caches, kernel_caches, rules, transaction
 
 RUN = "/etc/openvswitch"
@@ -40,6 +41,8 @@ CURE_BUILD = (
 CURE_DAEMON = (
     "see whether {} of the package openvswitch-switch runs here by hand, or write 'vswitch: linux_bridge'"
 )
+CURE_PORTS = "see whether /dev/net/tun can be opened, or write 'vswitch: linux_bridge'"
+CURE_RULES = "run it again; when it stays so, take another Open vSwitch, or write 'vswitch: linux_bridge'"
 CURE_KERNEL = "load the module openvswitch, or run with --in lab-vm"
 MODULE = Path("/sys/module/openvswitch")
 NO_MODULE = "this kernel has no openvswitch loaded"
@@ -94,8 +97,7 @@ class OpenVswitches:
             for bridge in bridges:
                 if bridge.afterwards:
                     self.control.call("apply", {"batch": [op.json() for op in bridge.afterwards]})
-                given = "\n".join(rules(bridge)) + "\n"
-                self._run(namespace, ["ovs-ofctl", "add-flows", bridge.link, "-"], given)
+                self._run(namespace, ["ovs-ofctl", "add-flows", bridge.link, "-"], _text(bridge))
         self.version = self._run(first, ["ovs-vsctl", "--version"]).splitlines()[0]
         self._observe = None
 
@@ -125,21 +127,20 @@ class OpenVswitches:
         return {}, {}
 
     def facts(self, name: str) -> dict[str, Any]:
-        """A bridge as Open vSwitch has it: version, datapath, ports, rules. MachineError where ports are missing."""
+        """A bridge as Open vSwitch has it: version, datapath, ports, rules. MachineError where one is not as told."""
         bridge = self.lowered.ovs[name]
         ports = self._run(bridge.namespace, ["ovs-vsctl", "list-ports", bridge.link]).split()
-        missing = sorted({port.link for port in bridge.ports} - set(ports))
-        errors = self._run(
-            bridge.namespace,
-            ["ovs-vsctl", "--bare", "--columns=name,error", "find", "interface", "error!=[]"],
-        ).strip()
-        if missing or errors:
-            what = (
-                f"lacks the ports {', '.join(missing)}" if missing else f"has a port with an error: {errors}"
-            )
-            raise MachineError(
-                f"vswitches.{name}", f"Open vSwitch {what}", "see whether /dev/net/tun can be opened"
-            )
+        told = ["--format=json", f"--columns={','.join(COLUMNS)}", "list", "interface"]
+        wrong = list(port_differences(bridge, ports, self._run(bridge.namespace, ["ovs-vsctl", *told])))
+        if wrong:
+            raise MachineError(f"vswitches.{name}", f"Open vSwitch {', '.join(wrong)}", CURE_PORTS)
+        # It ends with code 2 where rules differ. A file whose name begins with / is never taken for a switch.
+        compared = ["ovs-ofctl", "diff-flows", bridge.link, "/proc/self/fd/0"]
+        wrong = list(
+            rule_differences(self._run(bridge.namespace, compared, _text(bridge), fine=("code 0", "code 2")))
+        )
+        if wrong:
+            raise MachineError(f"vswitches.{name}", f"Open vSwitch {', '.join(wrong)}", CURE_RULES)
         datapath = self._run(
             bridge.namespace, ["ovs-vsctl", "get", "bridge", bridge.link, "datapath_type"]
         ).strip()
@@ -218,8 +219,16 @@ class OpenVswitches:
         self._tails[channel] = tail
         self._names[channel] = _name(argv[0], namespace)
 
-    def _run(self, namespace: str, argv: Sequence[str], given: str = "", *, asks: str | None = None) -> str:
-        """Runs a command to its end; what it wrote. MachineError with its errors when it fails.
+    def _run(
+        self,
+        namespace: str,
+        argv: Sequence[str],
+        given: str = "",
+        *,
+        asks: str | None = None,
+        fine: Sequence[str] = ("code 0",),
+    ) -> str:
+        """Runs a command to its end; what it wrote. MachineError with its errors when its end is not one of `fine`.
 
         `asks`: the daemon that it waits for, where that is not the usual one; it is to blame when the command does not end.
         GuestError when the run is cancelled while they start.
@@ -244,7 +253,7 @@ class OpenVswitches:
             self.control.await_news(0.1)
         self.control.listen(channel, None)
         self.control.forget_end(channel)
-        if how != "code 0":
+        if how not in fine:
             self._await_deaths()
             lines = errors.decode(errors="replace").splitlines()
             said = (
@@ -285,6 +294,11 @@ class OpenVswitches:
     def _check_daemons(self) -> None:
         for death in self.deaths():
             raise death
+
+
+def _text(bridge: OvsBridge) -> str:
+    """A bridge's rules as a file."""
+    return "\n".join(rules(bridge)) + "\n"
 
 
 def _name(program: str, namespace: str) -> str:

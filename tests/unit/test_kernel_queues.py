@@ -132,6 +132,19 @@ def test_what_a_kernel_lacks_is_said_with_the_ways_out(
         assert "take the lab VM" not in cure
 
 
+def test_a_curve_steeper_than_the_kernel_can_hold_is_refused_wherever_it_stands() -> None:
+    slopes = [(8 << 32) - 8, 8 << 32]
+    for slope, count in zip(slopes, (0, 1), strict=True):
+        bare = {"kind": "hfsc", "parameters": {"m2_bit_per_s": slope}}
+        classes = {"a": {"parameters": {"ls_m2_bit_per_s": 10**9, "ul_m2_bit_per_s": slope}}}
+        for values in (bare, {"kind": "hfsc", "classes": classes, "default": "a"}):
+            found = list(missing(queue(values), EVERYTHING))
+            assert len(found) == count
+            for key, _, cure in found:
+                assert key in {"parameters.m2_bit_per_s", "classes.a.parameters.ul_m2_bit_per_s"}
+                assert cure.startswith("write '34 Gbit/s' at most, or write 'by: virtlab'")
+
+
 def test_netem_is_the_kernels_alone_and_the_ways_out_are_another_kernel_and_the_simulator() -> None:
     ((key, reason, cure),) = missing(queue({"kind": "netem"}), {"netem": "unknown kind"})
     assert (key, reason) == ("kind", "this kernel has no netem (unknown kind)")

@@ -215,6 +215,9 @@ def test_open_vswitch_is_told_of_queues_with_the_defaults_first() -> None:
         ({"kind": "htb", "parameters": {"rate_bit_per_s": 5 * 10**7}}, 2 * 10**7, None),
         ({"kind": "htb", "parameters": {"rate_bit_per_s": 10**6, "ceil_bit_per_s": 10**8}}, 10**7, None),
         ({"kind": "htb", "parameters": {"rate_bit_per_s": 10**7, "ceil_bit_per_s": 10**6}}, None, None),
+        ({"kind": "htb", "parameters": {"rate_bit_per_s": (8 << 32) - 8}}, None, "linux-htb"),
+        ({"kind": "htb", "parameters": {"rate_bit_per_s": 8 << 32}}, None, None),
+        ({"kind": "htb", "parameters": {"rate_bit_per_s": 10**7}}, 4 * 10**10, None),
         ({"kind": "prio", "classes": {"a": {}}, "default": "a"}, None, None),
     ],
 )

@@ -61,6 +61,7 @@ FQ_CODEL_FLOWS_MAX = 65_536
 FQ_CODEL_QUANTUM_MIN = 256
 CODEL_STEP_NS = 1024
 CODEL_LEAST_NS = 20_000  # of shorter times more than a twentieth may be lost
+HFSC_TOO_FAST_BIT_PER_S = 8 << 32
 FIFOS = ("fifo", "pfifo", "bfifo")
 # The kernel's modules by kind: what has to be there for a queue of that kind.
 KERNEL = {"fifo": ("pfifo", "bfifo"), "htb": ("htb", "pfifo"), "hfsc": ("hfsc", "pfifo")}
@@ -258,6 +259,14 @@ def _beyond(queue: Queue) -> Iterator[tuple[str, str, str]]:
             yield f"parameters.{key}", reason, f"write '{CODEL_LEAST_NS // 1000} us' or more"
         elif time_ns % 1000:
             yield f"parameters.{key}", "the kernel is told whole microseconds", "write microseconds"
+    for path, entry_values in _curves(queue):
+        for key, value in entry_values.items():
+            if key.endswith("_bit_per_s") and value >= HFSC_TOO_FAST_BIT_PER_S:
+                yield (
+                    f"{path}.{key}",
+                    "the kernel's curves have 32 bits for bytes per second",
+                    "write '34 Gbit/s' at most",
+                )
     parents = {entry.parent for entry in queue.classes.values()}
     for name, entry in queue.classes.items() if queue.kind == "hfsc" else ():
         if name in parents and not any(key.startswith("ls_") for key in entry.parameters):
@@ -269,6 +278,14 @@ def _beyond(queue: Queue) -> Iterator[tuple[str, str, str]]:
         if queue.kind == "htb" and entry.parameters.get("prio", 0) > HTB_PRIORITY_MAX:
             path = f"classes.{name}.parameters.prio"
             yield path, "the kernel's htb has priorities 0 to 7", f"write at most {HTB_PRIORITY_MAX}"
+
+
+def _curves(queue: Queue) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Where hfsc's curves stand, and their values."""
+    if queue.kind == "hfsc":
+        yield "parameters", queue.parameters
+        for name, entry in queue.classes.items():
+            yield f"classes.{name}.parameters", entry.parameters
 
 
 def queueing(lowered: Lowered) -> dict[tuple[str, str], list[Operation]]:

@@ -12,7 +12,7 @@ queue are OpenFlow's (`set_queue`) with the kernel's datapath, which hands a fra
 datapath in user space forgets the queue on the way, so there they are tc filters at 1:, as where addresses are learned.
 
 Rates and bursts of a queue that Open vSwitch would put others in place of (`*_parse_class_details__` in its
-lib/netdev-linux.c) are tc's: below the least that a queue has, or above the rate of the whole port.
+lib/netdev-linux.c) are tc's: below the least that a queue has, above the rate of the whole port, or of more than 32 bits.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ BURST_BEYOND_MTU_BYTES = (
     64  # the least burst of a queue of `linux-htb` is the MTU and this (lib/netdev-linux.c)
 )
 WHOLE = "1:fffe"  # the class above all queues
+TOO_FAST_BIT_PER_S = 8 << 32  # it keeps bytes per second in 32 bits, and what does not fit wraps around
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,13 @@ def _kept(kind: str, queue: OvsQueue, whole_bit_per_s: int, mtu_bytes: int) -> b
     [False, True, True, False]
     """
     least = 8 * (mtu_bytes if kind == "htb" else 1)  # per second
-    if not least <= queue.minimum_bit_per_s <= queue.maximum_bit_per_s <= whole_bit_per_s:
+    if (
+        not least
+        <= queue.minimum_bit_per_s
+        <= queue.maximum_bit_per_s
+        <= whole_bit_per_s
+        < TOO_FAST_BIT_PER_S
+    ):
         return False
     return queue.burst_bit is None or queue.burst_bit >= 8 * (mtu_bytes + BURST_BEYOND_MTU_BYTES)
 

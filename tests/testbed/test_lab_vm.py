@@ -209,6 +209,62 @@ def test_marks_and_flows_that_the_kernels_fq_codel_counts_are_among_the_samples(
     assert end[line, "packets"] - begin[line, "packets"] > 100
 
 
+# What frames carry (the priority of their tag, the code point of their IP header), which class that is, and how many come.
+TAGGED: dict[str, tuple[dict[str, Any], str, int]] = {
+    "golden": ({"priority": 5, "dscp": 46, "via": ["b"]}, "gold", 50),
+    "other": ({"priority": 5, "dscp": 10, "via": ["b"]}, "voice", 100),
+    "bare": ({"priority": 6}, "voice", 150),
+    "low": ({"priority": 4, "dscp": 46, "via": ["b"]}, "rest", 70),
+}
+
+
+def test_tagged_frames_are_counted_in_the_class_that_the_kernels_flower_filter_finds(lab: LabVm) -> None:
+    rate = {"parameters": {"rate_bit_per_s": 30_000_000, "ceil_bit_per_s": 90_000_000}}
+    classes = ("gold", "voice", "rest")
+    queue = {
+        "kind": "htb", "by": "kernel", "default": "rest", "classes": dict.fromkeys(classes, rate),
+        "match": [
+            {
+                "class": "gold", "pcp": [5], "dscp": [46], "protocol": 17, "source": "10.0.0.0/24",
+                "destination": "10.0.0.2/32",
+            },
+            {"class": "voice", "pcp": [5, 6]},
+        ],
+    }  # fmt: skip
+    world = worlds.bridged(switches=1, realise="shaping", queue={"ab": queue, "ba": queue})
+    world["guests"]["b"]["forwards"] = True  # so that a sender may name it in 'via'; frames are its own
+    stream = {"workload": "raw_stream", "from": "a", "to": "b", "frame_bytes": 200, "rate_pps": 500}
+    plan = worlds.echo_plan(
+        world,
+        roles={
+            name: {**stream, **carried, "duration_ns": count * 2_000_000}
+            for name, (carried, _, count) in TAGGED.items()
+        },
+        timeline=[{"id": name, "do": "run", "role": name} for name in TAGGED],
+        windows={"measured": {"from": "golden.started", "to": "low.finished"}},
+        collect={"counters": ["links"]},
+    )
+    assert lab.check(plan) == []
+    with lab.open(plan, worlds.Patient()) as session:
+        for facts in session.realised.objects["links.l0"].read_back.values():
+            flower = [each["fields"] for each in facts["filters"] if each["kind"] == "flower"]
+            assert [each["vlan_priority"] for each in flower] == [5, 5, 6]
+            assert (flower[0]["dscp"], flower[0]["network"], flower[0]["protocol"]) == (46, 0x0800, 17)
+            assert (flower[0]["source"], flower[0]["destination"]) == ("10.0.0.0/24", "10.0.0.2/32")
+        sink = worlds.MemorySink()
+        outcome = session.run(Trial("t0", 1), sink)
+        assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    begin, end, stop = sink.counters("begin"), sink.counters("end"), sink.counters("stop")
+    sent = dict.fromkeys(classes, 0)
+    for name, (_, wanted, count) in TAGGED.items():
+        frames = stop[f"{name}/client", "sent_packets"]
+        assert 0 < frames <= count
+        sent[wanted] += frames
+    for link in ("l0", "l1"):
+        found = {each: (f"links.{link}.ab.{each}", "packets") for each in classes}
+        assert {each: end[at] - begin[at] for each, at in found.items()} == sent
+
+
 @pytest.mark.parametrize(("kind", "datapath"), [("ovs-kernel", "system"), ("ovs-netdev", "netdev")])
 def test_open_vswitch_forwards_inside_by_either_of_its_datapaths(
     lab: LabVm, kind: str, datapath: str

@@ -249,9 +249,10 @@ VCENTER = {
 def test_vcenter_by_columns_separators_and_letters_of_whoever_exported_it(layout: str) -> None:
     told = read(VCENTER[layout])
     assert told.tool == "vcenter"
-    assert [(one.t_ns, one.entity, one.value) for one in told.points] == [
-        (0, "guests.web, one", pytest.approx(0.295)), (20 * 10**9, "guests.web, one", pytest.approx(0.315)),
+    assert [(one.t_ns, one.entity, one.metric) for one in told.points] == [
+        (0, "guests.web, one", "cpu_share"), (20 * 10**9, "guests.web, one", "cpu_share"),
     ]  # fmt: skip
+    assert [one.value for one in told.points] == pytest.approx([0.295, 0.315])
 
 
 def test_vcenter_of_disks_and_readiness_in_old_and_new_spelling() -> None:

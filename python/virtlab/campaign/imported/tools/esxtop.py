@@ -95,9 +95,9 @@ def read(text: str) -> Told:
 
 
 def _wanted(head: list[str]) -> list[_Wanted]:
-    columns = [(at, found) for at, name in enumerate(head) if (found := _COLUMN.match(name)) is not None]
+    columns = [(at, match) for at, name in enumerate(head) if (match := _COLUMN.match(name)) is not None]
     guests = _guests((column["group"], column["instance"] or "") for _, column in columns)
-    found = []
+    found: list[_Wanted] = []
     seen: set[tuple[str, str]] = set()
     for at, column in columns:
         known = _COUNTERS.get((column["group"], column["counter"]))

@@ -95,15 +95,18 @@ def test_open_vswitch_has_queues_of_minimum_and_maximum_rate_and_frames_find_the
 
 
 @pytest.mark.skipif(ovs.missing() is not None, reason=str(ovs.missing()))
-def test_a_queue_that_open_vswitch_would_change_stands_by_tc_as_it_was_written() -> None:
-    queue = {"kind": "htb", "by": "kernel", "parameters": {"rate_bit_per_s": 50_000_000}}
-    sink, realised = played(with_queue(queue, 20_000_000, kind="ovs-netdev"))
+@pytest.mark.parametrize(("rate", "port_rate"), [(50_000_000, 20_000_000), (40 * 10**9, 40 * 10**9)])
+def test_a_queue_that_open_vswitch_would_change_stands_by_tc_as_it_was_written(
+    rate: int, port_rate: int
+) -> None:
+    queue = {"kind": "htb", "by": "kernel", "parameters": {"rate_bit_per_s": rate}}
+    sink, realised = played(with_queue(queue, port_rate, kind="ovs-netdev"))
     assert crossed(sink) == [COUNT, COUNT]
     port = realised.objects["guests.a.vnics.eth0"].read_back["port"]
     rates = {
         entry["handle"]: entry["rate_bit_per_s"] for entry in port["qdiscs"] if "rate_bit_per_s" in entry
     }
-    assert rates == {"1:1": 20_000_000, "10:1": 50_000_000}
+    assert rates == {"1:1": port_rate, "10:1": rate}
 
 
 def test_the_soft_switch_plays_every_discipline_but_those_that_refusals_call_the_kernels_alone() -> None:

@@ -194,6 +194,24 @@ def test_rules_that_are_not_those_it_was_given_end_a_run_before_it_begins(
     assert (caught.value.where, caught.value.cure) == ("vswitches.h.br", ovs.CURE_RULES)
 
 
+def test_a_command_that_warns_and_succeeds_has_succeeded_and_one_that_fails_is_told_with_its_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start, heard = ovs.OpenVswitches.start, []
+
+    def meddled(self: ovs.OpenVswitches, observe: worlds.Patient) -> None:
+        start(self, observe)
+        (bridge,) = self.lowered.ovs.values()
+        words = ["sh", "-c", "echo slow >&2; echo done; exit $1", "command"]
+        heard.append(self._run(bridge.namespace, [*words, "0"]))
+        self._run(bridge.namespace, [*words, "1"])
+
+    monkeypatch.setattr(ovs.OpenVswitches, "start", meddled)
+    with pytest.raises(MachineError, match="sh: slow"):
+        Testbed().open(worlds.plan(on_ovs(worlds.one_host(2))), worlds.Patient())
+    assert heard == ["done\n"]
+
+
 def test_ports_with_other_numbers_than_the_rules_go_by_end_a_run_before_it_begins(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

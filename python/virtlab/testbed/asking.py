@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from virtlab.agents import Data
 from virtlab.errors import MachineError
-from virtlab.testbed.control import Control
+from virtlab.testbed.control import Control, outcome
 
 TIMEOUT_S = 30.0
 CURE_FAILED = "see whether that guest has the command, and what the command needs there"
@@ -40,7 +40,7 @@ def said(
     finally:
         control.listen(channel, None)
         control.forget_end(channel)
-    if how != "code 0":
+    if outcome(how) != "code 0":
         why = errors.decode(errors="replace").strip() or how or f"nothing within {timeout_s:g} s"
         what = f"{' '.join(argv)[:80]} inside: {why}"
         raise MachineError(where, what, CURE_LATE if how is None else CURE_FAILED)

@@ -46,6 +46,15 @@ def ending(exited: Notice) -> str:
     return f"{how}: {tail}" if tail else how
 
 
+def outcome(how: str | None) -> str | None:
+    """Code or signal alone: a command that succeeded may have warned. None: it has not ended.
+
+    >>> outcome("code 0: poll interval of 1141 ms"), outcome("code 0"), outcome("signal 9"), outcome(None)
+    ('code 0', 'code 0', 'signal 9', None)
+    """
+    return how.partition(":")[0] if how is not None else None
+
+
 class Control:
     """Frames over a connected stream socket. Channel 0 is the leader of the world.
 

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Plan, Refusal
-from virtlab.testbed.control import RefusedError
+from virtlab.testbed.control import RefusedError, outcome
 from virtlab.testbed.image import Image
 from virtlab.testbed.image.xen import BUILD, SCRIPTS, XenImage, xen_image, xen_missing
 from virtlab.testbed.lab.backend import LabVm
@@ -143,7 +143,7 @@ class XenMachine(LabMachine):
         except (RefusedError, AgentError) as error:
             how = str(error)
         control.forget_end(SWEEP)
-        if how != "code 0":
+        if outcome(how) != "code 0":
             self.spoiled = f"{WHERE}: domains could not be destroyed: {how or 'not in time'}"
 
 

@@ -18,7 +18,7 @@ from virtlab.agents import Data, Notice
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Observer, Plan
 from virtlab.testbed.channels import OVS, OVS_COMMAND
-from virtlab.testbed.control import Control, RefusedError, ending
+from virtlab.testbed.control import Control, RefusedError, ending, outcome
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.platforms.reach import Reach
 from virtlab.testbed.vswitches.ovs_applied import COLUMNS, port_differences, rule_differences
@@ -253,7 +253,7 @@ class OpenVswitches:
             self.control.await_news(0.1)
         self.control.listen(channel, None)
         self.control.forget_end(channel)
-        if how not in fine:
+        if outcome(how) not in fine:
             self._await_deaths()
             lines = errors.decode(errors="replace").splitlines()
             said = (

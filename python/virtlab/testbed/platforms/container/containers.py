@@ -22,7 +22,7 @@ from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.plan import Observer, Plan
 from virtlab.testbed import asking, build
 from virtlab.testbed.channels import BUNDLES, CONTAINERS
-from virtlab.testbed.control import Control, RefusedError, ending
+from virtlab.testbed.control import Control, RefusedError, ending, outcome
 from virtlab.testbed.groups import Bounds, bandwidths
 from virtlab.testbed.image.initramfs import find_busybox
 from virtlab.testbed.image.rootfs import find_rootfs
@@ -229,7 +229,7 @@ class Containers:
             self.control.await_news(LOOK_S)
         self.control.listen(BUNDLES.first, None)
         self.control.forget_end(BUNDLES.first)
-        if how != "code 0":
+        if outcome(how) != "code 0":
             said = errors.decode(errors="replace").strip() or how or f"nothing within {self._patience_s:g} s"
             raise MachineError("guests", f"bundles of containers cannot be laid out: {said}", CURE)
 

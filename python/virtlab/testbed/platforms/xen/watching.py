@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from virtlab.agents import Data, Notice
 from virtlab.errors import GuestError
 from virtlab.testbed.channels import XENTOP
-from virtlab.testbed.control import Control, RefusedError, ending
+from virtlab.testbed.control import Control, RefusedError, ending, outcome
 from virtlab.testbed.image.xen import SCRIPTS
 from virtlab.testbed.platforms.qemu.machines import LOOK_S
 from virtlab.testbed.platforms.xen.xentop import DOMAIN_0, Line, Reader, Row
@@ -53,7 +53,7 @@ class Watch:
         lines: dict[str, Line] = {}
         for channel, reader in self.readers.items():
             self.control.forget_end(channel)
-            if (how := self.control.ended(channel)) != "code 0":
+            if outcome(how := self.control.ended(channel)) != "code 0":
                 raise GuestError("guests", f"xentop ended with {how or 'nothing'} instead of a table")
             lines |= {name: line for name, line in reader.lines.items() if name in reader.ports}
         self.readers.clear()

@@ -65,24 +65,14 @@ def refused(experiment: Experiment, backend: Backend, points: Collection[int] | 
 
 
 def select_points(points: Sequence[DesignPoint], text: str) -> frozenset[int]:
-    """Points by number (`0,3-5`) or by levels (`load=30 kB,switches=2`). ExperimentError when none is meant."""
+    """Points by number (`0,3-5`) or by levels (`load=30 kB,switches=2`; of one factor named twice, either). ExperimentError
+    when none is meant."""
     if "=" in text:
-        wanted = dict(part.strip().split("=", 1) for part in text.split(",") if "=" in part)
-        factors = points[0].levels if points else {}
-        for factor, level in wanted.items():
-            if factor not in factors:
-                raise ExperimentError(
-                    "--points", f"'{factor}' is no factor", f"use one of {', '.join(factors) or 'none'}"
-                )
-            levels = list(dict.fromkeys(point.levels[factor] for point in points))
-            if level not in levels:
-                raise ExperimentError(
-                    "--points", f"'{level}' is no level of {factor}", f"use one of {', '.join(levels)}"
-                )
+        wanted = _levels(points, text)
         chosen = frozenset(
             point.index
             for point in points
-            if all(point.levels[factor] == level for factor, level in wanted.items())
+            if all(point.levels[factor] in levels for factor, levels in wanted.items())
         )
     else:
         chosen = frozenset(number for part in text.split(",") for number in _range(part.strip()))
@@ -93,6 +83,26 @@ def select_points(points: Sequence[DesignPoint], text: str) -> frozenset[int]:
             "--points", f"there is no point {unknown}", f"points are 0 to {len(points) - 1}"
         )
     return chosen
+
+
+def _levels(points: Sequence[DesignPoint], text: str) -> dict[str, set[str]]:
+    """Factor -> the levels of it that are meant."""
+    factors = points[0].levels if points else {}
+    wanted: dict[str, set[str]] = {}
+    for part in text.split(","):
+        factor, is_level, level = part.strip().partition("=")
+        if not is_level:
+            what = f"'{part.strip()}' is no level, and beside levels there are no numbers"
+            raise ExperimentError("--points", what, "write either 0,3-5 or 'load=30 kB,switches=2'")
+        if factor not in factors:
+            known = ", ".join(factors) or "none"
+            raise ExperimentError("--points", f"'{factor}' is no factor", f"use one of {known}")
+        levels = list(dict.fromkeys(point.levels[factor] for point in points))
+        if level not in levels:
+            what = f"'{level}' is no level of {factor}"
+            raise ExperimentError("--points", what, f"use one of {', '.join(levels)}")
+        wanted.setdefault(factor, set()).add(level)
+    return wanted
 
 
 def _range(part: str) -> range:

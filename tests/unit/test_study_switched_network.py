@@ -40,7 +40,7 @@ def test_machines_have_too_little_memory_at_one_level_and_two_or_five_of_them_st
     experiments: dict[str, Experiment],
 ) -> None:
     machines = experiments["machines.yaml"]
-    assert machines.factors["memory"] == ("84 MiB", "96 MiB", "128 MiB", "256 MiB")
+    assert machines.factors["memory"] == ("86 MiB", "96 MiB", "128 MiB", "256 MiB")
     assert machines.factors["guests"] == ("2", "5")
     assert {"memory", "guests"} <= set(machines.study(machines.points()[0]).collect.counters)
     for point in machines.points():

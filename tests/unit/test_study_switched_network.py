@@ -50,9 +50,10 @@ def test_machines_have_too_little_memory_at_one_level_and_two_or_five_of_them_st
         memory_bytes = int(point.levels["memory"].removesuffix(" MiB")) << 20
         assert {guest.memory_bytes for guest in guests.values()} == {memory_bytes}
     least = int(machines.factors["memory"][0].removesuffix(" MiB")) << 20
-    assert least == MEMORY_MIN_BYTES["cloud"], "too little, and just enough to come up at all"
+    beyond = least - MEMORY_MIN_BYTES["cloud"]
+    assert 0 < beyond <= 4 << 20, "too little, and just enough that all of ten machines come up"
     page = (STUDY / "README.md").read_text(encoding="utf-8")
-    assert f"{least >> 20} MiB is the least" in page
+    assert f"{least >> 20} MiB is the lowest" in page
 
 
 def test_machines_start_up_time_and_memory_pressure_are_claimed(experiments: dict[str, Experiment]) -> None:

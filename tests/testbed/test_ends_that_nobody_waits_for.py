@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable
 
 import container_world as containers
@@ -14,8 +15,9 @@ import testbed_world as worlds
 
 from virtlab.errors import GuestError, VirtlabError
 from virtlab.plan import Trial
-from virtlab.testbed import Testbed
+from virtlab.testbed import Testbed, control
 from virtlab.testbed.platforms.qemu import machines as runtime
+from virtlab.testbed.run import Pass
 from virtlab.testbed.session import TestbedSession
 
 pytestmark = pytest.mark.timeout(300)
@@ -78,6 +80,69 @@ def test_a_guest_that_no_role_is_in_and_that_ends_between_trials_fails_the_next(
     told = [reason for reason in reasons if "ended with" in reason]
     assert len(told) == 1, told
     assert told[0].startswith(f"guests.g3: {ended}")
+
+
+@pytest.mark.parametrize(
+    ("platform", "word", "ended"),
+    [
+        pytest.param("qemu", b"guest=g1,", "its virtual machine ended with signal 9", marks=MACHINES),
+        pytest.param("container", b"run\0", "its container ended with signal 9", marks=CONTAINERS),
+    ],
+)
+def test_a_guest_that_ends_in_mid_run_is_told_once_however_slowly_the_news_comes(
+    platform: str, word: bytes, ended: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That the guest ended, and that all in it did, are two pieces of news; between them its probe is asked to stop."""
+    world = worlds.one_host(2)
+    world["guests"]["g1"]["platform"] = platform
+    plan = worlds.echo_plan(world, source="g1", target="g2", count=2000)
+    with Testbed().open(plan, worlds.Patient()) as session:
+        assert isinstance(session, TestbedSession)
+        victim = processes.process_of(session, word)
+
+        def kill() -> None:
+            monkeypatch.setattr(control, "_CHUNK", 1)  # bytes read at once
+            os.kill(victim, signal.SIGKILL)
+
+        threading.Timer(0.5, kill).start()
+        outcome = session.run(Trial("t0", 1), worlds.MemorySink())
+    assert outcome.status == "failed"
+    told = [reason for reason in outcome.reasons if "ended with" in reason]
+    assert len(told) == 1, told
+    assert told[0].startswith(f"guests.g1: {ended}")
+
+
+def test_a_probe_that_ends_once_its_role_has_is_what_the_run_fails_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody asks it anything between the end of the traffic and the collecting of its samples."""
+    plan = worlds.echo_plan(worlds.one_host(2), source="g1", target="g2")
+    with Testbed().open(plan, worlds.Patient()) as session:
+        collect = Pass._collect
+
+        def killing(self: Pass) -> None:
+            channel = self.probes.channels["g1"]
+            self.control.call("kill", {"channel": channel, "signal": 9})
+            while self.control.ended(channel) is None:
+                self.control.await_news(1.0)
+            collect(self)
+
+        monkeypatch.setattr(Pass, "_collect", killing)
+        outcome = session.run(Trial("t0", 1), worlds.MemorySink())
+    assert outcome.status == "failed"
+    assert outcome.reasons == ("the probe of guest g1 ended with signal 9",)
+
+
+def test_a_command_that_nobody_waits_for_is_no_news_of_the_next_trial() -> None:
+    """The limit ends the trial, and the command in it; the next one's has the same channel."""
+    action = {"id": "long", "do": "exec", "guest": "g1", "argv": ["sh", "-c", "echo begun; exec sleep 60"]}
+    plan = worlds.plan(worlds.one_host(2), timeline=[action], limits={"run_ns": 1_000_000_000})
+    with Testbed().open(plan, worlds.Patient()) as session:
+        for number in range(3):
+            sink = worlds.MemorySink()
+            outcome = session.run(Trial(f"t{number}", 1), sink)
+            assert outcome.reasons == ("limits.run_ns: not over within 1 s",)
+            assert sink.artefacts["long.out"] == b"begun\n"
 
 
 @MACHINES

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 import sys
+import threading
 import time
 import uuid
 from pathlib import Path
 
 import pytest
+import testbed_world as worlds
 
 from virtlab.errors import MachineError
 from virtlab.experiment import load
-from virtlab.plan import Plan
+from virtlab.plan import Plan, Trial
 from virtlab.planner import plan_run
 from virtlab.testbed import routing
 from virtlab.testbed.backend import Testbed
@@ -117,4 +122,16 @@ def test_routes_that_never_come_end_in_an_error_with_what_the_daemons_said(
         Testbed().open(plan(tmp_path), Silent()),
     ):
         pass
+    assert daemons(mark) == []
+
+
+def test_a_daemon_that_ends_in_mid_run_is_what_the_run_fails_of(tmp_path: Path, mark: str) -> None:
+    planned = plan(tmp_path)
+    with Testbed().open(planned, Silent()) as session:
+        victim = next(pid for pid in marked(mark) if command(pid).startswith(f"{routing.DAEMONS}/ospfd"))
+        threading.Timer(0.5, os.kill, (victim, signal.SIGKILL)).start()
+        outcome = session.run(Trial("t0", 1), worlds.MemorySink())
+    assert outcome.status == "failed"
+    (why,) = outcome.reasons
+    assert re.fullmatch(r"routers\.(r[123]): ospfd of \1 ended with signal 9; see whether .*", why), why
     assert daemons(mark) == []

@@ -15,19 +15,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_interface, ip_network
 from pathlib import Path
+from typing import Any
 
 from virtlab.agents import Data, Notice
 from virtlab.errors import MachineError
-from virtlab.plan import Guest, Plan
+from virtlab.plan import Guest, Observer, Plan
 from virtlab.testbed.channels import ROUTING
-from virtlab.testbed.control import Control, RefusedError, ending
+from virtlab.testbed.control import Control, RefusedError, ending, outcome
 from virtlab.testbed.lower import Lowered
+from virtlab.testbed.platforms.reach import Reach
 
 DAEMONS = Path("/usr/lib/frr")
 RUN = "/etc/frr"  # exists where the package is installed
 CONVERGENCE_S = 60.0
 POLL_S = 0.1
 TAIL_LINES = 6
+TAIL_BYTES = 4096
+CURE_DAEMON = "see whether the machine had memory left for it, or write 'routing: static'"
 CURE = "install frr (Debian: apt install frr), or write 'routing: static'"
 _PREPARE = (
     f"mount -t tmpfs none {RUN} && printf 'root:x:0:root\\nfrrvty:x:0:root\\n' >{RUN}/group"
@@ -73,7 +77,7 @@ def configuration(plan: Plan, lowered: Lowered, router: str) -> str:
     """The text of its ospfd.conf. One area; hellos each second; a port alone in its subnet is passive."""
     ospf = routers(plan)
     guest = ospf[router]
-    lines, networks, passive = [f"hostname {router}", "log stdout warnings"], [], []
+    lines, networks = [f"hostname {router}", "log stdout warnings"], []
     for name, vnic in guest.vnics.items():
         link = lowered.vnics[router, name].link
         own = [str(ip_interface(text).network) for text in vnic.ip if ":" not in text]
@@ -81,7 +85,8 @@ def configuration(plan: Plan, lowered: Lowered, router: str) -> str:
         lines += [f"interface {link}", " ip ospf hello-interval 1", " ip ospf dead-interval 4"]
         if standing == 2:
             lines.append(" ip ospf network point-to-point")
-        passive += [f" passive-interface {link}"] if standing < 2 else []
+        elif standing < 2:
+            lines.append(" ip ospf passive")
         networks += [f" network {network} area 0" for network in own]
     first = next(text for vnic in guest.vnics.values() for text in vnic.ip if ":" not in text)
     lines += [
@@ -90,7 +95,7 @@ def configuration(plan: Plan, lowered: Lowered, router: str) -> str:
         " timers throttle spf 0 50 500",
         " maximum-paths 1",
     ]
-    return "\n".join([*lines, *networks, *passive, ""])
+    return "\n".join([*lines, *networks, ""])
 
 
 @dataclass(slots=True)
@@ -104,11 +109,10 @@ class Routing:
     names: dict[int, str] = field(default_factory=dict)  # channel -> 'ospfd of r1'
     _tails: dict[int, bytearray] = field(default_factory=dict)
 
-    def start(self) -> None:
+    def start(self, observe: Observer) -> None:
         """Starts them and waits for routes. MachineError with the end of what a daemon wrote."""
         found = routers(self.plan)
-        if not found:
-            return
+        observe.progress("wait for routes")
         first = self.lowered.guests[next(iter(found))]
         # Names of routers may hold what a shell minds; directories are numbered.
         places = {name: f"{RUN}/{number}" for number, name in enumerate(found)}
@@ -131,8 +135,45 @@ class Routing:
                 )
         self._converge(found)
 
+    def guests(self) -> Mapping[str, Reach]:
+        """None: routers are guests of other platforms."""
+        return {}
+
+    def ended(self, exited: Notice) -> str | None:
+        """Which daemon ended, with the end of what it wrote."""
+        channel = int(exited.details["channel"])
+        return str(self._death(channel, ending(exited))) if channel in self.names else None
+
+    def deaths(self) -> Iterator[MachineError]:
+        """Of each daemon that ended, heard of or not."""
+        for channel in self.names:
+            if (how := self.control.ended(channel)) is not None:
+                yield self._death(channel, how)
+
+    def _death(self, channel: int, how: str) -> MachineError:
+        router, said = self.names[channel].rpartition(" ")[2], self._said(channel)
+        what = f"{self.names[channel]} ended with {how.partition(': ')[0]}" + (
+            f"; it said: {said}" if said else ""
+        )
+        return MachineError(f"routers.{router}", what, CURE_DAEMON)
+
+    def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Nothing of a guest."""
+        del guest
+        return {}, {}
+
+    def artefacts(self) -> Iterator[tuple[str, bytes]]:
+        """What each daemon wrote, where it wrote something."""
+        for channel, name in self.names.items():
+            if self._tails.get(channel):
+                yield f"{name.replace(' of ', '-')}.log", bytes(self._tails[channel])
+
+    def close(self) -> None:
+        """Nothing of theirs is here."""
+
     def _exec(self, name: str, namespace: str, argv: Sequence[str], cpus: Sequence[int] = ()) -> int:
         channel = ROUTING.at(len(self.names))
+        self.control.listen(channel, lambda data: self._hear(channel, data))
         try:
             request = {"channel": channel, "namespace": namespace, "argv": list(argv), "cpus": list(cpus)}
             self.control.call("exec", request)
@@ -141,36 +182,33 @@ class Routing:
         self.names[channel] = name
         return channel
 
+    def _hear(self, channel: int, data: Data) -> None:
+        tail = self._tails.setdefault(channel, bytearray())
+        tail += data.content
+        del tail[:-TAIL_BYTES]
+
     def _prepare(self, namespace: str, places: Sequence[str]) -> None:
         channel = self._exec(
             "the routing daemons' place", namespace, ["sh", "-c", _PREPARE, "prepare", *places]
         )
+        del self.names[channel]  # it is no daemon
         end = time.monotonic() + CONVERGENCE_S
-        while time.monotonic() < end:
-            for ended in self._listen():
-                if ended.details["channel"] == channel and ended.details.get("code") == 0:
-                    return
-                raise MachineError("routers", f"{RUN} cannot be prepared: {ending(ended)}", CURE)
-        raise MachineError("routers", f"{RUN} was not prepared within {CONVERGENCE_S:g} s", CURE)
-
-    def _listen(self) -> Iterator[Notice]:
-        """Keeps what daemons write; says which ended."""
-        for message in self.control.messages(POLL_S):
-            if isinstance(message, Data) and message.channel in self.names:
-                tail = self._tails.setdefault(message.channel, bytearray())
-                tail += message.content
-                del tail[:-4096]
-            elif isinstance(message, Notice) and message.details.get("channel") in self.names:
-                yield message
+        while (how := self.control.ended(channel)) is None:
+            if time.monotonic() > end:
+                raise MachineError("routers", f"{RUN} was not prepared within {CONVERGENCE_S:g} s", CURE)
+            self.control.await_news(POLL_S)
+        self.control.forget_end(channel)
+        if outcome(how) != "code 0":
+            raise MachineError("routers", f"{RUN} cannot be prepared: {how}", CURE)
 
     def _converge(self, found: dict[str, Guest]) -> None:
         need = wanted(self.plan)
         places = {name: self.lowered.guests[name] for name in found}
         end = time.monotonic() + CONVERGENCE_S
         while True:
-            for ended in self._listen():
-                name = self.names[int(ended.details["channel"])]
-                raise MachineError("routers", f"{name} ended with {ending(ended)}", "see `virtlab doctor`")
+            self.control.pump(POLL_S)
+            for death in self.deaths():
+                raise death
             seen = self.control.call("observe", {"namespaces": list(places.values())}, timeout_s=60.0)[
                 "namespaces"
             ]
@@ -184,18 +222,16 @@ class Routing:
                 return
             if time.monotonic() > end:
                 name, nets = next(iter(lacking.items()))
-                what = f"OSPF has no route to {', '.join(sorted(nets))} after {CONVERGENCE_S:g} s{self._said(name)}"
+                own = [channel for channel, daemon in self.names.items() if daemon.endswith(f" of {name}")]
+                said = " | ".join(filter(None, map(self._said, own)))
+                what = f"OSPF has no route to {', '.join(sorted(nets))} after {CONVERGENCE_S:g} s"
+                what += f"; its daemons said: {said}" if said else ""
                 raise MachineError(
                     f"routers.{name}", what, "write 'routing: static', or check links and addresses"
                 )
 
-    def _said(self, router: str) -> str:
-        lines = [
-            line
-            for channel, name in self.names.items()
-            if name.endswith(f" of {router}")
-            for line in bytes(self._tails.get(channel, b""))
-            .decode(errors="replace")
-            .splitlines()[-TAIL_LINES:]
-        ]
-        return f"; its daemons said: {' | '.join(lines)}" if lines else ""
+    def _said(self, channel: int) -> str:
+        """The end of what a daemon wrote, as one line."""
+        return " | ".join(
+            bytes(self._tails.get(channel, b"")).decode(errors="replace").splitlines()[-TAIL_LINES:]
+        )

@@ -6,6 +6,7 @@ so they disturb nothing. All agents share the machine's CLOCK_MONOTONIC_RAW: the
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from virtlab.agents import Block, Data, Log, Message, Notice, decode_samples
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Action, Event, Observer, Outcome, Plan, Sink, Trial
 from virtlab.testbed import idle, resetting, sampling
-from virtlab.testbed.channels import APPLIANCES, COMMANDS, MACHINES, SWITCH
+from virtlab.testbed.channels import COMMANDS, SWITCH
 from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.counting import BEGIN, END, Counting
 from virtlab.testbed.execute import Command
@@ -34,6 +35,7 @@ from virtlab.testbed.waiting import Waiting
 
 POLL_S = 0.2
 COLLECT_TIMEOUT_S = 300.0
+COMMAND_END_S = 2.0  # within which a command that was killed is told of
 LATE_START_NS = 500_000_000  # only a connection that was cut holds a start up for so long
 
 
@@ -96,6 +98,7 @@ class Pass:
                 if not self.reasons:
                     raise
             self._stop_all()
+            self._stop_commands()
             self._counting.ends(END)
             self._note_deaths()
             self._sample([])
@@ -106,7 +109,7 @@ class Pass:
             self.guests.read_clocks()
             if not cancelled:
                 self._collect()
-                self._note_deaths()
+            self._note_deaths()
         finally:
             self._disarm()
         for name, content in self.guests.artefacts():
@@ -166,7 +169,7 @@ class Pass:
             for columns in self.guests.sample(self.plan.collect.series if sources else ()):
                 self.sink.block("series", "series/1", columns)
             sampling.ask(self.control, self.plan, self.lowered, self.guests, sources)
-            self._take_messages(lambda _: None)
+            self._take_messages(self._hear_late if not sources else lambda _: None)
 
     def _judge_switch(self) -> None:
         tainted, failed = switch_taints(self._counting.switch_at_end)
@@ -174,7 +177,8 @@ class Pass:
         self.reasons += failed
 
     def _note_deaths(self) -> None:
-        """Of guests and daemons whose end nobody here has heard of: other questions may have passed the news over."""
+        """Of what runs without a role, too: other questions may have passed the news over."""
+        self._take_messages(self._hear_late)
         for death in self.guests.deaths():
             if not any(reason.startswith(f"{death.where}: ") for reason in self.reasons):
                 self.reasons.append(str(death))
@@ -334,7 +338,9 @@ class Pass:
             return
         details = message.details
         if message.name == "exited":
-            self._hear_exit(message, timeline)
+            name = self._hear_exit(message)
+            if name is not None:
+                timeline.event(name, self.site.now())
             return
         side = next(
             (
@@ -358,28 +364,29 @@ class Pass:
                 failed = message.name == "finished" and reason.startswith("failed")
                 self._note(timeline, f"{action}.{'failed' if failed else message.name}", t_ns, clock)
 
-    def _hear_exit(self, message: Notice, timeline: Timeline) -> None:
+    def _hear_late(self, message: Message) -> None:
+        """Once no role is to run any more: only that something ended is news."""
+        if isinstance(message, Notice) and message.name == "exited":
+            self._hear_exit(message)
+
+    def _hear_exit(self, message: Notice) -> str | None:
+        """Keeps what is to be said of an end; the event that it is when a command of the timeline ended."""
         channel = int(message.details["channel"])
         if channel in self.commands:
             name, command = self.commands.pop(channel)
             self._keep_output(name, command)
-            word, now = "finished" if message.details.get("code") == 0 else "failed", self.site.now()
-            self._tell(f"{name}.{word}", now, {"ended": ending(message)})
-            timeline.event(f"{name}.{word}", now)
-            return
+            event = f"{name}.{'finished' if message.details.get('code') == 0 else 'failed'}"
+            self._tell(event, self.site.now(), {"ended": ending(message)})
+            return event
         if (what := self.guests.ended(message)) is not None:
             self.reasons.append(what)
-            return
-        if channel not in self.probes.guests and self.guests.of_channel(channel) is not None:
-            return  # the leader inside a guest ends with the guest, which was told before it
-        if channel in MACHINES.span or channel in APPLIANCES.span:
-            return  # and so does its monitor
-        who = (
-            "the soft switch"
-            if channel == SWITCH
-            else f"the probe of guest {self.probes.guests.get(channel, '?')}"
-        )
-        self.reasons.append(f"{who} ended with {ending(message)}")
+        elif channel == SWITCH:
+            self.reasons.append(f"the soft switch ended with {ending(message)}")
+        elif channel in self.probes.guests:
+            guest = self.probes.guests[channel]
+            self.reasons.append(f"the probe of guest {guest} ended with {ending(message)}")
+        # What else ends does so with its guest, of which is told by itself, or was only asked something.
+        return None
 
     def _keep_output(self, name: str, command: Command) -> None:
         if command.output or command.errors:
@@ -462,16 +469,30 @@ class Pass:
                     if side.side == wanted and side.started and self.control.ended(side.channel) is None:
                         try:
                             self.control.call("stop", {"role": side.role}, channel=side.channel)
-                        except (RefusedError, AgentError) as error:
-                            if not self.control.open:
-                                raise
-                            self.reasons.append(f"roles.{side.role}: {error.what}")
+                        except AgentError as error:  # refused, or gone
+                            self._fail(side, error)
                         side.finished = True
+
+    def _stop_commands(self) -> None:
+        """Ends commands that nobody waited for, and hears of their ends: the next trial has the same channels."""
         for channel in self.commands:
-            try:
+            with contextlib.suppress(RefusedError):  # it had ended
                 self._kill(channel)
-            except RefusedError:
-                continue  # it had ended
+        end = time.monotonic() + COMMAND_END_S
+        while self.commands and time.monotonic() < end:
+            if all(self.control.ended(channel) is not None for channel in self.commands):
+                end = 0.0  # all is said, or nothing more comes: a guest takes its commands along
+            self._take_messages(self._hear_late, POLL_S if end else 0.0)
+        for name, command in self.commands.values():
+            self._keep_output(name, command)
+        self.commands.clear()
+
+    def _fail(self, side: Side, error: AgentError) -> None:
+        """An agent did not answer: the run's reason, unless it is gone, of which the news tells whose end it was."""
+        if not self.control.open:
+            raise error
+        if self.control.ended(side.channel) is None:
+            self.reasons.append(f"roles.{side.role}: guest {side.guest}: {error.what}")
 
     def _collect(self) -> None:
         """Asks every side for its samples; reports that cannot be had fail the run."""
@@ -486,9 +507,7 @@ class Pass:
                 try:
                     report = self._await_collect(number, side.channel)
                 except AgentError as error:  # refused, or gone with what it had
-                    if not self.control.open:
-                        raise
-                    self.reasons.append(f"roles.{name}: guest {side.guest}: {error.what}")
+                    self._fail(side, error)
                     continue
                 done += 1
                 self.observe.progress("collect samples", done / total)
@@ -501,10 +520,10 @@ class Pass:
     def _await_collect(self, number: int, channel: int) -> dict[str, Any]:
         end = time.monotonic() + COLLECT_TIMEOUT_S
         while True:
-            self._take_messages(lambda _: None, 0.0 if self.control.answered(number) else POLL_S)
+            self._take_messages(self._hear_late, 0.0 if self.control.answered(number) else POLL_S)
             if self.control.answered(number):
                 report = self.control.wait(number, do="collect")
-                self._take_messages(lambda _: None)
+                self._take_messages(self._hear_late)
                 return report
             if (how := self.control.ended(channel)) is not None:
                 raise AgentError("collect", f"the agent that was asked ended with {how}")

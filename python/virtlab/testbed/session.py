@@ -70,10 +70,10 @@ class TestbedSession:
             usable = usable_cpus(soft_switch=self.lowered.soft_switch is not None)
             on = pinning.processors(plan, usable[: len(usable) - len(idle.pollers(plan))])
             pins = pinning.pin(control, self.lowered, on)
-            self._routing = Routing(control, plan, self.lowered, on)
             if routers(plan):
-                observe.progress("wait for routes")
-                self._routing.start()
+                routing = Routing(control, plan, self.lowered, on)
+                self._guests.running.append(routing)
+                routing.start(observe)
             observe.progress("check who reaches whom")
             self.reached_ns = build.check_reach(
                 control, plan, self.lowered, self._guests, patience=site.patience

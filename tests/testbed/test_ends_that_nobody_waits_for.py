@@ -14,11 +14,12 @@ import pytest
 import testbed_world as worlds
 
 from virtlab.errors import GuestError, VirtlabError
-from virtlab.plan import Trial
+from virtlab.plan import Action, Trial
 from virtlab.testbed import Testbed, control
 from virtlab.testbed.platforms.qemu import machines as runtime
 from virtlab.testbed.run import Pass
 from virtlab.testbed.session import TestbedSession
+from virtlab.testbed.timeline import Timeline
 
 pytestmark = pytest.mark.timeout(300)
 MACHINES = pytest.mark.skipif(machines.missing() is not None, reason=str(machines.missing()))
@@ -219,3 +220,52 @@ def test_more_commands_at_once_than_a_container_has_channels_are_refused_by_name
     told = [reason for reason in outcome.reasons if "and no more can at once" in reason]
     assert told
     assert all(reason.endswith("let some end first, with 'wait'") for reason in told)
+
+
+def test_a_command_that_ends_by_itself_as_its_time_is_up_is_one_that_was_not_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever then asks for its end is told that nothing runs there: the news of it is on its way."""
+    give_up = Pass._give_up
+
+    def late(self: Pass, action: Action, timeline: Timeline) -> None:
+        for channel in self.commands:
+            self.control.call("kill", {"channel": channel, "signal": 9})
+            while self.control.ended(channel) is None:
+                self.control.await_news(1.0)
+        give_up(self, action, timeline)
+
+    monkeypatch.setattr(Pass, "_give_up", late)
+    action = {
+        "id": "long", "do": "exec", "guest": "g1", "argv": ["sleep", "60"], "timeout_ns": 200_000_000,
+        "on_timeout": "censor",
+    }  # fmt: skip
+    plan = worlds.plan(worlds.one_host(2), timeline=[action], limits={"run_ns": 30_000_000_000})
+    with Testbed().open(plan, worlds.Patient()) as session:
+        outcome = session.run(Trial("t0", 1), worlds.MemorySink())
+    assert (outcome.status, outcome.reasons, outcome.censored) == ("ok", (), ("long",))
+
+
+@MACHINES
+def test_a_command_in_a_machine_that_is_reset_ends_with_what_it_wrote_until_then() -> None:
+    actions = [
+        {"id": "long", "do": "exec", "guest": "g1", "argv": ["sh", "-c", "echo begun; sleep 600"]},
+        {
+            "id": "away", "do": "reset", "guest": "g1", "for_ns": 0,
+            "after": {"event": "long.started", "plus_ns": 2_000_000_000},
+        },
+        {
+            "id": "again", "do": "exec", "guest": "g1", "argv": ["sh", "-c", "echo again"],
+            "after": {"all": ["long.failed", "away.done"]},
+        },
+    ]  # fmt: skip
+    limits = {"run_ns": 240_000_000_000}
+    plan = worlds.plan(machines.beside_a_namespace(), timeline=actions, limits=limits)
+    sink = worlds.MemorySink()
+    with Testbed().open(plan, worlds.Patient()) as session:
+        outcome = session.run(Trial("t0", 1), sink)
+    assert outcome.status == "ok", outcome.reasons
+    assert sink.artefacts["long.out"] == b"begun\n"
+    assert sink.artefacts["again.out"] == b"again\n"
+    (told,) = [event for event in sink.events if event.what == "long.failed"]
+    assert told.details == {"ended": "g1 was reset"}

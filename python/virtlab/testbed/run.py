@@ -6,7 +6,6 @@ so they disturb nothing. All agents share the machine's CLOCK_MONOTONIC_RAW: the
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -250,6 +249,8 @@ class Pass:
             self._note(timeline, f"{action.id}.started", self.site.now())
             self._counting.reset.add(guest)
             resetting.begin(self.control, self.lowered, self.guests, guest, held=bool(action.for_ns))
+            if how in resetting.BOOTS:
+                self._lose_commands(guest, timeline)
             timeline.expect(action.id, self.site.now() + (action.for_ns or 0))
 
     def _reset_over(self, event: str) -> int | None:
@@ -327,9 +328,20 @@ class Pass:
         leader = self.guests.reach(guest).leader if guest is not None else OURS.leader
         try:
             self.control.call("kill", {"channel": channel, "signal": 9}, channel=leader)
+        except RefusedError:
+            return  # it has just ended by itself, and the news of it is on its way
         except AgentError:
             if self.control.ended(leader) is None:
                 raise  # else it ended with its guest, and the command with both
+
+    def _lose_commands(self, guest: str, timeline: Timeline) -> None:
+        """A kernel that begins again has taken along what ran in it, and nobody is left to tell of those ends."""
+        self._take_messages(lambda message: self._hear(message, timeline))
+        for channel in [each for each in self.commands if self.guests.of_channel(each) == guest]:
+            name, command = self.commands.pop(channel)
+            self._keep_output(name, command)
+            self._tell(f"{name}.failed", self.site.now(), {"ended": f"{guest} was reset"})
+            timeline.event(f"{name}.failed", self.site.now())
 
     # Hearing
 
@@ -476,8 +488,7 @@ class Pass:
     def _stop_commands(self) -> None:
         """Ends commands that nobody waited for, and hears of their ends: the next trial has the same channels."""
         for channel in self.commands:
-            with contextlib.suppress(RefusedError):  # it had ended
-                self._kill(channel)
+            self._kill(channel)
         end = time.monotonic() + COMMAND_END_S
         while self.commands and time.monotonic() < end:
             if all(self.control.ended(channel) is not None for channel in self.commands):

@@ -2,6 +2,9 @@
 
 The last row that begins at 0 is the whole test. Of UDP only what the receiver counted is taken: the client's own row says
 what was sent. CSV of a server's UDP report that did not arrive holds -1: that is an error, not a number.
+
+A stream back to the client (`-R`, `--full-duplex`) has a star before its number. Of traffic both ways at once the sum is of
+both, and is no stream's. A result of a connection that began after another result is another test's.
 """
 
 from __future__ import annotations
@@ -11,12 +14,19 @@ import re
 from virtlab.campaign.imported.told import Told, UnreadableError, number, whole
 
 _ROW = re.compile(
-    r"^\[\s*(?P<id>\d+|SUM)\]\s+(?P<begin>[\d.]+)\s*-\s*(?P<end>[\d.]+) sec\s+(?P<moved>[\d.]+) (?P<of>[KMGT]?Bytes)"
-    r"\s+(?P<rate>[\d.]+) (?P<per>[KMGT]?bits/sec)(?P<rest>.*)$"
+    r"^\[\s*(?:\*?(?P<id>\d+)|(?P<sum>SUM)(?:-\d+)?)\]\s+(?P<begin>[\d.]+)\s*-\s*(?P<end>[\d.]+) sec"
+    r"\s+(?P<moved>[\d.]+) (?P<of>[KMGT]?Bytes)\s+(?P<rate>[\d.]+) (?P<per>[KMGT]?(?:bits|Bytes)/sec)(?P<rest>.*)$"
 )
+_CONNECTED = re.compile(r"^\[\s*\*?\d+\] local .* connected with ")
 _LOST = re.compile(r"(?P<jitter>[\d.]+) ms\s+(?P<lost>\d+)/\s*(?P<all>\d+)")
 _CSV = re.compile(r"^\d{14}(?:\.\d+)?,[^,]*,\d+,[^,]*,\d+,-?\d+,[\d.]+-[\d.]+,-?\d+,-?\d+")
-_RATES = {"bits/sec": 1, "Kbits/sec": 10**3, "Mbits/sec": 10**6, "Gbits/sec": 10**9, "Tbits/sec": 10**12}
+# With -f K, M or G of bytes, which it counts in powers of 1024.
+_RATES = {
+    "bits/sec": 1, "Kbits/sec": 10**3, "Mbits/sec": 10**6, "Gbits/sec": 10**9, "Tbits/sec": 10**12,
+    "Bytes/sec": 8, "KBytes/sec": 8 * 2**10, "MBytes/sec": 8 * 2**20, "GBytes/sec": 8 * 2**30, "TBytes/sec": 8 * 2**40,
+}  # fmt: skip
+_BOTH_WAYS = "was run both ways at once or in turn (--full-duplex, -d, -r): two tests, whose sum is of both"
+_BOTH_WAYS_CURE = "run each direction by itself, the other way with -R"
 
 
 def mine(text: str) -> bool:
@@ -36,22 +46,33 @@ def _text(text: str) -> Told:
         re.search(r"^(Client connecting to .*, UDP port|Server listening on UDP port)", text, re.MULTILINE)
     )
     client = bool(re.search(r"^Client connecting to", text, re.MULTILINE))
+    if client and re.search(r"^Server listening on", text, re.MULTILINE):
+        raise UnreadableError(_BOTH_WAYS, 0, _BOTH_WAYS_CURE)
     told = Told("iperf2", ("udp_stream",) if udp else ("tcp_stream",))
     told.clock = "intervals are not kept: their bytes are rounded"
     best: tuple[int, re.Match[str]] | None = None
     tests: set[str] = set()
     sent: float | None = None
+    reverse = over = again = False
     for line, words in enumerate(text.splitlines(), start=1):
+        if _CONNECTED.match(words):
+            if "(full-duplex)" in words:
+                raise UnreadableError(_BOTH_WAYS, line, _BOTH_WAYS_CURE)
+            again = over
+            reverse = reverse or "(reverse)" in words
         row = _ROW.match(words)
         if row is None or number(row["begin"], line, "time") != 0:
             continue
+        if again:
+            raise UnreadableError("holds several tests; keep one of them", line)
+        over = True
         if udp and not _LOST.search(row["rest"]):
             sent = number(row["rate"], line, "rate") * _RATES[row["per"]]
             continue
-        tests.add(row["id"])
+        tests.add(row["sum"] or row["id"])
         end_s = number(row["end"], line, "time")
-        later = best is None or row["id"] == "SUM" or end_s >= float(best[1]["end"])
-        if later and not (best is not None and best[1]["id"] == "SUM" and row["id"] != "SUM"):
+        later = best is None or row["sum"] or end_s >= float(best[1]["end"])
+        if later and not (best is not None and best[1]["sum"] and not row["sum"]):
             best = line, row
     if best is None:
         what = "the server's report of UDP is missing" if udp else "has no row of the whole test"
@@ -60,11 +81,14 @@ def _text(text: str) -> Told:
         raise UnreadableError(f"holds {len(tests)} tests; keep one of them")
     line, row = best
     told.facts["duration_s"] = number(row["end"], line, "time")
+    if not told.facts["duration_s"]:
+        raise UnreadableError("its whole test took no time", line)
     rate = number(row["rate"], line, "rate") * _RATES[row["per"]]
     if not udp:
         told.add("goodput", "mean", rate)
-        if client:
-            told.facts["of"] = "what the client wrote: its last bytes may not have arrived"
+        if client != reverse:
+            who = "client" if client else "server"
+            told.facts["of"] = f"what the {who} wrote: its last bytes may not have arrived"
         return told
     lost = _LOST.search(row["rest"])
     assert lost is not None
@@ -120,7 +144,7 @@ def _whole(rows: list[tuple[int, list[str]]]) -> tuple[int, list[str]]:
     if not rows:
         raise UnreadableError("has no row of the whole test")
     together = [row for row in rows if row[1][5] == "-1"]
-    tests = {row[1][5] for row in rows}
+    tests = {tuple(row[1][1:6]) for row in rows if row[1][5] != "-1"}  # both ways at once have one number
     if len(tests) > 1 and not together:
         raise UnreadableError(f"holds {len(tests)} tests; keep one of them", rows[-1][0])
     return max(together or rows, key=_end)

@@ -1,7 +1,8 @@
-"""iperf3: JSON (`-J`) and text, TCP and UDP, of its client.
+"""iperf3: JSON (`-J`) and text, TCP and UDP, of its client, or of a server that received.
 
-Goodput is what the receiver got, as the client was told at the end. Intervals are those of the side that wrote the output;
-the congestion window is told in bytes, ours counts packets, so it is left out.
+Goodput is what the receiver got, as the client was told at the end; a server is not told what the other side counted, and
+writes 0 for it. Intervals are those of the side that wrote the output; the congestion window is told in bytes, ours counts
+packets, so it is left out.
 """
 
 from __future__ import annotations
@@ -18,10 +19,15 @@ _BOTH_WAYS = "was run with --bidir: two tests at once, whose streams are no one 
 _BOTH_WAYS_CURE = "run each direction by itself, the other way with -R"
 _ROW = re.compile(
     r"^\[\s*(?P<id>\d+|SUM)\](?:\[(?P<way>[TR]X)-[CS]\])?\s+(?P<begin>[\d.]+)-(?P<end>[\d.]+)\s+sec\s+"
-    r"(?P<moved>[\d.]+) (?P<of>[KMGT]?Bytes)\s+(?P<rate>[\d.]+) (?P<per>[KMGT]?bits/sec)(?P<rest>.*)$"
+    r"(?P<moved>[\d.]+) (?P<of>[KMGT]?Bytes)\s+(?P<rate>[\d.]+) (?P<per>[KMGT]?(?:bits|Bytes)/sec)(?P<rest>.*)$"
 )
 _LOST = re.compile(r"(?P<jitter>[\d.]+) ms\s+(?P<lost>\d+)/\s*(?P<all>\d+)")
-_RATES = {"bits/sec": 1, "Kbits/sec": 10**3, "Mbits/sec": 10**6, "Gbits/sec": 10**9, "Tbits/sec": 10**12}
+# With -f K, M, G or T of bytes, which it counts in powers of 1024.
+_RATES = {
+    "bits/sec": 1, "Kbits/sec": 10**3, "Mbits/sec": 10**6, "Gbits/sec": 10**9, "Tbits/sec": 10**12,
+    "Bytes/sec": 8, "KBytes/sec": 8 * 2**10, "MBytes/sec": 8 * 2**20, "GBytes/sec": 8 * 2**30, "TBytes/sec": 8 * 2**40,
+}  # fmt: skip
+_SERVERS_OUTPUT = "Server output:"  # with --get-server-output: the same test again
 
 
 def mine(text: str) -> bool:
@@ -50,13 +56,20 @@ def _json(text: str) -> Told:
         start, end = whole_["start"]["test_start"], whole_["end"]
         if start.get("bidir"):
             raise UnreadableError(_BOTH_WAYS, 0, _BOTH_WAYS_CURE)
-        udp = str(start["protocol"]).upper() == "UDP"
+        protocol = str(start["protocol"]).upper()
+        if protocol not in {"TCP", "UDP"}:
+            raise UnreadableError(f"was run over {protocol[:20]}, which no workload here is")
+        udp, server = protocol == "UDP", "accepted_connection" in whole_["start"]
+        if server and start.get("reverse"):
+            raise UnreadableError(
+                "is of a server that sent: what was received is not told", 0, "import the client's output"
+            )
         told = Told("iperf3", ("udp_stream",) if udp else ("tcp_stream",))
         told.facts |= {"duration_s": _real(start["duration"]), "streams": int(_real(start["num_streams"]))}
         if started := whole_["start"].get("timestamp", {}).get("time"):
             told.started = str(started)
         _intervals(told, whole_["intervals"], udp=udp)
-        _udp(told, end) if udp else _tcp(told, end)
+        _udp(told, end, server=server) if udp else _tcp(told, end)
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise UnreadableError(f"lacks {error} of iperf3's report") from None
     return told
@@ -98,14 +111,15 @@ def _tcp(told: Told, end: Mapping[str, Any]) -> None:
         )
 
 
-def _udp(told: Told, end: Mapping[str, Any]) -> None:
+def _udp(told: Told, end: Mapping[str, Any], *, server: bool) -> None:
     total = end.get("sum_received") or end["sum"]
     packets, lost = _real(end["sum"]["packets"]), _real(end["sum"]["lost_packets"])
     if lost > packets:
         raise UnreadableError(f"{lost:.0f} of {packets:.0f} datagrams were lost")
     told.add("jitter_rfc3550", "final", _real(end["sum"]["jitter_ms"]) * 1e6, int(packets))
     _lossy(told, _received(total, packets, lost), packets, lost)
-    told.add("achieved_load", "mean", _real((end.get("sum_sent") or end["sum"])["bits_per_second"]))
+    if not server:
+        told.add("achieved_load", "mean", _real((end.get("sum_sent") or end["sum"])["bits_per_second"]))
 
 
 def _received(total: Mapping[str, Any], packets: float, lost: float) -> float:
@@ -130,11 +144,15 @@ def _text(text: str) -> Told:
     for line, words in enumerate(text.splitlines(), start=1):
         if words.startswith("iperf3: error"):
             raise UnreadableError(words[8:200], line)
+        if words.startswith(_SERVERS_OUTPUT):
+            break
         row = _ROW.match(words)
         side = row["rest"].split()[-1] if row and row["rest"].split() else ""
         if row and row["way"]:
             raise UnreadableError(_BOTH_WAYS, line, _BOTH_WAYS_CURE)
         if row and side in {"sender", "receiver"}:
+            if (row["id"], side) in finals:
+                raise UnreadableError("holds several tests; keep one of them", line)
             finals[row["id"], side] = row
             lines[row["id"], side] = line
     if not any(side == "receiver" for _, side in finals):

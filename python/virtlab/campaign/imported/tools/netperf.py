@@ -53,6 +53,7 @@ def mine(text: str) -> bool:
 
 def read(text: str) -> Told:
     """A table, or pairs."""
+    _one_test(text)
     if re.search(r"^THROUGHPUT(_UNITS)?=", text, re.MULTILINE):
         return _pairs(text)
     if (head := _csv_head(text)) is not None:
@@ -73,6 +74,27 @@ def read(text: str) -> Told:
     if _alone(text) and "MAERTS" not in what:
         raise UnreadableError(_NO_CONTROL)
     return _datagrams(text, rows) if what.startswith("UDP") else _bulk(text, rows)
+
+
+def _one_test(text: str) -> None:
+    """UnreadableError where several tests were written into one file: none of them is the result."""
+    lines = list(enumerate(text.splitlines(), start=1))
+    for begins in (_is_test, _is_throughput, _is_csv_head):
+        found = [line for line, words in lines if begins(words)]
+        if len(found) > 1:
+            raise UnreadableError("holds several tests; keep one of them", found[1])
+
+
+def _is_test(words: str) -> bool:
+    return " TEST from " in words or " TEST to " in words
+
+
+def _is_throughput(words: str) -> bool:
+    return words.strip().startswith("THROUGHPUT=")
+
+
+def _is_csv_head(words: str) -> bool:
+    return "Throughput" in words and "Throughput Units" in words.split(",")
 
 
 def _alone(text: str) -> bool:
@@ -145,10 +167,7 @@ def _transactions(text: str, what: str, rows: list[tuple[int, list[str]]]) -> To
 def _csv_head(text: str) -> int | None:
     """The line of names of an omni test's CSV; None when there is none."""
     lines = enumerate(text.splitlines()[:200], start=1)
-    return next(
-        (line for line, words in lines if "Throughput" in words and "Throughput Units" in words.split(",")),
-        None,
-    )
+    return next((line for line, words in lines if _is_csv_head(words)), None)
 
 
 def _csv_values(text: str, head: int) -> dict[str, tuple[int, str]]:

@@ -66,6 +66,8 @@ def read(text: str) -> Told:
             replies.append((len(replies), rtt_ns, None))
             coarse += reply["how"] == "<"
         elif counts := _SENT.search(words) or _SENT_WINDOWS.search(words):
+            if sent is not None:
+                raise UnreadableError("holds several runs of ping; keep one of them", line)
             sent = whole(counts["sent"], line, "number of requests")
             received = whole(counts["received"], line, "number of replies")
             if received > sent:

@@ -42,6 +42,8 @@ def read(text: str) -> Told:
     counts: tuple[int, int] | None = None
     for line, raw in enumerate(text.splitlines(), start=1):
         words = raw.strip()
+        if words.startswith("PsPing v") and (times or rates):
+            raise UnreadableError("holds several tests; keep one of them", line)
         if not test and (named := _TEST.search(words)) and not words.startswith(("Reply", "Connecting")):
             test = named["test"].lower()
             told.facts["protocol"] = (named["protocol"] or "icmp").lower()

@@ -169,9 +169,13 @@ def _iostat_text(told: Told, text: str) -> None:
             devices_opened = False
 
 
+MB, SECTOR = KB * KB, 512.0  # with -m; of old kernels and with POSIXLY_CORRECT
 _DISK: dict[str, tuple[str, float]] = {
     "rkB/s": ("disk_read", KB), "wkB/s": ("disk_written", KB), "kB_read/s": ("disk_read", KB),
-    "kB_wrtn/s": ("disk_written", KB), "r_await": ("disk_read_time", MS), "w_await": ("disk_write_time", MS),
+    "kB_wrtn/s": ("disk_written", KB), "rMB/s": ("disk_read", MB), "wMB/s": ("disk_written", MB),
+    "MB_read/s": ("disk_read", MB), "MB_wrtn/s": ("disk_written", MB), "rsec/s": ("disk_read", SECTOR),
+    "wsec/s": ("disk_written", SECTOR), "Blk_read/s": ("disk_read", SECTOR), "Blk_wrtn/s": ("disk_written", SECTOR),
+    "r_await": ("disk_read_time", MS), "w_await": ("disk_write_time", MS),
     "%util": ("disk_busy", 0.01), "util": ("disk_busy", 0.01),
 }  # fmt: skip
 

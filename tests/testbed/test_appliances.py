@@ -64,7 +64,7 @@ def test_packets_go_through_a_router_that_was_configured_on_its_console(
         assert (realised.by, realised.applied["recipe"]) == ("appliance", "router")
         assert len(str(realised.applied["boots_sha256"])) == 64
         assert session.realised.objects["guests.r1.vnics.eth0"].by == "tap"
-    assert worlds.own_processes() == before
+    assert worlds.own_processes() <= before
 
 
 STREAM = """

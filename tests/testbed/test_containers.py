@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import tempfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -207,8 +206,8 @@ def test_a_container_that_dies_in_mid_run_is_named(victim: str) -> None:
     roles = {"probe": plan.roles["probe"].model_copy(update={"count": 2000})}
     with opened(plan.model_copy(update={"roles": roles})) as session:
         pid = processes.process_of(session, b"run\0" if victim == "runtime" else b"inside\0")
-        threading.Timer(0.7, os.kill, (pid, signal.SIGKILL)).start()
-        outcome = session.run(Trial("t0", 1), worlds.MemorySink())
+        sink = worlds.ActingSink(lambda: os.kill(pid, signal.SIGKILL))
+        outcome = session.run(Trial("t0", 1), sink)
     assert outcome.status == "failed"
     assert any(reason.startswith("guests.g1: its container ended with ") for reason in outcome.reasons), (
         outcome.reasons
@@ -283,7 +282,7 @@ def test_a_container_that_cannot_begin_is_told_with_its_runtimes_words(
         GuestError, match=r"guests\.g1: its container ended with code 1; it said: .*nothing/here"
     ):
         opened(plan_of(containers.beside_a_namespace()))
-    assert worlds.own_processes() == before
+    assert worlds.own_processes() <= before
 
 
 @pytest.fixture

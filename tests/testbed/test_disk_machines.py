@@ -177,7 +177,7 @@ def test_a_disk_without_our_agent_is_given_up_with_its_console_and_the_cure(
     ) as error:
         Testbed().open(worlds.echo_plan(world, source="g1", target="g2"), worlds.Patient())
     assert "virtlab image agent" in error.value.cure
-    assert worlds.own_processes() == before
+    assert worlds.own_processes() <= before
 
 
 def test_what_a_kernel_on_a_disk_lacks_is_told_as_the_guests_lack_not_this_machines(tmp_path: Path) -> None:

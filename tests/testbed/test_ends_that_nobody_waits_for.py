@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from collections.abc import Callable
 
 import container_world as containers
@@ -105,8 +104,7 @@ def test_a_guest_that_ends_in_mid_run_is_told_once_however_slowly_the_news_comes
             monkeypatch.setattr(control, "_CHUNK", 1)  # bytes read at once
             os.kill(victim, signal.SIGKILL)
 
-        threading.Timer(0.5, kill).start()
-        outcome = session.run(Trial("t0", 1), worlds.MemorySink())
+        outcome = session.run(Trial("t0", 1), worlds.ActingSink(kill))
     assert outcome.status == "failed"
     told = [reason for reason in outcome.reasons if "ended with" in reason]
     assert len(told) == 1, told
@@ -131,18 +129,20 @@ def test_a_probe_that_ends_once_its_role_has_is_what_the_run_fails_of(
         monkeypatch.setattr(Pass, "_collect", killing)
         outcome = session.run(Trial("t0", 1), worlds.MemorySink())
     assert outcome.status == "failed"
-    assert outcome.reasons == ("the probe of guest g1 ended with signal 9",)
+    # What follows, if anything, is that the machine was busy.
+    assert outcome.reasons[0] == "the probe of guest g1 ended with signal 9", outcome.reasons
+    assert not [each for each in outcome.reasons[1:] if "ended" in each or "failed" in each], outcome.reasons
 
 
 def test_a_command_that_nobody_waits_for_is_no_news_of_the_next_trial() -> None:
     """The limit ends the trial, and the command in it; the next one's has the same channel."""
     action = {"id": "long", "do": "exec", "guest": "g1", "argv": ["sh", "-c", "echo begun; exec sleep 60"]}
-    plan = worlds.plan(worlds.one_host(2), timeline=[action], limits={"run_ns": 1_000_000_000})
+    plan = worlds.plan(worlds.one_host(2), timeline=[action], limits={"run_ns": 3_000_000_000})
     with Testbed().open(plan, worlds.Patient()) as session:
         for number in range(3):
             sink = worlds.MemorySink()
             outcome = session.run(Trial(f"t{number}", 1), sink)
-            assert outcome.reasons == ("limits.run_ns: not over within 1 s",)
+            assert outcome.reasons == ("limits.run_ns: not over within 3 s",)
             assert sink.artefacts["long.out"] == b"begun\n"
 
 
@@ -169,7 +169,7 @@ def test_a_machine_that_ends_once_it_has_answered_is_told_by_name_while_others_b
         Testbed().open(plan, worlds.Patient())
     assert error.value.where == f"guests.{victims[0]}"
     assert error.value.cure
-    assert worlds.own_processes() == before
+    assert worlds.own_processes() <= before
 
 
 @MACHINES
@@ -185,7 +185,7 @@ def test_a_leader_that_ends_while_machines_boot_is_told_at_once() -> None:
     with pytest.raises(VirtlabError, match="the leader is gone"):
         Testbed().open(plan, meddler)
     assert meddler.act is None
-    assert worlds.own_processes() == before
+    assert worlds.own_processes() <= before
 
 
 @CONTAINERS

@@ -213,7 +213,7 @@ def test_a_killed_world_of_forwarding_guests_leaves_nothing(forwarding: str, tmp
         time.sleep(0.02)
     assert held_namespaces(everyone()) & namespaces == set()
     session.__exit__(None, None, None)
-    assert worlds.own_processes() == before
+    assert worlds.own_processes() <= before
     assert surroundings() == around
 
 

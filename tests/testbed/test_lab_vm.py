@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -372,9 +371,9 @@ def test_a_machine_that_dies_in_mid_run_is_told_with_its_console_and_replaced_at
     try:
         with backend.open(plan.model_copy(update={"roles": roles}), worlds.Patient()) as session:
             victim = machine_process(backend)
-            threading.Timer(0.7, os.kill, (victim, signal.SIGKILL)).start()
+            sink = worlds.ActingSink(lambda: os.kill(victim, signal.SIGKILL))
             try:
-                outcome = session.run(Trial("t0", 1), worlds.MemorySink())
+                outcome = session.run(Trial("t0", 1), sink)
                 reasons: tuple[str, ...] = outcome.reasons
                 assert outcome.status == "failed"
             except GuestError as error:
@@ -396,7 +395,7 @@ def test_a_machine_that_panics_at_boot_is_told_with_its_words(monkeypatch: pytes
     before = worlds.own_processes()
     with pytest.raises(GuestError, match=r"lab-vm: its kernel panicked: .*Kernel panic"):
         LabVm().open(plan_of(), worlds.Patient())
-    assert worlds.own_processes() == before
+    assert worlds.own_processes() <= before
 
 
 def test_a_machine_that_does_not_answer_in_time_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -404,7 +403,7 @@ def test_a_machine_that_does_not_answer_in_time_is_given_up(monkeypatch: pytest.
     before = worlds.own_processes()
     with pytest.raises(GuestError, match=r"lab-vm: did not boot within 0.1 s; its console ends with: "):
         LabVm().open(plan_of(), worlds.Patient())
-    assert worlds.own_processes() == before
+    assert worlds.own_processes() <= before
 
 
 def machine_process(backend: LabVm) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from typing import Any
 
@@ -157,8 +156,8 @@ def test_a_machine_that_dies_in_mid_run_is_named_with_its_console() -> None:
     roles = {"probe": plan.roles["probe"].model_copy(update={"count": 2000})}
     with opened(plan.model_copy(update={"roles": roles})) as session:
         victim = machines.process_of(session, "g1")
-        threading.Timer(1.5, os.kill, (victim, signal.SIGKILL)).start()
-        outcome = session.run(Trial("t0", 1), worlds.MemorySink())
+        sink = worlds.ActingSink(lambda: os.kill(victim, signal.SIGKILL))
+        outcome = session.run(Trial("t0", 1), sink)
     assert outcome.status == "failed"
     (why,) = (reason for reason in outcome.reasons if "ended with" in reason)
     assert why.startswith("guests.g1: its virtual machine ended with signal 9; its console ends with: ")
@@ -191,7 +190,7 @@ def test_a_kernel_that_panics_at_boot_is_told_with_its_words(monkeypatch: pytest
     before = worlds.own_processes()
     with pytest.raises(GuestError, match=r"guests\.g1: its kernel panicked: .*Kernel panic"):
         opened(plan_of(machines.beside_a_namespace()))
-    assert worlds.own_processes() == before
+    assert worlds.own_processes() <= before
 
 
 def test_a_machine_that_never_answers_is_given_up_with_its_console(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,7 +107,7 @@ def test_a_switch_that_does_not_start_is_one_clear_error(monkeypatch: pytest.Mon
     before = worlds.own_processes()
     with pytest.raises(MachineError, match="no room"):
         Testbed().open(worlds.plan(on_ovs(worlds.one_host(2))), worlds.Patient())
-    assert worlds.own_processes() == before
+    assert worlds.own_processes() <= before
 
 
 def instead_of(daemon: str, script: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,7 @@ def test_a_daemon_that_fails_at_its_start_is_named_with_its_words_and_the_cure(
     assert error.value.where == "vswitches"
     assert error.value.what == f"{daemon} of h ended with code 1: there is no lock to take"
     assert error.value.cure == ovs.CURE_DAEMON.format(daemon)
-    assert worlds.own_processes() == before
+    assert worlds.own_processes() <= before
 
 
 @DAEMONS
@@ -152,7 +152,7 @@ def test_a_daemon_that_hangs_at_its_start_is_given_up_by_name_with_its_words(
         == f"{daemon} of h runs and serves nobody after {bound_s} s; it wrote: waiting for a lock"
     )
     assert error.value.cure == ovs.CURE_DAEMON.format(daemon)
-    assert worlds.own_processes() == before
+    assert worlds.own_processes() <= before
 
 
 def test_a_switch_that_hangs_at_its_start_does_not_keep_anybody_who_cancels(
@@ -166,7 +166,7 @@ def test_a_switch_that_hangs_at_its_start_does_not_keep_anybody_who_cancels(
     before = worlds.own_processes()
     with pytest.raises(GuestError, match="was still starting when the run was cancelled"):
         Testbed().open(worlds.plan(on_ovs(worlds.one_host(2))), observe)
-    assert worlds.own_processes() == before
+    assert worlds.own_processes() <= before
 
 
 @pytest.mark.parametrize(

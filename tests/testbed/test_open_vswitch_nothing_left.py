@@ -127,7 +127,7 @@ def test_a_daemon_killed_at_any_moment_fails_its_run_by_name_and_leaves_nothing(
         assassin.join()
         assert reasons[0].startswith(f"vswitches: {daemon} of h ended with signal 9; see whether"), reasons
         assert not [reason for reason in reasons[1:] if "ended" in reason or "failed" in reason], reasons
-        assert worlds.own_processes() == processes
+        assert worlds.own_processes() <= processes
         assert held_namespaces(everyone()) & (namespaces - own) == set()
     short = worlds.echo_plan(world, source="g1", target="g2", count=10)
     with Testbed().open(short, worlds.Patient()) as session:

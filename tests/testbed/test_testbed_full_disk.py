@@ -76,4 +76,4 @@ def test_a_real_run_without_room_for_its_samples_failed_and_the_others_are_measu
         (reason,) = reasons
         assert "no room for the run's samples" in reason
         assert "make room there; the same command goes on where it was" in reason
-    assert worlds.own_processes() == before
+    assert worlds.own_processes() <= before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import time
@@ -47,8 +48,8 @@ def test_leaving_a_session_leaves_no_child() -> None:
     before = worlds.own_processes()
     for _ in range(3):
         with Testbed().open(worlds.plan(worlds.bridged()), worlds.Patient()):
-            assert worlds.own_processes() > before
-    assert worlds.own_processes() == before
+            assert worlds.own_processes() - before
+    assert worlds.own_processes() <= before
 
 
 def test_a_world_that_fails_to_build_leaves_no_child() -> None:
@@ -57,7 +58,7 @@ def test_a_world_that_fails_to_build_leaves_no_child() -> None:
     world["guests"]["b"]["vnics"]["eth0"]["mac"] = "01:00:00:00:00:01"  # a group address, which no port takes
     with pytest.raises(Exception, match=r"guests|links"):
         Testbed().open(worlds.plan(world), worlds.Patient())
-    assert worlds.own_processes() == before
+    assert worlds.own_processes() <= before
 
 
 def test_what_a_session_opened_is_closed_again() -> None:
@@ -66,8 +67,9 @@ def test_what_a_session_opened_is_closed_again() -> None:
 
     with Testbed().open(worlds.plan(worlds.bridged()), worlds.Patient()) as session:
         session.describe()
+    gc.collect()  # what earlier tests left is closed now, and not in between
     before = descriptors()
     for _ in range(3):
         with Testbed().open(worlds.echo_plan(worlds.bridged(), count=2), worlds.Patient()) as session:
             session.run(Trial("t0", 1), worlds.MemorySink())
-    assert descriptors() == before
+    assert descriptors() <= before

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from typing import Any
 
@@ -30,9 +29,9 @@ def played(plan: Plan, trial: Trial | None = None) -> tuple[Outcome, worlds.Memo
         return session.run(trial or Trial("t0", 1), sink), sink
 
 
-def loaded(**more: Any) -> Plan:
+def loaded(*, count: int = 20, **more: Any) -> Plan:
     """An echo beside a load that is stopped when the echo is over."""
-    echo = worlds.echo_plan(worlds.bridged())
+    echo = worlds.echo_plan(worlds.bridged(), count=count)
     return worlds.plan(
         worlds.bridged(),
         roles={"probe": echo.roles["probe"].model_dump(by_alias=True), "load": LOAD},
@@ -45,7 +44,7 @@ def loaded(**more: Any) -> Plan:
                 "after": {"event": "load.started", "plus_ns": 50_000_000},
             },
             {"id": "stop", "do": "stop", "role": "load", "after": {"event": "measure.finished"}},
-            {"id": "drain", "do": "wait", "for_ns": 50_000_000, "after": {"event": "stop.done"}},
+            {"id": "drain", "do": "wait", "for_ns": 300_000_000, "after": {"event": "stop.done"}},
         ],
         windows={"measured": {"from": "measure.started", "to": "measure.finished"}},
         **{
@@ -72,7 +71,7 @@ def test_a_run_brings_every_sample_with_its_marks_and_window() -> None:
     assert begin == outcome.marks["measure.started"].t_ns
     assert end - begin >= 19 * 5_000_000
     assert outcome.marks["measure.started"].t_ns - outcome.marks["load.started"].t_ns >= 50_000_000
-    assert outcome.marks["drain.done"].t_ns - outcome.marks["stop.done"].t_ns == 50_000_000
+    assert outcome.marks["drain.done"].t_ns - outcome.marks["stop.done"].t_ns == 300_000_000
     sent = next(
         columns["sent_ns"]
         for stream, schema, columns in sink.blocks
@@ -171,13 +170,11 @@ def test_a_timeout_that_censors_is_no_failure() -> None:
 
 
 def test_a_cancelled_run_says_so() -> None:
-    plan = loaded(limits={"run_ns": 20_000_000_000})
+    plan = loaded(count=1000)
     patient = worlds.Patient()
     with Testbed().open(plan, patient) as session:
-        timer = threading.Timer(0.1, lambda: setattr(patient, "stop", True))
-        timer.start()
-        outcome = session.run(Trial("t0", 1), worlds.MemorySink())
-        timer.join()
+        sink = worlds.ActingSink(lambda: setattr(patient, "stop", True), at="load.started", later_s=0.0)
+        outcome = session.run(Trial("t0", 1), sink)
     assert outcome.status == "cancelled"
 
 
@@ -203,11 +200,9 @@ def test_a_dead_probe_fails_its_run_with_its_signal() -> None:
 
 
 def test_a_dead_leader_is_an_error_and_not_a_wait() -> None:
-    plan = loaded()
+    plan = loaded(count=1000)
     with Testbed().open(plan, worlds.Patient()) as session:
         pid = session.leader.process.pid  # type: ignore[attr-defined]
-        timer = threading.Timer(0.2, lambda: os.kill(pid, signal.SIGKILL))
-        timer.start()
+        sink = worlds.ActingSink(lambda: os.kill(pid, signal.SIGKILL))
         with pytest.raises(VirtlabError, match="gone"):
-            session.run(Trial("t0", 1), worlds.MemorySink())
-        timer.join()
+            session.run(Trial("t0", 1), sink)

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import machine_world as machines
@@ -109,7 +108,7 @@ def test_a_tun_device_that_cannot_be_opened_is_refused_and_is_one_error_where_it
     assert "load the module tun" in refused
     assert failed.startswith(f"failed {where.partition('.')[0]}")
     assert "/dev/net/tun" in failed
-    assert worlds.own_processes() == before
+    assert worlds.own_processes() <= before
 
 
 @OVS
@@ -119,8 +118,8 @@ def test_a_switch_that_dies_in_mid_run_fails_the_run_by_name_and_the_next_goes_o
     plan = worlds.echo_plan(world, source="g1", target="g2", count=2000)
     with Testbed().open(plan, worlds.Patient()) as session:
         victim = descendant(session.leader.process.pid, b"ovs-vswitchd")  # type: ignore[attr-defined]
-        threading.Timer(0.5, os.kill, (victim, signal.SIGKILL)).start()
-        outcome = session.run(Trial("t0", 1), worlds.MemorySink())
+        sink = worlds.ActingSink(lambda: os.kill(victim, signal.SIGKILL))
+        outcome = session.run(Trial("t0", 1), sink)
     assert outcome.status == "failed"
     assert any(
         reason.startswith("vswitches: ovs-vswitchd of h ended with signal 9") for reason in outcome.reasons

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,23 @@ class MemorySink:
         return found
 
 
+class ActingSink(MemorySink):
+    """Does something, once, in mid-run: so long after the first event whose name ends so."""
+
+    def __init__(
+        self, act: Callable[[], object], *, at: str = "measure.started", later_s: float = 0.3
+    ) -> None:
+        super().__init__()
+        self._act: Callable[[], object] | None = act
+        self._at, self._later_s = at, later_s
+
+    def event(self, event: Event) -> None:
+        super().event(event)
+        if event.what.endswith(self._at) and (act := self._act) is not None:
+            self._act = None
+            threading.Timer(self._later_s, act).start()
+
+
 class Patient:
     """Never cancels, until told to."""
 
@@ -70,6 +88,7 @@ class Patient:
 
 
 RATE = 100_000_000
+LATE_NS = 5_000_000_000  # until then a reply that a busy machine holds up is late and not lost
 
 
 def vnic(number: int, *, mtu: int = 1500, ip: list[str] | None = None, **attachment: Any) -> dict[str, Any]:
@@ -205,7 +224,7 @@ def echo_plan(
         "roles": {
             "probe": {
                 "workload": "rtt", "from": source, "to": target, "protocol": "icmp", "ip_packet_bytes": 1000,
-                "interval_ns": 5_000_000, "count": count, "timeout_ns": 500_000_000,
+                "interval_ns": 5_000_000, "count": count, "timeout_ns": LATE_NS,
             }
         },
         "timeline": [{"id": "measure", "do": "run", "role": "probe"}],

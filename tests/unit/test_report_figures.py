@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.report_specimen import experiment_text, write_dataset
 
+from virtlab.analysis.claims import PublishedReference, parse_claim
 from virtlab.errors import ExperimentError
 from virtlab.report import check_figures, overlay, write_report
 from virtlab.report.drawing import figures_of
-from virtlab.report.figures import read_figures
+from virtlab.report.figures import PublishedColumns, read_figures
 from virtlab.report.gather import gather
+from virtlab.report.model import Factor
 
 GOOD = """\
 source: a study
@@ -125,3 +129,85 @@ def test_a_cell_is_a_level_however_its_words_are_joined(
     cell: str, level: str, column: str, same: bool
 ) -> None:
     assert overlay._same(cell, level, column) is same
+
+
+BEDS = """\
+metric,bed,qdisc,unit,value
+rtt_mean,Docker,FIFO,ms,1
+rtt_mean,Docker,CODEL,ms,2
+rtt_mean,KVM,FIFO,ms,3
+rtt_mean,KVM,CODEL,ms,4
+"""
+QDISC = Factor("qdisc", ("fifo", "codel"))
+BED = Factor("bed", ("container", "qemu"))
+
+
+def drawn(
+    tmp_path: Path, factors: list[Factor], *, asked: dict[str, Any] | None = None, claims: Sequence[Any] = ()
+) -> dict[tuple[str | None, str | None], list[float]]:
+    """Where numbers of the table lie, by (bed, qdisc), in ms."""
+    (tmp_path / "beds.csv").write_text(BEDS)
+    given = [PublishedColumns("beds.csv", "rtt_mean", "probe.rtt.mean", where={}, **asked)] if asked else []
+    found: dict[tuple[str | None, str | None], list[float]] = {}
+    for one in overlay.overlays(claims, given, tmp_path, factors).get("probe.rtt.mean", ()):
+        found.setdefault((one.point.get("bed"), one.point.get("qdisc")), []).append(one.low / 1e6)
+    return found
+
+
+def test_a_cell_with_other_words_is_the_level_that_it_is_said_to_be(tmp_path: Path) -> None:
+    asked = {
+        "columns": {"bed": "bed", "qdisc": "qdisc"},
+        "levels": {"Docker": "container", "KVM": "qemu"},
+    }
+    assert drawn(tmp_path, [BED, QDISC], asked=asked) == {
+        ("container", "fifo"): [1], ("container", "codel"): [2], ("qemu", "fifo"): [3], ("qemu", "codel"): [4],
+    }  # fmt: skip
+    one = Factor("bed", ("qemu",))
+    assert drawn(tmp_path, [one, QDISC], asked=asked) == {(None, "fifo"): [3], (None, "codel"): [4]}
+    assert drawn(tmp_path, [QDISC], asked=asked) == {}, (
+        "of which bed an experiment without beds is, none knows"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "places"),
+    [
+        (
+            "probe.rtt.mean: qdisc equivalent within 2 % where bed = qemu",
+            {"bed": "KVM"},
+            {("qemu", "fifo"): [3], ("qemu", "codel"): [4]},
+        ),
+        ("probe.rtt.mean: bed container < qemu where qdisc = fifo", {"qdisc": "FIFO"}, {}),
+        ("probe.rtt.mean: qdisc codel - fifo within published +- 5 % where bed = qemu", {"bed": "KVM"}, {}),
+        ("probe.rtt.mean: qdisc fifo < codel where bed != qemu", {}, {}),
+        (
+            "probe.rtt.mean <= 1 ms where bed = container, qdisc = fifo",
+            {"bed": "Docker", "qdisc": "FIFO"},
+            {("container", "fifo"): [1]},
+        ),
+    ],
+)
+def test_a_claims_numbers_lie_where_the_claim_speaks_and_nowhere_else(
+    tmp_path: Path, text: str, where: dict[str, str], places: dict[Any, list[float]]
+) -> None:
+    claim = parse_claim(text, published=PublishedReference("beds.csv", "rtt_mean", where))
+    assert drawn(tmp_path, [BED, QDISC], claims=[claim]) == places
+
+
+def test_every_claim_on_a_path_puts_its_numbers_there(tmp_path: Path) -> None:
+    claims = [
+        parse_claim(
+            f"probe.rtt.mean: qdisc fifo < codel where bed = {level}",
+            published=PublishedReference("beds.csv", "rtt_mean", {"bed": cell}),
+        )
+        for level, cell in (("container", "Docker"), ("qemu", "KVM"))
+    ]
+    assert drawn(tmp_path, [BED, QDISC], claims=claims) == {
+        ("container", "fifo"): [1], ("container", "codel"): [2], ("qemu", "fifo"): [3], ("qemu", "codel"): [4],
+    }  # fmt: skip
+
+
+def test_levels_that_are_no_mapping_are_refused(tmp_path: Path) -> None:
+    wrong = "published:\n  - {file: a.csv, metric: m, path: probe.rtt.mean, levels: [KVM]}\n"
+    with pytest.raises(ExperimentError, match="is no mapping"):
+        read_figures(written(tmp_path, GOOD + wrong))

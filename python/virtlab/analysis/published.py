@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ _SPELLINGS = {
     "tps": "1/s",
 }
 _PLAIN = {"exact": ""}
-_OF_THE_VALUE = {"study", "location", "metric", "unit", "value", "qualifier", "note", "unit_meant"}
+_OF_THE_VALUE = {"study", "location", "table", "metric", "unit", "value", "qualifier", "note", "unit_meant"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +148,13 @@ def published_values(reference: PublishedReference, folder: Path | None) -> list
         raise ExperimentError(
             where, f"no row of {reference.metric} fulfils 'where'", "correct the cells under 'where'"
         )
-    differing = [
-        column
-        for column in found[0]
-        if column not in _OF_THE_VALUE and len({row[column] for row in found}) > 1
-    ]
+    differing = [column for column in conditions_of(found[0]) if len({row[column] for row in found}) > 1]
     return [_value(row, reference, where, differing) for row in found]
+
+
+def conditions_of(row: Mapping[str, str]) -> list[str]:
+    """Columns that say of what a value is, not what it is or where it is printed."""
+    return [column for column in row if column not in _OF_THE_VALUE]
 
 
 def _value(
@@ -167,7 +168,7 @@ def _value(
         ) from None
     level = row[reference.level_column] if reference.level_column else None
     return PublishedValue(
-        row.get("study", ""), row.get("location", ""), row["metric"], number, row["unit"],
+        row.get("study", ""), row.get("location") or row.get("table") or "", row["metric"], number, row["unit"],
         row.get("qualifier", ""), level, row.get("note", ""), row.get("unit_meant") or "",
         ", ".join(row[column] for column in differing if row[column]),
     )  # fmt: skip

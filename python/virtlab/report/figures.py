@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +41,16 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class PublishedColumns:
-    """Rows of a published table that lie over a plot: `columns` says which column is which factor's level."""
+    """Rows of a published table that lie over a plot: `columns` says which column is which factor's level,
+    `levels` which cell is which level where their words differ.
+    """
 
     file: str
     metric: str
     path: str
     columns: Mapping[str, str]
     where: Mapping[str, str]
+    levels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +90,23 @@ def read_figures(path: Path) -> Figures:
 def _published(path: Path, values: Any) -> PublishedColumns:
     from virtlab.metrics import MetricPath
 
-    known = {"file", "metric", "path", "columns", "where"}
+    known = {"file", "metric", "path", "columns", "where", "levels"}
     if not isinstance(values, dict) or not {"file", "metric", "path"} <= set(values) <= known:
         raise ExperimentError(
-            f"{path}: published", "is no overlay", "write file, metric, path, columns, where"
+            f"{path}: published", "is no overlay", "write file, metric, path, columns, where, levels"
         )
     try:
         MetricPath.parse(str(values["path"]))
     except ValueError as error:
         what, _, cure = str(error).partition("; ")
         raise ExperimentError(f"{path}: published", what, cure) from None
-    maps = [{str(k): str(v) for k, v in (values.get(key) or {}).items()} for key in ("columns", "where")]
-    return PublishedColumns(str(values["file"]), str(values["metric"]), str(values["path"]), maps[0], maps[1])
+    maps = []
+    for key in ("columns", "where", "levels"):
+        value = values.get(key) or {}
+        if not isinstance(value, dict):
+            raise ExperimentError(f"{path}: published.{key}", "is no mapping", f"write {key}: {{NAME: NAME}}")
+        maps.append({str(name): str(one) for name, one in value.items()})
+    return PublishedColumns(str(values["file"]), str(values["metric"]), str(values["path"]), *maps)
 
 
 def _entry(path: Path, values: Any) -> Entry:

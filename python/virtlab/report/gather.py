@@ -92,7 +92,7 @@ def gather(
     table = _values(used, looks, experiment.factors)
     figures = read_figures(figures_file) if figures_file else Figures("", (), ())
     claims = [claim.parsed() for claim in experiment.claims]
-    overlay = overlays(claims, figures.published, published, varying)
+    overlay = overlays(claims, figures.published, published, declared)
     results = _results(table, varying, points, repeat.confidence, overlay, roles=experiment.role_workloads())
     goals = Goals.of_runs(used)
     results = with_goals(results, goals)

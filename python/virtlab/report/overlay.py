@@ -1,15 +1,20 @@
 """Published numbers as points over our plots: which row of a table speaks of which design points.
 
-A study's figures.yaml says which column of a published table is which factor (`published: [{file, metric,
-path, columns}]`). A claim's own reference lies over its path where the table's columns bear the factors'
-names. A cell is compared with a level as a number when both are one, in the unit that the column's name or
-the level gives; '2 or 3' speaks of both.
+A study's figures.yaml says which column of a published table is which factor, and which cell which level
+where their words differ (`published: [{file, metric, path, columns, levels}]`). A cell is compared with a
+level as a number when both are one, in the unit that the column's name or the level gives; '2 or 3' speaks
+of both. Rows that differ in a column whose factor the experiment has not cannot be placed, and are not.
+
+A claim's own reference lies over its path at the settings that the claim speaks of, by columns that bear the
+factors' names, where its rows differ in nothing else. What is published of a difference, a quotient or an
+onset is no value of the path.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,26 +29,76 @@ _PLAIN = {"exact": ""}
 def overlays(
     claims: Iterable[Any], asked: Iterable[PublishedColumns], folder: Path | None, factors: Sequence[Factor]
 ) -> dict[str, tuple[Published, ...]]:
-    """Path -> published numbers. A table that cannot be read overlays nothing; a claim's verdict says so."""
+    """Path -> published numbers; `factors` are all that the experiment declares, of one level too. A table
+    that cannot be read overlays nothing; a claim's verdict says so.
+    """
     if folder is None:
         return {}
     found: dict[str, list[Published]] = {}
     for one in asked:
         found.setdefault(one.path, []).extend(_numbers(one, folder, factors))
+    named = {path for path, numbers in found.items() if numbers}
     for claim in claims:
-        reference = claim.published
-        paths = claim.expression.paths()
-        if reference is None or len(paths) != 1 or str(paths[0]) in found:
-            continue
-        columns = {factor.name: factor.name for factor in factors}
-        same = PublishedColumns(reference.file, reference.metric, str(paths[0]), columns, reference.where)
-        found.setdefault(str(paths[0]), []).extend(_numbers(same, folder, factors))
-    return {path: tuple({repr(one): one for one in numbers}.values()) for path, numbers in found.items()}
+        path = _path_of(claim)
+        if path is not None and path not in named:
+            found.setdefault(path, []).extend(_of_claim(claim, path, folder, factors))
+    varying = {factor.name for factor in factors if len(factor.levels) > 1}
+    return {path: _once(numbers, varying) for path, numbers in found.items()}
 
 
-def _numbers(asked: PublishedColumns, folder: Path, factors: Sequence[Factor]) -> list[Published]:
+def _once(numbers: Iterable[Published], varying: Container[str]) -> tuple[Published, ...]:
+    """Each number once, at the levels of factors that vary."""
+    kept = (
+        replace(one, point={name: level for name, level in one.point.items() if name in varying})
+        for one in numbers
+    )
+    return tuple({repr(one): one for one in kept}.values())
+
+
+def _path_of(claim: Any) -> str | None:
+    """The path whose values a claim's reference holds; None where it holds none of them."""
+    from virtlab.analysis.claims.nouns import Difference, Onset
+
+    terms = claim.expression.terms
+    if claim.published is None or isinstance(claim.relation, (Difference, Onset)) or len(terms) != 1:
+        return None
+    return str(terms[0].path) if terms[0].over_path is None and terms[0].over_value is None else None
+
+
+def _of_claim(claim: Any, path: str, folder: Path, factors: Sequence[Factor]) -> list[Published]:
+    """The rows of a claim's reference, at the settings that it speaks of."""
+    from virtlab.analysis.claims.levels import matches
+
+    reference = claim.published
+    said = {condition.factor for condition in claim.where if condition.op == "="}
+    columns = {
+        factor.name: factor.name
+        for factor in factors
+        if factor.name not in said or factor.name not in reference.where
+    }
+    asked = PublishedColumns(reference.file, reference.metric, path, columns, reference.where)
+    numbers = _numbers(asked, folder, factors, whole=True)
+    for name in dict.fromkeys(condition.factor for condition in claim.where):
+        ruling = [condition for condition in claim.where if condition.factor == name]
+        own = next((factor.levels for factor in factors if factor.name == name), ())
+        levels = [level for level in own if all(matches(each, {name: level}) for each in ruling)]
+        numbers = [
+            replace(one, point={**one.point, name: level})
+            for one in numbers
+            for level in levels
+            if one.point.get(name, level) == level
+        ]
+    return numbers
+
+
+def _numbers(
+    asked: PublishedColumns, folder: Path, factors: Sequence[Factor], *, whole: bool = False
+) -> list[Published]:
+    """The rows, each at the levels that its cells speak of; none where they differ in a column whose factor
+    is not there, or with `whole` in any column that is no factor's.
+    """
     from virtlab.analysis.claims import PublishedReference
-    from virtlab.analysis.published import published_values, read_table
+    from virtlab.analysis.published import conditions_of, published_values, read_table
 
     try:
         rows = [
@@ -55,6 +110,10 @@ def _numbers(asked: PublishedColumns, folder: Path, factors: Sequence[Factor]) -
         values = published_values(PublishedReference(asked.file, asked.metric, asked.where), folder)
     except VirtlabError:
         return []
+    there = {column for column, name in asked.columns.items() if any(one.name == name for one in factors)}
+    apart = {column for column in conditions_of(rows[0]) if len({row[column] for row in rows}) > 1} - there
+    if apart and (whole or apart & set(asked.columns)):
+        return []
     unit = MetricPath.parse(asked.path).unit
     found = []
     for row, value in zip(rows, values, strict=True):
@@ -63,18 +122,20 @@ def _numbers(asked: PublishedColumns, folder: Path, factors: Sequence[Factor]) -
         except ValueError:
             continue
         qualifier = _PLAIN.get(value.qualifier, value.qualifier)
-        for point in _points(row, asked.columns, factors):
-            found.append(Published(point, number, number, qualifier, f"{value.study}, {value.location}"))
+        source = ", ".join(part for part in (value.study, value.location, value.which) if part)
+        for point in _points(row, asked, factors):
+            found.append(Published(point, number, number, qualifier, source))
     return _ranges(found)
 
 
 def _points(
-    row: Mapping[str, str], columns: Mapping[str, str], factors: Sequence[Factor]
+    row: Mapping[str, str], asked: PublishedColumns, factors: Sequence[Factor]
 ) -> list[dict[str, str]]:
     """Every combination of levels that a row speaks of; a cell that fits no level speaks of none of ours."""
     points: list[dict[str, str]] = [{}]
-    for column, name in columns.items():
+    for column, name in asked.columns.items():
         cell = row.get(column, "").strip()
+        cell = asked.levels.get(cell, cell)
         factor = next((one for one in factors if one.name == name), None)
         if not cell or factor is None:
             continue

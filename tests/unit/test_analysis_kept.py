@@ -11,7 +11,7 @@ import pytest
 from tests.unit.test_analysis_values import RTT, plan_with, record_of, replies
 
 from virtlab.analysis import kept, values_of_run
-from virtlab.analysis.window import RoleWindow, beside_of, role_window
+from virtlab.analysis.window import RoleWindow, beside_of, measuring_beside, role_window
 from virtlab.plan import Mark, Plan
 from virtlab.results import RunRecord
 
@@ -88,15 +88,35 @@ PROBE = {"workload": "rtt", "count": 3, "interval_ns": 1_000_000}
 
 
 def test_a_load_counts_beside_the_first_role_that_takes_not_all() -> None:
-    assert beside_of(plan_of(UDP, PROBE), "load") == "m1"
-    assert beside_of(plan_of(PROBE, UDP), "load") == "m0"
-    assert beside_of(plan_of(UDP, UDP | {"rate_bit_per_s": 1000}), "load") == "m1"
-    assert beside_of(plan_of(UDP, UDP), "load") == "m0"
+    assert measuring_beside(plan_of(UDP, PROBE), "load") == ["m1", "m0"]
+    assert measuring_beside(plan_of(PROBE, UDP), "load") == ["m0", "m1"]
+    assert measuring_beside(plan_of(UDP, UDP | {"rate_bit_per_s": 1000}), "load") == ["m1", "m0"]
+    assert measuring_beside(plan_of(UDP, UDP), "load") == ["m0", "m1"]
 
 
 def test_beside_one_measuring_role_a_load_counts_as_it_does() -> None:
-    assert beside_of(plan_of(PROBE), "load") is None
-    assert beside_of(plan_of(PROBE, UDP), "m1") is None
+    assert measuring_beside(plan_of(PROBE), "load") == []
+    assert measuring_beside(plan_of(PROBE, UDP), "m1") == []
+
+
+def test_a_load_does_not_count_beside_a_role_that_was_over_when_it_began(tmp_path: Path) -> None:
+    marks = {
+        "m0.started": Mark(100),
+        "m0.finished": Mark(400),
+        "load.started": Mark(450),
+        "m1.started": Mark(500),
+        "m1.finished": Mark(900),
+        "load.finished": Mark(950),
+    }
+    record = replace(
+        record_of(tmp_path, plan_of(PROBE, PROBE), {}), windows={"measured": (100, 900)}, marks=marks
+    )
+    assert role_window(record, "load") == RoleWindow(500, 900, "m1", whole=False)
+    assert beside_of(record, "load") == "m1"
+    alone = replace(record, marks=marks | {"m1.started": Mark(960), "m1.finished": Mark(990)})
+    assert role_window(alone, "load") == RoleWindow(450, 900, "measured", whole=False)
+    assert beside_of(alone, "load") is None
+    assert beside_of(record, "m1") is None
 
 
 def test_the_window_of_a_load_is_that_of_the_role_beside_which_it_counts(tmp_path: Path) -> None:

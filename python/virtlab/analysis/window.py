@@ -6,8 +6,9 @@ or after counts by the part inside. Where there is no such window, or the role w
 time from started to finished counts.
 
 A load beside several measuring roles is another load for each: beside a stream that takes what it can get it
-loses more than beside a probe. It counts while the first measuring role ran that is no stream as fast as
-possible (the first of all where each is one), so its values speak of one state of the network.
+loses more than beside a probe. Of those that ran while it did, it counts while the first ran that is no
+stream as fast as possible (the first of all where each is one), so its values speak of one state of the
+network.
 """
 
 from __future__ import annotations
@@ -45,12 +46,11 @@ def role_window(record: RunRecord, role: str) -> RoleWindow:
     measured = record.windows.get(MEASURED)
     if measured is None:
         return own
-    windows = [(MEASURED, *measured)]
-    beside = beside_of(record.plan, role)
-    if beside is not None:
-        other = _own(record, beside)
-        windows.insert(0, (beside, max(measured[0], other.begin_ns), min(measured[1], other.end_ns)))
-    for name, begin_ns, end_ns in windows:
+    others = [(name, _own(record, name)) for name in measuring_beside(record.plan, role)]
+    windows = [
+        (name, max(measured[0], other.begin_ns), min(measured[1], other.end_ns)) for name, other in others
+    ]
+    for name, begin_ns, end_ns in [*windows, (MEASURED, *measured)]:
         low, high = max(begin_ns, own.begin_ns), min(end_ns, own.end_ns)
         if low < high:
             return RoleWindow(low, high, name, whole=(low, high) == (own.begin_ns, own.end_ns))
@@ -69,12 +69,22 @@ def _own(record: RunRecord, role: str) -> RoleWindow:
     return RoleWindow(begin if begin is not None else -FOREVER, end if end is not None else FOREVER, "own")
 
 
-def beside_of(plan: Plan, role: str) -> str | None:
-    """The measuring role beside which a load counts; None for a role that measures, or beside one only."""
+def beside_of(record: RunRecord, role: str) -> str | None:
+    """The measuring role while which a load counts; None for a role that measures, where there is one only, or
+    where none of several ran while the load did.
+    """
+    name = role_window(record, role).name
+    return name if name in measuring_beside(record.plan, role) else None
+
+
+def measuring_beside(plan: Plan, role: str) -> list[str]:
+    """Measuring roles beside which a load may count, the first choice first; none for a role that measures,
+    or where there is one only.
+    """
     runs = list(dict.fromkeys(action.role for action in plan.timeline if action.do == "run" and action.role))
     if role in runs or len(runs) < 2:
-        return None
-    return next((name for name in runs if not _takes_all(plan.roles[name])), runs[0])
+        return []
+    return sorted(runs, key=lambda name: _takes_all(plan.roles[name]))
 
 
 def _takes_all(role: Role) -> bool:

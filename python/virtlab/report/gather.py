@@ -221,8 +221,7 @@ def _load_notes(used: Sequence[RunRecord]) -> list[str]:
     """Beside which measuring role a load is valued, where there are several."""
     from virtlab.analysis.window import beside_of
 
-    plans = {record.point: record.plan for record in used}.values()
-    found = {(role, beside_of(plan, role)) for plan in plans for role in plan.roles}
+    found = {(role, beside_of(record, role)) for record in used for role in record.plan.roles}
     return [
         f"Values of {role} are of the time while {beside} ran, not of the other measurements."
         for role, beside in sorted((role, beside) for role, beside in found if beside)

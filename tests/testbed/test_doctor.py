@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from testbed_world import own_processes
 
 from virtlab.testbed.doctor import Examination, Finding, examine, kvm, noise, trial, world
 from virtlab.testbed.machine import KERNEL_QDISCS
@@ -29,7 +30,7 @@ def doctor(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=280,
         env={**os.environ, **environment},
     )
 
@@ -87,13 +88,11 @@ def test_a_trial_tells_the_words_of_the_kernel() -> None:
 
 
 def test_a_trial_that_hangs_or_dies_is_ended() -> None:
-    begin = time.monotonic()
-    hung = trial.in_child(lambda: time.sleep(60), timeout_s=0.2)
+    before = own_processes()
+    hung = trial.in_child(lambda: time.sleep(600), timeout_s=0.2)
     assert not hung.ok
-    assert time.monotonic() - begin < 30
     assert not trial.in_child(lambda: os._exit(7)).ok
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert own_processes() <= before
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")

@@ -267,7 +267,7 @@ def test_a_load_of_nothing_sends_nothing_until_it_is_set(
         with pytest.raises(pw.ProbeError, match="at least 18 B"):
             client.ask("set", role="role", parameter="burst_bytes", value=1)
         changed = client.ask("set", role="role", parameter="burst_bytes", value=700)["t_ns"]
-        time.sleep(0.05)
+        time.sleep(0.5)
         client.ask("stop", role="role")
         server.ask("stop", role="role")
         rows = client.collect("role").columns["burst/1"]
@@ -454,7 +454,7 @@ def test_samples_beyond_the_spool_are_counted_and_taint(
     world: pw.World, ends: tuple[pw.Probe, pw.Probe]
 ) -> None:
     _, server = pw.play(
-        *ends, "raw_stream", world, frame_bytes=64, rate_pps=50_000, duration_ns=200 * MS, spool_bytes=200_000
+        *ends, "raw_stream", world, frame_bytes=64, rate_pps=50_000, duration_ns=600 * MS, spool_bytes=200_000
     )
     assert server is not None
     kept = server.rows["packet/1"]
@@ -496,8 +496,8 @@ def test_when_control_ends_the_probe_ends_and_so_does_its_traffic(world: pw.Worl
     client.ask("start", role="role")
     client.close()
     server.close()
-    assert client.process.wait(timeout=10) == 0
-    assert server.process.wait(timeout=10) == 0
+    assert client.process.wait(timeout=60) == 0
+    assert server.process.wait(timeout=60) == 0
     before = world.b.interface()["rx_packets"]
     time.sleep(0.2)
     assert world.b.interface()["rx_packets"] - before < 10
@@ -507,10 +507,10 @@ def test_a_silent_control_plane_that_promised_a_heartbeat_stops_traffic_and_fail
     world: pw.World,
 ) -> None:
     client = world.probe(world.a)
-    client.ask("hello", protocol=[1, 0], heartbeat_ns=200 * MS)
+    client.ask("hello", protocol=[1, 0], heartbeat_ns=1000 * MS)
     with pw.role(client, None, "rtt", world, interval_ns=10 * MS, payload_bytes=56):
         client.ask("start", role="role")
-        reason = client.wait_event("finished", "role", timeout_s=10)["reason"]
+        reason = client.wait_event("finished", "role")["reason"]
         assert reason == "failed: no request came within the heartbeat"
 
 
@@ -545,11 +545,13 @@ def test_a_vnic_that_holds_back_its_sender_loses_nothing_and_a_stop_is_still_obe
     try:
         with pw.role(client, server, workload, world, **parameters):
             server.ask("start", role="role")
+            begun = time.monotonic()
             client.ask("start", role="role")
             time.sleep(0.5)
             client.ask("stop", role="role")
+            took_s = time.monotonic() - begun
             # What was taken is still on its way: the queue holds at most its 1000 packets, 0.6 s at this rate.
-            time.sleep(0.8)
+            time.sleep(2.5)
             server.ask("stop", role="role")
             near, far = client.collect("role").counters, server.collect("role").counters
     finally:
@@ -557,4 +559,4 @@ def test_a_vnic_that_holds_back_its_sender_loses_nothing_and_a_stop_is_still_obe
     own_drops = far["socket_drops"] + far.get("ring_drops", 0)
     assert 0 < near["sent_packets"] == far["received_packets"] + own_drops
     # Far less than was asked for: the sender was held back.
-    assert near["sent_bytes"] < 20e6 / 8 * 2
+    assert near["sent_bytes"] < 20e6 / 8 * (took_s + 1.5)

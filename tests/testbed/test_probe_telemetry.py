@@ -92,7 +92,7 @@ def test_series_stand_on_their_grid_and_shares_are_shares(ends: tuple[pw.Probe, 
     delay = series["value"][(series["metric"] == "run_queue_delay") & (series["entity"] == "probe")]
     assert len(delay) > 0
     assert np.all(delay >= 0)
-    assert len(series["t_ns"][(series["metric"] == "received_bytes")]) <= 0.2e9 / every_ns + 30
+    assert len(series["t_ns"][(series["metric"] == "received_bytes")]) <= (end - begin) / every_ns + 1
 
 
 def test_unknown_sources_and_groups_are_refused(ends: tuple[pw.Probe, pw.Probe]) -> None:

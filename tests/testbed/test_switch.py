@@ -107,7 +107,8 @@ def test_the_same_switch_works_for_root_and_in_a_private_user_namespace(world: W
 
 def test_a_switch_that_knows_no_station_floods_and_learns(plain_world: World) -> None:
     switch = started(plain_world, 2, forwarding={})
-    worlds.ping_rtts_ns(plain_world, count=3, interval_s=0.01, payload_bytes=56)
+    for count in (1, 2):  # the first is answered before another is sent
+        worlds.ping_rtts_ns(plain_world, count=count, interval_s=0.01, payload_bytes=56)
     stats = switch.ask("stats")
     assert [stats["switches"][name]["flooded_packets"] for name in ("s1", "s2")] == [1, 1]
 
@@ -277,7 +278,7 @@ def test_it_ends_with_its_control_stream() -> None:
     with pytest.raises(SwitchError, match="configure comes before"):
         conversation.ask("start")
     ours.close()
-    assert process.wait(timeout=10) == 0
+    assert process.wait(timeout=60) == 0
 
 
 def test_nonsense_on_the_control_stream_is_survived() -> None:
@@ -292,4 +293,4 @@ def test_nonsense_on_the_control_stream_is_survived() -> None:
     conversation = Conversation(ours)
     assert conversation.ask("clock")["raw_ns"] > 0
     assert conversation.ask("bye") == {}
-    assert process.wait(timeout=10) == 0
+    assert process.wait(timeout=60) == 0

@@ -60,7 +60,9 @@ def played(lab: LabVm, plan: Plan, session: list[TestbedSession]) -> worlds.Memo
 def classes(kind: str) -> dict[str, Any]:
     """A queue whose rule takes the echoes to the class that is not the default."""
     rates = (15_000_000, 20_000_000)
+    above: dict[str, Any] = {}
     if kind == "htb":
+        above = {"parent": "all"}
         said = dict(zip(("rate_bit_per_s", "ceil_bit_per_s"), rates, strict=True)) | {
             "burst_bytes": 20_000,
             "prio": 3,
@@ -70,7 +72,10 @@ def classes(kind: str) -> dict[str, Any]:
         said = {"rt_m2_bit_per_s": least, "ls_m2_bit_per_s": least, "ul_m2_bit_per_s": most}
     return {
         "kind": kind,
-        "classes": {"gold": {"parameters": said}, "rest": {"parameters": said}},
+        "classes": {
+            **({"all": {"parameters": {"rate_bit_per_s": 20_000_000}}} if above else {}),
+            **{name: {**above, "parameters": said} for name in ("gold", "rest")},
+        },
         "match": [{"class": "gold", "protocol": 1, "source": "10.0.0.0/8"}],
         "default": "rest",
     }

@@ -77,15 +77,17 @@ def test_by_the_kernel_the_rate_is_htbs_and_the_discipline_inside() -> None:
 @pytest.mark.parametrize("arp", ["static", "live"])
 def test_open_vswitch_has_queues_of_minimum_and_maximum_rate_and_frames_find_theirs(arp: str) -> None:
     classes = {
-        "gold": {"parameters": {"rate_bit_per_s": 15_000_000, "ceil_bit_per_s": 20_000_000}},
-        "rest": {"parameters": {"rate_bit_per_s": 5_000_000, "ceil_bit_per_s": 20_000_000}},
+        "all": {"parameters": {"rate_bit_per_s": 20_000_000}},
+        "gold": {"parent": "all", "parameters": {"rate_bit_per_s": 15_000_000, "ceil_bit_per_s": 20_000_000}},
+        "rest": {"parent": "all", "parameters": {"rate_bit_per_s": 5_000_000, "ceil_bit_per_s": 20_000_000}},
     }
     rule = {"class": "gold", "protocol": 1}
     queue = {"kind": "htb", "by": "kernel", "classes": classes, "match": [rule], "default": "rest"}
     sink, realised = played({**with_queue(queue, kind="ovs-netdev"), "arp": arp})
     begin, end = sink.counters("begin"), sink.counters("end")
-    golden = [f"{port}.gold" for port in PORTS]
-    assert [end[name, "packets"] - begin[name, "packets"] for name in golden] == [COUNT, COUNT]
+    for name in ("gold", "all"):
+        counted = [f"{port}.{name}" for port in PORTS]
+        assert [end[each, "packets"] - begin[each, "packets"] for each in counted] == [COUNT, COUNT]
     (said,) = (
         "\n".join(lines) for lines in realised.objects["vswitches.h1.br"].read_back["qos"].values()
         if any("linux-htb" in line for line in lines)

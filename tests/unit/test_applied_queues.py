@@ -352,8 +352,9 @@ RECORDS: list[tuple[dict[str, Any], int | None, dict[str, dict[str, Any]]]] = [
         {
             "kind": "htb", "default": "b",
             "classes": {
-                "a": {"parameters": {"rate_bit_per_s": 10**7, "burst_bytes": 20_000, "prio": 2}},
-                "b": {"parameters": {"rate_bit_per_s": 10**6, "ceil_bit_per_s": 10**7}},
+                "a": {"parent": "c", "parameters": {"rate_bit_per_s": 10**7, "burst_bytes": 20_000, "prio": 2}},
+                "b": {"parent": "c", "parameters": {"rate_bit_per_s": 10**6, "ceil_bit_per_s": 10**7}},
+                "c": {"parameters": {"rate_bit_per_s": 10**7}},
             },
         },
         None,
@@ -368,8 +369,13 @@ RECORDS: list[tuple[dict[str, Any], int | None, dict[str, dict[str, Any]]]] = [
         },
     ),
     (
-        {"kind": "hfsc", "parameters": {"m2_bit_per_s": 10**6}},
-        10**7,
+        {
+            "kind": "hfsc", "default": "a",
+            "classes": {
+                "a": {"parameters": {"rt_m2_bit_per_s": 10**6, "ls_m2_bit_per_s": 10**6, "ul_m2_bit_per_s": 10**7}},
+            },
+        },
+        None,
         {
             "1:": {"kind": "hfsc", "default_class": 1},
             "1:fffe": {

@@ -35,7 +35,8 @@ roles:
   probe: {{workload: rtt, from: h1.g1, to: h2.g1, size: 100 B ip_packet, interval: 10 ms, count: 5}}
 """
 CLASSES = (
-    "classes: {gold: {rate: 15 Mbit/s, ceil: 20 Mbit/s}, rest: {rate: 5 Mbit/s, ceil: 20 Mbit/s}}, "
+    "classes: {all: {rate: 20 Mbit/s}, gold: {parent: all, rate: 15 Mbit/s, ceil: 20 Mbit/s}, "
+    "rest: {parent: all, rate: 5 Mbit/s, ceil: 20 Mbit/s}}, "
     "match: [{class: gold, dscp: EF}], default: rest"
 )
 FULL = replace(HERE, qdiscs={**HERE.qdiscs, "cls_u32": None}, switch_qdiscs=("fifo", "fq_codel", "htb"))
@@ -188,7 +189,7 @@ def test_open_vswitch_is_told_of_queues_with_the_defaults_first() -> None:
     assert "--id=@queue1.0 create queue other_config:min-rate=5000000 other_config:max-rate=20000000" in said
     assert f"create qos type={NOTHING_OF_OURS}" in said, "what we set at the uplink is not taken away"
     queue = lowered.queues["h1.g1.eth0", "ab"]
-    assert (queue.top, dict(queue.classes)) == ("1:", {"rest": "1:1", "gold": "1:2"})
+    assert (queue.top, dict(queue.classes)) == ("1:", {"all": "1:fffe", "rest": "1:1", "gold": "1:2"})
     rules = [op for op in bridge.afterwards if isinstance(op, FilterAdd)]
     assert {rule.target for rule in rules} == {"1:2"}
     assert not [
@@ -207,17 +208,14 @@ def test_open_vswitch_is_told_of_queues_with_the_defaults_first() -> None:
         ({"kind": "codel", "parameters": {"ecn": True}}, None, None),
         ({"kind": "codel"}, 10**7, None),
         ({"kind": "hfsc", "parameters": {"m2_bit_per_s": 10**7}}, None, None),
-        ({"kind": "hfsc", "parameters": {"m2_bit_per_s": 10**7}}, 10**7, "linux-hfsc"),
-        ({"kind": "hfsc", "parameters": {"m2_bit_per_s": 10**7 + 8}}, 10**7, None),
+        ({"kind": "hfsc", "parameters": {"m2_bit_per_s": 10**7}}, 10**7, None),
         ({"kind": "htb", "parameters": {"rate_bit_per_s": 12_000}}, None, "linux-htb"),
         ({"kind": "htb", "parameters": {"rate_bit_per_s": 11_999}}, None, None),
-        ({"kind": "htb", "parameters": {"rate_bit_per_s": 10**7}}, 10**7, "linux-htb"),
-        ({"kind": "htb", "parameters": {"rate_bit_per_s": 5 * 10**7}}, 2 * 10**7, None),
-        ({"kind": "htb", "parameters": {"rate_bit_per_s": 10**6, "ceil_bit_per_s": 10**8}}, 10**7, None),
+        ({"kind": "htb", "parameters": {"rate_bit_per_s": 10**7}}, 10**7, None),
+        ({"kind": "htb", "parameters": {"rate_bit_per_s": 10**6, "ceil_bit_per_s": 10**8}}, None, None),
         ({"kind": "htb", "parameters": {"rate_bit_per_s": 10**7, "ceil_bit_per_s": 10**6}}, None, None),
         ({"kind": "htb", "parameters": {"rate_bit_per_s": (8 << 32) - 8}}, None, "linux-htb"),
         ({"kind": "htb", "parameters": {"rate_bit_per_s": 8 << 32}}, None, None),
-        ({"kind": "htb", "parameters": {"rate_bit_per_s": 10**7}}, 4 * 10**10, None),
         ({"kind": "prio", "classes": {"a": {}}, "default": "a"}, None, None),
     ],
 )
@@ -226,6 +224,61 @@ def test_open_vswitch_is_asked_only_for_what_it_has_words_for(
 ) -> None:
     qos = qos_of(Queue.model_validate(values), rate)
     assert (qos.kind if qos is not None else None) == kind
+
+
+def classed(kind: str, default: str, **classes: tuple[str | None, dict[str, int]]) -> Queue:
+    """A queue with classes: of each its parent, and its parameters in bit/s."""
+    units = {"burst": "burst_bytes", "prio": "prio"}
+    entries = {
+        name: {"parent": parent, "parameters": {units.get(key, f"{key}_bit_per_s"): said for key, said in values.items()}}
+        for name, (parent, values) in classes.items()
+    }  # fmt: skip
+    return Queue.model_validate({"kind": kind, "default": default, "classes": entries})
+
+
+def test_a_class_borrows_at_an_open_vswitch_from_whom_it_borrows_anywhere_else() -> None:
+    """Its queues borrow from the class 1:fffe, and without a parent a class of tc has nobody to borrow from."""
+    gold, rest = {"rate": 10**7, "ceil": 4 * 10**7}, {"rate": 3 * 10**7}
+    assert qos_of(classed("htb", "rest", gold=(None, gold), rest=(None, rest)), None) is None
+    below = qos_of(
+        classed("htb", "rest", all=(None, {"rate": 4 * 10**7}), gold=("all", gold), rest=("all", rest)), None
+    )
+    assert below is not None
+    assert (below.config, below.handles()) == (
+        {"max-rate": 4 * 10**7},
+        {"all": "1:fffe", "rest": "1:1", "gold": "1:2"},
+    )
+    apart = qos_of(classed("htb", "rest", gold=(None, {"rate": 10**7}), rest=(None, rest)), None)
+    assert apart is not None
+    assert apart.config == {"max-rate": 4 * 10**7}, "each has its own, as where none is above them"
+
+
+@pytest.mark.parametrize(
+    "above",
+    [{"rate": 4 * 10**7, "burst": 20_000}, {"rate": 3 * 10**7}, {"rate": 4 * 10**7, "ceil": 5 * 10**7}],
+    ids=["burst", "less than a class may have", "borrows"],
+)
+def test_a_class_above_of_which_its_record_cannot_tell_is_tcs(above: dict[str, int]) -> None:
+    gold = {"rate": 10**7, "ceil": 4 * 10**7}
+    assert (
+        qos_of(classed("htb", "rest", all=(None, above), gold=("all", gold), rest=("all", gold)), None)
+        is None
+    )
+
+
+def test_curves_of_queues_without_a_class_above_them_are_bounded_by_their_own_limits_alone() -> None:
+    curves = {"rt_m2": 10**7, "ls_m2": 10**7, "ul_m2": 2 * 10**7}
+    qos = qos_of(classed("hfsc", "rest", gold=(None, curves), rest=(None, curves)), None)
+    assert qos is not None
+    assert qos.config == {"max-rate": 4 * 10**7}
+
+
+def test_a_ports_rate_counts_what_a_wire_adds_to_a_frame_at_an_open_vswitch_too() -> None:
+    host = "queue: {kind: htb, by: kernel, rate: 20 Mbit/s}, port_rate: 20 Mbit/s, vswitch: "
+    for kind in ("linux_bridge", "ovs-netdev"):
+        operations = at_port(planned(host + kind), "h1.g1.eth0")
+        told = [(op.rate_bit_per_s, op.overhead_bytes) for op in operations if isinstance(op, ClassAdd)]
+        assert told == [(20_000_000, 24), (20_000_000, 0)]
 
 
 def test_a_rate_that_open_vswitch_would_cut_to_the_ports_is_tcs_and_stays_as_it_is() -> None:

@@ -85,7 +85,7 @@ def at_ovs_port(guest: str, name: str, vnic: Vnic, ovs: OvsBridge, link: str, ou
     qos = qos_of(vnic.queue, vnic.port_rate_bit_per_s, vnic.mtu_bytes)
     if qos is None:
         return LEFT_ALONE
-    handles = {own: qos.handle(number) for own, number in qos.names.items()}
+    handles = qos.handles()
     out.queues[port_of(guest, name), "ab"] = PortQueue(ovs.namespace, link, handles, ROOT)
     leaves = vnic.queue.classes or {"all": QueueClass(limit_packets=vnic.queue.limit_packets)}
     for number in range(len(qos.queues)):

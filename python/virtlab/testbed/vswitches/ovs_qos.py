@@ -12,7 +12,12 @@ queue are OpenFlow's (`set_queue`) with the kernel's datapath, which hands a fra
 datapath in user space forgets the queue on the way, so there they are tc filters at 1:, as where addresses are learned.
 
 Rates and bursts of a queue that Open vSwitch would put others in place of (`*_parse_class_details__` in its
-lib/netdev-linux.c) are tc's: below the least that a queue has, above the rate of the whole port, or of more than 32 bits.
+lib/netdev-linux.c) are tc's: below the least that a queue has, above the rate of the whole, or of more than 32 bits.
+
+What a queue means is what it means at any other port. Queues of `linux-htb` borrow from 1:fffe, a class of ours from its
+parent alone: so 1:fffe is that parent, where all classes have one of a rate and nothing else, and without a parent only
+classes that borrow nothing are queues. `linux-hfsc` never gives all queues together more than 1:fffe has, so without a
+class above them that is as much as all have. A port's rate counts what a wire adds to a frame, which no record can say.
 """
 
 from __future__ import annotations
@@ -85,12 +90,17 @@ class OvsQueue:
     burst_bit: int | None = None
     priority: int | None = None
 
+    @property
+    def borrows(self) -> bool:
+        """Whether it may send more than its own."""
+        return self.maximum_bit_per_s != self.minimum_bit_per_s
+
 
 @dataclass(frozen=True, slots=True)
 class Qos:
     """A QoS record. `names`: class of the Plan to number of its queue; `config`: what `other_config` says.
 
-    `match`: rules that OpenFlow obeys.
+    `match`: rules that OpenFlow obeys; `whole`: class of the Plan that 1:fffe is.
     """
 
     kind: str
@@ -98,6 +108,7 @@ class Qos:
     queues: tuple[OvsQueue, ...] = ()
     names: Mapping[str, int] = field(default_factory=dict)
     match: tuple[Match, ...] = ()
+    whole: str | None = None
 
     def handle(self, number: int) -> str:
         """The class of tc that a queue is.
@@ -106,6 +117,15 @@ class Qos:
         '1:1'
         """
         return f"{ROOT}{number + 1:x}"
+
+    def handles(self) -> dict[str, str]:
+        """Class of the Plan to the class of tc that it is.
+
+        >>> Qos("linux-htb", names={"voice": 1}, whole="all").handles()
+        {'all': '1:fffe', 'voice': '1:2'}
+        """
+        above = {} if self.whole is None else {self.whole: WHOLE}
+        return above | {own: self.handle(number) for own, number in self.names.items()}
 
     def said(self) -> dict[str, Any]:
         """What `config` says of a discipline without queues, as the Plan's parameters.
@@ -128,9 +148,11 @@ def qos_of(queue: Queue, rate_bit_per_s: int | None, mtu_bytes: int = 1500) -> Q
     >>> qos_of(Queue(kind="fifo"), None) is None
     True
     """
+    if rate_bit_per_s is not None:
+        return None
     if queue.kind in ("htb", "hfsc"):
-        return _rated(queue, rate_bit_per_s, mtu_bytes)
-    if queue.kind not in _SAID or rate_bit_per_s is not None or queue.classes:
+        return _rated(queue, mtu_bytes)
+    if queue.kind not in _SAID or queue.classes:
         return None
     said = {**_DEFAULTS[queue.kind], **queue.parameters}
     if queue.limit_packets is not None:
@@ -155,26 +177,39 @@ def qos_of(queue: Queue, rate_bit_per_s: int | None, mtu_bytes: int = 1500) -> Q
     return Qos(TYPES[queue.kind], config)
 
 
-def _rated(queue: Queue, rate_bit_per_s: int | None, mtu_bytes: int) -> Qos | None:
+def _rated(queue: Queue, mtu_bytes: int) -> Qos | None:
     """Queues with a minimum and a maximum rate, the default first."""
-    classes = dict(queue.classes) or {
-        "all": QueueClass(parameters=queue.parameters, limit_packets=queue.limit_packets)
-    }
-    if any(entry.parent is not None for entry in classes.values()):
-        return None  # it has one level
+    classes = dict(queue.classes) or {"all": QueueClass(parameters=queue.parameters)}
     default = queue.default if queue.classes else "all"
-    names = [str(default), *sorted(name for name in classes if name != default)]
-    queues = [
-        _queue(queue.kind, classes[name].parameters, rate_bit_per_s, bare=not queue.classes) for name in names
-    ]
+    above = _above(queue.kind, classes)
+    leaves = {name: entry for name, entry in classes.items() if name != above}
+    if any(entry.parent != above for entry in leaves.values()):
+        return None  # it has one level
+    names = [str(default), *sorted(name for name in leaves if name != default)]
+    queues = [_queue(queue.kind, classes[name].parameters) for name in names]
     if any(entry is None for entry in queues):
         return None
     found = tuple(entry for entry in queues if entry is not None)
-    whole = rate_bit_per_s or max(entry.maximum_bit_per_s for entry in found)
+    if above is not None:
+        whole = int(classes[above].parameters["rate_bit_per_s"])
+    elif queue.kind == "htb" and any(entry.borrows for entry in found):
+        return None
+    else:
+        whole = sum(entry.maximum_bit_per_s for entry in found)
     if not all(_kept(queue.kind, entry, whole, mtu_bytes) for entry in found):
         return None
     numbers = {name: number for number, name in enumerate(names)} if queue.classes else {}
-    return Qos(TYPES[queue.kind], {"max-rate": whole}, found, numbers)
+    return Qos(TYPES[queue.kind], {"max-rate": whole}, found, numbers, whole=above)
+
+
+def _above(kind: str, classes: Mapping[str, QueueClass]) -> str | None:
+    """The class that all others borrow from, where a record has words for it: a rate, and nothing else."""
+    first = [name for name, entry in classes.items() if entry.parent is None]
+    if kind != "htb" or len(first) != 1 or len(classes) == 1:
+        return None
+    said = classes[first[0]].parameters
+    plain = set(said) <= {"rate_bit_per_s", "ceil_bit_per_s"}
+    return first[0] if plain and len(set(said.values())) == 1 else None
 
 
 def _kept(kind: str, queue: OvsQueue, whole_bit_per_s: int, mtu_bytes: int) -> bool:
@@ -195,7 +230,7 @@ def _kept(kind: str, queue: OvsQueue, whole_bit_per_s: int, mtu_bytes: int) -> b
     return queue.burst_bit is None or queue.burst_bit >= 8 * (mtu_bytes + BURST_BEYOND_MTU_BYTES)
 
 
-def _queue(kind: str, values: Mapping[str, Any], whole: int | None, *, bare: bool) -> OvsQueue | None:
+def _queue(kind: str, values: Mapping[str, Any]) -> OvsQueue | None:
     if kind == "htb":
         if not {"rate_bit_per_s", "ceil_bit_per_s", "burst_bytes", "prio"} >= set(values):
             return None
@@ -207,10 +242,6 @@ def _queue(kind: str, values: Mapping[str, Any], whole: int | None, *, bare: boo
             None if burst is None else int(burst) * 8,
             values.get("prio"),
         )
-    if bare:
-        # Without an upper limit of its own such a class takes all of the port, whose rate is its limit here.
-        slope = int(values["m2_bit_per_s"])
-        return OvsQueue(slope, max(slope, whole)) if set(values) == {"m2_bit_per_s"} and whole else None
     # linux-hfsc gives a queue its minimum as real-time and link-share curve, its maximum as upper limit.
     if set(values) != {"rt_m2_bit_per_s", "ls_m2_bit_per_s", "ul_m2_bit_per_s"}:
         return None

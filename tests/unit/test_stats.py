@@ -239,3 +239,18 @@ def test_mser_finds_where_the_warm_up_ends() -> None:
     assert cut is not None
     assert 80 <= cut <= 250
     assert mser5(settled[:150]) is None
+
+
+def test_runs_that_are_alike_have_no_spread_whatever_rounding_makes_of_their_mean() -> None:
+    alike = [46927211.68 + 0.1 * step for step in range(40)]
+    noisy = [value for value in alike if np.std([value] * 3, ddof=1) > 0]
+    assert noisy, "of these some have a mean of three that is not the value"
+    for value in noisy:
+        found = mean_interval([value] * 3)
+        assert found is not None
+        assert found.low == found.high == pytest.approx(value, rel=1e-12)
+        assert hedges_g([value] * 3, [2 * value] * 3) is None
+    barely = mean_interval([1.0, 1.0 + 1e-9, 1.0])
+    assert barely is not None
+    assert barely.low is not None
+    assert barely.low < barely.high

@@ -152,7 +152,8 @@ def ratio_interval(
 def hedges_g(first: ArrayLike, second: ArrayLike) -> float | None:
     """Difference of means in units of the pooled standard deviation, corrected for few runs (Hedges 1981).
 
-    J = 1 - 3 / (4 df - 1). None when neither sample varies or one has a single run.
+    J = 1 - 3 / (4 df - 1). None when neither sample varies by more than rounding makes, or one has a single
+    run.
 
     >>> round(hedges_g([2.0, 3.0, 4.0], [1.0, 2.0, 3.0]), 3)
     0.8
@@ -164,7 +165,8 @@ def hedges_g(first: ArrayLike, second: ArrayLike) -> float | None:
         return None
     df = a.size + b.size - 2
     pooled = math.sqrt(((a.size - 1) * float(a.var(ddof=1)) + (b.size - 1) * float(b.var(ddof=1))) / df)
-    return None if pooled == 0 else (1 - 3 / (4 * df - 1)) * float(a.mean() - b.mean()) / pooled
+    still = pooled <= 1e-12 * max(abs(float(a.mean())), abs(float(b.mean())))
+    return None if still else (1 - 3 / (4 * df - 1)) * float(a.mean() - b.mean()) / pooled
 
 
 def cliffs_delta(first: ArrayLike, second: ArrayLike) -> float:

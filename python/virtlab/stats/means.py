@@ -33,13 +33,15 @@ def t_quantile(level: float, degrees: Any) -> Any:
 def t_bounds(values: NDArray[Any], level: float) -> tuple[NDArray[Any], NDArray[Any]]:
     """(low, high) of the mean along the last axis, of at least 2 values.
 
-    Source: Student 1908; mean +- t(n - 1) s / sqrt(n).
+    Source: Student 1908; mean +- t(n - 1) s / sqrt(n). A spread below what rounding the mean makes is none.
     """
     import numpy as np
 
     n = values.shape[-1]
     mean = values.mean(axis=-1)
-    half = t_quantile(level, n - 1) * values.std(axis=-1, ddof=1) / np.sqrt(n)
+    spread = values.std(axis=-1, ddof=1)
+    spread = np.where(spread < 1e-12 * np.abs(mean), 0.0, spread)
+    half = t_quantile(level, n - 1) * spread / np.sqrt(n)
     return mean - half, mean + half
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from typing import Any
 
 import container_world as containers
 import machine_world as machines
@@ -269,3 +270,30 @@ def test_a_command_in_a_machine_that_is_reset_ends_with_what_it_wrote_until_then
     assert sink.artefacts["again.out"] == b"again\n"
     (told,) = [event for event in sink.events if event.what == "long.failed"]
     assert told.details == {"ended": "g1 was reset"}
+
+
+@MACHINES
+def test_a_machine_that_answers_no_more_is_told_by_name_with_its_console(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever is asked next may be any agent in it: which question that was says little."""
+    wait = control.Control.wait
+
+    def impatient(
+        self: control.Control, number: int, *, do: str = "", timeout_s: float = control.CALL_TIMEOUT_S
+    ) -> dict[str, Any]:
+        shorter = 1.0 if self._awaited.get(number) == leader else timeout_s
+        return wait(self, number, do=do, timeout_s=shorter)
+
+    plan = worlds.echo_plan(machines.machines(worlds.one_host(3), "g3"), source="g1", target="g2")
+    with Testbed().open(plan, worlds.Patient()) as session:
+        assert isinstance(session, TestbedSession)
+        leader, _ = session.leaders()["g3"]
+        os.kill(processes.process_of(session, b"guest=g3,"), signal.SIGSTOP)
+        monkeypatch.setattr(control.Control, "wait", impatient)
+        with pytest.raises(
+            GuestError, match=r"it gave no answer within 1 s; its console ends with: "
+        ) as error:
+            session.run(Trial("t0", 1), worlds.MemorySink())
+    assert error.value.where == "guests.g3"
+    assert "console-g3.log" in error.value.artefacts

@@ -20,6 +20,7 @@ from virtlab.report import conditions
 from virtlab.results import Dataset
 from virtlab.testbed import asking
 from virtlab.testbed.channels import INSIDE_COMMAND
+from virtlab.testbed.control import Control
 from virtlab.testbed.lab import LabVm, vm
 from virtlab.testbed.lab.refusals import lab_missing
 from virtlab.testbed.machine import KERNEL_QDISCS
@@ -385,6 +386,32 @@ def test_a_machine_that_dies_in_mid_run_is_told_with_its_console_and_replaced_at
             assert session.run(Trial("t1", 1), worlds.MemorySink()).status in {"ok", "tainted"}
     finally:
         backend.close()
+
+
+def test_a_machine_that_stands_still_is_told_with_its_console_and_replaced_at_the_next_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wait = Control.wait
+
+    def impatient(self: Control, number: int, *, do: str = "", timeout_s: float = 0.0) -> dict[str, Any]:
+        return wait(self, number, do=do, timeout_s=min(timeout_s, 1.0))
+
+    backend = LabVm()
+    try:
+        with backend.open(plan_of(), worlds.Patient()) as session:
+            still = machine_process(backend)
+            os.kill(still, signal.SIGSTOP)
+            monkeypatch.setattr(Control, "wait", impatient)
+            said = r"lab-vm: asked for 'clock', it gave no answer within 1 s; its console ends with: "
+            with pytest.raises(GuestError, match=said):
+                session.run(Trial("t0", 1), worlds.MemorySink())
+            monkeypatch.undo()
+        with backend.open(plan_of(), worlds.Patient()) as session:
+            assert machine_process(backend) != still
+            assert session.run(Trial("t1", 1), worlds.MemorySink()).status in {"ok", "tainted"}
+    finally:
+        backend.close()
+    assert not Path(f"/proc/{still}").exists()
 
 
 def test_a_machine_that_panics_at_boot_is_told_with_its_words(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,14 @@ class RefusedError(AgentError):
         self.error = dict(error)
 
 
+class SilenceError(AgentError):
+    """An agent was asked on a channel, and did not answer in time."""
+
+    def __init__(self, do: str, timeout_s: float, channel: int) -> None:
+        super().__init__(do, f"no answer within {timeout_s:g} s")
+        self.channel = channel
+
+
 def ending(exited: Notice) -> str:
     """How a child ended, from the leader's event: 'signal 9', or 'code 1: ' and the end of its errors."""
     code, signal, tail = (exited.details.get(key) for key in ("code", "signal", "tail"))
@@ -101,12 +109,12 @@ class Control:
         return number in self._replies
 
     def wait(self, number: int, *, do: str = "request", timeout_s: float = CALL_TIMEOUT_S) -> dict[str, Any]:
-        """The reply to a request. RefusedError when it is an error; AgentError when none comes or the stream ends."""
+        """The reply to a request. RefusedError when it is an error; SilenceError when none comes; AgentError at the end."""
         end = time.monotonic() + timeout_s
         while number not in self._replies:
             left = end - time.monotonic()
             if left <= 0:
-                raise AgentError(do, f"no answer within {timeout_s:g} s")
+                raise SilenceError(do, timeout_s, self._awaited.get(number, 0))
             if (how := self.ended(self._awaited.get(number, 0))) is not None:
                 raise AgentError(do, f"the agent that was asked ended with {how}")
             if not self._read(left) and not self.open:

@@ -16,7 +16,7 @@ from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Action, Event, Observer, Outcome, Plan, Sink, Trial
 from virtlab.testbed import idle, resetting, sampling
 from virtlab.testbed.channels import COMMANDS, SWITCH
-from virtlab.testbed.control import Control, RefusedError, ending
+from virtlab.testbed.control import Control, RefusedError, SilenceError, ending
 from virtlab.testbed.counting import BEGIN, END, Counting
 from virtlab.testbed.execute import Command
 from virtlab.testbed.live import Live
@@ -539,7 +539,7 @@ class Pass:
             if (how := self.control.ended(channel)) is not None:
                 raise AgentError("collect", f"the agent that was asked ended with {how}")
             if time.monotonic() > end:
-                raise AgentError("collect", f"no answer within {COLLECT_TIMEOUT_S:g} s")
+                raise SilenceError("collect", COLLECT_TIMEOUT_S, channel)
 
     def _take_report(self, name: str, side: Side, report: Mapping[str, Any]) -> None:
         t_ns = self.site.now()

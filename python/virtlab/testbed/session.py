@@ -9,6 +9,7 @@ from typing import Self
 from virtlab.errors import GuestError, VirtlabError
 from virtlab.plan import Access, Observer, Outcome, Plan, Realised, Sink, Trial
 from virtlab.testbed import build, idle, pinning, readback
+from virtlab.testbed.control import SilenceError
 from virtlab.testbed.leader import cpus_of_world, usable_cpus
 from virtlab.testbed.lower import Lowered, Machine, lower
 from virtlab.testbed.platforms.start import Guests
@@ -111,8 +112,10 @@ class TestbedSession:
         return GuestError("", how) if how is not None else next(iter(self._guests.deaths()), None)
 
     def _death_behind(self, error: VirtlabError) -> VirtlabError | None:
-        """That death, if there was one; whichever of both is raised hands over what the guests said."""
+        """That death, if there was one, or who was silent; whichever of both is raised hands over what the guests said."""
         why = self._death()
+        if why is None and isinstance(error, SilenceError):
+            why = self._guests.silence(error, self._site.silent)
         error.artefacts |= dict(self._guests.artefacts())
         if why is not None:
             why.artefacts |= error.artefacts

@@ -73,6 +73,9 @@ class Site(Protocol):
     def death(self) -> str | None:
         """How what carries the world ended, in words; None while it lives."""
 
+    def silent(self) -> str:
+        """Takes note that nobody answered: the name of the machine that carries the world; empty for this one."""
+
 
 class Here:
     """This machine."""
@@ -122,6 +125,10 @@ class Here:
     def death(self) -> str | None:
         """The leader speaks for itself."""
         return None
+
+    def silent(self) -> str:
+        """Guests speak for themselves."""
+        return ""
 
 
 HERE: Site = Here()

@@ -108,6 +108,11 @@ class LabSite:
         """How the machine ended."""
         return self.machine.death()
 
+    def silent(self) -> str:
+        """No other run is given this machine: it may stand still for good."""
+        self.machine.silent = True
+        return self.machine.where
+
 
 class Watched:
     """The machine among what runs in a session: it is no guest, but all guests live in it."""
@@ -153,7 +158,7 @@ class Watched:
 class LabVm:
     """The whole experiment inside one virtual machine, which is booted when it is first needed and lives until `close`.
 
-    A machine that died is replaced by another at the next run.
+    A machine that died, or answered no more, is replaced by another at the next run.
     """
 
     rules = refusals.LAB_VM
@@ -215,7 +220,7 @@ class LabVm:
         return boot_image(refusals.FLAVOUR, carried=None, programs=found)
 
     def _running(self, observe: Observer) -> LabMachine:
-        if self._machine is not None and self._machine.death() is not None:
+        if self._machine is not None and (self._machine.silent or self._machine.death() is not None):
             self.close()
         if self._machine is None:
             self._machine = self.machines.boot(*self._booted(), observe)

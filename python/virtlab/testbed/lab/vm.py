@@ -88,6 +88,7 @@ class LabMachine:
         self.control: Control = outer.control
         self.facts = facts
         self._started = started
+        self.silent = False  # it did not answer when it was asked in a run
         self._readings: list[Reading] = []
 
     @classmethod
@@ -217,6 +218,7 @@ class LabWorld:
     rootless = False
 
     def __init__(self, machine: LabMachine) -> None:
+        self._carrier = machine
         self.control = machine.control
         self._errors = bytearray()
         self._over = False
@@ -241,7 +243,7 @@ class LabWorld:
         if self._over:
             return
         self._over = True
-        if self.control.open and self.control.ended(INSIDE) is None:
+        if self.control.open and self.control.ended(INSIDE) is None and not self._carrier.silent:
             with contextlib.suppress(AgentError):
                 if self.control.ended(0) is None:
                     self.control.call("bye", timeout_s=END_TIMEOUT_S)

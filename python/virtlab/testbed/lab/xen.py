@@ -130,7 +130,7 @@ class XenMachine(LabMachine):
     def sweep(self) -> None:
         """Destroys all domains but domain 0."""
         control = self.control
-        if not control.open or control.ended(INSIDE) is not None:
+        if not control.open or control.ended(INSIDE) is not None or self.silent:
             return
         how: str | None = "no answer"
         try:

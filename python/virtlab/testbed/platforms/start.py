@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from virtlab.agents import Notice
-from virtlab.errors import VirtlabError
+from virtlab.errors import GuestError, VirtlabError
 from virtlab.plan import Columns, Observer, Plan, SeriesRequest
-from virtlab.testbed.control import Control
+from virtlab.testbed.control import Control, SilenceError
 from virtlab.testbed.lower import Lowered
+from virtlab.testbed.platforms import plain
 from virtlab.testbed.platforms.clock import GuestClock, Reading, read
 from virtlab.testbed.platforms.reach import OURS, Reach, Running
 from virtlab.testbed.records import CounterRow
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
     from virtlab.testbed.platforms.ssh.existing import Existing
     from virtlab.testbed.platforms.xen.domains import Domains
     from virtlab.testbed.vswitches.ovs import OpenVswitches
+
+CONSOLE_TAIL_LINES = 12
+CURE_SILENT = (
+    "see whether it still runs and has processor time; where this machine is busy, use fewer guests at once"
+)
 
 
 @dataclass(slots=True)
@@ -150,6 +156,22 @@ class Guests:
         """Of guests and daemons that ended, also where the news was passed over with what else had come by then."""
         self.control.pump()
         return [death for platform in self.running for death in platform.deaths()]
+
+    def silence(self, error: SilenceError, carrier: Callable[[], str]) -> GuestError | None:
+        """Who it was that did not answer, with the end of its console; None when that is no guest, and nothing carries all.
+
+        `carrier`: the machine in which all of the world is; asked for its name where it is no guest of it.
+        """
+        guest = self.of_channel(error.channel)
+        whose = guest or carrier()
+        if not whose:
+            return None
+        what = f"asked for '{error.where}', it gave {error.what}"
+        console = dict(self.artefacts()).get(f"console-{whose}.log")
+        if console is not None:
+            tail = " | ".join(plain.lines(console)[-CONSOLE_TAIL_LINES:])
+            what += f"; its console ends with: {tail or 'nothing'}"
+        return GuestError(f"guests.{guest}" if guest else whose, what, CURE_SILENT)
 
     def accounts(self, mark: str) -> list[CounterRow]:
         """Rows of counters of guests: what the machine's control groups count, how long machines took to come up."""

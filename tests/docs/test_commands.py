@@ -102,7 +102,7 @@ def follow(page: Path, folder: Path) -> None:
                 env=environment,
                 capture_output=True,
                 text=True,
-                timeout=400,
+                timeout=1000,
                 check=False,
             )
             said = f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"

@@ -22,6 +22,7 @@ NAMES = ("a", "b")
 NETWORK = "10.77.0."
 USER = "plain"  # an ordinary user of every host, whom the same key lets in
 _USER_ID = 2077
+ENDED_S = 40.0
 
 
 def missing() -> str | None:
@@ -70,6 +71,15 @@ class FarHosts:
                     found.append(int(entry.name))
         own = {self.holders[name].pid, *(each.pid for key, each in self.daemons.items() if key == name)}
         return [pid for pid in found if pid not in own]
+
+    def ended(self) -> bool:
+        """Whether nothing runs in the hosts any more; what served a connection there ends a little after it."""
+        deadline = time.monotonic() + ENDED_S
+        while (
+            left := [pid for name in NAMES for pid in self.processes(name)]
+        ) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return not left
 
     def cut(self, name: str) -> None:
         """The host is gone from one moment to the next: every process of it is killed."""
@@ -207,7 +217,7 @@ def _daemon(made: FarHosts, name: str, address: str, *more: str) -> None:
     made.daemons[name] = subprocess.Popen(
         [*made.enter(name), SSHD, "-D", "-e", "-f", str(config)], stderr=errors
     )
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     probe = [
         *made.enter(name),
         "python3",

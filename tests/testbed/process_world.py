@@ -12,7 +12,7 @@ from virtlab.testbed.session import TestbedSession
 
 def process_of(session: TestbedSession, word: bytes) -> int:
     """The process of the session whose command line holds a word, as this namespace of processes numbers it."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         for pid in _with(word):
             if _descends(pid, session.leader.process.pid):  # type: ignore[attr-defined]

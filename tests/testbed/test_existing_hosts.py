@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,20 +50,6 @@ def opened(plan: Plan) -> TestbedSession:
     return session
 
 
-class ActingSink(worlds.MemorySink):
-    """Does something, once, when the measurement has begun."""
-
-    def __init__(self, act: Callable[[], None]) -> None:
-        super().__init__()
-        self._act: Callable[[], None] | None = act
-
-    def event(self, event: Event) -> None:
-        super().event(event)
-        if event.what == "measure.started" and (act := self._act) is not None:
-            self._act = None
-            threading.Timer(0.5, act).start()
-
-
 def untouched(far: far_worlds.FarHosts, name: str) -> str:
     """All that a host's network is, without counters and the times of addresses."""
     return (
@@ -101,7 +85,7 @@ def test_a_role_between_existing_hosts_is_played_as_anywhere_and_nothing_is_left
         counters = sink.counters("end")
         assert counters.get(("guests.a.vnics.eth0", "received_packets"), 0) >= COUNT, sorted(counters)
     assert [untouched(far, name) for name in far_worlds.NAMES] == before
-    assert [far.processes(name) for name in far_worlds.NAMES] == [[], []]
+    assert far.ended()
     assert list(far_ledger.folder().glob("*")) == []
 
 
@@ -146,8 +130,20 @@ def test_a_host_that_does_not_let_us_in_is_named_with_sshs_words(
 ) -> None:
     with pytest.raises(GuestError, match=words):
         opened(plan_of(second=address))
-    assert far.processes("a") == []
+    assert far.ended()
     assert far.agents("a") == []
+
+
+@pytest.mark.parametrize("network", ["own", "vxlan"])
+def test_one_machine_that_is_named_twice_is_not_measured_through_its_loopback(
+    far: far_worlds.FarHosts, network: str
+) -> None:
+    words = (
+        r"guests\.a: is the same machine as guests\.b, which has its address 10\.77\.0\.1 too; write another"
+    )
+    with pytest.raises(GuestError, match=words):
+        opened(plan_of(second="root@host-a", network=network))
+    assert far.ended()
 
 
 def test_a_machine_of_another_architecture_is_told_before_it_is_given_anything(
@@ -174,7 +170,7 @@ def test_a_host_that_dies_in_mid_run_fails_the_run_by_name() -> None:
     with tempfile.TemporaryDirectory() as folder, far_worlds.far_hosts(Path(folder)) as mortal:
         os.environ["VIRTLAB_SSH"] = mortal.command
         with opened(plan_of(count=4000)) as session:
-            outcome = session.run(Trial("t0", 1), ActingSink(lambda: mortal.cut("b")))
+            outcome = session.run(Trial("t0", 1), worlds.ActingSink(lambda: mortal.cut("b")))
     assert outcome.status == "failed"
     assert any(
         reason.startswith("guests.b: its connection to host-b ended with code 255")

@@ -60,7 +60,7 @@ def test_udp_and_tcp_roles_are_played_by_an_ordinary_user_and_nothing_is_left(
         assert told["root"] is False
         assert "ping_group_range" in told["reach"], "the kernel lets nobody but root send echoes there"
     assert [untouched(far, name) for name in far_worlds.NAMES] == before
-    assert [far.processes(name) for name in far_worlds.NAMES] == [[], []]
+    assert far.ended()
     assert [far.agents(name) for name in far_worlds.NAMES] == [[], []]
     assert list(far_ledger.folder().glob("*")) == []
 
@@ -71,7 +71,7 @@ def test_icmp_of_a_user_who_may_not_is_refused_with_ways_out(far: far_worlds.Far
     )
     with opened(as_a_user()) as session, refused:
         session.run(Trial("t0", 1), worlds.MemorySink())
-    assert [far.processes(name) for name in far_worlds.NAMES] == [[], []]
+    assert far.ended()
 
 
 def test_whole_frames_of_a_user_are_refused_by_the_capability_that_is_lacking(
@@ -81,7 +81,7 @@ def test_whole_frames_of_a_user_are_refused_by_the_capability_that_is_lacking(
     refused = pytest.raises(GuestError, match=r"roles\.probe: guest b, server: .*CAP_NET_RAW")
     with opened(plan) as session, refused:
         session.run(Trial("t0", 1), worlds.MemorySink())
-    assert [far.processes(name) for name in far_worlds.NAMES] == [[], []]
+    assert far.ended()
 
 
 def test_a_vxlan_of_a_user_is_refused_before_anything_is_made_there(far: far_worlds.FarHosts) -> None:
@@ -89,4 +89,4 @@ def test_a_vxlan_of_a_user_is_refused_before_anything_is_made_there(far: far_wor
     with pytest.raises(GuestError, match=r"guests\.a: only root may make a VXLAN at .*; log in as root"):
         opened(as_a_user("vxlan"))
     assert [untouched(far, name) for name in far_worlds.NAMES] == before
-    assert [far.processes(name) for name in far_worlds.NAMES] == [[], []]
+    assert far.ended()

@@ -16,7 +16,7 @@ import far_world as far_worlds
 import numpy as np
 import pytest
 import testbed_world as worlds
-from test_existing_hosts import ActingSink, opened, plan_of
+from test_existing_hosts import opened, plan_of
 
 from virtlab.plan import Columns, Plan, Trial
 from virtlab.testbed.platforms.ssh import connection as connections
@@ -29,6 +29,7 @@ pytestmark = [
     pytest.mark.usefixtures("reached"),
 ]
 COUNT = 400
+LONG = 1000  # far longer than it takes to cut some connections
 ENDED_S = 40.0
 
 
@@ -74,8 +75,7 @@ def await_none(far: far_worlds.FarHosts, name: str) -> None:
 def test_connections_cut_while_a_role_plays_lose_nothing_and_double_nothing(
     far: far_worlds.FarHosts, cut: Callable[[TestbedSession, far_worlds.FarHosts, str], None]
 ) -> None:
-    with opened(plan_of(count=COUNT)) as session:
-        sink = worlds.MemorySink()
+    with opened(plan_of(count=LONG)) as session:
         over = threading.Event()
 
         def cutting() -> None:
@@ -83,20 +83,18 @@ def test_connections_cut_while_a_role_plays_lose_nothing_and_double_nothing(
                 if not over.wait(0.35):
                     cut(session, far, guest)
 
-        thread = threading.Thread(target=cutting)
-        thread.start()
+        sink = worlds.ActingSink(cutting, later_s=0.0)
         outcome = session.run(Trial("t0", 1), sink)
         over.set()
-        thread.join()
         assert outcome.status in {"ok", "tainted"}, outcome.reasons
-        assert one_of_each(sink, "sent/1", COUNT)
-        assert one_of_each(sink, "rtt/1", COUNT)
+        assert one_of_each(sink, "sent/1", LONG)
+        assert one_of_each(sink, "rtt/1", LONG)
         assert {"a", "b"} <= set(happened(sink, "cut"))
         assert sorted(happened(sink, "mended")) == sorted(happened(sink, "cut"))
         # What was kept for a connection that broke is not left behind for the next trial.
         again = worlds.MemorySink()
         assert session.run(Trial("t1", 2), again).status in {"ok", "tainted"}
-        assert one_of_each(again, "rtt/1", COUNT)
+        assert one_of_each(again, "rtt/1", LONG)
     for name in far_worlds.NAMES:
         await_none(far, name)
 
@@ -173,7 +171,7 @@ def test_a_connection_that_comes_in_late_puts_off_the_one_that_holds_and_nothing
             other.kill()
             other.wait()
 
-        sink = ActingSink(late)
+        sink = worlds.ActingSink(late)
         outcome = session.run(Trial("t0", 1), sink)
         assert outcome.status in {"ok", "tainted"}, outcome.reasons
         assert (happened(sink, "cut"), happened(sink, "mended")) == (["b", "b"], ["b", "b"])
@@ -181,7 +179,7 @@ def test_a_connection_that_comes_in_late_puts_off_the_one_that_holds_and_nothing
 
 
 def test_a_network_that_is_away_for_a_while_is_waited_for(far: far_worlds.FarHosts) -> None:
-    with opened(plan_of(count=COUNT)) as session:
+    with opened(plan_of(count=LONG)) as session:
 
         def away() -> None:
             far.run("middle", "ip", "link", "set", "port2", "down")
@@ -189,12 +187,12 @@ def test_a_network_that_is_away_for_a_while_is_waited_for(far: far_worlds.FarHos
             time.sleep(1.5)
             far.run("middle", "ip", "link", "set", "port2", "up")
 
-        sink = ActingSink(away)
+        sink = worlds.ActingSink(away)
         outcome = session.run(Trial("t0", 1), sink)
         assert outcome.status in {"ok", "tainted"}, outcome.reasons
         assert (happened(sink, "cut"), happened(sink, "mended")) == (["b"], ["b"])
         # The network lost echoes; the connection that was cut with it lost no row.
-        assert one_of_each(sink, "sent/1", COUNT)
+        assert one_of_each(sink, "sent/1", LONG)
 
 
 def test_a_host_that_does_not_come_back_fails_the_run_and_its_agent_ends_by_itself() -> None:
@@ -209,7 +207,7 @@ def test_a_host_that_does_not_come_back_fails_the_run_and_its_agent_ends_by_itse
                 mortal.daemons["b"].wait()
                 kill_server(session, mortal, "b")
 
-            outcome = session.run(Trial("t0", 1), ActingSink(cut))
+            outcome = session.run(Trial("t0", 1), worlds.ActingSink(cut))
             assert outcome.status == "failed"
             assert any(
                 reason.startswith("guests.b: its connection to host-b ") for reason in outcome.reasons

@@ -19,7 +19,7 @@ from virtlab.testbed import far_ledger
 
 pytestmark = [
     pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing())),
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(900),
 ]
 KILLS = 20
 OWNER = """
@@ -57,7 +57,7 @@ def killed_after(plan_text: str, seconds: float, since: str = "begins") -> None:
 
 
 def await_none(look: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while (left := look()) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not left, f"{what}: {left}"

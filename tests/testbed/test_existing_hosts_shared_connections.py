@@ -13,7 +13,7 @@ from pathlib import Path
 import far_world as far_worlds
 import pytest
 import testbed_world as worlds
-from test_existing_hosts import ActingSink, opened, plan_of
+from test_existing_hosts import opened, plan_of
 from test_existing_hosts_cut import COUNT, await_none, happened, kill_client, one_of_each
 
 from virtlab.plan import Trial
@@ -51,10 +51,11 @@ def shared_connection(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], P
     argv = [*os.environ["VIRTLAB_SSH"].split(), "-M", "-N", "-o", "ControlPersist=no", "host-b"]
     master = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 30
-        while not sockets(folder) and time.monotonic() < deadline:
+        deadline = time.monotonic() + 60
+        path = folder / f"{far_worlds.NETWORK}2"  # made under another name, and then linked to its own
+        while not path.is_socket() and time.monotonic() < deadline:
             time.sleep(0.05)
-        (path,) = sockets(folder)
+        assert path.is_socket()
         yield master, path
     finally:
         master.kill()
@@ -82,7 +83,7 @@ def test_a_shared_connection_that_fell_silent_neither_holds_our_line_up_nor_keep
     with shared_connection(sharing) as (master, _):
         master.send_signal(signal.SIGSTOP)
         with opened(plan_of(count=COUNT)) as session:
-            sink = ActingSink(lambda: kill_client(session, far, "b"))
+            sink = worlds.ActingSink(lambda: kill_client(session, far, "b"))
             outcome = session.run(Trial("t0", 1), sink)
         assert outcome.status in {"ok", "tainted"}, outcome.reasons
         assert (happened(sink, "cut"), happened(sink, "mended")) == (["b"], ["b"])

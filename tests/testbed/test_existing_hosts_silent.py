@@ -15,7 +15,7 @@ from pathlib import Path
 import far_world as far_worlds
 import pytest
 import testbed_world as worlds
-from test_existing_hosts import ActingSink, opened, plan_of
+from test_existing_hosts import opened, plan_of
 from test_existing_hosts_cut import await_none
 
 from virtlab.campaign import CampaignObserver, open_dataset, run_campaign
@@ -75,7 +75,7 @@ def test_where_no_sshd_asks_the_kernel_of_the_host_ends_what_it_cannot_send(
         # Its role is over after 3 s of silence, which its agent says to nobody.
         plan = plan_of(first="host-b", second="host-a", count=600)
         with opened(lasting(plan)) as session:
-            outcome = session.run(Trial("t0", 1), ActingSink(lambda: far.silence("b")))
+            outcome = session.run(Trial("t0", 1), worlds.ActingSink(lambda: far.silence("b")))
             assert outcome.status == "failed"
             assert outcome.reasons[0].startswith("guests.a: its connection to host-b "), outcome.reasons
         await_none(far, "b")

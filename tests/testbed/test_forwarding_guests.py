@@ -145,16 +145,22 @@ def test_a_broadcast_reaches_each_layer_2_guest_once_and_makes_no_storm(kind: st
 def test_no_frame_of_an_isolated_guest_reaches_another(kind: str, forwarding: str, tmp_path: Path) -> None:
     plan = world(forwarding, tmp_path, kind=kind)
     other = [plan.world.guests["sut.vm2"].vnics[name].mac for name in ("eth0", "eth1")]
-    found = received(sending(plan, "sut.vm1", [*other, "ff:ff:ff:ff:ff:ff", "02:00:00:00:00:77"]))
     others = [(name, vnic) for name in forwarders(plan) if name != "sut.vm1" for vnic in ("eth0", "eth1")]
-    assert {at: found[at] for at in others if found[at]} == {}
+    for _ in range(3):  # as above
+        found = received(sending(plan, "sut.vm1", [*other, "ff:ff:ff:ff:ff:ff", "02:00:00:00:00:77"]))
+        assert {at: found[at] for at in others if found[at]} == {}
+        if found["sut.generator", "eth0"] >= FRAMES:
+            break
     assert found["sut.generator", "eth0"] >= FRAMES  # a guest that is not isolated has the broadcast
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_without_isolation_the_same_frame_does_reach_it(kind: str, tmp_path: Path) -> None:
     plan = world("layer3", tmp_path, isolate=False, kind=kind)
-    found = received(sending(plan, "sut.vm1", [plan.world.guests["sut.vm2"].vnics["eth0"].mac]))
+    for _ in range(3):  # as above
+        found = received(sending(plan, "sut.vm1", [plan.world.guests["sut.vm2"].vnics["eth0"].mac]))
+        if found["sut.vm2", "eth0"] >= FRAMES:
+            break
     assert found["sut.vm2", "eth0"] >= FRAMES
 
 
@@ -208,7 +214,7 @@ def test_a_killed_world_of_forwarding_guests_leaves_nothing(forwarding: str, tmp
     namespaces = held_namespaces(family) - own
     assert len(namespaces) >= GUESTS
     os.kill(leader, signal.SIGKILL)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while held_namespaces(everyone()) & namespaces and time.monotonic() < deadline:
         time.sleep(0.02)
     assert held_namespaces(everyone()) & namespaces == set()

@@ -14,6 +14,8 @@ from virtlab.plan import Trial
 from virtlab.testbed import Testbed
 
 CPUS = sorted(os.sched_getaffinity(0))
+COUNT = 600
+TICKS = 20  # of the one that spins, after which they are compared
 
 pytestmark = [
     pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing())),
@@ -53,24 +55,27 @@ def processor_ticks(pid: int) -> int:
 def test_a_polling_guest_spins_on_a_processor_that_nobody_shares() -> None:
     world = worlds.one_host(2)
     world["guests"]["g2"]["idle"] = "poll"
-    plan = worlds.echo_plan(world, count=300, source="g1", target="g2")
+    plan = worlds.echo_plan(world, count=COUNT, source="g1", target="g2")
     plan.roles["probe"].__pydantic_extra__["protocol"] = (
         "udp"  # icmp is answered by the kernel, which never sleeps
     )
     assert Testbed().check(plan) == []
-    sink = worlds.MemorySink()
+    begun = threading.Event()
+    sink = worlds.ActingSink(begun.set, later_s=0.0)
     outcomes = []
     with Testbed().open(plan, worlds.Patient()) as session:
         measuring = threading.Thread(target=lambda: outcomes.append(session.run(Trial("t0", 1), sink)))
         measuring.start()
-        time.sleep(0.8)
+        assert begun.wait(60)
         seen = probes_of(os.getpid())
         used = {pid: processor_ticks(pid) for pid in seen}
-        time.sleep(0.4)
-        spent = {pid: processor_ticks(pid) - before for pid, before in used.items()}
+        spent = dict.fromkeys(used, 0)
+        while measuring.is_alive() and max(spent.values()) < TICKS:
+            time.sleep(0.05)
+            spent = {pid: processor_ticks(pid) - before for pid, before in used.items()}
         measuring.join()
     alone, rest = sorted(seen, key=lambda pid: CPUS[-1] not in seen[pid])
     assert (seen[alone], seen[rest]) == ({CPUS[-1]}, set(CPUS[:-1]))
     assert spent[alone] > spent[rest]
     assert outcomes[0].status in {"ok", "tainted"}, outcomes[0].reasons
-    assert sink.rows("probe", "rtt/1") == 300
+    assert sink.rows("probe", "rtt/1") == COUNT

@@ -6,7 +6,6 @@ import os
 import stat
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -50,9 +49,17 @@ def test_a_second_run_is_refused_with_who_holds_the_machine(tmp_path: Path) -> N
 def test_a_second_run_waits_and_says_for_whom_once(tmp_path: Path) -> None:
     other = held_by_another(tmp_path)
     said: list[Holder | None] = []
-    threading.Timer(0.7, other.kill).start()
+    asked = 0
+
+    def cancelled() -> bool:
+        nonlocal asked
+        asked += 1
+        if asked == 3:  # it has waited, and gone on waiting
+            other.kill()
+        return False
+
     with MachineLock("mine", folder=tmp_path) as lock:
-        assert lock.acquire(wait=True, waiting=said.append)
+        assert lock.acquire(wait=True, waiting=said.append, cancelled=cancelled)
     other.communicate()
     assert [holder.what for holder in said if holder] == ["their study"]
 
@@ -74,6 +81,7 @@ def test_the_lock_can_be_opened_by_every_user_of_the_machine(tmp_path: Path) -> 
     assert stat.S_IMODE((tmp_path / FILE_NAME).stat().st_mode) == 0o666
 
 
+@pytest.mark.timeout(1500)  # it waits while a run holds the machine
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_an_ordinary_user_meets_the_lock_of_root() -> None:
     program = (

@@ -62,6 +62,17 @@ def test_a_vxlan_has_addresses_of_the_file(tmp_path: Path) -> None:
         ("eth1MORE", "eth1}\n  h3: {address: root@lab-c", "a host of platform namespace is made here"),
         ("roles:", "topology: line\nroles:", "a cable leads to a host that exists already"),
         (
+            "MORE",
+            ", vswitch: ovs-netdev",
+            "virtual switches of a host that exists already are whatever is there",
+        ),
+        (
+            "MORE",
+            ", port_rate: 10 Mbit/s",
+            "line 7, .*hosts.h2.port_rate: there is no port of a virtual switch",
+        ),
+        ("MORE", ", network: vxlan", "no way from h1.g1 to h2.g1; let both be hosts that exist already"),
+        (
             "platform: ssh, address: root",
             "platform: libvirt, address: root",
             "nothing says which domain it is",

@@ -37,6 +37,9 @@ def check_existing(at: Steps, host: HostSpec, cables: int, findings: Findings) -
         findings.add(
             at, what, "remove the link or topology; such hosts reach each other as they are", key=True
         )
+    if "vswitch" in host.model_fields_set and host.vswitch != "none":
+        what = "virtual switches of a host that exists already are whatever is there"
+        findings.add((*at, "vswitch"), what, "remove it", key=True)
     refused = _NEVER_SET if host.network == "vxlan" else (*_NEVER_SET, *_SET_BY_VXLAN)
     for where, spec in ((at, host), *(((*at, "guests", name), guest) for name, guest in host.guests.items())):
         for key in refused:

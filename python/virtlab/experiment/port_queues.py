@@ -38,7 +38,8 @@ def read_port_queues(wiring: Wiring, cables: CableQueues, findings: Findings) ->
             if is_bare(wiring, name):
                 what = "there is no port of a virtual switch towards a guest"
                 cure = "write 'queue_at: uplink' without 'port_rate', or give the host a virtual switch"
-                findings.add(at("queue_at" if "queue_at" in said else "queue"), what, cure)
+                wrong = "port_rate" if host.queue is None else "queue"
+                findings.add(at("queue_at" if "queue_at" in said else wrong), what, cure)
             found[name] = queue if host.queue_at in GUEST else QueueSpec()
         if host.queue_at in UPLINK and host.queue is not None:
             if not any(name in cable.boxes for cable in wiring.cables.values()):

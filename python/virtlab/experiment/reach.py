@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from virtlab.catalogue import PLATFORMS
 from virtlab.catalogue.kinds import nearest
 from virtlab.experiment.findings import Findings
 from virtlab.experiment.model import NetworkSpec
@@ -39,11 +40,10 @@ def check_roles(
             root(joined, domain) for domain in domains[1]
         }:
             what = f"there is no way from {role.source} to {role.target}"
-            findings.add(
-                ("roles", name, "to"),
-                what,
-                "write a topology ('topology: line') or links between their hosts",
-            )
+            cure = "write a topology ('topology: line') or links between their hosts"
+            if any(PLATFORMS[end.platform].existing for end in ends):
+                cure = "let both be hosts that exist already, on the same 'network', or neither"
+            findings.add(("roles", name, "to"), what, cure)
         elif role.workload == "raw_stream" and role.parameters.get("via"):
             _check_forwarders(name, role, wiring, findings)
         elif role.workload == "raw_stream" and not domains[0] & domains[1]:

@@ -63,6 +63,7 @@ class Existing:
         self.plan = plan
         self.hosts: dict[str, Host] = {}
         self._found: dict[str, Found] = {}
+        self._addresses: dict[str, frozenset[str]] = {}  # of each, all that it has
         self._domains: list[Domain] = []
 
     def meet(self, observe: Observer) -> Plan:
@@ -80,6 +81,7 @@ class Existing:
             observe.progress(f"reach {len(names)} existing hosts", done / len(names))
         for host in self.hosts.values():
             self._look(host)
+        network.told_apart(self._found, self._addresses)
         self.plan = network.resolved(self.plan, self._found)
         return self.plan
 
@@ -129,7 +131,14 @@ class Existing:
         seen = self.control.call("observe", {"namespaces": [name]}, channel=host.leader)
         wanted = self.plan.world.hosts[guest.host].interface
         address = host.connection.far.address if host.connection.far is not None else None
-        found = network.choose(where, seen["namespaces"][name]["links"], wanted, address)
+        links = seen["namespaces"][name]["links"]
+        found = network.choose(where, links, wanted, address)
+        self._addresses[host.guest] = frozenset(
+            str(text).partition("/")[0]
+            for link, each in links.items()
+            if link != "lo"
+            for text in each["addresses"]
+        )
         self._found[host.guest] = found
         host.read_back |= {"interface": found.link, "carries_bytes": found.mtu_bytes}
 

@@ -88,6 +88,20 @@ def choose(where: str, links: Mapping[str, Any], wanted: str | None, address: st
     return Found(wanted, str(link["mac"]), int(link["mtu_bytes"]), addresses)
 
 
+def told_apart(found: Mapping[str, Found], addresses: Mapping[str, frozenset[str]]) -> None:
+    """GuestError where two guests are one machine: what they sent each other would never leave it.
+
+    `addresses`: all that each has outside its loopback, without prefix lengths.
+    """
+    for guest, link in found.items():
+        for other, theirs in addresses.items():
+            if other != guest and link.first in theirs:
+                what = f"is the same machine as guests.{other}, which has its address {link.first} too"
+                raise GuestError(
+                    f"guests.{guest}", what, "write another 'address' at the host of one of them"
+                )
+
+
 def resolved(plan: Plan, found: Mapping[str, Found]) -> Plan:
     """The Plan with what was read in place of what was left open. GuestError where a VXLAN does not fit what carries it."""
     guests = dict(plan.world.guests)

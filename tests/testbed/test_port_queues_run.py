@@ -85,9 +85,12 @@ def test_open_vswitch_has_queues_of_minimum_and_maximum_rate_and_frames_find_the
     queue = {"kind": "htb", "by": "kernel", "classes": classes, "match": [rule], "default": "rest"}
     sink, realised = played({**with_queue(queue, kind="ovs-netdev"), "arp": arp})
     begin, end = sink.counters("begin"), sink.counters("end")
-    for name in ("gold", "all"):
-        counted = [f"{port}.{name}" for port in PORTS]
-        assert [end[each, "packets"] - begin[each, "packets"] for each in counted] == [COUNT, COUNT]
+
+    def counted(name: str) -> list[int]:
+        return [end[f"{port}.{name}", "packets"] - begin[f"{port}.{name}", "packets"] for port in PORTS]
+
+    assert counted("gold") == [COUNT, COUNT]
+    assert min(counted("all")) >= COUNT, "and whatever else came, such as neighbours that are asked again"
     (said,) = (
         "\n".join(lines) for lines in realised.objects["vswitches.h1.br"].read_back["qos"].values()
         if any("linux-htb" in line for line in lines)

@@ -9,8 +9,10 @@ import pytest
 
 from virtlab.plan import Plan
 from virtlab.report import theme, topology
+from virtlab.report.curves import ecdf_figure
 from virtlab.report.figure import panel_labels
-from virtlab.report.model import Factor, Verdict
+from virtlab.report.intervals import interval_figure
+from virtlab.report.model import Cell, Curve, Factor, Quantity, Result, RunValue, Sampled, Verdict
 from virtlab.report.ranges import picture
 from virtlab.stats import Estimate
 
@@ -109,3 +111,30 @@ def test_the_page_embeds_no_number_that_json_lacks() -> None:
     from virtlab.report.page import embedded
 
     assert json.loads(embedded({"a": [float("inf"), float("nan"), 1.0]})) == {"a": [None, None, 1.0]}
+
+
+def test_values_that_are_all_the_same_have_an_axis_that_can_be_read() -> None:
+    """Left to itself the axis would have one tick, and beside it a rounded number: 25 at 25.28."""
+    factor = Factor("qdisc", ("fifo", "sfq"))
+    cells = tuple(
+        Cell({"qdisc": level}, "", (RunValue("r0", 0, 25_280.0), RunValue("r1", 1, 25_280.0)), None)
+        for level in factor.levels
+    )
+    result = Result(Quantity("rr", "transaction_time", "mean", "ns"), cells)
+    figure = interval_figure("f", result, [factor], "qdisc", split=False)
+    drawn = json.dumps(figure.spec)
+    assert '"domain": [0, 31.6' in drawn
+    changed = Result(
+        result.quantity, (*cells[:1], Cell({"qdisc": "sfq"}, "", (RunValue("r0", 0, 3e4),), None))
+    )
+    assert '"domain": [0,' not in json.dumps(
+        interval_figure("f", changed, [factor], "qdisc", split=False).spec
+    )
+
+
+def test_a_distribution_of_one_value_is_a_line_upwards() -> None:
+    curve = Curve({"qdisc": "fifo"}, "", (243_840.0,), (1.0,), ("r0",), 100)
+    sampled = Sampled("udp", "owd", "ns", "one-way delay", (curve,))
+    figure = ecdf_figure("f", sampled, [Factor("qdisc", ("fifo",))], split=False)
+    places = [(row["x"], row["y"]) for row in figure.spec["layer"][0]["data"]["values"]]
+    assert places == [(243.84, 0.0), (243.84, 1.0)]

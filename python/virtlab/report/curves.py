@@ -18,6 +18,7 @@ from virtlab.report.figure import (
     arrange,
     panel_label,
     panel_labels,
+    scale_of_one,
     title_of,
 )
 from virtlab.report.model import Curve, Factor, Sampled
@@ -54,7 +55,7 @@ def ecdf_figure(name: str, sampled: Sampled, factors: Sequence[Factor], *, split
         }
         for index, curve in enumerate(sampled.curves)
         if label(curve) in kept
-        for x, y in zip(curve.x, curve.y, strict=True)
+        for x, y in zip((*curve.x[:1], *curve.x), (*([0.0] if curve.x else []), *curve.y), strict=True)
     ]
     samples = sum(curve.samples for curve in sampled.curves)
     runs = len({run for curve in sampled.curves for run in curve.runs})
@@ -85,6 +86,7 @@ def series_figure(name: str, sampled: Sampled) -> Figure:
         for curve, label in zip(sampled.curves, labels, strict=True)
         for x, y in zip(curve.x, curve.y, strict=True)
     ]
+    scale = scale_of_one([y for curve in sampled.curves for y in curve.y]) or {"zero": False}
     encoding: Row = {
         "x": {
             "field": "x",
@@ -93,7 +95,7 @@ def series_figure(name: str, sampled: Sampled) -> Figure:
             "scale": {"nice": False},
             "axis": {"labelExpr": NUMBERS, "tickCount": 6},
         },
-        "y": {"field": "y", "type": "quantitative", "title": shown.unit or "value", "scale": {"zero": False}},
+        "y": {"field": "y", "type": "quantitative", "title": shown.unit or "value", "scale": scale},
         "color": {"datum": "samples", "type": "nominal", "legend": None},
         "tooltip": [
             {"field": "x", "title": "s", "type": "quantitative", "format": ".4~g"},
@@ -122,6 +124,7 @@ def _level(point: Mapping[str, str], factor: Factor | None) -> str:
 
 def _ecdf_spec(rows: list[Row], labels: Sequence[str], colour: Factor | None, shown: Display) -> Row:
     values = [row["x"] for row in rows]
+    plain = scale_of_one(values) or {"zero": False, "nice": False}
     logarithmic = bool(values) and min(values) > 0 and max(values) > 30 * min(values)
     series: Row = {"color": {"datum": "all", "type": "nominal", "legend": None}}
     if colour:
@@ -140,7 +143,7 @@ def _ecdf_spec(rows: list[Row], labels: Sequence[str], colour: Factor | None, sh
             "field": "x",
             "type": "quantitative",
             "title": f"{shown.unit}, logarithmic" if logarithmic else shown.unit,
-            "scale": {"type": "log", "nice": False} if logarithmic else {"zero": False, "nice": False},
+            "scale": {"type": "log", "nice": False} if logarithmic else plain,
             "axis": {"labelExpr": NUMBERS, "tickCount": 5, "labelOverlap": True},
         },
         "y": {
@@ -151,6 +154,7 @@ def _ecdf_spec(rows: list[Row], labels: Sequence[str], colour: Factor | None, sh
             "axis": {"format": "~%", "tickCount": 5},
         },
         "detail": {"field": "curve", "type": "nominal"},
+        "order": {"field": "y", "type": "quantitative"},
         **series,
         "tooltip": [
             *([{"field": "colour", "title": colour.name, "type": "nominal"}] if colour else []),

@@ -121,3 +121,21 @@ def arrange(layers: list[Row], labels: Sequence[str], *, height: int) -> Row:
         "spacing": {"row": 62, "column": 30},
         "spec": {"width": round((WIDTH - 60 * (columns - 1)) / columns), "height": height, "layer": taken},
     }
+
+
+def scale_of_one(values: Sequence[float]) -> Row | None:
+    """The scale of an axis on which all values are the same; None where they differ.
+
+    Left to itself such an axis has one tick, beside which stands a rounded number.
+
+    >>> scale_of_one([25.28, 25.28])
+    {'domain': [0, 31.6], 'nice': True}
+    >>> scale_of_one([0.0]), scale_of_one([-2.0]), scale_of_one([1.0, 2.0]), scale_of_one([])
+    ({'domain': [0, 1]}, {'domain': [-2.5, 0], 'nice': True}, None, None)
+    """
+    if not values or max(values) - min(values) > 1e-9 * max(map(abs, values)):
+        return None
+    value = values[0]
+    if value == 0:
+        return {"domain": [0, 1]}
+    return {"domain": [0, 1.25 * value] if value > 0 else [1.25 * value, 0], "nice": True}

@@ -22,6 +22,7 @@ from virtlab.report.figure import (
     axis_title,
     panel_label,
     panel_labels,
+    scale_of_one,
     title_of,
 )
 from virtlab.report.model import Cell, Factor, Result
@@ -167,8 +168,7 @@ def _spec(
     ends = [row[key] for row in means + runs + published for key in ("y", "low", "high") if key in row]
     low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
     scale: Row = {"zero": unit == "ratio" or (low >= 0 and low < 0.6 * high), "nice": True}
-    if low == high == 0:
-        scale = {"domain": [0, 1]}
+    scale = scale_of_one(ends) or scale
     y = {"field": "y", "type": "quantitative", "title": shown.unit or "value", "scale": scale}
     place: Row = {"x": _x_encoding(stage), "y": y}
     series: Row = {"color": {"datum": "runs", "type": "nominal", "legend": None}}

@@ -9,7 +9,7 @@ import pytest
 
 from virtlab.plan import Plan
 from virtlab.report import theme, topology
-from virtlab.report.curves import ecdf_figure
+from virtlab.report.curves import ecdf_figure, series_figure
 from virtlab.report.figure import panel_labels
 from virtlab.report.intervals import interval_figure
 from virtlab.report.model import Cell, Curve, Factor, Quantity, Result, RunValue, Sampled, Verdict
@@ -138,3 +138,10 @@ def test_a_distribution_of_one_value_is_a_line_upwards() -> None:
     figure = ecdf_figure("f", sampled, [Factor("qdisc", ("fifo",))], split=False)
     places = [(row["x"], row["y"]) for row in figure.spec["layer"][0]["data"]["values"]]
     assert places == [(243.84, 0.0), (243.84, 1.0)]
+
+
+def test_a_course_of_one_value_has_its_axis_in_the_unit_that_is_shown() -> None:
+    curve = Curve({}, "", (0.0, 1.0), (20_000.0, 20_000.0), ("r0",), 2)
+    figure = series_figure("f", Sampled("udp", "owd", "ns", "one-way delay", (curve,)))
+    y = figure.spec["layer"][0]["encoding"]["y"]
+    assert (y["title"], y["scale"]["domain"]) == ("\u00b5s", [0, 25.0])

@@ -86,7 +86,8 @@ def series_figure(name: str, sampled: Sampled) -> Figure:
         for curve, label in zip(sampled.curves, labels, strict=True)
         for x, y in zip(curve.x, curve.y, strict=True)
     ]
-    scale = scale_of_one([y for curve in sampled.curves for y in curve.y]) or {"zero": False}
+    ends = [y / shown.size for curve in sampled.curves for y in curve.y]
+    scale = scale_of_one(ends) or {"zero": False}
     encoding: Row = {
         "x": {
             "field": "x",

@@ -189,6 +189,9 @@ def test_a_comma_that_begins_decimals_is_told_with_its_cure(place: Path) -> None
         ("series: [sar.txt]", "series: [{file: sar.txt, host: 1}]", "1 is no name"),
         ("probe: ping.txt", "probe: {file: ping.txt, host: h1}", "host: is no key here"),
         ("tool: ping", "tool: pong", "is no tool"),
+        ("tool: ping", "tool: [ping]", "is no tool"),
+        ("probe: ping.txt", 'probe: "ping\\0.txt"', "names no file"),
+        ("probe: ping.txt", 'probe: ""', "names no file"),
         ("0.128 kB ip_packet", "5 kB ip_packet", "no design point"),
         ("levels: {size: 0.128 kB ip_packet}", "levels: {}", "2 design points"),
         ("levels: {size:", "levels: {bits:", "is no factor"),
@@ -227,6 +230,10 @@ def test_flags_say_the_same_as_a_mapping(place: Path, monkeypatch: pytest.Monkey
     done = CliRunner().invoke(app, [*words, *level, "--output", "flags.results"])
     assert done.exit_code == 0, done.output
     assert [record.repetition for record in Dataset.open("flags.results").runs()] == [0, 1]
+    done = CliRunner().invoke(
+        app, [*words, *level, "--level", "size=1500 B ip_packet", "--output", "x.results"]
+    )
+    assert (done.exit_code, Path("x.results").exists()) == (2, False), "the second level replaces the first"
     sources = Sources(
         Path("study.yaml"),
         "ESXi 8.0",

@@ -70,6 +70,8 @@ def _flags(
         name, found, value = words.partition("=")
         if not found:
             raise ExperimentError("--level", f"'{words}' has no '='", "write FACTOR=LEVEL")
+        if name.strip() in levels:
+            raise ExperimentError("--level", f"'{name.strip()}' has two levels", "say one of them")
         levels[name.strip()] = value.strip()
     runs = tuple(ImportRun(f"--role {role}", levels, {role: ImportFile(path, tool)}) for path in files)
     return Sources(experiment, source, runs)

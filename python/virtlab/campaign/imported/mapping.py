@@ -129,9 +129,9 @@ def _file(where: str, value: Any, folder: Path, *, series: bool = False) -> Impo
     if isinstance(value, dict):
         _keys(value, frozenset({"file", "tool", "host"} if series else {"file", "tool"}), where)
         tool, host, value = value.get("tool"), value.get("host", ""), value.get("file")
-    if not isinstance(value, str):
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
         raise ExperimentError(where, "names no file", "write a path, or {file: PATH, tool: TOOL}")
-    if tool is not None and tool not in READERS:
+    if tool is not None and (not isinstance(tool, str) or tool not in READERS):
         raise ExperimentError(f"{where}.tool", f"'{tool}' is no tool", f"there are {', '.join(READERS)}")
     if not isinstance(host, str):
         raise ExperimentError(f"{where}.host", f"{host!r} is no name", "write 'host: NAME'")

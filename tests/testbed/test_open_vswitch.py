@@ -80,6 +80,56 @@ def test_isolated_ports_reach_the_others_and_not_each_other() -> None:
         Testbed().open(worlds.echo_plan(world, source="g1", target="g2"), worlds.Patient())
 
 
+def test_isolated_ports_are_learned_and_what_is_for_one_reaches_no_other() -> None:
+    world = on_ovs(worlds.one_host(3)) | {"arp": "live"}
+    for name in ("g1", "g2"):
+        world["guests"][name]["vnics"]["eth0"]["isolated"] = True
+    with Testbed().open(
+        worlds.echo_plan(world, count=COUNT, source="g1", target="g3"), worlds.Patient()
+    ) as session:
+        sink = worlds.MemorySink()
+        session.run(Trial("t0", 1), sink)
+        assert sink.rows("probe", "rtt/1") == COUNT
+        begin, end = sink.counters("begin"), sink.counters("end")
+        reached = {
+            name: end[vnic, "received_packets"] - begin[vnic, "received_packets"]
+            for name in ("g1", "g2")
+            if (vnic := f"guests.{name}.vnics.eth0")
+        }
+        assert reached["g1"] >= COUNT > reached["g2"]
+        switches = session._guests.ovs
+        assert switches is not None
+        (bridge,) = switches.lowered.ovs.values()
+        control = f"{ovs.RUN}/{switches._places[bridge.namespace]}/switch.ctl"
+        mac = world["guests"]["g1"]["vnics"]["eth0"]["mac"]
+
+        def traced(number: int) -> str:
+            flow = f"in_port={number},dl_src=02:00:00:00:77:01,dl_dst={mac}"
+            return switches._run(
+                bridge.namespace, ["ovs-appctl", "-t", control, "ofproto/trace", bridge.link, flow]
+            )
+
+        isolated, free = (bridge.number(port.link) for port in bridge.ports if port.link != "g1.eth0")
+        assert "Datapath actions: drop" in traced(isolated), "the other one, to an address that was learned"
+        assert "Datapath actions: drop" not in traced(free)
+    with pytest.raises(GuestError, match=r"guests\.g1: does not reach g2"):
+        Testbed().open(worlds.echo_plan(world, source="g1", target="g2"), worlds.Patient())
+
+
+def test_ports_that_are_not_isolated_as_they_should_be_end_a_run_before_it_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = ovs.transaction
+    monkeypatch.setattr(
+        ovs, "transaction", lambda bridges: [word.replace("protected=true", "protected=false") for word in asked(bridges)]
+    )  # fmt: skip
+    world = on_ovs(worlds.one_host(2))
+    world["guests"]["g1"]["vnics"]["eth0"]["isolated"] = True
+    with pytest.raises(MachineError, match=r"has port .* as one that is not isolated") as caught:
+        Testbed().open(worlds.plan(world), worlds.Patient())
+    assert caught.value.where == "vswitches.h.br"
+
+
 def test_without_flooding_nobody_is_asked_who_is_where() -> None:
     world = on_ovs(worlds.one_host(2), flooding=False, learning=False)
     with Testbed().open(

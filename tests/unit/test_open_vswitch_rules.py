@@ -28,7 +28,7 @@ def test_whatever_sends_a_frame_on_looks_at_all_of_it_where_flows_have_entries_o
     assert sending[-1].startswith("priority=0,actions=multipath(symmetric_l4,")
     assert sending[-1].endswith(",NORMAL")
     assert all(rule.count("multipath(") == 2 for rule in sending)
-    assert len(sending) == 1 + addresses + 2 * isolated
+    assert len(sending) == 1 + addresses
 
 
 def test_flows_share_an_entry_where_nothing_is_asked() -> None:

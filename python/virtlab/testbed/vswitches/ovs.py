@@ -21,7 +21,13 @@ from virtlab.testbed.channels import OVS, OVS_COMMAND
 from virtlab.testbed.control import Control, RefusedError, ending, outcome
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.platforms.reach import Reach
-from virtlab.testbed.vswitches.ovs_applied import COLUMNS, port_differences, rule_differences
+from virtlab.testbed.vswitches.ovs_applied import (
+    COLUMNS,
+    PORT_COLUMNS,
+    isolation_differences,
+    port_differences,
+    rule_differences,
+)
 from virtlab.testbed.vswitches.ovs_rules import OvsBridge, caches, kernel_caches, rules, transaction
 
 RUN = "/etc/openvswitch"
@@ -132,6 +138,9 @@ class OpenVswitches:
         ports = self._run(bridge.namespace, ["ovs-vsctl", "list-ports", bridge.link]).split()
         told = ["--format=json", f"--columns={','.join(COLUMNS)}", "list", "interface"]
         wrong = list(port_differences(bridge, ports, self._run(bridge.namespace, ["ovs-vsctl", *told])))
+        if any(port.isolated for port in bridge.ports):
+            told = ["--format=json", f"--columns={','.join(PORT_COLUMNS)}", "list", "port"]
+            wrong += isolation_differences(bridge, self._run(bridge.namespace, ["ovs-vsctl", *told]))
         if wrong:
             raise MachineError(f"vswitches.{name}", f"Open vSwitch {', '.join(wrong)}", CURE_PORTS)
         # It ends with code 2 where rules differ. A file whose name begins with / is never taken for a switch.

@@ -14,6 +14,7 @@ from typing import Any
 from virtlab.testbed.vswitches.ovs_rules import OvsBridge
 
 COLUMNS = ("name", "ofport", "error")
+PORT_COLUMNS = ("name", "protected")
 SHOWN = 3  # rules of a kind that an error quotes
 
 
@@ -36,6 +37,22 @@ def port_differences(bridge: OvsBridge, ports: Collection[str], said: str) -> It
             yield f"has port {port.link} with an error: {error}"
         elif (has := _value(row["ofport"])) != number:
             yield f"has port {port.link} as number {has or 'none'}, not {number} as its rules say"
+
+
+def isolation_differences(bridge: OvsBridge, said: str) -> Iterator[str]:
+    """Which ports are isolated that should not be, or the other way round, in words.
+
+    `said`: of `ovs-vsctl --format=json --columns=PORT_COLUMNS list port`.
+
+    >>> from virtlab.testbed.vswitches.ovs_rules import Port
+    >>> told = '{"headings": ["name", "protected"], "data": [["a", false]]}'
+    >>> list(isolation_differences(OvsBridge("host:h", "br", ports=[Port("a", isolated=True)]), told))
+    ['has port a as one that is not isolated']
+    """
+    protected = {name for name, isolated in json.loads(said)["data"] if isolated}
+    for port in bridge.ports:
+        if (port.link in protected) is not port.isolated:
+            yield f"has port {port.link} as one that is {'not ' if port.isolated else ''}isolated"
 
 
 def _value(told: Any) -> Any:

@@ -2,7 +2,8 @@
 
 All ports are added in one transaction, each with the number that the rules name it by. Rules send a frame to the one port
 behind which its destination is; what is addressed to nobody known is handled as by any switch (learned, flooded), or
-dropped where the bridge does not flood. An isolated port's frames never reach another isolated one. Where a port has queues,
+dropped where the bridge does not flood. An isolated port's frames never reach another isolated one: by a rule where both are
+known, else by the port's being `protected`, which NORMAL obeys and learns all the same. Where a port has queues,
 rules of the queue (`set_queue`) come before the plain one, the first of the file first. A queue has its number at its port
 alone, so such a rule needs an address behind it: where none is known beforehand (`arp: live`), tc sorts (`port_queues`).
 
@@ -89,6 +90,8 @@ def transaction(bridges: Sequence[OvsBridge]) -> list[str]:
         for number, port in enumerate(bridge.ports, start=1):
             words += ["--", "add-port", bridge.link, port.link]
             words += ["--", "set", "interface", port.link, f"ofport_request={number}"]
+            if port.isolated:
+                words += ["--", "set", "port", port.link, "protected=true"]
             if port.qos is not None:
                 placed += 1
                 words += qos_words(port.link, placed, port.qos)
@@ -118,11 +121,6 @@ def rules(bridge: OvsBridge) -> list[str]:
     if not bridge.flooding:
         out.append(f"priority={_REST},actions=drop")
         return out
-    open_ports = [number for number in range(1, len(bridge.ports) + 1) if number not in isolated]
-    for number in sorted(isolated):
-        outputs = ",".join(f"output:{other}" for other in open_ports)
-        actions = f"{look}{outputs}" if outputs else "drop"
-        out.append(f"priority={_REST + 1},in_port={number},actions={actions}")
     out.append(f"priority={_REST},actions={look}NORMAL")
     return out
 

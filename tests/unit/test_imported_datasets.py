@@ -233,7 +233,7 @@ def test_flags_say_the_same_as_a_mapping(place: Path, monkeypatch: pytest.Monkey
     done = CliRunner().invoke(
         app, [*words, *level, "--level", "size=1500 B ip_packet", "--output", "x.results"]
     )
-    assert (done.exit_code, Path("x.results").exists()) == (2, False), "the second level replaces the first"
+    assert "has two levels" in str(done.exception), "the second level replaces the first"
     sources = Sources(
         Path("study.yaml"),
         "ESXi 8.0",

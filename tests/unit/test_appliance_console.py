@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from virtlab.testbed.platforms.appliance.console import Talk, Wanted
 
 S = 10**9
@@ -29,6 +31,33 @@ def test_a_prompt_in_the_echo_of_what_was_sent_is_no_answer() -> None:
     assert talk.hear(b"# ", 0) == b"echo '# \r"
     assert talk.hear(b"echo '# ", 1) == b"", "that is the echo"
     assert talk.hear(b"\r\n# ", 2) == b"next\r"
+
+
+LONG = "set protocols static route6 2001:db8:0:1::/64 next-hop 2001:db8:0:2::1 distance 10"
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        LONG.encode(),
+        LONG[:68].encode() + b"\r\r\n" + LONG[68:].encode(),  # busybox
+        LONG[:68].encode() + b" \r" + LONG[68:].encode(),  # bash
+        LONG[:68].encode() + b"\r# $" + LONG[30:].encode(),  # IOS
+        LONG[:68].encode()
+        + b"\r# <"
+        + LONG[30:72].encode()
+        + b"\x1b[K"
+        + LONG[72:].encode(),  # bash, TERM=dumb
+    ],
+)
+def test_a_line_longer_than_the_terminal_is_wide_comes_back_in_pieces(back: bytes) -> None:
+    talk = Talk([step("# $", LONG), step("# $", "next"), step("# $", None)])
+    assert talk.hear(b"# ", 0) == LONG.encode() + b"\r"
+    for number in range(len(back)):
+        assert talk.hear(back[number : number + 1], 1) == b"", "the line is still coming back"
+    assert talk.hear(b"\r\n# ", 2) == b"next\r"
+    assert talk.hear(b"next\r\n# ", 3) == b""
+    assert talk.over
 
 
 def test_escape_sequences_are_left_out_wherever_a_read_cuts_them() -> None:

@@ -2,6 +2,9 @@
 
 Each exchange waits for a pattern in what the console said since the last one, then sends lines, each once the prompt is
 back. A console echoes what it is sent, so a line's echo is taken out before the prompt is looked for.
+
+A line that is longer than the terminal is wide comes back broken into several (busybox, bash), or only its end does, because
+it was moved to the left while it was typed (IOS, a terminal of no kind).
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Za-z0-9]|[\x00\x07\r]"
 _KEPT_CHARACTERS = 200_000
 # The rest of it is still to come.
 _UNFINISHED = re.compile(r"\x1b(\[[0-9;?]*|[()])?\Z")
+_LAST_CHARACTERS = 20  # of a line, that a terminal of any width shows in one piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +64,10 @@ class Talk:
             self._since_ns = now_ns
         while (wanted := self.waiting) is not None and self.refused is None:
             if self._echo is not None:
-                at = self._heard.find(self._echo)
-                if at < 0:
+                after = _after(self._echo, self._heard)
+                if after is None:
                     break
-                self._heard = self._heard[at + len(self._echo) :]
+                self._heard = self._heard[after:]
                 self._echo = None
             found = wanted.expect.search(self._heard)
             upto = self._heard[: found.end()] if found is not None else self._heard
@@ -92,3 +96,23 @@ class Talk:
     @staticmethod
     def _echoes(wanted: Wanted) -> bool:
         return "assword" not in wanted.expect.pattern
+
+
+def _after(line: str, heard: str) -> int | None:
+    """Where a line that was sent has come back to its end; None while it has not."""
+    at = heard.find(line)
+    if at >= 0 or len(line) <= _LAST_CHARACTERS:
+        return at + len(line) if at >= 0 else None
+    # Where it breaks, spaces and ends of lines come in between.
+    places = [at for at, letter in enumerate(heard) if letter not in " \n"]
+    squeezed = "".join(heard[at] for at in places)
+    whole, end = (part.replace(" ", "") for part in (line, line[-_LAST_CHARACTERS:]))
+    if not end:
+        return None
+    if (at := squeezed.find(whole)) >= 0:
+        return places[at + len(whole) - 1] + 1
+    # Of one that was moved to the left its end is there, once it was entered.
+    if (at := squeezed.rfind(end)) >= 0:
+        after = places[at + len(end) - 1] + 1
+        return after if heard[after:].lstrip(" ").startswith("\n") else None
+    return None

@@ -412,6 +412,10 @@ def test_a_level_that_was_not_run_leaves_the_claim_undecided_with_the_cure() -> 
     verdict = rule(f"{RTT}: switches 1 < 3", STUDY)
     assert verdict.ruling == "undecided"
     assert "'3' is no level of switches" in verdict.text
+    begun = RunTable(STUDY.rows, declared={"switches": ("1", "2", "3"), "load": tuple(LOADS["load"])})
+    verdict = rule(f"{RTT}: switches 1 < 3", begun)
+    assert (verdict.ruling, verdict.text) == ("undecided", "Undecided: no run has a value at switches 3.")
+    assert "'4' is no level of switches" in rule(f"{RTT}: switches 1 < 4", begun).text
 
 
 def test_effect_and_interval_go_with_every_verdict() -> None:

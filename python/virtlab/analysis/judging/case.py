@@ -42,10 +42,22 @@ class Case:
         factor: str | None = None
         levels = []
         for operand in operands:
-            factor, level = find_operand(operand, self.cells.factors, factor)
+            factor, level = self._operand(operand, factor)
             levels.append(level)
         assert factor is not None
         return factor, levels
+
+    def _operand(self, operand: Operand, hint: str | None) -> tuple[str, str]:
+        try:
+            return find_operand(operand, self.cells.factors, hint)
+        except ValueError as error:
+            if not self.cells.declared:
+                raise
+            try:
+                factor, level = find_operand(operand, self.cells.declared, hint)
+            except ValueError:
+                raise error from None
+            raise ValueError(f"no run has a value at {factor} {level}") from None
 
     def note(self, rest: Levels, factor: str, levels: Sequence[str]) -> str:
         """Says so when cells that are compared were built with different link realisations."""

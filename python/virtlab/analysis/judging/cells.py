@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,8 @@ class Cells:
 
     `counts` is how many packets (bursts, ...) a share rests on, over all runs of a point; empty for what is
     no share. `worlds` is what was played at each simulated point. `missing` are reasons why runs have no
-    value, with how many runs each.
+    value, with how many runs each. `declared` are levels by factor as the experiment has them, of which the
+    data may lack some.
     """
 
     of: Mapping[Levels, NDArray[Any]]
@@ -36,6 +37,7 @@ class Cells:
     missing: Mapping[str, int]
     counts: Mapping[Levels, int] = field(default_factory=dict)
     worlds: Mapping[Levels, str] = field(default_factory=dict)
+    declared: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def groups(self, *factors: str) -> dict[Levels, dict[tuple[str, ...], NDArray[Any]]]:
         """Cells that differ in the given factors only: the rest of the point -> their levels -> values."""
@@ -129,7 +131,10 @@ def gather(claim: Claim, table: RunTable) -> Cells:
         factors = {factor: levels for factor, levels in factors.items() if factor not in over}
     cells = {point: np.array(list(runs.values()), dtype=np.float64) for point, runs in values.items()}
     counts = {} if over else _counts(claim.expression, table, cells)
-    return Cells(cells, realisations, factors, missing, counts, worlds)
+    declared = {
+        name: [str(level) for level in own] for name, own in table.declared.items() if name not in over
+    }
+    return Cells(cells, realisations, factors, missing, counts, worlds, declared)
 
 
 def _counts(expression: Expression, table: RunTable, cells: Mapping[Levels, Any]) -> dict[Levels, int]:

@@ -247,6 +247,23 @@ def test_an_image_is_kept_replaced_and_forgotten(tmp_path: Path, monkeypatch: py
     assert list(rootfs.rootfs_folder().iterdir()) == []
 
 
+def test_what_somebody_left_who_was_killed_goes_after_a_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "file").write_text("1")
+    home = rootfs.rootfs_folder()
+    for name in (".new-x", ".old-.new-x"):
+        (home / name / "etc").mkdir(parents=True)
+    (home / ".new-x.tar").write_text("half of it")
+    rootfs.add_rootfs("a", str(tmp_path / "one"))
+    assert len(list(home.iterdir())) == 4, "somebody may still be at work"
+    monkeypatch.setattr(rootfs, "LEFT_S", 0)
+    rootfs.add_rootfs("b", str(tmp_path / "one"))
+    assert sorted(path.name for path in home.iterdir()) == ["a", "b"]
+
+
 def test_an_image_comes_out_of_an_engine_as_an_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

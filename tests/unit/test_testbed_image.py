@@ -121,6 +121,7 @@ def test_a_package_without_a_kernel_is_refused_and_leaves_nothing(
     if shutil.which("dpkg-deb") is None:
         pytest.skip("dpkg-deb is not installed")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "cache/virtlab/images/.build-killed/unpacked").mkdir(parents=True)
     control = tmp_path / "tree" / "DEBIAN" / "control"
     control.parent.mkdir(parents=True)
     control.write_text(
@@ -165,3 +166,38 @@ def test_a_package_with_a_kernel_is_kept_with_the_modules_that_a_guest_wants(
     assert boot_image("cloud").initramfs == first, "nothing changed, so nothing is made again"
     build("cloud", package)
     assert find("cloud") == kernel, "a second build replaces the first"
+
+
+def program(place: Path, script: str) -> None:
+    """A program that stands for one of the distribution's."""
+    place.parent.mkdir(exist_ok=True)
+    place.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    place.chmod(0o755)
+
+
+def test_a_package_is_found_whatever_language_apt_speaks_to_the_user(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    says = 'if [ "$LC_ALL" = C ]; then echo "  Depends: linux-image-9"; else echo "  Hängt ab von: linux-image-9"; fi'
+    program(tmp_path / "bin" / "apt-cache", says)
+    program(tmp_path / "bin" / "apt-get", "echo package > linux-image-9_1_amd64.deb")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    found = kernels._fetch("linux-image-amd64", tmp_path)
+    assert found.name == "linux-image-9_1_amd64.deb"
+
+
+def test_a_full_disk_is_told_as_such_whoever_finds_it_full(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    words = "tar: ./boot: Cannot write: No space left on device\ndpkg-deb: error: tar subprocess ended with 2"
+    program(tmp_path / "bin" / "dpkg-deb", f'echo "{words}" >&2; exit 2')
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with pytest.raises(
+        MachineError, match=r"cannot be written \(No space left on device\); make room, or set"
+    ):
+        build("cloud", tmp_path / "some.deb")
+    program(tmp_path / "bin" / "dpkg-deb", 'echo "some.deb is no archive" >&2; exit 2')
+    with pytest.raises(MachineError, match="is no archive; give a package of Debian that is whole"):
+        build("cloud", tmp_path / "some.deb")

@@ -8,6 +8,7 @@ A third, `xen`, is the generic one with Xen's modules, and lies beside the hyper
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -35,6 +36,11 @@ _OF_XEN = (
     "xenfs", "xen_evtchn", "xen_gntdev", "xen_gntalloc", "xen_privcmd", "xen_netback", "xen_netfront",
 )  # fmt: skip
 _DESCRIPTION = "kernel.json"
+CURE_ROOM = "make room, or set XDG_CACHE_HOME"
+_CURES = {
+    "apt": "run `apt-get update`, and see whether the network is there",
+    "dpkg": "give a package of Debian that is whole",
+}  # by the package of the program that failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +108,9 @@ def build(
     try:
         home.mkdir(parents=True, exist_ok=True)
         with _locked(home), tempfile.TemporaryDirectory(prefix=".build-", dir=home) as scratch:
+            for left in home.glob(".build-*"):  # by somebody who was killed: nobody else builds now
+                if left != Path(scratch):
+                    shutil.rmtree(left, ignore_errors=True)
             work = Path(scratch)
             if package is None:
                 meta = FLAVOURS["generic" if flavour == XEN else flavour]
@@ -115,9 +124,7 @@ def build(
             more(work, work / "kept")
             _replace(work / "kept", home / flavour)
     except OSError as error:
-        raise MachineError(
-            "image", f"{home} cannot be written ({error.strerror})", "make room, or set XDG_CACHE_HOME"
-        ) from error
+        raise MachineError("image", f"{home} cannot be written ({error.strerror})", CURE_ROOM) from error
     found = find(flavour)
     assert found is not None
     return found
@@ -139,11 +146,12 @@ def _fetch(name: str, work: Path) -> Path:
 
 
 def run(command: list[str], place: Path, package: str) -> str:
-    """What a program of `package` writes, run in a folder. MachineError when it is missing or fails."""
+    """What a program of `package` writes, in English, run in a folder. MachineError when it is missing or fails."""
     try:
         done = subprocess.run(
-            command, cwd=place, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
-        )
+            command, cwd=place, capture_output=True, text=True, errors="replace", check=False,
+            stdin=subprocess.DEVNULL, env={**os.environ, "LC_ALL": "C"},
+        )  # fmt: skip
     except FileNotFoundError:
         cure = (
             f"install {package}, or give a kernel package of Debian with --package on a machine that has it"
@@ -151,12 +159,10 @@ def run(command: list[str], place: Path, package: str) -> str:
         raise MachineError("image", f"{command[0]} is missing", cure) from None
     if done.returncode != 0:
         words = done.stderr.strip().splitlines()
+        if (full := os.strerror(errno.ENOSPC)) in done.stderr:
+            raise MachineError("image", f"{folder()} cannot be written ({full})", CURE_ROOM)
         why = words[-1] if words else f"it ended with {done.returncode}"
-        raise MachineError(
-            "image",
-            f"{' '.join(command[:2])}: {why}",
-            "run `apt-get update`, and see whether the network is there",
-        )
+        raise MachineError("image", f"{' '.join(command[:2])}: {why}", _CURES[package])
     return done.stdout
 
 

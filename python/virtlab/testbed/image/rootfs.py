@@ -6,10 +6,12 @@ is made of the image, never started, written out as an archive, and removed.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 from virtlab.errors import ExperimentError, MachineError
@@ -17,6 +19,7 @@ from virtlab.testbed.image.kernels import folder
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}\Z")
 ENGINES = ("podman", "docker")
+LEFT_S = 86_400
 
 
 def rootfs_folder() -> Path:
@@ -47,6 +50,7 @@ def add_rootfs(name: str, source: str) -> Path:
     home = rootfs_folder()
     try:
         home.mkdir(parents=True, exist_ok=True)
+        _forget_left(home)
         new = Path(tempfile.mkdtemp(prefix=".new-", dir=home))
     except OSError as error:
         raise MachineError(
@@ -69,6 +73,19 @@ def add_rootfs(name: str, source: str) -> Path:
         shutil.rmtree(new, ignore_errors=True)
         raise
     return place
+
+
+def _forget_left(home: Path) -> None:
+    """Removes what somebody left who was killed: what nobody has worked on for a day."""
+    for pattern in (".new-*", ".old-*"):
+        for left in home.glob(pattern):
+            with contextlib.suppress(OSError):
+                if time.time() - left.lstat().st_ctime < LEFT_S:
+                    continue
+                if left.is_dir():
+                    shutil.rmtree(left, ignore_errors=True)
+                else:
+                    left.unlink()
 
 
 def remove_rootfs(name: str) -> None:

@@ -396,6 +396,31 @@ def test_groups_of_esxis_own_processes_are_no_guests() -> None:
         }
 
 
+def test_ping_of_windows_over_ipv6_and_what_a_router_answered_it() -> None:
+    told = read(
+        "Pinging 2001:db8::2 with 32 bytes of data:\n"
+        "Reply from 2001:db8::2: time=3ms \n"
+        "Reply from 2001:db8::2: time=5ms \n"
+        "Reply from 2001:db8::9: Destination host unreachable.\n"
+        "Request timed out.\n\n"
+        "Ping statistics for 2001:db8::2:\n    Packets: Sent = 4, Received = 3, Lost = 1 (25% loss),\n"
+    )
+    assert told.blocks["rtt/1"]["rtt_ns"] == [3_000_000, 5_000_000]
+    assert told.counters["sent_packets"] == 4
+
+
+def test_ping6_of_the_bsds() -> None:
+    told = read(
+        "PING6(56=40+8+8 bytes) 2001:db8::1 --> 2001:db8::2\n"
+        "16 bytes from 2001:db8::2, icmp_seq=0 hlim=64 time=0.171 ms\n"
+        "16 bytes from 2001:db8::2, icmp_seq=1 hlim=64 time=0.151 ms\n\n"
+        "--- 2001:db8::2 ping6 statistics ---\n"
+        "2 packets transmitted, 2 packets received, 0.0% packet loss\n"
+    )
+    assert told.blocks["rtt/1"]["rtt_ns"] == [171_000, 151_000]
+    assert told.facts == {"payload_bytes": 8, "ip_packet_bytes": 56}
+
+
 def iperf2(stream: str, end: str, rate: str, more: str = "") -> str:
     """A row of iperf 2's CSV."""
     return f"20261121172945,127.0.0.1,49050,127.0.0.1,5401,{stream},0.0-{end},1,{rate}{more}\n"

@@ -15,12 +15,14 @@ from virtlab.campaign.imported.told import Told, UnreadableError, nanoseconds, n
 _REPLY = re.compile(
     r"^(?:\[(?P<at>\d+\.\d+)\] )?(?P<size>\d+) bytes from .*?(?:icmp_)?seq[=:](?P<seq>\d+)(?P<rest>.*)$"
 )
-_WINDOWS = re.compile(r"^Reply from \S+ bytes=(?P<size>\d+) time(?P<how>[=<])(?P<ms>[\d.]+) ?ms\b")
-_REFUSED_WINDOWS = re.compile(r"^Reply from [^\s:]+: [A-Z]")
+# Over IPv6 it does not say the size.
+_WINDOWS = re.compile(r"^Reply from \S+ (?:bytes=\d+ )?time(?P<how>[=<])(?P<ms>[\d.]+) ?ms\b")
+_REFUSED_WINDOWS = re.compile(r"^Reply from \S+: [A-Z]")
 _TIME = re.compile(r"time(?P<how>[=<])(?P<ms>[\d.]+) ?ms")
 _SENT = re.compile(r"(?P<sent>\d+) packets transmitted, (?P<received>\d+)(?: packets)? received")
 _SENT_WINDOWS = re.compile(r"Packets: Sent = (?P<sent>\d+), Received = (?P<received>\d+)")
 _HEAD = re.compile(r"^PING .*?(?P<payload>\d+)(?:\((?P<packet>\d+)\))?(?: data)? bytes")
+_HEAD_PING6 = re.compile(r"^PING6\((?P<packet>\d+)=40\+8\+(?P<payload>\d+) bytes\)")  # of the BSDs
 _HEAD_WINDOWS = re.compile(r"^Pinging .* with (?P<payload>\d+) bytes of data")
 MS = 1e6
 SEQUENCE = 1 << 16
@@ -29,7 +31,7 @@ ROWS_MAX = 10_000_000
 
 def mine(text: str) -> bool:
     """Whether it looks like ping's."""
-    return bool(re.search(r"^(PING |Pinging )", text, re.MULTILINE)) and "PsPing" not in text
+    return bool(re.search(r"^(PING |PING6\(|Pinging )", text, re.MULTILINE)) and "PsPing" not in text
 
 
 def read(text: str) -> Told:
@@ -39,7 +41,7 @@ def read(text: str) -> Told:
     coarse = duplicates = refused = begun_again = 0
     sent = received = None
     for line, words in enumerate(text.splitlines(), start=1):
-        if head := _HEAD.match(words) or _HEAD_WINDOWS.match(words):
+        if head := _HEAD_PING6.match(words) or _HEAD.match(words) or _HEAD_WINDOWS.match(words):
             told.facts["payload_bytes"] = whole(head["payload"], line, "size")
             if "packet" in head.groupdict() and head["packet"]:
                 told.facts["ip_packet_bytes"] = whole(head["packet"], line, "size")

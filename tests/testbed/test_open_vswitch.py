@@ -66,6 +66,19 @@ def test_fifty_ports_are_one_transaction() -> None:
         assert len(session.realised.objects["vswitches.h.br"].read_back["ports"]) == 50
 
 
+@pytest.mark.parametrize("kind", ["linux_bridge", "ovs-netdev"])
+def test_names_that_no_interface_may_have_are_those_of_switches_all_the_same(kind: str) -> None:
+    world = worlds.one_host(4)
+    world["vswitches"] = {f"h.{name}": {"kind": kind, "host": "h"} for name in ("all", "default")}
+    for guest, name in {"g1": "all", "g2": "all", "g3": "default", "g4": "default"}.items():
+        world["guests"][guest]["vnics"]["eth0"]["vswitch"] = f"h.{name}"
+    plan = worlds.echo_plan(world, count=COUNT, source="g1", target="g2")
+    with Testbed().open(plan, worlds.Patient()) as session:
+        sink = worlds.MemorySink()
+        session.run(Trial("t0", 1), sink)
+        assert sink.rows("probe", "rtt/1") == COUNT
+
+
 def test_isolated_ports_reach_the_others_and_not_each_other() -> None:
     world = on_ovs(worlds.one_host(3))
     for name in ("g1", "g2"):

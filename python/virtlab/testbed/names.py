@@ -8,6 +8,11 @@ from __future__ import annotations
 import hashlib
 
 IFNAME_MAX = 15
+RESERVED = {
+    "lo",
+    "all",
+    "default",
+}  # the last two are folders beside the interfaces' own in /proc/sys/net/*/conf
 FABRIC = "fabric"
 
 
@@ -22,13 +27,15 @@ def guest_namespace(guest: str) -> str:
 
 
 def interface(name: str, taken: set[str] | None = None) -> str:
-    """An interface name for `name`, unlike those taken (and 'lo'); adds it to them.
+    """An interface name for `name`, unlike those taken and those that no interface may have; adds it to them.
 
     >>> interface("eth0"), interface("a-very-long-vnic-name")
     ('eth0', 'a-very-lo-df9c9')
+    >>> interface("all").startswith("all-")
+    True
     """
     taken = taken if taken is not None else set()
-    taken.add("lo")
+    taken |= RESERVED
     chosen = name
     salt = 0
     while len(chosen) > IFNAME_MAX or chosen in taken or "/" in chosen or chosen in {".", ".."}:

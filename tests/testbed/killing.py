@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MARK = "VIRTLAB_TEST_MARK"
-WAIT_S = 10.0  # the kernel's own clearing up, on a busy machine
+WAIT_S = 60.0  # the kernel's own clearing up, on a busy machine
 ROUNDS = 20
 BUDGET_S = 45.0  # of machines that boot: a loaded machine plays fewer rounds
 ROUNDS_MIN = 4

@@ -209,6 +209,17 @@ def test_a_mistake_is_one_clear_error_and_leaves_nothing(place: Path, old: str, 
     assert not (place / "esxi.results").exists()
 
 
+def test_a_level_that_yaml_takes_for_true_or_a_number_is_the_experiments(place: Path) -> None:
+    text = STUDY.replace("factors: {", "factors: {noise: [true, false], guests: [1, 2], ")
+    text = text.replace("h2: {}}", 'h2: {guests: "${guests}"}}')
+    (place / "study.yaml").write_text(text + 'network: {ipv6: "fd00::/48", ipv6_noise: "${noise}"}\n')
+    mapping = MAPPING.replace("levels: {size", "levels: {noise: false, guests: 2, size")
+    (place / "esxi.yaml").write_text(mapping)
+    sources = read_mapping(place / "esxi.yaml")
+    assert {run.levels["noise"] for run in sources.runs} == {"false"}
+    assert import_results(sources, place / "esxi.results").runs == len(sources.runs)
+
+
 def test_the_line_of_a_broken_output_stands_in_the_error(place: Path) -> None:
     text = (place / "ping.txt").read_text().replace("time=0.027 ms", "time=fast")
     (place / "ping.txt").write_text(text)

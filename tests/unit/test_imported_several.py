@@ -134,6 +134,18 @@ def test_iperf3_over_another_protocol_is_no_stream_of_tcp() -> None:
         read(json.dumps(report))
 
 
+def test_sadf_of_networks_or_memory_alone_is_recognised() -> None:
+    report: dict[str, Any] = json.loads(text("sadf.json"))
+    for one in report["sysstat"]["hosts"][0]["statistics"]:
+        one.pop("cpu-load", None)
+        one["memory"] = {"memused": 1024}
+    told = read(json.dumps(report))
+    assert told.tool == "sar"
+    assert {(each.entity, each.metric, each.value) for each in told.points if each.entity == "host"} == {
+        ("host", "memory_used", float(1 << 20))
+    }
+
+
 @pytest.mark.parametrize(
     ("read_key", "written_key", "unit"),
     [("rMB/s", "wMB/s", 1 << 20), ("MB_read/s", "MB_wrtn/s", 1 << 20), ("rsec/s", "wsec/s", 512),

@@ -113,10 +113,15 @@ def _run(where: str, value: Any, folder: Path) -> ImportRun:
         raise ExperimentError(where, "names no file", "write 'roles: {ROLE: FILE}'")
     return ImportRun(
         where,
-        {str(name): str(level) for name, level in levels.items()},
+        {str(name): _level(level) for name, level in levels.items()},
         dict(_files(where, roles, folder)),
         tuple(_file(f"{where}.series[{at}]", one, folder, series=True) for at, one in enumerate(series)),
     )
+
+
+def _level(value: Any) -> str:
+    """As the experiment file writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _files(where: str, roles: Mapping[Any, Any], folder: Path) -> Iterator[tuple[str, ImportFile]]:

@@ -16,6 +16,7 @@ from virtlab.campaign.imported.tools.clockwork import Instants, day_comes_first
 
 _HEAD = re.compile(r"^Linux \S+ \(.*\)\s+\S+\s+\S+\s+\(\d+ CPU\)", re.MULTILINE)
 _AT = re.compile(r"^(\d{2}:\d{2}:\d{2}(?: [AP]M)?)\s+(.*)$")
+_OF_SADF = ("cpu-load", "net-dev", "memory")
 KB = 1024.0
 MS = 1e6
 
@@ -23,7 +24,7 @@ MS = 1e6
 def mine_sar(text: str) -> bool:
     """Whether it looks like sar's text, or `sadf -j`."""
     if text.lstrip().startswith("{"):
-        return '"sysstat"' in text[:200] and '"cpu-load"' in text
+        return '"sysstat"' in text[:200] and any(f'"{key}"' in text for key in _OF_SADF)
     return (
         bool(_HEAD.search(text[:500]))
         and bool(re.search(r"^\d{2}:\d{2}:\d{2}", text, re.MULTILINE))

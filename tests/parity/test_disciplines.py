@@ -27,7 +27,7 @@ from tests.contract.test_backend_contract import PLAYED, Kept, Watcher, backend_
 from virtlab.plan import Plan, Trial
 
 RATE_BIT_PER_S = 20_000_000
-TRIES = 4
+TRIES = 8
 QUEUES = {
     "fifo": {"kind": "fifo", "limit_packets": 50},
     "bfifo": {"kind": "bfifo", "limit_bytes": 60_000},

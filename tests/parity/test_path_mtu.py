@@ -16,7 +16,7 @@ from tests.theory.test_simulated_path_mtu import ECHOES, narrowed
 
 from virtlab.plan import Plan, Trial
 
-TRIES = 3
+TRIES = 6
 SEGMENT_BYTES, PIECES = 2948, 3  # of TCP at an MTU of 3000 B; packets of 1500 B that one is sent again in
 REQUEST = {
     "workload": "tcp_rr",

@@ -17,7 +17,7 @@ from tests.theory.routed import routed
 
 from virtlab.plan import Plan, Trial
 
-TRIES = 4
+TRIES = 8
 LICENCE = ", licence: 10 Mbit/s"
 TIMELINE = """\
 timeline:

@@ -19,7 +19,7 @@ from virtlab.plan import Backend, Plan, Trial
 from virtlab.simulator import Simulator
 from virtlab.simulator.profile import Parameter, Profile
 
-TRIES = 4
+TRIES = 8
 PERIOD_NS = 100_000_000
 QUOTA = 0.05  # so little that other work on the machine leaves it as much
 HEADERS_BYTES = 14 + 20 + 32

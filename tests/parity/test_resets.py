@@ -16,7 +16,7 @@ from tests.theory.routed import routed
 
 from virtlab.plan import Plan, Trial
 
-TRIES = 4
+TRIES = 8
 DOWN_MS = 200
 STREAM = {"workload": "udp_stream", "size": "500 B ip_packet", "rate": "4 Mbit/s", "duration": "800 ms"}
 

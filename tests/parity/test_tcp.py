@@ -18,7 +18,7 @@ from virtlab.plan import BLOCKS, Plan, Trial
 
 TOLERANCE = 0.05
 SRTT_RATIO = (0.8, 1.8)
-TRIES = 4
+TRIES = 8
 MOST_BIT_PER_S = 1e8 * 1448 / 1538
 
 

@@ -81,6 +81,12 @@ def test_another_number_of_processors_than_was_asked_for_is_told(monkeypatch: py
     assert (error.value.where, error.value.cure) == ("guests.g1", runtime.CURE_UNLIKE)
 
 
+def test_more_memory_than_can_be_had_is_not_cured_by_more() -> None:
+    with pytest.raises(GuestError, match="Cannot allocate memory; its console ends with: nothing") as error:
+        opened(memory_bytes=1000 << 40)
+    assert error.value.cure == runtime.CURE_LESS
+
+
 def test_a_monitor_that_does_not_answer_is_told_with_the_consoles_end() -> None:
     with opened() as session:
         found = session._guests.machines

@@ -6,6 +6,8 @@ host's virtual switch is. Through its serial device a leader inside takes the sa
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,6 +40,7 @@ CONSOLE_TAIL_LINES = 12
 LOOK_S = 0.1
 CURE_REFUSED = "give its kernel what that needs (a discipline is a module sch_NAME, a device its driver)"
 CURE = "give it more memory, or see its console"
+CURE_LESS = "give it less memory, or use a computer that has more"
 CURE_CARRIER = "see in its console whether its kernel has that port's driver; on a busy machine start fewer guests at once"
 CURE_START = "see whether qemu-system-x86_64 runs here by hand (Debian: apt install qemu-system-x86)"
 CURE_BUILD = "put this one into its image: `virtlab image agent`"
@@ -102,7 +105,8 @@ class Started:
 
     def died(self, how: str) -> GuestError:
         """That its process ended."""
-        return GuestError(f"guests.{self.name}", self.death(how), self.cure)
+        cure = CURE_LESS if os.strerror(errno.ENOMEM) in how else self.cure
+        return GuestError(f"guests.{self.name}", self.death(how), cure)
 
     def silent(self, error: AgentError) -> GuestError:
         """That its agent refused, or said nothing."""

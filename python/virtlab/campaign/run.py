@@ -93,16 +93,25 @@ def _levels(points: Sequence[DesignPoint], text: str) -> dict[str, set[str]]:
         factor, is_level, level = part.strip().partition("=")
         if not is_level:
             what = f"'{part.strip()}' is no level, and beside levels there are no numbers"
-            raise ExperimentError("--points", what, "write either 0,3-5 or 'load=30 kB,switches=2'")
+            again = next((name for name in reversed(wanted) if _has(points, name, factor)), None)
+            cure = f"write '{again}={factor}' for another level of {again}" if again else ""
+            raise ExperimentError("--points", what, cure or "write either 0,3-5 or 'load=30 kB,switches=2'")
         if factor not in factors:
             known = ", ".join(factors) or "none"
             raise ExperimentError("--points", f"'{factor}' is no factor", f"use one of {known}")
         levels = list(dict.fromkeys(point.levels[factor] for point in points))
         if level not in levels:
             what = f"'{level}' is no level of {factor}"
-            raise ExperimentError("--points", what, f"use one of {', '.join(levels)}")
+            parts = [one.strip() for one in level.split("|")]
+            either = ",".join(f"{factor}={one}" for one in parts)
+            cure = f"write '{either}'" if set(parts) <= set(levels) else f"use one of {', '.join(levels)}"
+            raise ExperimentError("--points", what, cure)
         wanted.setdefault(factor, set()).add(level)
     return wanted
+
+
+def _has(points: Sequence[DesignPoint], factor: str, level: str) -> bool:
+    return any(point.levels[factor] == level for point in points)
 
 
 def _range(part: str) -> range:

@@ -26,7 +26,7 @@ from virtlab.results import Dataset, RunKey
 
 KILLS = 20
 POINTS, REPETITIONS = 2, 12
-GONE_S = 10.0
+GONE_S = 60.0
 NAMESPACES = ("net", "mnt", "pid", "user")
 TEXT = f"""
 version: 1
@@ -141,7 +141,7 @@ def needs_testbed() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1500)  # it waits while another testbed run holds the machine
+@pytest.mark.timeout(2400)  # it waits while another testbed run holds the machine
 @pytest.mark.usefixtures("reaper")
 def test_twenty_kills_leave_nothing_behind_and_lose_nothing(tmp_path: Path) -> None:
     needs_testbed()
@@ -169,6 +169,14 @@ def test_twenty_kills_leave_nothing_behind_and_lose_nothing(tmp_path: Path) -> N
         while time.monotonic() < end and process.poll() is None:
             seen |= namespaces(descendants(process.pid))
             time.sleep(0.01)
+        meets = kill % 5 in (
+            1,
+            2,
+            3,
+        )  # these wait for a world, however long its making takes; others may find none
+        while meets and process.poll() is None and not namespaces(descendants(process.pid)):
+            time.sleep(0.01)
+        seen |= namespaces(descendants(process.pid))
         worlds_killed += process.poll() is None and bool(namespaces(descendants(process.pid)))
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -183,7 +191,7 @@ def test_twenty_kills_leave_nothing_behind_and_lose_nothing(tmp_path: Path) -> N
         f"only {worlds_killed} of {KILLS} kills met a built world: they say nothing"
     )
     last = command(tmp_path)
-    assert last.wait(timeout=240) in {
+    assert last.wait(timeout=1200) in {
         0,
         4,
     }  # 4: the machine was too busy for some run, said so and kept its attempts
@@ -197,6 +205,7 @@ def test_twenty_kills_leave_nothing_behind_and_lose_nothing(tmp_path: Path) -> N
     assert [path for path in (tmp_path / "tmp").rglob("*") if path.is_socket() or path.is_dir()] == []
 
 
+@pytest.mark.timeout(1500)  # as above
 @pytest.mark.usefixtures("reaper")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_takes_the_world_down_and_ends_in_130(tmp_path: Path, number: signal.Signals) -> None:
@@ -205,7 +214,7 @@ def test_a_signal_takes_the_world_down_and_ends_in_130(tmp_path: Path, number: s
     others = descendants(os.getpid())
     process = command(tmp_path)
     seen: set[str] = set()
-    end = time.monotonic() + 60
+    end = time.monotonic() + 1200
     while not seen and process.poll() is None and time.monotonic() < end:
         if list(
             (tmp_path / "killed.results/runs").glob(".partial-*")
@@ -214,7 +223,7 @@ def test_a_signal_takes_the_world_down_and_ends_in_130(tmp_path: Path, number: s
         time.sleep(0.01)
     assert seen, "no world was built"
     process.send_signal(number)
-    assert process.wait(timeout=60) == 130
+    assert process.wait(timeout=200) == 130
     soon("processes", lambda: descendants(os.getpid()) - others)
     soon("namespaces", lambda: held(seen))
     assert list((tmp_path / "killed.results/runs").glob(".partial-*")) == []

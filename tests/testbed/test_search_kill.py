@@ -91,7 +91,7 @@ def trials(lines: list[str]) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 @pytest.mark.usefixtures("reaper")
 @pytest.mark.parametrize("arm", ["simulator", "testbed"])
 def test_twenty_kills_lose_and_repeat_no_trial_and_leave_nothing(arm: str, tmp_path: Path) -> None:

@@ -396,6 +396,18 @@ def test_groups_of_esxis_own_processes_are_no_guests() -> None:
         }
 
 
+PSPING_LOST = """\
+PsPing v2.12 - PsPing - ping, latency, bandwidth measurement utility
+
+Pinging 10.0.0.2 with 32 bytes of data:
+5 iterations (warmup 1) ping test:
+Request timed out.
+
+Ping statistics for 10.0.0.2:
+  Sent = 4, Received = 0, Lost = 4 (100% loss),
+"""
+
+
 def test_ping_of_windows_over_ipv6_and_what_a_router_answered_it() -> None:
     told = read(
         "Pinging 2001:db8::2 with 32 bytes of data:\n"
@@ -407,6 +419,26 @@ def test_ping_of_windows_over_ipv6_and_what_a_router_answered_it() -> None:
     )
     assert told.blocks["rtt/1"]["rtt_ns"] == [3_000_000, 5_000_000]
     assert told.counters["sent_packets"] == 4
+
+
+def test_psping_without_any_answer_has_its_loss_alone() -> None:
+    text = PSPING_LOST + "Minimum = 0.00ms, Maximum = 0.00ms, Average = 0.00ms\n"
+    assert summed(text) == {"loss.ratio": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("line", "protocol"),
+    [
+        ("Pinging 10.0.0.2 with 32 bytes of data:", "icmp"),
+        ("TCP connect to 10.0.0.2:445:", "tcp"),
+        ("TCP sender bandwidth test connected to 10.0.0.2:5000", "tcp"),
+        ("UDP latency test connected to 10.0.0.2:5000", "udp"),
+    ],
+)
+def test_psping_says_which_protocol_it_was(line: str, protocol: str) -> None:
+    text = PSPING_LOST.replace("Pinging 10.0.0.2 with 32 bytes of data:", line)
+    told = read(text + "Minimum = 0.28ms, Maximum = 0.35ms, Average = 0.31ms\n")
+    assert told.facts["protocol"] == protocol
 
 
 def test_ping6_of_the_bsds() -> None:

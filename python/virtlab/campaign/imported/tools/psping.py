@@ -19,10 +19,7 @@ _TIMES = re.compile(r"Minimum = (?P<min>[\d.]+)ms, Maximum = (?P<max>[\d.]+)ms, 
 _RATES = re.compile(
     r"Minimum = (?P<min>[\d.]+) (?P<u1>\S+), Maximum = (?P<max>[\d.]+) (?P<u2>\S+), Average = (?P<mean>[\d.]+) (?P<u3>\S+)"
 )
-_TEST = re.compile(
-    r"(?P<protocol>TCP|UDP|ICMP)? ?(?P<test>connect|latency|bandwidth|ping) (?:test|statistics)?",
-    re.IGNORECASE,
-)
+_PROTOCOL = re.compile(r"\b(TCP|UDP)\b")  # of ICMP it says nothing
 _UNITS = {"B/s": 1, "KB/s": 2**10, "MB/s": 2**20, "GB/s": 2**30, "Kb/s": 2**10, "Mb/s": 2**20, "Gb/s": 2**30}
 MS = 1e6
 
@@ -34,9 +31,8 @@ def mine(text: str) -> bool:
 
 def read(text: str) -> Told:
     """Requests one by one where they are printed, else the summary."""
-    told = Told("psping", ("psping",))
+    told = Told("psping", ("psping",), facts={"protocol": "icmp"})
     rows: list[dict[str, int]] = []
-    test = ""
     times: tuple[float, float, float] | None = None
     rates: tuple[float, float, float] | None = None
     counts: tuple[int, int] | None = None
@@ -44,9 +40,8 @@ def read(text: str) -> Told:
         words = raw.strip()
         if words.startswith("PsPing v") and (times or rates):
             raise UnreadableError("holds several tests; keep one of them", line)
-        if not test and (named := _TEST.search(words)) and not words.startswith(("Reply", "Connecting")):
-            test = named["test"].lower()
-            told.facts["protocol"] = (named["protocol"] or "icmp").lower()
+        if named := _PROTOCOL.search(words):
+            told.facts["protocol"] = named[1].lower()
         if one := _ONE.match(words):
             told.facts.setdefault("single", one["kind"])
             if "warmup" in words:
@@ -91,7 +86,7 @@ def _summed_up(
     rates: tuple[float, float, float] | None,
     counts: tuple[int, int] | None,
 ) -> None:
-    protocol = told.facts.get("protocol", "tcp")
+    protocol = told.facts["protocol"]
     single = told.facts.pop("single", "")
     if counts is not None and counts[0]:
         told.add("loss", "ratio", 1 - counts[1] / counts[0], counts[0])
@@ -101,6 +96,8 @@ def _summed_up(
             told.add("bandwidth", statistic, value, samples)
         return
     assert times is not None
+    if counts is not None and not counts[1]:
+        return  # it prints 0.00ms for the times of no answer
     # A TCP ping is the time of connect(2); an ICMP ping and a latency test are round trips.
     metric = "connect_time" if single.startswith("Connecting") or (single and protocol == "tcp") else "rtt"
     spent = [row["finished_ns"] - row["sent_ns"] for row in rows]

@@ -174,6 +174,26 @@ def test_what_the_kernel_lacks_is_refused_with_both_ways_out() -> None:
     assert "--in lab-vm" in found[0].cure
 
 
+@pytest.mark.parametrize(
+    ("queue", "place", "path"),
+    [
+        ("{kind: tbf, rate: 5 Mbit/s, burst: 1513 B, by: kernel}", "guest", "queue.parameters.burst_bytes"),
+        ("{kind: tbf, rate: 5 Mbit/s, burst: 1513 B}", "uplink", "parameters.burst_bytes"),
+        ("{kind: bfifo, limit: 1 kB}, port_rate: 5 Mbit/s", "guest", "queue.limit_bytes"),
+        ("{kind: tbf, rate: 5 Mbit/s, burst: 1514 B, limit: 1514 B, by: kernel}", "guest", None),
+        ("{kind: tbf, rate: 5 Mbit/s, burst: 600 B, by: kernel}, mtu: 586 B", "guest", None),
+    ],
+)
+def test_a_queue_that_no_full_frame_passes_is_refused(queue: str, place: str, path: str | None) -> None:
+    found = [
+        each
+        for each in refusals(planned(f"queue: {queue}, queue_at: {place}"), FULL)
+        if "every full frame" in each.reason
+    ]
+    assert bool(found) is (path is not None)
+    assert all(each.path.endswith(path) and " B'" in each.cure for each in found if path is not None)
+
+
 def test_virtlabs_own_needs_a_port_with_a_rate() -> None:
     found = list(port_refusals(planned("queue: {kind: codel, by: virtlab}"), HERE))
     assert {refusal.path.rpartition(".")[2] for refusal in found} == {"by"}

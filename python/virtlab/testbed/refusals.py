@@ -12,6 +12,7 @@ from virtlab.catalogue import PLATFORMS as CATALOGUED
 from virtlab.catalogue import VSWITCHES as CATALOGUED_VSWITCHES
 from virtlab.plan import Capabilities, Plan, Refusal, Role
 from virtlab.planner.ends import bridging_mistakes, role_ends, via_mistakes
+from virtlab.planner.full_frames import full_frame_refusals
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed import pinning, routing
 from virtlab.testbed.idle import pollers, processors
@@ -60,6 +61,7 @@ def refusals(plan: Plan, found: Findings) -> list[Refusal]:
     out: list[Refusal] = []
     if found.world is not None:
         out.append(Refusal("machine", found.world[0], found.world[1]))
+    out += full_frame_refusals(plan)
     ports = list(port_refusals(plan, found))
     out += ports
     if not ports:

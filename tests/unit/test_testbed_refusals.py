@@ -47,6 +47,15 @@ def put(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
     return change
 
 
+@pytest.mark.parametrize(("share", "words"), [(0.0099, "less than 1 % of a CPU"), (0.01, None), (4.0, None)])
+def test_a_share_of_a_cpu_that_the_kernel_would_not_take_is_refused(share: float, words: str | None) -> None:
+    values = copy.deepcopy(GOLDEN)
+    values["world"]["guests"]["a"]["cpu_quota_ratio"] = share
+    found = refusals(Plan.model_validate(values), replace(HERE, root=True))
+    told = [each.reason for each in found if each.path == "guests.a.cpu_quota_ratio"]
+    assert told == ([f"the kernel holds no group to {words}"] if words else [])
+
+
 def test_the_golden_plan_is_not_refused() -> None:
     assert refused(lambda values: None) == []
 

@@ -19,6 +19,7 @@ from virtlab.testbed import ledger
 from virtlab.testbed.platforms.container.accounts import CGROUP_ROOT, accounts_for_swap, hierarchies
 
 PERIOD_US = 100_000
+QUOTA_MIN_US = 1000  # the kernel's own (min_cfs_quota_period)
 
 
 class Bounds(Protocol):

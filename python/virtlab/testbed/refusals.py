@@ -15,6 +15,7 @@ from virtlab.planner.ends import bridging_mistakes, role_ends, via_mistakes
 from virtlab.planner.full_frames import full_frame_refusals
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed import pinning, routing
+from virtlab.testbed.groups import PERIOD_US, QUOTA_MIN_US
 from virtlab.testbed.idle import pollers, processors
 from virtlab.testbed.leader import usable_cpus
 from virtlab.testbed.link_refusals import links, realised
@@ -187,6 +188,10 @@ def _guests(plan: Plan, found: Findings) -> Iterator[Refusal]:
         if grouped and not found.root:
             key = "cpu_quota_ratio" if guest.cpu_quota_ratio is not None else "memory_bytes"
             yield Refusal(f"{path}.{key}", "control groups can only be made by root here", "run as root")
+        if guest.cpu_quota_ratio is not None and round(guest.cpu_quota_ratio * PERIOD_US) < QUOTA_MIN_US:
+            share = f"{100 * QUOTA_MIN_US / PERIOD_US:g} %"
+            reason = f"the kernel holds no group to less than {share} of a CPU"
+            yield Refusal(f"{path}.cpu_quota_ratio", reason, f"write at least '{share}'")
 
 
 def _vswitches(plan: Plan, found: Findings) -> Iterator[Refusal]:

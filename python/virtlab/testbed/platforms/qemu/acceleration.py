@@ -13,18 +13,22 @@ import os
 import shutil
 from pathlib import Path
 
+from virtlab.errors import MachineError
 from virtlab.testbed.doctor import kvm, trial
 from virtlab.testbed.image import folder
 from virtlab.testbed.ledger import boot_id
 from virtlab.testbed.platforms.qemu.command import PROGRAM
 
 FORCED = "VIRTLAB_ACCELERATOR"
+ACCELERATORS = ("kvm", "tcg")
 
 
 def accelerator(kernel: Path) -> str:
-    """`kvm` or `tcg`. $VIRTLAB_ACCELERATOR decides without a trial."""
+    """`kvm` or `tcg`. $VIRTLAB_ACCELERATOR decides without a trial; MachineError where it names neither."""
     forced = os.environ.get(FORCED)
-    if forced in {"kvm", "tcg"}:
+    if forced and forced not in ACCELERATORS:
+        raise MachineError(f"${FORCED}", f"'{forced}' is no accelerator", "write kvm or tcg, or nothing")
+    if forced:
         return forced
     if not os.access(kvm.DEVICE, os.R_OK | os.W_OK):
         return "tcg"

@@ -11,13 +11,12 @@ import os
 import signal
 import sys
 import textwrap
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import testbed_world as worlds
-from killing import everyone, held_namespaces, surroundings
+from killing import everyone, held_namespaces, still_held, surroundings
 
 from virtlab.errors import GuestError
 from virtlab.experiment import load
@@ -214,10 +213,7 @@ def test_a_killed_world_of_forwarding_guests_leaves_nothing(forwarding: str, tmp
     namespaces = held_namespaces(family) - own
     assert len(namespaces) >= GUESTS
     os.kill(leader, signal.SIGKILL)
-    deadline = time.monotonic() + 60
-    while held_namespaces(everyone()) & namespaces and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert held_namespaces(everyone()) & namespaces == set()
+    assert still_held(namespaces) == set()
     session.__exit__(None, None, None)
     assert worlds.own_processes() <= before
     assert surroundings() == around

@@ -20,12 +20,12 @@ from killing import (
     abandoned_groups,
     command,
     descendants,
-    everyone,
     held_namespaces,
     kill,
     own_groups,
     play,
     rounds,
+    still_held,
     surroundings,
 )
 
@@ -128,7 +128,7 @@ def test_a_daemon_killed_at_any_moment_fails_its_run_by_name_and_leaves_nothing(
         assert reasons[0].startswith(f"vswitches: {daemon} of h ended with signal 9; see whether"), reasons
         assert not [reason for reason in reasons[1:] if "ended" in reason or "failed" in reason], reasons
         assert worlds.own_processes() <= processes
-        assert held_namespaces(everyone()) & (namespaces - own) == set()
+        assert still_held(namespaces - own) == set()
     short = worlds.echo_plan(world, source="g1", target="g2", count=10)
     with Testbed().open(short, worlds.Patient()) as session:
         assert session.run(Trial("t1", 1), worlds.MemorySink()).status in {"ok", "tainted"}

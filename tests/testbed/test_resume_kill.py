@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 import pytest
-from killing import descendants
+from killing import beside, descendants, everyone
 
 from virtlab.experiment import load_text
 from virtlab.planner import plan_run
@@ -73,15 +73,16 @@ def listed(folder: Path) -> list[str]:
 
 
 def held(wanted: set[str]) -> set[str]:
-    """Those of the namespaces that any process on the machine is in, holds by descriptor, or has mounted."""
+    """Those of the namespaces that a process on the machine is in, holds by descriptor, or has mounted.
+
+    Processes of tests beside this one do not count: the number of a namespace that is gone is soon another's.
+    """
     found = set()
-    for process in Path("/proc").iterdir():
-        if not process.name.isdigit():
-            continue
+    for process in everyone() - beside():
         for folder in ("ns", "fd"):
-            for name in listed(process / folder):
+            for name in listed(Path(f"/proc/{process}/{folder}")):
                 try:
-                    found.add(str((process / folder / name).readlink()))
+                    found.add(str(Path(f"/proc/{process}/{folder}/{name}").readlink()))
                 except OSError:
                     continue  # closed meanwhile
     mounts = Path("/proc/self/mountinfo").read_text()

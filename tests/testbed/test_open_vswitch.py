@@ -79,10 +79,16 @@ def test_names_that_no_interface_may_have_are_those_of_switches_all_the_same(kin
         assert sink.rows("probe", "rtt/1") == COUNT
 
 
-def test_isolated_ports_reach_the_others_and_not_each_other() -> None:
+def two_isolated() -> dict[str, Any]:
+    """Three guests, of which the first two stand behind isolated ports."""
     world = on_ovs(worlds.one_host(3))
     for name in ("g1", "g2"):
         world["guests"][name]["vnics"]["eth0"]["isolated"] = True
+    return world
+
+
+def test_isolated_ports_reach_the_others_and_not_each_other() -> None:
+    world = two_isolated()
     with Testbed().open(
         worlds.echo_plan(world, count=COUNT, source="g1", target="g3"), worlds.Patient()
     ) as session:
@@ -94,9 +100,7 @@ def test_isolated_ports_reach_the_others_and_not_each_other() -> None:
 
 
 def test_isolated_ports_are_learned_and_what_is_for_one_reaches_no_other() -> None:
-    world = on_ovs(worlds.one_host(3)) | {"arp": "live"}
-    for name in ("g1", "g2"):
-        world["guests"][name]["vnics"]["eth0"]["isolated"] = True
+    world = two_isolated() | {"arp": "live"}
     with Testbed().open(
         worlds.echo_plan(world, count=COUNT, source="g1", target="g3"), worlds.Patient()
     ) as session:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 
 from virtlab.campaign.imported.told import Told, UnreadableError, number, whole
+from virtlab.campaign.imported.tools.iperf_rates import RATES
 
 _ROW = re.compile(
     r"^\[\s*(?:\*?(?P<id>\d+)|(?P<sum>SUM)(?:-\d+)?)\]\s+(?P<begin>[\d.]+)\s*-\s*(?P<end>[\d.]+) sec"
@@ -20,11 +21,6 @@ _ROW = re.compile(
 _CONNECTED = re.compile(r"^\[\s*\*?\d+\] local .* connected with ")
 _LOST = re.compile(r"(?P<jitter>[\d.]+) ms\s+(?P<lost>\d+)/\s*(?P<all>\d+)")
 _CSV = re.compile(r"^\d{14}(?:\.\d+)?,[^,]*,\d+,[^,]*,\d+,-?\d+,[\d.]+-[\d.]+,-?\d+,-?\d+")
-# With -f K, M or G of bytes, which it counts in powers of 1024.
-_RATES = {
-    "bits/sec": 1, "Kbits/sec": 10**3, "Mbits/sec": 10**6, "Gbits/sec": 10**9, "Tbits/sec": 10**12,
-    "Bytes/sec": 8, "KBytes/sec": 8 * 2**10, "MBytes/sec": 8 * 2**20, "GBytes/sec": 8 * 2**30, "TBytes/sec": 8 * 2**40,
-}  # fmt: skip
 _BOTH_WAYS = "was run both ways at once or in turn (--full-duplex, -d, -r): two tests, whose sum is of both"
 _BOTH_WAYS_CURE = "run each direction by itself, the other way with -R"
 
@@ -67,7 +63,7 @@ def _text(text: str) -> Told:
             raise UnreadableError("holds several tests; keep one of them", line)
         over = True
         if udp and not _LOST.search(row["rest"]):
-            sent = number(row["rate"], line, "rate") * _RATES[row["per"]]
+            sent = number(row["rate"], line, "rate") * RATES[row["per"]]
             continue
         tests.add(row["sum"] or row["id"])
         end_s = number(row["end"], line, "time")
@@ -83,7 +79,7 @@ def _text(text: str) -> Told:
     told.facts["duration_s"] = number(row["end"], line, "time")
     if not told.facts["duration_s"]:
         raise UnreadableError("its whole test took no time", line)
-    rate = number(row["rate"], line, "rate") * _RATES[row["per"]]
+    rate = number(row["rate"], line, "rate") * RATES[row["per"]]
     if not udp:
         told.add("goodput", "mean", rate)
         if client != reverse:

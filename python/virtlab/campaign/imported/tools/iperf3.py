@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from virtlab.campaign.imported.told import Told, UnreadableError, nanoseconds, number, whole
+from virtlab.campaign.imported.tools.iperf_rates import RATES
 
 S = 1e9
 _BOTH_WAYS = "was run with --bidir: two tests at once, whose streams are no one stream's"
@@ -22,11 +23,6 @@ _ROW = re.compile(
     r"(?P<moved>[\d.]+) (?P<of>[KMGT]?Bytes)\s+(?P<rate>[\d.]+) (?P<per>[KMGT]?(?:bits|Bytes)/sec)(?P<rest>.*)$"
 )
 _LOST = re.compile(r"(?P<jitter>[\d.]+) ms\s+(?P<lost>\d+)/\s*(?P<all>\d+)")
-# With -f K, M, G or T of bytes, which it counts in powers of 1024.
-_RATES = {
-    "bits/sec": 1, "Kbits/sec": 10**3, "Mbits/sec": 10**6, "Gbits/sec": 10**9, "Tbits/sec": 10**12,
-    "Bytes/sec": 8, "KBytes/sec": 8 * 2**10, "MBytes/sec": 8 * 2**20, "GBytes/sec": 8 * 2**30, "TBytes/sec": 8 * 2**40,
-}  # fmt: skip
 _SERVERS_OUTPUT = "Server output:"  # with --get-server-output: the same test again
 
 
@@ -184,7 +180,7 @@ def _text(text: str) -> Told:
 
 
 def _rate(row: re.Match[str], line: int) -> float:
-    return number(row["rate"], line, "rate") * _RATES[row["per"]]
+    return number(row["rate"], line, "rate") * RATES[row["per"]]
 
 
 def _real(value: Any) -> float:

@@ -8,7 +8,7 @@ AGENT := python/virtlab/_bin/virtlab-agent
 TRIPLE := $(shell uname -m)-unknown-linux-gnu
 PY_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo test setup platforms check-tools native agent lint unit xen kill rust-test bench wheel wheel-test clean lock
+.PHONY: help demo test setup platforms check-tools native agent lint unit xen kill fuzz rust-test bench wheel wheel-test clean lock
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -57,6 +57,9 @@ xen: setup  ## Xen on demand: hypervisor and tools into the cache, and the tests
 
 kill: setup  ## runs of every platform, and daemons beneath them, killed twenty times each at any moment: nothing of them stays (some twenty minutes, and ten more where Xen was built)
 	VIRTLAB_TEST_KILLS=1 $(BIN)/python -m pytest -v tests/testbed/test_*nothing_left.py tests/testbed/test_resume_kill.py
+
+fuzz: setup  ## damaged files, datasets, streams and outputs: each accepted or refused in one line (some thirty minutes; COUNT= SEED= KINDS=)
+	$(BIN)/python -m tools.fuzz --seed $(or $(SEED),1) --count $(or $(COUNT),0) $(KINDS)
 
 unit:
 	$(BIN)/python -m pytest -n 2 --dist loadgroup

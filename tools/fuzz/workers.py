@@ -1,0 +1,204 @@
+"""Runs the cases of one kind in worker processes that cannot take more than their share.
+
+A worker is forked after everything was imported, and does every N-th case. The address space that a case adds is bounded
+(`MEMORY_BYTES`), its CPU time is (`CPU_SECONDS`; a machine that does other work is no reason to refuse a file), and a
+worker that neither works nor ends (`WALL_SECONDS`) is killed. The case in hand is on disk before it is begun, so that a
+worker that dies, whatever of, leaves the case that killed it.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import pickle
+import pkgutil
+import resource
+import signal
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tools.fuzz
+
+from virtlab.errors import VirtlabError
+
+CPU_SECONDS = 2.0
+WALL_SECONDS = 60.0
+MEMORY_BYTES = 1 << 30
+FINDINGS_MAX = 50  # of one worker; more of them say nothing new
+MESSAGE_MAX = 4000  # characters of one line of a refusal
+
+
+class TakesTooLong(BaseException):
+    """The case used up its CPU time; no `except Exception` holds it back."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of the cases of one kind; `findings` are files to replay, each with what came out."""
+
+    kind: str
+    accepted: int = 0
+    refused: int = 0
+    longest_s: float = 0.0
+    findings: list[tuple[Path, str]] = field(default_factory=list)
+
+
+def kinds() -> dict[str, Any]:
+    """The modules of this folder that are a kind of input, by name."""
+    found = {}
+    for entry in pkgutil.iter_modules(tools.fuzz.__path__):
+        if entry.name == "__main__":
+            continue
+        module = importlib.import_module(f"tools.fuzz.{entry.name}")
+        if hasattr(module, "run_case"):
+            found[entry.name] = module
+    return found
+
+
+def fuzz(kind: str, *, seed: int, count: int, workers: int, folder: Path) -> Outcome:
+    """All cases of a kind; every finding is in `folder` afterwards."""
+    folder.mkdir(parents=True, exist_ok=True)
+    outcome = Outcome(kind)
+    begun = {number: _start(kind, seed, count, number, workers, folder, 0) for number in range(workers)}
+    while begun:
+        time.sleep(0.05)
+        for number, process in list(begun.items()):
+            ended, status = os.waitpid(process, os.WNOHANG)
+            hand = folder / f"{kind}.{number}.hand"
+            if not ended:
+                if hand.exists() and time.time() - hand.stat().st_mtime > WALL_SECONDS:
+                    os.kill(process, signal.SIGKILL)
+                continue
+            del begun[number]
+            _gather(outcome, folder / f"{kind}.{number}.json")
+            if status and hand.exists():
+                position, case = pickle.loads(hand.read_bytes())
+                what = f"the process ended with status {status}"
+                outcome.findings.append((_written(folder, kind, seed, position, case), what))
+                begun[number] = _start(kind, seed, count, number, workers, folder, position + 1)
+            elif status:
+                raise RuntimeError(f"a worker of {kind} ended before its first case, with status {status}")
+    return outcome
+
+
+def verdict(module: Any, case: Any) -> str:
+    """'accepted', 'refused', or what came out that should not have, as a traceback."""
+    signal.signal(signal.SIGPROF, _too_long)
+    signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+    try:
+        module.run_case(case)
+    except VirtlabError as error:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        return _refusal(error)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic of the extension module is no Exception
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        return "".join(traceback.format_exception(error, limit=-12))[-6000:]
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    return "accepted"
+
+
+def replay(path: Path) -> str:
+    """The verdict on the case that a file holds, within the same bounds."""
+    kind, seed, position, case = pickle.loads(path.read_bytes())
+    _bound()
+    return f"{kind}, seed {seed}, case {position}: {verdict(kinds()[kind], case)}"
+
+
+def _refusal(error: VirtlabError) -> str:
+    """A refusal is one line, or one line for each mistake of a file, each with what is wrong."""
+    lines = [str(mistake) for mistake in getattr(error, "mistakes", ())] or [str(error)]
+    for line in lines:
+        if len(line) > MESSAGE_MAX:
+            return f"a message of {len(line)} characters: {line[:200]}"
+        if "\n" in line:
+            return f"a message of several lines: {line[:200]!r}"
+    return "refused"
+
+
+def _start(kind: str, seed: int, count: int, number: int, workers: int, folder: Path, first: int) -> int:
+    module = kinds()[kind]
+    gc.freeze()
+    process = os.fork()
+    if process:
+        return process
+    status = 1
+    try:
+        _work(module, kind, seed, count, number, workers, folder, first)
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def _work(
+    module: Any, kind: str, seed: int, count: int, number: int, workers: int, folder: Path, first: int
+) -> None:
+    _bound()
+    hand, result = folder / f"{kind}.{number}.hand", folder / f"{kind}.{number}.json"
+    counted: Counter[str] = Counter()
+    findings: list[tuple[str, str]] = []
+    longest = 0.0
+
+    def told() -> None:
+        content = {"accepted": counted["accepted"], "refused": counted["refused"]}
+        result.write_text(json.dumps({**content, "longest": longest, "findings": findings}))
+
+    for position, case in _share(module.cases(seed, count), number, workers, first):
+        hand.write_bytes(pickle.dumps((position, case)))
+        before = time.process_time()
+        came = verdict(module, case)
+        longest = max(longest, time.process_time() - before)
+        counted[came] += 1
+        if came not in {"accepted", "refused"}:
+            findings.append((str(_written(folder, kind, seed, position, case)), came))
+        if findings or position % 100 < workers:
+            told()
+        if len(findings) >= FINDINGS_MAX:
+            break
+    told()
+    hand.unlink(missing_ok=True)
+
+
+def _share(cases: Iterator[Any], number: int, workers: int, first: int) -> Iterator[tuple[int, Any]]:
+    for position, case in enumerate(cases):
+        if position >= first and position % workers == number:
+            yield position, case
+
+
+def _bound() -> None:
+    """What the interpreter and the libraries take is not the case's; what a case adds is bounded."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + MEMORY_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _too_long(*_: object) -> None:
+    raise TakesTooLong(f"more than {CPU_SECONDS:g} s of CPU time")
+
+
+def _gather(outcome: Outcome, result: Path) -> None:
+    if not result.exists():
+        return
+    content = json.loads(result.read_text())
+    outcome.accepted += content["accepted"]
+    outcome.refused += content["refused"]
+    outcome.longest_s = max(outcome.longest_s, content["longest"])
+    outcome.findings += [(Path(path), what) for path, what in content["findings"]]
+    result.unlink()
+
+
+def _written(folder: Path, kind: str, seed: int, position: int, case: Any) -> Path:
+    path = folder / f"{kind}-{seed}-{position}.case"
+    path.write_bytes(pickle.dumps((kind, seed, position, case)))
+    return path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "howto" / "measure-through-an-applia
 RECIPES = re.findall(
     r"<!-- file: appliances/(\w+)/appliance.toml -->\n```toml\n(.*?)^```", PAGE.read_text(), re.M | re.S
 )
+WHOLE = struct.pack(">4sIQIIQ", b"QFI\xfb", 2, 0, 0, 16, 1 << 20).ljust(80, b"\0")  # a disk of the kind qcow2
 FILE = """
 version: 1
 name: through
@@ -78,7 +80,7 @@ def test_a_template_that_names_what_is_not_there_is_told_what_there_is(place: Pa
 def test_a_recipe_of_the_documentation_is_read_and_filled(place: Path, name: str, text: str) -> None:
     place.write_text(text)
     for disk in re.findall(r'^\w+ = "([\w.-]+\.(?:img|qcow2))"', text, re.M):
-        (place.parent / disk).touch()
+        (place.parent / disk).write_bytes(WHOLE)
     experiment = load_text(FILE)
     plan = plan_run(experiment, experiment.points()[0], 0)
     found = recipe.load("router")
@@ -91,7 +93,7 @@ def test_a_recipe_of_the_documentation_is_read_and_filled(place: Path, name: str
 
 def test_the_address_lines_of_ios_name_interfaces_from_one_on(place: Path) -> None:
     place.write_text(dict(RECIPES)["csr1000v"])
-    (place.parent / "csr1000v.qcow2").touch()
+    (place.parent / "csr1000v.qcow2").write_bytes(WHOLE)
     experiment = load_text(FILE)
     plan = plan_run(experiment, experiment.points()[0], 0)
     found = recipe.load("router")

@@ -16,7 +16,7 @@ import pytest
 
 from virtlab.errors import MachineError
 from virtlab.testbed.image import carried, firmware
-from virtlab.testbed.image.disk import HEAD_BYTES, fingerprint, look
+from virtlab.testbed.image.disk import HEAD_BYTES, Disk, fingerprint, look
 from virtlab.testbed.image.elf import is_static
 from virtlab.testbed.leader import agent_path
 
@@ -24,9 +24,9 @@ BOOTABLE = bytes(510) + b"\x55\xaa"
 
 
 def qcow2(size_bytes: int, base: str = "") -> bytes:
-    place = 72 if base else 0
-    head = struct.pack(">4sIQIIQ", b"QFI\xfb", 3, place, len(base), 16, size_bytes)
-    return head.ljust(72, b"\0") + base.encode()
+    place = 80 if base else 0
+    head = struct.pack(">4sIQIIQ", b"QFI\xfb", 2, place, len(base), 16, size_bytes)
+    return head.ljust(80, b"\0") + base.encode()
 
 
 def agent_missing() -> str | None:
@@ -40,8 +40,11 @@ def agent_missing() -> str | None:
 def test_a_disk_is_what_its_content_says_not_its_name(tmp_path: Path) -> None:
     image = tmp_path / "cloud.img"
     image.write_bytes(qcow2(5 << 30, "base.raw"))
+    (tmp_path / "base.raw").write_bytes(BOOTABLE)
     found = look("guests.g.image", str(image))
-    assert (found.format, found.size_bytes, found.base) == ("qcow2", 5 << 30, "base.raw")
+    base = Disk(tmp_path / "base.raw", "raw", len(BOOTABLE))
+    assert (found.format, found.size_bytes, found.base) == ("qcow2", 5 << 30, base)
+    assert found.facts()["image_base"] == "base.raw"
     image.write_bytes(BOOTABLE + bytes(4096))
     found = look("guests.g.image", str(image))
     assert (found.format, found.size_bytes, found.base) == ("raw", 512 + 4096, None)

@@ -24,7 +24,7 @@ from virtlab.testbed.image import Image
 from virtlab.testbed.leader import Leader
 from virtlab.testbed.operations import HomeAdd, NamespaceAdd
 from virtlab.testbed.platforms.clock import Reading, read
-from virtlab.testbed.platforms.qemu import command
+from virtlab.testbed.platforms.qemu import command, confinement
 from virtlab.testbed.platforms.qemu.machines import CURE_START, Started
 from virtlab.testbed.platforms.qemu.monitor import Monitor
 from virtlab.testbed.run_clock import raw_ns
@@ -149,6 +149,7 @@ class LabMachine:
             ports=(),
             agent=FIRST_DESCRIPTOR,
             monitor=FIRST_DESCRIPTOR + 1,
+            account=confinement.account(0),
         )
 
     @classmethod

@@ -20,12 +20,13 @@ from virtlab.plan import Observer, Plan
 from virtlab.testbed.channels import APPLIANCES
 from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.image import find
-from virtlab.testbed.image.disk import Disk, escaped, fingerprint
+from virtlab.testbed.image.disk import escaped, fingerprint, of_kind
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.platforms.appliance import iso
 from virtlab.testbed.platforms.appliance import recipe as recipes
 from virtlab.testbed.platforms.appliance.console import Talk, Wanted
 from virtlab.testbed.platforms.appliance.recipe import Recipe
+from virtlab.testbed.platforms.qemu import confinement
 from virtlab.testbed.platforms.qemu.acceleration import accelerator
 from virtlab.testbed.platforms.qemu.command import DEFAULT_MODEL, DEVICES, MIB, PROGRAM, processor
 from virtlab.testbed.platforms.qemu.machines import CURE_START, Started
@@ -169,7 +170,7 @@ class Appliances:
             "-m", f"{-(-memory_bytes // MIB)}M",
             "-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console", "-device", "virtio-rng-pci",
             "-chardev", f"socket,id=monitor,fd={_FIRST_DESCRIPTOR}", "-mon", "chardev=monitor,mode=control",
-            "-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny", *_booted(recipe),
+            *confinement.words(confinement.account(channel)), *_booted(recipe),
         ]  # fmt: skip
         if recipe.iso:
             files = {file: recipes.filled(text, recipe, self.plan, name) for file, text in recipe.iso.items()}
@@ -259,6 +260,6 @@ def _script(recipe: Recipe, plan: Plan, guest: str) -> list[Wanted]:
 
 def _booted(recipe: Recipe) -> list[str]:
     if recipe.disk is not None:
-        return Disk(recipe.disk, recipe.format, recipe.disk.stat().st_size).drive()
+        return of_kind(f"appliance {recipe.name}", recipe.disk, recipe.format).drive()
     initramfs = ["-initrd", str(recipe.initramfs)] if recipe.initramfs is not None else []
     return ["-kernel", str(recipe.kernel), *initramfs, "-append", recipe.append]

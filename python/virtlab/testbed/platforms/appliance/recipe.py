@@ -18,6 +18,7 @@ from typing import Any
 
 from virtlab.errors import MachineError
 from virtlab.plan import Plan
+from virtlab.testbed.image.disk import of_kind
 from virtlab.units import Duration, Size
 
 FILE = "appliance.toml"
@@ -39,7 +40,7 @@ _KEYS = {
 }
 _STEP_KEYS = {"expect", "send", "timeout"}
 _EXAMPLES = {"memory": 'write e.g. memory = "256 MiB"', "timeout": 'write e.g. timeout = "60 s"'}
-FORMATS = ("raw", "qcow2", "vmdk", "vdi", "vhdx")
+FORMATS = ("raw", "qcow2", "vdi", "vhdx")  # vmdk names files in its header, and QEMU opens them
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,10 @@ def load(name: str) -> Recipe:
         raise MachineError(where, "boots a 'disk' or a 'kernel', exactly one of them", "name its image")
     kind = said.get("format", "raw")
     if kind not in FORMATS:
-        raise MachineError(where, f"'{kind}' is no format of a disk", f"write {', '.join(FORMATS)}")
+        cure = f"write {', '.join(FORMATS)}; a disk of another kind is converted: `qemu-img convert -O qcow2`"
+        raise MachineError(where, f"'{kind}' is no format of a disk here", cure)
+    if files["disk"] is not None:
+        of_kind(f"{where}: disk", files["disk"], kind)
     return Recipe(
         name=name,
         disk=files["disk"],

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from virtlab.testbed.image.disk import Disk
 from virtlab.testbed.image.firmware import Firmware
 from virtlab.testbed.image.initramfs import LOAD, PORT
+from virtlab.testbed.platforms.qemu import confinement
 
 PROGRAM = "qemu-system-x86_64"
 MEMORY_BYTES = {
@@ -53,6 +54,7 @@ class Machine:
     program: str = PROGRAM
     disk: Disk | None = None
     firmware: Firmware | None = None  # that starts the disk's boot loader; None: a PC's BIOS
+    account: int | None = None  # whose rights it has while the guest runs; None: its caller's
 
     @property
     def whole_memory_bytes(self) -> int:
@@ -74,7 +76,7 @@ class Machine:
             "-chardev", f"socket,id=monitor,fd={self.monitor}", "-mon", "chardev=monitor,mode=control",
             "-device", "virtio-serial-pci", "-chardev", f"socket,id=agent,fd={self.agent}",
             "-device", f"virtserialport,chardev=agent,name={PORT}",
-            "-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny",
+            *confinement.words(self.account),
         ]  # fmt: skip
         for number, port in enumerate(self.ports):
             out += ["-netdev", f"tap,id=net{number},fd={port.descriptor}"]

@@ -27,7 +27,7 @@ from virtlab.testbed.image.disk import Disk, look
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.platforms import carriers, plain
 from virtlab.testbed.platforms.clock import GuestClock
-from virtlab.testbed.platforms.qemu import command
+from virtlab.testbed.platforms.qemu import command, confinement
 from virtlab.testbed.platforms.qemu.acceleration import accelerator
 from virtlab.testbed.platforms.qemu.monitor import Monitor
 from virtlab.testbed.platforms.qemu.refusals import flavour_of
@@ -292,6 +292,7 @@ class Machines:
             monitor=_FIRST_DESCRIPTOR + 1,
             disk=disk,
             firmware=started,
+            account=confinement.account(channel),
         )
         request: dict[str, Any] = {
             "channel": channel,

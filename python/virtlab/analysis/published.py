@@ -9,17 +9,23 @@ from __future__ import annotations
 
 import csv
 import functools
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from virtlab.errors import ExperimentError
+from virtlab.folders import read_bounded
 from virtlab.metrics import did_you_mean
 from virtlab.metrics.quantity import SCALES
 
 if TYPE_CHECKING:
     from virtlab.analysis.claims import PublishedReference
+
+TABLE_MAX_BYTES = 4 << 20
+NO_NAME = "names no file in the folder of published tables"
+NAME_CURE = "write the plain name of a file that ends in .csv"
 
 _SPELLINGS = {
     "KB": "kB",
@@ -103,19 +109,43 @@ def _group(values: Sequence[PublishedValue], most: int | None) -> str:
     return f"{f'{head}: ' if head else ''}{apart.join(each)} {tail}"
 
 
+def is_table_name(name: str) -> bool:
+    """Whether a name is that of a file in a folder of tables, and of no file elsewhere.
+
+    >>> is_table_name("study.csv"), is_table_name("../study.csv"), is_table_name("/etc/hosts"), is_table_name("a\\0.csv")
+    (True, False, False, False)
+    """
+    return name.endswith(".csv") and not name.startswith(".") and "/" not in name and name.isprintable()
+
+
+def read_table(folder: Path, name: str) -> tuple[dict[str, str], ...]:
+    """Rows of a published table, every cell as text. ExperimentError when the name is none of a file in the folder, or
+    the file is not there or is no such table.
+    """
+    if not is_table_name(name):
+        raise ExperimentError(f"published.{name}", NO_NAME, NAME_CURE)
+    return _rows(folder / name)
+
+
 @functools.lru_cache(maxsize=32)
-def read_table(path: Path) -> tuple[dict[str, str], ...]:
-    """Rows of a published table, every cell as text. ExperimentError when the file is not there or is no such
-    table."""
+def _rows(path: Path) -> tuple[dict[str, str], ...]:
     try:
-        with path.open(encoding="utf-8", newline="") as lines:
-            rows = tuple(dict(row) for row in csv.DictReader(lines))
+        lines = io.StringIO(read_bounded(path, TABLE_MAX_BYTES).decode(), newline="")
+        rows = tuple(dict(row) for row in csv.DictReader(lines, restval=""))
     except OSError as error:
         known = sorted(entry.name for entry in path.parent.glob("*.csv"))
         cure = did_you_mean(path.name, known) if known else f"put the table into {path.parent}"
         raise ExperimentError(str(path), f"no such published table ({error.strerror})", cure) from error
-    if not rows or not {"metric", "value", "unit"} <= set(rows[0]):
-        raise ExperimentError(str(path), "is no published table", "it needs columns metric, value and unit")
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ExperimentError(
+            str(path), f"is no published table ({error})", "write it as CSV in UTF-8"
+        ) from error
+    if not rows or not {"metric", "value", "unit"} <= set(rows[0]) or any(None in row for row in rows):
+        raise ExperimentError(
+            str(path),
+            "is no published table",
+            "it needs columns metric, value and unit, and no row more cells than columns",
+        )
     return rows
 
 
@@ -129,7 +159,7 @@ def published_values(reference: PublishedReference, folder: Path | None) -> list
         raise ExperimentError(
             where, "no folder of published tables is known", "keep the study's published/ beside it"
         )
-    rows = read_table(folder / reference.file)
+    rows = read_table(folder, reference.file)
     for column in (*reference.where, *([reference.level_column] if reference.level_column else [])):
         if column not in rows[0]:
             raise ExperimentError(where, f"'{column}' is no column", did_you_mean(column, rows[0]))

@@ -9,6 +9,7 @@ import typer
 
 from virtlab.cli.options import DatasetFolder
 from virtlab.errors import ExperimentError
+from virtlab.folders import Folder
 
 if TYPE_CHECKING:
     from virtlab.results import Dataset
@@ -93,9 +94,11 @@ def _samples(
             f"the dataset holds {', '.join(wanted) or 'no samples'}",
             "name one kind, or a folder: --output FOLDER",
         )
-    output.mkdir(parents=True, exist_ok=True)
-    for each in wanted:
-        write_samples(dataset, each, output / f"{each}.{form}", form, stream=stream, status=status)
+    with Folder.open(output, make=True) as folder:
+        for each in wanted:
+            with folder.writing(f"{each}.{form}") as file:
+                place = Path(f"/dev/fd/{file.fileno()}")
+                write_samples(dataset, each, place, form, stream=stream, status=status)
 
 
 def _values(dataset: Dataset, form: Format, output: Path | None) -> None:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from virtlab.folders import Folder
 from virtlab.realtime.studies import Row
 
 Spec = dict[str, Any]
@@ -150,12 +151,12 @@ def write_plots(folder: Path, plots: dict[str, Spec]) -> list[Path]:
     """NAME.svg, NAME.png and NAME.vl.json for each; the paths written."""
     import vl_convert
 
-    folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, spec in plots.items():
-        text = json.dumps(spec)
-        (folder / f"{name}.vl.json").write_text(text, encoding="utf-8")
-        (folder / f"{name}.svg").write_text(vl_convert.vegalite_to_svg(text), encoding="utf-8")
-        (folder / f"{name}.png").write_bytes(vl_convert.vegalite_to_png(text, scale=1.5))
-        written += [folder / f"{name}{suffix}" for suffix in (".svg", ".png", ".vl.json")]
+    with Folder.open(folder, make=True) as place:
+        for name, spec in plots.items():
+            text = json.dumps(spec)
+            place.write(f"{name}.vl.json", text.encode())
+            place.write(f"{name}.svg", vl_convert.vegalite_to_svg(text).encode())
+            place.write(f"{name}.png", vl_convert.vegalite_to_png(text, scale=1.5))
+            written += [folder / f"{name}{suffix}" for suffix in (".svg", ".png", ".vl.json")]
     return written

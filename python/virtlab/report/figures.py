@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from virtlab.analysis.published import NAME_CURE, NO_NAME, is_table_name
 from virtlab.errors import ExperimentError
 from virtlab.metrics import METRICS
 from virtlab.metrics.benchmarks import BENCHMARKS
@@ -100,6 +101,8 @@ def _published(path: Path, values: Any) -> PublishedColumns:
     except ValueError as error:
         what, _, cure = str(error).partition("; ")
         raise ExperimentError(f"{path}: published", what, cure) from None
+    if not is_table_name(str(values["file"])):
+        raise ExperimentError(f"{path}: published.file", NO_NAME, NAME_CURE)
     maps = []
     for key in ("columns", "where", "levels"):
         value = values.get(key) or {}

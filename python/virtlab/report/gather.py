@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from virtlab.analysis.published import read_table
+from virtlab.errors import ExperimentError
 from virtlab.metrics import METRICS, MetricPath
 from virtlab.report import conditions, names, wire
 from virtlab.report.fairness import axis_of_experiment
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from virtlab.stats import Estimate
 
 EXEMPLARS = 3
+PUBLISHED = "published"  # beside a study, and below SOURCE: the folder of its published tables
 SOURCE = "source"  # below the report: figures.yaml and published tables as they were used
 
 
@@ -74,12 +77,10 @@ def gather(
 
     kept = dataset.report_folder / SOURCE
     if figures_file and not published:  # a study that is named has its tables with it
-        published = beside(figures_file.parent, "published")
+        published = beside(figures_file.parent, PUBLISHED)
     figures_file = figures_file or beside(kept, FILE_NAME)
     published = (
-        published
-        or beside(kept, "published")
-        or (beside(figures_file, "published") if figures_file else None)
+        published or beside(kept, PUBLISHED) or (beside(figures_file, PUBLISHED) if figures_file else None)
     )
     records = dataset.runs()
     used = [record for record in records if record.status == "ok"]
@@ -181,7 +182,15 @@ def _tables_used(claims: Iterable[Any], figures: Figures, published: Path | None
     named = [claim.published.file for claim in claims if claim.published] + [
         one.file for one in figures.published
     ]
-    return [published / name for name in dict.fromkeys(named) if (published / name).is_file()]
+    return [published / name for name in dict.fromkeys(named) if _is_table(published, name)]
+
+
+def _is_table(folder: Path, name: str) -> bool:
+    """Whether what is named is a published table; nothing else is kept with a report."""
+    try:
+        return bool(read_table(folder, name))
+    except ExperimentError:
+        return False
 
 
 def beside(place: Path, name: str) -> Path | None:

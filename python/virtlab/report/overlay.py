@@ -103,7 +103,7 @@ def _numbers(
     try:
         rows = [
             row
-            for row in read_table(folder / asked.file)
+            for row in read_table(folder, asked.file)
             if row["metric"] == asked.metric
             and all(row.get(key) == cell for key, cell in asked.where.items())
         ]

@@ -1,7 +1,8 @@
 """Writes a report: the page, and the same plots as SVG and PNG beside it.
 
 Every file appears whole (written aside, then renamed), so a report that is open in a browser is never half a
-report.
+report, and nothing is written through a link. The folder may hold pictures of the user's own: those of an earlier report
+are removed by the list of them that it left (`LIST`), and nothing else is.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from virtlab.analysis.published import TABLE_MAX_BYTES
 from virtlab.errors import ExperimentError, MachineError
+from virtlab.folders import Folder, read_bounded
 from virtlab.report import page, render
 from virtlab.report.drawing import figures_of
 from virtlab.report.figure import Figure
 from virtlab.report.figures import FILE_NAME
-from virtlab.report.gather import SOURCE, gather
+from virtlab.report.gather import PUBLISHED, SOURCE, gather
 from virtlab.report.model import Gathered
 
 if TYPE_CHECKING:
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 PAGE = "report.html"
 PICTURES = "figures"
 FORMATS = ("png", "svg")
+LIST = ".pictures"  # in the folder of pictures: names of those that a report wrote, one a line
+LIST_MAX_BYTES = 1 << 20
 
 
 def write_report(
@@ -49,7 +54,6 @@ def write_report(
             raise ExperimentError(
                 "--figures", f"'{name}' is no format", f"write {', '.join(FORMATS)} or none"
             )
-    directory = directory or dataset.report_folder
     with ThreadPoolExecutor(1, "virtlab-report") as beside:
         library = beside.submit(render.javascript)  # a second of work that needs nothing from the dataset
         data = data or gather(dataset, figures_file=figures_file, published=published)
@@ -60,37 +64,39 @@ def write_report(
         first.setdefault(figure.group, figure.name)
     leading = [figure for figure in figures if first[figure.group] == figure.name and not figure.empty]
     text = page.html(data, figures, {figure.name: render.svg(figure, titled=False) for figure in leading})
+    root, below = (directory, ()) if directory is not None else (dataset.path, (dataset.report_folder.name,))
+    place = root.joinpath(*below)
     try:
-        _keep_sources(directory / SOURCE, data.sources)
-        _write_pictures(directory / PICTURES, figures, wanted)
-        _write(directory / PAGE, text.encode())
+        _keep_sources(root, (*below, SOURCE), data.sources)
+        with Folder.open(root, *below, PICTURES, make=True) as folder:
+            _write_pictures(folder, figures, wanted)
+        with Folder.open(root, *below, make=True) as folder:
+            folder.write(PAGE, text.encode())
     except OSError as error:
         raise MachineError(
-            str(directory), f"cannot be written ({error.strerror})", "name another --directory"
+            str(place), f"cannot be written ({error.strerror})", "name another --directory"
         ) from error
-    return directory / PAGE
+    return place / PAGE
 
 
-def _keep_sources(folder: Path, sources: Iterable[Path]) -> None:
+def _keep_sources(root: Path, below: tuple[str, ...], sources: Iterable[Path]) -> None:
     """Copies of figures.yaml and published tables, so that the report can be written again from the dataset alone."""
     for source in sources:
-        target = folder / (source.name if source.name == FILE_NAME else f"published/{source.name}")
-        content = source.read_bytes()
-        if target.absolute() != source.absolute() and not (
-            target.is_file() and target.read_bytes() == content
-        ):
-            _write(target, content)
+        content = read_bounded(source, TABLE_MAX_BYTES)
+        within = below if source.name == FILE_NAME else (*below, PUBLISHED)
+        with Folder.open(root, *within, make=True) as folder:
+            if folder.read(source.name, TABLE_MAX_BYTES) != content:
+                folder.write(source.name, content)
 
 
-def _write_pictures(folder: Path, figures: Iterable[Figure], formats: tuple[str, ...]) -> None:
-    """Pictures of this report, and no others of an earlier one. SVGs are drawn here while a thread makes them
+def _write_pictures(folder: Folder, figures: Iterable[Figure], formats: tuple[str, ...]) -> None:
+    """Pictures of this report, and no others that an earlier one wrote. SVGs are drawn here while a thread makes them
     PNGs.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     kept: set[str] = set()
 
     def store(picture: str, name: str, kind: str) -> None:
-        _write(folder / f"{name}.{kind}", picture.encode() if kind == "svg" else render.png(picture))
+        folder.write(f"{name}.{kind}", picture.encode() if kind == "svg" else render.png(picture))
 
     with ThreadPoolExecutor(1, "virtlab-png") as beside:
         under_way = []
@@ -102,13 +108,14 @@ def _write_pictures(folder: Path, figures: Iterable[Figure], formats: tuple[str,
             kept |= {f"{figure.name}.{kind}" for kind in formats}
         for one in under_way:
             one.result()
-    for old in folder.iterdir():
-        if old.suffix.removeprefix(".") in FORMATS and old.name not in kept:
-            old.unlink()
+    before = _listed(folder)
+    for old in before - kept:
+        folder.remove(old)
+    if kept != before:
+        folder.write(LIST, "".join(f"{name}\n" for name in sorted(kept)).encode())
 
 
-def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.partial")
-    aside.write_bytes(content)
-    aside.replace(path)
+def _listed(folder: Folder) -> set[str]:
+    """Pictures that an earlier report says it wrote into the folder; a name that is no plain picture's is none."""
+    text = (folder.read(LIST, LIST_MAX_BYTES) or b"").decode(errors="replace")
+    return {name for name in text.split("\n") if "/" not in name and name.endswith((".png", ".svg"))}

@@ -9,11 +9,13 @@ from __future__ import annotations
 import datetime
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from virtlab.errors import DatasetError
+from virtlab.folders import Folder, only_files_and_folders
 from virtlab.results import files, provenance
 from virtlab.results.lock import FileLock, Holder
 from virtlab.results.manifest import MINOR, Manifest
@@ -70,6 +72,8 @@ class Dataset:
         path = Path(path)
         if (path / "manifest.json").exists():
             raise DatasetError(str(path), "is a dataset already", "open it, or name another folder")
+        if path.is_dir():
+            only_files_and_folders(path)
         if path.exists() and not (path.is_dir() and all(_is_ours(entry) for entry in path.iterdir())):
             raise DatasetError(
                 str(path), "is in the way: it holds other things than a dataset", "name another folder"
@@ -108,13 +112,15 @@ class Dataset:
     def open(cls, path: Path | str, *, writing: bool = False) -> Self:
         """An existing dataset; for writing, it is locked and leftovers of killed runs are swept.
 
-        DatasetError when it is no dataset, damaged, of a newer schema, or (writing) held by another process.
+        DatasetError when it is no dataset, damaged, of a newer schema, holds a link, pipe, socket or device, or (writing)
+        when another process holds it.
         """
         path = Path(path)
         if not path.is_dir():
             raise DatasetError(
                 str(path), "is no dataset: there is no such folder", "name the folder of a dataset"
             )
+        only_files_and_folders(path)
         manifest = Manifest.load(path / "manifest.json")
         if not writing:
             return cls(path, manifest, None)
@@ -165,6 +171,12 @@ class Dataset:
                 str(path), "was changed inside the dataset", "restore it, or name a new dataset"
             )
         return text
+
+    @contextmanager
+    def folder(self, *below: str, make: bool = False) -> Iterator[Folder]:
+        """A folder of the dataset, opened without following a link."""
+        with Folder.open(self.path, *below, make=make) as folder:
+            yield folder
 
     @property
     def report_folder(self) -> Path:
@@ -314,7 +326,7 @@ class Dataset:
 def _is_ours(entry: Path) -> bool:
     """Part of a dataset whose creation was cut short: it has no runs yet."""
     if entry.name == "runs":
-        return not any(entry.iterdir())
+        return entry.is_dir() and not any(entry.iterdir())
     return entry.name in _OWN or ".partial-" in entry.name
 
 

@@ -15,6 +15,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, Literal
 
 from virtlab.errors import ExperimentError
+from virtlab.folders import Folder
 from virtlab.plan.blocks import BLOCKS
 from virtlab.results.parquet import quoted, text
 
@@ -104,22 +105,31 @@ def _copy(db: duckdb.DuckDBPyConnection, select: str, path: Path | None, form: F
 
     try:
         with _place(path) as place:
-            db.execute(f"COPY ({select}) TO {text(place)} ({FORMATS[form]})")
+            db.execute(f"COPY ({select}) TO {text(place)} ({FORMATS[form]}, USE_TMP_FILE false)")
     except duckdb.IOException as error:
         if '"errno":"32"' in str(error):
             return  # the reader of a pipe has seen enough, as in `virtlab export ... | head`
         raise ExperimentError(
             str(path), f"cannot be written ({str(error).splitlines()[0]})", "name another file"
         ) from error
+    except OSError as error:
+        raise ExperimentError(
+            str(path), f"cannot be written ({error.strerror})", "name another file"
+        ) from error
 
 
 @contextmanager
 def _place(path: Path | None) -> Iterator[str]:
-    """The file that DuckDB writes: the one named, or a pipe to standard output, which is not opened by its name: where it is
-    a file that would empty it of what was said before.
+    """The file that DuckDB writes: one that takes the name given when it is whole; a pipe, a device or a link that is named
+    itself; or a pipe to standard output, which is not opened by its name: where it is a file that would empty it of what
+    was said before.
     """
-    if path is not None:
+    if path is not None and (path.is_symlink() or (path.exists() and not path.is_file())):
         yield str(path)
+        return
+    if path is not None:
+        with Folder.open(path.parent) as folder, folder.writing(path.name) as file:
+            yield f"/dev/fd/{file.fileno()}"
         return
     reading, writing = os.pipe()
     sys.stdout.flush()

@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from virtlab.folders import Folder
+
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -47,16 +49,8 @@ def flush_tree(root: Path) -> None:
 
 def write_durably(path: Path, text: str) -> None:
     """Puts a whole file in place by one rename; after a crash there is the old one or the new one."""
-    beside = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        flush_file(beside)
-    except OSError as error:
-        error.filename = str(path)  # write(2) does not say which
-        beside.unlink(missing_ok=True)
-        raise
-    beside.rename(path)
-    flush_folder(path.parent)
+    with Folder.open(path.parent) as folder:
+        folder.write(path.name, text.encode(), durable=True)
 
 
 def flush_trees(roots: Sequence[Path]) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from virtlab.analysis.published import NAME_CURE, NO_NAME, is_table_name
 from virtlab.errors import ExperimentError
 from virtlab.metrics import MetricPath
 
@@ -270,6 +271,8 @@ class PublishedReference:
                 raise ValueError(
                     f"'{key}' is missing; write e.g. {key}: {'rtt_mean' if key == 'metric' else 'study.csv'}"
                 )
+        if not is_table_name(values["file"]):
+            raise ValueError(f"'file' {NO_NAME}; {NAME_CURE}")
         where = {str(key): str(value) for key, value in (values.get("where") or {}).items()}
         return cls(values["file"], values["metric"], where, values.get("level_column"))
 

@@ -20,6 +20,7 @@ from virtlab.cli.rt.options import (
     time_ns,
 )
 from virtlab.errors import ExperimentError
+from virtlab.folders import Folder
 
 if TYPE_CHECKING:
     from virtlab.realtime.confirm import Judgement
@@ -208,18 +209,19 @@ def _keep(folder: Path, content: dict[str, Any], attempts: list[Any]) -> None:
     import numpy as np
 
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "verdict.json").write_text(text.dumps(content, indent=2))
-        for number, attempt in enumerate(attempts, 1):
-            for name, columns in RECORDS.items():
-                np.savetxt(
-                    folder / f"attempt{number}-{name}.csv",
-                    getattr(attempt.observed, name),
-                    fmt="%d",
-                    delimiter=",",
-                    header=columns,
-                    comments="",
-                )
+        with Folder.open(folder, make=True) as place:
+            place.write("verdict.json", text.dumps(content, indent=2).encode())
+            for number, attempt in enumerate(attempts, 1):
+                for name, columns in RECORDS.items():
+                    with place.writing(f"attempt{number}-{name}.csv") as file:
+                        np.savetxt(
+                            file,
+                            getattr(attempt.observed, name),
+                            fmt="%d",
+                            delimiter=",",
+                            header=columns,
+                            comments="",
+                        )
     except OSError as error:
         raise ExperimentError(
             "--output", f"{folder} cannot be written ({error.strerror})", "name another folder"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import time
 from fractions import Fraction
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from virtlab.errors import ExperimentError
+from virtlab.folders import Folder
 
 if TYPE_CHECKING:
     from virtlab.realtime.studies import Overheads, Row, Scenarios
@@ -159,7 +161,9 @@ def _units(value: Fraction | None, unit: int) -> str:
 
 
 def _table(path: Path, rows: list[Row]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    with Folder.open(path.parent) as folder:
+        folder.write(path.name, text.getvalue().encode())

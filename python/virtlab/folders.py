@@ -1,0 +1,170 @@
+"""Folders that may have come from somebody else: read and written by descriptor, never through a link.
+
+A folder that was received can hold a link where a file is expected, and whoever writes there writes somewhere else. So a
+folder is opened component by component, none of which may be a link, and held by its descriptor; a file is written under
+a random name that did not exist, relative to that descriptor, and takes its place by one rename. What is read must be a
+regular file and is bounded. The way to the first folder is the user's own, who may have links there.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, Self
+
+from virtlab.errors import DatasetError
+
+DEEPEST = 16  # folders below one another in a dataset; it has four
+_KINDS = {
+    stat.S_IFLNK: "a link", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFBLK: "a device",
+    stat.S_IFCHR: "a device",
+}  # fmt: skip
+_CURE = "move it away: nothing here is read or written through anything but files and folders"
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+class Folder:
+    """A folder held by its descriptor. A context manager."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+
+    @classmethod
+    @contextmanager
+    def open(cls, root: Path, *below: str, make: bool = False) -> Iterator[Self]:
+        """The folder `below` a root, whose names are none of them a link; with `make`, what is missing is made.
+
+        OSError when it cannot be opened, DatasetError when something on the way below the root is no folder.
+        """
+        if make:
+            root.mkdir(parents=True, exist_ok=True)
+        folder = cls(root, os.open(root, _FOLDER))
+        try:
+            for name in below:
+                folder._enter(name, make=make)
+            yield folder
+        finally:
+            os.close(folder._descriptor)
+
+    def _enter(self, name: str, *, make: bool) -> None:
+        if make:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=self._descriptor)
+        path = self.path / name
+        try:
+            inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=self._descriptor)
+        except OSError as error:
+            if error.errno not in {errno.ENOTDIR, errno.ELOOP}:
+                raise
+            raise DatasetError(str(path), f"is {self._kind(name)}, not a folder", _CURE) from None
+        os.close(self._descriptor)
+        self.path, self._descriptor = path, inner
+
+    def _kind(self, name: str) -> str:
+        mode = os.lstat(name, dir_fd=self._descriptor).st_mode
+        return _KINDS.get(stat.S_IFMT(mode), "a file")
+
+    @contextmanager
+    def writing(self, name: str, *, durable: bool = False) -> Iterator[BinaryIO]:
+        """A file that takes the name when it is whole; what was there before under it is replaced, and not followed.
+
+        `durable`: on return it survives a power loss.
+        """
+        aside = f".{name[:80]}.partial-{secrets.token_hex(8)}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            descriptor = os.open(aside, flags, 0o666, dir_fd=self._descriptor)
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    yield file
+                    if durable:
+                        file.flush()
+                        os.fsync(descriptor)
+                os.rename(aside, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+            except BaseException:
+                self.remove(aside)
+                raise
+            if durable:
+                os.fsync(self._descriptor)
+        except OSError as error:
+            error.filename, error.filename2 = (
+                str(self.path / name),
+                None,
+            )  # neither write(2) nor a random name says which
+            raise
+
+    def write(self, name: str, content: bytes, *, durable: bool = False) -> None:
+        """Puts a whole file in place."""
+        with self.writing(name, durable=durable) as file:
+            file.write(content)
+
+    def read(self, name: str, most_bytes: int) -> bytes | None:
+        """A regular file's bytes; None when there is none of that name, or it is larger."""
+        try:
+            descriptor = os.open(
+                name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self._descriptor
+            )
+        except OSError:
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            there = os.fstat(descriptor)
+            return file.read(most_bytes) if _fits(there, most_bytes) else None
+
+    def remove(self, name: str) -> None:
+        """Removes a file, there or not."""
+        with suppress(OSError):
+            os.unlink(name, dir_fd=self._descriptor)
+
+
+def _fits(there: os.stat_result, most_bytes: int) -> bool:
+    return stat.S_ISREG(there.st_mode) and there.st_size <= most_bytes
+
+
+def read_bounded(path: Path, most_bytes: int) -> bytes:
+    """A regular file's bytes. OSError when it is none, or larger; a pipe or device is not waited for."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        there = os.fstat(file.fileno())
+        if not stat.S_ISREG(there.st_mode):
+            kind = _KINDS.get(stat.S_IFMT(there.st_mode), "a folder")
+            raise OSError(0, f"it is {kind}, not a file", str(path))
+        if there.st_size > most_bytes:
+            raise OSError(
+                0, f"it has {there.st_size} B, more than the {most_bytes} B that are read", str(path)
+            )
+        return file.read(most_bytes)
+
+
+def only_files_and_folders(root: Path) -> None:
+    """DatasetError that names the first link, pipe, socket or device below a folder."""
+    waiting = [(str(root), 0)]
+    while waiting:
+        folder, depth = waiting.pop()
+        if depth > DEEPEST:
+            raise DatasetError(folder, f"is more than {DEEPEST} folders deep in a dataset", "move it away")
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append((entry.path, depth + 1))
+                    elif not entry.is_file(follow_symlinks=False):
+                        _refuse(entry)
+        except FileNotFoundError:
+            continue  # of a run that is being written, or swept
+        except OSError as error:
+            raise DatasetError(
+                folder, f"cannot be read ({error.strerror})", "take the right to it, or ask for another copy"
+            ) from error
+
+
+def _refuse(entry: os.DirEntry[str]) -> None:
+    try:
+        kind = _KINDS.get(stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode), "no file")
+    except FileNotFoundError:
+        return
+    raise DatasetError(entry.path, f"is {kind} inside a dataset", _CURE)

@@ -1,0 +1,202 @@
+"""What a dataset or a folder from somebody else holds leads nobody to read or write elsewhere."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.unit.report_specimen import experiment_text, write_dataset
+
+from virtlab.errors import DatasetError, ExperimentError
+from virtlab.experiment import load_text
+from virtlab.folders import Folder, read_bounded
+from virtlab.report.figures import read_figures
+from virtlab.report.gather import gather
+from virtlab.report.write import write_report
+from virtlab.results import Dataset
+
+TABLE = "study,metric,unit,value,qualifier\na,rtt_mean,us,300,mean\n"
+CLAIM = "{{id: near, text: 'probe.rtt.mean within published +- 5 %', published: {{file: {file}, metric: rtt_mean}}}}"
+
+
+@pytest.fixture(scope="module")
+def received(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("received") / "specimen.results"
+    write_dataset(path, runs=2, samples=20).close()
+    return path
+
+
+@pytest.fixture
+def copied(received: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(received, tmp_path / "specimen.results")
+
+
+def virtlab(*arguments: object) -> subprocess.CompletedProcess[str]:
+    call = [str(VIRTLAB), *map(str, arguments)]
+    return subprocess.run(call, capture_output=True, text=True, timeout=60, check=False)
+
+
+def link(path: Path) -> None:
+    path.symlink_to("/etc/hostname")
+
+
+def bound_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as door:
+        here = Path.cwd()
+        os.chdir(path.parent)  # a socket's path is short
+        try:
+            door.bind(path.name)
+        finally:
+            os.chdir(here)
+
+
+def device(path: Path) -> None:
+    try:
+        os.mknod(path, 0o20600, os.makedev(1, 3))
+    except PermissionError:
+        pytest.skip("only root makes devices")
+
+
+VIRTLAB = Path(sys.executable).with_name("virtlab")
+PLACES = ("runs/p0000-r00-a0/samples/x.rtt-1.parquet", "report", "manifest.json", "journal", "anything")
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [(link, "a link"), (os.mkfifo, "a named pipe"), (bound_socket, "a socket"), (device, "a device")],
+)
+def test_a_dataset_with_anything_but_files_and_folders_is_refused_by_name(
+    copied: Path, place: str, make: Callable[[Path], None], kind: str
+) -> None:
+    (copied / place).unlink(missing_ok=True)
+    make(copied / place)
+    for writing in (False, True):
+        with pytest.raises(DatasetError, match=rf"/{place}: is {kind} inside a dataset; move it away"):
+            Dataset.open(copied, writing=writing)
+
+
+@pytest.mark.parametrize("command", ["report", "export", "report --with"])
+def test_every_command_refuses_such_a_dataset_in_one_line(
+    copied: Path, received: Path, command: str, tmp_path: Path
+) -> None:
+    (copied / "report/source/published").mkdir(parents=True)
+    mine = tmp_path / "mine"
+    mine.write_text("my key\n")
+    (copied / "report/source/published/.evil.csv.partial").symlink_to(mine)
+    first, *more = command.split()
+    ended = virtlab(first, *([received, *more] if more else []), copied)
+    assert ended.returncode == 2
+    assert ended.stderr.count("\n") == 1
+    assert ".evil.csv.partial: is a link inside a dataset" in ended.stderr
+    assert mine.read_text() == "my key\n"
+
+
+def test_a_file_is_not_written_through_a_link_of_its_name(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.write_text("my key\n")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/report.html").symlink_to(mine)
+    with Folder.open(tmp_path, "folder") as folder:
+        folder.write("report.html", b"page")
+    assert mine.read_text() == "my key\n"
+    assert (tmp_path / "folder/report.html").read_text() == "page"
+    assert [path.name for path in (tmp_path / "folder").iterdir()] == ["report.html"]
+
+
+def test_a_report_goes_into_no_folder_behind_a_link(received: Path, tmp_path: Path) -> None:
+    mine, elsewhere = tmp_path / "mine", tmp_path / "elsewhere"
+    mine.mkdir()
+    elsewhere.mkdir()
+    (elsewhere / "figures").symlink_to(mine)
+    with pytest.raises(DatasetError, match="elsewhere/figures: is a link, not a folder"):
+        write_report(Dataset.open(received), elsewhere, formats=("svg",))
+    assert not list(mine.iterdir())
+
+
+def test_the_users_own_pictures_in_a_folder_stay(received: Path, tmp_path: Path) -> None:
+    figures = tmp_path / "out/figures"
+    figures.mkdir(parents=True)
+    (figures / "holiday.png").write_bytes(b"sun")
+    dataset = Dataset.open(received)
+    write_report(dataset, tmp_path / "out", formats=("svg",))
+    drawn = set(figures.glob("*.svg"))
+    (tmp_path / "precious.png").write_bytes(b"sun")
+    listed = figures / ".pictures"
+    listed.write_text(listed.read_text() + "../../precious.png\n/etc/x.png\n")
+    write_report(dataset, tmp_path / "out", formats=())
+    assert drawn
+    assert [path.name for path in figures.iterdir() if not path.name.startswith(".")] == ["holiday.png"]
+    assert (tmp_path / "precious.png").read_bytes() == b"sun"
+
+
+def test_two_reports_of_one_dataset_at_once_both_work(copied: Path) -> None:
+    call = [str(VIRTLAB), "report", str(copied), "--figures", "svg"]
+    both = [
+        subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    ended = [(one.communicate(timeout=120), one.returncode) for one in both]
+    assert [code for _, code in ended] == [0, 0], ended
+    assert (copied / "report/report.html").read_text().rstrip().endswith("</html>")
+    left = [path for path in copied.rglob(".*") if path.name not in {".lock", ".pictures"}]
+    assert left == []
+
+
+@pytest.mark.parametrize(
+    "file", ["/etc/hostname", "../secret.csv", "secret.txt", ".hidden.csv", '"a\\nb.csv"']
+)
+def test_a_claim_names_a_plain_table_and_no_other_file(file: str) -> None:
+    text = experiment_text().replace("  - id: loss", f"  - {CLAIM.format(file=file)}\n  - id: loss")
+    with pytest.raises(ExperimentError, match="'file' names no file in the folder of published tables"):
+        load_text(text)
+
+
+@pytest.mark.parametrize("file", ["/etc/hostname", "../secret.csv", "secret.txt"])
+def test_figures_yaml_names_a_plain_table_and_no_other_file(file: str, tmp_path: Path) -> None:
+    overlay = f"{{file: {file}, metric: rtt_mean, path: probe.rtt.mean}}"
+    (tmp_path / "figures.yaml").write_text(f"figures: []\npublished: [{overlay}]\n")
+    with pytest.raises(
+        ExperimentError, match=r"published.file: names no file in the folder of published tables"
+    ):
+        read_figures(tmp_path / "figures.yaml")
+
+
+@pytest.mark.parametrize(
+    "secret", ["user,secret\nme,hunter2\n", "\x00" * 40, TABLE + "a,b,c,1,\n" * (1 << 19)]
+)
+def test_only_a_published_table_is_kept_with_a_report(copied: Path, secret: str) -> None:
+    tables = copied.parent / "published"
+    tables.mkdir()
+    (tables / "good.csv").write_text(TABLE)
+    (tables / "other.csv").write_text(secret)
+    names = [
+        f"{{file: {name}, metric: rtt_mean, path: probe.rtt.mean}}" for name in ("good.csv", "other.csv")
+    ]
+    (copied.parent / "figures.yaml").write_text(f"figures: []\npublished: [{', '.join(names)}]\n")
+    data = gather(Dataset.open(copied), curves=False)
+    assert [source.name for source in data.sources] == ["figures.yaml", "good.csv"]
+
+
+def test_a_pipe_in_the_place_of_a_table_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.csv")
+    with pytest.raises(OSError, match="it is a named pipe, not a file"):
+        read_bounded(tmp_path / "a.csv", 10)
+
+
+def test_an_export_into_a_folder_replaces_a_link_and_does_not_follow_it(
+    received: Path, tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine"
+    mine.write_text("my key\n")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/rtt.csv").symlink_to(mine)
+    ended = virtlab("export", received, "--what", "samples", "--output", tmp_path / "out")
+    assert ended.returncode == 0, ended.stderr
+    assert mine.read_text() == "my key\n"
+    assert len((tmp_path / "out/rtt.csv").read_text().splitlines()) == 41

@@ -1,12 +1,18 @@
 """One testbed run at a time per machine: two of them would measure each other.
 
-The lock is a file that every user of the machine can open: in /run/lock where that exists, else in the user's
-runtime folder (then one run per user), else in the system's temporary folder. It says who holds it.
+Root's lock is a file in a folder where only root writes; every user can open it to read, which is enough to lock it. An
+ordinary user makes one in the folder that all users share, /run/lock (where that is missing or another has spoilt it: in
+the user's runtime folder, then in the temporary folder, and that user's runs exclude each other alone). Whoever runs holds
+both of those that are there, in this order, so root and all users exclude each other. Nobody writes into a file of another
+user, follows a link, or shows what another wrote: then the kernel says which process it is.
+
+What this cannot hinder: whoever may open the lock can hold it for ever. `--no-wait` says which process that is.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Callable
@@ -16,16 +22,18 @@ from virtlab.errors import MachineError
 from virtlab.results import FileLock, Holder
 from virtlab.results.dataset import now
 
+ROOT_FOLDER = Path("/run/virtlab")
+SHARED_FOLDER = Path("/run/lock")
 FILE_NAME = "virtlab-machine.lock"
 ASK_AGAIN_S = 0.2
 
 
-def folders() -> list[Path]:
-    """Where the lock may lie, best first."""
-    places = [Path("/run/lock")]
-    if runtime := os.environ.get("XDG_RUNTIME_DIR"):
-        places.append(Path(runtime))
-    return [*places, Path(tempfile.gettempdir())]
+def places() -> list[tuple[Path, bool]]:
+    """Folders of the lock, in the order in which they are taken, and whether this user makes it there (in the first)."""
+    root = os.geteuid() == 0
+    more = [Path(runtime)] if (runtime := os.environ.get("XDG_RUNTIME_DIR")) else []
+    own = [(folder, True) for folder in (*more, Path(tempfile.gettempdir()))]
+    return [(ROOT_FOLDER, root), (SHARED_FOLDER, not root), *own]
 
 
 class MachineLock:
@@ -33,21 +41,37 @@ class MachineLock:
 
     def __init__(self, what: str, *, folder: Path | None = None) -> None:
         self._what = what
-        self._candidates = [folder] if folder is not None else folders()
-        self._lock: FileLock | None = None
+        self._places = [(folder, True)] if folder is not None else places()
+        self._locks: list[FileLock] = []
 
-    def _try(self) -> tuple[bool, FileLock]:
+    def _try(self) -> FileLock | None:
+        """None once all are held that have to be; else the one that another holds, and then none is held."""
+        holder = Holder(os.getpid(), self._what, now())
         problem: OSError | None = None
-        for folder in self._candidates:
-            lock = FileLock(folder / FILE_NAME, mode=0o666)
+        made = False
+        for folder, make in self._places:
+            if make and made:
+                continue
+            lock = FileLock(folder / FILE_NAME, make=make)
             try:
-                return lock.acquire(Holder(os.getpid(), self._what, now())), lock
+                if make and folder == ROOT_FOLDER:
+                    _make_root_folder()
+                free = lock.acquire(holder)
             except OSError as error:
-                problem = error
-        places = ", ".join(str(folder) for folder in self._candidates)
+                problem = problem or (error if make else None)
+                continue
+            if not free:
+                self.release()
+                return lock
+            self._locks.append(lock)
+            made = made or make
+        if made:
+            return None
+        self.release()
+        where = ", ".join(str(folder) for folder, make in self._places if make)
         raise MachineError(
             "machine lock",
-            f"cannot be taken in {places} ({problem})",
+            f"cannot be taken in {where} ({problem})",
             "set XDG_RUNTIME_DIR to a folder of your own",
         )
 
@@ -65,9 +89,8 @@ class MachineLock:
         told: Holder | None = None
         first = True
         while True:
-            held, lock = self._try()
-            if held:
-                self._lock = lock
+            lock = self._try()
+            if lock is None:
                 return True
             holder = lock.holder()
             if not wait:
@@ -85,12 +108,20 @@ class MachineLock:
 
     def release(self) -> None:
         """Gives it back; harmless when not held."""
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        while self._locks:
+            self._locks.pop().release()
 
     def __enter__(self) -> MachineLock:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+def _make_root_folder() -> None:
+    """OSError where somebody else could put files there."""
+    ROOT_FOLDER.mkdir(exist_ok=True)
+    state = ROOT_FOLDER.lstat()
+    if not stat.S_ISDIR(state.st_mode) or state.st_uid != 0 or state.st_mode & 0o022:
+        raise PermissionError(f"{ROOT_FOLDER} is not root's alone")
+    ROOT_FOLDER.chmod(0o755)  # whatever the umask: others are to see the lock

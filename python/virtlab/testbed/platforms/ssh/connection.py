@@ -304,10 +304,12 @@ def _start(
 ) -> subprocess.Popen[bytes]:
     # A connection that died silently is noticed within 12 s, so that a call outlasts that and mending it. Nothing else of
     # the user's configuration is overruled but what would lead through another ssh's connection: that one's silence is
-    # noticed by its own settings, a mended line would go through it again, and one begun by us would outlive the run. Who
+    # noticed by its own settings, a mended line would go through it again, and one begun by us would outlive the run; and
+    # what would let that host use something of this machine, its keys' agent, display and ports, or run a command here. Who
     # can only log in so says it in $VIRTLAB_SSH: of an option said twice, ssh takes the first.
     options = ["-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=3", "-o", "ServerAliveCountMax=3"]
     options += ["-o", "ControlMaster=no", "-o", "ControlPath=none"]
+    options += ["-a", "-x", "-o", "ClearAllForwardings=yes", "-o", "Tunnel=no", "-o", "PermitLocalCommand=no"]
     if again:  # many short tries: a network may be back at any moment
         options += ["-o", f"ConnectTimeout={AGAIN_TIMEOUT_S}"]
     argv = [*client(), *options, "--", address, command]

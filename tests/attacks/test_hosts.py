@@ -1,4 +1,4 @@
-"""A host that somebody else runs is let in to nothing of this machine, whatever the user's configuration of ssh lends others."""
+"""A host that somebody else runs is let in to nothing of this machine, whatever ssh's configuration lends."""
 
 from __future__ import annotations
 

@@ -2,6 +2,9 @@
 
 podman and docker keep images as layers of their own; what is needed here is the file system that results. So a container
 is made of the image, never started, written out as an archive, and removed.
+
+What an image holds is somebody else's: setuid programs, and where root unpacks it devices. Nobody but the user may enter
+the folder that holds them all. Whatever an archive's members are called, GNU tar unpacks them below the folder it is given.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from virtlab.testbed.image.kernels import folder
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}\Z")
 ENGINES = ("podman", "docker")
 LEFT_S = 86_400
+UNPACK = ("tar", "-x", "--force-local", "-f")
 
 
 def rootfs_folder() -> Path:
@@ -29,8 +33,13 @@ def rootfs_folder() -> Path:
 
 def find_rootfs(name: str) -> Path | None:
     """The root file system of that name, or None."""
-    place = rootfs_folder() / name
-    return place if NAME.match(name) and place.is_dir() else None
+    home = rootfs_folder()
+    place = home / name
+    if not NAME.match(name) or not place.is_dir():
+        return None
+    with contextlib.suppress(OSError):
+        _close(home)  # one that was made when others were let in
+    return place
 
 
 def list_rootfs() -> list[str]:
@@ -50,6 +59,7 @@ def add_rootfs(name: str, source: str) -> Path:
     home = rootfs_folder()
     try:
         home.mkdir(parents=True, exist_ok=True)
+        _close(home)
         _forget_left(home)
         new = Path(tempfile.mkdtemp(prefix=".new-", dir=home))
     except OSError as error:
@@ -73,6 +83,12 @@ def add_rootfs(name: str, source: str) -> Path:
         shutil.rmtree(new, ignore_errors=True)
         raise
     return place
+
+
+def _close(home: Path) -> None:
+    """Nobody else may enter, or a setuid program of an image would be one of this machine."""
+    if home.stat().st_mode & 0o077:
+        home.chmod(0o700)
 
 
 def _forget_left(home: Path) -> None:
@@ -101,13 +117,17 @@ def remove_rootfs(name: str) -> None:
 def _fill(place: Path, source: str) -> None:
     engine, _, reference = source.partition(":")
     if engine in ENGINES and reference:
+        if reference.startswith("-"):
+            raise ExperimentError(
+                "source", f"'{reference}' is no name of an image", "name one of the engine's"
+            )
         _export(place, engine, reference)
         return
-    path = Path(source)
+    path = Path(source).absolute()  # so that its name is neither an option nor a host
     if path.is_dir():
         _run(["cp", "-a", f"{path}/.", str(place)])
     elif path.is_file():
-        _run(["tar", "-x", "-f", str(path), "-C", str(place)])
+        _run([*UNPACK, str(path), "-C", str(place)])
     else:
         cure = "name a folder, a tar archive, podman:IMAGE or docker:IMAGE"
         raise ExperimentError("source", f"there is no '{source}'", cure)
@@ -121,7 +141,7 @@ def _export(place: Path, engine: str, reference: str) -> None:
     archive = place.with_name(f"{place.name}.tar")
     try:
         _run([program, "export", "--output", str(archive), container])
-        _run(["tar", "-x", "-f", str(archive), "-C", str(place)])
+        _run([*UNPACK, str(archive), "-C", str(place)])
     finally:
         archive.unlink(missing_ok=True)
         subprocess.run([program, "rm", container], capture_output=True, check=False, stdin=subprocess.DEVNULL)

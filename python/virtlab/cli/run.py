@@ -73,7 +73,10 @@ def run(
     ] = None,
     scheduler: Annotated[
         str | None,
-        typer.Option(help="address of a Dask scheduler whose workers simulate the runs", show_default=False),
+        typer.Option(
+            help="address of a Dask scheduler whose workers simulate the runs, `tls://` unless here",
+            show_default=False,
+        ),
     ] = None,
     wait: Annotated[
         bool | None,

@@ -3,6 +3,9 @@
 A worker plays a run into a folder of its own and sends the files; they are stored here, by whoever holds the dataset, as
 they come. So workers need no common file system, and one that is lost takes no finished run with it: Dask gives its
 tasks to another, and when it gives up the campaign asks again.
+
+Dask runs what it is sent, and both sides send each other pickles: whoever speaks for the other runs programs here or there.
+So a scheduler on another machine is spoken to by TLS, with certificates of one authority on both sides, or not at all.
 """
 
 from __future__ import annotations
@@ -13,26 +16,32 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
 from functools import partial
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from virtlab.campaign.dispatch.work import LostWorkerError, Task, make
-from virtlab.errors import MachineError
+from virtlab.errors import ExperimentError, MachineError
 
 if TYPE_CHECKING:
     from virtlab.plan.backend import Backend
     from virtlab.results import Dataset, RunRecord
 
 CONNECT_S = 10
+CERTIFICATES = "with the certificates in Dask's own configuration (distributed.comm.tls)"
 
 
 class DaskPool:
-    """Workers of the scheduler at an address, e.g. `tcp://10.0.0.1:8786`.
+    """Workers of the scheduler at an address, e.g. `tls://10.0.0.1:8786`.
 
-    MachineError when Dask is not installed or nobody answers there.
+    ExperimentError when the way there is open to others; MachineError when Dask is not installed or nobody answers there.
     """
 
     def __init__(self, dataset: Dataset, backend: Backend, address: str) -> None:
+        if not closed(address):
+            what = f"'{address}' is on another machine, and whoever is between it and this one could run programs on both"
+            raise ExperimentError("--scheduler", what, f"write tls://HOST:PORT, {CERTIFICATES}")
         try:
             import distributed
         except ImportError as error:
@@ -42,10 +51,10 @@ class DaskPool:
         client: Any = distributed.Client
         try:
             self._client: Any = client(address, timeout=CONNECT_S, set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as error:
-            raise MachineError(
-                "--scheduler", f"no scheduler answers at {address} ({error})", "begin one"
-            ) from error
+        except (OSError, TimeoutError, ValueError, TypeError) as error:  # the last: TLS without certificates
+            what = f"no scheduler answers at {address} ({error})"
+            cure = f"begin one, {CERTIFICATES}" if address.startswith("tls://") else "begin one"
+            raise MachineError("--scheduler", what, cure) from error
         threads = self._client.nthreads()
         self.size = max(1, sum(threads.values()))
         self.most = 1  # what is lost with a worker, Dask gives to another
@@ -94,6 +103,20 @@ class DaskPool:
     def close(self) -> None:
         """Leaves the scheduler."""
         self._client.close()
+
+
+def closed(address: str) -> bool:
+    """Whether nobody else can come in between: the way is TLS, or does not leave this machine.
+
+    >>> [closed(text) for text in ("tls://a:8786", "tcp://127.0.0.1:8786", "[::1]:8786", "tcp://10.0.0.1:8786", "a:8786")]
+    [True, True, True, False, False]
+    """
+    scheme, _, place = address.rpartition("://")
+    try:
+        host = urlsplit(f"//{place}").hostname
+        return scheme == "tls" or host == "localhost" or ip_address(str(host)).is_loopback
+    except ValueError:
+        return False
 
 
 def _make(manifest: str, backend: bytes, task: Task) -> dict[str, bytes] | None:

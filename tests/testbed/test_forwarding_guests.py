@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,7 +82,8 @@ def sending(plan: Plan, guest: str, macs: list[str], frames: int = FRAMES) -> Pl
     own = plan.world.guests[guest].vnics["eth0"].mac
     receivers = plan.world.guests["sut.receiver"].vnics["eth0"].ip
     target = receivers[0].partition("/")[0]
-    argv = (sys.executable, "-c", SENDER, own, target, str(frames), *macs)
+    # A command sees no home, where an interpreter may lie.
+    argv = ("/usr/bin/python3", "-c", SENDER, own, target, str(frames), *macs)
     begin = Action(id="send", do="exec", guest=guest, argv=argv)
     rest = Action(id="rest", do="wait", for_ns=300_000_000, after=Trigger(event="send.finished"))
     return plan.model_copy(update={"timeline": (begin, rest), "roles": plan.roles, "windows": {}})

@@ -30,4 +30,5 @@ def exec_(
     namespace = namespace_of(world, guest)
     words = command[1:] if command[0] == "--" else command
     inside = world.leaders.get(guest)
-    raise typer.Exit(attach(enter(world), namespace, words, terminal=terminal, inside=inside))
+    groups = world.groups.get(guest, ())
+    raise typer.Exit(attach(enter(world), namespace, words, terminal=terminal, inside=inside, cgroups=groups))

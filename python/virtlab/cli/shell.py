@@ -26,5 +26,8 @@ def shell(
     world = find(name)
     namespace = namespace_of(world, guest)
     inside = world.leaders.get(guest)
+    groups = world.groups.get(guest, ())
     program = os.environ.get("SHELL", "/bin/sh") if inside is None else "/bin/sh"  # all that its image has
-    raise typer.Exit(attach(enter(world), namespace, [program], terminal=os.isatty(0), inside=inside))
+    raise typer.Exit(
+        attach(enter(world), namespace, [program], terminal=os.isatty(0), inside=inside, cgroups=groups)
+    )

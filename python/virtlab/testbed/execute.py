@@ -20,6 +20,8 @@ class Command:
     argv: list[str]
     environment: dict[str, str] = field(default_factory=dict)
     leader: int = 0  # its channel
+    cgroups: list[str] = field(default_factory=list)  # files by which it joins those of its guest
+    confined: bool = False  # it shares the machine's files, and must not change them
     output: bytearray = field(default_factory=bytearray)
     errors: bytearray = field(default_factory=bytearray)
 
@@ -30,6 +32,8 @@ class Command:
             "namespace": self.namespace,
             "argv": self.argv,
             "environment": self.environment,
+            "cgroups": self.cgroups,
+            "confined": self.confined,
         }
         if terminal is not None:
             request["terminal"] = {"rows": terminal[0], "columns": terminal[1]}

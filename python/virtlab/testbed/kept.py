@@ -41,6 +41,7 @@ class World:
     leaders: Mapping[str, tuple[int, int]] = field(
         default_factory=dict
     )  # guest -> its own leader, its last channel
+    groups: Mapping[str, list[str]] = field(default_factory=dict)  # guest -> files to join its groups by
 
     def access(self) -> Access:
         """How a person reaches it."""
@@ -76,7 +77,13 @@ def worlds() -> dict[str, World]:
         addresses = {guest: tuple(each) for guest, each in values["addresses"].items()}
         leaders = {guest: (int(own), int(last)) for guest, (own, last) in values.get("leaders", {}).items()}
         found[description.stem] = World(
-            description.stem, door, values["guests"], addresses, values["source"], leaders
+            description.stem,
+            door,
+            values["guests"],
+            addresses,
+            values["source"],
+            leaders,
+            values.get("groups", {}),
         )
     return found
 
@@ -121,8 +128,10 @@ def keep(plan: Plan, name: str, source: str, observe: Observer, *, idle_ns: int 
     description = door.with_suffix(".json")
     access = session.describe()
     leaders = session.leaders()
+    groups = session.groups()
     values = {
         "guests": session.lowered.guests, "addresses": access.guests, "source": source, "leaders": leaders,
+        "groups": groups,
     }  # fmt: skip
     try:
         door.unlink(missing_ok=True)
@@ -133,7 +142,7 @@ def keep(plan: Plan, name: str, source: str, observe: Observer, *, idle_ns: int 
         session.end()
         raise
     session.leave()
-    return World(name, door, dict(session.lowered.guests), access.guests, source, leaders)
+    return World(name, door, dict(session.lowered.guests), access.guests, source, leaders, groups)
 
 
 def enter(world: World) -> Control:

@@ -15,6 +15,7 @@ from typing import IO, Any, Self
 
 from virtlab.errors import AgentError, MachineError
 from virtlab.testbed.control import Control
+from virtlab.testbed.environment import of_program
 
 END_TIMEOUT_S = 5.0
 _DESCRIPTOR = 3
@@ -144,6 +145,7 @@ def _spawn(
             pass_fds=(theirs.fileno(),),
             start_new_session=kept,
             cwd="/",
+            env=of_program(),
         )
     except OSError as error:
         machine = platform.machine()

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from virtlab.errors import AgentError, ExperimentError, MachineError
 from virtlab.realtime.confirm import Judgement, Observation, judge
 from virtlab.realtime.quantities import show_time
+from virtlab.testbed.environment import of_program
 
 if TYPE_CHECKING:
     from virtlab.realtime import Analysis, TaskSet
@@ -250,6 +251,7 @@ def _play(request: dict[str, Any], seconds: float, join: Callable[[int], None] |
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        env=of_program(),
     ) as process:
         try:
             if join is not None:

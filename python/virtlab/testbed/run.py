@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from virtlab.agents import Block, Data, Log, Message, Notice, decode_samples
+from virtlab.catalogue import PLATFORMS
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Action, Event, Observer, Outcome, Plan, Sink, Trial
 from virtlab.testbed import idle, resetting, sampling
@@ -304,7 +305,14 @@ class Pass:
             self.reasons.append(f"timeline.{action.id}: {what}; let some end first, with 'wait'")
             return
         command = Command(
-            self.control, channel, self.lowered.guests[guest], list(action.argv), leader=reach.leader
+            self.control,
+            channel,
+            self.lowered.guests[guest],
+            list(action.argv),
+            leader=reach.leader,
+            # A leader inside a guest is in the guest's groups, and what it starts.
+            cgroups=list(self.guests.tasks.get(guest, ())) if reach.leader == OURS.leader else [],
+            confined=PLATFORMS[self.plan.world.guests[guest].platform].shares_files,
         )
         try:
             command.start()

@@ -152,6 +152,11 @@ class TestbedSession:
             if reach.channels is not None
         }
 
+    def groups(self) -> dict[str, list[str]]:
+        """Guests with control groups that we made: files by which a process joins them."""
+        leaders = self._guests.leaders()
+        return {name: list(files) for name, files in self._guests.tasks.items() if name not in leaders}
+
     def describe(self) -> Access:
         """Guests with their addresses."""
         addresses = {

@@ -11,7 +11,7 @@ import struct
 import sys
 import termios
 import tty
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from virtlab.agents import Data, Notice
@@ -30,10 +30,12 @@ def attach(
     *,
     terminal: bool,
     inside: tuple[int, int] | None = None,
+    cgroups: Sequence[str] = (),
 ) -> int:
     """Runs a command with this process's streams; its exit code (128 + signal when one ended it).
 
-    `inside`: of a guest with a leader of its own, that leader's channel and the one for the command.
+    `inside`: of a guest with a leader of its own, that leader's channel and the one for the command. `cgroups`: files by
+    which it joins the guest's control groups. What a person types has that person's rights: it is not confined.
     """
     leader, channel = inside or (0, TERMINAL)
     if inside is not None:
@@ -41,7 +43,13 @@ def attach(
     own = os.isatty(0) and terminal
     size = _size() if own else (24, 80)
     command = Command(
-        control, channel, namespace, argv, {"TERM": os.environ.get("TERM", "dumb")}, leader=leader
+        control,
+        channel,
+        namespace,
+        argv,
+        {"TERM": os.environ.get("TERM", "dumb")},
+        leader=leader,
+        cgroups=list(cgroups),
     )
     try:
         command.start(terminal=size if terminal else None)

@@ -87,13 +87,23 @@ impl Leader {
                     bail!("'{role}' is no role of an agent in a world");
                 }
                 self.free(id, channel)?;
-                let placement = Placement { namespace, cpus, fifo_priority, cgroups };
+                let placement = Placement { namespace, cpus, fifo_priority, cgroups, confined: false };
                 let child = Child::agent(&mut self.world, &self.executable, &role, &placement)?;
                 Ok(self.adopt(id, channel, child))
             }
-            Request::Exec { channel, namespace, argv, environment, terminal, cpus, cgroups, descriptors } => {
+            Request::Exec {
+                channel,
+                namespace,
+                argv,
+                environment,
+                terminal,
+                cpus,
+                cgroups,
+                descriptors,
+                confined,
+            } => {
                 self.free(id, channel)?;
-                let placement = Placement { namespace, cpus, fifo_priority: None, cgroups };
+                let placement = Placement { namespace, cpus, fifo_priority: None, cgroups, confined };
                 let (conduits, theirs) = self.make_conduits((id, channel), &descriptors)?;
                 let child =
                     Child::command(&mut self.world, &argv, &environment, terminal, &placement, &theirs)?;

@@ -1,5 +1,6 @@
 //! What runs inside the world: agents with a framed stream, commands with pipes or a terminal.
 
+use crate::leader::confined;
 use crate::leader::peer::{Peer, set_nonblocking};
 use crate::leader::world::{self, World};
 use anyhow::{Context, bail};
@@ -36,6 +37,8 @@ pub struct Placement {
     pub fifo_priority: Option<i32>,
     /// `tasks` files of the control groups it joins.
     pub cgroups: Vec<String>,
+    /// Whether it shares the machine's files and must not change them.
+    pub confined: bool,
 }
 
 /// The streams of a child.
@@ -279,10 +282,12 @@ fn close_on_exec(fd: BorrowedFd<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What every child gets of the leader's environment: whoever started that may hold secrets in his.
+const ENVIRONMENT: [&str; 4] = ["PATH", "HOME", "TERM", "LANG"];
+
 fn own_environment(extra: &BTreeMap<String, String>) -> Vec<CString> {
-    let mut all: BTreeMap<String, String> = std::env::vars_os()
-        .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
-        .collect();
+    let mut all: BTreeMap<String, String> =
+        ENVIRONMENT.iter().filter_map(|key| Some(((*key).to_owned(), std::env::var(key).ok()?))).collect();
     all.extend(extra.clone());
     all.into_iter().filter_map(|(key, value)| CString::new(format!("{key}={value}")).ok()).collect()
 }
@@ -381,6 +386,11 @@ fn become_child(
         // SAFETY: dup2 replaces descriptors of this child only, which is about to execute something else.
         Errno::result(unsafe { libc::dup2(from.as_raw_fd(), *to) }).context("cannot place a descriptor")?;
     }
+    let mut tell = report_moved.as_raw_fd();
+    if placement.confined {
+        let last = moved.iter().map(|(_, to)| *to).max().unwrap_or(2);
+        tell = confined::confine(last, &report_moved).context("a command cannot be confined here")?;
+    }
     if plan.terminal {
         // SAFETY: TIOCSCTTY takes a number; descriptor 0 is the terminal.
         Errno::result(unsafe { libc::ioctl(0, libc::TIOCSCTTY, 0) }).context("cannot take the terminal")?;
@@ -390,7 +400,8 @@ fn become_child(
         None => unistd::execvpe(&plan.argv[0], &plan.argv, &plan.environment).unwrap_err(),
     };
     let text = format!("cannot execute '{}': {}", plan.argv[0].to_string_lossy(), failed.desc());
-    let _ = unistd::write(&report_moved, text.as_bytes());
+    // SAFETY: the descriptor is the report's, wherever it was moved to; nobody closes it before the process ends.
+    let _ = unistd::write(unsafe { BorrowedFd::borrow_raw(tell) }, text.as_bytes());
     // SAFETY: as in `start`.
     unsafe { libc::_exit(127) }
 }

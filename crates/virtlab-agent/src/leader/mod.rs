@@ -11,6 +11,7 @@ mod bridge_port;
 mod carrier;
 mod child;
 mod conduit;
+mod confined;
 mod door;
 mod encode;
 mod filters;

@@ -68,6 +68,9 @@ pub enum Request {
         cgroups: Vec<String>,
         #[serde(default)]
         descriptors: Vec<Descriptor>,
+        /// It shares the machine's files, and must not change them.
+        #[serde(default)]
+        confined: bool,
     },
     Resize {
         channel: u16,

@@ -16,4 +16,5 @@ NAMESPACE = Platform(
         snapshots="none",
         licence="GPL-2.0 (Linux)",
     ),
+    shares_files=True,
 )

@@ -16,4 +16,5 @@ NATIVE = Platform(
         snapshots="none",
         licence="GPL-2.0 (Linux)",
     ),
+    shares_files=True,
 )

@@ -22,6 +22,7 @@ from typing import Any
 
 from virtlab.testbed.doctor import trial
 from virtlab.testbed.doctor.finding import Finding
+from virtlab.testbed.environment import of_program
 
 GROUP = "virtual machines"
 DEVICE = Path("/dev/kvm")
@@ -98,7 +99,7 @@ def _emulation(qemu: str | None) -> Finding:
     if qemu is None:
         return Finding(name, GROUP, "no", "qemu-system-x86_64 is missing", "install qemu-system-x86")
     version = subprocess.run(
-        [qemu, "--version"], capture_output=True, text=True, check=False
+        [qemu, "--version"], capture_output=True, text=True, check=False, env=of_program()
     ).stdout.splitlines()
     seconds, why = boot(qemu, "tcg")
     values: dict[str, Any] = {"version": version[0] if version else "", "boot_s": seconds}
@@ -169,7 +170,7 @@ def boot_kernel(qemu: str, accelerator: str, kernel: Path) -> tuple[float | None
     command += ["-append", "console=ttyS0 panic=-1"]
     begin = time.monotonic()
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=of_program()
     )
     assert process.stdout is not None
     assert process.stderr is not None
@@ -212,5 +213,6 @@ def _tied() -> list[str]:
 
 def _run(command: list[str], *descriptors: int) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        command, capture_output=True, timeout=BOOT_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL, pass_fds=descriptors
+        command, capture_output=True, timeout=BOOT_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL, pass_fds=descriptors,
+        env=of_program(),
     )  # fmt: skip

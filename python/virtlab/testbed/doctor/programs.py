@@ -10,6 +10,7 @@ from pathlib import Path
 from virtlab.testbed import routing
 from virtlab.testbed.doctor.finding import Finding
 from virtlab.testbed.doctor.network import _search
+from virtlab.testbed.environment import of_program
 
 ROUTERS = "routing daemons"
 METERS = "other meters"
@@ -45,7 +46,9 @@ def _routing() -> Finding:
     if why is not None:
         return Finding("program.frr", ROUTERS, "no", why, "install frr, for 'routing: ospf'")
     path = routing.DAEMONS / "ospfd"
-    done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False)
+    done = subprocess.run(
+        [path, "--version"], capture_output=True, text=True, timeout=10, check=False, env=of_program()
+    )
     version = (done.stdout or done.stderr).partition("\n")[0].strip()
     return Finding("program.frr", ROUTERS, "yes", version, values={"path": str(path), "version": version})
 
@@ -57,7 +60,13 @@ def _program(group: str, program: str, flag: str, package: str) -> Finding:
         return Finding(name, group, "no", "not installed", f"install {package}")
     try:
         done = subprocess.run(
-            [path, flag], capture_output=True, text=True, timeout=10, check=False, stdin=subprocess.DEVNULL
+            [path, flag],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            env=of_program(),
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding(name, group, "no", f"{path} does not run: {error}", f"install {package} again")

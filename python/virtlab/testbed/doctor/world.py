@@ -14,6 +14,7 @@ from virtlab import __version__
 from virtlab.errors import MachineError
 from virtlab.testbed.doctor import trial
 from virtlab.testbed.doctor.finding import Finding, State
+from virtlab.testbed.environment import of_program
 from virtlab.testbed.leader import agent_path
 from virtlab.testbed.machine import findings
 
@@ -55,7 +56,7 @@ def _agent() -> Finding:
         return Finding(name, GROUP, "no", says, cure, needed=True, values=values)
     try:
         done = subprocess.run(
-            [str(path), "--version"], capture_output=True, text=True, timeout=10, check=True
+            [str(path), "--version"], capture_output=True, text=True, timeout=10, check=True, env=of_program()
         )
     except (OSError, subprocess.SubprocessError) as error:
         return Finding(

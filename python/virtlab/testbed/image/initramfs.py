@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from virtlab.errors import MachineError
+from virtlab.testbed.environment import of_program
 from virtlab.testbed.image import kernels, modules
 from virtlab.testbed.image.archive import Archive
 from virtlab.testbed.image.elf import is_static, loaded_part
@@ -184,6 +185,11 @@ def archive_of(
 
 def _applets(busybox: Path) -> list[str]:
     done = subprocess.run(
-        [str(busybox), "--list"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+        [str(busybox), "--list"],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env=of_program(),
     )
     return [name for name in done.stdout.split() if name not in {"busybox", "init", "linuxrc"}]

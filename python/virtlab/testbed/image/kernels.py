@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from virtlab.errors import MachineError
+from virtlab.testbed.environment import FETCHING, PLACES, of_program
 from virtlab.testbed.image import modules
 
 FLAVOURS = {"cloud": "linux-image-cloud-amd64", "generic": "linux-image-amd64"}
@@ -150,7 +151,7 @@ def run(command: list[str], place: Path, package: str) -> str:
     try:
         done = subprocess.run(
             command, cwd=place, capture_output=True, text=True, errors="replace", check=False,
-            stdin=subprocess.DEVNULL, env={**os.environ, "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL, env=of_program(*FETCHING, *PLACES, LC_ALL="C"),
         )  # fmt: skip
     except FileNotFoundError:
         cure = (

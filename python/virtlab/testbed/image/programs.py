@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from virtlab.errors import MachineError
+from virtlab.testbed.environment import of_program
 
 _LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x[0-9a-f]+\)")
 
@@ -37,7 +38,12 @@ def libraries(program: Path) -> list[Path]:
     """What it needs to be loaded: libraries, and the loader. MachineError when one is missing, or nobody can say."""
     try:
         done = subprocess.run(
-            ["ldd", str(program)], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+            ["ldd", str(program)],
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            env=of_program(),
         )
     except FileNotFoundError:
         raise MachineError("image", "ldd is missing", "install libc-bin") from None

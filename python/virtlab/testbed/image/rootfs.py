@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 from virtlab.errors import ExperimentError, MachineError
+from virtlab.testbed.environment import FETCHING, PLACES, of_program
 from virtlab.testbed.image.kernels import folder
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}\Z")
@@ -144,11 +145,24 @@ def _export(place: Path, engine: str, reference: str) -> None:
         _run([*UNPACK, str(archive), "-C", str(place)])
     finally:
         archive.unlink(missing_ok=True)
-        subprocess.run([program, "rm", container], capture_output=True, check=False, stdin=subprocess.DEVNULL)
+        subprocess.run(
+            [program, "rm", container],
+            capture_output=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            env=of_program(*FETCHING, *PLACES),
+        )
 
 
 def _run(argv: list[str]) -> str:
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        argv,
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env=of_program(*FETCHING, *PLACES),
+    )
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines()
         raise MachineError(

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from virtlab.errors import MachineError
 from virtlab.testbed import far_ledger
+from virtlab.testbed.environment import of_program
 from virtlab.testbed.image import folder
 from virtlab.testbed.platforms.appliance.refusals import iso_program
 
@@ -58,7 +59,12 @@ def write(files: Mapping[str, str], label: str) -> Iso:
         argv = [program, "-quiet", "-J", "-r", "-V", label, str(tree)]
         with made.path.open("wb") as image:
             done = subprocess.run(
-                argv, stdin=subprocess.DEVNULL, stdout=image, stderr=subprocess.PIPE, check=False
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=image,
+                stderr=subprocess.PIPE,
+                check=False,
+                env=of_program(),
             )
         shutil.rmtree(tree)
     except BaseException as error:

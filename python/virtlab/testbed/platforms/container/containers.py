@@ -23,6 +23,7 @@ from virtlab.plan import Observer, Plan
 from virtlab.testbed import asking, build
 from virtlab.testbed.channels import BUNDLES, CONTAINERS
 from virtlab.testbed.control import Control, RefusedError, ending, outcome
+from virtlab.testbed.environment import of_program
 from virtlab.testbed.groups import Bounds, bandwidths
 from virtlab.testbed.image.initramfs import find_busybox
 from virtlab.testbed.image.rootfs import find_rootfs
@@ -350,6 +351,11 @@ def _place(bundles: list[Bundle]) -> str:
 def _applets(busybox: Path) -> tuple[str, ...]:
     """What busybox can be called."""
     done = subprocess.run(
-        [str(busybox), "--list"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+        [str(busybox), "--list"],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env=of_program(),
     )
     return tuple(name for name in done.stdout.split() if name != "busybox")

@@ -13,6 +13,8 @@ import subprocess
 from dataclasses import dataclass
 from functools import cache
 
+from virtlab.testbed.environment import of_program
+
 OCI = ("runc", "crun")
 PODMAN = "podman"
 RUNTIMES = (*OCI, PODMAN)
@@ -59,7 +61,13 @@ def find(wanted: str | None = None, *, among: tuple[str, ...] = RUNTIMES) -> Run
 def version(path: str) -> str:
     """The first line of what it says of itself."""
     done = subprocess.run(
-        [path, "--version"], capture_output=True, text=True, timeout=10, check=False, stdin=subprocess.DEVNULL
+        [path, "--version"],
+        capture_output=True,
+        text=True,
+        timeout=10,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env=of_program(),
     )
     return done.stdout.partition("\n")[0].strip() or path
 

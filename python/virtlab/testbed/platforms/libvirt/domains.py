@@ -12,7 +12,6 @@ that life ends. Starter and marker are one process that outlives its owner, and 
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import subprocess
 import time
@@ -23,6 +22,7 @@ from typing import Any
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Observer
 from virtlab.testbed import far_ledger
+from virtlab.testbed.environment import LOGIN, PLACES, of_program
 
 PROGRAM = "virsh"
 URI = "qemu:///system"
@@ -80,7 +80,7 @@ def virsh(where: str, uri: str, *words: str, timeout_s: float = COMMAND_TIMEOUT_
 
 
 def _environment() -> dict[str, str]:
-    return {**os.environ, "LC_ALL": "C"}
+    return of_program(*PLACES, *LOGIN, LC_ALL="C")
 
 
 def _line(stderr: str) -> str:

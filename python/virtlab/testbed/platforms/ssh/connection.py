@@ -27,6 +27,7 @@ from typing import IO
 
 from virtlab.errors import GuestError, MachineError
 from virtlab.testbed import far_ledger
+from virtlab.testbed.environment import LOGIN, PLACES, of_program
 from virtlab.testbed.image.elf import loaded_part
 from virtlab.testbed.leader import agent_path
 
@@ -314,7 +315,14 @@ def _start(
         options += ["-o", f"ConnectTimeout={AGAIN_TIMEOUT_S}"]
     argv = [*client(), *options, "--", address, command]
     try:
-        return subprocess.Popen(argv, stdin=given, stdout=taken, stderr=errors, start_new_session=True)
+        return subprocess.Popen(
+            argv,
+            stdin=given,
+            stdout=taken,
+            stderr=errors,
+            start_new_session=True,
+            env=of_program(*PLACES, *LOGIN),
+        )
     except OSError as error:
         raise MachineError(
             "ssh", f"{argv[0]} cannot be run ({error.strerror})", "install openssh-client"

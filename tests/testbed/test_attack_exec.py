@@ -1,0 +1,179 @@
+"""Attacks by commands of an experiment file: where a guest shares the machine's files they change nothing of it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import testbed_world as worlds
+from test_testbed_privileges import ROOT, as_nobody, has_control_groups
+
+from virtlab.plan import Outcome, Trial
+from virtlab.testbed import Testbed
+
+pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
+
+SECRET = "hunter2"
+# Each line says what worked; nothing of it may. Values that are written are those that were there.
+ATTACKS = """
+try() { name=$1; shift; if ("$@") >/dev/null 2>&1; then echo "$name worked"; fi; }
+write() { echo x > "$1"; }
+same() { v=$(cat "$1") && echo "$v" > "$1"; }
+raise() { unshare --user --map-root-user --mount sh -c "$1"; }
+for folder in /home /root /run /tmp /var/tmp .; do
+    for file in $(ls -A $folder); do echo "$folder has $file"; done
+done
+try 'a file of the system' write /etc/virtlab-attack
+try 'a file of the programs' write /usr/bin/virtlab-attack
+try 'a file beside the experiment' write PLACE/attack
+try 'a file in /dev' write /dev/attack
+try 'a value of the kernel' same /proc/sys/kernel/threads-max
+try 'its own control group' mkdir /sys/fs/cgroup/virtlab-attack /sys/fs/cgroup/memory/virtlab-attack
+try 'a disk' ls /dev/sda /dev/vda /dev/nvme0n1 /dev/mem
+try 'a device of its own' mknod /tmp/disk b 8 0
+try 'a mount' mount -t tmpfs none /mnt
+try 'a writable root' mount -o remount,rw,bind /
+try 'the root below' umount -l /tmp
+try 'a writable root in a user namespace' raise 'mount -o remount,rw,bind / || mount -o remount,rw,bind /usr'
+try 'the folders below in a user namespace' raise 'umount -l /tmp || umount -l /run'
+try 'another user' setpriv --reuid 1234 true
+try 'a root of its own' chroot / true
+try 'the files of the leader' ls /proc/1/root/proc/1/root/
+try 'the memory of the first process' head -c 1 /proc/1/mem
+try 'the descriptors of the first process' sh -c 'ls /proc/1/fd/* | grep .'
+try 'descriptors of its own' ls /proc/self/fd/3 /proc/self/fd/4
+try 'processes of the world' grep -lE 'probe|switch' /proc/[0-9]*/cmdline
+cat NAMED 2>/dev/null
+"""
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that everybody may write to and is none of the empty ones; secrets lie in two of those."""
+    with tempfile.TemporaryDirectory(dir="/var/lib" if os.geteuid() == 0 else None) as folder:
+        path = Path(folder)
+        path.chmod(0o777)
+        with tempfile.NamedTemporaryFile(dir=Path.home()) as named, tempfile.NamedTemporaryFile() as beside:
+            for file in (named, beside):
+                file.write(SECRET.encode())
+                file.flush()
+            (path / "script").write_text(
+                ATTACKS.replace("PLACE", folder).replace("NAMED", f"{named.name} {beside.name}")
+            )
+            yield path
+
+
+def played(world: dict[str, Any], argv: list[str], **more: Any) -> tuple[Outcome, worlds.MemorySink]:
+    action = {"id": "attack", "do": "exec", "guest": "a", "argv": argv, **more}
+    after = {"id": "after", "do": "wait", "for_ns": 1, "after": {"any": ["attack.finished", "attack.failed"]}}
+    with Testbed().open(worlds.plan(world, timeline=[action, after]), worlds.Patient()) as session:
+        sink = worlds.MemorySink()
+        return session.run(Trial("t0", 1), sink), sink
+
+
+def attack(world: dict[str, Any], place: Path) -> None:
+    outcome, sink = played(world, ["sh", str(place / "script")])
+    assert outcome.status == "ok", outcome.reasons
+    assert sink.artefacts.get("attack.out", b"") == b""
+    assert sink.artefacts.get("attack.err", b"") == b""
+    assert [path.name for path in place.iterdir()] == ["script"]
+
+
+def at_once(work: Callable[[], None]) -> str:
+    work()
+    return ""
+
+
+@pytest.mark.parametrize("by", [at_once, pytest.param(as_nobody, marks=ROOT)])
+@pytest.mark.parametrize("world", [worlds.bridged, worlds.native])
+def test_a_command_changes_nothing_of_the_machine(
+    world: Callable[[], dict[str, Any]], by: Callable[[Callable[[], None]], str], place: Path
+) -> None:
+    assert by(lambda: attack(world(), place)) == ""
+
+
+@pytest.mark.parametrize("by", [at_once, pytest.param(as_nobody, marks=ROOT)])
+def test_a_command_is_told_nothing_of_the_callers_environment(
+    by: Callable[[Callable[[], None]], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+
+    def look() -> None:
+        outcome, sink = played(worlds.bridged(), ["env"])
+        assert outcome.status == "ok", outcome.reasons
+        names = {line.partition("=")[0] for line in sink.artefacts["attack.out"].decode().splitlines()}
+        assert names <= {"PATH", "HOME", "TERM", "LANG"}
+
+    assert by(look) == ""
+
+
+def test_no_process_of_the_world_has_the_callers_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    plan = worlds.echo_plan(worlds.bridged(), count=2)
+    with Testbed().open(plan, worlds.Patient()) as session:
+        session.run(Trial("t0", 1), worlds.MemorySink())
+        mine = family(os.getpid())
+        assert len(mine) >= 3  # the leader's two and probes, at least
+        for pid in mine:
+            assert SECRET.encode() not in Path(f"/proc/{pid}/environ").read_bytes()
+
+
+def family(pid: int) -> list[int]:
+    """All descendants of a process."""
+    text = " ".join(path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children"))
+    return [each for child in map(int, text.split()) for each in (child, *family(child))]
+
+
+@pytest.mark.parametrize("by", [at_once, pytest.param(as_nobody, marks=ROOT)])
+def test_a_command_still_has_what_it_is_for(by: Callable[[Callable[[], None]], str]) -> None:
+    """Its guest's network and its settings, room for files of its own, and an end that is told as it was."""
+    useful = (
+        "ip link set eth0 txqueuelen 77 && ip route flush cache && echo 7 > /proc/sys/net/ipv4/ip_default_ttl"
+        " && echo kept > /tmp/file && cat /tmp/file > /dev/shm/file && cat /dev/shm/file; kill -9 $$"
+    )
+
+    def use() -> None:
+        _, sink = played(worlds.bridged(), ["sh", "-c", useful])
+        assert sink.artefacts["attack.out"] == b"kept\n", sink.artefacts
+        ends = [event.details["ended"] for event in sink.events if event.what == "attack.failed"]
+        assert ends == ["signal 9"]
+
+    assert by(use) == ""
+
+
+def test_a_command_that_is_given_up_takes_its_children_along() -> None:
+    world = worlds.bridged()
+    action = {
+        "id": "attack", "do": "exec", "guest": "a", "argv": ["sh", "-c", "sleep 4321 & sleep 4321"],
+        "timeout_ns": 300_000_000, "on_timeout": "censor",
+    }  # fmt: skip
+    after = {"id": "after", "do": "wait", "for_ns": 1, "after": {"event": "attack.timeout"}}
+    with Testbed().open(worlds.plan(world, timeline=[action, after]), worlds.Patient()) as session:
+        outcome = session.run(Trial("t0", 1), worlds.MemorySink())
+        assert outcome.censored == ("attack",)
+        lines = [
+            path.read_bytes()
+            for pid in family(os.getpid())
+            if (path := Path(f"/proc/{pid}/cmdline")).exists()
+        ]
+        assert b"sleep\x004321\x00" not in lines
+
+
+@ROOT
+@pytest.mark.skipif(not has_control_groups(), reason="no control groups for CPU and memory are mounted here")
+@pytest.mark.parametrize("world", [worlds.bridged, worlds.native])
+def test_the_limits_of_a_guest_hold_its_commands(world: Callable[[], dict[str, Any]]) -> None:
+    bounded = world()
+    bounded["guests"]["a"] |= {"memory_bytes": 32 << 20, "cpu_quota_ratio": 0.1}
+    hold = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; head -c 300000000 /dev/zero | tail -c 300000000 | wc -c"
+    action = {"id": "hold", "do": "exec", "guest": "a", "argv": ["sh", "-c", hold]}
+    plan = worlds.plan(bounded, timeline=[action], collect={"counters": ["guests"]})
+    with Testbed().open(plan, worlds.Patient()) as session:
+        sink = worlds.MemorySink()
+        session.run(Trial("t0", 1), sink)
+    assert sink.artefacts["hold.out"] == b"0\n"
+    assert sink.counters("end")["guests.a", "throttled_ns"] > 0

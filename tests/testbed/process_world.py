@@ -20,6 +20,20 @@ def process_of(session: TestbedSession, word: bytes) -> int:
     raise AssertionError(f"no process with {word!r}")
 
 
+def agents_of(session: TestbedSession, role: str) -> list[int]:
+    """Agents of the session in a role, in the order in which they were started: of probes, each role's far end first."""
+    found = [
+        pid
+        for pid in _with(f"virtlab-agent\0{role}".encode())
+        if _descends(pid, session.leader.process.pid)  # type: ignore[attr-defined]
+    ]
+    return sorted(found, key=_started)
+
+
+def _started(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19])
+
+
 def named(word: bytes) -> list[int]:
     """Processes of this process whose command lines hold a word."""
     return [pid for pid in _with(word) if _descends(pid, os.getpid())]

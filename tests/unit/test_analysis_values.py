@@ -203,6 +203,28 @@ def test_health_counters_of_both_ends_add_up_and_of_traffic_the_larger_counts(tm
     assert found["loss.ratio"] == pytest.approx(0.7)
 
 
+def test_a_stall_of_the_end_that_answers_is_a_stall_and_the_longest_is_that_of_any_kind(
+    tmp_path: Path,
+) -> None:
+    found = values_of(
+        record_of(
+            tmp_path,
+            plan_with(RTT),
+            {
+                ("counters", "counter/1"): counters(
+                    "r/server",
+                    answer_stalls=2,
+                    answer_stall_max_ns=30_000_000,
+                    standstills=1,
+                    standstill_max_ns=31_000_000,
+                ),
+                ("r", "rtt/1"): replies([0, 1, 2], [5, 5, 5]),
+            },
+        )
+    )
+    assert (found["stalls.count"], found["stall.max"]) == (2, 31_000_000)
+
+
 def test_a_role_active_beyond_the_window_counts_only_inside(tmp_path: Path) -> None:
     blocks = {
         ("r", "sent/1"): sent(list(range(1000))),

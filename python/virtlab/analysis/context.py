@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from virtlab.plan.model import Role
     from virtlab.results.record import RunRecord
 
-SUMMED = frozenset({"send_errors", "socket_drops", "ring_drops", "stalls", "spool_overflow"})
+SUMMED = frozenset(
+    {"send_errors", "socket_drops", "ring_drops", "stalls", "answer_stalls", "standstills", "spool_overflow"}
+)
 
 
 @dataclass(frozen=True, slots=True)

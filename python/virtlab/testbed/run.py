@@ -559,12 +559,18 @@ class Pass:
         ]
         for taint in report.get("taints", []):
             text = f"roles.{name}: guest {side.guest}: {taint}"
-            emulated = side.guest in self.lowered.machines or self.site.emulated
-            if str(taint).startswith("starved") and emulated:
-                # When a virtual machine gets to send is part of what it is; its sender's stalls are counted.
+            if str(taint).startswith("starved") and self._may_starve(side.guest):
                 self._tell("guest.starved", t_ns, {"guest": side.guest, "text": text})
                 continue
             (self.reasons if str(taint).startswith("failed") else self.taints).append(text)
+
+    def _may_starve(self, guest: str) -> bool:
+        """Whether when a guest gets to run is part of what it is: its processor is a program, or it has a share of one.
+
+        Its stalls are counted and told.
+        """
+        emulated = guest in self.lowered.machines or self.site.emulated
+        return emulated or self.plan.world.guests[guest].cpu_quota_ratio is not None
 
     def _disarm(self) -> None:
         if not self.control.open:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 LATE_SHARE_MAX = 0.005  # of frames that left the soft switch more than 200 us after their computed departure
+LATE_MAX_MS = 20  # of any frame: that is more than any discipline or link of it takes
 REALTIME_STEP_NS = 1_000_000
 
 
@@ -19,6 +20,15 @@ def switch_taints(stats: Mapping[str, Any]) -> tuple[list[str], list[str]]:
         tainted.append(
             f"soft switch: {share:.2%} of frames left more than 200 us late (p99 {p99:.0f} us, limit {LATE_SHARE_MAX:.1%})"
         )
+    if stats.get("standstills"):
+        longest_ms = int(stats.get("standstill_max_ns", 0)) / 1e6
+        tainted.append(
+            f"soft switch: starved: it stood still {stats['standstills']} times for 20 ms or longer, "
+            f"at most {longest_ms:.0f} ms"
+        )
+    longest_ms = int(lateness.get("max_ns", 0)) / 1e6
+    if longest_ms >= LATE_MAX_MS:
+        tainted.append(f"soft switch: a frame left {longest_ms:.0f} ms late (limit {LATE_MAX_MS} ms)")
     if stats.get("clock_steps"):
         tainted.append(f"soft switch: the realtime clock stepped {stats['clock_steps']} times")
     for port, counters in stats.get("ports", {}).items():

@@ -101,6 +101,8 @@ enum Answer {
 struct Armed {
     run: Arc<Run>,
     check: ValueCheck,
+    /// Whether what is measured changes when this process stands still.
+    counts_on_us: bool,
 }
 
 /// The state of the control thread.
@@ -221,12 +223,21 @@ impl Control {
             }
             Request::Arm(arm) => self.arm(*arm)?,
             Request::Start { role, at_ns } => {
-                let run = self.role(&role)?.run.clone();
+                let armed = self.role(&role)?;
+                let (run, watched) = (armed.run.clone(), armed.counts_on_us);
                 if !matches!(run.phase(), Phase::Armed) {
                     bail!("role '{role}' was started before; disarm it and arm it again");
                 }
                 let at = at_ns.map_or_else(clock::raw, Nanos);
-                Answer::ReplyThen(json!({"t_ns": at.0}), Box::new(move || run.start(at)))
+                Answer::ReplyThen(
+                    json!({"t_ns": at.0}),
+                    Box::new(move || {
+                        run.start(at);
+                        if watched {
+                            run.watch(at);
+                        }
+                    }),
+                )
             }
             Request::Set { role, parameter, value } => {
                 let armed = self.role(&role)?;
@@ -277,7 +288,7 @@ impl Control {
         let arming = Arming { run: &run, side, common, own, local, peer, seed };
         let Prepared { workload: prepared, check } = workload::prepare(&workload, arming)
             .with_context(|| format!("cannot arm role '{role}' ({workload})"))?;
-        let port = prepared.port();
+        let (port, counts_on_us) = (prepared.port(), prepared.counts_on_us());
         let here = run.clone();
         std::thread::Builder::new()
             .name(role.chars().take(15).collect())
@@ -289,7 +300,7 @@ impl Control {
                 }));
             })
             .context("cannot start a thread")?;
-        self.roles.insert(role, Armed { run, check });
+        self.roles.insert(role, Armed { run, check, counts_on_us });
         Ok(Answer::Reply(port.map_or_else(|| json!({}), |port| json!({"port": port}))))
     }
 

@@ -19,6 +19,8 @@ mod socket;
 mod spool;
 mod stamps;
 mod telemetry;
+mod waits;
+mod watchdog;
 mod workload;
 
 use crate::transport::{Reader, Writer};

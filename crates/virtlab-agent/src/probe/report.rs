@@ -1,13 +1,14 @@
 //! What a role hands back when its traffic is over: tables of samples, counters, and reasons to doubt them.
 
 use super::spool::{Record, Spool, Table};
+use super::watchdog::{self, Stalls};
 use std::collections::BTreeMap;
 use virtlab_load::Histogram;
 use virtlab_wire::Nanos;
 
 /// A sender or receiver later than this was not running when it should have been: a stall.
 pub const STALL: Nanos = Nanos(1_000_000);
-/// Larger shares of stalled sends than this taint the role.
+/// Larger shares of stalled sends or answers than this taint the role.
 const STARVED_RATIO: f64 = 0.05;
 /// Fewer stalls than this never do: a single one in a short role says little.
 const STARVED_LEAST: u64 = 3;
@@ -25,6 +26,10 @@ pub struct Report {
     pub failure: Option<String>,
     /// Pacing error of each send.
     pub pacing: Histogram,
+    /// How long what had come waited for the thread that answers or takes it.
+    pub waits: Histogram,
+    /// When the whole process stood still.
+    pub standstills: Stalls,
     /// Whether every planned packet was sent.
     pub complete: bool,
     /// Whether the receiver's buffer is as small as the role asked: what it drops then belongs to what is measured.
@@ -60,6 +65,7 @@ impl Report {
         self.tables.extend(other.tables);
         self.taints.extend(other.taints);
         self.pacing.merge(&other.pacing);
+        self.waits.merge(&other.waits);
         self.failure = self.failure.take().or(other.failure);
         self.buffer_as_asked |= other.buffer_as_asked;
     }
@@ -72,12 +78,14 @@ impl Report {
             self.add("stall_max_ns", if stalls > 0 { self.pacing.largest().0 } else { 0 });
             self.add("pacing_error_p99_ns", self.pacing.quantile(0.99).map_or(0, |error| error.0));
         }
-        if stalls >= STARVED_LEAST && stalls as f64 > STARVED_RATIO * self.pacing.len() as f64 {
+        if is_starved(&self.pacing) {
             let (n, worst) = (self.pacing.len(), self.pacing.largest().0);
             self.taints.push(format!(
                 "starved: {stalls} of {n} sends were late by more than 1 ms, at most {worst} ns"
             ));
         }
+        self.close_waits();
+        self.close_standstills();
         let drops = self.counters.get("socket_drops").filter(|drops| **drops > 0 && !self.buffer_as_asked);
         if let Some(drops) = drops {
             self.taints.push(format!("socket_drops: the receiver's own buffer dropped {drops} packets"));
@@ -94,6 +102,39 @@ impl Report {
             self.taints.push(format!("failed: {failure}"));
         }
     }
+
+    fn close_waits(&mut self) {
+        if self.waits.is_empty() {
+            return;
+        }
+        let (n, stalls, worst) = (self.waits.len(), self.waits.above(STALL), self.waits.largest());
+        self.add("answer_stalls", stalls);
+        self.add("answer_stall_max_ns", if stalls > 0 { worst.0 } else { 0 });
+        if is_starved(&self.waits) || worst >= watchdog::STALL {
+            self.taints.push(format!(
+                "starved: {stalls} of {n} packets waited more than 1 ms for the thread that takes them, at most {} ns",
+                worst.0
+            ));
+        }
+    }
+
+    fn close_standstills(&mut self) {
+        let Stalls { count, longest } = self.standstills;
+        self.add("standstills", count);
+        self.add("standstill_max_ns", longest.0);
+        if count > 0 {
+            self.taints.push(format!(
+                "starved: the probe stood still {count} times for 20 ms or longer, at most {} ns",
+                longest.0
+            ));
+        }
+    }
+}
+
+/// Whether too large a share was a stall.
+fn is_starved(times: &Histogram) -> bool {
+    let stalls = times.above(STALL);
+    stalls >= STARVED_LEAST && stalls as f64 > STARVED_RATIO * times.len() as f64
 }
 
 #[cfg(test)]
@@ -111,6 +152,36 @@ mod tests {
         assert_eq!(tainted(0), (0, false));
         assert_eq!(tainted(5), (5, false));
         assert_eq!(tainted(6), (6, true));
+    }
+
+    #[test]
+    fn a_single_answer_that_waited_20_ms_taints_and_one_of_19_ms_does_not() {
+        let tainted = |wait_ms: u64| {
+            let mut report = Report::default();
+            (0..1000).for_each(|_| report.waits.record(Nanos(10)));
+            report.waits.record(Nanos(wait_ms * 1_000_000));
+            report.close();
+            (
+                report.counters["answer_stalls"],
+                report.taints.iter().any(|taint| taint.starts_with("starved: ")),
+            )
+        };
+        assert_eq!(tainted(0), (0, false));
+        assert_eq!(tainted(19), (1, false));
+        assert_eq!(tainted(20), (1, true));
+    }
+
+    #[test]
+    fn a_process_that_stood_still_taints() {
+        let standstills = Stalls { count: 1, longest: Nanos(500_000_000) };
+        let mut report = Report { standstills, ..Report::default() };
+        report.close();
+        assert_eq!(report.counters["standstill_max_ns"], 500_000_000);
+        assert!(
+            report.taints[0].starts_with("starved: the probe stood still 1 times"),
+            "{:?}",
+            report.taints
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::live::{self, Tally};
 use super::pacing::Pacer;
 use super::report::Report;
 use super::spool::Budget;
+use super::watchdog::Watchdog;
 use crate::clock;
 use crate::transport::Writer;
 use serde_json::{Value, json};
@@ -44,6 +45,8 @@ pub struct Run {
     tallies: Mutex<Vec<Arc<Tally>>>,
     /// Why it was stopped by nobody's request.
     forsaken: Mutex<Option<String>>,
+    /// Looks whether the process stands still, from the start on.
+    watchdog: Mutex<Option<Watchdog>>,
     /// Raised with every tuned value.
     pub tuned_count: std::sync::atomic::AtomicU64,
 }
@@ -66,6 +69,7 @@ impl Run {
             tuned: Mutex::new(BTreeMap::new()),
             tallies: Mutex::new(Vec::new()),
             forsaken: Mutex::new(None),
+            watchdog: Mutex::new(None),
             tuned_count: std::sync::atomic::AtomicU64::new(0),
         })
     }
@@ -85,6 +89,14 @@ impl Run {
     pub fn start(&self, at: Nanos) {
         *lock(&self.phase) = Phase::Started(at);
         self.changed.notify_all();
+    }
+
+    /// Looks from `at` on whether the process stands still. A guest that has no room for one more thread ends the role.
+    pub fn watch(&self, at: Nanos) {
+        match Watchdog::begin(at) {
+            Ok(watchdog) => *lock(&self.watchdog) = Some(watchdog),
+            Err(error) => self.forsake(&format!("cannot start the thread that watches: {error}")),
+        }
     }
 
     /// Waits for the start gate and the instant it names, then says `started`. `None` when the role is stopped before.
@@ -160,6 +172,7 @@ impl Run {
     /// Keeps the report and says `finished`.
     pub fn finish(&self, mut report: Report) {
         report.failure = report.failure.take().or_else(|| lock(&self.forsaken).take());
+        report.standstills = lock(&self.watchdog).take().map(Watchdog::end).unwrap_or_default();
         report.close();
         let reason = match &report.failure {
             Some(failure) => format!("failed: {failure}"),

@@ -10,6 +10,7 @@ mod request;
 mod ring;
 mod sender;
 mod stamps;
+mod standstill;
 mod timing;
 
 use crate::clock;
@@ -21,6 +22,7 @@ use nix::time::{ClockId, clock_gettime};
 use player::Player;
 use request::{Configure, Request};
 use serde_json::{Value, json};
+use standstill::Standstills;
 use std::os::fd::{FromRawFd, OwnedFd};
 use timing::{Sleeper, Spin};
 use virtlab_wire::frame::Kind;
@@ -63,6 +65,7 @@ struct Switch {
     spin: Spin,
     budget: Budget,
     overshoot_p99: Nanos,
+    standstills: Standstills,
     started: Nanos,
     cpu_at_start: Nanos,
 }
@@ -85,6 +88,7 @@ impl Switch {
             spin: Spin::Auto,
             budget: Budget::none(),
             overshoot_p99: Nanos::ZERO,
+            standstills: Standstills::from(clock::monotonic()),
             started: Nanos::ZERO,
             cpu_at_start: Nanos::ZERO,
         })
@@ -96,6 +100,7 @@ impl Switch {
             let asked = match &mut self.player {
                 Some(player) if self.running => {
                     let now = player.round();
+                    self.standstills.runs(now);
                     let next = player.next_departure();
                     let sleep_until = match (self.spin, next) {
                         (Spin::Always, _) => Some(now),
@@ -111,8 +116,11 @@ impl Switch {
                         self.sleeper.glance(CONTROL_TOKEN)?
                     } else {
                         glanced = now;
-                        let asked = self.sleeper.sleep(sleep_until, CONTROL_TOKEN)?;
-                        if let Some(overshoot) = self.sleeper.overslept(sleep_until) {
+                        let look = self.standstills.next_look();
+                        let until = sleep_until.map_or(look, |until| until.min(look));
+                        let asked = self.sleeper.sleep(Some(until), CONTROL_TOKEN)?;
+                        if let Some(overshoot) = self.sleeper.overslept(sleep_until.filter(|at| *at == until))
+                        {
                             self.budget.note(overshoot);
                         }
                         asked
@@ -197,6 +205,8 @@ impl Switch {
                 });
                 report["cpu_ns"] = json!(cpu_time().since(self.cpu_at_start));
                 report["sleeps"] = json!(self.sleeper.sleeps);
+                report["standstills"] = json!(self.standstills.count);
+                report["standstill_max_ns"] = json!(self.standstills.longest);
                 Ok(report)
             }
             Request::Record { frames } => {
@@ -218,6 +228,7 @@ impl Switch {
         self.cpu_at_start = cpu_time();
         self.sleeper.sleeps = 0;
         self.budget.forget();
+        self.standstills = Standstills::from(clock::monotonic());
     }
 
     fn configure(&mut self, configure: Configure) -> anyhow::Result<Value> {

@@ -6,6 +6,7 @@ use crate::probe::parameters::Idle;
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::socket::{self, Inbox, RawAddress, Trouble, trouble};
+use crate::probe::waits::Waits;
 use anyhow::Context;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -62,7 +63,7 @@ impl Responder {
     pub fn open(run: &Run, address: SocketAddr) -> anyhow::Result<Self> {
         let socket = socket::udp(address, false).with_context(|| format!("cannot bind UDP {address}"))?;
         socket::set_buffer(&socket, true, 16 << 20)?;
-        socket::set_option(&socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1i32)?;
+        socket::stamp_receives(&socket)?;
         run.wakes(&socket)?;
         let port = socket::local_address(&socket)?.port();
         Ok(Self { socket, port })
@@ -104,6 +105,7 @@ impl Responder {
         let flags = if answering.idle == Idle::Poll { libc::MSG_DONTWAIT } else { 0 };
         let mut reply = Vec::new();
         let tally = run.tally();
+        let mut waits = Waits::new();
         while !run.stopped() {
             let message = match inbox.receive(self.socket.as_fd(), flags) {
                 Ok(message) => message,
@@ -113,6 +115,7 @@ impl Responder {
                 }
                 Err(_) => continue,
             };
+            let taken = clock::raw();
             drops = message.drops.unwrap_or(drops);
             let (Some(header), Some(from)) = (ProbeHeader::read(message.bytes), message.from()) else {
                 continue;
@@ -149,6 +152,7 @@ impl Responder {
                             Err(_) => errors += 1,
                         }
                     }
+                    waits.dealt_with_datagram(taken, message.stamp);
                 }
             }
         }
@@ -164,6 +168,7 @@ impl Responder {
         report.add("socket_drops", u64::from(drops));
         report.add("duplicate_packets", flows.values().map(|flow| flow.duplicates).sum());
         report.add("reordered_packets", flows.values().map(|flow| flow.reordered).sum());
+        waits.close(&mut report);
         report
     }
 }

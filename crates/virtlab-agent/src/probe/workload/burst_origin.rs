@@ -10,6 +10,7 @@ use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::socket::{self, Inbox, RawAddress, Trouble, trouble};
 use crate::probe::spool::{BurstRow, Spool};
+use crate::probe::waits::Waits;
 use anyhow::Context;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::net::{IpAddr, SocketAddr};
@@ -104,7 +105,7 @@ impl Origin {
             // The send buffer stays the system's: a network that pushes back then holds the sender, as it holds any
             // program, instead of filling the guest's own queue until fragments are dropped there.
             socket::set_buffer(&fd, true, 8 << 20)?;
-            socket::set_option(&fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1i32)?;
+            socket::stamp_receives(&fd)?;
             senders.push(fd);
         }
         let receivers = senders.iter().map(OwnedFd::try_clone).collect::<Result<_, _>>()?;
@@ -303,6 +304,7 @@ fn receive(
     let mut sequences: Vec<Sequence> = (0..streams).map(|_| Sequence::default()).collect();
     let mut drops = vec![0u32; receivers.len()];
     let (mut packets, mut bytes) = (0u64, 0u64);
+    let mut waits = Waits::new();
     while !shared.over.load(Ordering::Relaxed) {
         let mut waiting: Vec<PollFd<'_>> =
             receivers.iter().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)).collect();
@@ -329,6 +331,7 @@ fn receive(
                     user,
                     bytes: payload.len() as u32,
                 });
+                waits.dealt_with_datagram(user, message.stamp);
             }
         }
     }
@@ -339,6 +342,7 @@ fn receive(
     report.add("duplicate_packets", sequences.iter().map(|sequence| sequence.duplicates).sum());
     report.add("reordered_packets", sequences.iter().map(|sequence| sequence.reordered).sum());
     report.add("socket_drops", drops.iter().map(|drops| u64::from(*drops)).sum());
+    waits.close(&mut report);
     report
 }
 

@@ -67,6 +67,12 @@ pub trait Workload: Send {
         None
     }
 
+    /// Whether what is measured changes when this process stands still: not where the kernel answers, nor where being held
+    /// back is what is measured.
+    fn counts_on_us(&self) -> bool {
+        true
+    }
+
     /// Makes and answers traffic until done or stopped.
     fn run(self: Box<Self>, run: &Run) -> Report;
 }
@@ -80,6 +86,10 @@ struct Classed {
 impl Workload for Classed {
     fn port(&self) -> Option<u16> {
         self.workload.port()
+    }
+
+    fn counts_on_us(&self) -> bool {
+        self.workload.counts_on_us()
     }
 
     fn run(self: Box<Self>, run: &Run) -> Report {
@@ -159,6 +169,10 @@ pub const NAMES: [&str; 8] =
 pub struct StandBy;
 
 impl Workload for StandBy {
+    fn counts_on_us(&self) -> bool {
+        false
+    }
+
     fn run(self: Box<Self>, run: &Run) -> Report {
         run.wait_for_stop();
         Report { complete: false, ..Report::default() }

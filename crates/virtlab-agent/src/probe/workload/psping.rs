@@ -15,6 +15,7 @@ use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::socket;
 use crate::probe::spool::{RequestRow, Spool};
+use crate::probe::waits::Waits;
 use anyhow::Context;
 use serde_json::json;
 use std::collections::VecDeque;
@@ -157,11 +158,13 @@ impl Workload for Client {
         report.add("connect_ns", clock::raw().since(began).0);
         let mut rows = Spool::new(&run.budget);
         let begun = clock::raw().max(start);
+        let mut waits = Waits::new();
         let outcome = if self.asked.window == 1 {
-            self.one_at_a_time(run, &fd, begun, &mut rows)
+            self.one_at_a_time(run, &fd, begun, &mut rows, &mut waits)
         } else {
-            self.several(run, &fd, begun, &mut rows)
+            self.several(run, &fd, begun, &mut rows, &mut waits)
         };
+        waits.close(&mut report);
         let answered = rows.len() as u64 + rows.overflowed;
         let sent = match outcome {
             Ok(sent) => sent,
@@ -193,6 +196,7 @@ impl Client {
         fd: &OwnedFd,
         begun: Nanos,
         rows: &mut Spool<RequestRow>,
+        waits: &mut Waits,
     ) -> anyhow::Result<u64> {
         let request = vec![0x50; self.asked.sizes.0 as usize];
         let mut response = vec![0; self.asked.sizes.1 as usize];
@@ -214,6 +218,7 @@ impl Client {
             rows.push(self.row(k, sent, finished));
             tally.seen(self.asked.sizes.1);
             tally.took(finished.since(sent).0);
+            waits.dealt_with(finished, || tcp::since_data(fd));
             next = sent + self.asked.interval;
         }
         Ok(self.asked.total)
@@ -226,6 +231,7 @@ impl Client {
         fd: &OwnedFd,
         begun: Nanos,
         rows: &mut Spool<RequestRow>,
+        waits: &mut Waits,
     ) -> anyhow::Result<u64> {
         let mut response = vec![0; self.asked.sizes.1 as usize];
         let window = Window::default();
@@ -242,6 +248,7 @@ impl Client {
                         tally.seen(self.asked.sizes.1);
                         tally.took(finished.since(sent).0);
                         window.pop();
+                        waits.dealt_with(finished, || tcp::since_data(fd));
                         k += 1;
                     }
                     Ok(false) if run.stopped() => break Ok(()),

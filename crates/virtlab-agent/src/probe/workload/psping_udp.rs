@@ -9,6 +9,7 @@ use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::socket::{self, Inbox, Trouble, trouble};
 use crate::probe::spool::{RequestRow, Spool};
+use crate::probe::waits::Waits;
 use anyhow::Context;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -34,7 +35,7 @@ pub fn prepare(arming: &Arming<'_>, asked: Asked) -> anyhow::Result<Prepared> {
     let fd = socket::udp(local, false).with_context(|| format!("cannot bind UDP {local}"))?;
     socket::connect(&fd, peer).with_context(|| format!("cannot reach {peer}"))?;
     socket::set_buffer(&fd, true, 8 << 20)?;
-    socket::set_option(&fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1i32)?;
+    socket::stamp_receives(&fd)?;
     Ok(Prepared::fixed(Client { asked, fd }))
 }
 
@@ -63,6 +64,7 @@ impl Workload for Client {
         let tally = run.tally();
         let mut request = vec![0x50; self.asked.sizes.0 as usize];
         let mut inbox = Inbox::new();
+        let mut waits = Waits::new();
         let mut under_way: BTreeMap<u64, Nanos> = BTreeMap::new();
         let (mut sent, mut answered, mut late, mut drops, mut next) = (0u64, 0u64, 0u64, 0, start);
         let end = self.asked.end(start);
@@ -118,6 +120,7 @@ impl Workload for Client {
                         }
                         None => late += 1,
                     }
+                    waits.dealt_with_datagram(finished, message.stamp);
                 }
                 Err(error) if trouble(&error) == Trouble::Fatal => {
                     report.failure = Some(format!("cannot receive: {error}"));
@@ -128,6 +131,7 @@ impl Workload for Client {
         report.complete = report.failure.is_none() && !run.stopped();
         report.add("late_answers", late);
         report.add("socket_drops", u64::from(drops));
+        waits.close(&mut report);
         close(&mut report, &self.asked, rows, answered, sent);
         report
     }

@@ -107,6 +107,10 @@ impl Guest {
 }
 
 impl Workload for Guest {
+    fn counts_on_us(&self) -> bool {
+        false
+    }
+
     fn run(self: Box<Self>, run: &Run) -> Report {
         let mut report = Report::default();
         if run.wait_for_start(Pacer::new(Pacing::Sleep)).is_none() {

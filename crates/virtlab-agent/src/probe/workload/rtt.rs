@@ -20,6 +20,7 @@ use crate::probe::run::Run;
 use crate::probe::socket::{self, Inbox, Message, RawAddress, Trouble, trouble};
 use crate::probe::spool::{RttRow, SentRow, Spool};
 use crate::probe::stamps::StampClock;
+use crate::probe::waits::Waits;
 use anyhow::Context;
 use serde::Deserialize;
 use std::collections::VecDeque;
@@ -199,6 +200,7 @@ struct Receiving {
     drops: u32,
     strangers: u64,
     stalls: u64,
+    waits: Waits,
     stamps: StampClock,
     failure: Option<String>,
 }
@@ -229,6 +231,7 @@ impl Workload for Client {
             drops: 0,
             strangers: 0,
             stalls: 0,
+            waits: Waits::new(),
             stamps: StampClock::new(),
             failure: None,
         };
@@ -428,6 +431,7 @@ impl Client {
                 .push("clock_step: the wall clock was set while packets were stamped with it".to_owned());
         }
         report.failure = report.failure.take().or(receiving.failure);
+        receiving.waits.close(&mut report);
         report.table(sending.rows);
         report.table(rows);
         report
@@ -518,6 +522,7 @@ impl Receiving {
             self.stalls += u64::from(user.0 as i64 - self.stamps.raw_ns(stamp) > STALL.0 as i64);
         }
         self.replies.push(Reply { seq, user, stamp: message.stamp });
+        self.waits.dealt_with_datagram(user, message.stamp);
         shared.received.store(self.sequence.received, Ordering::Release);
     }
 }
@@ -547,7 +552,7 @@ impl Reflector {
         let socket = socket::udp(address, false).with_context(|| format!("cannot bind UDP {address}"))?;
         socket::set_buffer(&socket, true, 8 << 20)?;
         socket::set_buffer(&socket, false, 4 << 20)?;
-        socket::set_option(&socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1i32)?;
+        socket::stamp_receives(&socket)?;
         arming.run.wakes(&socket)?;
         let port = socket::local_address(&socket)?.port();
         Ok(Self { socket, port, idle: arming.common.idle, answer_bytes })
@@ -565,9 +570,11 @@ impl Workload for Reflector {
         let flags = if self.idle == Idle::Poll { libc::MSG_DONTWAIT } else { 0 };
         let (mut packets, mut bytes, mut errors, mut drops) = (0u64, 0u64, 0u64, 0);
         let mut answer = vec![0; self.answer_bytes.unwrap_or(0)];
+        let mut waits = Waits::new();
         while !run.stopped() {
             match inbox.receive(self.socket.as_fd(), flags) {
                 Ok(message) if ProbeHeader::read(message.bytes).is_some() => {
+                    let taken = clock::raw();
                     packets += 1;
                     bytes += message.bytes.len() as u64;
                     drops = message.drops.unwrap_or(drops);
@@ -579,6 +586,7 @@ impl Workload for Reflector {
                         message.bytes
                     };
                     errors += u64::from(socket::send(self.socket.as_fd(), reply, to.as_ref()).is_err());
+                    waits.dealt_with_datagram(taken, message.stamp);
                 }
                 Ok(_) => {}
                 Err(error) if trouble(&error) == Trouble::Fatal => {
@@ -593,6 +601,7 @@ impl Workload for Reflector {
         report.add("sent_packets", packets - errors);
         report.add("send_errors", errors);
         report.add("socket_drops", u64::from(drops));
+        waits.close(&mut report);
         report
     }
 }

@@ -264,6 +264,13 @@ pub fn write_whole(run: &Run, fd: &OwnedFd, mut bytes: &[u8]) -> io::Result<bool
     Ok(true)
 }
 
+/// How long ago the newest data of a connection came; what may be less than a tick of the kernel is nothing.
+pub fn since_data(fd: &OwnedFd) -> Option<Nanos> {
+    const TICK: Nanos = Nanos(10_000_000);
+    let since = info(fd).ok()?.since_data;
+    Some(if since > TICK { since } else { Nanos::ZERO })
+}
+
 /// What TCP knows of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Info {
@@ -273,6 +280,8 @@ pub struct Info {
     pub srtt: Nanos,
     /// Congestion window in segments.
     pub cwnd_packets: u64,
+    /// Since the newest data came, in the kernel's ticks of up to 10 ms.
+    pub since_data: Nanos,
 }
 
 /// Reads TCP_INFO.
@@ -297,5 +306,6 @@ pub fn info(fd: &OwnedFd) -> io::Result<Info> {
         retransmits: u64::from(raw.tcpi_total_retrans),
         srtt: Nanos(u64::from(raw.tcpi_rtt) * 1000),
         cwnd_packets: u64::from(raw.tcpi_snd_cwnd),
+        since_data: Nanos(u64::from(raw.tcpi_last_data_recv) * 1_000_000),
     })
 }

@@ -12,6 +12,7 @@ use crate::probe::parameters::Idle;
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::spool::{Spool, TransactionRow};
+use crate::probe::waits::Waits;
 use anyhow::Context;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -87,6 +88,7 @@ impl Workload for Client {
         let begun = clock::raw().max(start);
         let end = self.parameters.duration_ns.map_or(Nanos::MAX, |duration| begun + Nanos(duration));
         let mut transactions = 0u64;
+        let mut waits = Waits::new();
         loop {
             let started = clock::raw();
             if started >= end || run.stopped() {
@@ -117,7 +119,9 @@ impl Workload for Client {
             });
             tally.seen(self.parameters.response_bytes);
             tally.took(finished.since(started).0);
+            waits.dealt_with(finished, || tcp::since_data(&fd));
         }
+        waits.close(&mut report);
         report.add("transactions", transactions);
         report.add("sent_bytes", transactions * self.parameters.request_bytes);
         report.add("received_bytes", transactions * self.parameters.response_bytes);
@@ -159,11 +163,14 @@ impl Workload for Server {
             if tcp::set_no_delay(&fd).is_err() {
                 continue;
             }
-            while let Ok(true) = tcp::read_whole_with(run, &fd, &mut request, flags_of(self.idle))
-                && let Ok(true) = tcp::write_whole(run, &fd, &response)
-            {
+            let mut waits = Waits::new();
+            while let Ok(true) = tcp::read_whole_with(run, &fd, &mut request, flags_of(self.idle)) {
+                let taken = clock::raw();
+                let Ok(true) = tcp::write_whole(run, &fd, &response) else { break };
+                waits.dealt_with(taken, || tcp::since_data(&fd));
                 answered += 1;
             }
+            waits.close(&mut report);
         }
         report.add("answered", answered);
         report

@@ -43,7 +43,7 @@ def write_dataset(path: Path) -> None:
             sent = seq * 100_000
             rtt = 500_000 + generator.gamma(2.0, 20_000.0, ROWS).astype(np.int64)
             flow = np.zeros(ROWS, dtype=np.int32)
-            with dataset.begin_run(RunKey(run // 5, run % 5, 0), plan) as writer:
+            with dataset.begin_run(RunKey(run // 5, run % 5, 0), plan.repeated(run % 5, run)) as writer:
                 writer.block(
                     "probe",
                     "rtt/1",

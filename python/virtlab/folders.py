@@ -104,6 +104,22 @@ class Folder:
         with self.writing(name, durable=durable) as file:
             file.write(content)
 
+    def append(self, name: str, content: bytes) -> None:
+        """Adds to a file that is there; on return it survives a power loss.
+
+        DatasetError when it is no file of this folder alone.
+        """
+        flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with os.fdopen(os.open(name, flags, dir_fd=self._descriptor), "ab") as file:
+            there = os.fstat(file.fileno())
+            if not stat.S_ISREG(there.st_mode) or there.st_nlink != 1:
+                raise DatasetError(
+                    str(self.path / name), "is not a file of this folder alone", "move it away, or copy it"
+                )
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+
     def read(self, name: str, most_bytes: int) -> bytes | None:
         """A regular file's bytes; None when there is none of that name, or it is larger."""
         try:
@@ -115,6 +131,26 @@ class Folder:
         with os.fdopen(descriptor, "rb") as file:
             there = os.fstat(descriptor)
             return file.read(most_bytes) if _fits(there, most_bytes) else None
+
+    def secret(self, name: str, count: int) -> bytes | None:
+        """Random bytes that only this user reads, made once; None when the file is somebody else's, or open to others."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            descriptor = os.open(name, flags, dir_fd=self._descriptor)
+        except FileNotFoundError:
+            aside = f".{name}.partial-{secrets.token_hex(8)}"
+            made = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=self._descriptor)
+            with os.fdopen(made, "wb") as file:
+                file.write(secrets.token_bytes(count))
+            with suppress(FileExistsError):  # of two that make it at once, the first
+                os.link(aside, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+            self.remove(aside)
+            descriptor = os.open(name, flags, dir_fd=self._descriptor)
+        with os.fdopen(descriptor, "rb") as file:
+            there = os.fstat(descriptor)
+            own = stat.S_ISREG(there.st_mode) and there.st_uid == os.geteuid() and not there.st_mode & 0o077
+            found = file.read(count) if own else b""
+            return found if len(found) == count else None
 
     def remove(self, name: str) -> None:
         """Removes a file, there or not."""

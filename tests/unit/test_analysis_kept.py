@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from tests.unit.test_analysis_values import RTT, plan_with, record_of, replies
 
 from virtlab.analysis import kept, values_of_run
 from virtlab.analysis.window import RoleWindow, beside_of, measuring_beside, role_window
+from virtlab.folders import Folder
 from virtlab.plan import Mark, Plan
 from virtlab.results import RunRecord
 
@@ -38,10 +40,10 @@ def test_kept_values_are_the_values(record: RunRecord) -> None:
     assert first == kept.values_of(record) == values_of_run(record)
 
 
-def test_kept_values_are_read_and_not_taken_again(record: RunRecord) -> None:
-    kept.values_of(record)
-    change(record, values=[["r", "rtt", "mean", 7.0, "ns", 3, ""]])
-    assert [value.value for value in kept.values_of(record)] == [7.0]
+def test_kept_values_are_read_and_not_taken_again(record: RunRecord, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = kept.values_of(record)
+    monkeypatch.setattr("virtlab.analysis.runs.values_of_run", None)
+    assert kept.values_of(record) == first
 
 
 @pytest.mark.parametrize("part", ["schema", "code", "samples"])
@@ -52,7 +54,50 @@ def test_values_of_other_code_or_samples_are_taken_anew(record: RunRecord, part:
     assert json.loads(file_of(record).read_bytes())[part] != "another"
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{", '{"values": 3}', "null"])
+def test_values_that_somebody_else_wrote_are_taken_anew(record: RunRecord, tmp_path: Path) -> None:
+    true = kept.values_of(record)
+    change(record, values=[["r", "rtt", "mean", 7.0, "ns", 3, ""]])
+    assert kept.values_of(record) == true
+    kept._key.cache_clear()
+    with pytest.MonkeyPatch.context() as other:
+        other.setenv("XDG_CACHE_HOME", str(tmp_path / "of another"))
+        assert kept.values_of(record) == true  # sealed by another user now
+    kept._key.cache_clear()
+    theirs = file_of(record).read_bytes()
+    assert kept.values_of(record) == true
+    assert file_of(record).read_bytes() != theirs
+
+
+def test_values_of_samples_that_were_exchanged_are_taken_anew(record: RunRecord) -> None:
+    kept.values_of(record)
+    before = file_of(record).read_bytes()
+    for path in (record.folder / "samples").iterdir():
+        there = path.stat()
+        path.write_bytes(path.read_bytes())
+        os.utime(path, ns=(there.st_atime_ns, there.st_mtime_ns))
+    kept.values_of(record)
+    assert file_of(record).read_bytes() != before
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640])
+def test_a_key_that_others_can_read_seals_nothing(
+    record: RunRecord, mode: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "virtlab").mkdir()
+    (tmp_path / "virtlab" / kept.KEY_NAME).write_bytes(bytes(kept.KEY_BYTES))
+    (tmp_path / "virtlab" / kept.KEY_NAME).chmod(mode)
+    kept._key.cache_clear()
+    try:
+        assert kept.values_of(record) == values_of_run(record)
+    finally:
+        kept._key.cache_clear()
+    assert not file_of(record).exists()
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{", '{"values": 3}', "null", "[" * 10**5, '{"values": [], "seal": 3}']
+)
 def test_a_damaged_file_is_taken_anew(record: RunRecord, content: str) -> None:
     true = kept.values_of(record)
     file_of(record).write_text(content, encoding="utf-8")
@@ -65,7 +110,7 @@ def test_a_folder_that_cannot_be_written_gives_the_values_all_the_same(
     def refused(*_: Any, **__: Any) -> None:
         raise PermissionError(13, "refused")
 
-    monkeypatch.setattr(Path, "write_text", refused)
+    monkeypatch.setattr(Folder, "write", refused)
     assert kept.values_of(record) == values_of_run(record)
     assert not file_of(record).exists()
 

@@ -518,7 +518,8 @@ def test_only_runs_that_ended_well_are_in_the_table(tmp_path: Path) -> None:
     dataset = Dataset.create(tmp_path / "d.results", "version: 1\n", name="d")
     with dataset:
         for repetition, status in enumerate(("ok", "tainted", "failed", "ok")):
-            with dataset.begin_run(RunKey(0, repetition, 0), plan) as writer:
+            repeated = plan.repeated(repetition, 1 + repetition)
+            with dataset.begin_run(RunKey(0, repetition, 0), repeated) as writer:
                 writer.block("r", "rtt/1", {k: np.asarray(v) for k, v in replies([0, 1], [5, 7]).items()})
                 writer.commit(Outcome(status), Realised({}), {})  # type: ignore[arg-type]
     table = run_values(Dataset.open(tmp_path / "d.results"))

@@ -34,14 +34,20 @@ def rtt_block(first: int, count: int) -> dict[str, np.ndarray]:
     return block | {"seq": seq, "flow": np.zeros(count, dtype=np.int32)}
 
 
+def planned(key: RunKey) -> Plan:
+    """A Plan of this run alone."""
+    return PLAN.repeated(key.repetition, PLAN.seed + 100 * key.point + key.repetition)
+
+
 def finished_run(dataset: Dataset, key: RunKey, *, rows: int = 10, outcome: Outcome = OK) -> RunRecord:
-    with dataset.begin_run(key, PLAN) as writer:
+    with dataset.begin_run(key, planned(key)) as writer:
         writer.block("probe", "rtt/1", rtt_block(0, rows))
         return writer.commit(outcome, REALISED, {"build": 3})
 
 
 def test_what_was_committed_is_read_back(tmp_path: Path) -> None:
-    with new_dataset(tmp_path) as dataset, dataset.begin_run(RunKey(3, 2, 0), PLAN) as writer:
+    plan = planned(RunKey(3, 2, 0))
+    with new_dataset(tmp_path) as dataset, dataset.begin_run(RunKey(3, 2, 0), plan) as writer:
         writer.block("probe", "rtt/1", rtt_block(0, 10))
         writer.event(Event(7, "measure.started", {"role": "probe"}))
         writer.artefact("console.txt", [b"login", b": "])
@@ -50,8 +56,8 @@ def test_what_was_committed_is_read_back(tmp_path: Path) -> None:
     (record,) = Dataset.open(tmp_path / "study.results").runs()
     assert (record.name, record.point, record.repetition, record.attempt) == ("p0003-r02-a0", 3, 2, 0)
     assert record.levels == PLAN.point
-    assert record.plan == PLAN
-    assert record.plan_identity == PLAN.identity()
+    assert record.plan == plan
+    assert record.plan_identity == plan.identity()
     assert record.outcome == OK
     assert record.realised == REALISED
     assert record.link_realisation == "soft_switch"

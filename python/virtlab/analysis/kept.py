@@ -1,28 +1,36 @@
 """Values of a run, kept in its folder: `values.json` is derived, and may be deleted at any time.
 
 Values follow from the samples, which never change once a run is committed, and from the code that sums them
-up. The file names both: a digest of that code, and one of `run.json` with the sizes of the samples. When
-either differs the values are taken anew. Where the folder cannot be written they are taken every time.
+up. The file names both: a digest of that code, and one of `run.json` with the sizes and times of the samples. When
+either differs the values are taken anew. So they are when somebody else wrote the file: it is sealed with a key that
+each user has in a file of his own (HMAC, RFC 2104), and a dataset that was received has no seal of his. Where the folder
+or the key cannot be written they are taken every time.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import hmac
 import json
 import os
-import threading
+import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from virtlab import __version__
 from virtlab.analysis.values import RunValue
+from virtlab.errors import VirtlabError
+from virtlab.folders import Folder, read_bounded
 
 if TYPE_CHECKING:
     from virtlab.results.record import RunRecord
 
 FILE_NAME = "values.json"
-SCHEMA = "virtlab.values/1"
+KEY_NAME, KEY_BYTES = "values.key", 32
+MAX_BYTES = 64 << 20
+SCHEMA = "virtlab.values/2"
 SOURCES = ("analysis", "metrics", "plan", "results", "stats")  # rooms that a value passes through
 
 
@@ -55,39 +63,63 @@ def code_identity() -> str:
 
 
 def _basis(record: RunRecord) -> dict[str, str]:
-    """What the values of a run rest on."""
+    """What the values of a run rest on. Nobody who copies or sends a file can set the time of its last change."""
     digest = hashlib.sha256(record.text())
-    with os.scandir(record.folder) as entries:
-        plan = sorted(entry.stat().st_size for entry in entries if entry.name == "plan.json")
-    samples = record.folder / "samples"
-    sizes: list[tuple[str, int]] = []
-    if samples.is_dir():
-        with os.scandir(samples) as entries:
-            sizes = sorted((entry.name, entry.stat().st_size) for entry in entries)
-    digest.update(repr((plan, sizes)).encode())
+    files: list[tuple[str, int, int]] = []
+    for folder in (record.folder, record.folder / "samples", record.folder / "artefacts"):
+        if folder.is_dir():
+            with os.scandir(folder) as entries:
+                there = ((entry.name, entry.stat(follow_symlinks=False)) for entry in entries)
+                files += sorted(
+                    (name, one.st_size, one.st_ctime_ns)
+                    for name, one in there
+                    if stat.S_ISREG(one.st_mode) and name != FILE_NAME
+                )
+    digest.update(repr(files).encode())
     return {"schema": SCHEMA, "code": code_identity(), "samples": digest.hexdigest()}
 
 
 def _read(record: RunRecord, basis: dict[str, str]) -> list[list[Any]] | None:
-    """Rows as kept; None when there are none, or they rest on something else."""
-    try:
-        kept = json.loads((record.folder / FILE_NAME).read_bytes())
-        rows: list[list[Any]] = kept["values"]
-        told = {name: kept[name] for name in basis}
-    except (OSError, ValueError, KeyError, TypeError):
+    """Rows as kept; None when there are none, they rest on something else, or somebody else wrote them."""
+    key = _key()
+    if key is None:
         return None
-    sound = told == basis and all(isinstance(row, list) and len(row) == 7 for row in rows)
-    return rows if sound else None
+    try:
+        kept = json.loads(read_bounded(record.folder / FILE_NAME, MAX_BYTES))
+        rows: list[list[Any]] = kept["values"]
+        sound = hmac.compare_digest(kept["seal"], _seal(key, {name: kept[name] for name in basis}, rows))
+        return rows if sound and all(kept[name] == told for name, told in basis.items()) else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 
 def _write(record: RunRecord, basis: dict[str, str], values: list[RunValue]) -> None:
     """Keeps values by one rename. They can be had again, so nothing is flushed and no failure matters."""
+    key = _key()
+    if key is None:
+        return
     rows = [
         [one.role, one.metric, one.statistic, one.value, one.unit, one.samples, one.reason] for one in values
     ]
-    aside = record.folder / f".{FILE_NAME}.partial-{os.getpid()}-{threading.get_ident()}"
+    text = json.dumps({**basis, "seal": _seal(key, basis, rows), "values": rows}, ensure_ascii=False)
+    with (
+        suppress(OSError, VirtlabError),
+        Folder.open(record.folder.parents[1], "runs", record.name) as folder,
+    ):
+        folder.write(FILE_NAME, text.encode())
+
+
+def _seal(key: bytes, basis: dict[str, str], rows: list[list[Any]]) -> str:
+    return hmac.new(key, json.dumps([basis, rows]).encode(), hashlib.sha256).hexdigest()
+
+
+@functools.cache
+def _key() -> bytes | None:
+    """The user's own key, made when first asked for; None where there is no place for it."""
+    cache = os.environ.get("XDG_CACHE_HOME")
     try:
-        aside.write_text(json.dumps({**basis, "values": rows}, ensure_ascii=False), encoding="utf-8")
-        aside.rename(record.folder / FILE_NAME)
-    except OSError:
-        aside.unlink(missing_ok=True)
+        place = (Path(cache) if cache else Path.home() / ".cache") / "virtlab"
+        with Folder.open(place, make=True) as folder:
+            return folder.secret(KEY_NAME, KEY_BYTES)
+    except (OSError, RuntimeError, VirtlabError):
+        return None

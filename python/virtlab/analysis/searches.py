@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from virtlab.analysis import benchmarks
+from virtlab.catalogue.workloads.raw_stream import flow_names
+from virtlab.errors import DatasetError
+from virtlab.folders import read_bounded
+from virtlab.metrics import METRICS
+from virtlab.metrics.benchmarks import BENCHMARKS
+from virtlab.results.parquet import CURE
+from virtlab.results.typed import MAX_BYTES, Count, first_mistake
 
 if TYPE_CHECKING:
     from virtlab.analysis.values import Collector
     from virtlab.results.record import RunRecord
 
 FILE_NAME = "trials.jsonl"
+Positive = Annotated[float, Field(gt=0)]
 LIMITS = {
     "_bit_per_s": "limit_rate",
     "_pps": "limit_packet_rate",
@@ -43,10 +53,103 @@ def tests_of(record: RunRecord) -> tuple[dict[str, Any], ...]:
 
 
 def _lines(record: RunRecord) -> list[dict[str, Any]] | None:
+    """Header, trials and what was found. DatasetError when the file is none of this run's search."""
     path = record.folder / "artefacts" / FILE_NAME
     if not path.is_file():
         return None
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    try:
+        lines = [json.loads(line) for line in read_bounded(path, MAX_BYTES).splitlines()]
+        header = _Header.model_validate(lines[0] if lines else None)
+        ended = _End.model_validate(lines[-1])
+        for line in lines[1:-1]:
+            _Line.model_validate(line)
+    except (OSError, ValueError, RecursionError) as error:
+        what = first_mistake(error) if isinstance(error, ValidationError) else "a line is none of a search"
+        raise DatasetError(str(path), f"is damaged ({what})", CURE) from error
+    role = record.plan.roles.get(header.role)
+    flows = len(flow_names(role.parameters)) if role is not None else 0
+    known = header.until is not None or all(one.goal in METRICS for one in ended.found)
+    tested = all(one.sound(flows) for one in ended.tests)
+    if role is None or header.plan != record.plan_identity or not known or not tested:
+        raise DatasetError(str(path), "is of another run, role or metric than its run.json", CURE)
+    return lines
+
+
+class _Part(BaseModel):
+    """A line, as far as anything reads it."""
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+
+
+class _Goal(_Part):
+    loss: float
+
+
+class _Header(_Part):
+    plan: str
+    role: str
+    parameter: str
+    variable: str
+    until: str | None
+    goals: Annotated[list[_Goal], Field(min_length=1)]
+
+
+class _Line(_Part):
+    purpose: str
+    load: float
+    value: Count
+    trial_s: Positive
+    loss_ratio: float
+    sent: Count | None
+    received: Count | None
+    unsent: Count | None
+    repeated: bool
+    disturbed: str
+    measured: float | None
+    low: float | None
+    high: float | None
+    part: str = ""
+    note: str = ""
+
+
+class _Criterion(_Part):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    loss_ratio: float
+    exceed_ratio: Annotated[float, Field(ge=0, le=1)]
+    initial_trial_s: Positive
+    final_trial_s: Positive
+    duration_sum_s: Positive
+    width: Positive
+
+
+class _Found(_Part):
+    goal: str
+    text: str = ""
+    lower: float | None
+    upper: float | None
+    value: float | None
+    criterion: _Criterion | None = None
+
+
+class _Tested(_Part):
+    part: str
+    metric: str
+    statistic: str
+    value: float | None
+    samples: Count
+    reason: str = ""
+    flow: Count | None = None
+
+    def sound(self, flows: int) -> bool:
+        """Whether it is a statistic of a metric, of a flow that there is."""
+        metric = BENCHMARKS.get(self.metric)
+        return metric is not None and self.statistic in metric.statistics and (self.flow or 0) < max(flows, 1)
+
+
+class _End(_Part):
+    found: Annotated[list[_Found], Field(min_length=1)]
+    tests: list[_Tested] = []
 
 
 def values(record: RunRecord, out: Collector) -> None:

@@ -367,6 +367,18 @@ class Plan(Noun):
         return cls.model_validate_json(text)
 
 
+def identity_of(text: str | bytes) -> str:
+    """The identity of a Plan that was written down: of its text, whatever virtlab made it and which defaults it had.
+
+    >>> plan = Plan(world=World(hosts={}, guests={}), because={"a": "b"}, repetition=1)
+    >>> identity_of(plan.canonical()) == plan.identity()
+    True
+    """
+    values = json.loads(text)
+    values.pop("because", None)
+    return hashlib.sha256(_as_text(values).encode()).hexdigest()
+
+
 def plan_of(shared: str, repetition: int, seed: int) -> Plan:
     """A repetition's Plan from what all of them share (`Plan.shared`), which is read once."""
     return _read(shared).repeated(repetition, seed)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from virtlab.analysis.published import read_table
-from virtlab.errors import ExperimentError
+from virtlab.errors import DatasetError, ExperimentError
 from virtlab.metrics import METRICS, MetricPath
 from virtlab.report import conditions, names, wire
 from virtlab.report.fairness import axis_of_experiment
@@ -43,6 +43,7 @@ from virtlab.report.samples import SAMPLED, course, declare_windows, distributio
 from virtlab.report.searched import searches_of
 from virtlab.report.selection import BUCKETED, BUCKETED_WORKLOADS, DISTRIBUTIONS, RECURRING, lead
 from virtlab.report.words import plural
+from virtlab.results.record import MOVE
 
 if TYPE_CHECKING:
     import duckdb
@@ -87,6 +88,7 @@ def gather(
     experiment = load_text(dataset.experiment_text, runs_max=None)
     declared = declared_factors(experiment)
     points = {point.index: dict(point.levels) for point in experiment.points()}
+    _of_the_experiment(records, points)
     varying = tuple(factor for factor in declared if len(factor.levels) > 1)
     repeat = experiment.repeat
     looks = planned_sizes(repeat.minimum, repeat.maximum) if repeat.until else ()
@@ -183,6 +185,14 @@ def _tables_used(claims: Iterable[Any], figures: Figures, published: Path | None
         one.file for one in figures.published
     ]
     return [published / name for name in dict.fromkeys(named) if _is_table(published, name)]
+
+
+def _of_the_experiment(records: Iterable[RunRecord], points: Mapping[int, Mapping[str, str]]) -> None:
+    """Every run is of a design point of the experiment. DatasetError when one is not."""
+    for record in records:
+        if dict(record.levels) != points.get(record.point):
+            what = f"has other levels than the experiment's point {record.point}"
+            raise DatasetError(str(record.folder), what, MOVE)
 
 
 def _is_table(folder: Path, name: str) -> bool:

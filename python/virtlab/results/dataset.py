@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from virtlab.errors import DatasetError
-from virtlab.folders import Folder, only_files_and_folders
+from virtlab.folders import Folder, only_files_and_folders, read_bounded
 from virtlab.results import files, provenance
 from virtlab.results.lock import FileLock, Holder
 from virtlab.results.manifest import MINOR, Manifest
-from virtlab.results.record import NEWER, RunKey, RunRecord
+from virtlab.results.record import MOVE, NEWER, RunKey, RunRecord
+from virtlab.results.typed import MAX_BYTES
 from virtlab.results.writer import MEMORY_BYTES, PARTIAL, RunWriter
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ class Dataset:
         """The experiment file as it was at creation. DatasetError when it was changed since."""
         path = self.path / "experiment.yaml"
         try:
-            text = path.read_bytes().decode()
+            text = read_bounded(path, MAX_BYTES).decode()
         except (OSError, ValueError) as error:
             raise DatasetError(
                 str(path), "cannot be read", "restore it from a copy, or name a new dataset"
@@ -248,6 +249,7 @@ class Dataset:
 
         DatasetError when one is damaged.
         """
+        known = len(self._records)
         wanted = {status} if isinstance(status, str) else None if status is None else set(status)
         records = []
         of = "" if point is None else RunKey(point, 0, 0).name.partition("-")[0] + "-"
@@ -259,6 +261,8 @@ class Dataset:
             record = self._records[name]
             if wanted is None or record.status in wanted:
                 records.append(record)
+        if len(self._records) != known:
+            _independent(self._records.values())
         return sorted(records, key=lambda record: record.key)
 
     def _run_names(self) -> list[str]:
@@ -272,12 +276,8 @@ class Dataset:
                 if name not in self._records:
                     if name.startswith("."):
                         continue
-                    try:
-                        RunKey.parse(name)
-                    except ValueError:
-                        raise DatasetError(
-                            entry.path, "does not belong in a dataset", "move it away"
-                        ) from None
+                    if not _is_run(name):
+                        raise DatasetError(entry.path, "does not belong in a dataset", "move it away")
                 found.append(name)
         return found
 
@@ -321,6 +321,29 @@ class Dataset:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _is_run(name: str) -> bool:
+    try:
+        return RunKey.parse(name).name == name
+    except ValueError:
+        return False
+
+
+def _independent(records: Iterable[RunRecord]) -> None:
+    """Runs are independent only if each was planned and drawn for itself: DatasetError when one is a copy of another."""
+    seen: dict[object, RunRecord] = {}
+    for record in sorted(records, key=lambda one: one.key):
+        place = record.point, record.repetition
+        for what, sign in (("the Plan", record.plan_identity), ("the seed", record.seed)):
+            other = seen.setdefault((what, sign), record)
+            if (other.point, other.repetition) != place:
+                raise DatasetError(
+                    str(record.folder), f"has {what} of {other.name}: a copy is no independent run", MOVE
+                )
+        if record.status == "ok" and (other := seen.setdefault(place, record)) is not record:
+            what = f"is a second good attempt at the repetition that {other.name} made"
+            raise DatasetError(str(record.folder), what, MOVE)
 
 
 def _is_ours(entry: Path) -> bool:

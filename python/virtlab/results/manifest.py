@@ -6,13 +6,16 @@ reads it, and writes only datasets whose minor it knows.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from virtlab.errors import DatasetError
+from virtlab.folders import read_bounded
+from virtlab.results.typed import MAX_BYTES, ManifestFile, first_mistake
 
 SCHEMA = "virtlab.dataset/1"
 MINOR = 0
@@ -57,30 +60,21 @@ class Manifest:
     def load(cls, path: Path) -> Manifest:
         """DatasetError when it is missing, broken, or of another major schema."""
         try:
-            values = json.loads(path.read_bytes())
-            schema = values.pop("schema")
+            file = ManifestFile.model_validate_json(read_bounded(path, MAX_BYTES))
         except FileNotFoundError as error:
             raise DatasetError(
                 str(path.parent), "is no dataset: it has no manifest.json", "name another folder"
             ) from error
-        except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        except (OSError, ValidationError) as error:
+            what = first_mistake(error) if isinstance(error, ValidationError) else error.strerror
             raise DatasetError(
-                str(path), "is damaged", "restore it from a copy, or name a new dataset"
+                str(path), f"is damaged ({what})", "restore it from a copy, or name a new dataset"
             ) from error
-        if schema != SCHEMA:
+        if file.schema_ != SCHEMA:
             raise DatasetError(
                 str(path),
-                f"has schema '{schema}', this virtlab reads {SCHEMA}",
+                f"has schema '{file.schema_[:80]}', this virtlab reads {SCHEMA}",
                 "install the virtlab that wrote it, or a newer one",
             )
-        try:
-            known = {
-                name: values.pop(name)
-                for name in list(values)
-                if name in cls.__dataclass_fields__ and name != "extra"
-            }
-            return cls(**known, extra=values)
-        except TypeError as error:
-            raise DatasetError(
-                str(path), f"is damaged ({error})", "restore it from a copy, or name a new dataset"
-            ) from error
+        known = {name: getattr(file, name) for name in ManifestFile.model_fields if name != "schema_"}
+        return cls(**known, extra=file.model_extra or {})

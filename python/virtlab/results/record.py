@@ -15,11 +15,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pydantic import ValidationError
+
 from virtlab.errors import DatasetError
+from virtlab.folders import read_bounded
 from virtlab.plan.backend import Event, Mark, Outcome, Realised, RealisedObject, Status
 from virtlab.plan.blocks import BLOCKS
-from virtlab.plan.model import Plan
+from virtlab.plan.model import Plan, identity_of
 from virtlab.results import parquet
+from virtlab.results.typed import MAX_BYTES, RunFile, first_mistake
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -132,9 +136,15 @@ class RunRecord:
         """The Plan that was played. DatasetError when it cannot be read."""
         path = self.folder / "plan.json"
         try:
-            return Plan.parse(path.read_bytes())
-        except (OSError, ValueError) as error:
-            raise DatasetError(str(path), f"is no Plan ({_first_line(error)})", parquet.CURE) from error
+            text = read_bounded(path, MAX_BYTES)
+            plan = Plan.parse(text)
+        except (OSError, ValidationError) as error:
+            what = first_mistake(error) if isinstance(error, ValidationError) else error.strerror
+            raise DatasetError(str(path), f"is no Plan ({what})", parquet.CURE) from error
+        own = (identity_of(text), plan.seed, plan.repetition, plan.point)
+        if own != (self.plan_identity, self.seed, self.repetition, self.levels):
+            raise DatasetError(str(path), "is not the Plan that run.json names", parquet.CURE)
+        return plan
 
     def streams(self) -> list[Stream]:
         """What samples there are, by name."""
@@ -185,7 +195,7 @@ class RunRecord:
     def text(self) -> bytes:
         """What `run.json` holds, as it lies there."""
         held: bytes | None = self.__dict__.get("_text")
-        return (self.folder / "run.json").read_bytes() if held is None else held
+        return read_bounded(self.folder / "run.json", MAX_BYTES) if held is None else held
 
     def release(self) -> None:
         """Lets go of what was held: a record that is sent or kept is small."""
@@ -207,8 +217,13 @@ class RunRecord:
         path = self.folder / "log.jsonl"
         if path.is_file():
             with path.open(encoding="utf-8") as lines:
-                for line in lines:
-                    yield json.loads(line)
+                try:
+                    for line in lines:
+                        yield dict(json.loads(line))
+                except (ValueError, TypeError, RecursionError) as error:
+                    raise DatasetError(
+                        str(path), "holds a line that is none of a log", parquet.CURE
+                    ) from error
 
     def events(self) -> list[Event]:
         """Events of the run, in order of arrival."""
@@ -268,51 +283,50 @@ class RunRecord:
         """From a run's folder. DatasetError when `run.json` is missing, broken or of another major."""
         path = folder / "run.json"
         try:
-            values = json.loads(path.read_bytes())
-            if values["schema"].rpartition("/")[2] != SCHEMA.rpartition("/")[2]:
-                raise DatasetError(
-                    str(path), f"has schema {values['schema']}, this is virtlab for {SCHEMA}", NEWER
-                )
-            return cls._of(folder, values)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DatasetError(str(path), f"is damaged ({_first_line(error)})", parquet.CURE) from error
+            file = RunFile.model_validate_json(read_bounded(path, MAX_BYTES))
+        except (OSError, ValidationError) as error:
+            what = first_mistake(error) if isinstance(error, ValidationError) else error.strerror
+            raise DatasetError(str(path), f"is damaged ({what})", parquet.CURE) from error
+        if file.schema_.rpartition("/")[2] != SCHEMA.rpartition("/")[2]:
+            raise DatasetError(
+                str(path), f"has schema {file.schema_[:80]}, this is virtlab for {SCHEMA}", NEWER
+            )
+        key = RunKey(file.point, file.repetition, file.attempt)
+        if not file.run == key.name == folder.name:
+            raise DatasetError(str(path), f"is of run {key.name}, not of the run that its folder names", MOVE)
+        return cls._of(folder, key, file)
 
     @classmethod
-    def _of(cls, folder: Path, values: dict[str, Any]) -> RunRecord:
-        realised = values.get("realised", {})
+    def _of(cls, folder: Path, key: RunKey, file: RunFile) -> RunRecord:
+        realised = file.realised
         return cls(
             folder=folder,
-            key=RunKey(values["point"], values["repetition"], values["attempt"]),
-            levels=values["levels"],
-            seed=values["seed"],
-            plan_identity=values["plan_identity"],
-            backend=values["backend"],
-            status=values["status"],
-            reasons=tuple(values.get("reasons", ())),
-            marks={
-                name: Mark(mark["t_ns"], mark.get("bound_ns", 0)) for name, mark in values["marks"].items()
-            },
-            windows={name: (int(low), int(high)) for name, (low, high) in values["windows"].items()},
-            clocks=values.get("clocks", {}),
-            censored=tuple(values.get("censored", ())),
+            key=key,
+            levels=file.levels,
+            seed=file.seed,
+            plan_identity=file.plan_identity,
+            backend=file.backend,
+            status=file.status,
+            reasons=file.reasons,
+            marks={name: Mark(mark.t_ns, mark.bound_ns) for name, mark in file.marks.items()},
+            windows=file.windows,
+            clocks=file.clocks,
+            censored=file.censored,
             realised=Realised(
                 {
-                    path: RealisedObject(thing["intended"], thing["applied"], thing["read_back"], thing["by"])
-                    for path, thing in realised.get("objects", {}).items()
+                    path: RealisedObject(thing.intended, thing.applied, thing.read_back, thing.by)
+                    for path, thing in realised.objects.items()
                 },
-                realised.get("versions", {}),
+                realised.versions,
             ),
-            link_realisation=values.get("link_realisation", "none"),
-            timings=values.get("timings", {}),
-            started=values.get("started", ""),
-            conditions=values.get("conditions", {}),
-            rows=values.get("rows", {}),
-            overrides=values.get("overrides", {}),
+            link_realisation=file.link_realisation,
+            timings=file.timings,
+            started=file.started,
+            conditions=file.conditions,
+            rows=file.rows,
+            overrides=file.overrides,
         )
 
 
+MOVE = "move that folder away"
 NEWER = "install the virtlab that wrote it, or a newer one"
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]

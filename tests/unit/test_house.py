@@ -145,3 +145,15 @@ def test_everything_is_under_one_licence() -> None:
     for path in [*(ROOT / "crates").glob("*/Cargo.toml"), ROOT / "fuzz/Cargo.toml"]:
         stated = tomllib.loads(path.read_text())["package"]["license"]
         assert (workspace["license"] if stated == {"workspace": True} else stated) == "Apache-2.0", path
+
+
+def test_every_decision_has_a_row_in_their_index() -> None:
+    index = (ROOT / "docs/decisions/README.md").read_text()
+    rows = re.findall(
+        r"^\| \[(\d{4})\]\((\S+)\) \| \d{4}-\d\d-\d\d \| (in force|replaced by \d{4}) \| \S",
+        index,
+        re.MULTILINE,
+    )
+    pages = sorted(path.name for path in (ROOT / "docs/decisions").glob("[0-9]*.md"))
+    assert [page for _, page, _ in rows] == pages
+    assert all(page.startswith(f"{number}-") for number, page, _ in rows)

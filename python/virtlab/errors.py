@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+LINE_MAX = 1000  # characters
+
 
 class VirtlabError(Exception):
     """The root: `where` (a path in the file or the world, may be empty), `what` went wrong, and the `cure`.
@@ -26,10 +28,19 @@ class VirtlabError(Exception):
         self.cure = cure
         self.artefacts: dict[str, bytes] = {}
 
+    def lines(self) -> list[str]:
+        """What is printed: one line, but of an error that is several mistakes."""
+        return [shortened(str(self))]
+
     def __str__(self) -> str:
         head = f"{self.where}: " if self.where else ""
         tail = f"; {self.cure}" if self.cure else ""
         return f"{head}{self.what}{tail}"
+
+
+def shortened(line: str) -> str:
+    """The line without its middle where it quotes more than anybody reads."""
+    return line if len(line) <= LINE_MAX else f"{line[: LINE_MAX // 2]} ... {line[-LINE_MAX // 2 :]}"
 
 
 class ExperimentError(VirtlabError):

@@ -14,13 +14,39 @@ from typing import ClassVar, Self
 _NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_]*(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S.*?)?\s*\Z")
 
 
+_LONGEST = 60  # characters of a number; no quantity needs as many
+_LARGEST = (
+    99  # of an exponent of ten; arithmetic with an exponent of many digits takes memory and time without end
+)
+
+
+def exact_number(text: str) -> Decimal:
+    """The number that a text writes in decimal digits. ValueError where it is none, or beyond every quantity.
+
+    >>> exact_number("1e99999999")
+    Traceback (most recent call last):
+    ValueError: '1e99999999' is beyond every quantity; write fewer digits
+    """
+    bare = text.strip().replace("_", "")
+    exponent = bare.lower().partition("e")[2].lstrip("+-")
+    if len(bare) > _LONGEST or (exponent.isdecimal() and int(exponent) > _LARGEST):
+        raise ValueError(f"'{bare[:40]}' is beyond every quantity; write fewer digits")
+    try:
+        number = Decimal(bare)
+    except ArithmeticError:
+        raise ValueError(f"'{bare}' is no number; write decimal digits") from None
+    if not number.is_finite():
+        raise ValueError(f"'{bare}' is no number; write decimal digits")
+    return number
+
+
 def _split(text: str, example: str) -> tuple[Decimal, str]:
     match = _NUMBER.match(text)
     if not match:
         raise ValueError(f"'{text}' is not a number with a unit; write e.g. '{example}'")
     if not match[2]:
         raise ValueError(f"'{text.strip()}' has no unit; write e.g. '{example}'")
-    return Decimal(match[1].replace("_", "")), match[2]
+    return exact_number(match[1]), match[2]
 
 
 def _whole(value: Decimal, text: str, unit: str) -> int:

@@ -116,8 +116,7 @@ def replay(path: Path) -> str:
 
 def _refusal(error: VirtlabError) -> str:
     """A refusal is one line, or one line for each mistake of a file, each with what is wrong."""
-    lines = [str(mistake) for mistake in getattr(error, "mistakes", ())] or [str(error)]
-    for line in lines:
+    for line in error.lines():
         if len(line) > MESSAGE_MAX:
             return f"a message of {len(line)} characters: {line[:200]}"
         if "\n" in line:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
+from virtlab.terminal import console, one_line
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
@@ -139,7 +141,7 @@ class PlainProgress(CampaignObserver):
         self.live_every_ns = LINES_EVERY_NS if verbose else None
 
     def _line(self, text: str) -> None:
-        self._stream.write(text + "\n")
+        self._stream.write(one_line(text) + "\n")
         self._stream.flush()
 
     def progress(self, what: str, done_ratio: float | None = None) -> None:
@@ -301,7 +303,5 @@ class LiveProgress(CampaignObserver):
 def for_terminal(*, verbose: bool = False) -> CampaignObserver:
     """Live on a terminal, plain lines elsewhere; both on the standard error output."""
     if sys.stderr.isatty():
-        from rich.console import Console
-
-        return LiveProgress(Console(stderr=True), verbose=verbose)
+        return LiveProgress(console(stderr=True), verbose=verbose)
     return PlainProgress(verbose=verbose)

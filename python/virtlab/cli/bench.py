@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from virtlab.terminal import json_text, say
+
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 
 
@@ -34,8 +36,7 @@ def star(
 
     Example: virtlab bench star --hosts 32 --arrivals poisson --seconds 5
     """
-    import json
 
     from virtlab.simulator.yardstick import star as play
 
-    typer.echo(json.dumps(play(hosts, arrivals.value, round(seconds * 1e9), seed)))
+    say(json_text(play(hosts, arrivals.value, round(seconds * 1e9), seed)))

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from virtlab.terminal import json_text, say
+
 if TYPE_CHECKING:
     from virtlab.prediction.calibration import Calibrated
     from virtlab.results import Dataset
@@ -126,31 +128,29 @@ def _print(result: Calibrated, target: Path, *, as_json: bool) -> None:
         for one in result.fit.costs
     ]  # fmt: skip
     if as_json:
-        import json
-
         about = {
             "profile": result.profile.identity,
             "file": str(target),
             "runs": result.runs,
             **result.profile.fit,
         }
-        typer.echo(json.dumps({**about, "parameters": rows}, indent=2))
+        say(json_text({**about, "parameters": rows}, indent=2))
         return
-    typer.echo(f"{'cost':38} {'ns':>10}  95 % interval")
+    say(f"{'cost':38} {'ns':>10}  95 % interval")
     for row in rows:
         says = "" if row["identified"] else "  not identified: "
         if says:
             says += (
                 f"only the sum with {', '.join(row['together'])}" if row["seen"] else "no run depends on it"
             )
-        typer.echo(f"{row['name']:38} {row['value']:10.4g}  {row['low']:.4g} to {row['high']:.4g}{says}")
+        say(f"{row['name']:38} {row['value']:10.4g}  {row['low']:.4g} to {row['high']:.4g}{says}")
     for kind, (count, median, p90) in result.residuals.items():
-        typer.echo(f"residuals of {count} {kind} rows: median {median:.4g} ns, 90 % below {p90:.4g} ns")
+        say(f"residuals of {count} {kind} rows: median {median:.4g} ns, 90 % below {p90:.4g} ns")
     for line in (*_busy(result), *_pinned(result)):
-        typer.echo(line)
+        say(line)
     for text in result.profile.provenance.get("left_out", ()):
-        typer.echo(f"not measured: {text}")
-    typer.echo(f"profile {result.profile.identity}: {target}")
+        say(f"not measured: {text}")
+    say(f"profile {result.profile.identity}: {target}")
 
 
 def _busy(result: Calibrated) -> list[str]:

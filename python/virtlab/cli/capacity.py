@@ -9,6 +9,7 @@ import typer
 
 from virtlab.cli.options import AsJson, Draws, ExperimentFile, OtherLevels, ProfileName
 from virtlab.cli.told import tell
+from virtlab.terminal import say
 
 if TYPE_CHECKING:
     from virtlab.prediction.capacity import Capacity
@@ -90,12 +91,12 @@ def capacity(
             question = Question(
                 experiment, costs, one, some, others, limits, confidence, runs, open_end, carrying or (),
                 draws, observer,
-                say=lambda text: typer.echo(text, err=True) if shown else None,
+                say=lambda text: say(text, err=True) if shown else None,
             )  # fmt: skip
             found.append(question.answer())
     tell(found, costs.identity, as_json=as_json, json_of=_json, lines_of=_lines)
     if guests and not carrying and not as_json:
-        typer.echo("note: added guests are idle; --carrying ROLE gives each of them that role")
+        say("note: added guests are idle; --carrying ROLE gives each of them that role")
     if any(each.largest is None or each.violations for each in found):
         raise typer.Exit(4)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from virtlab.cli.options import AsJson, ExperimentFile, Yes
+from virtlab.terminal import json_text, say
 
 if TYPE_CHECKING:
     from virtlab.experiment import Experiment, FileMistakesError
@@ -39,16 +40,15 @@ def check(
     except FileMistakesError as error:
         if not as_json:
             raise
-        typer.echo(_json(_refused(file, error)))
+        say(_json(_refused(file, error)))
         raise typer.Exit(error.exit_code) from None
     summary = _summary(file, experiment)
-    typer.echo(_json(summary) if as_json else _text(summary))
+    say(_json(summary) if as_json else _text(summary))
 
 
 def _json(values: dict[str, Any]) -> str:
-    import json
 
-    return json.dumps(values, indent=2, ensure_ascii=False)
+    return json_text(values, indent=2)
 
 
 def _refused(file: Path, error: FileMistakesError) -> dict[str, Any]:

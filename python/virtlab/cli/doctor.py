@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from virtlab.cli.options import AsJson
+from virtlab.terminal import console, json_text, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,13 +38,11 @@ def doctor(
     """
     import contextlib
 
-    from rich.console import Console
-
     from virtlab.campaign.machine_lock import MachineLock
     from virtlab.errors import MachineError
     from virtlab.testbed.doctor import examine
 
-    errors = Console(stderr=True, highlight=False)
+    errors = console(stderr=True)
     with contextlib.ExitStack() as stack:
         why_not = "--no-self-test"
         if self_test:
@@ -59,17 +58,15 @@ def doctor(
             progress=lambda what: status.update(f"trying {what}") if status is not None else None,
         )
     if as_json:
-        import json
-
-        typer.echo(json.dumps(examination.json(), indent=2, ensure_ascii=False))
+        say(json_text(examination.json(), indent=2))
     else:
         # Wide enough to read where no terminal says how wide it is.
-        out = Console(highlight=False)
-        _print(examination, out if out.is_terminal else Console(highlight=False, width=120))
+        out = console()
+        _print(examination, out if out.is_terminal else console(width=120))
     raise typer.Exit(examination.exit_code)
 
 
-def _print(examination: Examination, console: Console) -> None:
+def _print(examination: Examination, out: Console) -> None:
     from rich.markup import escape
     from rich.table import Table
 
@@ -85,14 +82,14 @@ def _print(examination: Examination, console: Console) -> None:
             name = escape(finding.name) + (" *" if finding.needed else "")
             cure = f"\n[cyan]-> {escape(finding.cure)}[/cyan]" if finding.cure else ""
             table.add_row(f"  [{colour}]{word}[/{colour}]", name, escape(finding.says) + cure)
-        console.print(table)
-        console.print()
+        out.print(table)
+        out.print()
     if examination.works:
-        console.print("The default testbed works on this machine.  (* = it needs this)")
+        out.print("The default testbed works on this machine.  (* = it needs this)")
     else:
         lacking = ", ".join(
             f.name for f in examination.findings if f.needed and f.state not in ("yes", "limited")
         )
-        console.print(
+        out.print(
             f"The default testbed does not work on this machine: {escape(lacking)}.  (* = it needs this)"
         )

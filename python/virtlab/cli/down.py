@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from virtlab.terminal import say
+
 app = typer.Typer(add_completion=False)
 
 
@@ -23,4 +25,4 @@ def down(
 
     for world in worlds().values() if every else [find(name)]:
         end(world)
-        typer.echo(f"{world.name} is gone")
+        say(f"{world.name} is gone")

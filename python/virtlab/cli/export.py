@@ -111,7 +111,7 @@ def _values(dataset: Dataset, form: Format, output: Path | None) -> None:
     factors = sorted({factor for row in table for factor in row.levels})
     columns: dict[str, str] = {
         "run": "VARCHAR", "point": "INTEGER", "repetition": "INTEGER", "link_realisation": "VARCHAR",
-        **{f"factor_{factor}" if factor in FIXED else factor: "VARCHAR" for factor in factors},
+        **{f"factor_{factor}" if factor.lower() in FIXED else factor: "VARCHAR" for factor in factors},
         "role": "VARCHAR", "metric": "VARCHAR", "statistic": "VARCHAR", "value": "DOUBLE", "unit": "VARCHAR",
         "samples": "BIGINT", "reason": "VARCHAR", "goal": "VARCHAR",
     }  # fmt: skip

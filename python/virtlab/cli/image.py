@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from virtlab.terminal import say
+
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 
 
@@ -55,23 +57,19 @@ def build(
         _build_xen(package.resolve() if package is not None else None)
         return
     for flavour in FLAVOURS if kernel is Flavour.ALL else [kernel.value]:
-        found = build_image(flavour, package.resolve() if package is not None else None, typer.echo)
+        found = build_image(flavour, package.resolve() if package is not None else None, say)
         made = boot_image(flavour)
         size_mb = made.initramfs.stat().st_size / 1e6
-        typer.echo(
-            f"{flavour}: Linux {found.version} ({found.package}), initial file system {size_mb:.1f} MB"
-        )
+        say(f"{flavour}: Linux {found.version} ({found.package}), initial file system {size_mb:.1f} MB")
 
 
 def _build_xen(package: Path | None) -> None:
     from virtlab.testbed.image.xen import build_xen, xen_image
 
-    found = build_xen(package, typer.echo)
+    found = build_xen(package, say)
     made = xen_image()
     size_mb = made.initramfs.stat().st_size / 1e6
-    typer.echo(
-        f"xen: {made.xen} with Linux {found.version} ({found.package}), initial file system {size_mb:.1f} MB"
-    )
+    say(f"xen: {made.xen} with Linux {found.version} ({found.package}), initial file system {size_mb:.1f} MB")
 
 
 @app.command(name="list")
@@ -83,15 +81,15 @@ def list_images() -> None:
     from virtlab.testbed.image import FLAVOURS, find, folder
     from virtlab.testbed.image.rootfs import list_rootfs
 
-    typer.echo(f"in {folder()}:")
+    say(f"in {folder()}:")
     for flavour, package in FLAVOURS.items():
         found = find(flavour)
         says = (
             f"Linux {found.version} ({found.package})" if found is not None else f"none; Debian's {package}"
         )
-        typer.echo(f"  {flavour:<8} {says}")
-    typer.echo(f"  xen      {_xen() or 'none; Debian has it as xen-hypervisor-VERSION-amd64'}")
-    typer.echo(f"  containers: {', '.join(list_rootfs()) or 'only the bare root file system'}")
+        say(f"  {flavour:<8} {says}")
+    say(f"  xen      {_xen() or 'none; Debian has it as xen-hypervisor-VERSION-amd64'}")
+    say(f"  containers: {', '.join(list_rootfs()) or 'only the bare root file system'}")
 
 
 def _xen() -> str | None:
@@ -113,7 +111,7 @@ def add(
     """
     from virtlab.testbed.image.rootfs import add_rootfs
 
-    typer.echo(f"{name}: {add_rootfs(name, source)}")
+    say(f"{name}: {add_rootfs(name, source)}")
 
 
 @app.command()
@@ -127,7 +125,7 @@ def agent(
     """
     from virtlab.testbed.image import carried
 
-    typer.echo(carried.told(carried.write(output)))
+    say(carried.told(carried.write(output)))
 
 
 @app.command()
@@ -139,4 +137,4 @@ def remove(name: Annotated[str, typer.Argument(help="a name of `virtlab image li
     from virtlab.testbed.image.rootfs import remove_rootfs
 
     remove_rootfs(name)
-    typer.echo(f"{name} is gone")
+    say(f"{name} is gone")

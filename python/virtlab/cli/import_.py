@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from virtlab.terminal import say
+
 if TYPE_CHECKING:
     from virtlab.campaign.imported import Sources
 
@@ -41,10 +43,10 @@ def import_(
         raise ExperimentError(
             "import", "a mapping file says all", "remove the other arguments, or name a --role"
         )
-    made = import_results(sources, output, typer.echo)
+    made = import_results(sources, output, say)
     for words in made.differences:
-        typer.echo(f"note: {words}", err=True)
-    typer.echo(f"{made.runs} runs, {made.samples} samples: {output}")
+        say(f"note: {words}", err=True)
+    say(f"{made.runs} runs, {made.samples} samples: {output}")
 
 
 def _flags(

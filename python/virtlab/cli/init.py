@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from virtlab.errors import ExperimentError
+from virtlab.terminal import say
 
 app = typer.Typer(add_completion=False)
 
@@ -37,16 +38,16 @@ def init(
 
     if listed:
         for name, meaning in TEMPLATES.items():
-            typer.echo(f"{name:<12} {meaning}")
+            say(f"{name:<12} {meaning}")
         return
     if template not in TEMPLATES:
         raise ExperimentError(
             "--template", f"there is no template '{template}'", f"write one of {', '.join(TEMPLATES)}"
         )
     file = _write(folder, template)
-    typer.echo(f"{file} is yours to change. Next:")
-    typer.echo(f"  virtlab check {file}")
-    typer.echo(f"  virtlab run {file}")
+    say(f"{file} is yours to change. Next:")
+    say(f"  virtlab check {file}")
+    say(f"  virtlab run {file}")
 
 
 def _write(folder: Path, template: str) -> Path:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -19,11 +20,22 @@ from typer.core import TyperCommand, TyperGroup
 from virtlab import __version__
 from virtlab.cli.startup import lighten
 from virtlab.errors import ExperimentError, MachineError, VirtlabError
+from virtlab.terminal import one_line, outlets, say
 
 ROOM = "make room, the same command goes on"
 RIGHT = "take the right to it, or name another place"
-CURES = {  # what the owner of a machine can mend of what its file systems refuse
+FILES_OPEN = 1024  # what the largest worlds in use need, and what systems give by default
+OPEN = f"raise the limit with 'ulimit -n {FILES_OPEN}', the same command goes on"
+CURES = {  # what the owner of a machine can mend of what the machine refuses
     errno.ENOSPC: ROOM, errno.EDQUOT: ROOM, errno.EACCES: RIGHT, errno.EPERM: RIGHT, errno.EROFS: RIGHT,
+    errno.EMFILE: OPEN, errno.ENFILE: "end other programs, or raise the machine's limit fs.file-max",
+    errno.EIO: "the device fails: see 'dmesg', and go on with a copy of the folder on another one",
+    errno.ESTALE: "the server took the folder away: mount it again, the same command goes on",
+    errno.ENOMEM: "end other programs, or take a machine with more memory; the same command goes on",
+    errno.EAGAIN: "end other programs, or raise the limit of processes with 'ulimit -u'",
+    errno.EBADF: "give the command an open standard output", errno.ENXIO: RIGHT, errno.ENODEV: RIGHT,
+    errno.ENAMETOOLONG: "take a shorter name", errno.ELOOP: "name the folder itself and no link to it",
+    errno.ENOTCONN: "mount the folder again, the same command goes on",
 }  # fmt: skip
 DEFECT = 70  # exit code; Python's own, 1, says that a claim is refuted
 COMMANDS: dict[str, str] = {
@@ -119,7 +131,7 @@ app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, pre
 
 def _version(value: bool) -> None:
     if value:
-        typer.echo(f"virtlab {__version__}")
+        say(f"virtlab {__version__}")
         raise typer.Exit
 
 
@@ -138,24 +150,31 @@ def _root(
 def main(arguments: list[str] | None = None) -> Any:
     """Runs the command line; ends the process with the exit code of what happened."""
     lighten()
-    try:
-        return app(args=arguments, prog_name="virtlab")
-    except KeyboardInterrupt:
-        typer.echo("virtlab: interrupted; the same command goes on where it was", err=True)
-        sys.exit(130)
-    except Exception as error:  # also what nobody expected: its exit code must not read as an answer
-        sys.exit(_told(error))
+    with outlets():
+        try:
+            return app(args=arguments, prog_name="virtlab")
+        except SystemExit:
+            raise
+        except KeyboardInterrupt:
+            say("virtlab: interrupted; the same command goes on where it was", err=True)
+            sys.exit(130)
+        except (
+            BaseException
+        ) as error:  # also what nobody expected, and a panic of the extension module, which is no
+            sys.exit(_told(error))  # Exception: its exit code must not read as an answer
 
 
-def _told(error: Exception) -> int:
+def _told(error: BaseException) -> int:
     """Says on standard error what ended a command; the exit code."""
     if isinstance(error, VirtlabError):
-        typer.echo(f"virtlab: {error}", err=True)
+        say("virtlab: " + "\n".join(one_line(line) for line in error.lines()), err=True)
         return error.exit_code
+    if isinstance(error, MemoryError):
+        error = OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
     if isinstance(error, OSError) and error.errno in CURES:
-        place = f"{error.filename}: " if error.filename else ""
-        typer.echo(f"virtlab: {place}{error.strerror}; {CURES[error.errno]}", err=True)
+        place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
+        say(f"virtlab: {one_line(place)}{error.strerror}; {CURES[error.errno]}", err=True)
         return MachineError.exit_code
-    traceback.print_exception(error)
-    typer.echo("virtlab: this is a defect of virtlab; what stands above says where", err=True)
+    say("".join(traceback.format_exception(error)).rstrip(), err=True)
+    say("virtlab: this is a defect of virtlab; what stands above says where", err=True)
     return DEFECT

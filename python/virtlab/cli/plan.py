@@ -10,6 +10,7 @@ import typer
 
 from virtlab.cli.options import AsJson, ExperimentFile, Yes
 from virtlab.errors import ExperimentError
+from virtlab.terminal import json_text, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,7 @@ def plan(
     elif as_json:
         _print_json(_runs_json(experiment, everything=everything))
     else:
-        typer.echo("\n".join(_runs_text(file, experiment, everything=everything)))
+        say("\n".join(_runs_text(file, experiment, everything=everything)))
 
 
 def _point(experiment: Experiment, index: int) -> DesignPoint:
@@ -72,9 +73,8 @@ def _point(experiment: Experiment, index: int) -> DesignPoint:
 
 
 def _print_json(values: Any) -> None:
-    import json
 
-    typer.echo(json.dumps(values, indent=2, ensure_ascii=False))
+    say(json_text(values, indent=2))
 
 
 def _runs(experiment: Experiment) -> Iterator[tuple[int, DesignPoint]]:
@@ -163,13 +163,13 @@ def _show_point(experiment: Experiment, point: DesignPoint, repetition: int, *, 
         _print_json({"identity": made.identity(), "plan": values, "steps": listed})
         return
     _print_json(values)
-    typer.echo(f"\nPlan {made.identity()[:16]} of point {point.index} ({point}), repetition {repetition}")
-    typer.echo(
+    say(f"\nPlan {made.identity()[:16]} of point {point.index} ({point}), repetition {repetition}")
+    say(
         f"{len(steps)} Steps build it with the soft switch; '<-' the object of the Plan, '<=' the place in the file:\n"
     )
     for step in steps:
         place = because_of(made, step.because)
-        typer.echo(f"  {step}" + (f" <= {place}" if place else ""))
+        say(f"  {step}" + (f" <= {place}" if place else ""))
 
 
 def because_of(plan: Plan, path: str) -> str:

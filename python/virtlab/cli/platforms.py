@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from virtlab.cli.options import AsJson
+from virtlab.terminal import console, json_text, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,11 +36,7 @@ def platforms(
         here = Testbed().capabilities().platforms
     rows = [_facts(platform, here, tried=tried) for platform in PLATFORMS.values()]
     if as_json:
-        import json
-
-        typer.echo(
-            json.dumps({"schema": "virtlab.platforms/1", "platforms": rows}, indent=2, ensure_ascii=False)
-        )
+        say(json_text({"schema": "virtlab.platforms/1", "platforms": rows}, indent=2))
         return
     _print(rows)
 
@@ -67,12 +64,11 @@ def _facts(platform: Platform, here: Mapping[str, str | None], *, tried: bool) -
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    out = Console(highlight=False)
-    out = out if out.is_terminal else Console(highlight=False, width=120)
+    out = console()
+    out = out if out.is_terminal else console(width=120)
     labels = {
         "meaning": "a guest is", "type": "type", "virtualisation": "virtualisation", "own_kernel": "own kernel",
         "guests_per_host": "guests on a host", "virtual_switch": "on a virtual switch", "limits": "limits",

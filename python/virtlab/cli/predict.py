@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from virtlab.cli.options import AsJson, ExperimentFile, ProfileName
+from virtlab.terminal import json_text, say
 
 if TYPE_CHECKING:
     from virtlab.experiment import DesignPoint, Experiment
@@ -81,13 +82,11 @@ def predict(
     else:
         found, lines = _predicted(experiment, costs, path, chosen, repetitions, draws)
     if as_json:
-        import json
-
-        typer.echo(json.dumps({"profile": costs.identity, "predictions": found}, indent=2, allow_nan=False))
+        say(json_text({"profile": costs.identity, "predictions": found}, indent=2, allow_nan=False))
         return
-    typer.echo(f"simulated with profile {costs.identity}, {repetitions} runs per point; not measured")
+    say(f"simulated with profile {costs.identity}, {repetitions} runs per point; not measured")
     for line in lines:
-        typer.echo(line)
+        say(line)
 
 
 LEADING = frozenset({"rtt", "goodput", "response_time"})

@@ -9,6 +9,7 @@ import typer
 
 from virtlab.cli.options import AsJson, Draws, ExperimentFile, OtherLevels, ProfileName
 from virtlab.cli.told import tell
+from virtlab.terminal import say
 
 if TYPE_CHECKING:
     from virtlab.prediction.recommend import Recommendation
@@ -100,7 +101,7 @@ def recommend(
         for others in other_levels(experiment, names, points):
             choice = Choice(
                 experiment, costs, varied, others, goal, limits, confidence, share, runs, draws, observer,
-                say=lambda text: typer.echo(text, err=True) if shown else None,
+                say=lambda text: say(text, err=True) if shown else None,
             )  # fmt: skip
             found.append(choice.answer())
     tell(found, costs.identity, as_json=as_json, json_of=_json, lines_of=_lines)

@@ -30,8 +30,11 @@ _HEAD = """\
     | 4 | finished, but something failed or is undecided |
     | 70 | a defect of virtlab |
     | 130 | interrupted; the same command goes on where it was |
+    | 141 | whoever read the standard output ended first |
 
-    An error is one line on standard error, `virtlab: WHERE: WHAT; CURE`; mistakes of a file are a line each. What options
+    An error is one line on standard error, `virtlab: WHERE: WHAT; CURE`; mistakes of a file are a line each. Control
+    characters, and letters that turn the direction of writing, are shown (`␛`, `�`) and not passed on to the terminal;
+    `--json` escapes them. A standard error that takes nothing stops no run. What options
     do not say `run` takes from the environment and from a [settings file](dataset.md#settings); the profile that is named
     there also holds for `predict`, `capacity` and `recommend`.
     """

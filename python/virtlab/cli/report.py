@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from virtlab.cli.options import DatasetFolder
+from virtlab.terminal import console, json_text, say
 
 if TYPE_CHECKING:
     from virtlab.report.model import Gathered
@@ -52,21 +53,17 @@ def report(
         data = _with_others(data, [Dataset.open(path) for path in with_], opened if bound else None)
     page = write_report(opened, directory, formats=formats, data=data)
     if json_:
-        import json
-
         values = as_json(opened, page, data)
         if with_ or bound:
             values["beside"] = beside_json(data)
-        typer.echo(json.dumps(values, ensure_ascii=False, allow_nan=False))
+        say(json_text(values, allow_nan=False))
     elif open_path:
-        typer.echo(page)
+        say(page)
     else:
-        import rich
-
-        rich.print(summary(opened, data))
+        console().print(summary(opened, data))
         for line in beside_lines(data):
-            typer.echo(line)
-        typer.echo(f"\nreport: {page}")
+            say(line)
+        say(f"\nreport: {page}")
 
 
 def _with_others(data: Gathered, others: list[Dataset], bounded: Dataset | None) -> Gathered:

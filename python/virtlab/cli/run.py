@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast, runtime_checka
 import typer
 
 from virtlab.errors import ExperimentError, MachineError
+from virtlab.terminal import console, json_text, say
 
 if TYPE_CHECKING:
     from virtlab.campaign import CampaignObserver, Ending
@@ -137,9 +138,7 @@ def run(
             if isinstance(player, Closable):
                 player.close()
     if ending.interrupted:
-        typer.echo(
-            f"virtlab: interrupted after {ending.made} runs; the same command goes on in {path}", err=True
-        )
+        say(f"virtlab: interrupted after {ending.made} runs; the same command goes on in {path}", err=True)
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(_conclude(opened, ending, file, write=settings.report, as_json=as_json))
 
@@ -210,7 +209,7 @@ def _refuse(experiment: Experiment, backend: Backend, selected: Collection[int] 
     if found:
         count = len(experiment.points()) if selected is None else len(selected)
         for each in found:
-            typer.echo(f"  {each.text(count)}", err=True)
+            say(f"  {each.text(count)}", err=True)
         raise MachineError(
             experiment.name,
             f"cannot be run here: {len(found)} {'reason' if len(found) == 1 else 'reasons'} above",
@@ -306,7 +305,7 @@ def _conclude(dataset: Dataset, ending: Ending, file: Path, *, write: bool, as_j
         page = write_report(dataset, data=data)
     code = exit_code(ending, data)
     if as_json:
-        typer.echo(_json(dataset, data, ending, page, code))
+        say(_json(dataset, data, ending, page, code))
     else:
         _print(dataset, data, ending, page)
     return code
@@ -321,21 +320,20 @@ def exit_code(ending: Ending, data: Gathered) -> int:
 
 
 def _print(dataset: Dataset, data: Gathered, ending: Ending, page: Path | None) -> None:
-    import rich
-
     from virtlab.report.terminal import summary
 
-    rich.print(summary(dataset, data))
+    out = console()
+    out.print(summary(dataset, data))
     if ending.why != "complete":
-        rich.print(f"[yellow]Stopped by the {ending.why}; the same command goes on.[/yellow]")
+        out.print(f"[yellow]Stopped by the {ending.why}; the same command goes on.[/yellow]")
     elif ending.lacking:
         points = ", ".join(f"{point} ({why})" for point, why in list(ending.lacking.items())[:10])
         more = f" and {len(ending.lacking) - 10} more" if len(ending.lacking) > 10 else ""
-        typer.echo(f"Points with too few good runs: {points}{more}.", err=True)
+        say(f"Points with too few good runs: {points}{more}.", err=True)
     _hint(dataset)
-    typer.echo(f"\ndataset: {dataset.path}")
+    say(f"\ndataset: {dataset.path}")
     if page is not None:
-        typer.echo(f"report: {page}")
+        say(f"report: {page}")
 
 
 def _hint(dataset: Dataset) -> None:
@@ -343,7 +341,7 @@ def _hint(dataset: Dataset) -> None:
     runs = dataset.runs()
     tainted = sum(record.status == "tainted" for record in runs)
     if tainted > len(runs) * BUSY_SHARE:
-        typer.echo(
+        say(
             f"{tainted} of {len(runs)} runs were tainted: probe or switch did not get the CPU in time. "
             "Stop other work on this machine; `virtlab doctor` measures how quiet it is.",
             err=True,
@@ -351,7 +349,6 @@ def _hint(dataset: Dataset) -> None:
 
 
 def _json(dataset: Dataset, data: Gathered, ending: Ending, page: Path | None, code: int) -> str:
-    import json
 
     from virtlab.report import as_json
 
@@ -363,4 +360,4 @@ def _json(dataset: Dataset, data: Gathered, ending: Ending, page: Path | None, c
         "lacking": {str(point): why for point, why in ending.lacking.items()},
         "exit_code": code,
     }
-    return json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False)
+    return json_text(values, indent=2, allow_nan=False)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from virtlab.errors import ExperimentError
+from virtlab.terminal import json_text, say
 
 app = typer.Typer(add_completion=False)
 
@@ -27,13 +28,12 @@ def schema(
 
     Example: virtlab schema -o virtlab.schema.json
     """
-    import json
 
     from virtlab.experiment.schema import json_schema
 
-    text = json.dumps(json_schema(), indent=2, ensure_ascii=False)
+    text = json_text(json_schema(), indent=2)
     if output is None:
-        typer.echo(text)
+        say(text)
         return
     try:
         output.write_text(text + "\n")
@@ -41,4 +41,4 @@ def schema(
         raise ExperimentError(
             str(output), f"cannot be written ({error.strerror})", "name a file in a folder of yours"
         ) from None
-    typer.echo(f"{output}: begin an experiment file with '# yaml-language-server: $schema={output.name}'")
+    say(f"{output}: begin an experiment file with '# yaml-language-server: $schema={output.name}'")

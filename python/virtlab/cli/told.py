@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-import typer
+from virtlab.terminal import json_text, say
 
 Answer = TypeVar("Answer")
 
@@ -20,11 +20,9 @@ def tell(
 ) -> None:
     """Prints all answers; `profile` is the identity of the costs that they rest on."""
     if as_json:
-        import json
-
         values = {"profile": profile, "answers": [json_of(each) for each in found]}
-        typer.echo(json.dumps(values, indent=2, allow_nan=False, ensure_ascii=False))
+        say(json_text(values, indent=2, allow_nan=False))
         return
-    typer.echo(f"simulated with profile {profile}; not measured")
+    say(f"simulated with profile {profile}; not measured")
     for each in found:
-        typer.echo("\n".join(lines_of(each)))
+        say("\n".join(lines_of(each)))

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from virtlab.cli.options import ExperimentFile
+from virtlab.terminal import say
 
 app = typer.Typer(add_completion=False)
 
@@ -20,7 +21,7 @@ class _Quiet:
     def progress(self, what: str, done_ratio: float | None = None) -> None:
         """Prints a new step."""
         if what != self._last and done_ratio is None:
-            typer.echo(f"  {what}", err=True)
+            say(f"  {what}", err=True)
             self._last = what
 
     def cancelled(self) -> bool:
@@ -75,9 +76,9 @@ def up(
         raise MachineError(first.path, first.reason + more, first.cure)
     # Building takes processor time that a running measurement would miss; a world that stands idle takes none.
     with MachineLock(f"virtlab up {file.name}") as lock:
-        lock.acquire(wait=True, waiting=lambda holder: typer.echo(f"  waits for {holder}", err=True))
+        lock.acquire(wait=True, waiting=lambda holder: say(f"  waits for {holder}", err=True))
         world = keep(plan, name or file.stem, str(file), _Quiet(), idle_ns=idle_ns)
     for guest, addresses in world.addresses.items():
-        typer.echo(f"{guest:<24} {' '.join(addresses)}")
+        say(f"{guest:<24} {' '.join(addresses)}")
     which = f" --name {world.name}" if name is not None else ""
-    typer.echo(f"virtlab shell {next(iter(world.guests))}{which}   virtlab down{which}", err=True)
+    say(f"virtlab shell {next(iter(world.guests))}{which}   virtlab down{which}", err=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from virtlab.cli.options import DatasetFolder
+from virtlab.terminal import json_text, say
 
 if TYPE_CHECKING:
     from virtlab.prediction.validation import Summary, Validation
@@ -67,14 +68,12 @@ def validate(
     found = validated(
         opened, profile=None if profile is None else load_profile(profile), paths=paths, repetitions=repetitions,
         per_level=per_level, processors=len(os.sched_getaffinity(0)),
-        say=lambda text: typer.echo(text, err=True) if shown else None,
+        say=lambda text: say(text, err=True) if shown else None,
     )  # fmt: skip
     if as_json:
-        import json
-
-        typer.echo(json.dumps(_json(found), indent=2, allow_nan=False, ensure_ascii=False))
+        say(json_text(_json(found), indent=2, allow_nan=False))
         return
-    typer.echo("\n".join(_lines(found)))
+    say("\n".join(_lines(found)))
 
 
 def _share(value: float | None) -> str:

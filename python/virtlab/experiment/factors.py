@@ -86,7 +86,8 @@ def read_factors(node: Node | None, mistakes: Mistakes) -> dict[str, Factor]:
             )
         )
         return {}
-    factors = {}
+    factors: dict[str, Factor] = {}
+    columns: dict[str, str] = {}
     for name, child in node.value.items():
         line, column = node.keys[name]
         path = f"factors.{name}"
@@ -94,6 +95,13 @@ def read_factors(node: Node | None, mistakes: Mistakes) -> dict[str, Factor]:
             cure = "begin with a letter; use letters, digits, _ and -"
             mistakes.add(Mistake(line, column, path, f"'{shown(name)}' is no name of a factor", cure))
             continue
+        own = {name.lower(), f"factor_{name}".lower()}
+        alike = next((columns[column] for column in own if column in columns), None)
+        if alike is not None:
+            what = f"'{name}' and '{alike}' would be one column of the results"
+            mistakes.add(Mistake(line, column, path, what, "give one of them another name"))
+            continue
+        columns |= dict.fromkeys(own, name)
         levels = _levels(child, path, mistakes)
         if levels is not None:
             factors[name] = Factor(name, levels, line, column)
@@ -106,8 +114,14 @@ def _levels(node: Node, path: str, mistakes: Mistakes) -> dict[str, Node] | None
     if isinstance(node.value, dict):
         if {"from", "to", "step"} & set(node.value):
             return _range(node, path, mistakes)
-        levels = {" ".join(name.split()): child for name, child in node.value.items()}
-        for child in levels.values():
+        levels: dict[str, Node] = {}
+        for name, child in node.value.items():
+            text = " ".join(name.split())
+            alike = _alike(text, levels)
+            if alike:
+                mistakes.add(Mistake(*node.keys[name], f"{path}.{name}", *alike))
+                continue
+            levels[text] = child
             _no_references(child, path, mistakes)
         if levels:
             return levels
@@ -150,14 +164,22 @@ def _listed(node: Node, path: str, mistakes: Mistakes) -> dict[str, Node] | None
             mistakes.add(
                 Mistake(child.line, child.column, where, "is an empty level", "write a value or remove it")
             )
-        elif text in levels:
-            mistakes.add(
-                Mistake(child.line, child.column, where, f"'{shown(text)}' was already given", "remove it")
-            )
+        elif alike := _alike(text, levels):
+            mistakes.add(Mistake(child.line, child.column, where, *alike))
         else:
             _no_references(child, where, mistakes)
             levels[text] = child
     return levels or None
+
+
+def _alike(text: str, levels: Mapping[str, Node]) -> tuple[str, str] | None:
+    """What is wrong with a level beside those before it: names of plots and columns do not tell case apart."""
+    if text in levels:
+        return f"'{shown(text)}' was already given", "remove it"
+    other = next((level for level in levels if level.lower() == text.lower()), None)
+    if other is None:
+        return None
+    return f"'{shown(text)}' and '{shown(other)}' differ in case only", "give one of them another name"
 
 
 def _range(node: Node, path: str, mistakes: Mistakes) -> dict[str, Node] | None:

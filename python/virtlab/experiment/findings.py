@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from virtlab.experiment.mistakes import Mistake, Mistakes, split_cure
+from virtlab.experiment.mistakes import Mistake, Mistakes, Watch, split_cure
 from virtlab.experiment.tree import Node
 
 Steps = tuple[str | int, ...]
@@ -27,6 +27,10 @@ class Findings:
         if node.origin:
             path = f"{path} ({node.origin})"
         self.mistakes.add(Mistake(line, column, path, what, cure))
+
+    def watch(self) -> Watch:
+        """Begins to watch for what is found wrong from here on."""
+        return self.mistakes.watch()
 
     def add_text(self, steps: Steps, text: str) -> None:
         """The same from one text 'WHAT; CURE'."""

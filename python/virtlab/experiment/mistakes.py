@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from virtlab.errors import ExperimentError
+from virtlab.errors import ExperimentError, shortened
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -44,10 +44,14 @@ class FileMistakesError(ExperimentError):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name, self.mistakes)
 
-    def __str__(self) -> str:
+    def lines(self) -> list[str]:
+        """How many there are, and each."""
         count = len(self.mistakes)
         head = f"{self.name}: {count} mistake{'s' if count > 1 else ''}"
-        return "\n".join([head, *(f"  {mistake}" for mistake in self.mistakes)])
+        return [head, *(shortened(f"  {mistake}") for mistake in self.mistakes)]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
 
     def as_json(self) -> list[dict[str, Any]]:
         """The mistakes as plain values."""
@@ -58,15 +62,18 @@ class Mistakes:
     """A collection that grows while a file is checked; the same mistake is kept once.
 
     What follows from an earlier mistake is no mistake of its own: after `settle`, nothing more is added at
-    the places that are already known to be wrong.
+    the places that are already known to be wrong. `found` counts those as well: what is wrong is not used, whether
+    or not it was said before.
     """
 
     def __init__(self) -> None:
         self._kept: dict[Mistake, None] = {}
         self._settled: set[tuple[int, int]] = set()
+        self.found = 0
 
     def add(self, mistake: Mistake) -> None:
         """Keeps one mistake."""
+        self.found += 1
         if (mistake.line, mistake.column) not in self._settled:
             self._kept[mistake] = None
 
@@ -78,11 +85,36 @@ class Mistakes:
         """Says so of one place that is wrong because of another."""
         self._settled.add((line, column))
 
+    def watch(self) -> Watch:
+        """Begins to watch for what is found wrong from here on."""
+        return Watch(self)
+
     def __iter__(self) -> Iterator[Mistake]:
         return iter(self._kept)
 
     def __len__(self) -> int:
         return len(self._kept)
+
+
+class Watch:
+    """Whether anything was found wrong since it was made, even what is not added because it was said before.
+
+    >>> mistakes = Mistakes()
+    >>> mistakes.settle_at(4, 9)
+    >>> watch = mistakes.watch()
+    >>> mistakes.add(Mistake(4, 9, "link.rate", "'100' has no unit"))
+    >>> len(mistakes), watch.wrong
+    (0, True)
+    """
+
+    def __init__(self, mistakes: Mistakes) -> None:
+        self._mistakes = mistakes
+        self._before = mistakes.found
+
+    @property
+    def wrong(self) -> bool:
+        """Whether there was something."""
+        return self._mistakes.found != self._before
 
 
 def split_cure(text: str) -> tuple[str, str]:

@@ -170,7 +170,7 @@ class Resolver:
             findings.add((), "'hosts' is missing", "write e.g. 'hosts: 2'")
         if typed["hosts"] is None or any(typed[name] is None for name in said):
             return None
-        before = len(self.mistakes)
+        watch = self.mistakes.watch()
         if typed["link"] is not None and typed["link"].ends is not None:
             findings.add(
                 ("link", "ends"),
@@ -193,13 +193,13 @@ class Resolver:
         shaped = [] if topology is None else _shaped_names(topology)
         check_ends(hosts, switches, routers, links, shaped, findings)
         wiring = wire(hosts, topology, switches, routers, links, (switch, router, link), findings)
-        if wiring is None or len(self.mistakes) != before:
+        if wiring is None or watch.wrong:
             return None
         network: NetworkSpec = typed["network"] or NetworkSpec.model_construct()
         addresses = assign(wiring, network, findings)
         queues = _queues(wiring, findings)
         ports = read_port_queues(wiring, queues, findings)
-        return (wiring, addresses, network, queues, ports) if len(self.mistakes) == before else None
+        return None if watch.wrong else (wiring, addresses, network, queues, ports)
 
 
 def _shaped_names(topology: TopologySpec) -> list[str]:
@@ -221,9 +221,9 @@ def _search(
 def _timeline(
     findings: Findings, roles: Mapping[str, RoleSpec], guests: list[str] | None
 ) -> tuple[tuple[ActionSpec, ...] | None, dict[str, tuple[str, str]] | None]:
-    before = len(findings.mistakes)
+    watch = findings.watch()
     timeline = read_timeline(findings, roles, guests)
-    if len(findings.mistakes) != before:
+    if watch.wrong:
         return timeline, read_windows(findings, None)
     actions = [action.id for action in timeline] if timeline is not None else [*roles, "settle", "drain"]
     return timeline, read_windows(findings, actions)

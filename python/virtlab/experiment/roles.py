@@ -78,10 +78,10 @@ def _read_role(name: str, node: Node, findings: Findings) -> RoleSpec | None:
     workload = _workload(at, node, findings)
     if workload is None:
         return None
-    before = len(findings.mistakes)
+    watch = findings.watch()
     common = _common(at, node, workload, findings)
     parameters = _parameters(at, node, workload, common, findings)
-    if parameters is None or len(findings.mistakes) != before:
+    if parameters is None or watch.wrong:
         return None
     if not _across(at, parameters, workload, findings):
         parameters = dict(workload.lowered(parameters))

@@ -79,7 +79,7 @@ def read_search(
     findings: Findings, spec: SearchSpec, roles: Mapping[str, RoleSpec], wiring: Wiring | None
 ) -> SearchFor | None:
     """The search of a point, checked against its roles; None when a mistake was added."""
-    before = len(findings.mistakes)
+    watch = findings.watch()
     parameter = _variable(findings, spec, roles)
     if parameter is None:
         return None
@@ -95,7 +95,7 @@ def read_search(
         )
     parameter = replace(parameter, plan=layers[0])
     _limit_by_wire(findings, bounds, role, parameter, wiring, loss=spec.until is None)
-    if len(findings.mistakes) != before:
+    if watch.wrong:
         return None
     if bounds["low"] >= bounds["high"]:
         findings.add(("search", "low"), "is not below 'high'", "exchange them, or widen the interval")
@@ -125,7 +125,7 @@ def read_search(
         findings.add(("search", "tests"), what, "remove 'tests'", key=True)
     else:
         tests = read_tests(findings, spec.tests, parameter, role, wiring)
-    if len(findings.mistakes) != before:
+    if watch.wrong:
         return None
     warmup_ns = spec.warmup if spec.warmup is not None else 10**9 if method == "mlrsearch" else 0
     return SearchFor(

@@ -115,7 +115,7 @@ def _action(
     if not isinstance(node.value, dict):
         findings.add(at, "is no action", "write e.g. '{id: load, do: start, role: load}'")
         return None
-    before = len(findings.mistakes)
+    watch = findings.watch()
     values = node.plain()
     do = values.get("do")
     if do not in KEYS:
@@ -146,7 +146,7 @@ def _action(
     if do == "wait" and ("for" in values) == ("until" in values):
         findings.add(at, "a wait has either 'for' or 'until'", "write e.g. 'for: 200 ms'")
     after = _trigger((*at, "after"), values["after"], findings) if values.get("after") is not None else None
-    if len(findings.mistakes) != before:
+    if watch.wrong:
         return None
     return ActionSpec(name, do, after, fields)
 
@@ -272,11 +272,11 @@ def _check_event(at: Steps, event: str, actions: list[str] | None, findings: Fin
 
 def _check_triggers(actions: list[ActionSpec], findings: Findings) -> None:
     ids = [action.id for action in actions]
-    before = len(findings.mistakes)
+    watch = findings.watch()
     for position, action in enumerate(actions):
         for event in action.after.events() if action.after else ():
             _check_event(("timeline", position, "after"), event, ids, findings)
-    if len(findings.mistakes) != before:
+    if watch.wrong:
         return
     needs = {
         action.id: {event.partition(".")[0] for event in action.after.events()} if action.after else set()

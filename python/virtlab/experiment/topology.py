@@ -73,16 +73,16 @@ def wire(
     findings: Findings,
 ) -> Wiring | None:
     """The wiring of one design point, or None when it has mistakes (which are added)."""
-    before = len(findings.mistakes)
+    watch = findings.watch()
     wiring = Wiring(dict(hosts), dict(switches), dict(routers))
     if topology is not None:
         ends = _shaped(topology, wiring, defaults, findings)
         cables = _named_cables(ends, links, defaults[2], findings)
     else:
         cables = _explicit_cables(wiring, links, findings)
-    if len(findings.mistakes) == before:
+    if not watch.wrong:
         check_places(wiring.hosts, cables, findings)
-    if len(findings.mistakes) != before:
+    if watch.wrong:
         return None
     _plug(wiring, cables)
     _check_plugged(wiring, findings, shaped=topology is not None)
@@ -91,7 +91,7 @@ def wire(
         check_storms(wiring.hosts, wiring.cables, findings)
     else:
         _check_loops(wiring, findings)
-    if len(findings.mistakes) != before:
+    if watch.wrong:
         return None
     _populate(wiring)
     return wiring

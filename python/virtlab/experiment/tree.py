@@ -7,16 +7,19 @@ with a cure. Scalars follow the core schema of YAML 1.2 (https://yaml.org/spec/1
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from virtlab.experiment.mistakes import Mistake, Mistakes
+from virtlab.terminal import TURNING, UNSAFE
 
 FILE_MAX_BYTES = 1 << 20
 NODES_MAX = 50_000
 DEPTH_MAX = 24
+UNSAFE_SHOWN = 20
 
 Scalar = str | int | float | bool | None
 
@@ -89,6 +92,8 @@ def read_tree(text: str, mistakes: Mistakes) -> Node | None:
             Mistake(1, 1, "", "the file is longer than 1 MiB", "an experiment file holds no data; shorten it")
         )
         return None
+    if _refused_characters(text.replace("\r\n", "\n"), mistakes):
+        return None
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
@@ -119,6 +124,26 @@ def read_tree(text: str, mistakes: Mistakes) -> Node | None:
         mistakes.add(Mistake(1, 1, "", "the file is empty", "write one with 'virtlab init'"))
         return None
     return reader.root
+
+
+def _refused_characters(text: str, mistakes: Mistakes) -> bool:
+    """Whether the text, comments too, holds characters that are none of a text; the first of them are mistakes."""
+    found = list(itertools.islice(UNSAFE.finditer(text), UNSAFE_SHOWN))
+    for one in found:
+        begin = text.rfind("\n", 0, one.start()) + 1
+        line, column = text.count("\n", 0, begin) + 1, one.start() - begin + 1
+        mistakes.add(Mistake(line, column, "", *_unsafe(one[0])))
+    return bool(found)
+
+
+def _unsafe(character: str) -> tuple[str, str]:
+    """What is wrong with a character that a terminal takes as an order, or that turns the direction of writing."""
+    turns = re.match(f"[{TURNING}]", character)
+    kind = "a character that turns the direction of writing" if turns else "a control character"
+    return (
+        f"the file holds {kind} (U+{ord(character):04X})",
+        "remove it; what is printed must be what is read",
+    )
 
 
 def _syntax_mistake(error: Exception, text: str) -> Mistake:
@@ -285,6 +310,10 @@ class _Reader:
 
     def _scalar(self, event: Any) -> Node:
         text = self._whole_characters(str(event.value))
+        unsafe = UNSAFE.search(text)
+        if unsafe is not None:
+            self._add(*_unsafe(unsafe[0]))
+            text = UNSAFE.sub("?", text)
         plain = bool(event.implicit[0]) and event.style in {None, ""}
         value = self._resolved(text) if plain else text
         return Node(value, *self.last, text, not plain)

@@ -11,6 +11,8 @@ import math
 import re
 from decimal import Decimal
 
+from virtlab.units import exact_number
+
 SCALES: dict[str, dict[str, float]] = {
     "ns": {"ns": 1.0, "us": 1e3, "µs": 1e3, "μs": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9, "h": 3600e9},
     "ratio": {"%": 0.01, "pp": 0.01, "ratio": 1.0},  # pp: percentage points
@@ -39,11 +41,13 @@ _NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_]*(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?)\s
 def split_quantity(text: str) -> tuple[Decimal, str] | None:
     """The number and its unit ('' when bare); None when the text does not begin with a number.
 
+    ValueError where the number is beyond every quantity.
+
     >>> split_quantity("30 kB"), split_quantity("ovs")
     ((Decimal('30'), 'kB'), None)
     """
     match = _NUMBER.match(text)
-    return (Decimal(match[1].replace("_", "")), match[2] or "") if match else None
+    return (exact_number(match[1]), match[2] or "") if match else None
 
 
 def parse_quantity(text: str, unit: str) -> float:
@@ -80,7 +84,10 @@ def level_number(text: str) -> float | None:
     >>> level_number("30 kB"), level_number("2"), level_number("1500 B ip_packet"), level_number("ovs")
     (30000.0, 2.0, 1500.0, None)
     """
-    parts = split_quantity(text)
+    try:
+        parts = split_quantity(text)
+    except ValueError:
+        return None
     if parts is None:
         return None
     number, name = parts

@@ -10,7 +10,7 @@ import re
 from decimal import Decimal
 from fractions import Fraction
 
-from virtlab.units import Duration
+from virtlab.units import Duration, exact_number
 
 _TIME = re.compile(r"\s*([+-]?[\d._]+(?:[eE][+-]?\d+)?(?:\s*/\s*\d+)?)\s*([a-zµμ]*)\s*\Z")
 
@@ -51,9 +51,9 @@ def parse_share(text: str) -> Fraction:
 def _number(text: str, whole: str) -> Fraction:
     try:
         top, _, bottom = text.replace("_", "").partition("/")
-        value = Fraction(Decimal(top.strip()))
-        return value / Fraction(Decimal(bottom.strip())) if bottom else value
-    except (ArithmeticError, ValueError):
+        value = Fraction(exact_number(top))
+        return value / Fraction(exact_number(bottom)) if bottom else value
+    except ZeroDivisionError:
         raise ValueError(f"'{whole.strip()}' is no number") from None
 
 

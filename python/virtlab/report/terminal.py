@@ -27,7 +27,7 @@ _STYLES = {"good": "bold green", "bad": "bold red", "open": "bold yellow"}
 
 
 def summary(dataset: Dataset, data: Gathered | None = None) -> Group:
-    """Verdicts and key estimates of a dataset, for `rich.print`."""
+    """Verdicts and key estimates of a dataset, for a console."""
     from rich.console import Group
     from rich.text import Text
 

@@ -23,6 +23,7 @@ from virtlab.cli.rt.options import (
     tasks_of,
     time_ns,
 )
+from virtlab.terminal import say
 
 if TYPE_CHECKING:
     from virtlab.realtime import Choice
@@ -79,7 +80,7 @@ def analyze(
             )
         table(rows)
         verdict = "every deadline holds" if found.schedulable else "a deadline breaks"
-        typer.echo(f"{verdict}; critical task: {found.critical_task}")
+        say(f"{verdict}; critical task: {found.critical_task}")
     if not found.schedulable:
         raise typer.Exit(1)
 
@@ -106,19 +107,19 @@ def period(
     if json:
         show_json(found.to_json())
     elif found.max_period_ns is None or found.safe_period_ns is None or found.safe_from_ns is None:
-        typer.echo("no period is enough at this share; give more")
+        say("no period is enough at this share; give more")
     else:
         exactly = "" if found.max_period_ns.denominator == 1 else f" (exactly {found.max_period_ns} ns)"
-        typer.echo(f"largest period        {show_time(found.max_period_ns)}{exactly}")
+        say(f"largest period        {show_time(found.max_period_ns)}{exactly}")
         start = (
             "any shorter one" if found.safe_from_ns == 0 else f"any down to {show_time(found.safe_from_ns)}"
         )
-        typer.echo(f"largest without holes {show_time(found.safe_period_ns)} ({start} is enough too)")
-        typer.echo(f"critical task         {found.critical_task}")
+        say(f"largest without holes {show_time(found.safe_period_ns)} ({start} is enough too)")
+        say(f"critical task         {found.critical_task}")
         shown = [_interval(low, high) for low, high in found.intervals_ns]
         if len(shown) > 12:
             shown = [*shown[:6], f"... {len(shown) - 12} more ...", *shown[-6:]]
-        typer.echo(f"all periods           {' u '.join(shown)}")
+        say(f"all periods           {' u '.join(shown)}")
         _show_rounded(found.rounded)
     if not found.schedulable:
         raise typer.Exit(1)
@@ -146,12 +147,12 @@ def budget(
     if json:
         show_json(found.to_json())
     elif found.budget_ns is None or found.share is None:
-        typer.echo("not even the whole CPU is enough at this period")
+        say("not even the whole CPU is enough at this period")
     else:
         exactly = "" if found.budget_ns.denominator == 1 else f" (exactly {found.budget_ns} ns)"
-        typer.echo(f"least budget  {show_time(found.budget_ns)}{exactly}")
-        typer.echo(f"share         {float(found.share):.6g}")
-        typer.echo(f"critical task {found.critical_task}")
+        say(f"least budget  {show_time(found.budget_ns)}{exactly}")
+        say(f"share         {float(found.share):.6g}")
+        say(f"critical task {found.critical_task}")
         _show_rounded(found.rounded)
     if found.budget_ns is None:
         raise typer.Exit(1)
@@ -189,12 +190,12 @@ def best(
             }
         )
     elif found is None:
-        typer.echo("no period and budget are enough")
+        say("no period and budget are enough")
     else:
         _show_choice(found, "best")
         _show_rounded(found.rounded)
         if curve:
-            typer.echo("fewer switches cost a larger share:")
+            say("fewer switches cost a larger share:")
             rows = [("period", "budget", "share", "switches/s")]
             rows += [_choice_row(choice) for choice in curve]
             table(rows)
@@ -232,11 +233,11 @@ def sensitivity(
             rows.append((name, shown, found.breaks[name] or "-"))
         table(rows)
         factor = found.all_wcet_factor
-        typer.echo(f"all execution times times {'-' if factor is None else f'{float(factor):.6g}'} at most")
+        say(f"all execution times times {'-' if factor is None else f'{float(factor):.6g}'} at most")
         limit = found.overhead_limit_ns
-        typer.echo(f"overhead per start        {'none helps' if limit is None else show_time(limit)} at most")
+        say(f"overhead per start        {'none helps' if limit is None else show_time(limit)} at most")
         least = found.least_share
-        typer.echo(
+        say(
             f"share                     {'-' if least is None else f'{float(least):.6g}'} at least"
             f" (now {float(found.share):.6g})"
         )
@@ -248,7 +249,7 @@ def table(rows: Sequence[tuple[str, ...]]) -> None:
     """Prints rows, the first being the header, in aligned columns."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
-        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def _signed(value: Fraction) -> str:
@@ -274,12 +275,10 @@ def _choice_row(choice: Choice) -> tuple[str, str, str, str]:
 
 def _show_choice(choice: Choice, name: str) -> None:
     period, budget, share, switches = _choice_row(choice)
-    typer.echo(f"{name}: period {period}, budget {budget}, share {share}, {switches} switches/s")
+    say(f"{name}: period {period}, budget {budget}, share {share}, {switches} switches/s")
 
 
 def _show_rounded(rounded: Rounded | None) -> None:
     if rounded is not None:
         proof = "proved again" if rounded.schedulable else "NOT safe after rounding"
-        typer.echo(
-            f"in whole ns           period {rounded.period_ns} ns, budget {rounded.budget_ns} ns ({proof})"
-        )
+        say(f"in whole ns           period {rounded.period_ns} ns, budget {rounded.budget_ns} ns ({proof})")

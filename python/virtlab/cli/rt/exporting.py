@@ -18,6 +18,7 @@ from virtlab.cli.rt.options import (
     time_ns,
 )
 from virtlab.errors import ExperimentError
+from virtlab.terminal import say
 
 
 def register(app: typer.Typer) -> None:
@@ -59,4 +60,4 @@ def export(
             f"its deadline breaks with {show_time(budget_ns)} in {show_time(period_ns)}",
             "see `virtlab rt budget` for what is enough",
         )
-    typer.echo(write(format_, given, found.order, period_ns, budget_ns, guest), nl=False)
+    say(write(format_, given, found.order, period_ns, budget_ns, guest), end="")

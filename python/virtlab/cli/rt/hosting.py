@@ -9,6 +9,7 @@ import typer
 
 from virtlab.cli.rt.answers import table
 from virtlab.cli.rt.options import JsonOption, show_json
+from virtlab.terminal import say
 
 
 def register(app: typer.Typer) -> None:
@@ -31,7 +32,7 @@ def host(
     if json:
         show_json(found.to_json() | ({"more": {"guest": more, "count": extra}} if more else {}))
     elif not found.fits:
-        typer.echo(f"they do not fit: {found.reason}")
+        say(f"they do not fit: {found.reason}")
     else:
         rows = [("vCPU", "core", "period", "budget", "share", "starts per period")]
         for one in found.placed:
@@ -46,8 +47,8 @@ def host(
                 )
             )
         table(rows)
-        typer.echo(f"they fit on {found.cores} of {given.cores} cores ({found.choice})")
+        say(f"they fit on {found.cores} of {given.cores} cores ({found.choice})")
         if more:
-            typer.echo(f"{extra} more of {more} fit")
+            say(f"{extra} more of {more} fit")
     if not found.fits:
         raise typer.Exit(1)

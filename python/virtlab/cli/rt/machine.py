@@ -21,6 +21,7 @@ from virtlab.cli.rt.options import (
 )
 from virtlab.errors import ExperimentError
 from virtlab.folders import Folder
+from virtlab.terminal import say
 
 if TYPE_CHECKING:
     from virtlab.realtime.confirm import Judgement
@@ -88,21 +89,21 @@ def run(
         )
         lost = Fraction(found.advised_ns)
         if not json:
-            typer.echo(
+            say(
                 f"overhead per start, as measured here: {show_time(found.largest_ns)} at most, planned {show_time(lost)}"
             )
     else:
         lost = time_ns(overhead, "--overhead")
     analysis = analyze(given, period_ns=period_ns, budget_ns=budget_ns, overhead_ns=lost)
     if not json and not analysis.schedulable:
-        typer.echo(
+        say(
             f"the analysis says that a deadline can break (critical task {analysis.critical_task}); running all the same"
         )
 
     def progress(number: int, judgement: Judgement) -> None:
         if not json and judgement.verdict == "void":
             short = show_time(judgement.shortfall_ns)
-            typer.echo(
+            say(
                 f"attempt {number} of {ATTEMPTS}: void, the machine gave {short} less than the model's least supply"
             )
 
@@ -157,11 +158,11 @@ def overhead(
         )
         return
     p99 = show_time(found.p99_ns) if found.periods >= 100 else "not estimable"
-    typer.echo(
+    say(
         f"lost per start over {found.periods} periods: median {show_time(found.median_ns)}, p99 {p99},"
         f" largest {show_time(found.largest_ns)}"
     )
-    typer.echo(f"plan with --overhead '{show_time(found.advised_ns)}'")
+    say(f"plan with --overhead '{show_time(found.advised_ns)}'")
 
 
 def _by(text: str) -> Any:
@@ -188,19 +189,17 @@ def _show(judgement: Judgement, by: str, lost_ns: int, longest_ns: int) -> None:
     table(rows)
     if judgement.supply_per_period_ns:
         least, most = min(judgement.supply_per_period_ns), max(judgement.supply_per_period_ns)
-        typer.echo(
+        say(
             f"supply per period: {show_time(least)} to {show_time(most)} over {len(judgement.supply_per_period_ns)} periods"
         )
-    typer.echo(
-        f"charged but not seen by the guest: {show_time(lost_ns)} in all, {show_time(longest_ns)} at once"
-    )
+    say(f"charged but not seen by the guest: {show_time(lost_ns)} in all, {show_time(longest_ns)} at once")
     name = "SCHED_DEADLINE" if by == "deadline" else "a cgroup quota"
     meaning = {
         "confirmed": "the supply was kept and every response time lies within its bound",
         "refuted": "the supply was kept and a response time exceeds its bound",
         "void": "the machine did not keep the supply; nothing can be said",
     }[judgement.verdict]
-    typer.echo(f"{judgement.verdict} (under {name}): {meaning}")
+    say(f"{judgement.verdict} (under {name}): {meaning}")
 
 
 def _keep(folder: Path, content: dict[str, Any], attempts: list[Any]) -> None:

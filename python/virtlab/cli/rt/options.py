@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from virtlab.errors import ExperimentError
+from virtlab.terminal import json_text, say
 
 if TYPE_CHECKING:
     from virtlab.realtime import TaskSet
@@ -68,7 +68,7 @@ def tasks_of(path: Path, policy: str, speed: str) -> TaskSet:
 
 def show_json(content: dict[str, Any]) -> None:
     """Prints one JSON document."""
-    typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+    say(json_text(content, indent=2))
 
 
 def _parsed(parse: Callable[[str], Value], text: str, option: str) -> Value:

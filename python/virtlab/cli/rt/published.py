@@ -10,6 +10,7 @@ import typer
 
 from virtlab.cli.rt.options import JsonOption, show_json
 from virtlab.errors import ExperimentError
+from virtlab.terminal import say
 
 TABLE = Path("published/realtime_scheduling.csv")
 
@@ -41,12 +42,12 @@ def check_published(
     words = {True: "holds", False: "DOES NOT", None: "-"}
     for check in checks:
         note = f"  ({check.note})" if check.note and not check.holds else ""
-        typer.echo(
+        say(
             f"{words[check.holds]:8}  {check.case} | {check.metric}: published {check.published}, here {check.here}{note}"
         )
     held = sum(check.holds is True for check in checks)
     failed = sum(check.holds is False for check in checks)
-    typer.echo(f"{held} hold, {failed} do not, {len(checks) - held - failed} cannot be computed")
+    say(f"{held} hold, {failed} do not, {len(checks) - held - failed} cannot be computed")
 
 
 def _nearest() -> Path:

@@ -13,6 +13,7 @@ import typer
 
 from virtlab.errors import ExperimentError
 from virtlab.folders import Folder
+from virtlab.terminal import say
 
 if TYPE_CHECKING:
     from virtlab.realtime.studies import Overheads, Row, Scenarios
@@ -71,7 +72,7 @@ def study(
         raise ExperimentError(
             "--output", f"{output} cannot be written ({error.strerror})", "name another folder"
         ) from None
-    typer.echo(f"tables and plots are in {output}")
+    say(f"tables and plots are in {output}")
 
 
 def _three_task(output: Path) -> None:
@@ -80,19 +81,19 @@ def _three_task(output: Path) -> None:
     from virtlab.realtime.plots import three_task_intervals, three_task_ratios, write_plots
 
     share = Fraction(2, 5)
-    typer.echo("three tasks (16, 2), (24, 1), (36, 4):")
+    say("three tasks (16, 2), (24, 1), (36, 4):")
     for count in (1, 2, 3):
         found = periods(example(*THREE_TASKS[:count]), share=share)
-        typer.echo(f"  share 0.4, tasks 1-{count}: largest period {_units(found.max_period_ns, UNIT_NS)}")
+        say(f"  share 0.4, tasks 1-{count}: largest period {_units(found.max_period_ns, UNIT_NS)}")
     found = periods(example(*THREE_TASKS), share=share)
     intervals = [(low / UNIT_NS, high / UNIT_NS) for low, high in found.intervals_ns]
     shown = [
         f"{{{high}}}" if low == high else f"{'(0' if low == 0 else f'[{low}'}, {high}]"
         for low, high in intervals
     ]
-    typer.echo(f"  all periods at share 0.4: {' u '.join(shown)}")
+    say(f"  all periods at share 0.4: {' u '.join(shown)}")
     half = periods(example(*THREE_TASKS), share=Fraction(1, 2))
-    typer.echo(
+    say(
         f"  share 0.5: largest period {_units(half.max_period_ns, UNIT_NS)}, critical task {half.critical_task}"
     )
     rows = three_task_curve(share)
@@ -116,14 +117,14 @@ def _scenarios(output: Path, settings: Scenarios) -> None:
         output,
         {"scenarios-mean": scenario_mean(found.cells), "scenarios-spread": scenario_spread(found.cells)},
     )
-    typer.echo(f"{len(found.cells)} scenarios of {settings.sets} task sets, exact, in {spent:.2f} s")
+    say(f"{len(found.cells)} scenarios of {settings.sets} task sets, exact, in {spent:.2f} s")
     above = [cell for cell in found.cells if cell["largest_ratio"] > cell["bound"]]
-    typer.echo(f"  the bound P/T1 < 1/(2(1 - share)) holds in {len(found.cells) - len(above)} of them")
+    say(f"  the bound P/T1 < 1/(2(1 - share)) holds in {len(found.cells) - len(above)} of them")
     for tasks in settings.tasks:
         spreads = [
             cell["spread"] for cell in found.cells if cell["tasks"] == tasks and cell["spread"] is not None
         ]
-        typer.echo(f"  n = {tasks}: spread of P/T1 up to {max(spreads, default=0):.3g}")
+        say(f"  n = {tasks}: spread of P/T1 up to {max(spreads, default=0):.3g}")
 
 
 def _overhead(output: Path, settings: Overheads) -> None:
@@ -143,15 +144,13 @@ def _overhead(output: Path, settings: Overheads) -> None:
     count = len(found.cells)
     inside = sum(cell["exact_inside_model"] for cell in found.cells) / count
     empty = [cell["model_interval_empty"] for cell in found.cells if cell["model_interval_empty"] is not None]
-    typer.echo(f"overhead: {count} combinations of {settings.sets} task sets")
-    typer.echo(
-        f"  the exact periods lie inside the three-line model's interval for {inside:.1%} of the task sets"
-    )
-    typer.echo(f"  on average {sum(empty) / max(len(empty), 1):.0%} of that interval is no usable period")
+    say(f"overhead: {count} combinations of {settings.sets} task sets")
+    say(f"  the exact periods lie inside the three-line model's interval for {inside:.1%} of the task sets")
+    say(f"  on average {sum(empty) / max(len(empty), 1):.0%} of that interval is no usable period")
     hidden = [
         cell for cell in found.cells if cell["mean_curve_below_one"] and not cell["a_period_safe_for_all"]
     ]
-    typer.echo(
+    say(
         f"  in {len(hidden)} combinations the mean curve looks schedulable though no period suits all task sets"
     )
 

@@ -10,7 +10,7 @@ from virtlab.experiment.boxes import Attachment, Station
 from virtlab.experiment.findings import Findings, Steps
 from virtlab.experiment.model import HostSpec
 
-_NEVER_SET = ("cpu", "memory", "vcpus", "vnic_model", "image", "runtime", "firmware", "idle")
+_NEVER_SET = ("cpu", "memory", "vcpus", "vnic_model", "image", "runtime", "seccomp", "firmware", "idle")
 _SET_BY_VXLAN = ("offloads", "mtu", "ipv4", "ipv6", "mac")
 _OF_EXISTING = ("address", "interface", "domain", "hypervisor")
 

@@ -37,6 +37,9 @@ class GuestSpec(Part):
     runtime: leaves.Runtime | None = Field(
         None, description="what runs a container: runc, crun, podman; absent: runc, else crun"
     )
+    seccomp: leaves.Seccomp | None = Field(
+        None, description="filter of a container's system calls: default, none; absent: default"
+    )
     firmware: leaves.Firmware | None = Field(
         None, description="what starts the boot loader of a virtual machine's disk: bios, uefi; absent: bios"
     )
@@ -248,6 +251,9 @@ class RouterSpec(Part):
         None, description="recipe of an appliance, by name; disk image of a virtual machine, by its path"
     )
     runtime: leaves.Runtime | None = Field(None, description="what runs a container: runc, crun, podman")
+    seccomp: leaves.Seccomp | None = Field(
+        None, description="filter of a container's system calls: default, none"
+    )
     firmware: leaves.Firmware | None = Field(
         None, description="what starts the boot loader of a virtual machine's disk: bios, uefi"
     )

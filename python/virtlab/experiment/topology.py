@@ -378,6 +378,9 @@ def _check_machine(at: Steps, platforms: list[Platform], spec: GuestSpec, findin
     if spec.runtime is not None and not any(platform.runtimes for platform in platforms):
         what = f"guests of platform {named} are run by no container runtime"
         findings.add((*at, "runtime"), what, "remove it, or write 'platform: container'", key=True)
+    if spec.seccomp is not None and not any(platform.runtimes for platform in platforms):
+        what = f"system calls of guests of platform {named} are not filtered"
+        findings.add((*at, "seccomp"), what, "remove it, or write 'platform: container'", key=True)
     if spec.firmware is not None and not any(platform.disks for platform in platforms):
         what = f"guests of platform {named} boot no disk"
         findings.add((*at, "firmware"), what, "remove it, or write 'platform: qemu'", key=True)
@@ -491,6 +494,6 @@ def _populate_router(
             vnics[f"eth{number}"] = Attachment(bridge, None, domain, cable.spec.rate)
     spec = GuestSpec.model_construct(
         cpu=router.cpu, memory=router.memory, image=router.image, vnic_model=router.vnic_model,
-        runtime=router.runtime, firmware=router.firmware,
+        runtime=router.runtime, seccomp=router.seccomp, firmware=router.firmware,
     )  # fmt: skip
     wiring.stations[name] = Station(name, name, router.platform, vnics, spec, forwards=True, because=because)

@@ -122,6 +122,9 @@ class Guest(Noun):
         None  # a container's root file system or an appliance's recipe, by name; a machine's disk, by path
     )
     runtime: str | None = None  # what runs a container; None = whichever the machine has
+    seccomp: Literal["default", "none"] | None = (
+        None  # which system calls a container may make; None = default
+    )
     firmware: Literal["bios", "uefi"] | None = None  # what starts the boot loader of a disk; None = bios
     vcpus: int | None = Field(
         default=None, ge=1

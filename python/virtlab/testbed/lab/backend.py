@@ -97,6 +97,7 @@ class LabSite:
             before="mkdir -p /mnt && ",
             place="/mnt",
             swaps=lambda: False,  # it has none
+            counts=lambda: True,
             patience=PATIENCE,
         )
 

@@ -32,6 +32,14 @@ def accounts_for_swap(root: Path = CGROUP_ROOT) -> bool:
     return (root / "memory" / "memory.memsw.limit_in_bytes").exists()
 
 
+def counts_processes(root: Path = CGROUP_ROOT) -> bool:
+    """Whether the kernel bounds how many processes a group has."""
+    version_2 = root / "cgroup.controllers"
+    if version_2.exists():
+        return "pids" in version_2.read_text(encoding="ascii").split()
+    return (root / "pids").is_dir()
+
+
 @dataclass(frozen=True, slots=True)
 class Account:
     """The control groups of one container, by path below each hierarchy."""
@@ -47,13 +55,14 @@ class Account:
     def limits(self) -> dict[str, str]:
         """File -> value of the bounds, as the kernel has them."""
         files = (
-            (("", "cpu.max"), ("", "memory.max"), ("", "memory.swap.max"))
+            (("", "cpu.max"), ("", "memory.max"), ("", "memory.swap.max"), ("", "pids.max"))
             if self.version_2
             else (
                 ("cpu", "cpu.cfs_quota_us"),
                 ("cpu", "cpu.cfs_period_us"),
                 ("memory", "memory.limit_in_bytes"),
                 ("memory", "memory.memsw.limit_in_bytes"),
+                ("pids", "pids.max"),
             )
         )
         found = {name: self._read(controller, name) for controller, name in files}

@@ -18,6 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from virtlab.testbed.platforms.container import seccomp
+
 AGENT = "/virtlab-agent"
 BARE = "bare.tar"
 CONTROL_FD = 3
@@ -57,6 +59,7 @@ class Limits:
     bandwidth_us: tuple[int, int] | None = None
     memory_bytes: int | None = None
     swaps: bool = False
+    pids: int | None = None  # processes and threads
 
     def json(self) -> dict[str, Any]:
         """As `linux.resources`."""
@@ -67,6 +70,8 @@ class Limits:
             out["memory"] = {"limit": self.memory_bytes}
             if self.swaps:
                 out["memory"]["swap"] = self.memory_bytes  # memory and swap together
+        if self.pids is not None:
+            out["pids"] = {"limit": self.pids}
         return out
 
 
@@ -74,7 +79,7 @@ class Limits:
 class Bundle:
     """One container. `cgroup`: the path of its control group; None where it gets none (an ordinary user's).
 
-    `capabilities`: what root has where it runs; None: all.
+    `capabilities`: what root has where it runs; None: all. `filtered`: its system calls are.
     """
 
     guest: str
@@ -84,6 +89,7 @@ class Bundle:
     limits: Limits
     cgroup: str | None
     capabilities: tuple[str, ...] | None = None
+    filtered: bool = True
 
     def config(self) -> dict[str, Any]:
         """config.json."""
@@ -94,6 +100,8 @@ class Bundle:
             "maskedPaths": list(MASKED),
             "readonlyPaths": list(READ_ONLY),
         }
+        if self.filtered:
+            linux["seccomp"] = seccomp.profile()
         if self.cgroup is not None:
             linux["namespaces"].append({"type": "cgroup"})
             linux["cgroupsPath"] = self.cgroup

@@ -30,7 +30,7 @@ from virtlab.testbed.image.rootfs import find_rootfs
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.operations import HomeAdd, Step
 from virtlab.testbed.platforms import plain
-from virtlab.testbed.platforms.container import engine
+from virtlab.testbed.platforms.container import engine, seccomp
 from virtlab.testbed.platforms.container.accounts import Account
 from virtlab.testbed.platforms.container.bundle import Bundle, Limits, archive, prepare
 from virtlab.testbed.platforms.container.home import Home, here
@@ -38,6 +38,7 @@ from virtlab.testbed.platforms.reach import Reach
 
 START_TIMEOUT_S = 60.0  # here; where a home is slow, as many times longer as that says
 LOOK_S = 0.05
+PIDS_MAX = 2048  # processes and threads of one; as many as podman gives
 TAIL_BYTES = 4096
 CURE = "see `virtlab doctor` about containers"
 CURE_START = "see whether {} runs here by hand, or write another 'runtime'"
@@ -198,8 +199,12 @@ class Containers:
                 raise MachineError(
                     f"guests.{name}.image", f"there is no image '{guest.image}'", "see `virtlab image list`"
                 )
-            limits = Limits(wanted.get(name), guest.memory_bytes, swaps=home.swaps())
-            bundles.append(Bundle(name, home.agent, image, home.busybox, limits, paths.get(name), granted))
+            pids = PIDS_MAX if name in paths and home.counts() and not home.runtime.is_engine else None
+            limits = Limits(wanted.get(name), guest.memory_bytes, swaps=home.swaps(), pids=pids)
+            filtered = guest.seccomp != seccomp.NONE
+            bundles.append(
+                Bundle(name, home.agent, image, home.busybox, limits, paths.get(name), granted, filtered)
+            )
         return bundles
 
     def _prepare(self, place: str, bundles: list[Bundle], observe: Observer) -> None:
@@ -268,6 +273,7 @@ class Containers:
             "runtime": home.version,
             "image": self.plan.world.guests[bundle.guest].image,
             "control_group": bundle.cgroup,
+            "seccomp": self.plan.world.guests[bundle.guest].seccomp or "default",
             **bundle.limits.json(),
         }
 
@@ -330,6 +336,8 @@ def as_files(limits: Limits, *, version_2: bool) -> dict[str, str]:
         out["memory.max" if version_2 else "memory.limit_in_bytes"] = pages
         if limits.swaps:
             out |= {"memory.swap.max": "0"} if version_2 else {"memory.memsw.limit_in_bytes": pages}
+    if limits.pids is not None:
+        out["pids.max"] = str(limits.pids)
     return out
 
 

@@ -51,6 +51,8 @@ def run(path: str, place: str, number: int, bundle: Bundle) -> list[str]:
     argv += ["--volume", f"{bundle.agent}:{AGENT}:ro"]
     if bundle.image is None and bundle.busybox is not None:
         argv += ["--volume", f"{bundle.busybox}:/bin/busybox:ro"]
+    if not bundle.filtered:
+        argv += ["--security-opt", "seccomp=unconfined"]
     argv += _limits(bundle)
     return [*argv, "--rootfs", f"{place}/{number}/rootfs", AGENT, "inside", "--control-fd", str(CONTROL_FD)]
 

@@ -15,7 +15,7 @@ from virtlab.errors import MachineError
 from virtlab.testbed.image.initramfs import find_busybox
 from virtlab.testbed.leader import agent_path
 from virtlab.testbed.platforms.container import runtime
-from virtlab.testbed.platforms.container.accounts import Account, accounts_for_swap
+from virtlab.testbed.platforms.container.accounts import Account, accounts_for_swap, counts_processes
 from virtlab.testbed.platforms.container.bundle import allowed
 
 BESIDE = "/sys/fs/cgroup/unified"  # version 2, where version 1 has the controllers
@@ -25,7 +25,8 @@ BESIDE = "/sys/fs/cgroup/unified"  # version 2, where version 1 has the controll
 class Home:
     """What a place offers. `version`: the runtime's own words; `before`: a shell's words before bundles are laid out.
 
-    `swaps`: whether its kernel accounts for swap; `patience`: how many times longer than here a container may take to start.
+    `swaps`: whether its kernel accounts for swap; `counts`: whether it bounds a group's processes; `patience`: how many
+    times longer than here a container may take to start.
     """
 
     runtime: runtime.Runtime
@@ -37,6 +38,7 @@ class Home:
     before: str = ""
     place: str | None = None  # the folder that bundles hide; None: one of this machine's that is found
     swaps: Callable[[], bool] = accounts_for_swap
+    counts: Callable[[], bool] = counts_processes
     patience: int = 1
 
 

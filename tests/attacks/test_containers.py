@@ -1,0 +1,79 @@
+"""What a container may ask of the kernel: a list of system calls, and never what makes namespaces, keys or file systems."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from virtlab.errors import VirtlabError
+from virtlab.experiment import load_text
+from virtlab.planner import plan_run
+from virtlab.testbed.platforms.container import engine, seccomp
+from virtlab.testbed.platforms.container.bundle import Bundle, Limits
+
+FILE = """
+version: 1
+name: filtered
+factors: {seccomp: [default, none]}
+hosts: {h1: {guests: 1, platform: container, seccomp: "${seccomp}"}, h2: {}}
+topology: line
+link: {rate: 100 Mbit/s}
+roles: {probe: {workload: rtt, from: h1.g1, to: h2.g1, size: 100 B payload, interval: 10 ms, count: 10}}
+"""
+ESCAPES = {
+    "mount", "umount2", "pivot_root", "fsmount", "move_mount", "unshare", "setns", "bpf", "perf_event_open", "userfaultfd",
+    "keyctl", "add_key", "open_by_handle_at", "init_module", "finit_module", "kexec_load", "reboot", "iopl",
+    "clock_settime", "settimeofday", "io_uring_setup", "fanotify_init",
+}  # fmt: skip
+NAMESPACES = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)
+
+
+def bundle(*, filtered: bool) -> Bundle:
+    limits = Limits(pids=2048)
+    return Bundle("a", "/agent", None, None, limits, "/virtlab-1/a", filtered=filtered)
+
+
+def test_what_no_guest_needs_is_refused_and_what_nobody_knows_is_not_there() -> None:
+    found = bundle(filtered=True).config()["linux"]["seccomp"]
+    allowed, refused = found["syscalls"][:2]
+    assert (found["defaultAction"], found["defaultErrnoRet"]) == ("SCMP_ACT_ERRNO", 38)
+    assert set(refused["names"]) >= ESCAPES
+    assert (refused["action"], refused["errnoRet"]) == ("SCMP_ACT_ERRNO", 1)
+    assert set(allowed["names"]).isdisjoint({*refused["names"], "clone", "clone3", "socket", "personality"})
+    assert {"read", "execve", "sendmmsg", "sched_setattr", "mlockall"} <= set(allowed["names"])
+    clone = next(each for each in found["syscalls"] if each["names"] == ["clone"])
+    (argument,) = clone["args"]
+    assert argument["op"] == "SCMP_CMP_MASKED_EQ"
+    assert argument["valueTwo"] == 0
+    assert all(flag & argument["value"] for flag in NAMESPACES)
+
+
+def test_a_container_of_root_has_an_end_of_processes() -> None:
+    assert bundle(filtered=True).config()["linux"]["resources"]["pids"] == {"limit": 2048}
+
+
+def test_the_filter_is_a_factor_that_both_kinds_of_runtime_know() -> None:
+    experiment = load_text(FILE)
+    guests = [plan_run(experiment, point, 0).world.guests["h1.g1"] for point in experiment.points()]
+    assert [guest.seccomp for guest in guests] == ["default", "none"]
+    assert "seccomp" not in bundle(filtered=False).config()["linux"]
+    assert "seccomp=unconfined" in engine.run("podman", "/mnt", 0, bundle(filtered=False))
+    assert "seccomp=unconfined" not in engine.run("podman", "/mnt", 0, bundle(filtered=True))
+
+
+def test_other_guests_have_no_filter_to_choose() -> None:
+    with pytest.raises(VirtlabError, match="are not filtered"):
+        load_text(FILE.replace("platform: container", "platform: namespace"))
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64", "riscv64"])
+def test_every_architecture_has_a_profile(machine: str) -> None:
+    found = seccomp.profile(machine)
+    assert found.get("architectures", [])[:1] == {
+        "x86_64": ["SCMP_ARCH_X86_64"], "aarch64": ["SCMP_ARCH_AARCH64"], "riscv64": [],
+    }[machine]  # fmt: skip
+
+
+def test_the_list_is_shipped_with_the_package() -> None:
+    assert (Path(seccomp.__file__).parent / "seccomp.toml").is_file()

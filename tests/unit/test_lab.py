@@ -174,6 +174,7 @@ def test_channels_below_zero_are_of_what_carries_the_world() -> None:
         control = Control(ours, at=-5)
         control.tell("bye", channel=-5)
         control.tell("bye")
+        control.begin(-2, 60_000)
         number = control.send("exec", {"channel": -1, "argv": ["x"]}, channel=-2)
         from virtlab._native import FrameDecoder, encode_frame
 

@@ -19,7 +19,7 @@ use std::fs::OpenOptions;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
-use virtlab_wire::frame::{Decoder, HEADER_BYTES};
+use virtlab_wire::frame::{Decoder, HEADER_BYTES, MOST_NOISE_BYTES};
 
 /// Bytes that may wait in one direction; then the other side waits.
 const WAITING_BYTES: usize = 256 << 10;
@@ -112,6 +112,9 @@ fn relay(
             };
             let words = if ended { sorter.rest() } else { sorter.sort(&mut up) };
             write_all(said, &words);
+            if sorter.decoder.vain_noise_bytes() > MOST_NOISE_BYTES {
+                bail!("the guest writes what looks like frames and is none");
+            }
             if ended {
                 write_some(control, &mut up);
                 return Ok(());

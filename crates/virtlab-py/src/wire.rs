@@ -27,6 +27,12 @@ impl FrameDecoder {
         self.0.stray_bytes()
     }
 
+    /// What passing over cost, as bytes: more than a stream of frames has reason for means that it is none.
+    #[getter]
+    fn noise_bytes(&self) -> u64 {
+        self.0.noise_bytes()
+    }
+
     /// The next `(channel, kind, body)`, or None until more bytes come.
     fn next_frame<'py>(&mut self, py: Python<'py>) -> Option<(u16, u16, Bound<'py, PyBytes>)> {
         self.0.next_frame().map(|frame| (frame.channel, frame.kind as u16, PyBytes::new(py, &frame.body)))
@@ -72,6 +78,12 @@ impl FrameLine {
     #[getter]
     fn stray_bytes(&self) -> u64 {
         self.0.stray_bytes()
+    }
+
+    /// What passing over cost, as bytes: more than a stream of frames has reason for means that it is none.
+    #[getter]
+    fn noise_bytes(&self) -> u64 {
+        self.0.noise_bytes()
     }
 
     /// Whether both sides know on this connection what the other has.

@@ -4,7 +4,9 @@
 //! magic "VLAB" | body length u32 | channel u16 | flags u16 | CRC32C u32 of the 12 bytes before it and the body | body
 //! ```
 //! Little endian, body at most 1 MiB. A stream may carry stray bytes (ssh banners, console noise): the decoder
-//! searches for the next magic whose header and checksum agree, and counts what it passed over.
+//! searches for the next magic whose header and checksum agree, and counts what it passed over. Whoever sends may mean
+//! ill: a magic with a false length costs a checksum over what follows, so the bytes that were summed in vain count as noise
+//! too, and an owner that hears more noise than there is reason for turns away.
 
 use thiserror::Error;
 
@@ -14,6 +16,10 @@ pub const MAGIC: [u8; 4] = *b"VLAB";
 pub const HEADER_BYTES: usize = 16;
 /// Largest body.
 pub const MAXIMUM_BODY_BYTES: usize = 1 << 20;
+/// Noise beyond which a stream that should carry frames carries none.
+pub const MOST_NOISE_BYTES: u64 = 1 << 20;
+/// So many bytes are summed in the time in which one is passed over.
+const SUMMED_PER_NOISE: u64 = 64;
 
 /// What a body holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +88,7 @@ pub struct Decoder {
     buffer: Vec<u8>,
     start: usize,
     stray_bytes: u64,
+    vain_bytes: u64,
 }
 
 impl Decoder {
@@ -104,6 +111,18 @@ impl Decoder {
     #[must_use]
     pub fn stray_bytes(&self) -> u64 {
         self.stray_bytes
+    }
+
+    /// What passing over cost so far, as bytes: those that belonged to no frame, and a share of those summed for none.
+    #[must_use]
+    pub fn noise_bytes(&self) -> u64 {
+        self.stray_bytes + self.vain_noise_bytes()
+    }
+
+    /// The share of the noise that false lengths made, where whatever is no frame is words.
+    #[must_use]
+    pub fn vain_noise_bytes(&self) -> u64 {
+        self.vain_bytes / SUMMED_PER_NOISE
     }
 
     /// Bytes held that are no whole frame yet.
@@ -143,6 +162,7 @@ impl Decoder {
             let body = &rest[HEADER_BYTES..HEADER_BYTES + length];
             let stated = u32::from_le_bytes([rest[12], rest[13], rest[14], rest[15]]);
             if crc32c::crc32c_append(crc32c::crc32c(&rest[..12]), body) != stated {
+                self.vain_bytes += length as u64;
                 self.pass_over_magic();
                 continue;
             }
@@ -206,6 +226,18 @@ mod tests {
         decoder.feed(&bytes);
         assert_eq!(decoder.next_frame(), Some(frame(0, b"second")));
         assert_eq!(decoder.stray_bytes(), 21);
+    }
+
+    #[test]
+    fn false_lengths_count_as_noise_by_what_they_cost() {
+        let mut head = MAGIC.to_vec();
+        head.extend_from_slice(&(MAXIMUM_BODY_BYTES as u32).to_le_bytes());
+        head.extend_from_slice(&[0; 8]);
+        let mut decoder = Decoder::new();
+        decoder.feed(&head.repeat(100));
+        decoder.feed(&vec![b'V'; MAXIMUM_BODY_BYTES]);
+        assert_eq!(decoder.next_frame(), None);
+        assert!(decoder.noise_bytes() > MOST_NOISE_BYTES && decoder.stray_bytes() < MOST_NOISE_BYTES);
     }
 
     #[test]

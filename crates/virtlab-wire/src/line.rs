@@ -53,6 +53,7 @@ pub enum LineError {
 pub struct Line {
     decoder: Decoder,
     stray_bytes: u64,
+    noise_bytes: u64,
     received: u64,
     told: u64,
     untold_bytes: usize,
@@ -75,6 +76,7 @@ impl Line {
     /// The connection is gone: what is sent from now on is kept for the next.
     pub fn disconnect(&mut self) {
         self.stray_bytes += self.decoder.stray_bytes();
+        self.noise_bytes += self.decoder.noise_bytes();
         self.decoder = Decoder::new();
         self.joined = false;
         self.out.clear();
@@ -108,6 +110,12 @@ impl Line {
     #[must_use]
     pub fn stray_bytes(&self) -> u64 {
         self.stray_bytes + self.decoder.stray_bytes()
+    }
+
+    /// What passing over cost so far, see [`Decoder::noise_bytes`].
+    #[must_use]
+    pub fn noise_bytes(&self) -> u64 {
+        self.noise_bytes + self.decoder.noise_bytes()
     }
 
     /// Takes a frame to be sent, now or on the next connection.

@@ -1,20 +1,28 @@
 """One side of a control stream: requests become bytes, bytes become messages.
 
 Frames carry a channel: 0 is the leader itself, others are the agents and commands behind it. Nothing here reads or
-writes; the owner of the socket does.
+writes; the owner of the socket does. Who speaks may be a guest or a host of somebody else's: whatever the bytes are, they
+are messages of the types below, or a `Breach` that tells of which channel they were.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, TypeGuard
 
 from virtlab.errors import AgentError
 
 PROTOCOL = (1, 0)
+MOST_STRAY_BYTES = 1 << 20  # greetings of a login, noise of a console: what is more is no control stream
+MOST_NOTICE_BYTES = 64 << 10
+LONGEST_TEXT = 4096  # of what an agent says in its own words
+LARGEST = 2**61  # of an instant or a sample: differences of two fit 64 bits, on whoever's clock
+_DEEPEST = 32
+_U64 = 2**64
 
 
 class Kind(IntEnum):
@@ -37,7 +45,10 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """An event that an agent tells of its own accord; `details` holds all of it."""
+    """An event that an agent tells of its own accord; `details` holds all of it.
+
+    Of `exited` the channels are whole numbers, code and signal too or None, the tail a text; an instant `t_ns` is one.
+    """
 
     channel: int
     name: str
@@ -70,6 +81,14 @@ class Data:
     content: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """What came on a channel, or instead of any frame (None), is no message of the protocol."""
+
+    channel: int | None
+    what: str
+
+
 Message = Reply | Notice | Log | Block | Data
 
 
@@ -94,16 +113,18 @@ class Conversation:
         """A frame with input for a command; no content is the end of its input."""
         return _encode(channel, Kind.DATA, b"\0" + content)
 
-    def feed(self, content: bytes) -> list[Message]:
-        """Messages that are whole after these bytes. AgentError when a control frame is not JSON of the protocol."""
+    def feed(self, content: bytes) -> list[Message | Breach]:
+        """Messages that are whole after these bytes, and what came in place of one."""
         if self._decoder is None:
             from virtlab._native import FrameDecoder
 
             self._decoder = FrameDecoder()
         self._decoder.feed(content)
-        found: list[Message] = []
+        found: list[Message | Breach] = []
         while (frame := self._decoder.next_frame()) is not None:
             found.append(_message(*frame))
+        if self._decoder.noise_bytes > MOST_STRAY_BYTES:
+            found.append(Breach(None, f"more than {MOST_STRAY_BYTES >> 20} MiB came that is no frame"))
         return found
 
     @property
@@ -121,23 +142,79 @@ def _encode(channel: int, kind: Kind, body: bytes) -> bytes:
         raise AgentError("agent protocol", str(error)) from error
 
 
-def _message(channel: int, kind: int, body: bytes) -> Message:
+def _message(channel: int, kind: int, body: bytes) -> Message | Breach:
     if kind == Kind.BLOCK:
         return Block(channel, body)
     if kind == Kind.DATA:
         return Data(channel, body[0] if body else 1, body[1:])
+    from pydantic_core import from_json
+
     try:
-        values = json.loads(body)
+        values = from_json(body, allow_inf_nan=False)
+        _bounded(values)
     except ValueError as error:
-        raise AgentError("agent protocol", f"a control frame is not JSON: {error}") from error
+        return Breach(channel, f"a control frame is not JSON of the protocol: {error}")
     if isinstance(values, dict):
-        if isinstance(values.get("event"), str):
-            return Notice(channel, values["event"], values)
-        if "log" in values:
-            return Log(channel, str(values["log"]), str(values.get("text", "")))
         number, ok, refusal = values.get("re"), values.get("ok"), values.get("error")
-        if isinstance(refusal, dict):
-            return Reply(channel, number if isinstance(number, int) else 0, None, refusal)
-        if isinstance(number, int) and isinstance(ok, dict):
+        if isinstance(refusal, dict) and isinstance(refusal.get("what"), str):
+            return Reply(channel, number if _whole(number) else 0, None, _refusal(refusal))
+        if _whole(number) and isinstance(ok, dict):
             return Reply(channel, number, ok, None)
-    raise AgentError("agent protocol", f"a control frame is neither reply nor event nor log: {body[:200]!r}")
+        if len(body) > MOST_NOTICE_BYTES:
+            return Breach(channel, f"an event or a line of a log has {len(body)} B")
+        if isinstance(values.get("event"), str) and _tells(values):
+            return Notice(channel, values["event"], values)
+        if isinstance(values.get("log"), str):
+            return Log(channel, values["log"][:LONGEST_TEXT], str(values.get("text", ""))[:LONGEST_TEXT])
+    return Breach(channel, f"a control frame is neither reply nor event nor log: {body[:100]!r}")
+
+
+def one_line(text: str) -> str:
+    """Words of an agent for a message of ours: one line of bounded length.
+
+    >>> one_line("first\\n  second\\n")
+    'first | second'
+    """
+    return " | ".join(filter(None, map(str.strip, text[:LONGEST_TEXT].splitlines())))
+
+
+def _whole(value: object, least: int = 0) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < LARGEST
+
+
+def _tells(event: Mapping[str, Any]) -> bool:
+    """Whether what is read of an event is what it has to be."""
+    if not _whole(event.get("t_ns", 0)) or not isinstance(event.get("tail") or "", str):
+        return False
+    if event["event"] != "exited":
+        return True
+    numbers = (event.get("code"), event.get("signal"))
+    return (
+        _whole(event.get("channel"))
+        and _whole(event.get("channels", 1), 1)
+        and all(number is None or _whole(number, -(2**31)) for number in numbers)
+    )
+
+
+def _refusal(error: dict[str, Any]) -> dict[str, Any]:
+    """Its words, bounded; what is said beside them in another form than text says nothing."""
+    texts = {
+        key: one_line(value)
+        for key in ("what", "kernel", "cure", "path")
+        if isinstance(value := error.get(key), str)
+    }
+    index = error.get("index")
+    return {**texts, "index": index} if _whole(index) else texts
+
+
+def _bounded(value: Any, deep: int = 0) -> None:
+    """ValueError where a number is infinite or longer than 64 bits, or the whole is nested beyond any message."""
+    if deep > _DEEPEST:
+        raise ValueError("it is nested too deep")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("a number is infinite")
+    if type(value) is int and not -_U64 < value < _U64:
+        raise ValueError("a number has more than 64 bits")
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        if type(each) is not str:
+            _bounded(each, deep + 1)

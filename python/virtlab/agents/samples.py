@@ -1,21 +1,28 @@
 """Columnar blocks as columns of numpy arrays, checked against the schema they claim.
 
-A column that the schema does not know is kept (a newer agent may send more); one that is missing is an error.
+Whoever sent a block may be a guest: every column of the schema is there once and of its type, and no other; numbers are
+finite, whole ones so far from the ends of 64 bits that differences of them are numbers too. All of it is looked at a
+column at a time.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from virtlab.agents.conversation import LARGEST
 from virtlab.errors import AgentError
 from virtlab.plan import BLOCKS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from virtlab.plan import BlockSchema
+
 _DTYPES = {"i64": "<i8", "i32": "<i4", "f64": "<f8"}
+LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +41,7 @@ class Samples:
 
 
 def decode_samples(body: bytes) -> Samples:
-    """The columns of a block. AgentError when the bytes are no block of a known schema."""
+    """The columns of a block. AgentError when the bytes are no block of a known schema, or its values are none of it."""
     import numpy as np
 
     from virtlab._native import decode_block
@@ -46,25 +53,54 @@ def decode_samples(body: bytes) -> Samples:
     head = json.loads(text)
     schema = BLOCKS.get(head["schema"])
     if schema is None:
-        raise AgentError("agent protocol", f"a block of the unknown schema '{head['schema']}'")
+        raise AgentError("agent protocol", f"a block of the unknown schema '{head['schema'][:LONGEST_NAME]}'")
+    words = head.get("dictionary", {})
+    _check_columns(schema, head["columns"], words)
     columns: dict[str, NDArray[Any]] = {}
-    for column, (begin, end) in zip(head["columns"], ranges, strict=True):
+    for column, (begin, _) in zip(head["columns"], ranges, strict=True):
         values: NDArray[Any] = np.frombuffer(
             body, dtype=_DTYPES[column["dtype"]], count=head["n"], offset=begin
         )
         name = column["name"]
-        if (words := head.get("dictionary", {}).get(name)) is not None:
-            if len(values) and not 0 <= int(values.min()) <= int(values.max()) < len(words):
-                raise AgentError(
-                    "agent protocol", f"column '{name}' of {head['schema']} has codes without a name"
-                )
-            values = np.array(words, dtype=object)[values]
-        elif values.nbytes != end - begin:
-            raise AgentError("agent protocol", f"column '{name}' of {head['schema']} has a wrong length")
-        columns[name] = values
-    missing = [name for name in schema.columns if name not in columns]
-    if missing:
+        _check_values(schema, name, values, words.get(name))
+        columns[name] = np.array(words[name], dtype=object)[values] if name in words else values
+    return Samples(head["stream"][:LONGEST_NAME], head["schema"], head["number"], columns)
+
+
+def _check_columns(schema: BlockSchema, told: list[dict[str, str]], words: Mapping[str, list[str]]) -> None:
+    """AgentError where its columns are not the schema's."""
+    names = [column["name"] for column in told]
+    if missing := [name for name in schema.columns if name not in names]:
+        what = f"a block of {schema.id} lacks the columns {', '.join(missing)}"
+        raise AgentError("agent protocol", what)
+    if len(names) != len(schema.columns):
+        raise AgentError("agent protocol", f"a block of {schema.id} has columns that are not its schema's")
+    for column in told:
+        wanted = schema.columns[column["name"]]
+        named = column["name"] in words
+        if named is not (wanted == "name") or column["dtype"] != ("i32" if named else wanted):
+            what = f"column '{column['name']}' of {schema.id} holds {column['dtype']}, not {wanted}"
+            raise AgentError("agent protocol", what)
+    if any(len(word) > LONGEST_NAME for name in words for word in words[name]):
         raise AgentError(
-            "agent protocol", f"a block of {head['schema']} lacks the columns {', '.join(missing)}"
+            "agent protocol", f"a name in a block of {schema.id} has over {LONGEST_NAME} letters"
         )
-    return Samples(head["stream"], head["schema"], head["number"], columns)
+
+
+def _check_values(schema: BlockSchema, name: str, values: NDArray[Any], words: list[str] | None) -> None:
+    """AgentError where a column holds what is none of its values."""
+    import numpy as np
+
+    if not len(values):
+        return
+    least, most = values.min(), values.max()
+    if words is not None:
+        if not 0 <= int(least) <= int(most) < len(words):
+            raise AgentError("agent protocol", f"column '{name}' of {schema.id} has codes without a name")
+    elif values.dtype.kind == "f":
+        if not (np.isfinite(least) and np.isfinite(most)):
+            raise AgentError(
+                "agent protocol", f"column '{name}' of {schema.id} has values that are no numbers"
+            )
+    elif not -LARGEST < int(least) <= int(most) < LARGEST:
+        raise AgentError("agent protocol", f"column '{name}' of {schema.id} has values beyond any measure")

@@ -10,6 +10,7 @@ from virtlab.errors import MachineError
 from virtlab.testbed.control import Control, outcome
 
 TIMEOUT_S = 30.0
+MOST_BYTES = 16 << 20  # of what is said; a guest may go on for ever
 CURE_FAILED = "see whether that guest has the command, and what the command needs there"
 CURE_LATE = "run it again on a machine that is less busy, or with fewer guests"
 
@@ -28,7 +29,8 @@ def said(
     output, errors = bytearray(), bytearray()
 
     def hear(data: Data) -> None:
-        (errors if data.stream == 2 else output).extend(data.content)
+        kept = errors if data.stream == 2 else output
+        kept.extend(data.content[: max(0, MOST_BYTES - len(kept))])
 
     control.listen(channel, hear)
     try:

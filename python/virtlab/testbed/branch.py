@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from virtlab.agents import Conversation, Message
+from virtlab.agents import Breach, Conversation, Message
 
 PATIENCE_S = 10.0  # the agent waits a little longer
 AGAIN_S = 0.5
 SETTLE_S = 1.0  # what carried a stream may end so long after it, and says then why
 LOOK_S = 0.02
+MOST_OUT_BYTES = 16 << 20  # beyond the longest request, and all notes of a line
 _CHUNK = 1 << 18
 
 
@@ -84,9 +85,9 @@ class Branch:
             self._line.send(frame)
         self._write()
 
-    def take(self) -> tuple[list[Message], bool]:
+    def take(self) -> tuple[list[Message | Breach], bool]:
         """What has arrived, and whether the stream still holds."""
-        messages: list[Message] = []
+        messages: list[Message | Breach] = []
         try:
             content = self.stream.recv(_CHUNK) if self.stream is not None else b""
         except BlockingIOError:
@@ -100,6 +101,8 @@ class Branch:
         except ValueError:  # of the line: somebody else answered
             return messages, False
         self._write()
+        if len(self._out) > MOST_OUT_BYTES:
+            messages.append(Breach(0, f"it reads nothing while {MOST_OUT_BYTES >> 20} MiB wait for it"))
         return messages, True
 
     def close(self) -> None:

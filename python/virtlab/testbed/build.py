@@ -191,5 +191,8 @@ def _echoes(
                 if guests.existing is None or not guests.existing.unasked(at, error.what):
                     raise
                 continue
+            if len(reply["answers"]) != len(asked[at][1]):
+                told = f"it has {len(reply['answers'])} answers to {len(asked[at][1])} echoes"
+                raise control.breach(at, told, "ping")
             answers |= dict(zip(asked[at][1], reply["answers"], strict=True))
     return answers

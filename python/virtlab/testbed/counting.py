@@ -19,8 +19,8 @@ from virtlab.testbed.channels import SWITCH
 from virtlab.testbed.control import Control
 from virtlab.testbed.kernel_queues import PortQueue
 from virtlab.testbed.lower import Lowered, Place
+from virtlab.testbed.networks import observe
 from virtlab.testbed.platforms.start import Guests
-from virtlab.testbed.readback import observe
 from virtlab.testbed.records import CounterRow, Entities, kernel_rows, switch_rows
 from virtlab.testbed.sampling import elsewhere
 from virtlab.testbed.site import Site

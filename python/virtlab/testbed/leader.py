@@ -86,6 +86,8 @@ class Leader:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the leader
         argv = [str(agent_path()), "leader", "--control-fd", str(_DESCRIPTOR)]
+        if not kept:
+            argv += ["--parent", str(os.getpid())]
         if cpus:
             argv += ["--cpus", ",".join(map(str, cpus))]
         with theirs:

@@ -72,6 +72,7 @@ class Probes:
             self.control.beat(channel)
             self.channels[guest] = channel
             self.guests[channel] = guest
+            self.stations.probes[channel] = guest
         return self.channels[guest]
 
     def arm(self, name: str, role: Role, parameters: Mapping[str, Any], seed: int) -> list[Side]:

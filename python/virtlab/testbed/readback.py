@@ -15,7 +15,6 @@ from virtlab.errors import MachineError
 from virtlab.plan import Plan, Realised, RealisedObject, Vnic
 from virtlab.planner.ports import port_of
 from virtlab.testbed.applied_queues import NOT_TAKEN, NOT_THERE, check_operations
-from virtlab.testbed.control import Control
 from virtlab.testbed.kernel_queues import check_queues, queueing
 from virtlab.testbed.lower import LEFT_ON, OFFLOADS_OFF, Lowered, Place
 from virtlab.testbed.operations import Operation
@@ -23,8 +22,6 @@ from virtlab.testbed.platforms.start import Guests
 from virtlab.testbed.port_queues import check_qos
 from virtlab.testbed.vswitches.ovs_qos import LEFT_ALONE
 
-LOOK_TIMEOUT_S = 60.0
-PARTS = 40  # namespaces per request, so that a reply fits its frame
 CURE_VNIC = {
     "mtu_bytes": "write an 'mtu' that this kind of vNIC can have, or take another 'vnic_model'",
     "mac": "see that nothing in the guest or on this machine gives interfaces addresses of its own, and run it again",
@@ -34,24 +31,6 @@ CURE_VNIC = {
 CURE_OFFLOADS = "write 'offloads: default' for what cannot be turned off there, or take another 'vnic_model'"
 CURE_SEGMENTS = "write 'offloads: default', or use a kernel that can bound it: 'virtlab run FILE --in lab-vm'"
 QDISC_COUNTERS = frozenset({"bytes", "packets", "drops", "overlimits", "backlog_packets", "backlog_bytes"})
-
-
-def observe(control: Control, namespaces: list[str]) -> dict[str, Any]:
-    """What the kernel has in each namespace of the world's leader."""
-    found: dict[str, Any] = {}
-    for at in range(0, len(namespaces), PARTS):
-        reply = control.call("observe", {"namespaces": namespaces[at : at + PARTS]}, timeout_s=LOOK_TIMEOUT_S)
-        found |= reply["namespaces"]
-    return found
-
-
-def observe_each(control: Control, leaders: Mapping[str, int]) -> dict[str, Any]:
-    """What the kernels have in namespaces, each of a leader of its own (namespace -> channel), who look at once."""
-    asked = [("observe", {"namespaces": [namespace]}, channel) for namespace, channel in leaders.items()]
-    found: dict[str, Any] = {}
-    for reply in control.call_all(asked, timeout_s=LOOK_TIMEOUT_S):
-        found |= reply["namespaces"]
-    return found
 
 
 def realise(

@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from virtlab.agents import Block, Data, Log, Message, Notice, decode_samples
+from virtlab.agents import Block, Log, Message, Notice
+from virtlab.agents.conversation import one_line
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Action, Event, Observer, Outcome, Plan, Sink, Trial
-from virtlab.testbed import idle, resetting, sampling
+from virtlab.testbed import idle, intake, resetting, sampling
 from virtlab.testbed.channels import COMMANDS, SWITCH
-from virtlab.testbed.control import Control, RefusedError, SilenceError, ending
+from virtlab.testbed.control import CALL_TIMEOUT_S, Control, RefusedError, ending
 from virtlab.testbed.counting import BEGIN, END, Counting
 from virtlab.testbed.execute import Command
 from virtlab.testbed.live import Live
@@ -35,6 +36,9 @@ from virtlab.testbed.waiting import Waiting
 
 POLL_S = 0.2
 COLLECT_TIMEOUT_S = 300.0
+SILENCE_S = 60.0  # within which something comes of a probe that sends its samples
+MOST_REASONS = 1000  # that are told apart
+MOST_LOG_BYTES = 1 << 20  # of one agent in a trial
 COMMAND_END_S = 2.0  # within which a command that was killed is told of
 LATE_START_NS = 500_000_000  # only a connection that was cut holds a start up for so long
 
@@ -60,13 +64,15 @@ class Pass:
     reasons: list[str] = field(default_factory=list)
     taints: list[str] = field(default_factory=list)
     commands: dict[int, tuple[str, Command]] = field(default_factory=dict)
-    _seen: set[tuple[int, str, str, int]] = field(default_factory=set)
+    _blocks: intake.Blocks = field(init=False)
+    _logged: dict[int, int] = field(default_factory=dict)  # channel -> bytes of its log
     _kept: set[str] = field(default_factory=set)
     _waiting: Waiting = field(default_factory=Waiting)
     _counting: Counting = field(init=False)
 
     def __post_init__(self) -> None:
         self._counting = Counting(self.control, self.plan, self.lowered, self.guests, self.site)
+        self._blocks = intake.Blocks(self.plan, self.sides)
 
     def play(self) -> Outcome:
         """Plays the timeline once."""
@@ -321,6 +327,7 @@ class Pass:
             self.reasons.append(f"timeline.{action.id}: {error.what}")
             return
         self.commands[channel] = (action.id, command)
+        self.control.listen(channel, command.take)
         self._note(timeline, f"{action.id}.started", self.site.now())
 
     def _give_up(self, action: Action, timeline: Timeline) -> None:
@@ -374,10 +381,10 @@ class Pass:
             return
         clock = self._clock(message.channel)
         t_ns = clock.to_ours(int(details["t_ns"])) if "t_ns" in details else self.site.now()
-        reason = str(details.get("reason", ""))
+        reason = one_line(str(details.get("reason", "")))
         if message.name == "finished":
             side.finished = True
-            if reason.startswith("failed"):
+            if reason.startswith("failed") and len(self.reasons) < MOST_REASONS:
                 self.reasons.append(f"roles.{side.role}: guest {side.guest}, {side.side}: {reason}")
         if side.side == "client" and message.name in {"started", "finished"}:
             for action in timeline.actions_of(side.role):
@@ -399,7 +406,8 @@ class Pass:
             self._tell(event, self.site.now(), {"ended": ending(message)})
             return event
         if (what := self.guests.ended(message)) is not None:
-            self.reasons.append(what)
+            if what.partition(": ")[0] not in {reason.partition(": ")[0] for reason in self.reasons}:
+                self.reasons.append(what)
         elif channel == SWITCH:
             self.reasons.append(f"the soft switch ended with {ending(message)}")
         elif channel in self.probes.guests:
@@ -409,6 +417,7 @@ class Pass:
         return None
 
     def _keep_output(self, name: str, command: Command) -> None:
+        self.control.listen(command.channel, None)
         if command.output or command.errors:
             self.sink.artefact(f"{name}.out", [bytes(command.output)])
             if command.errors:
@@ -419,31 +428,25 @@ class Pass:
             if isinstance(message, Block):
                 self._keep_block(message)
             elif isinstance(message, Log):
-                self.sink.event(
-                    Event(
-                        self.site.now(),
-                        f"log.{message.level}",
-                        {"channel": message.channel, "text": message.text},
-                    )
-                )
+                self._keep_log(message)
             elif isinstance(message, Notice) and message.name in {"cut", "mended"}:
                 # Nothing was lost by it: the dataset tells that it was so.
                 guest = self.guests.of_channel(int(message.details["channel"]))
                 self._tell(f"connection.{message.name}", self.site.now(), {**message.details, "guest": guest})
             elif isinstance(message, Notice):
                 hear(message)
-            elif isinstance(message, Data) and message.channel in self.commands:
-                self.commands[message.channel][1].take(message)
         if not self.control.open:
             raise AgentError(
                 "leader", "it is gone, and the world with it", "the run is repeated from its beginning"
             )
 
     def _keep_block(self, message: Block) -> None:
-        samples = decode_samples(message.body)
-        key = (message.channel, samples.stream, samples.schema, samples.number)
-        if key not in self._seen:
-            self._seen.add(key)
+        try:
+            samples, new = self._blocks.take(message)
+        except AgentError as error:
+            self.control.breach(message.channel, error.what)
+            return
+        if new:
             columns = on_our_clock(
                 samples.schema, samples.columns, *self._clocks_of(message.channel, samples.stream)
             )
@@ -458,6 +461,16 @@ class Pass:
                 self.sink.block(samples.stream, samples.schema, columns)
         ack = {"stream": samples.stream, "schema": samples.schema, "number": samples.number}
         self.control.tell("ack", ack, channel=message.channel)
+
+    def _keep_log(self, message: Log) -> None:
+        before = self._logged.get(message.channel, 0)
+        self._logged[message.channel] = before + len(message.text)
+        if before < MOST_LOG_BYTES:
+            text = message.text
+            if before + len(text) >= MOST_LOG_BYTES:
+                text += f" (what else it logs is left out: {MOST_LOG_BYTES >> 20} MiB are kept)"
+            told = {"channel": message.channel, "text": text}
+            self.sink.event(Event(self.site.now(), f"log.{message.level[:20]}", told))
 
     def _clock(self, channel: int) -> Clock:
         """The clock of whoever speaks on a channel."""
@@ -484,14 +497,19 @@ class Pass:
 
     def _stop_all(self) -> None:
         for wanted in ("client", "server"):
-            for sides in self.sides.values():
-                for side in sides:
-                    if side.side == wanted and side.started and self.control.ended(side.channel) is None:
-                        try:
-                            self.control.call("stop", {"role": side.role}, channel=side.channel)
-                        except AgentError as error:  # refused, or gone
-                            self._fail(side, error)
-                        side.finished = True
+            asked = [
+                (side, self.control.send("stop", {"role": side.role}, channel=side.channel))
+                for sides in self.sides.values()
+                for side in sides
+                if side.side == wanted and side.started and self.control.ended(side.channel) is None
+            ]
+            end = time.monotonic() + CALL_TIMEOUT_S  # of all together: they were asked at once
+            for side, number in asked:
+                try:
+                    self.control.wait(number, do="stop", timeout_s=max(end - time.monotonic(), 0.0))
+                except AgentError as error:  # refused, or gone
+                    self._fail(side, error)
+                side.finished = True
 
     def _stop_commands(self) -> None:
         """Ends commands that nobody waited for, and hears of their ends: the next trial has the same channels."""
@@ -521,7 +539,9 @@ class Pass:
             for side in sides:
                 if not side.started or self.control.ended(side.channel) is not None:
                     continue
-                self._begin_blocks(side)
+                if self.control.silent(side.channel):
+                    continue  # it is not asked again, and of that is told
+                self._blocks.begin(side)
                 number = self.control.send("collect", {"role": name}, channel=side.channel)
                 try:
                     report = self._await_collect(number, side.channel)
@@ -530,14 +550,14 @@ class Pass:
                     continue
                 done += 1
                 self.observe.progress("collect samples", done / total)
+                if (what := self._blocks.unlike(side, report["rows"])) is not None:
+                    self._fail(side, self.control.breach(side.channel, what, "collect"))
+                    continue
                 self._take_report(name, side, report)
-
-    def _begin_blocks(self, side: Side) -> None:
-        """Blocks are numbered from 0 in every trial; those of earlier trials are no duplicates of these."""
-        self._seen = {key for key in self._seen if key[0] != side.channel or key[1] != side.role}
 
     def _await_collect(self, number: int, channel: int) -> dict[str, Any]:
         end = time.monotonic() + COLLECT_TIMEOUT_S
+        taken, quiet_since = self._blocks.taken_bytes, time.monotonic()
         while True:
             self._take_messages(self._hear_late, 0.0 if self.control.answered(number) else POLL_S)
             if self.control.answered(number):
@@ -546,19 +566,20 @@ class Pass:
                 return report
             if (how := self.control.ended(channel)) is not None:
                 raise AgentError("collect", f"the agent that was asked ended with {how}")
-            if time.monotonic() > end:
-                raise SilenceError("collect", COLLECT_TIMEOUT_S, channel)
+            now = time.monotonic()
+            if self._blocks.taken_bytes > taken:
+                taken, quiet_since = self._blocks.taken_bytes, now
+            if now > end or now - quiet_since > SILENCE_S:
+                raise self.control.silence(channel, "collect", SILENCE_S)
 
     def _take_report(self, name: str, side: Side, report: Mapping[str, Any]) -> None:
         t_ns = self.site.now()
         entity = f"{name}/{side.side}"
         self._counting.rows += [
-            (t_ns, "stop", entity, counter, int(value))
-            for counter, value in report.get("counters", {}).items()
-            if isinstance(value, (int, float))
+            (t_ns, "stop", entity, counter, int(value)) for counter, value in report["counters"].items()
         ]
-        for taint in report.get("taints", []):
-            text = f"roles.{name}: guest {side.guest}: {taint}"
+        for taint in report["taints"]:
+            text = f"roles.{name}: guest {side.guest}: {one_line(taint)}"
             if str(taint).startswith("starved") and self._may_starve(side.guest):
                 self._tell("guest.starved", t_ns, {"guest": side.guest, "text": text})
                 continue

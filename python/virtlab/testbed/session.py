@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import traceback
 from types import TracebackType
 from typing import Self
 
-from virtlab.errors import GuestError, VirtlabError
+from virtlab.agents.conversation import one_line
+from virtlab.errors import AgentError, GuestError, VirtlabError
 from virtlab.plan import Access, Observer, Outcome, Plan, Realised, Sink, Trial
-from virtlab.testbed import build, idle, pinning, readback
-from virtlab.testbed.control import SilenceError
+from virtlab.testbed import build, idle, networks, pinning, readback
 from virtlab.testbed.leader import cpus_of_world, usable_cpus
 from virtlab.testbed.lower import Lowered, Machine, lower
 from virtlab.testbed.platforms.start import Guests
@@ -18,6 +19,14 @@ from virtlab.testbed.probes import Probes
 from virtlab.testbed.routing import Routing, routers
 from virtlab.testbed.run import Pass
 from virtlab.testbed.site import HERE, Site, WorldLeader
+
+DEFECT = "defect.txt"
+CURE_UNFORESEEN = (
+    f"a defect of virtlab, or an agent that lies: {DEFECT} among the run's artefacts tells where"
+)
+UNFORESEEN = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
+)  # fmt: skip
 
 
 class TestbedSession:
@@ -82,8 +91,8 @@ class TestbedSession:
             namespaces = sorted(
                 {*self.lowered.guests.values(), *(place.namespace for place in self.lowered.bridges.values())}
             )
-            seen = readback.observe(control, [*namespaces, *(["fabric"] if self.lowered.links else [])])
-            seen |= readback.observe_each(
+            seen = networks.observe(control, [*namespaces, *(["fabric"] if self.lowered.links else [])])
+            seen |= networks.observe_each(
                 control,
                 {
                     self.lowered.guests[name]: self._guests.reach(name).leader
@@ -102,20 +111,33 @@ class TestbedSession:
             if why is not None and str(why) != str(error):
                 raise why from error
             raise
+        except UNFORESEEN as error:
+            why = self._unforeseen(error)
+            self.end()
+            raise why from error
         except BaseException:
             self.end()
             raise
 
+    def _unforeseen(self, error: Exception) -> VirtlabError:
+        """What nobody foresaw fails the run and not the campaign, and names whose words came last."""
+        guest = self._guests.whose(self.leader.control.heard)
+        what = one_line(f"{type(error).__name__}: {error}")
+        why = AgentError(f"guests.{guest}" if guest is not None else "session", what, CURE_UNFORESEEN)
+        why.artefacts |= dict(self._guests.artefacts())
+        why.artefacts[DEFECT] = "".join(traceback.format_exception(error)).encode(errors="replace")
+        return why
+
     def _death(self) -> VirtlabError | None:
-        """That what carries the world died beneath it, or a host or daemon in it: that is then why something failed."""
+        """That what carries the world died beneath it: that is then why something failed."""
         how = self._site.death()
-        return GuestError("", how) if how is not None else next(iter(self._guests.deaths()), None)
+        return GuestError("", how) if how is not None else None
 
     def _death_behind(self, error: VirtlabError) -> VirtlabError | None:
         """That death, if there was one, or who was silent; whichever of both is raised hands over what the guests said."""
         why = self._death()
-        if why is None and isinstance(error, SilenceError):
-            why = self._guests.silence(error, self._site.silent)
+        if why is None:
+            why = self._guests.behind(error, self._site.silent)
         error.artefacts |= dict(self._guests.artefacts())
         if why is not None:
             why.artefacts |= error.artefacts
@@ -143,6 +165,8 @@ class TestbedSession:
             if said := (self.leader.tail() if not self.leader.control.open else ""):
                 error.add_note(said)
             raise
+        except UNFORESEEN as error:
+            raise self._unforeseen(error) from error
 
     def leaders(self) -> dict[str, tuple[int, int]]:
         """Guests with a leader of their own: its channel, and the last of its range."""

@@ -2,7 +2,8 @@
 //!
 //! A user namespace can only be left for by a process of one thread, so this happens before anything else. Three things
 //! end the world, and with PID 1 the kernel removes every process, namespace and link: the control stream's end, the
-//! death of the process that started the leader (a pipe that only it holds), and the leader's own death.
+//! death of the process outside (a pipe that only it holds, and the kernel's signal), and the leader's own death. The process
+//! outside dies with whoever started it, unless the world may be kept. A stopped process hears of no end; it, too, is killed.
 
 use anyhow::{Context, bail};
 use nix::mount::{MsFlags, mount};
@@ -11,7 +12,7 @@ use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitStatus, waitpid};
-use nix::unistd::{ForkResult, fork, getgid, getuid, pipe2};
+use nix::unistd::{ForkResult, fork, getgid, getppid, getuid, pipe2};
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -30,7 +31,7 @@ pub struct Born {
 ///
 /// # Errors
 /// When the kernel, or a rule of this system, refuses namespaces. The text says which, with the cure.
-pub fn born(control: &OwnedFd) -> anyhow::Result<Born> {
+pub fn born(control: &OwnedFd, parent: Option<i32>) -> anyhow::Result<Born> {
     let (uid, gid) = (getuid(), getgid());
     let rootless = !uid.is_root();
     raise_descriptor_limit();
@@ -43,6 +44,11 @@ pub fn born(control: &OwnedFd) -> anyhow::Result<Born> {
         flags |= CloneFlags::CLONE_NEWUSER;
     }
     unshare(flags).map_err(|errno| anyhow::anyhow!("{}", refusal(errno)))?;
+    if let Some(parent) = parent {
+        // After `unshare`, whose change of credentials would undo it. The child below is tied to this process by itself.
+        prctl::set_pdeathsig(Signal::SIGKILL).context("cannot tie the world's life to its parent")?;
+        anyhow::ensure!(getppid().as_raw() == parent, "who started this is gone");
+    }
     if rootless {
         let map = |inside: &str, outside: u32| format!("{inside} {outside} 1\n");
         fs::write("/proc/self/uid_map", map("0", uid.as_raw())).context("cannot map the user")?;

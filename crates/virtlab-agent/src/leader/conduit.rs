@@ -51,6 +51,8 @@ pub struct Conduit {
     flow: Flow,
     /// False once the other side is gone.
     pub open: bool,
+    /// Who said so much that is no frame that nobody listens any more.
+    pub noisy: bool,
 }
 
 impl Conduit {
@@ -76,7 +78,7 @@ impl Conduit {
             set_nonblocking(ours.as_fd())?;
             Flow::Bytes { fd: ours, waiting: VecDeque::new() }
         };
-        Ok(Some((channel, Self { of, channels, flow, open: true }, theirs)))
+        Ok(Some((channel, Self { of, channels, flow, open: true, noisy: false }, theirs)))
     }
 
     /// Its channels, when it begins at `first`.
@@ -139,9 +141,12 @@ impl Conduit {
         match &mut self.flow {
             Flow::Frames(peer) => {
                 self.open &= peer.fill();
-                std::iter::from_fn(|| peer.next_frame())
+                let heard = std::iter::from_fn(|| peer.next_frame())
                     .filter(|frame| frame.channel < self.channels)
-                    .collect()
+                    .collect();
+                self.noisy = peer.noisy();
+                self.open &= !self.noisy;
+                heard
             }
             Flow::Bytes { fd, .. } => {
                 let mut body = vec![0; CHUNK_BYTES + 1];
@@ -226,6 +231,12 @@ impl Conduits {
         heard.map(|frame| Frame { channel: key.1 + frame.channel, ..frame }).collect()
     }
 
+    /// How many channels a conduit had that turned out to be noise, once; it is closed.
+    pub fn silence(&mut self, key: Key) -> Option<u16> {
+        self.all.get(&key).filter(|conduit| conduit.noisy)?;
+        self.all.remove(&key).map(|conduit| conduit.channels)
+    }
+
     /// Closes those of a command that ended; their places, and how many channels each had.
     pub fn end(&mut self, (id, of): Key, lives: impl Fn(u32) -> bool) -> Vec<(Key, u16)> {
         let mut over = Vec::new();
@@ -263,6 +274,20 @@ mod tests {
         unistd::write(&theirs, &reply).unwrap();
         let heard: Vec<u16> = conduit.hear().iter().map(|frame| frame.channel).collect();
         assert_eq!(heard, [3], "a frame beyond the range is nobody's");
+    }
+
+    #[test]
+    fn noise_in_place_of_frames_closes_a_conduit_once() {
+        let mut all = Conduits::default();
+        let (first, conduit, theirs) =
+            Conduit::new(&Descriptor::Agent { channel: 40, channels: 4 }, 7).unwrap().unwrap();
+        all.insert((0, first), conduit).unwrap();
+        let noise = vec![b'x'; 64 << 10];
+        for _ in 0..20 {
+            unistd::write(&theirs, &noise).unwrap();
+            assert!(all.hear((0, 40), PollFlags::POLLIN).is_empty());
+        }
+        assert_eq!((all.silence((0, 40)), all.silence((0, 40))), (Some(4), None));
     }
 
     #[test]

@@ -48,6 +48,9 @@ pub struct Options {
     /// CPUs that the whole world runs on (children inherit them); all when absent.
     #[arg(long, value_delimiter = ',')]
     cpus: Vec<usize>,
+    /// The process that starts it, and with which the world ends; absent where it may be kept.
+    #[arg(long)]
+    parent: Option<i32>,
 }
 
 /// Builds the private world and serves the control stream until it ends.
@@ -63,6 +66,6 @@ pub fn main(options: Options) -> anyhow::Result<()> {
     let executable: OwnedFd =
         std::fs::File::open("/proc/self/exe").context("cannot open the own executable")?.into();
     child::pin(&options.cpus)?;
-    let born = birth::born(&control)?;
+    let born = birth::born(&control, options.parent)?;
     serve::Leader::new(control, born, executable)?.serve()
 }

@@ -9,7 +9,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::unistd;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use virtlab_wire::frame::{Decoder, Frame, Kind, encode};
+use virtlab_wire::frame::{Decoder, Frame, Kind, MOST_NOISE_BYTES, encode};
 
 /// A stream of frames in both directions.
 #[derive(Debug)]
@@ -62,6 +62,11 @@ impl Peer {
                 Err(_) => return false,
             }
         }
+    }
+
+    /// Whether what comes is no stream of frames: too little of it belongs to any.
+    pub fn noisy(&self) -> bool {
+        self.decoder.noise_bytes() > MOST_NOISE_BYTES
     }
 
     /// The next whole frame.

@@ -23,8 +23,14 @@ use virtlab_wire::frame::{Frame, Kind};
 
 /// Bytes waiting for one client beyond which its children are not read: they wait instead of filling memory.
 const MOST_WAITING_BYTES: usize = 4 << 20;
+/// Of those, beyond which no output of a command is read: what a command writes without end shall not stand in front of
+/// the answers of agents.
+const MOST_OUTPUT_BYTES: usize = 128 << 10;
+const NOISE: &str = "it sent more than belongs to any frame";
 /// How long the streams of an ended child are read to their end (a daemon may hold them open for ever).
 const DRAIN: Nanos = Nanos(200_000_000);
+/// The same where it is the client that does not take them.
+const LONGEST_DRAIN: Nanos = Nanos(5_000_000_000);
 /// Bytes of a command's output in one frame.
 const OUTPUT_BYTES: usize = 32 << 10;
 
@@ -135,7 +141,8 @@ impl Leader {
             polled.push(PollFd::new(peer.fd(), events));
         }
         for (key, entry) in &self.children {
-            let full = self.clients.get(&key.0).is_some_and(|peer| peer.waiting_bytes() > MOST_WAITING_BYTES);
+            let full = self.waiting_bytes(key.0) > MOST_WAITING_BYTES;
+            let crowded = self.waiting_bytes(key.0) > MOST_OUTPUT_BYTES;
             match &entry.child.streams {
                 Streams::Agent(peer) if entry.agent_open => {
                     let mut events = PollFlags::empty();
@@ -146,7 +153,7 @@ impl Leader {
                 }
                 Streams::Agent(_) => {}
                 Streams::Command { input, output, waiting, .. } => {
-                    if let (Some(fd), false) = (output, full) {
+                    if let (Some(fd), false) = (output, crowded) {
                         sources.push(Source::Output(*key));
                         polled.push(PollFd::new(fd.as_fd(), PollFlags::POLLIN));
                     }
@@ -156,13 +163,13 @@ impl Leader {
                     }
                 }
             }
-            if let (Some(fd), false) = (&entry.child.errors, full) {
+            if let (Some(fd), false) = (&entry.child.errors, crowded) {
                 sources.push(Source::Errors(*key));
                 polled.push(PollFd::new(fd.as_fd(), PollFlags::POLLIN));
             }
         }
         for (key, conduit) in self.conduits.open() {
-            let full = self.clients.get(&key.0).is_some_and(|peer| peer.waiting_bytes() > MOST_WAITING_BYTES);
+            let full = self.waiting_bytes(key.0) > MOST_WAITING_BYTES;
             let mut events = PollFlags::empty();
             events.set(PollFlags::POLLIN, !full);
             events.set(PollFlags::POLLOUT, conduit.waits());
@@ -179,10 +186,23 @@ impl Leader {
         Ok(sources.into_iter().zip(events).filter(|(_, events)| !events.is_empty()).collect())
     }
 
+    /// What a client has not taken yet.
+    fn waiting_bytes(&self, client: u32) -> usize {
+        self.clients.get(&client).map_or(0, Peer::waiting_bytes)
+    }
+
+    /// How long the streams of an ended child of a client are read on.
+    fn drain(&self, client: u32) -> Nanos {
+        if self.waiting_bytes(client) > MOST_OUTPUT_BYTES { LONGEST_DRAIN } else { DRAIN }
+    }
+
     /// Until a series is due, an ended child has had its time, or the door has been shut long enough.
     fn timeout(&self) -> PollTimeout {
         let now = clock::monotonic();
-        let ends = self.children.values().filter_map(|entry| entry.since.map(|since| since + DRAIN));
+        let ends = self
+            .children
+            .iter()
+            .filter_map(|(key, entry)| entry.since.map(|since| since + self.drain(key.0)));
         let idle = self.door.as_ref().filter(|_| self.clients.is_empty()).map(Door::due);
         ends.chain(self.sampler.due()).chain(idle).min().map_or(PollTimeout::NONE, |due| {
             let milliseconds = due.since(now).0.div_ceil(1_000_000);
@@ -276,6 +296,11 @@ impl Leader {
                 client.send(key.1, frame.kind, &frame.body);
             }
         }
+        if peer.noisy() {
+            entry.agent_open = false;
+            entry.child.remember_errors(NOISE.as_bytes());
+            let _ = entry.child.signal(libc::SIGKILL);
+        }
     }
 
     fn hear_conduit(&mut self, key: Key, events: PollFlags) {
@@ -283,6 +308,25 @@ impl Leader {
             if let Some(client) = self.clients.get_mut(&key.0) {
                 client.send(frame.channel, frame.kind, &frame.body);
             }
+        }
+        if let Some(channels) = self.conduits.silence(key) {
+            self.tell_end(key, channels, (None, None), NOISE);
+        }
+    }
+
+    /// Tells the client that what had so many channels ended, by code or signal, with the end of its errors.
+    fn tell_end(
+        &mut self,
+        (client, first): Key,
+        channels: u16,
+        (code, signal): (Option<i32>, Option<i32>),
+        tail: &str,
+    ) {
+        if let Some(client) = self.clients.get_mut(&client) {
+            client.message(&json!({
+                "event": "exited", "channel": first, "channels": channels, "code": code, "signal": signal,
+                "tail": tail,
+            }));
         }
     }
 
@@ -335,11 +379,11 @@ impl Leader {
         let over: Vec<Key> = self
             .children
             .iter()
-            .filter(|(_, entry)| {
+            .filter(|(key, entry)| {
                 let agent_done = !matches!(entry.child.streams, Streams::Agent(_)) || !entry.agent_open;
-                entry
-                    .since
-                    .is_some_and(|since| (entry.child.drained() && agent_done) || now.since(since) >= DRAIN)
+                entry.since.is_some_and(|since| {
+                    (entry.child.drained() && agent_done) || now.since(since) >= self.drain(key.0)
+                })
             })
             .map(|(key, _)| *key)
             .collect();
@@ -354,13 +398,8 @@ impl Leader {
             }
             // What was reached through it comes after it: whoever hears of both knows the cause by then.
             let passed_on = self.conduits.end(key, |client| self.clients.contains_key(&client));
-            for ((client, first), channels) in passed_on {
-                if let Some(client) = self.clients.get_mut(&client) {
-                    client.message(&json!({
-                        "event": "exited", "channel": first, "channels": channels, "code": code, "signal": signal,
-                        "tail": tail,
-                    }));
-                }
+            for (place, channels) in passed_on {
+                self.tell_end(place, channels, (code, signal), &tail);
             }
         }
     }

@@ -20,10 +20,12 @@ def down(plan: Plan, lowered: Lowered, guest: str, links: Mapping[str, Any]) -> 
     return sorted(
         place.link
         for (owner, name), place in lowered.vnics.items()
-        if owner == guest and not _ready(links[place.link], vnics[name].ip)
+        if owner == guest and not _ready(links.get(place.link), vnics[name].ip)
     )
 
 
-def _ready(link: Mapping[str, Any], addresses: Sequence[str]) -> bool:
+def _ready(link: Mapping[str, Any] | None, addresses: Sequence[str]) -> bool:
+    if link is None:
+        return False
     waits = any(ip_interface(each).version == 6 for each in addresses)
     return bool(link["running"] or (link["carrier"] and not waits))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from virtlab.agents import Notice
 from virtlab.errors import GuestError, VirtlabError
 from virtlab.plan import Columns, Observer, Plan, SeriesRequest
-from virtlab.testbed.control import Control, SilenceError
+from virtlab.testbed.control import BREACH, CURE_BREACH, Control, SilenceError, ending
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.platforms import plain
 from virtlab.testbed.platforms.clock import GuestClock, Reading, read
@@ -52,6 +52,7 @@ class Guests:
     existing: Existing | None = None
     container_home: Home | None = None  # None: this machine
     groups: Bounds | None = None  # those of root; None: an ordinary user's session makes none
+    probes: dict[int, str] = field(default_factory=dict)  # channel -> guest
     now: Callable[[], int] = raw_ns  # the run's clock,
     now_bound_ns: Callable[[], int] = lambda: 0  # and how far what it tells may be off
 
@@ -126,6 +127,10 @@ class Guests:
                 return name
         return None
 
+    def whose(self, channel: int) -> str | None:
+        """The guest that a channel is of: of its own leader, or of a probe in a namespace."""
+        return self.of_channel(channel) or self.probes.get(channel)
+
     def read_clocks(self) -> None:
         """Compares the clocks of guests that have one."""
         for reach in self.alive().values():
@@ -150,19 +155,42 @@ class Guests:
 
     def ended(self, exited: Notice) -> str | None:
         """Whose process ended, and how; None when it is no guest's."""
-        return next(filter(None, (platform.ended(exited) for platform in self.running)), None)
+        of_process = next(filter(None, (platform.ended(exited) for platform in self.running)), None)
+        if of_process is not None:
+            return of_process
+        whose = self.whose(int(exited.details["channel"]))
+        breach = str(exited.details.get("tail") or "").startswith(BREACH)
+        return str(_agentless(whose, ending(exited))) if whose is not None and breach else None
 
     def deaths(self) -> list[VirtlabError]:
         """Of guests and daemons that ended, also where the news was passed over with what else had come by then."""
         self.control.pump()
-        return [death for platform in self.running for death in platform.deaths()]
+        found: list[VirtlabError] = [death for platform in self.running for death in platform.deaths()]
+        told = {death.where for death in found}
+        speaking = {reach.leader: name for name, reach in self.leaders().items()} | self.probes
+        for channel, name in speaking.items():
+            how = self.control.ended(channel)
+            if how is not None and how.startswith(BREACH) and f"guests.{name}" not in told:
+                told.add(f"guests.{name}")
+                found.append(_agentless(name, how))
+        return found
+
+    def behind(self, error: VirtlabError, carrier: Callable[[], str]) -> VirtlabError | None:
+        """Whose end, silence or breach of the protocol an error came of; None when that is no guest's.
+
+        `carrier` as of `silence`.
+        """
+        death = next(iter(self.deaths()), None)
+        if death is not None or not isinstance(error, SilenceError):
+            return death
+        return self.silence(error, carrier)
 
     def silence(self, error: SilenceError, carrier: Callable[[], str]) -> GuestError | None:
         """Who it was that did not answer, with the end of its console; None when that is no guest, and nothing carries all.
 
         `carrier`: the machine in which all of the world is; asked for its name where it is no guest of it.
         """
-        guest = self.of_channel(error.channel)
+        guest = self.whose(error.channel)
         whose = guest or carrier()
         if not whose:
             return None
@@ -206,3 +234,10 @@ class Guests:
         for platform in self.running:
             platform.close()
         self.running.clear()
+
+
+def _agentless(guest: str, how: str) -> GuestError:
+    """That the agent of a guest is heard no more, though the guest lives."""
+    return GuestError(
+        f"guests.{guest}", f"its agent ended with {how.removeprefix('code None: ')}", CURE_BREACH
+    )

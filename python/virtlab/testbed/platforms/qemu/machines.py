@@ -19,7 +19,7 @@ from virtlab.agents import Data, Notice
 from virtlab.agents.conversation import PROTOCOL
 from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.plan import Observer, Plan
-from virtlab.testbed import build
+from virtlab.testbed import build, networks
 from virtlab.testbed.channels import MACHINES
 from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.image import Image, boot_image, find, firmware
@@ -434,7 +434,7 @@ class Machines:
                 seen = self.control.wait(machine.seen, do="observe")
             except AgentError as error:
                 raise machine.silent(error) from error
-            found = seen["namespaces"][namespace]["links"]
+            found = networks.links_of(self.control, namespace, seen, machine.leader)
             down = carriers.down(self.plan, self.lowered, machine.name, found)
             if not down:
                 return

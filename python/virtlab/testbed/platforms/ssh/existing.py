@@ -16,7 +16,7 @@ from virtlab.agents.conversation import PROTOCOL
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Observer, Plan
-from virtlab.testbed import build
+from virtlab.testbed import build, networks
 from virtlab.testbed.channels import EXISTING
 from virtlab.testbed.control import Control
 from virtlab.testbed.platforms.clock import GuestClock
@@ -131,7 +131,7 @@ class Existing:
         seen = self.control.call("observe", {"namespaces": [name]}, channel=host.leader)
         wanted = self.plan.world.hosts[guest.host].interface
         address = host.connection.far.address if host.connection.far is not None else None
-        links = seen["namespaces"][name]["links"]
+        links = networks.links_of(self.control, name, seen, host.leader)
         found = network.choose(where, links, wanted, address)
         self._addresses[host.guest] = frozenset(
             str(text).partition("/")[0]

@@ -17,7 +17,7 @@ from virtlab.agents import Notice
 from virtlab.agents.conversation import PROTOCOL
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Observer, Plan, SeriesRequest
-from virtlab.testbed import asking, build
+from virtlab.testbed import asking, build, networks
 from virtlab.testbed.channels import MACHINES
 from virtlab.testbed.control import Control, RefusedError, ending
 from virtlab.testbed.image.xen import SCRIPTS
@@ -246,7 +246,7 @@ class Domains:
                 seen = self.control.call("observe", {"namespaces": [namespace]}, channel=domain.leader)
             except AgentError as error:
                 raise domain.silent(error) from error
-            found = seen["namespaces"][namespace]["links"]
+            found = networks.links_of(self.control, namespace, seen, domain.leader)
             down = carriers.down(self.plan, self.lowered, domain.name, found)
             if not down:
                 return

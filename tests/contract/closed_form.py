@@ -25,7 +25,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from virtlab.errors import ExperimentError, MachineError
+from virtlab.errors import ExperimentError, GuestError, MachineError
 from virtlab.plan import (
     Access,
     Action,
@@ -140,8 +140,8 @@ def path_between(plan: Plan, source: str, target: str) -> list[tuple[int, int, i
 class ClosedForm:
     """The backend.
 
-    For tests: `disturb(plan, n)` is the status of the n-th opened world (or "raise"); `slow_s` makes a run
-    take that long in real time, so that it can be killed or interrupted.
+    For tests: `disturb(plan, n)` is the status of the n-th opened world (or "raise", when its guest fails, or "machine");
+    `slow_s` makes a run take that long in real time, so that it can be killed or interrupted.
     """
 
     def __init__(
@@ -271,7 +271,9 @@ class ClosedFormSession:
         if self._observe.cancelled():
             return Outcome("cancelled")
         if self._disturbance == "raise":
-            raise MachineError("world", "broke down", "mend it")
+            raise GuestError("world", "broke down", "mend it")
+        if self._disturbance == "machine":
+            raise MachineError("world", "the machine cannot now", "mend the machine")
         outcome = _Player(plan, trial.seed, self._backend.stack_mean_ns, sink).play()
         self._observe.progress("computed", 1.0)
         if self._disturbance != "ok" and outcome.status == "ok":

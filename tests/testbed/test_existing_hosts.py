@@ -10,7 +10,7 @@ import far_world as far_worlds
 import pytest
 import testbed_world as worlds
 
-from virtlab.errors import GuestError
+from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Event, Plan, Trial
 from virtlab.testbed import Testbed, far_ledger
 from virtlab.testbed.session import TestbedSession
@@ -128,7 +128,7 @@ def test_a_vxlan_larger_than_what_carries_it_is_refused_with_the_mtu_that_fits()
 def test_a_host_that_does_not_let_us_in_is_named_with_sshs_words(
     far: far_worlds.FarHosts, address: str, words: str
 ) -> None:
-    with pytest.raises(GuestError, match=words):
+    with pytest.raises(MachineError, match=words):
         opened(plan_of(second=address))
     assert far.ended()
     assert far.agents("a") == []

@@ -13,7 +13,7 @@ from test_existing_hosts import opened, plan_of
 from test_existing_hosts_cut import await_none, kill_client
 
 from virtlab.agents import Notice
-from virtlab.errors import GuestError
+from virtlab.errors import MachineError
 from virtlab.testbed import branch as branches
 from virtlab.testbed import far_ledger
 from virtlab.testbed.platforms.ssh import connection as connections
@@ -102,7 +102,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_nobody_tidies_up_at_a_host_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     left_behind("host-nowhere")
     names = asked(monkeypatch)
-    with pytest.raises(GuestError, match=r"guests\.b: host-nowhere cannot be reached by ssh: "):
+    with pytest.raises(MachineError, match=r"guests\.b: host-nowhere cannot be reached by ssh: "):
         opened(plan_of(second="host-nowhere"))
     assert names == []
     assert len(list(far_ledger.folder().glob("*"))) == len(NAMES), "they are for whoever gets there"

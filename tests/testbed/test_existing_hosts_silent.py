@@ -20,7 +20,7 @@ from test_existing_hosts_cut import await_none
 
 from virtlab.campaign import CampaignObserver, open_dataset, run_campaign
 from virtlab.campaign.progress import Standing
-from virtlab.errors import GuestError
+from virtlab.errors import MachineError
 from virtlab.experiment import load_text
 from virtlab.plan import Plan, Trial
 from virtlab.results import RunRecord
@@ -143,7 +143,7 @@ def test_a_network_that_vanishes_while_the_agent_is_brought_is_one_error_and_its
         connection.introduce()
         assert len(far.agents("b")) == 1
         far.silence("b")
-        with pytest.raises(GuestError, match=r"guests\.b: host-b cannot be reached by ssh: .*10\.77\.0\.2"):
+        with pytest.raises(MachineError, match=r"guests\.b: host-b cannot be reached by ssh: .*10\.77\.0\.2"):
             connection.hand_over()
     finally:
         connection.close()

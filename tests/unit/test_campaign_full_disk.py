@@ -1,4 +1,4 @@
-"""A full disk: the run is marked failed with one clear reason, the rest goes on, and nothing that was finished is lost."""
+"""A full disk: the run is marked failed with one clear reason, the campaign stops, and the same command goes on."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ class Fills(ClosedForm):
 backend = Fills()
 try:
     with opened(place / "d", backend) as dataset:
-        campaign(dataset, backend, repetitions=2).run()
+        ending = campaign(dataset, backend, repetitions=2).run()
+        told["why"], told["failure"] = ending.why, ending.failure
 except MachineError as error:
     told["error"] = str(error)
 told["runs"] = {
@@ -85,7 +86,7 @@ def on_a_small_disk(folder: Path, free_bytes: int) -> dict[str, object]:
     return told
 
 
-def test_a_run_without_room_for_its_samples_failed_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_a_run_without_room_for_its_samples_stops_the_campaign_and_uses_up_no_attempt(tmp_path: Path) -> None:
     told = on_a_small_disk(tmp_path, 100 * 1024)
     runs = told["runs"]
     assert isinstance(runs, dict)
@@ -95,10 +96,9 @@ def test_a_run_without_room_for_its_samples_failed_and_the_rest_goes_on(tmp_path
     (reason,) = runs[failed[0]][1]
     assert "no room for the run's samples (No space left on device); make room there" in reason
     assert runs[failed[0]][2] == []
-    assert sum(status == "ok" for status, _, _ in runs.values()) == 8, (
-        "it was made again, and so was the rest"
-    )
-    assert (told["partial"], told["after"]) == ([], 0)
+    assert (told["why"], told["failure"]) == ("machine failure", reason)
+    assert sum(status == "ok" for status, _, _ in runs.values()) == 2
+    assert (told["partial"], told["after"], told["good"]) == ([], 6, 8)
 
 
 def test_a_disk_without_room_for_the_reason_is_one_error_and_the_same_command_goes_on(tmp_path: Path) -> None:

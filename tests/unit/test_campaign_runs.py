@@ -99,7 +99,7 @@ def test_a_run_that_went_wrong_is_kept_and_made_again(tmp_path: Path) -> None:
         failed = dataset.run(RunKey(order[3], 0, 0).name)
         assert failed.reasons == ("world: broke down; mend it",)
         (error,) = [entry for entry in failed.log() if entry["level"] == "error"]
-        assert error["details"] == {"kind": "MachineError"}
+        assert error["details"] == {"kind": "GuestError"}
 
 
 def test_a_point_that_never_works_is_named_and_the_others_are_measured(tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ class Ahead:
         self._made = self._losses = 0
         self._run_s = TOGETHER_S  # how long a run takes, about
         self._shown: tuple[float, Standing] | None = None
+        self._failure = ""  # of the machine
 
     def run(self) -> Ending:
         """Makes every run that is left. MachineError when workers die one after the other."""
@@ -54,6 +55,9 @@ class Ahead:
             if why is None and campaign.observer.cancelled():
                 why = "interrupted"
                 self.pool.cancel()
+            if why is None and self._failure:
+                why = "machine failure"
+                self.pool.cancel()
             while why is None and len(self._under_way) < self._room():
                 worker = self._idlest()
                 keys = self._next(worker)
@@ -61,7 +65,7 @@ class Ahead:
                     break
                 why = self._begin(keys, worker)
             if not self._under_way:
-                return campaign.ending(why or "complete", self._made)
+                return campaign.ending(why or "complete", self._made, failure=self._failure)
             self._collect()
 
     def _together(self) -> int:
@@ -157,6 +161,8 @@ class Ahead:
         self.campaign.dataset.note(record)
         self.campaign.learn(record)
         self.campaign.observer.run_ended(record, self._standing(record.point))
+        if record.blame and not self._failure:
+            self._failure = "; ".join(record.reasons)
 
     def _standing(self, point: int) -> Standing:
         now = time.monotonic()

@@ -1,7 +1,8 @@
 """One run from Plan to disk: open the world, play the timeline once, leave the world, commit.
 
 A world that could not be built, a guest or an agent that failed make a failed run, kept with its reason and
-with what guests said on their consoles. A run that was cancelled is not kept: it says nothing, and is made again.
+with what guests said on their consoles. Where only the machine's owner can mend it, the run says so: it is no attempt. A run
+that was cancelled is not kept: it says nothing, and is made again.
 """
 
 from __future__ import annotations
@@ -119,7 +120,9 @@ def _play(
                 return None
             writer.log("error", str(error), kind=type(error).__name__)
             _keep(writer, plan, error.artefacts)
-            outcome = Outcome("failed", (str(error),))
+            outcome = Outcome(
+                "failed", (str(error),), blame="machine" if isinstance(error, MachineError) else ""
+            )
         if outcome.status == "cancelled":
             return None
         return writer.commit(outcome, realised, timings)

@@ -1,8 +1,8 @@
 """A disk that is full, or a run that would keep more than its file allows: it failed, and what was finished is untouched.
 
-What the run had written is taken away first, so that there is usually room for the record that says why it failed; then the
-campaign goes on, since the next design point may need less, or somebody makes room. Where not even that record fits, the
-campaign ends with one error, and the same command goes on later.
+What the run had written is taken away first, so that there is usually room for the record that says why it failed. A full
+disk is the machine's: the campaign stops, and the same command goes on where it was once there is room. Where not even that
+record fits, it ends with one error. A run beyond its own file's limit is the file's: other design points may keep less.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from virtlab.plan.model import Plan
     from virtlab.results import Dataset, RunKey, RunRecord
 
-CURE = "make room there; the same command goes on where it was"
+CURE = "make room there"
+GOES_ON = "the same command goes on where it was"
 
 
 def is_no_room(error: BaseException) -> bool:
@@ -35,16 +36,18 @@ def recorded(dataset: Dataset, key: RunKey, plan: Plan, error: Exception) -> Run
     """The run as failed, without samples. MachineError when there is no room even for that."""
     where = str(dataset.path)
     reason = f"{where}: no room for the run's samples ({getattr(error, 'strerror', None) or error}); {CURE}"
-    if isinstance(error, MachineError):
+    outcome = Outcome("failed", (reason,), blame="machine")
+    if isinstance(error, MachineError):  # of the file's own limit
         reason = str(error)
+        outcome = Outcome("failed", (reason,))
     try:
         with dataset.begin_run(key, plan) as writer:
             writer.log("error", reason, kind=type(error).__name__)
             timings = {"total": 0}
-            return writer.commit(Outcome("failed", (reason,)), Realised({}), timings)
+            return writer.commit(outcome, Realised({}), timings)
     except OSError as again:
         if again.errno not in NO_ROOM:
             raise
         raise MachineError(
-            where, f"the disk is full: not even the reason of {key.name} fits", CURE
+            where, f"the disk is full: not even the reason of {key.name} fits", f"{CURE}; {GOES_ON}"
         ) from error

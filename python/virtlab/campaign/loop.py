@@ -1,5 +1,5 @@
 """The loop of a campaign: ask the schedule for the next run, play it, until nothing is left or someone says
-stop.
+stop, or the machine cannot go on: then no further run would tell anything, and what failed was no attempt.
 
 It keeps no state of its own. What is finished lies in the dataset, so stopping it anywhere, by any means,
 loses at most the run that was under way.
@@ -22,16 +22,20 @@ if TYPE_CHECKING:
     from virtlab.plan.model import Plan
     from virtlab.results import Dataset, RunRecord
 
-Why = Literal["complete", "interrupted", "time budget", "run limit"]
+Why = Literal["complete", "interrupted", "time budget", "run limit", "machine failure"]
 
 
 @dataclass(frozen=True)
 class Ending:
-    """Why a campaign ended, how many runs it made now, and which points lack good runs (point -> why)."""
+    """Why a campaign ended, how many runs it made now, and which points lack good runs (point -> why).
+
+    `failure`: what the machine's owner has to mend, where that is why.
+    """
 
     why: Why
     made: int
     lacking: Mapping[int, str]
+    failure: str = ""
 
     @property
     def interrupted(self) -> bool:
@@ -59,6 +63,7 @@ class Campaign:
     asked: str = ""  # the path of the metric that precision looks at
     search_of: Callable[[int], SearchFor | None] = lambda _point: None
     learnt: Callable[[RunRecord], None] = lambda _record: None  # told of every finished run
+    retry: bool = False  # runs that failed in earlier sessions are no attempts
 
     def __post_init__(self) -> None:
         self.history = Finished()
@@ -90,17 +95,20 @@ class Campaign:
             made += 1
             self.learn(finished)
             self.observer.run_ended(finished, self.standing(key.point))
+            if finished.blame:
+                return self.ending("machine failure", made, failure="; ".join(finished.reasons))
 
     def remember(self) -> None:
         """Takes note of the runs of earlier sessions."""
         for record in self.dataset.runs():
-            self.history[record.key] = record.status
+            forgiven = self.retry and record.status == "failed"
+            self.history[record.key] = "excused" if forgiven or record.blame else record.status
             self.spent_ns += record.timings.get("total", 0)
             self.learnt(record)
 
     def learn(self, record: RunRecord) -> None:
         """Takes note of a finished run: its status, and how long it took beside what was estimated."""
-        self.history[record.key] = record.status
+        self.history[record.key] = "excused" if record.blame else record.status
         self.learnt(record)
         self.spent_ns += record.timings["total"]
         self._measured_ns += record.timings["total"]
@@ -128,7 +136,7 @@ class Campaign:
             left_ns = min(left_ns, max(0, self.budget_ns - self.spent_ns))
         return Standing(len(self.history), least, most, left_ns, self.width(point))
 
-    def ending(self, why: Why, made: int) -> Ending:
+    def ending(self, why: Why, made: int, *, failure: str = "") -> Ending:
         """What to say at the end."""
         lacking = {}
         for point, (good, failed) in self.schedule.outcomes(self.history).items():
@@ -137,4 +145,4 @@ class Campaign:
             elif good < self.schedule.minimum:
                 lacking[point] = f"{good} of at least {self.schedule.minimum} good runs"
         self.observer.ended()
-        return Ending(why, made, lacking)
+        return Ending(why, made, lacking, failure)

@@ -133,11 +133,13 @@ def run_campaign(
     points: frozenset[int] | None = None,
     run_limit: int | None = None,
     pool: Pool | None = None,
+    retry: bool = False,
 ) -> Ending:
     """Makes every run that is left of the experiment; each is on disk before the next begins.
 
     `points` restricts the design points, `run_limit` the runs of this call. With a `pool` many runs are made at once;
-    for backends whose sessions do not disturb each other only. DatasetError when a finished run was planned
+    for backends whose sessions do not disturb each other only. `retry`: runs that failed before are no
+    attempts. DatasetError when a finished run was planned
     differently.
     """
     from virtlab.planner.order import run_seed
@@ -173,6 +175,7 @@ def run_campaign(
         asked=str(precision.path) if precision else "",
         budget_ns=repeat.time_ns,
         run_limit=run_limit,
+        retry=retry,
         search_of=lambda point: experiment.study(design[point]).search,
         **({"learnt": precision.learn} if precision else {}),
     )

@@ -4,7 +4,8 @@ Rounds go over all design points that are still in play, each repetition once, i
 `planner.order`. What did not come out well (tainted, failed) is tried again at the end of its round, up to a
 bound; the attempts stay in the dataset and are never averaged. A repetition of which every attempt was
 tainted is given up, and the point has a spare one for it, up to a bound again; one of which every attempt
-failed ends the point. Because nothing but finished runs decides, an interrupted campaign goes on exactly as
+failed ends the point. What failed for the machine's sake, and what is to be forgiven, is *excused*: it stays in
+the dataset and is no attempt. Because nothing but finished runs decides, an interrupted campaign goes on exactly as
 if it had never stopped.
 
 Precision is looked at only when a point has as many good repetitions as one of the planned sizes.
@@ -15,7 +16,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, Union
 
 from virtlab.planner.order import round_order
 from virtlab.results import RunKey
@@ -23,20 +24,21 @@ from virtlab.results import RunKey
 if TYPE_CHECKING:
     from virtlab.plan.backend import Status
 
-History = Mapping[RunKey, "Status"]
+Counted = Union["Status", Literal["excused"]]
+History = Mapping[RunKey, Counted]
 ATTEMPTS = 3
-Tries = Mapping[int, Mapping[int, list["Status"]]]  # point -> repetition -> how its attempts ended, in order
+Tries = Mapping[int, Mapping[int, list[Counted]]]  # point -> repetition -> how its attempts ended, in order
 
 
-class Finished(dict[RunKey, "Status"]):
+class Finished(dict[RunKey, Counted]):
     """A history that keeps what the schedule asks of it: a campaign asks after every run."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.tries: dict[int, dict[int, list[Status]]] = {}
+        self.tries: dict[int, dict[int, list[Counted]]] = {}
         self._attempts: dict[tuple[int, int], list[RunKey]] = {}
 
-    def __setitem__(self, key: RunKey, status: Status) -> None:
+    def __setitem__(self, key: RunKey, status: Counted) -> None:
         super().__setitem__(key, status)
         attempts = self._attempts.setdefault((key.point, key.repetition), [])
         if key not in attempts:
@@ -139,10 +141,10 @@ class Schedule:
             }
             for attempt in range(self.attempts):
                 for point, statuses in found.items():
-                    absent = len(statuses) == attempt and "ok" not in statuses
+                    absent = len(_counted(statuses)) == attempt and "ok" not in statuses
                     if absent and round_index not in presumed.get(point, ()):
                         presumed.setdefault(point, set()).add(round_index)
-                        yield RunKey(point, round_index, attempt)
+                        yield RunKey(point, round_index, len(statuses))
             for point, statuses in found.items():
                 if "ok" in statuses:
                     good[point] += 1
@@ -150,7 +152,7 @@ class Schedule:
                     good[point] += 1
                     guessed[point] = True
 
-    def _ended_well(self, own: Mapping[int, list[Status]]) -> int:
+    def _ended_well(self, own: Mapping[int, list[Counted]]) -> int:
         """How many of a point's rounds, from the first on, have a good run each."""
         return next((number for number in range(self.rounds) if "ok" not in own.get(number, ())), self.rounds)
 
@@ -179,11 +181,19 @@ class Schedule:
             return True
         return any(self.precise(point, look) for look in self.looks if self.minimum <= look <= good)
 
-    def _is_given_up(self, statuses: list[Status]) -> bool:
-        return len(statuses) >= self.attempts and "ok" not in statuses
+    def _is_given_up(self, statuses: list[Counted]) -> bool:
+        return len(_counted(statuses)) >= self.attempts and "ok" not in statuses
 
-    def _has_failed(self, tries: Mapping[int, list[Status]]) -> bool:
-        return any(self._is_given_up(statuses) and set(statuses) == {"failed"} for statuses in tries.values())
+    def _has_failed(self, tries: Mapping[int, list[Counted]]) -> bool:
+        return any(
+            self._is_given_up(statuses) and set(_counted(statuses)) == {"failed"}
+            for statuses in tries.values()
+        )
+
+
+def _counted(statuses: list[Counted]) -> list[Counted]:
+    """Those that use up an attempt."""
+    return [status for status in statuses if status != "excused"]
 
 
 def _tries(history: History) -> Tries:

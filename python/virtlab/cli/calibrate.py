@@ -41,6 +41,7 @@ def calibrate(
 
     from virtlab.campaign import CampaignObserver, Interruption, MachineLock, run_campaign
     from virtlab.campaign.progress import for_terminal
+    from virtlab.errors import MachineError
     from virtlab.experiment import load_text
     from virtlab.planner import plan_run
     from virtlab.prediction.calibration import calibrate as fitted
@@ -78,8 +79,11 @@ def calibrate(
                     backend=able.backend, fingerprint=able.fingerprint, anonymise=True,
                 )  # fmt: skip
                 with dataset:
-                    if run_campaign(experiment, dataset, backend, observer).interrupted:
+                    ending = run_campaign(experiment, dataset, backend, observer)
+                    if ending.interrupted:
                         raise KeyboardInterrupt
+                    if ending.failure:
+                        raise MachineError("", ending.failure, "then calibrate again")
                 made.append(dataset)
         finally:
             observer.ended()

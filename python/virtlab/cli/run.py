@@ -28,6 +28,7 @@ PLACES = {  # where a testbed can be built beside this machine
     "xen": "virtlab.testbed.lab:XenLab",
 }
 INTERRUPTED = 130
+GOES_ON = "the same command goes on where it was, and with --points others can be run meanwhile"
 BUSY_SHARE = 0.2  # of tainted runs, beyond which the machine is too busy
 
 
@@ -68,6 +69,12 @@ def run(
         int | None,
         typer.Option(help="stop after this many runs; the same command goes on", min=0, show_default=False),
     ] = None,
+    retry: Annotated[
+        bool,
+        typer.Option(
+            "--retry", help="give runs that failed new attempts, once what they failed of is mended"
+        ),
+    ] = False,
     jobs: Annotated[
         int | None,
         typer.Option(help="simulated runs at once; default: one per processor", min=1, show_default=False),
@@ -106,6 +113,9 @@ def run(
 ) -> None:
     """Runs an experiment, or goes on where it was: the same command never repeats or loses a finished run.
 
+    When the machine fails (a full disk, a host that cannot be reached), it stops with 3 and says what to mend; that run was
+    no attempt.
+
     Ctrl-C ends the current run cleanly. Options not given come from VIRTLAB_BACKEND, VIRTLAB_PROFILE, VIRTLAB_RESULTS,
     VIRTLAB_WAIT, VIRTLAB_REPORT and VIRTLAB_ANONYMISE, then from ~/.config/virtlab/settings.toml.
 
@@ -131,8 +141,9 @@ def run(
             _refuse(experiment, player, selected)
             path = _dataset_path(experiment, settings, dataset, fresh=fresh_name)
             opened, ending = _runs(
-                experiment, player, path, settings, observer, hands, points=selected, run_limit=max_runs
-            )
+                experiment, player, path, settings, observer, hands, points=selected, run_limit=max_runs,
+                retry=retry,
+            )  # fmt: skip
         finally:
             observer.ended()
             if isinstance(player, Closable):
@@ -140,6 +151,8 @@ def run(
     if ending.interrupted:
         say(f"virtlab: interrupted after {ending.made} runs; the same command goes on in {path}", err=True)
         raise typer.Exit(INTERRUPTED)
+    if ending.failure:
+        raise MachineError("", ending.failure, GOES_ON)
     raise typer.Exit(_conclude(opened, ending, file, write=settings.report, as_json=as_json))
 
 
@@ -250,6 +263,7 @@ def _runs(
     *,
     points: frozenset[int] | None,
     run_limit: int | None,
+    retry: bool,
 ) -> tuple[Dataset, Ending]:
     """Makes the runs; the dataset is open for reading afterwards, no lock is kept."""
     from virtlab.campaign import Ending, MachineLock, open_dataset, run_campaign
@@ -273,8 +287,9 @@ def _runs(
             pool = hands.pool(experiment, opened)
             try:
                 ending = run_campaign(
-                    experiment, opened, backend, observer, points=points, run_limit=run_limit, pool=pool
-                )
+                    experiment, opened, backend, observer, points=points, run_limit=run_limit, pool=pool,
+                    retry=retry,
+                )  # fmt: skip
             finally:
                 if pool is not None:
                     pool.close()

@@ -79,7 +79,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a trial ended. `windows` are ns intervals on the run's clock; `censored` are waits that did not end."""
+    """How a trial ended. `windows` are ns intervals on the run's clock; `censored` are waits that did not end.
+
+    `blame` says who can mend what failed, where that is the machine's owner: such a run says nothing of the experiment.
+    """
 
     status: Status
     reasons: tuple[str, ...] = ()
@@ -87,6 +90,7 @@ class Outcome:
     windows: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     clocks: Mapping[str, Any] = field(default_factory=dict)
     censored: tuple[str, ...] = ()
+    blame: Literal["", "machine"] = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import ValidationError
 
@@ -83,7 +83,8 @@ class RunRecord:
 
     `levels` maps factor to level as the experiment file writes it. Times of `marks` and `windows` are ns on
     the run's clock. `timings` are ns: `build`, `run`, `store`, `total`. `conditions` are the machine's at the
-    time. `overrides` (ROLE.PARAMETER -> value) are those of the pass that was kept, where a search chose it.
+    time. `blame` is "machine" where it failed for the machine's sake. `overrides` (ROLE.PARAMETER -> value) are
+    those of the pass that was kept, where a search chose it.
     """
 
     folder: Path
@@ -98,6 +99,7 @@ class RunRecord:
     windows: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     clocks: Mapping[str, Any] = field(default_factory=dict)
     censored: tuple[str, ...] = ()
+    blame: Literal["", "machine"] = ""
     realised: Realised = field(default_factory=lambda: Realised({}))
     link_realisation: str = "none"
     timings: Mapping[str, int] = field(default_factory=dict)
@@ -129,7 +131,9 @@ class RunRecord:
     @property
     def outcome(self) -> Outcome:
         """How it ended, as the backend said."""
-        return Outcome(self.status, self.reasons, self.marks, self.windows, self.clocks, self.censored)
+        return Outcome(
+            self.status, self.reasons, self.marks, self.windows, self.clocks, self.censored, self.blame
+        )
 
     @cached_property
     def plan(self) -> Plan:
@@ -253,6 +257,7 @@ class RunRecord:
             "link_realisation": self.link_realisation,
             "status": self.status,
             "reasons": list(self.reasons),
+            **({"blame": self.blame} if self.blame else {}),
             "marks": {
                 name: {"t_ns": mark.t_ns, "bound_ns": mark.bound_ns} for name, mark in self.marks.items()
             },
@@ -312,6 +317,7 @@ class RunRecord:
             windows=file.windows,
             clocks=file.clocks,
             censored=file.censored,
+            blame=file.blame,
             realised=Realised(
                 {
                     path: RealisedObject(thing.intended, thing.applied, thing.read_back, thing.by)

@@ -6,7 +6,7 @@ A file of a newer minor schema may have more fields; those are passed over here.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -64,6 +64,7 @@ class RunFile(_File):
     windows: dict[str, tuple[Time, Time]]
     clocks: dict[str, Any] = {}
     censored: tuple[str, ...] = ()
+    blame: Literal["", "machine"] = ""
     started: str = ""
     timings: dict[str, Count] = {}
     conditions: dict[str, str] = {}

@@ -165,6 +165,7 @@ class RunWriter:
             windows=outcome.windows,
             clocks=outcome.clocks,
             censored=tuple(outcome.censored),
+            blame=outcome.blame,
             overrides=dict(self.overrides),
             realised=realised,
             link_realisation=realised.link_realisation(),

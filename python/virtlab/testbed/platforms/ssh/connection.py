@@ -136,7 +136,7 @@ class Connection:
             )
 
     def introduce(self) -> Far:
-        """Waits for what the other side says of itself. GuestError with ssh's own words when it is not reached."""
+        """Waits for what the other side says of itself. MachineError with ssh's own words when it is not reached."""
         words = self._line(ANSWER_TIMEOUT_S, "did not answer").split()
         if len(words) != 5:
             what = f"answered '{b' '.join(words).decode(errors='replace')}'"
@@ -169,7 +169,7 @@ class Connection:
         if came.strip() != str(len(self._agent)).encode():
             arrived = came.decode(errors="replace").strip()
             what = f"{arrived} of {len(self._agent)} bytes of the agent arrived at {self.address}"
-            raise GuestError(self.where, what, "make room there")
+            raise MachineError(self.where, what, "make room there")
         self._agent = b""
         self._send(b"go\n")
         self.stream.setblocking(False)  # noqa: FBT003 - the standard library's own signature
@@ -246,7 +246,7 @@ class Connection:
             ready = select.select([self.stream], [], [], max(left, 0))[0]
             if not ready:
                 self._process.kill()
-                raise GuestError(
+                raise MachineError(
                     self.where, f"{self.address} {late} within {timeout_s:g} s{self._words()}", CURE
                 )
             content = self.stream.recv(1 << 16)
@@ -261,11 +261,11 @@ class Connection:
         except OSError as error:
             raise self._refused() from error
 
-    def _refused(self) -> GuestError:
+    def _refused(self) -> MachineError:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
         said = self._said() or f"code {self._process.poll()}"
-        return GuestError(self.where, f"{self.address} cannot be reached by ssh: {said}", CURE)
+        return MachineError(self.where, f"{self.address} cannot be reached by ssh: {said}", CURE)
 
     def _said(self) -> str:
         """The end of ssh's errors, in one line."""

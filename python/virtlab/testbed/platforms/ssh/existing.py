@@ -67,7 +67,10 @@ class Existing:
         self._domains: list[Domain] = []
 
     def meet(self, observe: Observer) -> Plan:
-        """Reaches all of them; the Plan with what they say of themselves. GuestError names the first that fails."""
+        """Reaches all of them; the Plan with what they say of themselves.
+
+        MachineError names the first that cannot be reached, GuestError the first that will not do.
+        """
         names = existing(self.plan)
         observe.progress(f"reach {len(names)} existing hosts", 0.0)
         domains = self._start_domains(names, observe)

@@ -1,0 +1,101 @@
+"""What failed for a moment is not given up for ever: what the machine fails by is no attempt, and others can be forgiven."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.contract.closed_form import ClosedForm
+from tests.contract.small_campaign import POINTS, campaign, opened
+
+from virtlab.campaign.schedule import Finished, Schedule
+from virtlab.cli import run as command
+from virtlab.cli.main import main
+from virtlab.plan import Plan
+from virtlab.results import RunKey
+
+FILE = """
+version: 1
+name: two
+factors: {switches: [1, 2]}
+hosts: 2
+topology: {shape: line, switches: "${switches}"}
+link: {rate: 100 Mbit/s}
+roles:
+  probe: {workload: rtt, from: h1.g1, to: h2.g1, size: 1500 B ip_packet, interval: 10 ms, count: 20}
+repeat: 2
+"""
+
+
+class Broken(ClosedForm):
+    """A machine that can build no world until it is mended."""
+
+    mended = False
+
+    def __init__(self) -> None:
+        super().__init__(disturb=lambda _plan, _n: "ok" if self.mended else "machine")
+
+
+def test_a_failure_of_the_machine_stops_the_campaign_and_is_no_attempt(tmp_path: Path) -> None:
+    for made in (3, 1, 1, 1, 1):  # more often than a run has attempts
+        backend = ClosedForm(disturb=lambda _plan, n, good=made - 1: "machine" if n >= good else "ok")
+        with opened(tmp_path / "d", backend) as dataset:
+            ending = campaign(dataset, backend, repetitions=2).run()
+            assert (ending.why, ending.made) == ("machine failure", made)
+            assert ending.failure == "world: the machine cannot now; mend the machine"
+            assert ending.lacking.get(0) != "every attempt at a repetition failed (0 good runs)"
+    with opened(tmp_path / "d", ClosedForm()) as dataset:
+        ending = campaign(dataset, ClosedForm(), repetitions=2).run()
+        assert (ending.why, ending.made, ending.lacking) == ("complete", 6, {})
+        assert len(dataset.runs("ok")) == 8
+        failed = dataset.runs("failed")
+        assert [record.attempt for record in failed] == [0, 1, 2, 3, 4]
+        assert {record.blame for record in failed} == {"machine"}
+        assert json.loads((failed[0].folder / "run.json").read_text())["blame"] == "machine"
+
+
+def test_the_command_says_so_in_one_line_with_3_and_goes_on_once_it_is_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setitem(command.BACKENDS, "broken", f"{__name__}:Broken")
+    (tmp_path / "two.yaml").write_text(FILE)
+    words = ["run", "two.yaml", "--backend", "broken", "--no-report", "--json"]
+    codes, lines = [], []
+    for mended in (False, False, False, False, True):
+        monkeypatch.setattr(Broken, "mended", mended)
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        codes.append(ended.value.code or 0)
+        lines.append(capsys.readouterr().err.splitlines())
+    assert codes == [3, 3, 3, 3, 0]
+    assert lines[-1] == []
+    assert lines[0] == [f"virtlab: world: the machine cannot now; mend the machine; {command.GOES_ON}"]
+
+
+def test_a_point_that_was_given_up_gets_new_attempts_where_that_is_asked(tmp_path: Path) -> None:
+    def fails(plan: Plan, _n: int) -> str:
+        return "raise" if plan.point["switches"] == "2" else "ok"
+
+    with opened(tmp_path / "d", ClosedForm(disturb=fails)) as dataset:
+        ending = campaign(dataset, ClosedForm(disturb=fails), repetitions=2).run()
+        assert (ending.why, list(ending.lacking)) == ("complete", [2])
+    with opened(tmp_path / "d", ClosedForm()) as dataset:
+        assert campaign(dataset, ClosedForm(), repetitions=2).run().made == 0
+        ending = campaign(dataset, ClosedForm(), repetitions=2, retry=True).run()
+        assert (ending.made, ending.lacking) == (2, {})
+        assert [record.attempt for record in dataset.runs("ok") if record.point == 2] == [3, 0]
+    with opened(tmp_path / "d", ClosedForm()) as dataset:
+        assert campaign(dataset, ClosedForm(), repetitions=2).run().lacking == {}, "without asking again"
+
+
+def test_excused_runs_shift_the_number_of_an_attempt_and_not_their_count() -> None:
+    schedule = Schedule(7, POINTS, 1, 1, selected=frozenset({0}))
+    history = Finished()
+    for attempt, status in enumerate(("excused", "failed", "excused", "tainted", "excused")):
+        history[RunKey(0, 0, attempt)] = status  # type: ignore[assignment]
+        assert schedule.next(history) == RunKey(0, 0, attempt + 1)
+    history[RunKey(0, 0, 5)] = "failed"
+    assert schedule.next(history) == RunKey(0, 1, 0), "given up, and a spare one for it"

@@ -21,8 +21,10 @@ def down(
 
     Example: virtlab down
     """
-    from virtlab.testbed.kept import end, find, worlds
+    from virtlab.testbed.kept import damaged, end, find, worlds
 
     for world in worlds().values() if every else [find(name)]:
         end(world)
         say(f"{world.name} is gone")
+    for damage in damaged():
+        say(f"virtlab: {damage}", err=True)

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from virtlab.terminal import say
+
 app = typer.Typer(add_completion=False)
 
 
@@ -23,11 +25,13 @@ def exec_(
 
     Example: virtlab exec h1.g1 -- ping -c 3 10.0.0.2
     """
-    from virtlab.testbed.kept import enter, find, namespace_of
+    from virtlab.testbed.kept import damaged, enter, find, namespace_of
     from virtlab.testbed.terminal import attach
 
     world = find(name)
     namespace = namespace_of(world, guest)
+    for damage in damaged():
+        say(f"virtlab: {damage}", err=True)
     words = command[1:] if command[0] == "--" else command
     inside = world.leaders.get(guest)
     groups = world.groups.get(guest, ())

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from virtlab.terminal import say
+
 app = typer.Typer(add_completion=False)
 
 
@@ -20,11 +22,13 @@ def shell(
 
     Example: virtlab shell h1.g1
     """
-    from virtlab.testbed.kept import enter, find, namespace_of
+    from virtlab.testbed.kept import damaged, enter, find, namespace_of
     from virtlab.testbed.terminal import attach
 
     world = find(name)
     namespace = namespace_of(world, guest)
+    for damage in damaged():
+        say(f"virtlab: {damage}", err=True)
     inside = world.leaders.get(guest)
     groups = world.groups.get(guest, ())
     program = os.environ.get("SHELL", "/bin/sh") if inside is None else "/bin/sh"  # all that its image has

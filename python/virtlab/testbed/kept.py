@@ -26,6 +26,7 @@ from virtlab.testbed.session import TestbedSession
 
 IDLE_NS = 3600 * 10**9
 END_TIMEOUT_S = 5.0
+DESCRIPTION_MAX_BYTES = 16 << 20  # what is longer is cut, and no description
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,40}\Z")
 
 
@@ -42,6 +43,7 @@ class World:
         default_factory=dict
     )  # guest -> its own leader, its last channel
     groups: Mapping[str, list[str]] = field(default_factory=dict)  # guest -> files to join its groups by
+    damage: str = ""  # why its description cannot be read; then nothing else is known
 
     def access(self) -> Access:
         """How a person reaches it."""
@@ -63,33 +65,54 @@ def folder() -> Path:
 
 
 def worlds() -> dict[str, World]:
-    """Kept worlds that live; what dead ones left behind is removed."""
+    """Kept worlds that live; what dead ones left behind is removed. One that nothing is known of can still be ended."""
     found: dict[str, World] = {}
     for description in sorted(folder().glob("*.json")):
         door = description.with_suffix(".sock")
         try:
             _connect(door).close()
         except OSError:
-            description.unlink(missing_ok=True)
-            door.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                description.unlink(missing_ok=True)
+                door.unlink(missing_ok=True)
             continue
-        values = json.loads(description.read_text(encoding="utf-8"))
-        addresses = {guest: tuple(each) for guest, each in values["addresses"].items()}
-        leaders = {guest: (int(own), int(last)) for guest, (own, last) in values.get("leaders", {}).items()}
-        found[description.stem] = World(
-            description.stem,
-            door,
-            values["guests"],
-            addresses,
-            values["source"],
-            leaders,
-            values.get("groups", {}),
-        )
+        found[description.stem] = _described(description.stem, door, description)
     return found
 
 
+def _described(name: str, door: Path, description: Path) -> World:
+    """A world that lives, with what its description says of it, or why that cannot be read."""
+    from pydantic import ValidationError
+
+    from virtlab.testbed.kept_description import Description
+
+    try:
+        with os.fdopen(os.open(description, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            said = Description.model_validate_json(file.read(DESCRIPTION_MAX_BYTES))
+    except OSError as error:
+        return World(name, door, {}, {}, "", damage=str(error.strerror))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        return World(name, door, {}, {}, "", damage=f"{place}: {first['msg']}" if place else first["msg"])
+    return World(name, door, said.guests, said.addresses, said.source, said.leaders, said.groups)
+
+
+def damaged() -> list[MachineError]:
+    """Of each kept world whose description cannot be read, that it is so, with the cure."""
+    return [_damage(world) for world in worlds().values() if world.damage]
+
+
+def _damage(world: World) -> MachineError:
+    what = f"its description cannot be read ({world.damage}), and nobody knows its guests"
+    return MachineError(f"world {world.name}", what, f"`virtlab down --name {world.name}` ends it")
+
+
 def find(name: str | None) -> World:
-    """The kept world of that name, or the only one. ExperimentError when there is none, or a choice."""
+    """The kept world of that name, or the only one. ExperimentError when there is none, or a choice.
+
+    Where nobody names one, a world of which nothing is known is only taken when there is no other.
+    """
     alive = worlds()
     if name is not None:
         if name not in alive:
@@ -98,9 +121,10 @@ def find(name: str | None) -> World:
         return alive[name]
     if not alive:
         raise ExperimentError("world", "there is no kept world", "start one with `virtlab up FILE`")
-    if len(alive) > 1:
-        raise ExperimentError("world", f"there are several: {', '.join(alive)}", "say which with --name")
-    return next(iter(alive.values()))
+    known = {each: world for each, world in alive.items() if not world.damage} or alive
+    if len(known) > 1:
+        raise ExperimentError("world", f"there are several: {', '.join(known)}", "say which with --name")
+    return next(iter(known.values()))
 
 
 def check(plan: Plan, name: str) -> None:
@@ -135,7 +159,9 @@ def keep(plan: Plan, name: str, source: str, observe: Observer, *, idle_ns: int 
     }  # fmt: skip
     try:
         door.unlink(missing_ok=True)
-        description.write_text(json.dumps(values), encoding="utf-8")
+        new = description.with_suffix(".new")
+        new.write_text(json.dumps(values), encoding="utf-8")
+        new.replace(description)
         session.leader.control.call("keep", {"socket": str(door), "idle_ns": idle_ns})
     except (VirtlabError, OSError):
         description.unlink(missing_ok=True)
@@ -154,12 +180,16 @@ def enter(world: World) -> Control:
             f"world {world.name}", f"cannot be reached ({error.strerror})", "build it again with `virtlab up`"
         ) from error
     control = Control(stream)
+    for leader, last in world.leaders.values():
+        control.begin(leader, last - leader + 1)
     control.greet()
     return control
 
 
 def namespace_of(world: World, guest: str) -> str:
-    """The namespace of a guest. ExperimentError when there is none of that name."""
+    """The namespace of a guest. ExperimentError when there is none of that name, MachineError when nobody knows."""
+    if world.damage:
+        raise _damage(world)
     if guest not in world.guests:
         raise ExperimentError(
             "guest", f"world {world.name} has no guest '{guest}'", f"it has {', '.join(sorted(world.guests))}"

@@ -1,0 +1,17 @@
+"""What lies beside the socket of a kept world, checked as it is read: a full disk or a hand may have left half of it."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Description(BaseModel):
+    """A world's guests by name: their namespaces, addresses, own leaders with their last channels, and control groups."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    guests: dict[str, str]
+    addresses: dict[str, tuple[str, ...]]
+    source: str
+    leaders: dict[str, tuple[int, int]] = {}
+    groups: dict[str, list[str]] = {}

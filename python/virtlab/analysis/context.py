@@ -52,24 +52,10 @@ class RoleContext:
 def read_columns(
     record: RunRecord, stream: str, schema: str, names: Sequence[str]
 ) -> dict[str, NDArray[Any]]:
-    """Some columns of a run's samples; all of them when none is named, or an older file lacks one."""
+    """Some columns of a run's samples; all of them when none is named."""
     if (fresh := record.fresh(stream, schema, names or None)) is not None:
         return fresh
-    if not names or not record.has(stream, schema):
-        return record.samples(stream, schema)
-    import duckdb
-
-    from virtlab.results.parquet import connection, quoted, text
-    from virtlab.results.record import Stream
-
-    path = record.folder / "samples" / Stream(stream, schema).file_name
-    chosen = ", ".join(quoted(name) for name in names)
-    try:
-        query = f"SELECT {chosen} FROM read_parquet({text(path)})"  # noqa: S608 - names are of BLOCKS
-        found: dict[str, NDArray[Any]] = connection().execute(query).fetchnumpy()
-    except duckdb.Error:
-        return record.samples(stream, schema)
-    return found
+    return record.samples(stream, schema, names or None)
 
 
 CounterRow = tuple[str, str, str, str, int]  # stream, mark, entity, counter, value

@@ -106,7 +106,7 @@ def gather(
     queued: tuple[Mapping[str, str], ...] = ()
     classes: tuple[ClassSeen, ...] = ()
     if curves:
-        with dataset.connect() as db:
+        with dataset.database() as db:
             sampled = _sampled(db, used, results, varying, points, asked=figures.plots)
             recurring = _recurring(db, results, varying, points, repeat.confidence)
             histograms = _histograms(db, used, results, varying, points)

@@ -297,18 +297,36 @@ class Dataset:
 
         return database(self.runs())
 
+    @contextmanager
+    def database(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """`connect` for a while. DatasetError when samples that it asks for cannot be read."""
+        from virtlab.results.parquet import failures
+        from virtlab.results.views import database, unreadable_samples
+
+        records = self.runs()
+        try:
+            with database(records) as db:
+                yield db
+        except failures() as error:
+            raise unreadable_samples(records, error) from error
+
     def query(self, sql: str, parameters: list[Any] | None = None) -> dict[str, NDArray[Any]]:
         """Columns of the answer to a query over `connect`'s views. DatasetError when DuckDB refuses it."""
         import duckdb
 
-        try:
-            with self.connect() as db:
+        with self.database() as db:
+            try:
                 answer: dict[str, NDArray[Any]] = db.execute(sql, parameters or []).fetchnumpy()
-                return answer
-        except duckdb.Error as error:
-            raise DatasetError(
-                str(self.path), str(error).splitlines()[0], "see docs/reference/dataset.md"
-            ) from error
+            except (
+                duckdb.ProgrammingError,
+                duckdb.BinderException,
+                duckdb.ParserException,
+                duckdb.CatalogException,
+            ) as error:
+                raise DatasetError(
+                    str(self.path), str(error).splitlines()[0], "see docs/reference/dataset.md"
+                ) from error
+        return answer
 
     def close(self) -> None:
         """Gives the writer's lock back."""

@@ -64,13 +64,13 @@ def write_samples(
         if value is not None
     ]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    with dataset.connect() as db:
+    with dataset.database() as db:
         _copy(db, f"SELECT * FROM {quoted(kind)}{where}", path, form)
 
 
 def write_runs(dataset: Dataset, path: Path | None, form: Format) -> None:
     """One row per run and attempt: point, levels, status, seed, realisation, time."""
-    with dataset.connect() as db:
+    with dataset.database() as db:
         _copy(db, "SELECT * FROM runs ORDER BY run", path, form)
 
 

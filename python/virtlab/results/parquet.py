@@ -2,17 +2,24 @@
 
 A block's columns are cast to the types of their schema, so an empty file has the same types as a full one. A
 column that an older file lacks comes back wholly masked: missing is not zero.
+
+A file may be anybody's: a few megabytes can hold hundreds of millions of rows. So it is read no further than the rows that
+the run's record tells of, these are refused where they would take more than half of the machine's memory, DuckDB has that
+bound too, and it writes nothing of its own into the working folder.
 """
 
 from __future__ import annotations
 
 import functools
+import os
+import resource
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from virtlab.errors import AgentError, DatasetError
+from virtlab.errors import AgentError, DatasetError, MachineError
 from virtlab.plan.blocks import BLOCKS, BlockSchema
 from virtlab.results import small_parquet
 
@@ -21,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SQL_TYPES = {"i64": "BIGINT", "i32": "INTEGER", "f64": "DOUBLE", "name": "VARCHAR"}
+_GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _local = threading.local()
 
 
@@ -34,11 +42,27 @@ def text(value: str | Path) -> str:
     return "'" + str(value).replace("'", "''") + "'"
 
 
+@functools.cache
+def memory_most_bytes() -> int:
+    """Half of what this process may have: of the machine, of its control group, of its own limit."""
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    found += [limit for limit in resource.getrlimit(resource.RLIMIT_AS) if limit > 0]
+    for place in _GROUP_LIMITS:
+        with suppress(OSError, ValueError):
+            found.append(int(Path(place).read_text(encoding="ascii")))
+    return min(found) // 2
+
+
 def connect() -> duckdb.DuckDBPyConnection:
-    """A new DuckDB in memory that fetches nothing from the network."""
+    """A new DuckDB in memory that fetches nothing from the network, and spills nothing into the working folder."""
     import duckdb
 
-    return duckdb.connect(":memory:", config={"autoinstall_known_extensions": "false"})
+    config: dict[str, Any] = {
+        "autoinstall_known_extensions": "false",
+        "memory_limit": f"{memory_most_bytes()}B",
+        "temp_directory": "",
+    }
+    return duckdb.connect(":memory:", config=config)
 
 
 def connection() -> duckdb.DuckDBPyConnection:
@@ -46,6 +70,9 @@ def connection() -> duckdb.DuckDBPyConnection:
     if not hasattr(_local, "connection"):
         _local.connection = connect()
         _local.connection.execute("SET threads = 1")
+        _local.connection.execute(
+            "SET disabled_optimizers = 'late_materialization'"
+        )  # a LIMIT costs as much as a file
     return _local.connection  # type: ignore[no-any-return]
 
 
@@ -134,42 +161,95 @@ def empty(schema: BlockSchema) -> dict[str, NDArray[Any]]:
 
 
 def read(
-    path: Path, schema: BlockSchema | None, where: str, wanted: Sequence[str] | None = None
+    path: Path,
+    schema: BlockSchema | None,
+    where: str,
+    wanted: Sequence[str] | None = None,
+    *,
+    rows: int | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """Columns of a file in row order (`wanted`, or all); what the schema has and the file lacks is wholly
-    masked.
+    """Columns of a file in row order (`wanted`, or all of the schema; without a schema all of the file); what the schema has
+    and the file lacks is wholly masked. `rows`: how many the run's record tells of, where it does.
 
-    DatasetError when it is no readable Parquet file; KeyError when a wanted column is none of the schema.
+    DatasetError when it is no readable Parquet file, or has other rows or types; MachineError when its rows do not fit into
+    memory; KeyError when a wanted column is none of the schema.
     """
     import duckdb
     import numpy as np
 
     source = f"read_parquet({text(path)})"
+    names = list(wanted if wanted is not None else schema.columns if schema is not None else ())
+    types = {name: schema.columns[name] for name in names} if schema is not None else {}
     try:
-        there = [row[0] for row in connection().execute(f"DESCRIBE SELECT * FROM {source}").fetchall()]  # noqa: S608
-        known = list(schema.columns) if schema is not None else []
-        names = (
-            list(wanted) if wanted is not None else [*known, *(name for name in there if name not in known)]
+        size = rows if rows is not None else _count(source)
+        _refuse_too_many(where, size, len(names))
+        try:
+            found = _select(names, source, size)
+        except duckdb.BinderException:  # an older file, that lacks a column
+            described = connection().execute(f"DESCRIBE SELECT * FROM {source}").fetchall()  # noqa: S608
+            there = {row[0] for row in described}
+            found = _select([name for name in names if name in there], source, size)
+    except failures() as error:
+        raise unreadable(where, error) from error
+    got = len(next(iter(found.values())))
+    if got != size:
+        count = "more" if got > size else f"{got}"
+        raise DatasetError(where, f"holds {count} rows, run.json tells of {size}", CURE)
+    if wrong := [name for name in found if name in types and not _is_of(found[name], types[name])]:
+        raise DatasetError(where, f"column {wrong[0]} is not of its type", CURE)
+    lacking = {name: _dtypes()[dtype] for name, dtype in types.items() if name not in found}
+    masked = {name: np.ma.array(np.zeros(size, dtype=dtype), mask=True) for name, dtype in lacking.items()}
+    return {name: found[name] if name in found else masked[name] for name in names or found}
+
+
+def _select(names: Sequence[str], source: str, rows: int) -> dict[str, NDArray[Any]]:
+    """Columns of one row more than there should be."""
+    fields = ", ".join(quoted(name) for name in names) or "*"
+    query = f"SELECT {fields} FROM {source} LIMIT {rows + 1}"  # noqa: S608 - quoted names, a quoted path
+    found: dict[str, NDArray[Any]] = connection().execute(query).fetchnumpy()
+    return found
+
+
+def _is_of(column: NDArray[Any], dtype: str) -> bool:
+    """Whether a column of a file is what its schema says: of its type, and only a measured number can be missing."""
+    import numpy as np
+
+    if dtype != "f64" and np.ma.is_masked(column):
+        return False
+    texts = dtype != "name" or not column.size or isinstance(column[0], str)
+    return bool(column.dtype == _dtypes()[dtype]) and texts
+
+
+def _count(source: str) -> int:
+    ((size,),) = connection().execute(f"SELECT count(*) FROM {source}").fetchall()  # noqa: S608 - a quoted path
+    return int(size)
+
+
+def _refuse_too_many(where: str, rows: int, columns: int) -> None:
+    needed, most = rows * max(columns, 1) * 8, memory_most_bytes()
+    if needed > most:
+        what = f"{rows:,} rows take {needed / 2**30:.3g} GiB of memory, and {most / 2**30:.3g} GiB is half of what there is"
+        raise MachineError(
+            where, what, "read the dataset on a larger machine, or move that run's folder away"
         )
-        present = [name for name in names if name in there]
-        if present:
-            fields = ", ".join(quoted(name) for name in present)
-            found = connection().execute(f"SELECT {fields} FROM {source}").fetchnumpy()  # noqa: S608
-            size = len(found[present[0]])
-        else:
-            (size,) = connection().execute(f"SELECT count(*) FROM {source}").fetchall()[0]  # noqa: S608
-    except duckdb.Error as error:
-        raise DatasetError(
-            where, f"the samples cannot be read ({str(error).splitlines()[0]})", CURE
-        ) from error
-    columns: dict[str, NDArray[Any]] = {}
-    for name in names:
-        if name in there:
-            columns[name] = found[name]
-        elif schema is not None:
-            dtype = _dtypes()[schema.columns[name]]
-            columns[name] = np.ma.array(np.zeros(size, dtype=dtype), mask=True)
-    return columns
+
+
+@functools.cache
+def failures() -> tuple[type[Exception], ...]:
+    """What reading a broken file ends in: DuckDB's own, memory that there is not, and words of it that are no text."""
+    import duckdb
+
+    return duckdb.Error, MemoryError, UnicodeDecodeError, RuntimeError
+
+
+def unreadable(where: str, error: BaseException) -> DatasetError:
+    """What DuckDB said of a file, in one line; its connection is not used again, which some errors leave useless."""
+    if hasattr(_local, "connection"):
+        del _local.connection
+    said = (str(error) or type(error).__name__).splitlines()[0]
+    return DatasetError(
+        where, f"the samples cannot be read ({said.encode('unicode_escape').decode()[:200]})", CURE
+    )
 
 
 CURE = "move that run's folder away and give the same command again: it is measured again"

@@ -73,8 +73,8 @@ class Stream(NamedTuple):
     @classmethod
     def of(cls, file_name: str) -> Stream:
         """From the file's name."""
-        stream, schema, _ = file_name.rsplit(".", 2)
-        return cls(stream, "/".join(schema.rsplit("-", 1)))
+        stem, _, schema = file_name.removesuffix(".parquet").rpartition(".")
+        return cls(stem, "/".join(schema.rsplit("-", 1)))
 
 
 @dataclass(frozen=True)
@@ -151,16 +151,28 @@ class RunRecord:
         return plan
 
     def streams(self) -> list[Stream]:
-        """What samples there are, by name."""
+        """What samples there are, by name. DatasetError when the run's record tells of others."""
         try:
             with os.scandir(self.folder / "samples") as entries:
-                return sorted(Stream.of(entry.name) for entry in entries if entry.name.endswith(".parquet"))
+                files = [entry.name for entry in entries if entry.name.endswith(".parquet")]
         except (FileNotFoundError, NotADirectoryError):
-            return []
+            files = []
+        for name in {name.removesuffix(".parquet") for name in files} ^ set(self.rows) if self.rows else ():
+            what = (
+                "the run's record tells of no such samples"
+                if f"{name}.parquet" in files
+                else "the samples are missing"
+            )
+            raise DatasetError(str(self.folder / "samples" / f"{name}.parquet"), what, parquet.CURE)
+        return sorted(Stream.of(name) for name in files)
 
     def has(self, stream: str, schema: str) -> bool:
         """Whether the stream was kept at all; a kept stream can still be without rows."""
-        return (self.folder / "samples" / Stream(stream, schema).file_name).is_file()
+        name = Stream(stream, schema).file_name
+        there = (self.folder / "samples" / name).is_file()
+        if not there and name.removesuffix(".parquet") in self.rows:
+            raise DatasetError(str(self.folder / "samples" / name), "the samples are missing", parquet.CURE)
+        return there
 
     def samples(
         self, stream: str, schema: str, columns: Sequence[str] | None = None
@@ -173,14 +185,15 @@ class RunRecord:
         """
         if (fresh := self.fresh(stream, schema, columns)) is not None:
             return fresh
-        path = self.folder / "samples" / Stream(stream, schema).file_name
-        known = BLOCKS.get(schema)
-        if not path.is_file():
+        name = Stream(stream, schema).file_name
+        path, known = self.folder / "samples" / name, BLOCKS.get(schema)
+        if not self.has(stream, schema):
             if known is None:
                 raise DatasetError(str(path), f"there are no samples of schema '{schema}'", "name another")
             nothing = parquet.empty(known)
             return nothing if columns is None else {name: nothing[name] for name in columns}
-        return parquet.read(path, known, str(path), columns)
+        rows = self.rows.get(name.removesuffix(".parquet"))
+        return parquet.read(path, known, str(path), columns, rows=rows)
 
     @property
     def told(self) -> Mapping[str, float | None]:

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from virtlab.errors import DatasetError
 from virtlab.plan.blocks import BLOCKS
-from virtlab.results.parquet import SQL_TYPES, connect, quoted, text
+from virtlab.results.parquet import CURE, SQL_TYPES, connect, quoted, text, unreadable
 
 if TYPE_CHECKING:
     import duckdb
@@ -51,7 +52,10 @@ def _sample_view(schema_id: str, files: list[tuple[str, str, str]], columns: str
     """SQL of the view over all files of a schema: (path, run, stream) each."""
     schema = BLOCKS[schema_id]
     name = quoted(schema_id.partition("/")[0])
-    fields = ", ".join(f"s.{quoted(column)}" for column in schema.columns)
+    fields = ", ".join(
+        f"CAST(s.{quoted(column)} AS {SQL_TYPES[dtype]}) AS {quoted(column)}"
+        for column, dtype in schema.columns.items()
+    )
     nothing = ", ".join(f"CAST(NULL AS {SQL_TYPES[d]}) AS {quoted(c)}" for c, d in schema.columns.items())
     rows = f"SELECT {nothing}, CAST(NULL AS VARCHAR) AS filename WHERE false"
     if files:
@@ -85,7 +89,35 @@ def database(records: Sequence[RunRecord]) -> duckdb.DuckDBPyConnection:
     every = [entry for entries in files.values() for entry in entries]
     if every:
         db.executemany("INSERT INTO sample_files VALUES (?, ?, ?)", every)
+    _check_rows(db, records, [path for path, _, _ in every])
     columns = ", ".join(f"r.{quoted(name)}" for name in (*SHARED, *factors.values()))
     for schema, entries in files.items():
         db.execute(_sample_view(schema, entries, columns))
     return db
+
+
+def _check_rows(db: duckdb.DuckDBPyConnection, records: Sequence[RunRecord], paths: Sequence[str]) -> None:
+    """Every file has the rows that its run's record tells of. DatasetError when one has not."""
+    if not paths:
+        return
+    told = {
+        str(record.folder / "samples" / f"{name}.parquet"): rows
+        for record in records
+        for name, rows in record.rows.items()
+    }
+    listed = ", ".join(text(path) for path in paths)
+    query = f"SELECT file_name, num_rows FROM parquet_file_metadata([{listed}])"
+    for path, rows in db.execute(query).fetchall():
+        if rows != told.get(path, rows):
+            raise DatasetError(path, f"holds {rows} rows, run.json tells of {told[path]}", CURE)
+
+
+def unreadable_samples(records: Iterable[RunRecord], error: Exception) -> DatasetError:
+    """What a query failed of: the first file that cannot be read by itself, else what DuckDB said."""
+    for record in records:
+        for stream in record.streams():
+            try:
+                record.samples(stream.stream, stream.schema)
+            except DatasetError as found:
+                return found
+    return unreadable("the dataset", error)

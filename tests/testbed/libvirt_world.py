@@ -182,6 +182,15 @@ def sweep(uri: str) -> None:
         time.sleep(0.05)
 
 
+def named(place: Path, monkeypatch: pytest.MonkeyPatch, uri: str) -> str:
+    """A name of the connection in settings of the user's own."""
+    settings = place / "config" / "virtlab" / "settings.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(f'[hypervisors]\nours = "{uri}"\n')
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(place / "config"))
+    return "ours"
+
+
 def plan_over_ssh(uri: str, *, count: int) -> Plan:
     """Echoes from the domain `test` to a host that exists; both are reached by ssh."""
     vnic = {"network": "own", "mac": "", "offloads": "default"}

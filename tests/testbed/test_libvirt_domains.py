@@ -143,7 +143,7 @@ def test_the_test_driver_alone_answers_without_a_daemon() -> None:
     assert Domain("guests.a", "test:///default", "test").state() == "running"
 
 
-def test_other_hypervisors_pass_through_marked_untested() -> None:
+def test_other_hypervisors_are_marked_untested() -> None:
     assert [untested(each) for each in ("qemu:///session", "xen:///system", "esx://far/")] == [
         False,
         True,
@@ -158,7 +158,7 @@ def test_a_run_starts_its_domain_measures_over_ssh_and_stops_it(
 ) -> None:
     """The test driver boots nothing: what ssh reaches is played by an sshd in namespaces."""
     virsh("", uri, "destroy", "--domain", "test")
-    plan = libvirt_world.plan_over_ssh(uri, count=10)
+    plan = libvirt_world.plan_over_ssh(libvirt_world.named(tmp_path, monkeypatch, uri), count=10)
     (tmp_path / "far").mkdir()
     with far_worlds.far_hosts(tmp_path / "far") as far:
         monkeypatch.setenv("VIRTLAB_SSH", far.command)

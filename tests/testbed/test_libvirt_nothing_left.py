@@ -83,7 +83,9 @@ def test_owners_of_a_session_with_a_domain_killed_at_any_moment_leave_it_to_be_s
     ledger.sweep()
     with libvirt_world.test_driver(tmp_path, monkeypatch) as uri:
         virsh("", uri, "destroy", "--domain", "test")
-        plan = libvirt_world.plan_over_ssh(uri, count=400).canonical()
+        plan = libvirt_world.plan_over_ssh(
+            libvirt_world.named(tmp_path, monkeypatch, uri), count=400
+        ).canonical()
         (tmp_path / "far").mkdir()
         with far_worlds.far_hosts(tmp_path / "far") as far:
             monkeypatch.setenv("VIRTLAB_SSH", far.command)

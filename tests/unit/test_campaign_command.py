@@ -12,9 +12,9 @@ import pytest
 
 from virtlab.cli import run as command
 from virtlab.cli.main import main
-from virtlab.cli.settings import Settings, load_settings
 from virtlab.errors import ExperimentError
 from virtlab.results import Dataset
+from virtlab.settings import Settings, load_settings
 
 TEXT = """
 # Echoes across one and two switches.

@@ -62,13 +62,13 @@ def capacity(
     """
     from virtlab.campaign import Interruption
     from virtlab.campaign.progress import CampaignObserver
-    from virtlab.cli.settings import load_settings
     from virtlab.errors import ExperimentError
     from virtlab.experiment import load
     from virtlab.experiment.varied import find_input
     from virtlab.prediction.capacity import Question, ordered_levels
     from virtlab.prediction.combinations import other_levels, present
     from virtlab.prediction.limits import parse_limits, refuse_search
+    from virtlab.settings import load_settings
     from virtlab.simulator.profile import load_profile
 
     costs = load_profile(load_settings(profile=profile).profile)

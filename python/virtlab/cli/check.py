@@ -12,6 +12,7 @@ from virtlab.terminal import json_text, say
 
 if TYPE_CHECKING:
     from virtlab.experiment import Experiment, FileMistakesError
+    from virtlab.experiment.model import HostSpec
 
 WORLD = {"hosts": "host", "guests": "guest", "switches": "switch", "routers": "router", "links": "link"}
 app = typer.Typer(add_completion=False)
@@ -97,8 +98,19 @@ def _installed(experiment: Experiment) -> list[str]:
             if image is not None:
                 found[f"{station.platform} {image}"] = None
             if host is not None and host.address is not None:
-                found[f"{station.platform} {host.address}"] = None
+                domain = f" domain {host.domain} of {_connection(host)}" if host.domain is not None else ""
+                found[f"{station.platform} {host.address}{domain}"] = None
     return sorted(found)
+
+
+def _connection(host: HostSpec) -> str:
+    """The daemon that a domain of libvirt is of, and what the user's settings say that it is."""
+    from virtlab.catalogue.platforms.libvirt import DEFAULT
+    from virtlab.settings import load_trusted
+
+    named = host.hypervisor or DEFAULT
+    uri = load_trusted().hypervisors.get(named)
+    return named if uri is None else f"{named} ({uri})"
 
 
 def _searches(experiment: Experiment) -> list[str]:

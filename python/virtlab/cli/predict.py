@@ -57,10 +57,10 @@ def predict(
     Example: virtlab predict experiments/switched-network/quick.yaml --metric probe.rtt.mean --explain
     """
     from virtlab.campaign import select_points
-    from virtlab.cli.settings import load_settings
     from virtlab.errors import ExperimentError
     from virtlab.experiment import load
     from virtlab.prediction.limits import measuring_path, refuse_search
+    from virtlab.settings import load_settings
     from virtlab.simulator.profile import load_profile
 
     costs = load_profile(load_settings(profile=profile).profile)

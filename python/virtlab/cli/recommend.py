@@ -59,7 +59,6 @@ def recommend(
     """
     from virtlab.campaign import Interruption
     from virtlab.campaign.progress import CampaignObserver
-    from virtlab.cli.settings import load_settings
     from virtlab.errors import ExperimentError
     from virtlab.experiment import load
     from virtlab.experiment.varied import find_input
@@ -67,6 +66,7 @@ def recommend(
     from virtlab.prediction.combinations import other_levels
     from virtlab.prediction.limits import parse_limits, refuse_search
     from virtlab.prediction.recommend import Choice, parse_goal
+    from virtlab.settings import load_settings
     from virtlab.simulator.profile import load_profile
 
     costs = load_profile(load_settings(profile=profile).profile)

@@ -15,11 +15,11 @@ from virtlab.terminal import console, json_text, say
 if TYPE_CHECKING:
     from virtlab.campaign import CampaignObserver, Ending
     from virtlab.campaign.dispatch import Pool
-    from virtlab.cli.settings import Settings
     from virtlab.experiment import Experiment
     from virtlab.plan.backend import Backend
     from virtlab.report.model import Gathered
     from virtlab.results import Dataset
+    from virtlab.settings import Settings
 
 app = typer.Typer(add_completion=False)
 BACKENDS = {"testbed": "virtlab.testbed:Testbed", "simulator": "virtlab.simulator:Simulator"}
@@ -125,9 +125,9 @@ def run(
     Example: virtlab run experiments/switched-network/quick.yaml
     """
     from virtlab.campaign import Interruption, select_points
-    from virtlab.cli.settings import load_settings
     from virtlab.experiment import load
     from virtlab.experiment.experiment import RUNS_MAX
+    from virtlab.settings import load_settings
 
     settings = load_settings(backend=backend, profile=profile, wait=wait, report=report, anonymise=anonymise)
     with Interruption() as interruption:  # from here on: trying the machine out builds worlds too

@@ -6,6 +6,7 @@ Nothing of them is set, so what would set something is a mistake, except address
 from __future__ import annotations
 
 from virtlab.catalogue import PLATFORMS
+from virtlab.catalogue.platforms.libvirt import LOCAL, NAME
 from virtlab.experiment.boxes import Attachment, Station
 from virtlab.experiment.findings import Findings, Steps
 from virtlab.experiment.model import HostSpec
@@ -23,6 +24,10 @@ def check_existing(at: Steps, host: HostSpec, cables: int, findings: Findings) -
         findings.add(
             at, "nothing says which domain it is", "write e.g. 'domain: guest1', as virsh lists it", key=True
         )
+    if host.hypervisor is not None and not (LOCAL.match(host.hypervisor) or NAME.match(host.hypervisor)):
+        what = f"'{host.hypervisor}' is no local daemon of libvirt: such a URI can run programs"
+        cure = "write e.g. 'qemu:///system', or a name of [hypervisors] in your own settings file"
+        findings.add((*at, "hypervisor"), what, cure)
     if host.platform != "libvirt":
         for key in ("domain", "hypervisor"):
             if getattr(host, key) is not None:

@@ -199,7 +199,8 @@ class HostSpec(GuestSpec):
     )
     domain: leaves.Text | None = Field(None, description="libvirt's name of the domain that is the host")
     hypervisor: leaves.Text | None = Field(
-        None, description="libvirt's URI of that domain; absent: qemu:///system"
+        None,
+        description="libvirt's local daemon (qemu:///session), or a name of your own settings; absent: qemu:///system",
     )
     queue: Any = Field(
         None, description="the queue at the ports of its virtual switches that 'queue_at' names"

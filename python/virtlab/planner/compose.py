@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from virtlab.catalogue import PLATFORMS
+from virtlab.catalogue.platforms.libvirt import DEFAULT
 from virtlab.experiment import DesignPoint, Experiment, Study
 from virtlab.experiment.model import HostSpec
 from virtlab.experiment.queues import QueueSpec
@@ -108,7 +109,7 @@ def _world(study: Study) -> World:
 def _host(spec: HostSpec | None) -> Host:
     if spec is None or not PLATFORMS[spec.platform].existing:
         return Host()
-    uri = (spec.hypervisor or "qemu:///system") if spec.domain is not None else None
+    uri = (spec.hypervisor or DEFAULT) if spec.domain is not None else None
     return Host(at="ssh", address=spec.address, interface=spec.interface, domain=spec.domain, hypervisor=uri)
 
 

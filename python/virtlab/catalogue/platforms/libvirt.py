@@ -1,9 +1,16 @@
 """`libvirt`: a domain that libvirt's daemon knows, started for the run by `virsh` and measured inside over ssh.
 
-Local QEMU domains are what it is for; any other URI is passed through as it is, untested.
+Local QEMU domains are what it is for. A file names local daemons by URI; a URI can do more than that, run programs among
+it, so any other stands in the user's settings under a name, and is used untested.
 """
 
+import re
+
 from virtlab.catalogue.declaration import Features, Platform
+
+DEFAULT = "qemu:///system"
+LOCAL = re.compile(r"(qemu|xen|lxc|test)(\+unix)?:///(system|session|default)\Z")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,40}\Z")  # of a connection in the user's settings
 
 LIBVIRT = Platform(
     name="libvirt",

@@ -25,7 +25,6 @@ from virtlab.testbed import far_ledger
 from virtlab.testbed.environment import LOGIN, PLACES, of_program
 
 PROGRAM = "virsh"
-URI = "qemu:///system"
 KIND = "libvirt"
 TESTED = ("qemu:///", "test:///", "test+unix:///")
 COMMAND_TIMEOUT_S = 60.0
@@ -55,7 +54,7 @@ def missing() -> str | None:
 
 
 def untested(uri: str) -> bool:
-    """Whether a connection is passed through without anybody having tried it.
+    """Whether a connection is used without anybody having tried it.
 
     >>> untested("qemu:///system"), untested("xen:///system"), untested("qemu+ssh://far/system")
     (False, True, True)

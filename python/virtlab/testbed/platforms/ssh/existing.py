@@ -20,6 +20,7 @@ from virtlab.testbed import build, networks
 from virtlab.testbed.channels import EXISTING
 from virtlab.testbed.control import Control
 from virtlab.testbed.platforms.clock import GuestClock
+from virtlab.testbed.platforms.libvirt.connections import uri_of
 from virtlab.testbed.platforms.libvirt.domains import Domain
 from virtlab.testbed.platforms.reach import Reach
 from virtlab.testbed.platforms.ssh import network
@@ -94,7 +95,8 @@ class Existing:
         for name in names:
             host = self.plan.world.hosts[self.plan.world.guests[name].host]
             if host.domain is not None:
-                domain = Domain(f"guests.{name}", str(host.hypervisor), host.domain)
+                where = f"guests.{name}"
+                domain = Domain(where, uri_of(where, str(host.hypervisor)), host.domain)
                 self._domains.append(domain)
                 domain.start(observe)
                 domain.await_ssh(str(host.address), observe)

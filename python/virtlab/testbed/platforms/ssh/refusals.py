@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from virtlab.catalogue import PLATFORMS
+from virtlab.errors import VirtlabError
 from virtlab.plan import Guest, Plan, Refusal
+from virtlab.testbed.platforms.libvirt.connections import uri_of
 from virtlab.testbed.platforms.ssh.connection import client_missing
 
 CURE = "install openssh-client"
@@ -19,6 +21,12 @@ def existing_refusals(path: str, guest: Guest, plan: Plan) -> Iterator[Refusal]:
     if guest.host in plan.world.hosts and plan.world.hosts[guest.host].address is None:
         reason = "nothing says how ssh reaches it"
         yield Refusal(f"{path}.host", reason, "write 'address: USER@NAME' at its host")
+    host = plan.world.hosts.get(guest.host)
+    if host is not None and host.hypervisor is not None:
+        try:
+            uri_of(path, host.hypervisor)
+        except VirtlabError as error:
+            yield Refusal(error.where, error.what, error.cure)
     if guest.forwards or guest.bridges:
         yield Refusal(path, "an existing host forwards as it was set up", "write 'forwarding: none'")
     if len(guest.vnics) != 1 or any(vnic.network is None for vnic in guest.vnics.values()):

@@ -2,12 +2,15 @@
 that over ours.
 
 The file is `~/.config/virtlab/settings.toml` (below `$XDG_CONFIG_HOME` when that is set); a missing file is
-no mistake, an unknown key or a value of the wrong kind is one.
+no mistake, an unknown key or a value of the wrong kind is one. What it trusts (`Trusted`) stands in the file alone: no
+flag, variable or experiment file can say it, and the file must be its user's own.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -39,6 +42,21 @@ class Settings:
     anonymise: bool = False  # leave the machine's name out of new datasets
 
 
+@dataclass(frozen=True, slots=True)
+class Trusted:
+    """What a user lets experiment files do that they may not do by themselves."""
+
+    hypervisors: Mapping[str, str]  # name that a file may use -> libvirt's URI
+    allow_exec: tuple[str, ...]  # SHA-256 of experiment files whose commands may run on this machine
+
+
+TRUSTING = {
+    "hypervisors": '[hypervisors] and NAME = "URI" lines',
+    "allow_exec": 'allow_exec = ["SHA-256 of a file", ...]',
+}
+DIGEST = re.compile(r"[0-9a-f]{64}\Z")
+
+
 def settings_file(environment: Mapping[str, str] = os.environ) -> Path:
     """Where the settings file is looked for."""
     home = environment.get("XDG_CONFIG_HOME") or str(Path("~/.config").expanduser())
@@ -47,7 +65,7 @@ def settings_file(environment: Mapping[str, str] = os.environ) -> Path:
 
 def load_settings(environment: Mapping[str, str] = os.environ, **flags: Any) -> Settings:
     """Settings by flag (None: not given), environment, file, default. ExperimentError when one is wrong."""
-    from_file = _read(settings_file(environment))
+    from_file = _read(settings_file(environment))[0]
     found: dict[str, Any] = {}
     for field in fields(Settings):
         kind = type(field.default)
@@ -61,6 +79,19 @@ def load_settings(environment: Mapping[str, str] = os.environ, **flags: Any) -> 
     return Settings(**found)
 
 
+def load_trusted(environment: Mapping[str, str] = os.environ) -> Trusted:
+    """What the user's own settings file trusts. ExperimentError when it is wrong, or somebody else could have written it."""
+    path = settings_file(environment)
+    values, state = _read(path)
+    found = {name: value for name, value in values.items() if name in TRUSTING}
+    if not found or state is None:
+        return Trusted({}, ())
+    if state.st_uid != os.geteuid() or state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        what = f"says what to trust ({', '.join(found)}), and others than its user can write it"
+        raise ExperimentError(str(path), what, f"chown {os.geteuid()} {path}; chmod go-w {path}")
+    return Trusted(found.get("hypervisors", {}), tuple(found.get("allow_exec", ())))
+
+
 def _from_text(variable: str, text: str, kind: type) -> Any:
     if kind is str:
         return text
@@ -71,24 +102,39 @@ def _from_text(variable: str, text: str, kind: type) -> Any:
     return WORDS[text.strip().lower()]
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> tuple[dict[str, Any], os.stat_result | None]:
+    """Keys and values, and whose file it is; None when there is none."""
     import tomllib
 
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            state = os.fstat(file.fileno())
+            values = tomllib.load(file)
     except FileNotFoundError:
-        return {}
+        return {}, None
     except (OSError, ValueError) as error:
         raise ExperimentError(
             str(path), f"cannot be read ({error})", "write KEY = VALUE lines, or remove it"
         ) from None
     known = {field.name: type(field.default) for field in fields(Settings)}
     for name, value in values.items():
+        if name in TRUSTING:
+            if not _trusting(name, value):
+                raise ExperimentError(str(path), f"{name} is of the wrong kind", f"write {TRUSTING[name]}")
+            continue
         if name not in known:
-            raise ExperimentError(str(path), f"'{name}' is no setting", f"use one of {', '.join(known)}")
+            names = ", ".join([*known, *TRUSTING])
+            raise ExperimentError(str(path), f"'{name}' is no setting", f"use one of {names}")
         if type(value) is not known[name]:
             example = "true" if known[name] is bool else '"text"'
             raise ExperimentError(
                 str(path), f"{name} = {value!r} is of the wrong kind", f"write {name} = {example}"
             )
-    return values
+    return values, state
+
+
+def _trusting(name: str, value: Any) -> bool:
+    """Whether a value is of the kind of that key."""
+    if name == "hypervisors":
+        return isinstance(value, dict) and all(isinstance(uri, str) for uri in value.values())
+    return isinstance(value, list) and all(isinstance(each, str) and DIGEST.match(each) for each in value)

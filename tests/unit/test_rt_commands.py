@@ -211,7 +211,7 @@ def test_the_study_files_hold_the_forms(form):
 
 
 def test_the_study_writes_every_plot_that_its_figures_name(tmp_path, capsys):
-    from virtlab.realtime.files import read_yaml
+    from virtlab.documents import yaml_values
 
     file = written(
         tmp_path,
@@ -220,7 +220,7 @@ def test_the_study_writes_every_plot_that_its_figures_name(tmp_path, capsys):
     )
     code, _, err = run(capsys, "study", str(file), "-o", str(tmp_path / "out"))
     assert code == 0, err
-    figures = read_yaml((ROOT / "experiments" / "realtime-vm" / "figures.yaml").read_text())
+    figures = yaml_values((ROOT / "experiments" / "realtime-vm" / "figures.yaml").read_text())
     named = [name for entry in figures["figures"] for name in re.findall(r"plot (\S+) of", entry["why_not"])]
     assert len(named) >= 6
     for plot in named:

@@ -1,6 +1,6 @@
 """Runs the cases of one kind in worker processes that cannot take more than their share.
 
-A worker is forked after everything was imported, and does every N-th case. The address space that a case adds is bounded
+A worker is forked after everything was imported, and does every N-th case. The memory that a case adds is bounded
 (`MEMORY_BYTES`), its CPU time is (`CPU_SECONDS`; a machine that does other work is no reason to refuse a file), and a
 worker that neither works nor ends (`WALL_SECONDS`) is killed. The case in hand is on disk before it is begun, so that a
 worker that dies, whatever of, leaves the case that killed it.
@@ -115,12 +115,10 @@ def replay(path: Path) -> str:
 
 
 def _refusal(error: VirtlabError) -> str:
-    """A refusal is one line, or one line for each mistake of a file, each with what is wrong."""
+    """A refusal is one line as `virtlab` prints it, or one for each mistake of a file."""
     for line in error.lines():
         if len(line) > MESSAGE_MAX:
             return f"a message of {len(line)} characters: {line[:200]}"
-        if "\n" in line:
-            return f"a message of several lines: {line[:200]!r}"
     return "refused"
 
 
@@ -177,9 +175,10 @@ def _share(cases: Iterator[Any], number: int, workers: int, first: int) -> Itera
 
 def _bound() -> None:
     """What the interpreter and the libraries take is not the case's; what a case adds is bounded."""
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    limit = pages * resource.getpagesize() + MEMORY_BYTES
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    lines = Path("/proc/self/status").read_text().splitlines()
+    taken = int(next(line.split()[1] for line in lines if line.startswith("VmData:"))) << 10
+    # Not the address space: threads and allocators reserve gigabytes of it that they never touch.
+    resource.setrlimit(resource.RLIMIT_DATA, (taken + MEMORY_BYTES, taken + MEMORY_BYTES))
 
 
 def _too_long(*_: object) -> None:

@@ -25,9 +25,9 @@ _SHOWN = 5
 
 
 def _plain(text: str) -> Any:
-    from ruamel.yaml import YAML
+    from virtlab.documents import yaml_values
 
-    return YAML(typ="safe", pure=True).load(text)
+    return yaml_values(text)
 
 
 def differences(old: Any, new: Any, path: str = "") -> Iterator[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.catalogue.kinds import COUNT, nearest, shown
-from virtlab.errors import ExperimentError
+from virtlab.documents import read_bytes
 from virtlab.experiment.expected import check_until, read_claims
 from virtlab.experiment.experiment import (
     DATASET_NAME,
@@ -27,7 +27,7 @@ from virtlab.experiment.factors import (
 )
 from virtlab.experiment.findings import Findings
 from virtlab.experiment.mistakes import FileMistakesError, Mistake, Mistakes
-from virtlab.experiment.tree import Node, read_tree
+from virtlab.experiment.tree import FILE_MAX_BYTES, Node, read_tree
 
 VERSION = 1
 PLAIN = ("version", "name", "title", "seed", "repeat", "claims", "factors", "exclude")  # cannot vary
@@ -40,15 +40,8 @@ def load(path: Path | str, *, runs_max: int | None = RUNS_MAX) -> Experiment:
     `runs_max` bounds the number of runs (None: no bound).
     """
     path = Path(path)
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        cure = (
-            "write one with 'virtlab init'"
-            if isinstance(error, FileNotFoundError)
-            else "name a readable file"
-        )
-        raise ExperimentError(str(path), f"cannot be read ({error.strerror})", cure) from None
+    most = 4 * FILE_MAX_BYTES  # of letters that take four each
+    content = read_bytes(path, missing="write one with 'virtlab init'", largest_bytes=most)
     return load_bytes(content, name=str(path), runs_max=runs_max)
 
 
@@ -262,6 +255,8 @@ def _resolve_all(resolver: Any, design: Design, root: Node, findings: Findings) 
     for point in design.combinations():
         reached = True
         study = resolver.resolve(point)
+        if resolver.exhausted:
+            return
         if study is None:
             continue
         seen |= set(study.wiring.cables) | set(study.wiring.switches) | set(study.wiring.routers)

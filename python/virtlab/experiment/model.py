@@ -136,6 +136,8 @@ def _counted_out(guests: dict[Any, Any]) -> dict[str, Any]:
         ):
             raise ValueError(f"'{shown(count)}' is no number of guests; write 'count: 12'")
         for number in range(1, (count or 1) + 1):
+            if len(found) >= GUESTS_MAX:
+                raise ValueError(f"more than {GUESTS_MAX} guests on a host are not possible; write fewer")
             full = object_name(name if count is None else f"{name}{number}")
             if full in found:
                 raise ValueError(f"'{full}' is named twice; give every guest its own name")

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 NETWORK = ("hosts", "host", "topology", "switches", "switch", "routers", "router", "links", "link", "network")
 RUN = ("timing", "timeline", "windows", "collect", "limits", "search")
 RESOLVED = (*NETWORK, "roles", *RUN)
+GUESTS_MAX = 50_000  # in the worlds of all design points together, each world counted once
 T = TypeVar("T")
 
 
@@ -55,6 +56,12 @@ class Resolver:
         present = {name: node for name in RESOLVED if (node := root.get(name)) is not None}
         self._uses = {name: tuple(sorted(references(node) & set(factors))) for name, node in present.items()}
         self._kept: dict[tuple[Any, ...], Any] = {}
+        self._guests_met = 0
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the worlds met so far are more than a file may describe; the other points are not looked at."""
+        return self._guests_met > GUESTS_MAX
 
     def study(self, point: Levels) -> Study:
         """The study of a point without mistakes."""
@@ -98,6 +105,8 @@ class Resolver:
 
     def _study(self, point: Levels) -> Study | None:
         network = self._once("network", NETWORK, point, self._network)
+        if self.exhausted:
+            return None
         roles = self._once("roles", ("roles",), point, lambda own, _: read_roles(own))
         typed = {name: self._section(name, point) for name in ("timing", "collect", "limits", "search")}
         guests = list(network[0].stations) if network else None  # None: unknown, so nothing is said of them
@@ -181,6 +190,11 @@ class Resolver:
         hosts: dict[str, HostSpec] = {
             name: merged(typed["host"], host) for name, host in typed["hosts"].items()
         }
+        self._guests_met += sum(len(host.guests) for host in hosts.values())
+        if self.exhausted:
+            what = f"the worlds of its design points have more than {GUESTS_MAX:,} guests together"
+            findings.add((), what, "take fewer levels of what makes the world larger, or smaller ones")
+            return None
         switch, router, link = (
             typed["switch"] or SwitchSpec.model_construct(),
             typed["router"] or RouterSpec.model_construct(),

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from virtlab.documents import read_text, yaml_values
 from virtlab.errors import ExperimentError
-from virtlab.realtime.quantities import parse_time_ns
+from virtlab.realtime.quantities import exact_fraction, parse_time_ns
 from virtlab.realtime.tasks import Policy, Task, TaskSet
 
 COLUMNS = ("name", "period", "wcet", "deadline", "jitter", "blocking", "priority", "vcpu")
@@ -29,18 +30,7 @@ def load_tasks(path: Path, policy: Policy = "rm") -> TaskSet:
 
     ExperimentError names the file and the task.
     """
-    try:
-        if path.stat().st_size > LARGEST_BYTES:
-            raise ExperimentError(
-                str(path), f"it is larger than {LARGEST_BYTES >> 20} MiB", "is this a task file?"
-            )
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ExperimentError(
-            str(path), f"cannot be read ({error.strerror})", "name a readable file"
-        ) from None
-    except UnicodeDecodeError:
-        raise ExperimentError(str(path), "is not UTF-8 text", "save it as UTF-8") from None
+    text = read_text(path, largest_bytes=LARGEST_BYTES)
     try:
         rows = _rows(path, text)
         return TaskSet([_task(row, number) for number, row in enumerate(rows, 1)], policy, str(path))
@@ -66,7 +56,7 @@ def _rows(path: Path, text: str) -> list[Mapping[str, Any]]:
     if suffix == ".csv":
         return _csv(text)
     if suffix in {".yaml", ".yml"}:
-        return _listed(read_yaml(text))
+        return _listed(yaml_values(text))
     if suffix == ".json":
         try:
             content = json.loads(text, parse_float=str)
@@ -82,21 +72,6 @@ def _rows(path: Path, text: str) -> list[Mapping[str, Any]]:
     raise ExperimentError(
         "", f"'{suffix}' is no kind of task file", "use .csv, .yaml, .json (ours or rt-app's) or .xml (SimSo)"
     )
-
-
-def read_yaml(text: str) -> Any:
-    """YAML 1.2 text, plain types. ExperimentError with the line when it is none."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError
-
-    try:
-        return YAML(typ="safe", pure=True).load(text)
-    except MarkedYAMLError as error:
-        line = f"line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        problem = error.problem or str(error).splitlines()[0]
-        raise ExperimentError(line, f"is no YAML: {problem}", "mend it there") from None
-    except (YAMLError, ValueError, RecursionError) as error:
-        raise ExperimentError("", f"is no YAML: {str(error).splitlines()[0]}", "mend it") from None
 
 
 def _csv(text: str) -> list[Mapping[str, Any]]:
@@ -227,8 +202,8 @@ def _rt_app_events(body: Mapping[str, Any], where: str) -> tuple[Fraction, Fract
 
 def _microseconds(value: Any, where: str) -> Fraction:
     try:
-        return Fraction(str(value)) * 1000
-    except (ValueError, ZeroDivisionError):
+        return exact_fraction(str(value), str(value)) * 1000
+    except ValueError:
         raise ExperimentError(where, f"'{value}' is no number of microseconds", "write e.g. 1000") from None
 
 
@@ -254,8 +229,8 @@ def _simso(text: str) -> list[Mapping[str, Any]]:
             if value is None:
                 continue
             try:
-                row[ours] = Fraction(value) * 1_000_000
-            except (ValueError, ZeroDivisionError):
+                row[ours] = exact_fraction(value, value) * 1_000_000
+            except ValueError:
                 raise ExperimentError(
                     where, f"{theirs} '{value}' is no number of milliseconds", "write e.g. 10"
                 ) from None

@@ -11,8 +11,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
+from virtlab.documents import read_yaml
 from virtlab.errors import ExperimentError
-from virtlab.realtime.files import read_yaml
 from virtlab.realtime.studies import Overheads, Scenarios
 
 Settings = TypeVar("Settings", Scenarios, Overheads)
@@ -29,13 +29,7 @@ def load_study(path: Path) -> tuple[list[str], Scenarios, Overheads]:
 
     ExperimentError for unknown keys and values of the wrong kind.
     """
-    try:
-        content = read_yaml(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise ExperimentError(str(path), f"cannot be read ({why})", "name a readable file") from None
-    except ExperimentError as error:
-        raise ExperimentError(f"{path}: {error.where}".rstrip(": "), error.what, error.cure) from None
+    content = read_yaml(path)
     if not isinstance(content, dict) or content.get("study") != "realtime-vm" or content.get("version") != 1:
         raise ExperimentError(
             str(path), "is no real-time study", "begin with 'version: 1' and 'study: realtime-vm'"

@@ -15,9 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from virtlab.documents import read_yaml
 from virtlab.errors import ExperimentError
 from virtlab.realtime.analysis import analyze, ask, front, least_budget
-from virtlab.realtime.files import load_tasks, read_yaml, tasks_of
+from virtlab.realtime.files import load_tasks, tasks_of
 from virtlab.realtime.quantities import parse_time_ns, show_time
 from virtlab.realtime.tasks import POLICIES, Task, TaskSet
 
@@ -102,13 +103,7 @@ class Placement:
 
 def load_host(path: Path) -> Host:
     """A host file. ExperimentError names the guest and the key."""
-    try:
-        content = read_yaml(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise ExperimentError(str(path), f"cannot be read ({why})", "name a readable file") from None
-    except ExperimentError as error:
-        raise ExperimentError(f"{path}: {error.where}".rstrip(": "), error.what, error.cure) from None
+    content = read_yaml(path)
     if not isinstance(content, dict) or not isinstance(content.get("guests"), list):
         raise ExperimentError(str(path), "has no list 'guests'", "write 'guests: [{name: a, tasks: ...}]'")
     _only(content, {"version", "host", "overhead", "guests"}, str(path))

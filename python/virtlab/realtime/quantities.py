@@ -32,7 +32,7 @@ def parse_time_ns(text: str) -> Fraction:
         raise ValueError(f"'{text.strip()}' has no unit; write e.g. '{text.strip()} ms'")
     if unit not in Duration.units:
         raise ValueError(f"'{unit}' is no unit of time; write one of {', '.join(Duration.units)}")
-    return _number(match[1], text) * Duration.units[unit]
+    return exact_fraction(match[1], text) * Duration.units[unit]
 
 
 def parse_share(text: str) -> Fraction:
@@ -42,13 +42,14 @@ def parse_share(text: str) -> Fraction:
     True
     """
     bare = text.strip()
-    value = _number(bare[:-1], text) / 100 if bare.endswith("%") else _number(bare, text)
+    value = exact_fraction(bare[:-1], text) / 100 if bare.endswith("%") else exact_fraction(bare, text)
     if not 0 < value <= 1:
         raise ValueError(f"'{bare}' is no share of a CPU; write a number above 0 and at most 1, or '40 %'")
     return value
 
 
-def _number(text: str, whole: str) -> Fraction:
+def exact_fraction(text: str, whole: str) -> Fraction:
+    """The number or fraction that a text is; ValueError quotes the `whole` in which it stands."""
     try:
         top, _, bottom = text.replace("_", "").partition("/")
         value = Fraction(exact_number(top))

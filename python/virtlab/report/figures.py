@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.analysis.published import NAME_CURE, NO_NAME, is_table_name
+from virtlab.documents import read_yaml
 from virtlab.errors import ExperimentError
 from virtlab.metrics import METRICS
 from virtlab.metrics.benchmarks import BENCHMARKS
@@ -70,15 +71,7 @@ class Figures:
 
 def read_figures(path: Path) -> Figures:
     """The file. ExperimentError when it is missing or no such file."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
-    try:
-        values = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, YAMLError) as error:
-        raise ExperimentError(
-            str(path), f"cannot be read ({str(error).splitlines()[0]})", "see docs/reference/report.md"
-        ) from None
+    values = read_yaml(path, cure="see docs/reference/report.md")
     if not isinstance(values, dict) or not isinstance(values.get("figures"), list):
         raise ExperimentError(str(path), "has no list 'figures'", "see docs/reference/report.md")
     return Figures(

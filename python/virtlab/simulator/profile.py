@@ -44,6 +44,7 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.catalogue import PLATFORMS
+from virtlab.documents import read_text
 from virtlab.errors import ExperimentError
 from virtlab.plan import Guest, Plan, Vnic
 from virtlab.simulator.shares import asking, pinned, quota, together
@@ -191,12 +192,14 @@ def load_profile(name: str) -> Profile:
         return IDEAL_PROFILE
     path = local_file() if name == LOCAL else Path(name)
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+        values = tomllib.loads(read_text(path))
+    except ExperimentError:
+        if path.exists():
+            raise
         cure = "run `virtlab calibrate`, or write 'ideal' or the path of a profile"
         what = f"there is no profile '{name}'" + (f" ({path})" if name == LOCAL else "")
         raise ExperimentError("--profile", what, cure) from None
-    except (OSError, ValueError) as error:
+    except (ValueError, RecursionError) as error:
         raise ExperimentError(str(path), f"is no profile ({error})", "calibrate again") from None
     try:
         return _parsed(values)

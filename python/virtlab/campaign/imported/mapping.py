@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.campaign.imported.tools import READERS
+from virtlab.documents import read_yaml
 from virtlab.errors import ExperimentError
 
 KEYS = frozenset({"version", "experiment", "source", "runs"})
@@ -56,7 +57,7 @@ class Sources:
 
 def read_mapping(path: Path) -> Sources:
     """A mapping file. ExperimentError with the key that is wrong."""
-    root = _yaml(path)
+    root = read_yaml(path, cure="name a mapping file")
     where = str(path)
     if not isinstance(root, dict):
         raise ExperimentError(where, "is no mapping", "see docs/reference/import.md")
@@ -71,23 +72,6 @@ def read_mapping(path: Path) -> Sources:
         raise ExperimentError(f"{where}: runs", "names no run", "write a list of runs")
     found = tuple(_run(f"{where}: runs[{at}]", one, path.parent) for at, one in enumerate(runs))
     return Sources(path.parent / root["experiment"], root["source"].strip(), found)
-
-
-def _yaml(path: Path) -> Any:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
-    try:
-        return YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ExperimentError(
-            str(path), f"cannot be read ({getattr(error, 'strerror', None) or error})", "name a mapping file"
-        ) from error
-    except (YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark is not None else ""
-        problem = getattr(error, "problem", None) or "it cannot be read"
-        raise ExperimentError(f"{path}{line}", f"is no YAML: {problem}", "mend it there") from error
 
 
 def _keys(value: Mapping[Any, Any], known: frozenset[str], where: str) -> None:

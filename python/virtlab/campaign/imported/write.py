@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from virtlab.campaign.imported.mapping import ImportFile, ImportRun, Sources
 from virtlab.campaign.imported.told import Point, Told, UnreadableError
 from virtlab.campaign.imported.tools import read
+from virtlab.documents import read_bytes, read_text
 from virtlab.errors import ExperimentError
 from virtlab.plan import Outcome, Realised, RealisedObject
 
@@ -58,14 +59,7 @@ def import_results(
     from virtlab.experiment import load_text
     from virtlab.results import Dataset
 
-    try:
-        text = sources.experiment.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ExperimentError(
-            str(sources.experiment),
-            f"cannot be read ({getattr(error, 'strerror', None) or error})",
-            "name an experiment file",
-        ) from error
+    text = read_text(sources.experiment, cure="name an experiment file")
     experiment = load_text(text, name=str(sources.experiment), runs_max=None)
     runs = _all(experiment, sources.runs)
     differences = [words for run in runs for words in (*_notes(run), *_differences(run))]
@@ -187,17 +181,14 @@ def _role(where: str, role: str, file: ImportFile, plan: Plan) -> tuple[Told, by
 
 def _told(file: ImportFile) -> tuple[Told, bytes]:
     """What a file says, and the file."""
+    content = read_bytes(file.path, cure="name a file, or a part of it", largest_bytes=FILE_MAX_BYTES)
+    return content_of(file, content), content
+
+
+def content_of(file: ImportFile, content: bytes) -> Told:
+    """What the bytes of a file say. ExperimentError with the line where they are no output of its tool."""
     try:
-        with file.path.open("rb") as stream:
-            content = stream.read(FILE_MAX_BYTES + 1)
-    except OSError as error:
-        raise ExperimentError(str(file.path), f"cannot be read ({error.strerror})", "name a file") from error
-    if len(content) > FILE_MAX_BYTES:
-        raise ExperimentError(
-            str(file.path), f"is larger than {FILE_MAX_BYTES >> 20} MiB", "import a part of it"
-        )
-    try:
-        return read(_decoded(content), file.tool), content
+        return read(_decoded(content), file.tool)
     except UnreadableError as error:
         line = f", line {error.line}" if error.line else ""
         cure = error.cure or "see docs/reference/import.md for what is read of each tool"

@@ -12,6 +12,7 @@ import container_world as containers
 import pytest
 from killing import (
     ROUNDS,
+    TIMEOUT_S,
     abandoned_groups,
     everyone,
     held_namespaces,
@@ -28,7 +29,7 @@ from virtlab.testbed.platforms.container import runtime
 pytestmark = [
     pytest.mark.skipif(containers.missing() is not None, reason=str(containers.missing())),
     pytest.mark.slow,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(TIMEOUT_S),
 ]
 
 OF_A_RUNTIME = ("python", "leader", "world", "runtime", "first process")

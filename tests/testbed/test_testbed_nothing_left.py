@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import testbed_world as worlds
-from killing import held_namespaces, kill, play, surroundings
+from killing import ROUNDS, TIMEOUT_S, held_namespaces, kill, play, surroundings
 
 from virtlab.plan import Trial
 from virtlab.testbed import Testbed
@@ -33,11 +33,12 @@ while True:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(TIMEOUT_S)
 def test_a_run_killed_at_any_moment_leaves_nothing() -> None:
     draws = random.Random(20)
     own = held_namespaces({os.getpid()})
     before = surroundings()
-    for number in range(20):
+    for number in range(ROUNDS):
         player = play(PLAYER.replace("WORLD", WORLDS[number % 2]))
         time.sleep(draws.uniform(0.0, 0.9))
         kill(player, ("python", "leader", "world")[number % 3], own)

@@ -186,6 +186,8 @@ def _tells(event: Mapping[str, Any]) -> bool:
     """Whether what is read of an event is what it has to be."""
     if not _whole(event.get("t_ns", 0)) or not isinstance(event.get("tail") or "", str):
         return False
+    if event["event"] == "stood_still":
+        return all(_whole(event.get(key)) for key in ("channel", "t_ns", "for_ns"))
     if event["event"] != "exited":
         return True
     numbers = (event.get("code"), event.get("signal"))

@@ -65,3 +65,11 @@ LAST = 2**16 - 1
 OF_A_WORLD_INSIDE = 60_000
 INSIDE_COMMAND = Channels("commands of what carries a laboratory's world", 60_000, 1)
 OF_A_LABORATORY = 62_000  # that its leader has, counted from two below the world's
+
+
+def place_of(channel: int) -> tuple[Channels, int] | None:
+    """The owner of a channel, and the number of its place there."""
+    for owner in OF_A_WORLD:
+        if channel in owner.span:
+            return owner, (channel - owner.first) // owner.each
+    return None

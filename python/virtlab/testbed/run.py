@@ -17,7 +17,7 @@ from virtlab.catalogue import PLATFORMS
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Action, Event, Observer, Outcome, Plan, Sink, Trial
 from virtlab.testbed import idle, intake, resetting, sampling
-from virtlab.testbed.channels import COMMANDS, SWITCH
+from virtlab.testbed.channels import COMMANDS, PROBES, SWITCH, place_of
 from virtlab.testbed.control import CALL_TIMEOUT_S, Control, RefusedError, ending
 from virtlab.testbed.counting import BEGIN, END, Counting
 from virtlab.testbed.execute import Command
@@ -30,7 +30,7 @@ from virtlab.testbed.platforms.start import Guests
 from virtlab.testbed.probes import Probes, Side
 from virtlab.testbed.records import Entities, counter_columns
 from virtlab.testbed.site import HERE, Site
-from virtlab.testbed.taints import clock_taint, switch_taints
+from virtlab.testbed.taints import STALL_NS, clock_taint, switch_taints
 from virtlab.testbed.timeline import Timeline
 from virtlab.testbed.waiting import Waiting
 
@@ -416,6 +416,23 @@ class Pass:
         # What else ends does so with its guest, of which is told by itself, or was only asked something.
         return None
 
+    def _hear_standstill(self, message: Notice) -> None:
+        """A process of the world was stopped by a signal. Probes and the soft switch see that for themselves; a command of a
+        guest may be.
+        """
+        channel, for_ns = int(message.details["channel"]), int(message.details["for_ns"])
+        place = place_of(channel)
+        if (
+            message.channel != OURS.leader
+            or place is None
+            or place[0] in {PROBES, COMMANDS}
+            or for_ns < STALL_NS
+        ):
+            return
+        guest = self.guests.beside(channel)
+        whose = f"guests.{guest}" if guest is not None else place[0].whose
+        self.taints.append(f"{whose}: starved: its process was stopped for {for_ns / 1e6:.0f} ms")
+
     def _keep_output(self, name: str, command: Command) -> None:
         self.control.listen(command.channel, None)
         if command.output or command.errors:
@@ -433,6 +450,8 @@ class Pass:
                 # Nothing was lost by it: the dataset tells that it was so.
                 guest = self.guests.of_channel(int(message.details["channel"]))
                 self._tell(f"connection.{message.name}", self.site.now(), {**message.details, "guest": guest})
+            elif isinstance(message, Notice) and message.name == "stood_still":
+                self._hear_standstill(message)
             elif isinstance(message, Notice):
                 hear(message)
         if not self.control.open:

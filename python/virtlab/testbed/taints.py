@@ -7,6 +7,7 @@ from typing import Any
 
 LATE_SHARE_MAX = 0.005  # of frames that left the soft switch more than 200 us after their computed departure
 LATE_MAX_MS = 20  # of any frame: that is more than any discipline or link of it takes
+STALL_NS = 20_000_000  # a process in the way of packets that did not run for so long
 REALTIME_STEP_NS = 1_000_000
 
 

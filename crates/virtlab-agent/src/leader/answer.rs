@@ -187,7 +187,10 @@ impl Leader {
 
     fn adopt(&mut self, id: u32, channel: u16, child: Child) -> Value {
         let pid = child.pid.as_raw();
-        self.children.insert((id, channel), Ending { child, since: None, agent_open: true, of_world: false });
+        self.children.insert(
+            (id, channel),
+            Ending { child, since: None, stopped: None, agent_open: true, of_world: false },
+        );
         json!({"pid": pid})
     }
 

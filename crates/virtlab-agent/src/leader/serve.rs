@@ -14,7 +14,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd;
+use nix::unistd::{self, Pid};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -38,6 +38,8 @@ const OUTPUT_BYTES: usize = 32 << 10;
 pub(super) struct Ending {
     pub(super) child: Child,
     pub(super) since: Option<Nanos>,
+    /// Since when somebody's signal keeps it stopped.
+    pub(super) stopped: Option<Nanos>,
     pub(super) agent_open: bool,
     /// Started before the world was kept: part of it, whoever comes and goes (machines, routing daemons).
     pub(super) of_world: bool,
@@ -361,16 +363,45 @@ impl Leader {
     fn reap(&mut self) {
         while matches!(self.signals.read_signal(), Ok(Some(_))) {}
         loop {
-            let (pid, code, signal) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED | WaitPidFlag::WCONTINUED;
+            let (pid, code, signal) = match waitpid(None, Some(flags)) {
                 Ok(WaitStatus::Exited(pid, code)) => (pid, Some(code), None),
                 Ok(WaitStatus::Signaled(pid, signal, _)) => (pid, None, Some(signal as i32)),
                 Ok(WaitStatus::StillAlive) | Err(_) => return,
+                Ok(WaitStatus::Stopped(pid, _)) => {
+                    self.note_stop(pid);
+                    continue;
+                }
+                Ok(WaitStatus::Continued(pid)) => {
+                    self.report_stop(pid);
+                    continue;
+                }
                 Ok(_) => continue,
             };
             if let Some(entry) = self.children.values_mut().find(|entry| entry.child.pid == pid) {
                 entry.child.ended = Some((code, signal));
                 entry.since = Some(clock::monotonic());
             }
+        }
+    }
+
+    fn note_stop(&mut self, pid: Pid) {
+        if let Some(entry) = self.children.values_mut().find(|entry| entry.child.pid == pid) {
+            entry.stopped.get_or_insert_with(clock::raw);
+        }
+    }
+
+    /// Tells whoever started it how long a child stood still; not where it went on before it was seen to be stopped.
+    fn report_stop(&mut self, pid: Pid) {
+        let Some((key, entry)) = self.children.iter_mut().find(|(_, entry)| entry.child.pid == pid) else {
+            return;
+        };
+        let (key, Some(since)) = (*key, entry.stopped.take()) else { return };
+        if let Some(client) = self.clients.get_mut(&key.0) {
+            let for_ns = clock::raw().since(since).0;
+            client.message(
+                &json!({"event": "stood_still", "channel": key.1, "t_ns": since.0, "for_ns": for_ns}),
+            );
         }
     }
 

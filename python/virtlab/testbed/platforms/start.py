@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from virtlab.agents import Notice
 from virtlab.errors import GuestError, VirtlabError
 from virtlab.plan import Columns, Observer, Plan, SeriesRequest
+from virtlab.testbed.channels import place_of
 from virtlab.testbed.control import BREACH, CURE_BREACH, Control, SilenceError, ending
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.platforms import plain
@@ -126,6 +127,11 @@ class Guests:
             if channel == reach.leader or (reach.channels is not None and channel in reach.channels):
                 return name
         return None
+
+    def beside(self, channel: int) -> str | None:
+        """The guest whose leader is reached through what runs on a channel: its machine, its runtime."""
+        place = place_of(channel)
+        return next((name for name, reach in self.leaders().items() if place_of(reach.leader) == place), None)
 
     def whose(self, channel: int) -> str | None:
         """The guest that a channel is of: of its own leader, or of a probe in a namespace."""

@@ -1,0 +1,30 @@
+"""Roles in which an end can be stopped: each sends something every few milliseconds for the better part of a second."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import testbed_world as worlds
+
+ECHOES = {"interval_ns": 5_000_000, "count": 160, "timeout_ns": worlds.LATE_NS}
+ROLES: dict[str, dict[str, Any]] = {
+    "rtt over UDP": {"workload": "rtt", "protocol": "udp", "ip_packet_bytes": 200, **ECHOES},
+    "tcp_rr": {"workload": "tcp_rr", "duration_ns": 800_000_000, "request_bytes": 100, "response_bytes": 100},
+    "psping over TCP": {
+        "workload": "psping", "test": "latency", "protocol": "tcp", "request_bytes": 100, "response_bytes": 100,
+        "count": 160, "warmup": 0, "interval_ns": 5_000_000, "timeout_ns": worlds.LATE_NS,
+    },
+    "psping over UDP": {
+        "workload": "psping", "test": "latency", "protocol": "udp", "request_bytes": 100, "response_bytes": 100,
+        "count": 160, "warmup": 0, "interval_ns": 5_000_000, "timeout_ns": worlds.LATE_NS,
+    },
+    "burst_load": {
+        "workload": "burst_load", "protocol": "udp", "burst_bytes": 2000, "period_ns": 5_000_000, "streams": 1,
+        "direction": "request_reply", "origin": "from", "phase": "fixed", "phase_ns": 0, "duration_ns": 800_000_000,
+    },
+    "udp_stream": {
+        "workload": "udp_stream", "ip_packet_bytes": 500, "rate_bit_per_s": 5_000_000, "duration_ns": 800_000_000,
+    },
+    "tcp_stream": {"workload": "tcp_stream", "message_bytes": 4096, "duration_ns": 800_000_000},
+    "raw_stream": {"workload": "raw_stream", "frame_bytes": 500, "rate_pps": 1000, "duration_ns": 800_000_000},
+}  # fmt: skip

@@ -8,6 +8,7 @@
 
 mod control;
 mod endpoint;
+mod expected;
 mod icmp;
 mod live;
 mod pacing;

@@ -5,10 +5,11 @@
 //! CLOCK_REALTIME. The transmit stamp is in the socket's error queue before `sendmsg` returns, unless the neighbour was
 //! unknown; a socket that only sends keeps it away from the threads that sleep in a receive.
 
+use super::expected::only_from;
 use std::cell::Cell;
 use std::io;
 use std::mem::{MaybeUninit, size_of};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use virtlab_wire::Nanos;
 
@@ -248,6 +249,17 @@ pub fn udp(address: SocketAddr, share_port: bool) -> io::Result<OwnedFd> {
     if share_port {
         set_option(&fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1i32)?;
     }
+    ready(fd, address)
+}
+
+/// The same for a server, which hears `peer` and nobody else.
+pub fn udp_from(address: SocketAddr, peer: IpAddr) -> io::Result<OwnedFd> {
+    let fd = open(family(&address), libc::SOCK_DGRAM, 0)?;
+    only_from(&fd, peer)?;
+    ready(fd, address)
+}
+
+fn ready(fd: OwnedFd, address: SocketAddr) -> io::Result<OwnedFd> {
     allow_fragments(&fd, address.is_ipv6())?;
     set_timeout(&fd, libc::SO_SNDTIMEO, SEND_TIMEOUT_US)?;
     bind(&fd, address)?;

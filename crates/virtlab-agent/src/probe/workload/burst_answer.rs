@@ -9,7 +9,7 @@ use crate::probe::socket::{self, Inbox, RawAddress, Trouble, trouble};
 use crate::probe::waits::Waits;
 use anyhow::Context;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -56,12 +56,12 @@ pub struct Responder {
 }
 
 impl Responder {
-    /// Binds at `address`.
+    /// Binds at `address`; hears `peer` alone.
     ///
     /// # Errors
     /// When the address cannot be bound.
-    pub fn open(run: &Run, address: SocketAddr) -> anyhow::Result<Self> {
-        let socket = socket::udp(address, false).with_context(|| format!("cannot bind UDP {address}"))?;
+    pub fn open(run: &Run, address: SocketAddr, peer: IpAddr) -> anyhow::Result<Self> {
+        let socket = socket::udp_from(address, peer).with_context(|| format!("cannot bind UDP {address}"))?;
         socket::set_buffer(&socket, true, 16 << 20)?;
         socket::stamp_receives(&socket)?;
         run.wakes(&socket)?;

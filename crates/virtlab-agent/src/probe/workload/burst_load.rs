@@ -90,6 +90,7 @@ pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
             Responder::open(
                 arming.run,
                 SocketAddr::new(local, if serves { arming.local.port.unwrap_or(0) } else { 0 }),
+                peer,
             )
         })
         .transpose()?;

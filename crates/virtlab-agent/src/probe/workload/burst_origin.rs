@@ -101,7 +101,7 @@ impl Origin {
         let mut senders = Vec::new();
         for _ in 0..plan.streams {
             let address = SocketAddr::new(local, 0);
-            let fd = socket::udp(address, false).with_context(|| format!("cannot bind UDP {address}"))?;
+            let fd = socket::udp_from(address, peer).with_context(|| format!("cannot bind UDP {address}"))?;
             // The send buffer stays the system's: a network that pushes back then holds the sender, as it holds any
             // program, instead of filling the guest's own queue until fragments are dropped there.
             socket::set_buffer(&fd, true, 8 << 20)?;

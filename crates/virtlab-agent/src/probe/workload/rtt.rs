@@ -549,7 +549,8 @@ impl Reflector {
     /// When the address cannot be bound.
     pub fn prepare(arming: &Arming<'_>, answer_bytes: Option<usize>) -> anyhow::Result<Self> {
         let address = arming.local.socket_address("local")?;
-        let socket = socket::udp(address, false).with_context(|| format!("cannot bind UDP {address}"))?;
+        let socket = socket::udp_from(address, arming.peer.ip("peer")?)
+            .with_context(|| format!("cannot bind UDP {address}"))?;
         socket::set_buffer(&socket, true, 8 << 20)?;
         socket::set_buffer(&socket, false, 4 << 20)?;
         socket::stamp_receives(&socket)?;

@@ -4,7 +4,9 @@
 //! scale of the handshake fits; the kernel doubles the value for its own bookkeeping. Absent means the system's own
 //! sizes, with autotuning. A connection begins with 18 bytes that say which flow it is; they are not counted.
 
+use super::Arming;
 use crate::clock;
+use crate::probe::expected::{known, only_from};
 use crate::probe::pacing::sleep;
 use crate::probe::run::Run;
 use crate::probe::socket::{self, Trouble, trouble};
@@ -96,18 +98,20 @@ impl Buffers {
     }
 }
 
-/// A listening socket.
+/// A listening socket of a role's server, which hears the role's peer and nobody else.
 ///
 /// # Errors
 /// When the address cannot be bound or a buffer is not granted.
-pub fn listen(run: &Run, address: SocketAddr, buffers: Buffers) -> anyhow::Result<(OwnedFd, u16)> {
+pub fn listen(arming: &Arming<'_>, buffers: Buffers) -> anyhow::Result<(OwnedFd, u16)> {
+    let (address, peer) = (arming.local.socket_address("local")?, arming.peer.ip("peer")?);
     let fd = socket::open(socket::family(&address), libc::SOCK_STREAM, 0)?;
+    only_from(&fd, peer)?;
     socket::set_option(&fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1i32)?;
     buffers.apply(&fd)?;
     socket::bind(&fd, address).with_context(|| format!("cannot bind TCP {address}"))?;
     // SAFETY: listen takes a descriptor and a number.
     socket::check(unsafe { libc::listen(fd.as_raw_fd(), 1024) })?;
-    run.wakes(&fd)?;
+    arming.run.wakes(&fd)?;
     let port = socket::local_address(&fd)?.port();
     Ok((fd, port))
 }
@@ -134,9 +138,12 @@ pub fn accept(run: &Run, listener: &OwnedFd) -> anyhow::Result<Option<(OwnedFd, 
             Err(error) if trouble(&error) == Trouble::Again => continue,
             Err(error) => return Err(error).context("cannot accept a connection"),
         };
+        known(&fd)?;
         bound_waits(&fd)?;
         let mut head = [0; COMPACT_BYTES];
-        if read_whole(run, &fd, &mut head)?
+        // One that says nothing, or breaks before, is no flow and keeps none waiting for long.
+        let late = clock::raw() + CONNECT_PATIENCE;
+        if matches!(fill(run, &fd, &mut head, 0, Some(late)), Ok(true))
             && let Some(header) = ProbeHeader::read(&head)
         {
             return Ok(Some((fd, header.flow)));
@@ -217,19 +224,16 @@ pub fn write(fd: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
     socket::check(count as i64).map(|count| count as usize)
 }
 
-/// Fills `buffer`; false when the connection or the role ends before.
-///
-/// # Errors
-/// When the connection breaks.
-pub fn read_whole(run: &Run, fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<bool> {
-    read_whole_with(run, fd, buffer, 0)
-}
-
-/// As [`read_whole`], with flags for each read.
+/// Fills `buffer`, with these flags for each read; false when the connection or the role ends before.
 ///
 /// # Errors
 /// When the connection breaks.
 pub fn read_whole_with(run: &Run, fd: &OwnedFd, buffer: &mut [u8], flags: i32) -> io::Result<bool> {
+    fill(run, fd, buffer, flags, None)
+}
+
+/// The same; false after `late`, too.
+fn fill(run: &Run, fd: &OwnedFd, buffer: &mut [u8], flags: i32, late: Option<Nanos>) -> io::Result<bool> {
     let mut filled = 0;
     while filled < buffer.len() {
         match read(fd, &mut buffer[filled..], flags) {
@@ -238,7 +242,8 @@ pub fn read_whole_with(run: &Run, fd: &OwnedFd, buffer: &mut [u8], flags: i32) -
             Err(error) if trouble(&error) == Trouble::Again => {}
             Err(error) => return Err(error),
         }
-        if run.stopped() && filled < buffer.len() {
+        let over = run.stopped() || late.is_some_and(|late| clock::raw() > late);
+        if over && filled < buffer.len() {
             return Ok(false);
         }
     }

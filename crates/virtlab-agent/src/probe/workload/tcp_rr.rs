@@ -50,7 +50,7 @@ pub fn answerer(
     request_bytes: u64,
     response_bytes: u64,
 ) -> anyhow::Result<Prepared> {
-    let (listener, port) = tcp::listen(arming.run, arming.local.socket_address("local")?, buffers)?;
+    let (listener, port) = tcp::listen(arming, buffers)?;
     let idle = arming.common.idle;
     Ok(Prepared::fixed(Server { request_bytes, response_bytes, listener, port, idle }))
 }

@@ -39,8 +39,7 @@ pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
             Ok(Prepared::fixed(Client { parameters, local, peer, buffers }))
         }
         Side::Server => {
-            let address = arming.local.socket_address("local")?;
-            let (listener, port) = tcp::listen(arming.run, address, buffers)?;
+            let (listener, port) = tcp::listen(&arming, buffers)?;
             Ok(Prepared::fixed(Server { listener, port, interval: Nanos(parameters.interval_ns) }))
         }
     }

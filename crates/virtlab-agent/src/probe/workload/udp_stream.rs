@@ -234,7 +234,8 @@ struct Receiver {
 impl Receiver {
     fn prepare(arming: &Arming<'_>, parameters: &Parameters, size: PacketSize) -> anyhow::Result<Self> {
         let address = arming.local.socket_address("local")?;
-        let socket = socket::udp(address, false).with_context(|| format!("cannot bind UDP {address}"))?;
+        let socket = socket::udp_from(address, arming.peer.ip("peer")?)
+            .with_context(|| format!("cannot bind UDP {address}"))?;
         socket::stamp_receives(&socket)?;
         let buffer_bytes = buffer(&socket, true, parameters.receive_buffer_bytes, RECEIVE_BUFFER_BYTES)?;
         arming.run.wakes(&socket)?;

@@ -1,0 +1,116 @@
+"""A stranger speaks to the servers of a role as its peer would: it is neither counted, nor answered, nor let in."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import probe_world as pw
+
+WHY_NOT = pw.missing()
+pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
+MS = 1_000_000
+STRANGER = {4: "10.0.0.66", 6: "fd00::66"}
+DATA, REGISTER = 0x5AB0, 0x5AB2
+# Says how many of its datagrams were answered, and whether its connection came about.
+SPEAK = """
+import socket, sys
+kind, source, target, port, head = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), bytes.fromhex(sys.argv[5])
+family = socket.AF_INET6 if ":" in source else socket.AF_INET
+mine = socket.socket(family, socket.SOCK_DGRAM if kind == "udp" else socket.SOCK_STREAM)
+mine.bind((source, 0))
+mine.settimeout(0.3)
+said = 0
+try:
+    if kind == "udp":
+        for number in range(50):
+            mine.sendto(head[:4] + (1000 + number).to_bytes(6, "little") + head[10:], (target, port))
+        while mine.recv(2000):
+            said += 1
+    else:
+        mine.connect((target, port))
+        mine.sendall(head)
+        said = 1
+except OSError:
+    pass
+print(said)
+"""
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[pw.World]:
+    with pw.two_guests() as made:
+        made.a.run("ip", "address", "add", f"{STRANGER[4]}/24", "dev", "eth0")
+        made.a.run("ip", "address", "add", f"{STRANGER[6]}/64", "dev", "eth0", "nodad")
+        made.b.run(
+            "ip", "neigh", "replace", STRANGER[4], "lladdr", made.a.mac, "dev", "eth0", "nud", "permanent"
+        )
+        made.b.run(
+            "ip", "neigh", "replace", STRANGER[6], "lladdr", made.a.mac, "dev", "eth0", "nud", "permanent"
+        )
+        yield made
+
+
+def spoken(world: pw.World, kind: str, port: int, version: int, tag: int, source: str | None = None) -> int:
+    head = struct.pack("<HH6xQ", tag, 0, 1).ljust(64, b"\0")
+    to = world.b.address if version == 4 else world.b.address6
+    argv = [sys.executable, "-c", SPEAK, kind, source or STRANGER[version], to, str(port), head.hex()]
+    return int(subprocess.run(world.a.argv(*argv), capture_output=True, text=True, check=True).stdout)
+
+
+UDP: list[tuple[str, dict[str, Any]]] = [
+    ("rtt", {"protocol": "udp", "payload_bytes": 64, "interval_ns": MS, "count": 30}),
+    ("udp_stream", {"payload_bytes": 64, "rate_bit_per_s": 1_000_000, "duration_ns": 50 * MS}),
+    ("burst_load", {"burst_bytes": 1000, "period_ns": 10 * MS, "streams": 1, "duration_ns": 50 * MS,
+                    "direction": "request_reply"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize(("workload", "parameters"), UDP, ids=[name for name, _ in UDP])
+def test_a_datagram_of_a_stranger_is_neither_counted_nor_answered(
+    world: pw.World, workload: str, parameters: dict[str, Any], version: int
+) -> None:
+    client, server = world.probe(world.a), world.probe(world.b)
+    a, b = world.a.end(version), world.b.end(version)
+    common = {"role": "role", "workload": workload, "parameters": parameters, "seed": 7}
+    port = server.ask("arm", side="server", local=b, peer=a, **common)["port"]
+    client.ask("arm", side="client", local=a, peer={**b, "port": port}, **common)
+    server.ask("start", role="role")
+    assert spoken(world, "udp", port, version, DATA) == 0
+    assert spoken(world, "udp", port, version, REGISTER) == 0
+    client.ask("start", role="role")
+    client.wait_event("finished", "role")
+    server.ask("stop", role="role")
+    sent, seen = client.collect("role").counters, server.collect("role").counters
+    assert 0 < seen["received_packets"] <= sent["sent_packets"]
+
+
+@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize("workload", ["tcp_rr", "tcp_stream"])
+def test_a_stranger_opens_no_connection_and_one_that_is_no_flow_keeps_none_out(
+    world: pw.World, workload: str, version: int
+) -> None:
+    client, server = world.probe(world.a), world.probe(world.b)
+    a, b = world.a.end(version), world.b.end(version)
+    own = {"request_bytes": 100, "response_bytes": 100} if workload == "tcp_rr" else {"message_bytes": 1000}
+    common = {"role": "role", "workload": workload, "parameters": {**own, "duration_ns": 50 * MS}, "seed": 7}
+    port = server.ask("arm", side="server", local=b, peer=a, **common)["port"]
+    client.ask("arm", side="client", local=a, peer={**b, "port": port}, **common)
+    server.ask("start", role="role")
+    assert spoken(world, "tcp", port, version, DATA) == 0
+    # From the own address of the peer, a connection that does not say which flow it is.
+    assert spoken(world, "tcp", port, version, 0, str(a["address"])) == 1
+    client.ask("start", role="role")
+    finished = client.wait_event("finished", "role")
+    server.ask("stop", role="role")
+    assert finished["reason"] == "complete"
+    assert client.collect("role").counters
+    assert server.wait_event("finished", "role")["reason"] in {"complete", "stopped"}

@@ -12,10 +12,11 @@ from __future__ import annotations
 import platform
 import tomllib
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 NONE = "none"
+_LIST = Path(__file__).with_name("seccomp.toml")
 _EPERM, _ENOSYS = 1, 38
 _ALLOW, _REFUSE = "SCMP_ACT_ALLOW", "SCMP_ACT_ERRNO"
 _ARCHITECTURES = {
@@ -36,7 +37,7 @@ _PERSONALITIES = (
 @cache
 def profile(machine: str = "") -> dict[str, Any]:
     """`linux.seccomp` of a bundle, for a machine of that architecture (this one's)."""
-    said = tomllib.loads((files(__package__) / "seccomp.toml").read_text(encoding="utf-8"))
+    said = tomllib.loads(_LIST.read_text(encoding="utf-8"))
     allowed = sorted(name for names in said["allowed"].values() for name in names.split())
     found: dict[str, Any] = {
         "defaultAction": _REFUSE,

@@ -110,6 +110,8 @@ def verdict(module: Any, case: Any) -> str:
 def replay(path: Path) -> str:
     """The verdict on the case that a file holds, within the same bounds."""
     kind, seed, position, case = pickle.loads(path.read_bytes())
+    if hasattr(module := kinds()[kind], "prepare"):
+        module.prepare()
     _bound()
     return f"{kind}, seed {seed}, case {position}: {verdict(kinds()[kind], case)}"
 
@@ -141,6 +143,8 @@ def _start(kind: str, seed: int, count: int, number: int, workers: int, folder: 
 def _work(
     module: Any, kind: str, seed: int, count: int, number: int, workers: int, folder: Path, first: int
 ) -> None:
+    if hasattr(module, "prepare"):
+        module.prepare()
     _bound()
     hand, result = folder / f"{kind}.{number}.hand", folder / f"{kind}.{number}.json"
     counted: Counter[str] = Counter()

@@ -79,7 +79,7 @@ def settings_of(
     ).fetchall()
     groups: dict[tuple[int, str], list[RunBox]] = {}
     for point, realisation, run, quantiles, count, mean, variance, spread in answer:
-        if point in points:
+        if point in points and quantiles is not None:  # an older file may lack the column
             box = RunBox(
                 run, tuple(float(one) for one in quantiles), RunSummary(count, mean, variance, spread)
             )

@@ -14,7 +14,7 @@ import functools
 import os
 import resource
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -188,6 +188,8 @@ def read(
         except duckdb.BinderException:  # an older file, that lacks a column
             described = connection().execute(f"DESCRIBE SELECT * FROM {source}").fetchall()  # noqa: S608
             there = {row[0] for row in described}
+            if schema is not None and not _is_older(schema, there):
+                raise DatasetError(where, f"has other columns than samples of {schema.id}", CURE) from None
             found = _select([name for name in names if name in there], source, size)
     except failures() as error:
         raise unreadable(where, error) from error
@@ -208,6 +210,12 @@ def _select(names: Sequence[str], source: str, rows: int) -> dict[str, NDArray[A
     query = f"SELECT {fields} FROM {source} LIMIT {rows + 1}"  # noqa: S608 - quoted names, a quoted path
     found: dict[str, NDArray[Any]] = connection().execute(query).fetchnumpy()
     return found
+
+
+def _is_older(schema: BlockSchema, there: Container[str]) -> bool:
+    """Whether a file has the first columns of a schema: later ones are added at its end."""
+    has = [name in there for name in schema.columns]
+    return has[0] and has == sorted(has, reverse=True)
 
 
 def _is_of(column: NDArray[Any], dtype: str) -> bool:

@@ -6,16 +6,15 @@ how it ended.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from virtlab.errors import DatasetError
 from virtlab.folders import read_bounded
@@ -23,7 +22,7 @@ from virtlab.plan.backend import Event, Mark, Outcome, Realised, RealisedObject,
 from virtlab.plan.blocks import BLOCKS
 from virtlab.plan.model import Plan, identity_of
 from virtlab.results import parquet
-from virtlab.results.typed import MAX_BYTES, RunFile, first_mistake
+from virtlab.results.typed import MAX_BYTES, RunFile, Time, first_mistake
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -232,15 +231,15 @@ class RunRecord:
     def log(self) -> Iterator[dict[str, Any]]:
         """The run's structured log, in order; each entry has `t` (UTC) or `t_ns`, `level` and `what`."""
         path = self.folder / "log.jsonl"
-        if path.is_file():
-            with path.open(encoding="utf-8") as lines:
+        if not path.is_file():
+            return
+        with path.open("rb") as file:
+            while line := file.readline(LINE_MAX_BYTES):
                 try:
-                    for line in lines:
-                        yield dict(json.loads(line))
-                except (ValueError, TypeError, RecursionError) as error:
-                    raise DatasetError(
-                        str(path), "holds a line that is none of a log", parquet.CURE
-                    ) from error
+                    yield _Entry.model_validate_json(line).model_dump(exclude_unset=True)
+                except ValidationError as error:
+                    what = f"holds a line that is none of a log ({first_mistake(error)})"
+                    raise DatasetError(str(path), what, parquet.CURE) from error
 
     def events(self) -> list[Event]:
         """Events of the run, in order of arrival."""
@@ -348,4 +347,24 @@ class RunRecord:
 
 
 MOVE = "move that folder away"
+
+
+class _Entry(BaseModel):
+    """A line of the log, as far as anything reads it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    level: str
+    what: str
+    t_ns: Time = 0
+    details: dict[str, Any] = {}
+
+    @model_validator(mode="after")
+    def _events_have_a_time(self) -> Self:
+        if self.level == "event" and "t_ns" not in self.model_fields_set:
+            raise ValueError("an event without t_ns")
+        return self
+
+
+LINE_MAX_BYTES = 16 << 20
 NEWER = "install the virtlab that wrote it, or a newer one"

@@ -4,10 +4,32 @@ use anyhow::{Context, bail};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use virtlab_wire::frame::{Decoder, Frame, Kind, encode};
+
+/// Of a reader's words that go into a refusal: it quotes what it read.
+const LONGEST_WORDS: usize = 1000;
+
+/// The request in a control frame, and its number.
+///
+/// # Errors
+/// The number, as far as there is one, and why the rest is no request: nothing is understood by half.
+pub fn understood<T: DeserializeOwned>(body: &[u8]) -> Result<(Value, T), (Value, String)> {
+    let Ok(Value::Object(mut fields)) = serde_json::from_slice(body) else {
+        return Err((Value::Null, "a control frame holds one JSON object".to_owned()));
+    };
+    let number = fields.remove("id").unwrap_or(Value::Null);
+    match serde_json::from_value(Value::Object(fields)) {
+        Ok(request) => Ok((number, request)),
+        Err(error) => {
+            let why: String = error.to_string().chars().take(LONGEST_WORDS).collect();
+            Err((number, format!("the request is not understood: {why}")))
+        }
+    }
+}
 
 /// The receiving side of a control stream.
 #[derive(Debug)]

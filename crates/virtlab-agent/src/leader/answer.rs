@@ -10,6 +10,7 @@ use crate::leader::observe;
 use crate::leader::reach;
 use crate::leader::request::Request;
 use crate::leader::serve::{Ending, Leader};
+use crate::transport::understood;
 use anyhow::{anyhow, bail};
 use serde_json::{Value, json};
 use std::os::fd::OwnedFd;
@@ -23,19 +24,10 @@ impl Leader {
         if frame.kind != Kind::Control {
             return;
         }
-        let (number, outcome) = match serde_json::from_slice::<Value>(&frame.body) {
-            Ok(Value::Object(mut fields)) => {
-                let number = fields.remove("id").unwrap_or(Value::Null);
-                let silent = fields.get("do").is_some_and(|kind| kind == "ack");
-                let outcome = serde_json::from_value::<Request>(Value::Object(fields))
-                    .map_err(|error| json!({"what": format!("not a request of this agent: {error}")}))
-                    .and_then(|request| self.answer(id, request));
-                if silent && outcome.is_ok() {
-                    return;
-                }
-                (number, outcome)
-            }
-            _ => (Value::Null, Err(json!({"what": "a control frame holds one JSON object"}))),
+        let (number, outcome) = match understood::<Request>(&frame.body) {
+            Ok((_, Request::Ack { .. })) => return,
+            Ok((number, request)) => (number, self.answer(id, request)),
+            Err((number, what)) => (number, Err(json!({"what": what}))),
         };
         let message = match outcome {
             Ok(ok) => json!({"re": number, "ok": ok}),

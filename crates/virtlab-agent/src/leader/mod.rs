@@ -26,7 +26,7 @@ mod orphans;
 mod peer;
 mod reach;
 pub mod remote;
-mod request;
+pub(crate) mod request;
 mod serve;
 mod tap;
 mod telemetry;

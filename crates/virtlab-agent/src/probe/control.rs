@@ -11,7 +11,7 @@ use super::spool::Budget;
 use super::telemetry::{self, Sampling, Wanted};
 use super::workload::{self, Arming, Prepared, Side, ValueCheck};
 use crate::clock;
-use crate::transport::{Reader, Writer};
+use crate::transport::{Reader, Writer, understood};
 use anyhow::{Context, bail};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Deserialize;
@@ -27,7 +27,7 @@ const STOP_PATIENCE: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
-enum Request {
+pub(crate) enum Request {
     Hello {
         protocol: (u16, u16),
         #[serde(default)]
@@ -74,7 +74,7 @@ enum Request {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Arm {
+pub(crate) struct Arm {
     role: String,
     side: Side,
     workload: String,
@@ -170,14 +170,14 @@ impl Control {
             let text = format!("passed over a {:?} frame on channel {}", frame.kind, frame.channel);
             return self.writer.message(&json!({"log": "warning", "text": text}));
         }
-        let mut request: Map<String, Value> = match serde_json::from_slice(&frame.body) {
-            Ok(request) => request,
-            Err(error) => {
-                let text = format!("passed over a control message that is no JSON object: {error}");
+        let (id, request) = match understood::<Request>(&frame.body) {
+            Ok(understood) => understood,
+            Err((Value::Null, what)) => {
+                let text = format!("passed over a control message: {what}");
                 return self.writer.message(&json!({"log": "warning", "text": text}));
             }
+            Err((id, what)) => return self.writer.message(&json!({"re": id, "error": {"what": what}})),
         };
-        let id = request.remove("id").unwrap_or(Value::Null);
         match self.answer(&id, request) {
             Ok(Answer::Reply(reply)) => self.writer.message(&json!({"re": id, "ok": reply})),
             Ok(Answer::ReplyThen(reply, then)) => {
@@ -190,9 +190,7 @@ impl Control {
         }
     }
 
-    fn answer(&mut self, id: &Value, request: Map<String, Value>) -> anyhow::Result<Answer> {
-        let request =
-            serde_json::from_value(Value::Object(request)).context("the request is not understood")?;
+    fn answer(&mut self, id: &Value, request: Request) -> anyhow::Result<Answer> {
         Ok(match request {
             Request::Hello { protocol, heartbeat_ns } => {
                 if protocol.0 != PROTOCOL.0 {

@@ -6,7 +6,7 @@
 mod budget;
 mod lateness;
 mod player;
-mod request;
+pub(crate) mod request;
 mod ring;
 mod sender;
 mod stamps;
@@ -14,7 +14,7 @@ mod standstill;
 mod timing;
 
 use crate::clock;
-use crate::transport::{Reader, Writer};
+use crate::transport::{Reader, Writer, understood};
 use anyhow::{Context, bail};
 use budget::Budget;
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
@@ -145,18 +145,9 @@ impl Switch {
             if frame.kind != Kind::Control {
                 continue;
             }
-            let message: Value = match serde_json::from_slice(&frame.body) {
-                Ok(message) => message,
-                Err(error) => {
-                    self.writer.message(&json!({"log": "error", "text": format!("no JSON: {error}")}))?;
-                    continue;
-                }
-            };
-            let (id, request) = split(message);
-            let ends = request.get("do").is_some_and(|verb| verb == "bye");
-            let answer = match serde_json::from_value(request) {
-                Ok(request) => self.answer(request),
-                Err(error) => Err(error).context("the request is not understood"),
+            let (id, ends, answer) = match understood::<Request>(&frame.body) {
+                Ok((id, request)) => (id, matches!(request, Request::Bye {}), self.answer(request)),
+                Err((id, what)) => (id, false, Err(anyhow::anyhow!(what))),
             };
             self.writer.message(&match answer {
                 Ok(ok) => json!({"re": id, "ok": ok}),
@@ -268,12 +259,6 @@ fn spin_until(player: &Player, next: Option<Nanos>, glance: Nanos) {
     while !player.ready() && clock::monotonic() < until {
         std::hint::spin_loop();
     }
-}
-
-/// The request's id, and the rest.
-fn split(mut message: Value) -> (Value, Value) {
-    let id = message.as_object_mut().and_then(|fields| fields.remove("id")).unwrap_or(Value::Null);
-    (id, message)
 }
 
 fn hello(protocol: (u16, u16)) -> anyhow::Result<Value> {

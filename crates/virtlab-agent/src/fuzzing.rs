@@ -1,0 +1,37 @@
+//! What must hold for any bytes that reach an agent: called by the fuzz target, and on the kept corpus by the tests.
+//!
+//! An agent does what it is asked, so who asks is trusted; but what was damaged on its way, or comes from another version,
+//! is refused and not stumbled over.
+
+use crate::transport::understood;
+use crate::{leader, probe, switch};
+use virtlab_wire::frame::{Decoder, Kind, encode};
+
+/// Any bytes, alone and as frames, are a request of each role or are refused in words.
+pub fn requests(bytes: &[u8]) {
+    read(bytes);
+    let mut decoder = Decoder::new();
+    decoder.feed(bytes);
+    while let Some(frame) = decoder.next_frame() {
+        if frame.kind == Kind::Control {
+            read(&frame.body);
+        }
+    }
+}
+
+fn read(body: &[u8]) {
+    let told = [
+        understood::<leader::request::Request>(body).map(|_| ()),
+        understood::<probe::control::Request>(body).map(|_| ()),
+        understood::<switch::request::Request>(body).map(|(_, request)| {
+            if let switch::request::Request::Configure(configure) = request {
+                let _ = configure.layout().check();
+            }
+        }),
+    ];
+    for (id, why) in told.into_iter().filter_map(Result::err) {
+        let mut out = Vec::new();
+        let refusal = serde_json::json!({"re": id, "error": {"what": why}}).to_string();
+        encode(0, Kind::Control, refusal.as_bytes(), &mut out).expect("a refusal fits a frame");
+    }
+}

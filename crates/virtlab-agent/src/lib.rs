@@ -1,0 +1,67 @@
+//! `virtlab-agent`: leader, probe and soft switch in one static binary.
+//!
+//! Python decides, the agent does. Every role speaks the same framed protocol over a byte stream it is handed as an
+//! open descriptor; none listens on a port.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod clock;
+mod console;
+pub mod fuzzing;
+mod leader;
+mod offload;
+mod probe;
+mod rt;
+mod switch;
+mod transport;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(version, about = "The data plane of virtlab; started by virtlab, not by hand")]
+struct Arguments {
+    #[command(subcommand)]
+    role: Role,
+}
+
+#[derive(Subcommand)]
+enum Role {
+    /// Builds a private world and is its PID 1.
+    Leader(leader::Options),
+    /// Leads a whole guest from inside: a virtual machine through its serial port, a container through a descriptor.
+    Inside(leader::inside::Options),
+    /// Leads an existing host or guest, over the standard input and output of an ssh connection.
+    Remote(leader::remote::Options),
+    /// Joins another ssh connection to a leader whose own was cut.
+    Rejoin(leader::remote::RejoinOptions),
+    /// Passes frames on between a descriptor and the terminal that is a guest's console.
+    Console(console::Options),
+    /// Makes and measures traffic inside a guest.
+    Probe(probe::Options),
+    /// Plays the physical switches and links of a testbed on real packets.
+    Switch(switch::Options),
+    /// Runs hard-deadline tasks in a guest with a CPU budget.
+    Rt(rt::Options),
+}
+
+/// Plays the role that the command line asks for.
+#[must_use]
+pub fn main() -> ExitCode {
+    let outcome = match Arguments::parse().role {
+        Role::Leader(options) => leader::main(options),
+        Role::Inside(options) => leader::inside::main(&options),
+        Role::Remote(options) => leader::remote::main(&options),
+        Role::Rejoin(options) => leader::remote::rejoin(&options),
+        Role::Console(options) => console::main(&options),
+        Role::Probe(options) => probe::main(options),
+        Role::Switch(options) => switch::main(options),
+        Role::Rt(options) => rt::main(options),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("virtlab-agent: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -17,11 +17,13 @@ from pathlib import Path
 import pytest
 import testbed_world as worlds
 
+from virtlab.errors import AgentError
 from virtlab.plan import Trial
 from virtlab.testbed import leader as leaders
 from virtlab.testbed.backend import Testbed
 from virtlab.testbed.control import Control
 from virtlab.testbed.execute import Command
+from virtlab.testbed.run import Pass
 from virtlab.testbed.session import TestbedSession
 
 pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
@@ -120,6 +122,24 @@ def test_a_flood_of_output_stands_in_front_of_no_answer() -> None:
         control.call("clock", channel=3)
         assert time.monotonic() - began < 1.2  # 4 MiB would take two seconds
         assert command.output
+
+
+def test_what_nobody_foresaw_fails_a_run_with_the_place_among_its_artefacts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stumble(_: Pass) -> None:
+        raise KeyError("unforeseen")
+
+    monkeypatch.setattr(Pass, "play", stumble)
+    with (
+        Testbed().open(
+            worlds.echo_plan(worlds.one_host(2), source="g1", target="g2"), worlds.Patient()
+        ) as session,
+        pytest.raises(AgentError, match="KeyError: 'unforeseen'; a defect of virtlab") as told,
+    ):
+        session.run(Trial(id="t0", seed=1), worlds.MemorySink())
+    assert "\n" not in str(told.value)
+    assert b"in stumble" in told.value.artefacts["defect.txt"]
 
 
 def test_a_probe_that_hangs_costs_a_run_one_wait(monkeypatch: pytest.MonkeyPatch) -> None:

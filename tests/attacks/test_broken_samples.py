@@ -92,6 +92,10 @@ def with_fewer_rows(path: Path) -> None:
     written(path, 19)
 
 
+def of_another_kind(path: Path) -> None:
+    path.write_bytes(path.with_name("probe.sent-1.parquet").read_bytes())
+
+
 @pytest.mark.parametrize("reader", [values, report, export])
 @pytest.mark.parametrize("how", [cut, emptied, of_zeros, of_text, with_more_rows, with_fewer_rows])
 def test_broken_samples_are_one_line(
@@ -103,6 +107,15 @@ def test_broken_samples_are_one_line(
     assert FILE in told.value.where
     assert told.value.cure.startswith("move that run's folder away")
     assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("reader", [values, report])
+def test_samples_of_another_kind_are_not_taken_for_older_ones(
+    copied: Path, reader: Callable[[Path], None]
+) -> None:
+    of_another_kind(copied / FILE)
+    with pytest.raises(DatasetError, match=r"has other columns than samples of rtt/1"):
+        reader(copied)
 
 
 def test_a_whole_number_is_never_missing(copied: Path) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SQL_TYPES = {"i64": "BIGINT", "i32": "INTEGER", "f64": "DOUBLE", "name": "VARCHAR"}
+YOUNGER_MOST = 1  # columns that a file of an older virtlab may lack; none was added to a schema yet
 _GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _local = threading.local()
 
@@ -213,9 +214,9 @@ def _select(names: Sequence[str], source: str, rows: int) -> dict[str, NDArray[A
 
 
 def _is_older(schema: BlockSchema, there: Container[str]) -> bool:
-    """Whether a file has the first columns of a schema: later ones are added at its end."""
+    """Whether a file has all columns of a schema but the last few: new ones are added at its end."""
     has = [name in there for name in schema.columns]
-    return has[0] and has == sorted(has, reverse=True)
+    return has == sorted(has, reverse=True) and has.count(False) <= YOUNGER_MOST
 
 
 def _is_of(column: NDArray[Any], dtype: str) -> bool:

@@ -15,19 +15,22 @@ from typing import TYPE_CHECKING
 from virtlab.campaign.dispatch.work import LostWorkerError, Task
 from virtlab.campaign.progress import Standing
 from virtlab.errors import MachineError
+from virtlab.plan.backend import Outcome, Realised
+from virtlab.results import RunKey
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from virtlab.campaign.dispatch.work import Pool
     from virtlab.campaign.loop import Campaign, Ending, Why
-    from virtlab.results import RunKey, RunRecord
+    from virtlab.results import RunRecord
 
 AHEAD = 4  # pieces of work under way per worker, so that none waits for it
 TOGETHER_S = 0.25  # about how long the runs of one piece take
 LOOK_S = 0.05  # how often the observer is asked
 SHOW_S = 0.5  # how often what is left is counted anew
-LOSSES = 5  # workers lost in a row, without a finished run between
+LOSSES_OF_ONE = 3  # times that a run may take its worker with it, alone, before it has failed
+LOSSES = 5 * LOSSES_OF_ONE  # workers lost to runs that were alone, without a finished run between
 
 
 class Ahead:
@@ -40,7 +43,10 @@ class Ahead:
         self._under_way: dict[RunKey, int] = {}  # and the time expected of each
         self._playing: dict[RunKey, int] = {}  # and the worker of each
         self._ready: list[deque[RunKey]] = [deque() for _ in range(pool.size)]  # by worker
-        self._again: deque[RunKey] = deque()
+        self._again: deque[RunKey] = (
+            deque()
+        )  # lost with their worker, for one of them: each is made alone, to see which
+        self._suspects: Counter[RunKey] = Counter()  # and how often it was lost so
         self._made = self._losses = 0
         self._run_s = TOGETHER_S  # how long a run takes, about
         self._shown: tuple[float, Standing] | None = None
@@ -84,7 +90,9 @@ class Ahead:
     def _next(self, worker: int) -> list[RunKey]:
         """Runs that a worker is given together: those of its design points, of which it knows the worlds; else others'."""
         if self._again:
-            return [self._again.popleft()]
+            return [] if self._under_way else [self._again.popleft()]
+        if self._under_way.keys() & self._suspects.keys():
+            return []
         if not any(self._ready):
             found = self.campaign.schedule.ahead(self.campaign.history, self._under_way)
             for key in islice(found, self._room()):
@@ -132,29 +140,50 @@ class Ahead:
         except Empty:
             return
 
+    def _lost(self, key: RunKey, error: LostWorkerError) -> None:
+        """A worker died that had this run before it. A run that takes worker after worker with it has failed."""
+        self.pool.settle()
+        record = self.campaign.dataset.kept(key)  # it may have died behind the commit
+        if record is not None:
+            self._take(record)
+            return
+        if key not in self._suspects:
+            self._suspects[key] = 0
+            self._again.append(key)
+            return
+        self._suspects[key] += 1
+        self._losses += 1
+        if self._losses > LOSSES:
+            raise MachineError(
+                f"runs.{key.name}",
+                f"workers died one after the other ({error})",
+                "see whether memory is short, or use --jobs 1; the same command goes on",
+            ) from error
+        if self._suspects[key] < LOSSES_OF_ONE:
+            self._again.append(key)
+            return
+        reason = (
+            f"its worker died {LOSSES_OF_ONE} times, each time alone with it; see whether memory is short"
+        )
+        plan = self.campaign.plan_of(key.point, key.repetition)
+        with self.campaign.dataset.begin_run(key, plan) as writer:
+            failed = writer.commit(Outcome("failed", (reason,)), Realised({}), {"total": 0})
+        losses = self._losses
+        self._take(failed)
+        self._losses = losses  # no worker has made a run
+
     def _collect_one(self, key: RunKey, future: Future[RunRecord | None]) -> None:
         del self._under_way[key], self._playing[key]
         try:
             record = future.result()
         except LostWorkerError as error:
-            self.pool.settle()
-            record = self.campaign.dataset.kept(key)  # it may have died behind the commit
-            if record is not None:
-                self._take(record)
-                return
-            self._losses += 1
-            if self._losses > LOSSES * self.pool.size * AHEAD * self.pool.most:
-                raise MachineError(
-                    f"runs.{key.name}",
-                    f"workers died one after the other ({error})",
-                    "see whether memory is short, or use --jobs 1; the same command goes on",
-                ) from error
-            self._again.append(key)
+            self._lost(key, error)
             return
         if record is not None:
             self._take(record)
 
     def _take(self, record: RunRecord) -> None:
+        self._suspects.pop(RunKey(record.point, record.repetition, record.attempt), None)
         self._made += 1
         self._losses = 0
         self._run_s += (record.timings["total"] / 1e9 - self._run_s) / 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 from typing import Any
@@ -12,6 +13,7 @@ from virtlab.catalogue import QDISCS
 from virtlab.catalogue import VSWITCHES as CATALOGUED_VSWITCHES
 from virtlab.catalogue import WORKLOADS as CATALOGUE
 from virtlab.plan import Capabilities, Plan, Refusal, Role
+from virtlab.plan.blocks import BLOCKS
 from virtlab.planner.ends import bridging_mistakes, role_ends, via_mistakes
 from virtlab.planner.wiring import Wiring
 from virtlab.simulator.lower import addresses, lower, vnic_path
@@ -53,11 +55,35 @@ def refusals(plan: Plan, profile: Profile = IDEAL_PROFILE) -> list[Refusal]:
     found: list[Refusal] = []
     for check in (_roles, _timeline, _collect, _networks, _world, _guests):
         found += check(plan)
+    if not found:
+        found += _samples(plan)
     found += Wiring(plan).mistakes(plan)
     if found:
         return found
     lowered = lower(plan, plan.seed)
     return list(_core(plan, profile, lowered)) or list(wayless(plan, lowered))
+
+
+def memory_bytes() -> int:
+    """Of this machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _samples(plan: Plan) -> Iterator[Refusal]:
+    """A simulated run holds its samples in memory until it ends, once as they come and once as columns."""
+    for name, role in plan.roles.items():
+        declaration = CATALOGUE[role.workload]
+        usual = [one.plan_values(one.default) for one in declaration.parameters if one.default is not None]
+        values = {key: value for one in usual for key, value in one.items()} | role.parameters
+        length_ns = min(declaration.duration_ns(values) or plan.limits.run_ns, plan.limits.run_ns)
+        rows = declaration.rows(values, length_ns)
+        held = sum(2 * 8 * len(BLOCKS[schema].columns) * count for schema, count in rows.items())
+        if held > memory_bytes():
+            reason = (
+                f"{max(rows.values()):,} samples take about {held >> 30} GiB of memory in a simulated run"
+            )
+            cure = "take fewer or shorter, and more runs of them (repeat)"
+            yield Refusal(f"roles.{name}", f"{reason}, more than this machine has", cure)
 
 
 def _core(plan: Plan, profile: Profile, lowered: Mapping[str, Any]) -> Iterator[Refusal]:

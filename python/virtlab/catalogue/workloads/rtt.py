@@ -20,7 +20,9 @@ def _duration_ns(values: Values) -> int:
 
 
 def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
-    sent = min(int(values["count"]), traffic_ns // int(values["interval_ns"]) + 1)
+    sent = int(values["count"])
+    if values["interval_ns"]:  # else each follows the reply to the one before
+        sent = min(sent, traffic_ns // int(values["interval_ns"]) + 1)
     return {"sent/1": sent, "rtt/1": sent}
 
 

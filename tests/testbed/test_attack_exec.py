@@ -12,6 +12,7 @@ import pytest
 import testbed_world as worlds
 from test_testbed_privileges import ROOT, as_nobody, has_control_groups
 
+from virtlab.cli.main import main
 from virtlab.plan import Outcome, Trial
 from virtlab.testbed import Testbed
 
@@ -177,3 +178,41 @@ def test_the_limits_of_a_guest_hold_its_commands(world: Callable[[], dict[str, A
         session.run(Trial("t0", 1), sink)
     assert sink.artefacts["hold.out"] == b"0\n"
     assert sink.counters("end")["guests.a", "throttled_ns"] > 0
+
+
+FILE = """
+version: 1
+name: look
+hosts: 2
+topology: {shape: line, switches: 1}
+link: {rate: 100 Mbit/s}
+repeat: 2
+roles:
+  probe: {workload: rtt, from: h1.g1, to: h2.g1, size: 100 B ip_packet, interval: 1 ms, count: 2}
+timeline:
+  - {id: look, do: exec, guest: h1.g1, argv: [sh, -c, "cat /proc/net/dev; env"]}
+  - {id: measure, do: run, role: probe, after: look.done}
+"""
+
+
+def test_a_campaign_goes_on_only_with_the_same_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    monkeypatch.chdir(tmp_path)
+    Path("look.yaml").write_text(FILE)
+    for words, code in (
+        (("--allow-exec", "--max-runs", "1"), {0, 4}),
+        ((), {2}),
+        (("--allow-exec",), {0, 4}),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(["run", "look.yaml", "--no-report", *words])
+        assert ended.value.code in code, capsys.readouterr()
+    runs = list(Path("look.results/runs").iterdir())
+    assert len(runs) >= 2
+    for run in runs:
+        said = (run / "artefacts/look.out").read_text()
+        assert "eth0" in said
+        assert SECRET not in said

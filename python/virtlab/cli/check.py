@@ -33,6 +33,7 @@ def check(
 
     Example: virtlab check experiments/switched-network/quick.yaml
     """
+    from virtlab.cli.commands import lines
     from virtlab.experiment import FileMistakesError, load
     from virtlab.experiment.experiment import RUNS_MAX
 
@@ -44,7 +45,7 @@ def check(
         say(_json(_refused(file, error)))
         raise typer.Exit(error.exit_code) from None
     summary = _summary(file, experiment)
-    say(_json(summary) if as_json else _text(summary))
+    say(_json(summary) if as_json else _text(summary, lines(experiment)))
 
 
 def _json(values: dict[str, Any]) -> str:
@@ -58,6 +59,7 @@ def _refused(file: Path, error: FileMistakesError) -> dict[str, Any]:
 
 def _summary(file: Path, experiment: Experiment) -> dict[str, Any]:
     """What the file amounts to; ranges over its design points."""
+    from virtlab.cli.commands import digest, executed
     from virtlab.planner.estimate import Cost, estimate_points
 
     points = experiment.points()
@@ -78,6 +80,7 @@ def _summary(file: Path, experiment: Experiment) -> dict[str, Any]:
         "time_ns": cost.time_ns * repeat.minimum, "disk_bytes": cost.disk_bytes * repeat.minimum,
         "searches": _searches(experiment),
         "installed": _installed(experiment),
+        "commands": [each.json() for each in executed(experiment)], "sha256": digest(experiment),
         "claims": [{"id": claim.id, "text": claim.text} for claim in experiment.claims],
     }  # fmt: skip
 
@@ -129,7 +132,7 @@ def _searches(experiment: Experiment) -> list[str]:
     return list(dict.fromkeys(found.values()))
 
 
-def _text(summary: dict[str, Any]) -> str:
+def _text(summary: dict[str, Any], commands: list[str]) -> str:
     from virtlab.planner.estimate import about_bytes, about_time
 
     low, high = summary["runs"]
@@ -152,6 +155,7 @@ def _text(summary: dict[str, Any]) -> str:
     ]
     lines += [f"  {'' if n else 'search':10}{text}" for n, text in enumerate(summary["searches"])]
     lines += [f"  {'' if n else 'installed':10}{text}" for n, text in enumerate(summary["installed"])]
+    lines += [f"  {'' if n else 'executes':10}{text}" for n, text in enumerate(commands)]
     lines += [
         f"  runs      {summary['points']} design points x {repetitions} = {runs}",
         f"  needs     about {about_time(summary['time_ns'])} and {about_bytes(summary['disk_bytes'])}",

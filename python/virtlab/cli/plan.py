@@ -89,6 +89,7 @@ def _runs(experiment: Experiment) -> Iterator[tuple[int, DesignPoint]]:
 
 
 def _runs_json(experiment: Experiment, *, everything: bool) -> dict[str, Any]:
+    from virtlab.cli.commands import executed
     from virtlab.planner.estimate import estimate_points
     from virtlab.planner.order import run_seed
 
@@ -107,11 +108,13 @@ def _runs_json(experiment: Experiment, *, everything: bool) -> dict[str, Any]:
         "runs_at_most": len(costs) * experiment.repeat.maximum,
         "time_ns": sum(cost.time_ns for cost in costs) * experiment.repeat.minimum,
         "disk_bytes": sum(cost.disk_bytes for cost in costs) * experiment.repeat.minimum,
+        "commands": [each.json() for each in executed(experiment)],
         "order": runs,
     }  # fmt: skip
 
 
 def _runs_text(file: Path, experiment: Experiment, *, everything: bool) -> Iterator[str]:
+    from virtlab.cli.commands import lines
     from virtlab.planner.estimate import about_bytes, about_time, estimate_points
 
     costs = estimate_points(experiment)
@@ -142,6 +145,8 @@ def _runs_text(file: Path, experiment: Experiment, *, everything: bool) -> Itera
     disk_bytes = sum(cost.disk_bytes for cost in costs) * repeat.minimum
     bound = f", and begins no run after {about_time(repeat.time_ns)}" if repeat.time_ns is not None else ""
     yield f"needs about {about_time(time_ns)} and {about_bytes(disk_bytes)} on disk{bound}"
+    for number, text in enumerate(lines(experiment)):
+        yield f"{'' if number else 'executes':10}{text}"
     yield f"one point in full: virtlab plan {file} --point 0"
 
 

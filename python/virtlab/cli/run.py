@@ -104,6 +104,12 @@ def run(
             show_default=False,
         ),
     ] = None,
+    allow_exec: Annotated[
+        bool,
+        typer.Option(
+            "--allow-exec", help="let the file's commands run in guests that share this machine's files"
+        ),
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="more than 10,000 runs are meant")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print the outcome as JSON")] = False,
     verbose: Annotated[
@@ -125,6 +131,7 @@ def run(
     Example: virtlab run experiments/switched-network/quick.yaml
     """
     from virtlab.campaign import Interruption, select_points
+    from virtlab.cli.commands import refuse_unless_allowed
     from virtlab.experiment import load
     from virtlab.experiment.experiment import RUNS_MAX
     from virtlab.settings import load_settings
@@ -133,13 +140,17 @@ def run(
     with Interruption() as interruption:  # from here on: trying the machine out builds worlds too
         experiment = load(file, runs_max=None if yes else RUNS_MAX)
         selected = select_points(experiment.points(), points) if points else None
+        path = _dataset_path(experiment, settings, dataset, fresh=fresh_name)
+        if settings.backend == "testbed":
+            _show_commands(experiment, path, quiet=as_json)
+            if inside is None:  # a laboratory machine has files of its own
+                refuse_unless_allowed(experiment, selected, allowed=allow_exec)
         player = _backend(settings.backend, settings.profile, inside)
         observer = _observer(quiet=as_json, verbose=verbose)
         observer.asked = lambda: interruption.asked
         try:
             hands = _Hands(player, jobs, scheduler)
             _refuse(experiment, player, selected)
-            path = _dataset_path(experiment, settings, dataset, fresh=fresh_name)
             opened, ending = _runs(
                 experiment, player, path, settings, observer, hands, points=selected, run_limit=max_runs,
                 retry=retry,
@@ -154,6 +165,16 @@ def run(
     if ending.failure:
         raise MachineError("", ending.failure, GOES_ON)
     raise typer.Exit(_conclude(opened, ending, file, write=settings.report, as_json=as_json))
+
+
+def _show_commands(experiment: Experiment, path: Path, *, quiet: bool) -> None:
+    """What guests will execute, before the first run of a dataset."""
+    from virtlab.cli.commands import executed
+
+    if quiet or (path / "runs").exists():
+        return
+    for each in executed(experiment):
+        say(f"executes {each.text()}", err=True)
 
 
 @runtime_checkable

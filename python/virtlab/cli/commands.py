@@ -1,0 +1,91 @@
+"""What an experiment file has guests execute, shown before anything runs, and run only where that is harmless or allowed.
+
+In a guest with a kernel or a root file system of its own a command touches the guest. One in a guest that shares this
+machine's files runs on this machine: confined, but with its user's eyes. A file is data from anybody, so whoever runs it
+says that its commands may: by `--allow-exec`, or by the file's digest in the settings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from virtlab.errors import ExperimentError
+
+if TYPE_CHECKING:
+    from virtlab.experiment import Experiment
+
+SHARES = "sees this machine's files: needs --allow-exec"
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """One command of a file's timeline."""
+
+    action: str
+    guest: str
+    platform: str
+    argv: tuple[str, ...]
+
+    @property
+    def shares_files(self) -> bool:
+        """Whether it runs among this machine's files."""
+        from virtlab.catalogue import PLATFORMS
+
+        return PLATFORMS[self.platform].shares_files
+
+    def text(self) -> str:
+        """Where, and what."""
+        return f"{self.platform} {self.guest}: {shlex.join(self.argv)}"
+
+    def json(self) -> dict[str, Any]:
+        """The same for a program."""
+        return {
+            "action": self.action, "guest": self.guest, "platform": self.platform, "argv": list(self.argv),
+            "shares_files": self.shares_files,
+        }  # fmt: skip
+
+
+def digest(experiment: Experiment) -> str:
+    """SHA-256 of the file."""
+    return hashlib.sha256(experiment.text.encode()).hexdigest()
+
+
+def executed(experiment: Experiment, points: Collection[int] | None = None) -> list[Executed]:
+    """Every command of the file's points, each once, in the order of the timeline."""
+    found: dict[Executed, None] = {}
+    for point in experiment.points():
+        if points is not None and point.index not in points:
+            continue
+        study = experiment.study(point)
+        for action in study.timeline or ():
+            if action.do == "exec":
+                guest = str(action.fields["guest"])
+                platform = study.wiring.stations[guest].platform
+                found[Executed(action.id, guest, platform, tuple(action.fields["argv"]))] = None
+    return list(found)
+
+
+def lines(experiment: Experiment) -> list[str]:
+    """Them for a person, and what allows those that need it; nothing where the file executes nothing."""
+    found = executed(experiment)
+    told = [f"{each.text()} ({SHARES})" if each.shares_files else each.text() for each in found]
+    if any(each.shares_files for each in found):
+        told.append(f"SHA-256 of the file: {digest(experiment)}")
+    return told
+
+
+def refuse_unless_allowed(experiment: Experiment, points: Collection[int] | None, *, allowed: bool) -> None:
+    """ExperimentError when a command would run among this machine's files and nobody has allowed that."""
+    from virtlab.settings import load_trusted
+
+    sharing = [each for each in executed(experiment, points) if each.shares_files]
+    if not sharing or allowed or digest(experiment) in load_trusted().allow_exec:
+        return
+    first, more = sharing[0], f" (and {len(sharing) - 1} more)" if len(sharing) > 1 else ""
+    what = f"would run among this machine's files, on {first.text()}{more}"
+    cure = "see what `virtlab check` lists; then add --allow-exec, or the file's SHA-256 to allow_exec in your settings"
+    raise ExperimentError(f"timeline.{first.action}", what, cure)

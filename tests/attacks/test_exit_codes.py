@@ -1,0 +1,113 @@
+"""What ends a command has its own exit code: none reads as an answer of the study, and each says the cure."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from virtlab.cli.main import main
+
+STUDY = """version: 1
+name: codes
+hosts: 2
+topology: direct
+roles: {probe: {workload: rtt, from: h1.g1, to: h2.g1, count: 5}}
+"""
+
+
+def ended(shell: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A command line of a shell in a folder with a study; VIRTLAB is the command."""
+    (folder / "study.yaml").write_text(STUDY)
+    line = shell.replace("VIRTLAB", str(Path(sys.executable).with_name("virtlab")))
+    return subprocess.run(["bash", "-c", line], cwd=folder, capture_output=True, text=True, check=False)
+
+
+class Panic(BaseException):
+    """As the extension module's: no Exception."""
+
+
+@pytest.mark.parametrize(
+    ("number", "cure"),
+    [
+        (errno.EIO, "dmesg"),
+        (errno.ESTALE, "mount it again"),
+        (errno.EMFILE, "ulimit -n 1024"),
+        (errno.ENFILE, "fs.file-max"),
+        (errno.ENOMEM, "more memory"),
+        (errno.EAGAIN, "ulimit -u"),
+        (errno.ENOSPC, "make room"),
+    ],
+)
+def test_what_the_machine_refuses_is_told_with_its_cure(
+    number: int, cure: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(**_: object) -> None:
+        raise OSError(number, os.strerror(number), "/mnt/data")
+
+    monkeypatch.setattr("virtlab.cli.main.app", refused)
+    with pytest.raises(SystemExit) as code:
+        main([])
+    assert code.value.code == 3
+    err = capsys.readouterr().err
+    assert err.startswith("virtlab: /mnt/data: ")
+    assert cure in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_panic_of_the_extension_module_is_a_defect_and_no_refuted_claim(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def panicked(**_: object) -> None:
+        raise Panic("index out of bounds")
+
+    monkeypatch.setattr("virtlab.cli.main.app", panicked)
+    with pytest.raises(SystemExit) as code:
+        main([])
+    assert code.value.code == 70
+    assert "this is a defect of virtlab" in capsys.readouterr().err
+
+
+def test_memory_that_is_short_is_the_machines_affair(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def short(**_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("virtlab.cli.main.app", short)
+    with pytest.raises(SystemExit) as code:
+        main([])
+    assert code.value.code == 3
+    assert "more memory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("output", [">&-", ">/dev/full", ">/dev/full 2>/dev/full"])
+def test_a_standard_output_that_takes_nothing_is_the_machines_affair(output: str, tmp_path: Path) -> None:
+    found = ended(f"VIRTLAB check study.yaml {output}", tmp_path)
+    assert found.returncode == 3
+    assert "Traceback" not in found.stderr
+
+
+@pytest.mark.parametrize("errors", ["2>&-", "2>/dev/full", "2>&1 >/dev/null | true"])
+def test_an_error_output_that_takes_nothing_stops_no_run(errors: str, tmp_path: Path) -> None:
+    found = ended(f"set -o pipefail; VIRTLAB run study.yaml --backend simulator {errors}", tmp_path)
+    assert found.returncode == 0, found.stderr
+    assert (tmp_path / "codes.results" / "report" / "report.html").exists()
+
+
+def test_a_reader_that_ends_first_ends_the_command_as_it_ends_every_other(tmp_path: Path) -> None:
+    """The output is larger than a pipe holds."""
+    found = ended("VIRTLAB schema | true; exit ${PIPESTATUS[0]}", tmp_path)
+    assert found.returncode == 141
+    assert found.stderr == ""
+
+
+def test_a_limit_of_open_files_says_how_many_are_needed(tmp_path: Path) -> None:
+    found = ended("ulimit -n 16; VIRTLAB run study.yaml --backend simulator", tmp_path)
+    assert found.returncode == 3
+    assert "ulimit -n 1024" in found.stderr
+    assert "Traceback" not in found.stderr

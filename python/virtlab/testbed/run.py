@@ -320,14 +320,15 @@ class Pass:
             cgroups=list(self.guests.tasks.get(guest, ())) if reach.leader == OURS.leader else [],
             confined=PLATFORMS[self.plan.world.guests[guest].platform].shares_files,
         )
+        self.control.listen(channel, command.take)  # what it writes may be here before the answer is
         try:
             command.start()
         except RefusedError as error:
+            self.control.listen(channel, None)
             self._note(timeline, f"{action.id}.failed", self.site.now())
             self.reasons.append(f"timeline.{action.id}: {error.what}")
             return
         self.commands[channel] = (action.id, command)
-        self.control.listen(channel, command.take)
         self._note(timeline, f"{action.id}.started", self.site.now())
 
     def _give_up(self, action: Action, timeline: Timeline) -> None:

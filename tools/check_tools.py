@@ -44,6 +44,7 @@ PLATFORMS = (
     Tool("busybox-static", "busybox", "is what virtual machines start with", needed=False),
     Tool("openvswitch-switch", "ovs-vswitchd", "is Open vSwitch", needed=False),
     Tool("runc", "runc", "runs containers", needed=False),
+    Tool("crun", "crun", "runs containers, those of podman without root among them", needed=False),
     Tool("openssh-client", "ssh", "reaches hosts that exist already", needed=False),
     Tool("libvirt-daemon", "libvirtd", "holds domains of libvirt, in tests", needed=False),
     Tool("frr", "/usr/lib/frr/ospfd", "routes by OSPF", needed=False),

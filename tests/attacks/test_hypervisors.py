@@ -47,7 +47,7 @@ def file_with(place: Path, uri: str) -> Path:
         ATTACK,
         "qemu:///system?socket=/tmp/evil",
         "qemu+ssh://root@elsewhere/system",
-        "test:////home/somebody/secret.xml",
+        "test:////srv/secret.xml",
         "qemu:///embed?root=/tmp",
         "qemu:///system\\nqemu:///session",
     ],

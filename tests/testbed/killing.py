@@ -1,20 +1,23 @@
-"""A program that plays runs, killed together with one of its helpers at some moment, and what of it lives on."""
+"""A program that plays runs, killed together with one of its helpers at some moment, and what of it lives on.
+
+What belongs to a run is found by descent, not by name or environment, which virtlab gives to nothing that it starts: while
+the program plays, this process is the reaper of orphans, so all that is left of a killed one descends from it.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
-import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-MARK = "VIRTLAB_TEST_MARK"
 WAIT_S = 60.0  # the kernel's own clearing up, on a busy machine
 # When it is set all rounds are played, however long that takes, and as many as it says where that is more: `make kill`.
 EVERY_ROUND = "VIRTLAB_TEST_KILLS"
@@ -23,6 +26,7 @@ TIMEOUT_S = 15 * ROUNDS
 BUDGET_S = 45.0  # of machines that boot: a loaded machine plays fewer rounds
 ROUNDS_MIN = 4
 BOOT_S = 3.0
+_PR_SET_CHILD_SUBREAPER = 36
 MACHINE_VICTIMS = ("python", "leader", "world", "machine")
 
 
@@ -37,29 +41,59 @@ def rounds(budget_s: float, least: int) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Player:
-    """A process that said `begin`; `mark` is in the environment of all that it starts."""
+    """A process that said `begin`; `others` were below this one before."""
 
     process: subprocess.Popen[bytes]
-    mark: str
+    others: set[int]
 
     def says(self, word: str) -> None:
         """Waits for a line of it."""
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == f"{word}\n".encode()
 
+    def family(self) -> set[int]:
+        """It and all that it started, whoever is their parent now."""
+        return descendants(os.getpid()) - self.others
+
+    def end(self) -> None:
+        """Kills it alone."""
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def left(self) -> set[int]:
+        """What is still there of what was killed, once it had its time."""
+        deadline = time.monotonic() + WAIT_S
+        while (found := self._unended()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        _reap_orphans(yes=False)
+        return found
+
+    def _unended(self) -> set[int]:
+        for pid in {*children(os.getpid())} - self.others:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        return self.family()
+
 
 def play(program: str) -> Player:
     """Starts the program, whose first argument is this folder, and waits until it begins."""
-    mark = uuid.uuid4().hex
+    _reap_orphans(yes=True)
+    others = descendants(os.getpid())
     process = subprocess.Popen(
         [sys.executable, "-c", program, str(Path(__file__).parent)],
-        env={**os.environ, MARK: mark},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
-    player = Player(process, mark)
+    player = Player(process, others)
     player.says("begin")
     return player
+
+
+def _reap_orphans(*, yes: bool) -> None:
+    """Whether what an ended process leaves behind becomes a child of this one."""
+    assert ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(yes), 0, 0, 0) == 0
 
 
 def kill_machines_at_any_moment(
@@ -73,51 +107,33 @@ def kill_machines_at_any_moment(
     own = held_namespaces({os.getpid()})
     for number in rounds(BUDGET_S, ROUNDS_MIN):
         player = play(program)
-        if number % 4 == 3:
+        built = number % 4 == 3
+        if built:
             player.says("built")
             time.sleep(draws.uniform(0.0, 0.5))
         else:
             time.sleep(draws.uniform(0.2, boot_s))
-        kill(player, victims[number % 4 if number % 8 < 4 else draws.randrange(4)], own)
+        victim = victims[number % 4 if number % 8 < 4 else draws.randrange(4)]
+        assert kill(player, victim, own) or not built, f"all was built, and there was no {victim}"
 
 
-def kill(
-    player: Player,
-    victim: str,
-    own: set[str],
-    *,
-    of: Callable[[set[int]], set[int]] = lambda pids: pids,
-    lives: Callable[[int], bool] = lambda _: True,
-) -> bool:
+def kill(player: Player, victim: str, own: set[str]) -> bool:
     """Kills the victim and the player, and asserts that no process and no namespace of theirs is left.
 
-    Whether the victim was there yet is returned. `own` are namespaces that stay; `of` adds processes that do not carry the
-    mark, `lives` tells which still do something.
+    Whether the victim was there yet is returned. `own` are namespaces that stay.
     """
-    pids = of(marked(player.mark))
+    pids = player.family()
     namespaces = held_namespaces(pids) - own
     target = chosen(victim, player.process.pid, pids)
     if target is not None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(target, signal.SIGKILL)
         time.sleep(0.05)
-    player.process.kill()
-    player.process.wait()
-    assert player.process.stdout is not None
-    player.process.stdout.close()
-    unmarked = pids - marked(player.mark)
-    deadline = time.monotonic() + WAIT_S
-    while (left := left_of(player, unmarked, lives)) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    player.end()
+    left = player.left()
     assert left == set(), f"{victim} was killed, {[command(pid) for pid in left]} live on"
     assert still_held(namespaces) == set(), f"{victim} was killed"
     return target is not None
-
-
-def left_of(player: Player, unmarked: set[int], lives: Callable[[int], bool]) -> set[int]:
-    """What is still there: processes with the mark, and those without that were seen before and still run."""
-    here = marked(player.mark) | {pid for pid in unmarked & everyone() if command(pid)}
-    return {pid for pid in here if lives(pid)}
 
 
 def chosen(kind: str, player: int, pids: set[int]) -> int | None:
@@ -168,19 +184,6 @@ def children(pid: int) -> list[int]:
     for task in _entries(Path(f"/proc/{pid}/task")):
         with contextlib.suppress(OSError):  # it ended meanwhile
             found += [int(child) for child in (task / "children").read_text().split()]
-    return found
-
-
-def marked(mark: str) -> set[int]:
-    """Processes, of any namespace, whose environment carries the mark."""
-    wanted = f"{MARK}={mark}".encode()
-    found = set()
-    for entry in everyone():
-        try:
-            if wanted in Path(f"/proc/{entry}/environ").read_bytes():
-                found.add(entry)
-        except OSError:
-            continue
     return found
 
 

@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 import time
-from pathlib import Path
 
 import container_world as containers
 import pytest
@@ -14,7 +13,6 @@ from killing import (
     ROUNDS,
     TIMEOUT_S,
     abandoned_groups,
-    everyone,
     held_namespaces,
     kill,
     own_groups,
@@ -75,35 +73,10 @@ def test_containers_killed_at_any_moment_leave_nothing(name: str, monkeypatch: p
         else:
             time.sleep(draws.uniform(0.1, 0.7 + longer_s))
         victim = victims[number % len(victims)]
-        if kill(player, victim, own, of=family, lives=alive):
+        if kill(player, victim, own):
             met.add(victim)
     assert tried <= met, "where all was built, the victim was there"
     ledger.sweep()
     assert abandoned_groups(groups) == set()
     assert surroundings() == before
     assert containers.of_podman() == engines
-
-
-def family(pids: set[int]) -> set[int]:
-    """Processes and all that descend from them: what runs in a container has an environment of its own."""
-    parents = {pid: parent(pid) for pid in everyone()}
-    found = set(pids)
-    while more := {pid for pid, above in parents.items() if above in found} - found:
-        found |= more
-    return found
-
-
-def parent(pid: int) -> int:
-    """Its parent; 0 when it is gone."""
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
-
-
-def alive(pid: int) -> bool:
-    """Whether a process still does something: one that ended and was not yet asked about does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False

@@ -56,11 +56,8 @@ def test_owners_of_a_domain_killed_at_any_moment_leave_no_machine_but_one_that_i
         for number in killing.rounds(BUDGET_S, killing.ROUNDS_MIN):
             player = killing.play(PLAYER)
             time.sleep(draws.uniform(0.0, 2.0))
-            player.process.kill()
-            player.process.wait()
-            assert player.process.stdout is not None
-            player.process.stdout.close()
-            await_none(lambda mark=player.mark: killing.marked(mark), "processes")  # type: ignore[misc]
+            player.end()
+            assert player.left() == set()
             users = number % 2 == 1
             if users:
                 if domain.state() not in domains.OFF:

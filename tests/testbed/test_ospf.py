@@ -6,8 +6,6 @@ import os
 import re
 import signal
 import sys
-import time
-import uuid
 from pathlib import Path
 
 import pytest
@@ -23,7 +21,7 @@ from virtlab.testbed.machine import findings
 from virtlab.testbed.operations import RouteAdd
 
 sys.path.insert(0, str(Path(__file__).parent))
-from killing import MARK, WAIT_S, command, marked, play
+from killing import command, descendants, play
 from test_testbed_privileges import ROOT, as_nobody
 
 STUDY = Path(__file__).parents[2] / "experiments" / "virtual-routers" / "quick.yaml"
@@ -49,21 +47,13 @@ def plan(folder: Path) -> Plan:
     return plan_run(experiment, experiment.points()[0], 0)
 
 
-def daemons(mark: str) -> list[str]:
-    """Routing daemons among the processes whose environment carries the mark."""
-    words = [command(pid).partition(" ")[0] for pid in marked(mark)]
+def daemons() -> list[str]:
+    """Routing daemons below this process."""
+    words = [command(pid).partition(" ")[0] for pid in descendants(os.getpid())]
     return [word for word in words if word.endswith(("/zebra", "/ospfd"))]
 
 
-@pytest.fixture
-def mark(monkeypatch: pytest.MonkeyPatch) -> str:
-    """In the environment of all that the test starts."""
-    made = uuid.uuid4().hex
-    monkeypatch.setenv(MARK, made)
-    return made
-
-
-def test_every_guest_is_reached_over_routes_that_ospf_found(tmp_path: Path, mark: str) -> None:
+def test_every_guest_is_reached_over_routes_that_ospf_found(tmp_path: Path) -> None:
     planned = plan(tmp_path)
     rests = set(Path("/var/tmp").glob("frr*"))
     assert not {"r1", "r2", "r3"} & planned.world.routes.keys()
@@ -72,8 +62,8 @@ def test_every_guest_is_reached_over_routes_that_ospf_found(tmp_path: Path, mark
         static = [step.op for step in session.lowered.steps if isinstance(step.op, RouteAdd)]  # type: ignore[attr-defined]
         assert not [op for op in static if op.namespace.startswith("guest:r")]
         assert {"h1.g1 -> h2.g1", "h2.g1 -> h1.g1"} <= session.reached_ns.keys()  # type: ignore[attr-defined]
-        assert len(daemons(mark)) == 6
-    assert daemons(mark) == []
+        assert len(daemons()) == 6
+    assert daemons() == []
     assert set(Path("/var/tmp").glob("frr*")) == rests
     assert not list(Path(routing.RUN).glob("[0-9]*"))
 
@@ -98,18 +88,14 @@ def test_nothing_is_left_when_the_control_plane_is_killed() -> None:
         "with t.Testbed().open(planned, t.Silent()):\n"
         "    print('begin', flush=True); time.sleep(60)"
     )
-    assert len(daemons(player.mark)) == 6
-    player.process.kill()
-    player.process.wait()
-    end = time.monotonic() + WAIT_S
-    while daemons(player.mark) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert daemons(player.mark) == []
+    assert len(daemons()) == 6
+    player.end()
+    assert player.left() == set()
     assert not list(Path(routing.RUN).glob("[0-9]*"))
 
 
 def test_routes_that_never_come_end_in_an_error_with_what_the_daemons_said(
-    tmp_path: Path, mark: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = routing.configuration
     monkeypatch.setattr(routing, "CONVERGENCE_S", 3.0)
@@ -121,13 +107,15 @@ def test_routes_that_never_come_end_in_an_error_with_what_the_daemons_said(
         Testbed().open(plan(tmp_path), Silent()),
     ):
         pass
-    assert daemons(mark) == []
+    assert daemons() == []
 
 
-def test_a_daemon_that_ends_in_mid_run_is_what_the_run_fails_of(tmp_path: Path, mark: str) -> None:
+def test_a_daemon_that_ends_in_mid_run_is_what_the_run_fails_of(tmp_path: Path) -> None:
     planned = plan(tmp_path)
     with Testbed().open(planned, Silent()) as session:
-        victim = next(pid for pid in marked(mark) if command(pid).startswith(f"{routing.DAEMONS}/ospfd"))
+        victim = next(
+            pid for pid in descendants(os.getpid()) if command(pid).startswith(f"{routing.DAEMONS}/ospfd")
+        )
         sink = worlds.ActingSink(lambda: os.kill(victim, signal.SIGKILL), at=".started", later_s=0.1)
         outcome = session.run(Trial("t0", 1), sink)
     assert outcome.status == "failed"
@@ -135,4 +123,4 @@ def test_a_daemon_that_ends_in_mid_run_is_what_the_run_fails_of(tmp_path: Path, 
     (why,) = (reason for reason in outcome.reasons if " ended with " in reason)
     assert outcome.reasons[0] == why, outcome.reasons
     assert re.fullmatch(r"routers\.(r[123]): ospfd of \1 ended with signal 9; see whether .*", why), why
-    assert daemons(mark) == []
+    assert daemons() == []

@@ -22,7 +22,7 @@ WAIT_S = 60.0  # the kernel's own clearing up, on a busy machine
 # When it is set all rounds are played, however long that takes, and as many as it says where that is more: `make kill`.
 EVERY_ROUND = "VIRTLAB_TEST_KILLS"
 ROUNDS = max(20, int(os.environ.get(EVERY_ROUND) or 0))
-TIMEOUT_S = 15 * ROUNDS
+TIMEOUT_S = max(600, 15 * ROUNDS)
 BUDGET_S = 45.0  # of machines that boot: a loaded machine plays fewer rounds
 ROUNDS_MIN = 4
 BOOT_S = 3.0

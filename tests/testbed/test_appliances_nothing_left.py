@@ -7,7 +7,7 @@ from pathlib import Path
 
 import appliance_world as appliances
 import pytest
-from killing import abandoned_groups, kill_machines_at_any_moment, own_groups, surroundings
+from killing import TIMEOUT_S, abandoned_groups, kill_machines_at_any_moment, own_groups, surroundings
 from test_appliances import plan
 
 from virtlab.testbed import far_ledger, ledger
@@ -17,7 +17,7 @@ from virtlab.testbed.platforms.appliance import iso
 pytestmark = [
     pytest.mark.skipif(appliances.missing() is not None, reason=str(appliances.missing())),
     pytest.mark.slow,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(TIMEOUT_S),
 ]
 PLAN = "VIRTLAB_TEST_PLAN"
 PLAYER = f"""

@@ -6,7 +6,7 @@ One of its hosts has a bridge, the other Open vSwitch with the kernel's datapath
 from __future__ import annotations
 
 import pytest
-from killing import kill_machines_at_any_moment, surroundings
+from killing import TIMEOUT_S, kill_machines_at_any_moment, surroundings
 
 from virtlab.testbed.lab import LabVm
 from virtlab.testbed.lab.refusals import lab_missing
@@ -14,7 +14,7 @@ from virtlab.testbed.lab.refusals import lab_missing
 pytestmark = [
     pytest.mark.skipif(lab_missing() is not None, reason=str(lab_missing())),
     pytest.mark.slow,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(TIMEOUT_S),
 ]
 
 PLAYER = """

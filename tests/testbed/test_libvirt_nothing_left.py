@@ -25,7 +25,7 @@ from virtlab.testbed.platforms.libvirt.domains import Domain, virsh
 pytestmark = [
     pytest.mark.skipif(domains.missing() is not None, reason=str(domains.missing())),
     pytest.mark.slow,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(killing.TIMEOUT_S),
 ]
 URI = libvirt_world.SESSION
 BUDGET_S = 20.0

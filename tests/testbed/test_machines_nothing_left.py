@@ -6,14 +6,14 @@ from pathlib import Path
 
 import machine_world as machines
 import pytest
-from killing import abandoned_groups, kill_machines_at_any_moment, own_groups, surroundings
+from killing import TIMEOUT_S, abandoned_groups, kill_machines_at_any_moment, own_groups, surroundings
 
 from virtlab.testbed import ledger
 
 pytestmark = [
     pytest.mark.skipif(machines.missing() is not None, reason=str(machines.missing())),
     pytest.mark.slow,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(TIMEOUT_S),
 ]
 
 PLAYER = """

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import testbed_world as worlds
 from killing import (
+    TIMEOUT_S,
     abandoned_groups,
     command,
     descendants,
@@ -39,7 +40,7 @@ pytestmark = [
         (worlds.missing() or ovs.missing()) is not None, reason=str(worlds.missing() or ovs.missing())
     ),
     pytest.mark.slow,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(TIMEOUT_S),
 ]
 
 BUDGET_S = 25.0  # a loaded machine plays fewer rounds

@@ -1,4 +1,4 @@
-"""A real `virtlab run`, killed with SIGKILL 20 times at random moments: nothing of its worlds stays, nothing
+"""A real `virtlab run`, killed with SIGKILL at random moments: nothing of its worlds stays, nothing
 finished is lost or made again.
 
 What belongs to the run is found by descent, not by name: this process becomes the reaper of orphans, so every
@@ -18,14 +18,13 @@ import time
 from pathlib import Path
 
 import pytest
-from killing import beside, descendants, everyone
+from killing import ROUNDS, TIMEOUT_S, beside, descendants, everyone
 
 from virtlab.experiment import load_text
 from virtlab.planner import plan_run
 from virtlab.results import Dataset, RunKey
 
-KILLS = 20
-POINTS, REPETITIONS = 2, 12
+POINTS, REPETITIONS = 2, 12 * ROUNDS // 20
 GONE_S = 60.0
 NAMESPACES = ("net", "mnt", "pid", "user")
 TEXT = f"""
@@ -142,9 +141,9 @@ def needs_testbed() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(2400)  # it waits while another testbed run holds the machine
+@pytest.mark.timeout(4 * TIMEOUT_S)  # it waits while another testbed run holds the machine
 @pytest.mark.usefixtures("reaper")
-def test_twenty_kills_leave_nothing_behind_and_lose_nothing(tmp_path: Path) -> None:
+def test_kills_leave_nothing_behind_and_lose_nothing(tmp_path: Path) -> None:
     needs_testbed()
     (tmp_path / "killed.yaml").write_text(TEXT)
     dataset = tmp_path / "killed.results"
@@ -154,7 +153,7 @@ def test_twenty_kills_leave_nothing_behind_and_lose_nothing(tmp_path: Path) -> N
     draws = random.Random(20)
     finished: dict[str, str] = {}
     worlds_killed = 0
-    for kill in range(KILLS):
+    for kill in range(ROUNDS):
         process = command(tmp_path)
         seen: set[str] = set()
         among_runs = (
@@ -188,8 +187,8 @@ def test_twenty_kills_leave_nothing_behind_and_lose_nothing(tmp_path: Path) -> N
             f"a finished run changed at kill {kill}"
         )
         finished = now
-    assert worlds_killed >= KILLS // 2, (
-        f"only {worlds_killed} of {KILLS} kills met a built world: they say nothing"
+    assert worlds_killed >= ROUNDS // 2, (
+        f"only {worlds_killed} of {ROUNDS} kills met a built world: they say nothing"
     )
     last = command(tmp_path)
     assert last.wait(timeout=1200) in {

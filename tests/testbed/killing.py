@@ -13,10 +13,12 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 WAIT_S = 60.0  # the kernel's own clearing up, on a busy machine
 # When it is set all rounds are played, however long that takes, and as many as it says where that is more: `make kill`.
@@ -45,11 +47,13 @@ class Player:
 
     process: subprocess.Popen[bytes]
     others: set[int]
+    errors: IO[bytes]
 
     def says(self, word: str) -> None:
         """Waits for a line of it."""
         assert self.process.stdout is not None
-        assert self.process.stdout.readline() == f"{word}\n".encode()
+        heard = self.process.stdout.readline().decode().strip()
+        assert heard == word, os.pread(self.errors.fileno(), 1 << 16, 0).decode(errors="replace")
 
     def family(self) -> set[int]:
         """It and all that it started, whoever is their parent now."""
@@ -61,6 +65,7 @@ class Player:
         self.process.wait()
         assert self.process.stdout is not None
         self.process.stdout.close()
+        self.errors.close()
 
     def left(self) -> set[int]:
         """What is still there of what was killed, once it had its time."""
@@ -81,12 +86,11 @@ def play(program: str) -> Player:
     """Starts the program, whose first argument is this folder, and waits until it begins."""
     _reap_orphans(yes=True)
     others = descendants(os.getpid())
+    errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the player
     process = subprocess.Popen(
-        [sys.executable, "-c", program, str(Path(__file__).parent)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        [sys.executable, "-c", program, str(Path(__file__).parent)], stdout=subprocess.PIPE, stderr=errors
     )
-    player = Player(process, others)
+    player = Player(process, others, errors)
     player.says("begin")
     return player
 

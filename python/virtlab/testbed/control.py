@@ -434,6 +434,9 @@ class Control:
             self._listeners[message.channel](message)
         elif isinstance(message, Notice) and message.name == "exited":
             self._take_end(message)
+        elif isinstance(message, Notice) and message.name == "stood_still":
+            told = {**message.details, "channel": channel + int(message.details["channel"])}
+            self._keep(Notice(channel, message.name, told))
         elif isinstance(message, Notice) and message.name in OUR_EVENTS:
             self.breach(channel, f"it tells of '{message.name}', which is seen from here")
         else:

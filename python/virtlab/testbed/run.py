@@ -418,21 +418,24 @@ class Pass:
         return None
 
     def _hear_standstill(self, message: Notice) -> None:
-        """A process of the world was stopped by a signal. Probes and the soft switch see that for themselves; a command of a
-        guest may be.
+        """A process of the world, or what carries it, was stopped by a signal. Probes and the soft switch see that for
+        themselves; a command of a guest may be.
         """
         channel, for_ns = int(message.details["channel"]), int(message.details["for_ns"])
-        place = place_of(channel)
-        if (
-            message.channel != OURS.leader
-            or place is None
-            or place[0] in {PROBES, COMMANDS}
-            or for_ns < STALL_NS
-        ):
+        if message.channel not in {OURS.leader, self.control.at} or for_ns < STALL_NS:
             return
-        guest = self.guests.beside(channel)
-        whose = f"guests.{guest}" if guest is not None else place[0].whose
+        whose = self.site.carrier(channel) or self._whose_process(channel)
+        if whose is None:
+            return
         self.taints.append(f"{whose}: starved: its process was stopped for {for_ns / 1e6:.0f} ms")
+
+    def _whose_process(self, channel: int) -> str | None:
+        """Who stands still with what runs on a channel; None: a probe or a command, or nobody of the world."""
+        place = place_of(channel)
+        if place is None or place[0] in {PROBES, COMMANDS}:
+            return None
+        guest = self.guests.beside(channel)
+        return f"guests.{guest}" if guest is not None else place[0].whose
 
     def _keep_output(self, name: str, command: Command) -> None:
         self.control.listen(command.channel, None)

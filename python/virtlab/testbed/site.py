@@ -73,6 +73,9 @@ class Site(Protocol):
     def death(self) -> str | None:
         """How what carries the world ended, in words; None while it lives."""
 
+    def carrier(self, channel: int) -> str:
+        """The name of what carries the world, where it is what runs on a channel; else empty."""
+
     def silent(self) -> str:
         """Takes note that nobody answered: the name of the machine that carries the world; empty for this one."""
 
@@ -125,6 +128,11 @@ class Here:
     def death(self) -> str | None:
         """The leader speaks for itself."""
         return None
+
+    def carrier(self, channel: int) -> str:
+        """Nothing that could be stopped by itself."""
+        del channel
+        return ""
 
     def silent(self) -> str:
         """Guests speak for themselves."""

@@ -109,6 +109,10 @@ class LabSite:
         """How the machine ended."""
         return self.machine.death()
 
+    def carrier(self, channel: int) -> str:
+        """The machine, whose process is its QEMU."""
+        return self.machine.where if channel == PROCESS else ""
+
     def silent(self) -> str:
         """No other run is given this machine: it may stand still for good."""
         self.machine.silent = True

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from virtlab.agents import Notice
 from virtlab.errors import GuestError, VirtlabError
 from virtlab.plan import Columns, Observer, Plan, SeriesRequest
-from virtlab.testbed.channels import place_of
+from virtlab.testbed.channels import APPLIANCES, place_of
 from virtlab.testbed.control import BREACH, CURE_BREACH, Control, SilenceError, ending
 from virtlab.testbed.lower import Lowered
 from virtlab.testbed.platforms import plain
@@ -129,8 +129,10 @@ class Guests:
         return None
 
     def beside(self, channel: int) -> str | None:
-        """The guest whose leader is reached through what runs on a channel: its machine, its runtime."""
+        """The guest that what runs on a channel carries: its machine, its runtime."""
         place = place_of(channel)
+        if place is not None and place[0] is APPLIANCES and self.appliances is not None:
+            return list(self.appliances.running)[place[1]]
         return next((name for name, reach in self.leaders().items() if place_of(reach.leader) == place), None)
 
     def whose(self, channel: int) -> str | None:

@@ -225,6 +225,22 @@ def test_no_stall_of_open_vswitch_is_unseen() -> None:
     play(world, ("g1", "g2"), beside("Open vSwitch", b"ovs-vswitchd\0unix:"), seed=35, counted=a_few())
 
 
+@pytest.mark.skipif(ovs.missing() is not None, reason=str(ovs.missing()))
+def test_open_vswitch_that_stands_still_beyond_the_end_of_a_run_is_seen() -> None:
+    world = worlds.one_host(2)
+    world["vswitches"]["h.br"]["kind"] = "ovs-netdev"
+    with Testbed().open(plan_of(world, "tcp_stream", "g1", "g2"), worlds.Patient()) as session:
+        assert isinstance(session, TestbedSession)
+        sink = Stopping(processes.process_of(session, b"ovs-vswitchd\0unix:"), 0.5, 3.0)
+        begun = time.monotonic()
+        outcome = session.run(Trial("t0", 1), sink)
+        assert time.monotonic() < begun + 3.0, "the run did not wait for it"
+        assert sink.inside_ns(outcome, 0) >= STALL_NS
+    assert [why for why in outcome.reasons if "of Open vSwitch: starved: its process was stopped" in why], (
+        outcome
+    )
+
+
 @pytest.mark.skipif(machines.missing() is not None, reason=str(machines.missing()))
 def test_no_stall_of_a_machine_is_unseen() -> None:
     world = machines.machines(worlds.one_host(2), "g1", memory_bytes=MACHINE_BYTES)

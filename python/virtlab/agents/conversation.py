@@ -21,6 +21,8 @@ MOST_STRAY_BYTES = 1 << 20  # greetings of a login, noise of a console: what is 
 MOST_NOTICE_BYTES = 64 << 10
 LONGEST_TEXT = 4096  # of what an agent says in its own words
 LARGEST = 2**61  # of an instant or a sample: differences of two fit 64 bits, on whoever's clock
+# Of what runs on a channel: that it was stopped by a signal, and that it goes on; and what they tell.
+STOPS = {"stopped": ("channel", "t_ns"), "stood_still": ("channel", "t_ns", "for_ns")}
 _DEEPEST = 32
 _U64 = 2**64
 
@@ -186,8 +188,8 @@ def _tells(event: Mapping[str, Any]) -> bool:
     """Whether what is read of an event is what it has to be."""
     if not _whole(event.get("t_ns", 0)) or not isinstance(event.get("tail") or "", str):
         return False
-    if event["event"] == "stood_still":
-        return all(_whole(event.get(key)) for key in ("channel", "t_ns", "for_ns"))
+    if event["event"] in STOPS:
+        return all(_whole(event.get(key)) for key in STOPS[event["event"]])
     if event["event"] != "exited":
         return True
     numbers = (event.get("code"), event.get("signal"))

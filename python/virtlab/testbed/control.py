@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from virtlab.agents import Breach, Conversation, Data, Message, Notice, Reply
+from virtlab.agents import STOPS, Breach, Conversation, Data, Message, Notice, Reply
 from virtlab.agents.conversation import PROTOCOL, one_line
 from virtlab.agents.replies import checked
 from virtlab.errors import AgentError
@@ -434,7 +434,7 @@ class Control:
             self._listeners[message.channel](message)
         elif isinstance(message, Notice) and message.name == "exited":
             self._take_end(message)
-        elif isinstance(message, Notice) and message.name == "stood_still":
+        elif isinstance(message, Notice) and message.name in STOPS:
             told = {**message.details, "channel": channel + int(message.details["channel"])}
             self._keep(Notice(channel, message.name, told))
         elif isinstance(message, Notice) and message.name in OUR_EVENTS:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from virtlab.agents import Block, Log, Message, Notice
+from virtlab.agents import STOPS, Block, Log, Message, Notice
 from virtlab.agents.conversation import one_line
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import AgentError, GuestError
@@ -29,6 +29,7 @@ from virtlab.testbed.platforms.stamps import on_our_clock
 from virtlab.testbed.platforms.start import Guests
 from virtlab.testbed.probes import Probes, Side
 from virtlab.testbed.records import Entities, counter_columns
+from virtlab.testbed.run_clock import raw_ns
 from virtlab.testbed.site import HERE, Site
 from virtlab.testbed.taints import STALL_NS, clock_taint, switch_taints
 from virtlab.testbed.timeline import Timeline
@@ -122,6 +123,8 @@ class Pass:
             self.sink.artefact(name, [content])
         self._judge_switch()
         after = self.control.call("clock")
+        self._take_messages(self._hear_late)
+        self._judge_stops()
         self.site.compare_clocks()
         clocks = {**self.site.clocks(), **self.guests.clocks()}
         self.taints += clock_taint(before, after)
@@ -400,6 +403,7 @@ class Pass:
     def _hear_exit(self, message: Notice) -> str | None:
         """Keeps what is to be said of an end; the event that it is when a command of the timeline ended."""
         channel = int(message.details["channel"])
+        self.guests.stopped.pop(channel, None)
         if channel in self.commands:
             name, command = self.commands.pop(channel)
             self._keep_output(name, command)
@@ -417,15 +421,27 @@ class Pass:
         # What else ends does so with its guest, of which is told by itself, or was only asked something.
         return None
 
-    def _hear_standstill(self, message: Notice) -> None:
-        """A process of the world, or what carries it, was stopped by a signal. Probes and the soft switch see that for
-        themselves; a command of a guest may be.
-        """
-        channel, for_ns = int(message.details["channel"]), int(message.details["for_ns"])
-        if message.channel not in {OURS.leader, self.control.at} or for_ns < STALL_NS:
+    def _hear_stop(self, message: Notice) -> None:
+        """A process of the world, or what carries it, was stopped by a signal, or goes on."""
+        if message.channel not in {OURS.leader, self.control.at}:
             return
+        channel = int(message.details["channel"])
+        if "for_ns" in message.details:
+            self.guests.stopped.pop(channel, None)
+            self._judge_stop(channel, int(message.details["for_ns"]))
+        else:
+            self.guests.stopped[channel] = int(message.details["t_ns"])
+
+    def _judge_stops(self) -> None:
+        """Of what stands still as the run ends: that is told of when it goes on, which is too late."""
+        for channel, since_ns in self.guests.stopped.items():
+            now_ns = raw_ns() if self.site.carrier(channel) else self.site.now()
+            self._judge_stop(channel, now_ns - since_ns)
+
+    def _judge_stop(self, channel: int, for_ns: int) -> None:
+        """Probes and the soft switch see it for themselves; a command of a guest may be stopped."""
         whose = self.site.carrier(channel) or self._whose_process(channel)
-        if whose is None:
+        if whose is None or for_ns < STALL_NS:
             return
         self.taints.append(f"{whose}: starved: its process was stopped for {for_ns / 1e6:.0f} ms")
 
@@ -454,8 +470,8 @@ class Pass:
                 # Nothing was lost by it: the dataset tells that it was so.
                 guest = self.guests.of_channel(int(message.details["channel"]))
                 self._tell(f"connection.{message.name}", self.site.now(), {**message.details, "guest": guest})
-            elif isinstance(message, Notice) and message.name == "stood_still":
-                self._hear_standstill(message)
+            elif isinstance(message, Notice) and message.name in STOPS:
+                self._hear_stop(message)
             elif isinstance(message, Notice):
                 hear(message)
         if not self.control.open:

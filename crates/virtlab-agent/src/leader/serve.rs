@@ -385,9 +385,14 @@ impl Leader {
         }
     }
 
+    /// Tells at once whoever started a child that it stands still: it may do so until nobody asks any more.
     fn note_stop(&mut self, pid: Pid) {
-        if let Some(entry) = self.children.values_mut().find(|entry| entry.child.pid == pid) {
-            entry.stopped.get_or_insert_with(clock::raw);
+        let Some((key, entry)) = self.children.iter_mut().find(|(_, entry)| entry.child.pid == pid) else {
+            return;
+        };
+        let (key, since) = (*key, *entry.stopped.get_or_insert_with(clock::raw));
+        if let Some(client) = self.clients.get_mut(&key.0) {
+            client.message(&json!({"event": "stopped", "channel": key.1, "t_ns": since.0}));
         }
     }
 

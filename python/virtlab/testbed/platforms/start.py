@@ -53,6 +53,9 @@ class Guests:
     existing: Existing | None = None
     container_home: Home | None = None  # None: this machine
     groups: Bounds | None = None  # those of root; None: an ordinary user's session makes none
+    stopped: dict[int, int] = field(
+        default_factory=dict
+    )  # channel -> since when what runs there stands still
     probes: dict[int, str] = field(default_factory=dict)  # channel -> guest
     now: Callable[[], int] = raw_ns  # the run's clock,
     now_bound_ns: Callable[[], int] = lambda: 0  # and how far what it tells may be off

@@ -169,3 +169,29 @@ def test_bits_turned_over_give_a_value_or_one_line(copied: Path) -> None:
         (copied / FILE).write_bytes(changed)
         with suppress(DatasetError):
             Dataset.open(copied).run("p0001-r00-a0").samples("probe", "rtt/1")
+
+
+@pytest.mark.parametrize("folder", ["rtt_ns=5", "specimen[12]*?"])
+def test_the_name_of_a_folder_is_no_pattern_and_no_sample(
+    folder: str, received: Path, tmp_path: Path
+) -> None:
+    """DuckDB reads `rtt_ns=5` as a column's values, and letters of a shell's patterns as names of other datasets."""
+    plain = shutil.copytree(received, tmp_path / "specimen1")
+    named = shutil.copytree(received, tmp_path / folder / "specimen.results")
+    for path in (plain, named):
+        for values_file in path.glob("runs/*/values.json"):
+            values_file.unlink()
+        export(path)
+    assert run_values(Dataset.open(named)) == run_values(Dataset.open(plain))
+    rows = [sorted((path / "rtt.csv").read_text().splitlines()) for path in (named, plain)]
+    assert rows[0] == rows[1]
+
+
+def test_an_export_of_samples_of_another_kind_is_no_table_without_values(copied: Path) -> None:
+    file = copied / FILE
+    duckdb.connect().execute(f"COPY (SELECT 7 AS other FROM range(20)) TO '{file}' (FORMAT parquet)")
+    with pytest.raises(DatasetError, match="has other columns than samples of rtt/1"):
+        export(copied)
+    written(file, 20, rtt_ns="'long'")
+    with pytest.raises(DatasetError, match="column rtt_ns is not of its type"):
+        export(copied)

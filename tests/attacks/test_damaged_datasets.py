@@ -209,3 +209,12 @@ def test_a_lock_that_stands_elsewhere_too_is_not_written_there(copied: Path, tmp
     (copied / ".lock").hardlink_to(mine)
     Dataset.open(copied, writing=True).close()
     assert mine.read_text() == "my key\n"
+
+
+def test_a_folder_with_the_name_of_a_half_written_file_is_swept_like_one(tmp_path: Path) -> None:
+    path = tmp_path / "specimen.results"
+    write_dataset(path, runs=1, samples=5).close()
+    (path / ".run.json.partial-1").mkdir()
+    (path / ".run.json.partial-1" / "more").touch()
+    Dataset.open(path, writing=True).close()
+    assert not list(path.glob(".*.partial-*"))

@@ -134,7 +134,7 @@ class Dataset:
         for leftover in (path / "runs").glob(f"{PARTIAL}*"):
             files.remove_tree(leftover)
         for leftover in path.glob(".*.partial-*"):
-            leftover.unlink(missing_ok=True)
+            files.remove_tree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
         return cls(path, manifest, lock)
 
     @classmethod

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import resource
 import threading
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SQL_TYPES = {"i64": "BIGINT", "i32": "INTEGER", "f64": "DOUBLE", "name": "VARCHAR"}
+PARQUET_TYPES = {"i64": "INT64", "i32": "INT32", "f64": "DOUBLE", "name": "BYTE_ARRAY"}
 YOUNGER_MOST = 1  # columns that a file of an older virtlab may lack; none was added to a schema yet
+PATTERN = re.compile(r"[*?\[]")
 _GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _local = threading.local()
 
@@ -41,6 +44,21 @@ def quoted(name: str) -> str:
 def text(value: str | Path) -> str:
     """An SQL string."""
     return "'" + str(value).replace("'", "''") + "'"
+
+
+def file_list(paths: Iterable[str | Path]) -> str:
+    """An SQL list of files, whose names mean themselves: DuckDB takes some letters of a path for a pattern.
+
+    >>> print(file_list(["a[1]*.parquet"]))
+    ['a[[]1][*].parquet']
+    """
+    plain = (text(PATTERN.sub(r"[\g<0>]", str(path))) for path in paths)
+    return f"[{', '.join(plain)}]"
+
+
+def rows_of(paths: Iterable[str | Path], *options: str) -> str:
+    """SQL of a table of what Parquet files hold, and of nothing that a folder's name says, as `rtt_ns=5` does to DuckDB."""
+    return f"read_parquet({', '.join((file_list(paths), 'hive_partitioning = false', *options))})"
 
 
 @functools.cache
@@ -151,7 +169,7 @@ def write(
 
 def merge(parts: Sequence[Path], path: Path) -> None:
     """Joins Parquet files, in order, into one, without holding them in memory."""
-    _copy(f"SELECT * FROM read_parquet([{', '.join(text(part) for part in parts)}])", path)  # noqa: S608
+    _copy(f"SELECT * FROM {rows_of(parts)}", path)  # noqa: S608
 
 
 def empty(schema: BlockSchema) -> dict[str, NDArray[Any]]:
@@ -178,7 +196,7 @@ def read(
     import duckdb
     import numpy as np
 
-    source = f"read_parquet({text(path)})"
+    source = rows_of([path])
     names = list(wanted if wanted is not None else schema.columns if schema is not None else ())
     types = {name: schema.columns[name] for name in names} if schema is not None else {}
     try:
@@ -189,7 +207,7 @@ def read(
         except duckdb.BinderException:  # an older file, that lacks a column
             described = connection().execute(f"DESCRIBE SELECT * FROM {source}").fetchall()  # noqa: S608
             there = {row[0] for row in described}
-            if schema is not None and not _is_older(schema, there):
+            if schema is not None and not is_older(schema, there):
                 raise DatasetError(where, f"has other columns than samples of {schema.id}", CURE) from None
             found = _select([name for name in names if name in there], source, size)
     except failures() as error:
@@ -213,7 +231,7 @@ def _select(names: Sequence[str], source: str, rows: int) -> dict[str, NDArray[A
     return found
 
 
-def _is_older(schema: BlockSchema, there: Container[str]) -> bool:
+def is_older(schema: BlockSchema, there: Container[str]) -> bool:
     """Whether a file has all columns of a schema but the last few: new ones are added at its end."""
     has = [name in there for name in schema.columns]
     return has == sorted(has, reverse=True) and has.count(False) <= YOUNGER_MOST

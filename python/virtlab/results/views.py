@@ -7,7 +7,7 @@ hide another column is called `factor_NAME`. A kind of sample that no run has is
 works on every dataset.
 """
 
-# ruff: noqa: S608 - the SQL is built of quoted names and strings (`quoted`, `text`)
+# ruff: noqa: S608 - the SQL is built of quoted names and strings (`quoted`, `file_list`)
 
 from __future__ import annotations
 
@@ -15,8 +15,18 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from virtlab.errors import DatasetError
-from virtlab.plan.blocks import BLOCKS
-from virtlab.results.parquet import CURE, SQL_TYPES, connect, quoted, text, unreadable
+from virtlab.plan.blocks import BLOCKS, BlockSchema
+from virtlab.results.parquet import (
+    CURE,
+    PARQUET_TYPES,
+    SQL_TYPES,
+    connect,
+    file_list,
+    is_older,
+    quoted,
+    rows_of,
+    unreadable,
+)
 
 if TYPE_CHECKING:
     import duckdb
@@ -59,11 +69,9 @@ def _sample_view(schema_id: str, files: list[tuple[str, str, str]], columns: str
     nothing = ", ".join(f"CAST(NULL AS {SQL_TYPES[d]}) AS {quoted(c)}" for c, d in schema.columns.items())
     rows = f"SELECT {nothing}, CAST(NULL AS VARCHAR) AS filename WHERE false"
     if files:
-        paths = ", ".join(text(path) for path, _, _ in files)
+        source = rows_of((path for path, _, _ in files), "union_by_name = true", "filename = true")
         # The empty first part gives a column that every file lacks (all are older) its place and type.
-        rows += (
-            f" UNION ALL BY NAME SELECT * FROM read_parquet([{paths}], union_by_name = true, filename = true)"
-        )
+        rows += f" UNION ALL BY NAME SELECT * FROM {source}"
     return (
         f"CREATE VIEW {name} AS SELECT {columns}, f.stream, {fields} FROM ({rows}) s"
         " JOIN sample_files f ON f.path = s.filename JOIN runs r ON r.run = f.run"
@@ -92,6 +100,7 @@ def database(records: Sequence[RunRecord]) -> duckdb.DuckDBPyConnection:
     _check_rows(db, records, [path for path, _, _ in every])
     columns = ", ".join(f"r.{quoted(name)}" for name in (*SHARED, *factors.values()))
     for schema, entries in files.items():
+        _check_columns(db, BLOCKS[schema], [path for path, _, _ in entries])
         db.execute(_sample_view(schema, entries, columns))
     return db
 
@@ -105,11 +114,26 @@ def _check_rows(db: duckdb.DuckDBPyConnection, records: Sequence[RunRecord], pat
         for record in records
         for name, rows in record.rows.items()
     }
-    listed = ", ".join(text(path) for path in paths)
-    query = f"SELECT file_name, num_rows FROM parquet_file_metadata([{listed}])"
+    query = f"SELECT file_name, num_rows FROM parquet_file_metadata({file_list(paths)})"
     for path, rows in db.execute(query).fetchall():
         if rows != told.get(path, rows):
             raise DatasetError(path, f"holds {rows} rows, run.json tells of {told[path]}", CURE)
+
+
+def _check_columns(db: duckdb.DuckDBPyConnection, schema: BlockSchema, paths: Sequence[str]) -> None:
+    """Every file has columns of that schema, of its types. DatasetError when one has not."""
+    if not paths:
+        return
+    query = f"SELECT file_name, name, type FROM parquet_schema({file_list(paths)}) WHERE coalesce(num_children, 0) = 0"
+    found: dict[str, dict[str, str]] = {path: {} for path in paths}
+    for path, name, kind in db.execute(query).fetchall():
+        found[path][name] = kind
+    for path, columns in found.items():
+        if not is_older(schema, columns):
+            raise DatasetError(path, f"has other columns than samples of {schema.id}", CURE)
+        for name, kind in columns.items():
+            if kind != PARQUET_TYPES.get(schema.columns.get(name, ""), kind):
+                raise DatasetError(path, f"column {name} is not of its type", CURE)
 
 
 def unreadable_samples(records: Iterable[RunRecord], error: Exception) -> DatasetError:

@@ -111,3 +111,11 @@ def test_a_limit_of_open_files_says_how_many_are_needed(tmp_path: Path) -> None:
     assert found.returncode == 3
     assert "ulimit -n 1024" in found.stderr
     assert "Traceback" not in found.stderr
+
+
+@pytest.mark.parametrize("output", [">&-", ">/dev/full", ">/dev/full 2>/dev/full"])
+def test_an_export_that_nobody_gets_is_no_success(output: str, tmp_path: Path) -> None:
+    assert ended("VIRTLAB run study.yaml --backend simulator --no-report", tmp_path).returncode == 0
+    found = ended(f"VIRTLAB export codes.results {output}", tmp_path)
+    assert found.returncode == 3
+    assert "Traceback" not in found.stderr

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Literal
@@ -32,6 +32,10 @@ FORMATS: Mapping[str, str] = {
 }
 CHUNK_BYTES = 1 << 16
 # ruff: noqa: S608 - the SQL is built of quoted names and strings
+
+
+class StandardOutputError(OSError):
+    """Standard output takes no more, for another reason than that its reader has seen enough."""
 
 
 def kinds(dataset: Dataset, stream: str | None = None) -> list[str]:
@@ -112,6 +116,8 @@ def _copy(db: duckdb.DuckDBPyConnection, select: str, path: Path | None, form: F
         raise ExperimentError(
             str(path), f"cannot be written ({str(error).splitlines()[0]})", "name another file"
         ) from error
+    except StandardOutputError:
+        raise
     except OSError as error:
         raise ExperimentError(
             str(path), f"cannot be written ({error.strerror})", "name another file"
@@ -133,19 +139,27 @@ def _place(path: Path | None) -> Iterator[str]:
         return
     reading, writing = os.pipe()
     sys.stdout.flush()
-    passing = Thread(target=_pass_on, args=(reading,), name="virtlab-export")
+    troubles: list[OSError] = []
+    passing = Thread(target=_pass_on, args=(reading, troubles), name="virtlab-export")
     passing.start()
     try:
         yield f"/dev/fd/{writing}"
     finally:
         os.close(writing)
         passing.join()
+        if troubles:
+            raise StandardOutputError(troubles[0].errno, troubles[0].strerror, "standard output")
 
 
-def _pass_on(reading: int) -> None:
-    """Bytes to standard output as they come; when that is read no more, the writer is told so by the pipe's end."""
-    with os.fdopen(reading, "rb", buffering=0) as source, suppress(BrokenPipeError):
-        while chunk := source.read(CHUNK_BYTES):
-            written = 0
-            while written < len(chunk):
-                written += os.write(1, chunk[written:])
+def _pass_on(reading: int, troubles: list[OSError]) -> None:
+    """Bytes to standard output as they come; when that takes no more, the writer is told so by the pipe's end."""
+    with os.fdopen(reading, "rb", buffering=0) as source:
+        try:
+            while chunk := source.read(CHUNK_BYTES):
+                written = 0
+                while written < len(chunk):
+                    written += os.write(1, chunk[written:])
+        except BrokenPipeError:
+            return
+        except OSError as error:
+            troubles.append(error)

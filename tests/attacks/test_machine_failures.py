@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from tests.contract.closed_form import ClosedForm
 from tests.contract.small_campaign import POINTS, campaign, opened
+from virtlab._native import encode_frame
 
 from virtlab.campaign.schedule import Finished, Schedule
 from virtlab.cli import run as command
 from virtlab.cli.main import main
+from virtlab.errors import MachineError
 from virtlab.plan import Plan
 from virtlab.results import RunKey
+from virtlab.testbed.control import Control, RefusedError
+from virtlab.testbed.shortage import open_files
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "plans" / "switched_network.json"
 
 FILE = """
 version: 1
@@ -99,3 +108,51 @@ def test_excused_runs_shift_the_number_of_an_attempt_and_not_their_count() -> No
         assert schedule.next(history) == RunKey(0, 0, attempt + 1)
     history[RunKey(0, 0, 5)] = "failed"
     assert schedule.next(history) == RunKey(0, 1, 0), "given up, and a spare one for it"
+
+
+def test_a_limit_of_open_files_is_compared_with_the_world_before_it_is_built() -> None:
+    plan = Plan.model_validate_json(GOLDEN.read_text(encoding="utf-8"))
+    needed = open_files(plan)
+    more = plan.model_copy(
+        update={
+            "world": plan.world.model_copy(
+                update={"hosts": {f"h{n}": h for n, h in enumerate([*plan.world.hosts.values()] * 50)}}
+            )
+        }
+    )
+    assert open_files(more) > needed + 50
+    code = (
+        f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({needed - 1}, {needed - 1}))\n"
+        "import sys; from pathlib import Path; from virtlab.plan import Plan\n"
+        "from virtlab.testbed.backend import Testbed\n"
+        "found = Testbed().check(Plan.model_validate_json(Path(sys.argv[1]).read_text()))\n"
+        "print(*(f'{each.path}: {each.reason}; {each.cure}' for each in found), sep='\\n')"
+    )
+    found = subprocess.run([sys.executable, "-c", code, GOLDEN], capture_output=True, text=True, check=True)
+    what = f"this world needs {needed} open files, and {needed - 1} are allowed"
+    assert found.stdout.splitlines() == [f"machine: {what}; raise the limit with 'ulimit -n {needed}'"]
+
+
+@pytest.mark.parametrize(
+    "what", ["no pipe: EMFILE: Too many open files", "ENOMEM", "no /dev/null (os error 24)"]
+)
+def test_what_an_agent_of_ours_ran_out_of_is_the_machines_and_what_a_guest_says_is_not(what: str) -> None:
+    guest, probe = 64, 3
+    for channel, kind in (
+        (0, MachineError),
+        (probe, MachineError),
+        (guest, RefusedError),
+        (guest + 1, RefusedError),
+    ):
+        ours, theirs = socket.socketpair()
+        with theirs:
+            control = Control(ours)
+            control.begin(guest, 64)
+            control.begin(probe, 1, leads=False)
+            control.begin(guest + 1, 1, leads=False)
+            number = control.send("clock", channel=channel)
+            body = json.dumps({"re": number, "error": {"what": what}}).encode()
+            theirs.sendall(encode_frame(channel, 0, body))
+            with pytest.raises(kind):
+                control.wait(number)
+            control.close()

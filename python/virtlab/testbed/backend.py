@@ -23,8 +23,9 @@ class Testbed:
     def check(self, plan: Plan) -> list[Refusal]:
         """Every reason not to open this Plan here, each with its cure."""
         from virtlab.testbed.refusals import refusals
+        from virtlab.testbed.shortage import too_few_open_files
 
-        return refusals(plan, findings())
+        return list(too_few_open_files(plan)) or refusals(plan, findings())
 
     def estimate_ns(self, plan: Plan) -> int:
         """Build and teardown, and the timeline where its length is known."""

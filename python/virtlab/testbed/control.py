@@ -23,9 +23,10 @@ from typing import Any
 from virtlab.agents import STOPS, Breach, Conversation, Data, Message, Notice, Reply
 from virtlab.agents.conversation import PROTOCOL, one_line
 from virtlab.agents.replies import checked
-from virtlab.errors import AgentError
+from virtlab.errors import AgentError, MachineError
 from virtlab.testbed import branch as branches
 from virtlab.testbed.branch import Branch, Renewal
+from virtlab.testbed.shortage import cure_of
 from virtlab.testbed.speakers import Speakers
 
 CALL_TIMEOUT_S = 30.0
@@ -146,7 +147,8 @@ class Control:
         return number in self._replies
 
     def wait(self, number: int, *, do: str = "request", timeout_s: float = CALL_TIMEOUT_S) -> dict[str, Any]:
-        """The reply to a request. RefusedError when it is an error; SilenceError when none comes; AgentError at the end.
+        """The reply to a request. RefusedError when it is an error, MachineError when that is of a machine that ran out of
+        something; SilenceError when none comes; AgentError at the end.
 
         BreachError when it is no answer to what was asked.
         """
@@ -159,7 +161,10 @@ class Control:
         reply = self._replies.pop(number)
         self.heard = channel
         if reply.error is not None:
-            raise RefusedError(do, reply.error)
+            refused = RefusedError(do, reply.error)
+            if self._speakers.local(channel) and (cure := cure_of(refused.what)) is not None:
+                raise MachineError(do, refused.what, cure)
+            raise refused
         try:
             return checked(asked, reply.ok or {})
         except ValueError as error:

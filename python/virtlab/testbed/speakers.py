@@ -64,6 +64,11 @@ class Speakers:
             self._of[channel] = found
         return found
 
+    def local(self, channel: int) -> bool:
+        """Whether it is the leader of the world, or an agent that this one started itself: no guest's own words."""
+        around = [each for each in self._all.values() if channel in each.span]
+        return all(each.first == self.at or (each.first == channel and not each.leads) for each in around)
+
     def keep(self, message: Message) -> bool:
         """Counts a message that waits to be heard; False where there are too many of its speaker."""
         speaker = self.of(message.channel)

@@ -373,13 +373,14 @@ fn become_child(
     }
     // Sources first move out of the way of their targets, then into place without close-on-exec.
     let report_fd = report.as_raw_fd();
+    let above = 1 + plan.descriptors.iter().map(|(_, to)| *to).max().unwrap_or(2);
     let mut moved = Vec::new();
     for (from, to) in &plan.descriptors {
-        moved.push((duplicate_above(*from, 64)?, *to));
+        moved.push((duplicate_above(*from, above)?, *to));
     }
-    let report_moved = duplicate_above(report_fd, 64)?;
+    let report_moved = duplicate_above(report_fd, above)?;
     let executable = match plan.executable {
-        Executable::Descriptor(fd) => Some(duplicate_above(fd, 64)?),
+        Executable::Descriptor(fd) => Some(duplicate_above(fd, above)?),
         Executable::Search => None,
     };
     for (from, to) in &moved {

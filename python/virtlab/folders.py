@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,6 +27,7 @@ _KINDS = {
     stat.S_IFCHR: "a device",
 }  # fmt: skip
 _CURE = "move it away: nothing here is read or written through anything but files and folders"
+_ASIDE = re.compile(r"\..+\.partial-[0-9a-f]{16}", re.DOTALL)  # names that `writing` takes
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
@@ -152,6 +155,16 @@ class Folder:
             found = file.read(count) if own else b""
             return found if len(found) == count else None
 
+    def sweep(self, older_than_s: float) -> None:
+        """Removes files that somebody who was killed began to write, and nobody has written to for so long."""
+        with os.scandir(self._descriptor) as entries:
+            names = [entry.name for entry in entries if _ASIDE.fullmatch(entry.name)]
+        for name in names:
+            with suppress(OSError):
+                there = os.lstat(name, dir_fd=self._descriptor)
+                if stat.S_ISREG(there.st_mode) and time.time() - there.st_mtime > older_than_s:
+                    self.remove(name)
+
     def remove(self, name: str) -> None:
         """Removes a file, there or not."""
         with suppress(OSError):
@@ -164,6 +177,11 @@ def _fits(there: os.stat_result, most_bytes: int) -> bool:
 
 def read_bounded(path: Path, most_bytes: int) -> bytes:
     """A regular file's bytes. OSError when it is none, or larger; a pipe or device is not waited for."""
+    return read_with_state(path, most_bytes)[0]
+
+
+def read_with_state(path: Path, most_bytes: int) -> tuple[bytes, os.stat_result]:
+    """The same, and whose file it was that was read."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         there = os.fstat(file.fileno())
         if not stat.S_ISREG(there.st_mode):
@@ -173,7 +191,7 @@ def read_bounded(path: Path, most_bytes: int) -> bytes:
             raise OSError(
                 0, f"it has {there.st_size} B, more than the {most_bytes} B that are read", str(path)
             )
-        return file.read(most_bytes)
+        return file.read(most_bytes), there
 
 
 def only_files_and_folders(root: Path) -> None:

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.errors import ExperimentError
+from virtlab.folders import read_with_state
 
+LARGEST_BYTES = 1 << 20
 WORDS = {
     "1": True,
     "true": True,
@@ -107,14 +109,14 @@ def _read(path: Path) -> tuple[dict[str, Any], os.stat_result | None]:
     import tomllib
 
     try:
-        with path.open("rb") as file:
-            state = os.fstat(file.fileno())
-            values = tomllib.load(file)
+        content, state = read_with_state(path, LARGEST_BYTES)
+        values = tomllib.loads(content.decode())
     except FileNotFoundError:
         return {}, None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or error
         raise ExperimentError(
-            str(path), f"cannot be read ({error})", "write KEY = VALUE lines, or remove it"
+            str(path), f"cannot be read ({why})", "write KEY = VALUE lines, or remove it"
         ) from None
     known = {field.name: type(field.default) for field in fields(Settings)}
     for name, value in values.items():

@@ -13,7 +13,7 @@ from tools.fuzz.workers import fuzz
 
 from virtlab.campaign.imported.mapping import read_mapping
 from virtlab.documents import read_bytes, yaml_values
-from virtlab.errors import ExperimentError
+from virtlab.errors import ExperimentError, VirtlabError
 from virtlab.experiment import load, load_text
 from virtlab.realtime.files import load_tasks
 from virtlab.realtime.forms import load_study
@@ -139,3 +139,24 @@ def test_damaged_files_of_others_are_accepted_or_refused_in_one_line(kind: str, 
     outcome = fuzz(kind, seed=7, count=60, workers=1, folder=tmp_path)
     assert outcome.findings == []
     assert outcome.accepted + outcome.refused == 60
+
+
+@pytest.mark.parametrize("place", ["settings.toml", "appliances/trap/appliance.toml"])
+@pytest.mark.parametrize("end", ["/dev/zero", "a pipe", "large"])
+def test_settings_and_recipes_without_end_are_not_waited_for(
+    place: str, end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from virtlab.settings import load_settings
+    from virtlab.testbed.platforms.appliance import recipe
+
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    file = tmp_path / "virtlab" / place
+    file.parent.mkdir(parents=True)
+    if end == "a pipe":
+        os.mkfifo(file)
+    elif end == "large":
+        file.write_text("#" * (2 << 20))
+    else:
+        file.symlink_to(end)
+    with pytest.raises(VirtlabError, match="cannot be read"):
+        load_settings() if place == "settings.toml" else recipe.load("trap")

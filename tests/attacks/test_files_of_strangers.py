@@ -200,3 +200,20 @@ def test_an_export_into_a_folder_replaces_a_link_and_does_not_follow_it(
     assert ended.returncode == 0, ended.stderr
     assert mine.read_text() == "my key\n"
     assert len((tmp_path / "out/rtt.csv").read_text().splitlines()) == 41
+
+
+def test_a_report_sweeps_what_dead_ones_left_and_nothing_else(received: Path, tmp_path: Path) -> None:
+    names = {
+        "dead": f".report.html.partial-{'0' * 16}", "writing": f".report.html.partial-{'1' * 16}",
+        "another": ".notes.partial-1",
+    }  # fmt: skip
+    for folder in (tmp_path, tmp_path / "figures", tmp_path / "source"):
+        folder.mkdir(exist_ok=True)
+        for what, name in names.items():
+            (folder / name).touch()
+            if what != "writing":
+                os.utime(folder / name, (0, 0))
+    write_report(Dataset.open(received), tmp_path, formats=())
+    for folder in (tmp_path, tmp_path / "figures", tmp_path / "source"):
+        left = {what for what, name in names.items() if (folder / name).exists()}
+        assert left == {"writing", "another"}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ PICTURES = "figures"
 FORMATS = ("png", "svg")
 LIST = ".pictures"  # in the folder of pictures: names of those that a report wrote, one a line
 LIST_MAX_BYTES = 1 << 20
+DEAD_AFTER_S = 3600.0  # a report that has not written to a file for so long does not write any more
 
 
 def write_report(
@@ -67,6 +69,7 @@ def write_report(
     root, below = (directory, ()) if directory is not None else (dataset.path, (dataset.report_folder.name,))
     place = root.joinpath(*below)
     try:
+        _sweep(root, below)
         _keep_sources(root, (*below, SOURCE), data.sources)
         with Folder.open(root, *below, PICTURES, make=True) as folder:
             _write_pictures(folder, figures, wanted)
@@ -77,6 +80,13 @@ def write_report(
             str(place), f"cannot be written ({error.strerror})", "name another --directory"
         ) from error
     return place / PAGE
+
+
+def _sweep(root: Path, below: tuple[str, ...]) -> None:
+    """What reports that were killed began to write."""
+    for within in ((), (PICTURES,), (SOURCE,), (SOURCE, PUBLISHED)):
+        with suppress(FileNotFoundError), Folder.open(root, *below, *within) as folder:
+            folder.sweep(DEAD_AFTER_S)
 
 
 def _keep_sources(root: Path, below: tuple[str, ...], sources: Iterable[Path]) -> None:

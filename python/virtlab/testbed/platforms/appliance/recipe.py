@@ -17,11 +17,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from virtlab.errors import MachineError
+from virtlab.folders import read_bounded
 from virtlab.plan import Plan
 from virtlab.testbed.image.disk import of_kind
 from virtlab.units import Duration, Size
 
 FILE = "appliance.toml"
+LARGEST_BYTES = 1 << 20
 STEP_TIMEOUT_NS = 60_000_000_000
 MEMORY_BYTES = 256 << 20
 _KEYS = {
@@ -87,13 +89,15 @@ def load(name: str) -> Recipe:
     path = folder() / name / FILE
     where = str(path)
     try:
-        said = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError:
+        said = tomllib.loads(read_bounded(path, LARGEST_BYTES).decode())
+    except FileNotFoundError:
         listed = ", ".join(names()) or "none"
         raise MachineError(
             "appliance", f"there is no recipe {path} (installed: {listed})", "write one"
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise MachineError(where, f"cannot be read ({error.strerror})", "put a readable file there") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MachineError(where, f"is no TOML: {error}", "see the reference of appliances") from error
     unknown = sorted(set(said) - _KEYS)
     if unknown:

@@ -160,6 +160,7 @@ def test_a_reply_comes_from_who_was_asked() -> None:
         (agents.block("probe", "rtt/9", 0, {}), "unknown schema"),
         (b"\xff" * 40, "cannot be read"),
     ],
+    ids=range(7),  # what is sent holds the time, and a test has the same name in every process
 )  # fmt: skip
 def test_a_block_is_of_the_role_that_was_asked_for(block: bytes, what: str) -> None:
     spoil, noted = instead_of(is_samples, Said(PROBE, BLOCK, block).frame())

@@ -19,6 +19,7 @@ from virtlab.testbed import Testbed
 pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
 
 SECRET = "hunter2"
+KEYCTL = {"x86_64": "250", "aarch64": "219"}.get(os.uname().machine, "-1")
 # Each line says what worked; nothing of it may. Values that are written are those that were there.
 ATTACKS = """
 try() { name=$1; shift; if ("$@") >/dev/null 2>&1; then echo "$name worked"; fi; }
@@ -47,6 +48,10 @@ try 'the files of the leader' ls /proc/1/root/proc/1/root/
 try 'the memory of the first process' head -c 1 /proc/1/mem
 try 'the descriptors of the first process' sh -c 'ls /proc/1/fd/* | grep .'
 try 'descriptors of its own' ls /proc/self/fd/3 /proc/self/fd/4
+try 'the keyring of the user' /usr/bin/python3 -c "
+import ctypes
+found = ctypes.CDLL(None).syscall(KEYCTL, 0, -4, 1)  # KEYCTL_GET_KEYRING_ID of KEY_SPEC_USER_KEYRING
+raise SystemExit(found == -1)"
 try 'processes of the world' grep -lE 'probe|switch' /proc/[0-9]*/cmdline
 cat NAMED 2>/dev/null
 """
@@ -63,7 +68,9 @@ def place() -> Iterator[Path]:
                 file.write(SECRET.encode())
                 file.flush()
             (path / "script").write_text(
-                ATTACKS.replace("PLACE", folder).replace("NAMED", f"{named.name} {beside.name}")
+                ATTACKS.replace("PLACE", folder)
+                .replace("NAMED", f"{named.name} {beside.name}")
+                .replace("(KEYCTL,", f"({KEYCTL},")
             )
             yield path
 

@@ -9,6 +9,7 @@
 //! process of the PID namespace collects orphans there; the command itself. What the command leaves running goes on
 //! until the world ends, as anywhere. When the first is killed, all of them are.
 
+use crate::leader::keyring;
 use anyhow::{Context, bail};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -304,7 +305,7 @@ fn attributes(path: &str, how: libc::c_uint, set: u64, clear: u64) -> anyhow::Re
     Ok(())
 }
 
-/// Lets go of all capabilities but two, for good.
+/// Lets go of all capabilities but two, and of the user's keys, for good.
 fn rights() -> anyhow::Result<()> {
     // An ordinary user's namespace lets no group be dropped; it maps none but the user's own.
     let _ = unistd::setgroups(&[] as &[Gid]);
@@ -327,5 +328,5 @@ fn rights() -> anyhow::Result<()> {
     // SAFETY: both live during the call, and are laid out as version 3 of the interface says.
     Errno::result(unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr()) })
         .context("cannot let go of capabilities")?;
-    Ok(())
+    keyring::forbid()
 }

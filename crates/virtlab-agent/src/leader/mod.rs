@@ -16,6 +16,7 @@ mod door;
 mod encode;
 mod filters;
 pub mod inside;
+mod keyring;
 mod machine;
 mod memory;
 mod netlink;

@@ -37,6 +37,7 @@ TOOLS = (
     Tool("iputils-ping", "ping", "is an alternative meter and a cross-check in the tests", needed=False),
     Tool("iperf3", "iperf3", "is an alternative meter and a cross-check in the tests", needed=False),
     Tool("sockperf", "sockperf", "is a peer of the benchmarks", needed=False),
+    Tool("ethtool", "ethtool", "is a cross-check in the tests of the soft switch", needed=False),
     Tool("iproute2", "ip", "is a peer of the benchmarks and a cross-check in the tests", needed=False),
 )
 PLATFORMS = (
@@ -58,6 +59,12 @@ PLATFORMS = (
         "syslinux-efi",
         "/usr/lib/SYSLINUX.EFI/efi64/syslinux.efi",
         "is a boot loader for UEFI, in tests",
+        needed=False,
+    ),
+    Tool(
+        "syslinux-common",
+        "/usr/lib/syslinux/modules/efi64/ldlinux.e64",
+        "is the core of that boot loader",
         needed=False,
     ),
     Tool("libvirt-clients", "virsh", "leads guests of libvirt", needed=False),

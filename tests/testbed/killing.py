@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -67,10 +67,10 @@ class Player:
         self.process.stdout.close()
         self.errors.close()
 
-    def left(self) -> set[int]:
-        """What is still there of what was killed, once it had its time."""
+    def left(self, besides: Callable[[], set[int]] = set) -> set[int]:
+        """What is still there of what was killed, once it had its time, `besides` what a daemon elsewhere keeps."""
         deadline = time.monotonic() + WAIT_S
-        while (found := self._unended()) and time.monotonic() < deadline:
+        while (found := self._unended() - besides()) and time.monotonic() < deadline:
             time.sleep(0.01)
         _reap_orphans(yes=False)
         return found

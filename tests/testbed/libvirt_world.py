@@ -173,6 +173,17 @@ def machines(name: str = "probe") -> int:
     return found
 
 
+def daemons() -> set[int]:
+    """Processes of the daemons and of the machines that they keep: nobody's who asked for them."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            program = entry.name.isdigit() and (entry / "exe").readlink().name
+            if program and program.startswith(("libvirtd", "virtlogd", "qemu-system")):
+                found.add(int(entry.name))
+    return found
+
+
 def sweep(uri: str) -> None:
     """What whoever uses a connection next does first, until nothing is noted any more: a start may be under way."""
     deadline = time.monotonic() + SWEEP_TIMEOUT_S

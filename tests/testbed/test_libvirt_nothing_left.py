@@ -57,7 +57,7 @@ def test_owners_of_a_domain_killed_at_any_moment_leave_no_machine_but_one_that_i
             player = killing.play(PLAYER)
             time.sleep(draws.uniform(0.0, 2.0))
             player.end()
-            assert player.left() == set()
+            assert player.left(libvirt_world.daemons) == set()
             users = number % 2 == 1
             if users:
                 if domain.state() not in domains.OFF:

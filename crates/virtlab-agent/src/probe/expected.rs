@@ -1,9 +1,10 @@
-//! A server hears its peer and nobody else: the kernel drops what comes from another address before the socket has it.
+//! A server hears its peer and nobody else: the kernel drops what comes from elsewhere before the socket has it.
 //!
-//! A server's port is open to whoever reaches its guest, and on existing hosts that may be anybody: a datagram of a stranger
-//! would be counted or answered to a forged address, a connection of a stranger taken for a flow of the role. A filter of
-//! the socket (classic BPF, Documentation/networking/filter.rst of Linux) needs no privilege, costs a few instructions per
-//! packet, and is there before the socket is bound.
+//! A server's port is open to whoever reaches its guest, and on existing hosts that may be anybody: a datagram of a
+//! stranger would be counted or answered to a forged address. A filter of the socket (classic BPF,
+//! Documentation/networking/filter.rst of Linux) needs no privilege, costs a few instructions per packet, and is there
+//! before the socket is bound. Newer kernels give one to a TCP socket for CAP_NET_ADMIN only, so TCP servers look at
+//! each connection's peer besides (`workload/tcp.rs`).
 
 use super::socket::set_option;
 use std::io;
@@ -29,12 +30,9 @@ pub fn only_from(fd: &impl AsFd, peer: IpAddr) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, whole)
 }
 
-/// A connection that a filtered socket accepted is its peer's: its packets need not be looked at any more.
-///
-/// # Errors
-/// As setsockopt(2).
-pub fn known(fd: &OwnedFd) -> io::Result<()> {
-    set_option(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0i32)
+/// A connection whose peer was looked at: its packets need not be, if its listener had a filter.
+pub fn known(fd: &OwnedFd) {
+    let _ = set_option(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0i32);
 }
 
 /// Compares the source word by word.

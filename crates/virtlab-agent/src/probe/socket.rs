@@ -149,12 +149,21 @@ pub fn connect(fd: &impl AsFd, address: SocketAddr) -> io::Result<()> {
 
 /// The address that a socket is bound to.
 pub fn local_address(fd: &impl AsFd) -> io::Result<SocketAddr> {
+    address(fd, libc::getsockname)
+}
+
+/// The address at the other end of a connection.
+pub fn peer_address(fd: &impl AsFd) -> io::Result<SocketAddr> {
+    address(fd, libc::getpeername)
+}
+
+type AddressCall = unsafe extern "C" fn(RawFd, *mut libc::sockaddr, *mut libc::socklen_t) -> libc::c_int;
+
+fn address(fd: &impl AsFd, call: AddressCall) -> io::Result<SocketAddr> {
     let mut raw = RawAddress::from(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0));
     raw.length = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
     // SAFETY: storage and length describe writable memory of that size.
-    check(unsafe {
-        libc::getsockname(fd.as_fd().as_raw_fd(), (&raw mut raw.storage).cast(), &raw mut raw.length)
-    })?;
+    check(unsafe { call(fd.as_fd().as_raw_fd(), (&raw mut raw.storage).cast(), &raw mut raw.length) })?;
     RawAddress::to_address(&raw.storage).ok_or_else(|| io::Error::other("the socket has no IP address"))
 }
 

@@ -13,7 +13,7 @@ use crate::probe::socket::{self, Trouble, trouble};
 use anyhow::{Context, bail};
 use std::io;
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use virtlab_load::parameters::CongestionControl;
 use virtlab_wire::Nanos;
@@ -98,14 +98,24 @@ impl Buffers {
     }
 }
 
-/// A listening socket of a role's server, which hears the role's peer and nobody else.
+/// A listening socket of a role's server, and the peer whose connections alone it takes.
+#[derive(Debug)]
+pub struct Listener {
+    fd: OwnedFd,
+    peer: IpAddr,
+}
+
+/// Listens for the role's peer.
 ///
 /// # Errors
 /// When the address cannot be bound or a buffer is not granted.
-pub fn listen(arming: &Arming<'_>, buffers: Buffers) -> anyhow::Result<(OwnedFd, u16)> {
+pub fn listen(arming: &Arming<'_>, buffers: Buffers) -> anyhow::Result<(Listener, u16)> {
     let (address, peer) = (arming.local.socket_address("local")?, arming.peer.ip("peer")?);
     let fd = socket::open(socket::family(&address), libc::SOCK_STREAM, 0)?;
-    only_from(&fd, peer)?;
+    match only_from(&fd, peer) {
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => {} // `accept` looks at the peer
+        filtered => filtered?,
+    }
     socket::set_option(&fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1i32)?;
     buffers.apply(&fd)?;
     socket::bind(&fd, address).with_context(|| format!("cannot bind TCP {address}"))?;
@@ -113,19 +123,19 @@ pub fn listen(arming: &Arming<'_>, buffers: Buffers) -> anyhow::Result<(OwnedFd,
     socket::check(unsafe { libc::listen(fd.as_raw_fd(), 1024) })?;
     arming.run.wakes(&fd)?;
     let port = socket::local_address(&fd)?.port();
-    Ok((fd, port))
+    Ok((Listener { fd, peer }, port))
 }
 
 /// The next connection and the flow that it says it is; `None` when the role is stopped.
 ///
 /// # Errors
 /// When no more connections can be accepted.
-pub fn accept(run: &Run, listener: &OwnedFd) -> anyhow::Result<Option<(OwnedFd, u16)>> {
+pub fn accept(run: &Run, listener: &Listener) -> anyhow::Result<Option<(OwnedFd, u16)>> {
     while !run.stopped() {
         // SAFETY: no address is asked for; the new descriptor is owned below.
         let accepted = socket::check(unsafe {
             libc::accept4(
-                listener.as_raw_fd(),
+                listener.fd.as_raw_fd(),
                 std::ptr::null_mut(),
                 std::ptr::null_mut(),
                 libc::SOCK_CLOEXEC,
@@ -138,7 +148,10 @@ pub fn accept(run: &Run, listener: &OwnedFd) -> anyhow::Result<Option<(OwnedFd, 
             Err(error) if trouble(&error) == Trouble::Again => continue,
             Err(error) => return Err(error).context("cannot accept a connection"),
         };
-        known(&fd)?;
+        if !socket::peer_address(&fd).is_ok_and(|from| from.ip().to_canonical() == listener.peer) {
+            continue;
+        }
+        known(&fd);
         bound_waits(&fd)?;
         let mut head = [0; COMPACT_BYTES];
         // One that says nothing, or breaks before, is no flow and keeps none waiting for long.

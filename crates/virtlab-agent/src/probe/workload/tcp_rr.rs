@@ -15,7 +15,6 @@ use crate::probe::spool::{Spool, TransactionRow};
 use crate::probe::waits::Waits;
 use anyhow::Context;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use virtlab_load::parameters::TcpRr as Parameters;
 use virtlab_wire::Nanos;
 
@@ -135,7 +134,7 @@ impl Workload for Client {
 struct Server {
     request_bytes: u64,
     response_bytes: u64,
-    listener: OwnedFd,
+    listener: tcp::Listener,
     port: u16,
     idle: Idle,
 }

@@ -178,7 +178,7 @@ fn pour(flow: &Flow, message: &[u8], over: &AtomicBool) -> std::io::Result<()> {
 }
 
 struct Server {
-    listener: OwnedFd,
+    listener: tcp::Listener,
     port: u16,
     interval: Nanos,
 }

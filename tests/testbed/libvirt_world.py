@@ -10,6 +10,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -34,6 +35,15 @@ SWEEP_TIMEOUT_S = 60
 SESSION = "qemu:///session"
 QEMU = shutil.which("qemu-system-x86_64")
 KERNEL = find("cloud")
+# A machine is its daemon's orphan. Were it left to a process that does not await it, its end would never be seen.
+REAPER = """
+import ctypes, os, signal, sys
+assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER
+daemon = os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ)
+signal.signal(signal.SIGTERM, lambda *_: os.kill(daemon, signal.SIGTERM))
+while os.wait()[0] != daemon:
+    pass
+"""
 DOMAIN = """
 <domain type='qemu'><name>{name}</name><memory unit='MiB'>64</memory><vcpu>1</vcpu>
 <os><type arch='x86_64' machine='pc'>hvm</type><kernel>{kernel}</kernel><cmdline>panic=0</cmdline></os>
@@ -69,7 +79,7 @@ def as_a_user(home: Path) -> list[str]:
 def daemon(user: Sequence[str], socket: Path, errors: Path, *options: str) -> Iterator[None]:
     """A daemon that answers at `socket` while the block runs; skips the test where it does not run."""
     with errors.open("wb") as said:
-        argv = [*user, DAEMON, *options, "--timeout", "120"]
+        argv = [sys.executable, "-c", REAPER, *user, DAEMON, *options, "--timeout", "120"]
         process = subprocess.Popen(argv, stdout=said, stderr=said)
         try:
             deadline = time.monotonic() + START_TIMEOUT_S

@@ -16,6 +16,7 @@ from tests.testbed.switch_world import HOSTS, Conversation, SwitchError, World, 
 
 pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
 
+LOOKS_EVERY_S = 0.01  # `PERIOD` of the switch's standstills
 # Sends one frame given in hexadecimal.
 SEND = """
 import socket, sys
@@ -198,13 +199,14 @@ def test_counters_begin_at_zero_after_reset_and_start(plain_world: World) -> Non
     assert len(worlds.ping_rtts_ns(plain_world, count=2, interval_s=0.01, payload_bytes=56)) == 2
 
 
-def test_without_frames_it_uses_no_processor_time(plain_world: World) -> None:
+def test_without_frames_it_sleeps_but_for_looks_whether_it_stood_still(plain_world: World) -> None:
     switch = started(plain_world, 1)
     switch.ask("reset")
+    since = time.monotonic()
     time.sleep(0.5)
     stats = switch.ask("stats")
-    assert stats["cpu_ns"] < 5_000_000
-    assert stats["sleeps"] <= 2
+    assert stats["sleeps"] <= (time.monotonic() - since) / LOOKS_EVERY_S + 3
+    assert stats["cpu_ns"] < 100_000_000
 
 
 def test_a_stopped_switch_ignores_frames_and_uses_no_processor_time_for_them(plain_world: World) -> None:

@@ -1,4 +1,4 @@
-//! Whether the switch stood still, by its own thread: while it forwards, it runs at least every 5 ms, whatever comes.
+//! Whether the switch stood still, by its own thread: while it forwards, it runs at least every 10 ms, whatever comes.
 //!
 //! The lateness of frames shows a standstill to those frames only that came meanwhile, and the share of late ones nothing of
 //! it in a long run. A thread beside this one would not do: it shares the CPU that the switch is pinned to.
@@ -7,7 +7,7 @@ use virtlab_wire::Nanos;
 
 /// Not running for so long has changed what is measured.
 const STALL: Nanos = Nanos(20_000_000);
-const PERIOD: Nanos = Nanos(5_000_000);
+const PERIOD: Nanos = Nanos(10_000_000);
 
 /// How often, and for how long at most.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +54,6 @@ mod tests {
             standstills.runs(Nanos(at_ms * 1_000_000));
         }
         assert_eq!((standstills.count, standstills.longest), (2, Nanos(546_000_000)));
-        assert_eq!(standstills.next_look(), Nanos(605_000_000));
+        assert_eq!(standstills.next_look(), Nanos(610_000_000));
     }
 }

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from tools.fuzz.workers import fuzz
 
-from virtlab.campaign.imported.mapping import read_mapping
 from virtlab.documents import read_bytes, yaml_values
 from virtlab.errors import ExperimentError, VirtlabError
 from virtlab.experiment import load, load_text
+from virtlab.imported.mapping import read_mapping
 from virtlab.realtime.files import load_tasks
 from virtlab.realtime.forms import load_study
 from virtlab.realtime.hosts import load_host

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from virtlab.analysis.kept import values_of
-from virtlab.campaign.imported import ImportFile, ImportRun, Sources, import_results, read_mapping
 from virtlab.errors import ExperimentError, VirtlabError
+from virtlab.imported import ImportFile, ImportRun, Sources, import_results, read_mapping
 from virtlab.results import Dataset, RunRecord
 
 SAMPLES = Path(__file__).parents[1] / "golden" / "imported"

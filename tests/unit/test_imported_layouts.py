@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from virtlab.campaign.imported.told import Told, UnreadableError
-from virtlab.campaign.imported.tools import read
+from virtlab.imported.output import Told, UnreadableError
+from virtlab.imported.readers import read
 
 XENTOP_HEAD = (
     "      NAME  STATE   CPU(sec) CPU(%)     MEM(k) MEM(%)  MAXMEM(k) MAXMEM(%) VCPUS NETS NETTX(k) NETRX(k) "

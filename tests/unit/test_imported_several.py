@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from virtlab.campaign.imported.told import UnreadableError
-from virtlab.campaign.imported.tools import read
+from virtlab.imported.output import UnreadableError
+from virtlab.imported.readers import read
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "imported"
 # One test each; what `>>` makes of two of them was read as one of them, silently.

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from virtlab.campaign.imported.told import Told, UnreadableError
-from virtlab.campaign.imported.tools import READERS, read
+from virtlab.imported.output import Told, UnreadableError
+from virtlab.imported.readers import READERS, read
 from virtlab.metrics import METRICS
 
 SAMPLES = Path(__file__).parents[1] / "golden" / "imported"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from virtlab.campaign.imported.told import Told, UnreadableError
-from virtlab.campaign.imported.tools import read
-from virtlab.campaign.imported.tools.clockwork import day_comes_first
+from virtlab.imported.instants import day_comes_first
+from virtlab.imported.output import Told, UnreadableError
+from virtlab.imported.readers import read
 
 HEAD = ("MetricId", "Timestamp", "Value", "Entity", "EntityId", "IntervalSecs", "Instance")
 FIRST = "5/31/2018 2:13:20 AM"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tools.fuzz.damage import CHARACTERS, NUMBERS, damaged
 
-from virtlab.campaign.imported.mapping import read_mapping
-from virtlab.campaign.imported.write import import_results
+from virtlab.imported.dataset import import_results
+from virtlab.imported.mapping import read_mapping
 
 COUNT = 10_000
 GOLDEN = Path(__file__).parents[2] / "tests/golden/imported"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tools.fuzz.damage import CHARACTERS, NUMBERS, damaged
 
-from virtlab.campaign.imported.mapping import ImportFile
-from virtlab.campaign.imported.write import content_of
+from virtlab.imported.dataset import content_of
+from virtlab.imported.mapping import ImportFile
 
 COUNT = 10_000
 FOLDER = Path(__file__).parents[2] / "tests/golden/imported"

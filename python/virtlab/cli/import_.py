@@ -10,7 +10,7 @@ import typer
 from virtlab.terminal import say
 
 if TYPE_CHECKING:
-    from virtlab.campaign.imported import Sources
+    from virtlab.imported import Sources
 
 app = typer.Typer(add_completion=False)
 
@@ -34,7 +34,7 @@ def import_(
 
     Example: virtlab import esxi.import.yaml --output esxi.results
     """
-    from virtlab.campaign.imported import import_results, read_mapping
+    from virtlab.imported import import_results, read_mapping
 
     sources = read_mapping(files[0]) if role is None else _flags(files, experiment, role, level, tool, source)
     if role is None and (len(files) > 1 or experiment or level or tool or source):
@@ -57,9 +57,9 @@ def _flags(
     tool: str | None,
     source: str | None,
 ) -> Sources:
-    from virtlab.campaign.imported import ImportFile, ImportRun, Sources
-    from virtlab.campaign.imported.tools import READERS
     from virtlab.errors import ExperimentError
+    from virtlab.imported import ImportFile, ImportRun, Sources
+    from virtlab.imported.readers import READERS
 
     if experiment is None or not source:
         raise ExperimentError(

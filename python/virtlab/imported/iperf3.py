@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from virtlab.campaign.imported.told import Told, UnreadableError, nanoseconds, number, whole
-from virtlab.campaign.imported.tools.iperf_rates import RATES
+from virtlab.imported.iperf_rates import RATES
+from virtlab.imported.output import Told, UnreadableError, nanoseconds, number, whole
 
 S = 1e9
 _BOTH_WAYS = "was run with --bidir: two tests at once, whose streams are no one stream's"

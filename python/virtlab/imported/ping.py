@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from virtlab.campaign.imported.told import Told, UnreadableError, nanoseconds, number, whole
+from virtlab.imported.output import Told, UnreadableError, nanoseconds, number, whole
 
 _REPLY = re.compile(
     r"^(?:\[(?P<at>\d+\.\d+)\] )?(?P<size>\d+) bytes from .*?(?:icmp_)?seq[=:](?P<seq>\d+)(?P<rest>.*)$"

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from virtlab.campaign.imported.told import Told, UnreadableError
-from virtlab.campaign.imported.tools import (
-    esxtop,
-    iperf2,
-    iperf3,
-    netperf,
-    ping,
-    psping,
-    sysstat,
-    vcenter,
-    xentop,
-)
+from virtlab.imported import esxtop, iperf2, iperf3, netperf, ping, psping, sysstat, vcenter, xentop
+from virtlab.imported.output import Told, UnreadableError
 
 Reader = Callable[[str], Told]
 READERS: dict[str, tuple[Callable[[str], bool], Reader]] = {

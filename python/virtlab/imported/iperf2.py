@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 
-from virtlab.campaign.imported.told import Told, UnreadableError, number, whole
-from virtlab.campaign.imported.tools.iperf_rates import RATES
+from virtlab.imported.iperf_rates import RATES
+from virtlab.imported.output import Told, UnreadableError, number, whole
 
 _ROW = re.compile(
     r"^\[\s*(?:\*?(?P<id>\d+)|(?P<sum>SUM)(?:-\d+)?)\]\s+(?P<begin>[\d.]+)\s*-\s*(?P<end>[\d.]+) sec"

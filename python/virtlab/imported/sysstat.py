@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from virtlab.campaign.imported.told import POINT_CURE, Point, Told, UnreadableError, cell, number
-from virtlab.campaign.imported.tools.clockwork import Instants, day_comes_first
+from virtlab.imported.instants import Instants, day_comes_first
+from virtlab.imported.output import POINT_CURE, Point, Told, UnreadableError, cell, number
 
 _HEAD = re.compile(r"^Linux \S+ \(.*\)\s+\S+\s+\S+\s+\(\d+ CPU\)", re.MULTILINE)
 _AT = re.compile(r"^(\d{2}:\d{2}:\d{2}(?: [AP]M)?)\s+(.*)$")

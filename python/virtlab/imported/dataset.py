@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from virtlab.campaign.imported.mapping import ImportFile, ImportRun, Sources
-from virtlab.campaign.imported.told import Point, Told, UnreadableError
-from virtlab.campaign.imported.tools import read
 from virtlab.documents import read_bytes, read_text
 from virtlab.errors import ExperimentError
+from virtlab.imported.mapping import ImportFile, ImportRun, Sources
+from virtlab.imported.output import Point, Told, UnreadableError
+from virtlab.imported.readers import read
 from virtlab.plan import Outcome, Realised, RealisedObject
 
 if TYPE_CHECKING:

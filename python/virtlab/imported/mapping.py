@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from virtlab.campaign.imported.tools import READERS
 from virtlab.documents import read_yaml
 from virtlab.errors import ExperimentError
+from virtlab.imported.readers import READERS
 
 KEYS = frozenset({"version", "experiment", "source", "runs"})
 RUN_KEYS = frozenset({"levels", "roles", "series"})

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from virtlab.campaign.imported.told import Point, Told, UnreadableError, cell
+from virtlab.imported.output import Point, Told, UnreadableError, cell
 
 _HEAD = re.compile(r"^\s*NAME\s+STATE\s+CPU\(sec\)\s+CPU\(%\)\s")
 _DETAIL = re.compile(r"^\s*(?:VCPUs\(sec\):|Net\d+ |VBD |xentop - |Mem: |\d+ domains: |Tmem:)")

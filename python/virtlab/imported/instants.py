@@ -11,7 +11,7 @@ import itertools
 import re
 from collections.abc import Iterable
 
-from virtlab.campaign.imported.told import UnreadableError
+from virtlab.imported.output import UnreadableError
 
 DAY_NS = 86_400_000_000_000
 _TIME = re.compile(r"^(\d{1,2}):(\d{2}):(\d{2})(?: ([AP]M))?$")

@@ -20,8 +20,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from virtlab.campaign.imported.told import Point, Told, UnreadableError, number
-from virtlab.campaign.imported.tools.clockwork import Instants, calendar_ns, day_comes_first
+from virtlab.imported.instants import Instants, calendar_ns, day_comes_first
+from virtlab.imported.output import Point, Told, UnreadableError, number
 
 KB = 1024.0
 MS = 1e6

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-from virtlab.campaign.imported.told import Told, UnreadableError, number, whole
+from virtlab.imported.output import Told, UnreadableError, number, whole
 
 _NUMBERS = re.compile(r"^\s*[\d.]+(\s+-?[\d.]+)*\s*$")
 _TEST = re.compile(

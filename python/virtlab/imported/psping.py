@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from virtlab.campaign.imported.told import Told, UnreadableError, nanoseconds, number, whole
+from virtlab.imported.output import Told, UnreadableError, nanoseconds, number, whole
 
 _ONE = re.compile(
     r"^(?P<kind>Reply from|Connecting to) \S+?(?P<warm> \(warmup\))?:?(?: from \S+)?: (?P<ms>[\d.]+) ?ms"

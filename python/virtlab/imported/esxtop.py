@@ -18,8 +18,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from virtlab.campaign.imported.told import Point, Told, UnreadableError, number
-from virtlab.campaign.imported.tools.clockwork import Instants
+from virtlab.imported.instants import Instants
+from virtlab.imported.output import Point, Told, UnreadableError, number
 
 _COLUMN = re.compile(r"^\\\\[^\\]*\\(?P<group>[^\\(]+)(?:\((?P<instance>.*)\))?\\(?P<counter>[^\\]+)$")
 _FORMAT = "(PDH-CSV 4.0)"

@@ -82,7 +82,7 @@ def number(text: str, line: int, what: str) -> float:
     1024.5
     >>> number("29,5", 3, "rate")
     Traceback (most recent call last):
-    virtlab.campaign.imported.told.UnreadableError: rate '29,5' has a comma, where '.' begins the decimals
+    virtlab.imported.output.UnreadableError: rate '29,5' has a comma, where '.' begins the decimals
     """
     if "," in text:
         raise UnreadableError(

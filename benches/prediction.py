@@ -15,7 +15,7 @@ from typing import Any
 
 from virtlab.campaign import CampaignObserver, run_campaign
 from virtlab.experiment import load
-from virtlab.experiment.varied import find_input
+from virtlab.experiment.overrides import find_input
 from virtlab.prediction.capacity import Question, ordered_levels, sizes
 from virtlab.prediction.limits import parse_limits
 from virtlab.prediction.validation import GOAL, validate

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from virtlab.cli.capacity import app
 from virtlab.errors import ExperimentError
 from virtlab.experiment import Experiment, load_text
-from virtlab.experiment.varied import at_level, find_input, grid
+from virtlab.experiment.overrides import at_level, find_input, grid
 from virtlab.planner import plan_run
 from virtlab.prediction.capacity import Capacity, Question, ordered_levels, sizes
 from virtlab.prediction.limits import parse_limits

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from virtlab.cli.recommend import app
 from virtlab.errors import ExperimentError
 from virtlab.experiment import load_text
-from virtlab.experiment.varied import find_input
+from virtlab.experiment.overrides import find_input
 from virtlab.prediction.limits import parse_limits
 from virtlab.prediction.recommend import Choice, parse_goal
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile

@@ -21,7 +21,7 @@ from virtlab.campaign.takes import Delays, Gaps
 from virtlab.campaign.trials import TrialLine
 from virtlab.campaign.trying import worst_flow
 from virtlab.experiment import FileMistakesError, load_text
-from virtlab.experiment.benchmark import (
+from virtlab.experiment.work.benchmark import (
     BackToBackTest,
     FrameLossTest,
     LatencyTest,

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.unit.test_testbed_refusals import HERE
 
 from virtlab.experiment import load
-from virtlab.experiment.mistakes import FileMistakesError
-from virtlab.experiment.storms import storm
+from virtlab.experiment.read.mistakes import FileMistakesError
+from virtlab.experiment.world.storms import storm
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
 from virtlab.planner.wiring import Wiring

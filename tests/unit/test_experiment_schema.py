@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from virtlab.catalogue import QDISCS, WORKLOADS
-from virtlab.experiment.mistakes import Mistakes
+from virtlab.experiment.read.mistakes import Mistakes
+from virtlab.experiment.read.tree import read_tree
 from virtlab.experiment.schema import json_schema
 from virtlab.experiment.templates import TEMPLATES, template
-from virtlab.experiment.tree import read_tree
 
 ROOT = Path(__file__).parents[2]
 FILES = [

@@ -11,7 +11,7 @@ from tests.unit.test_testbed_refusals import HERE
 
 from virtlab.experiment import Experiment
 from virtlab.experiment.load import load_text
-from virtlab.experiment.mistakes import FileMistakesError
+from virtlab.experiment.read.mistakes import FileMistakesError
 from virtlab.plan import Plan, Queue, Trial
 from virtlab.planner import plan_run
 from virtlab.planner.ports import with_port_links

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from virtlab.experiment import load_text
-from virtlab.experiment.mistakes import FileMistakesError
+from virtlab.experiment.read.mistakes import FileMistakesError
 from virtlab.planner import plan_run
 
 FILE = """version: 1

@@ -15,9 +15,9 @@ import typer
 from virtlab.catalogue import WORKLOADS
 from virtlab.cli.main import COMMANDS, FILES
 from virtlab.cli.reference import page
-from virtlab.experiment.mistakes import Mistakes
+from virtlab.experiment.read.mistakes import Mistakes
+from virtlab.experiment.read.tree import read_tree
 from virtlab.experiment.schema import json_schema
-from virtlab.experiment.tree import read_tree
 from virtlab.results import Manifest, RunKey, RunRecord
 from virtlab.settings import Settings
 from virtlab.testbed.refusals import COUNTERS, SERIES

@@ -9,7 +9,7 @@ import pytest
 from virtlab.analysis import run_values
 from virtlab.campaign import open_dataset, run_campaign
 from virtlab.experiment import Experiment, load, load_text
-from virtlab.experiment.search import RFC2544_TRIAL_NS, SearchFor, trial_ns
+from virtlab.experiment.work.search import RFC2544_TRIAL_NS, SearchFor, trial_ns
 from virtlab.metrics import MetricPath
 from virtlab.results import Dataset
 from virtlab.simulator import Simulator

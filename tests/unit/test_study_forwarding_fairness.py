@@ -10,7 +10,7 @@ import pytest
 from virtlab.campaign.trying import as_tested
 from virtlab.catalogue.split import fairness, shares
 from virtlab.experiment import Experiment, load
-from virtlab.experiment.search import trial_ns
+from virtlab.experiment.work.search import trial_ns
 from virtlab.planner import plan_run
 from virtlab.planner.estimate import estimate_points
 from virtlab.planner.wiring import Wiring

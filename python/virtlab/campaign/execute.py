@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from virtlab.campaign.progress import CampaignObserver
-    from virtlab.experiment.search import SearchFor
+    from virtlab.experiment.work.search import SearchFor
     from virtlab.plan.backend import Backend, Reading
     from virtlab.plan.model import Plan
     from virtlab.results import Dataset, RunKey, RunRecord, RunWriter

@@ -17,7 +17,7 @@ from virtlab.campaign.schedule import Finished
 
 if TYPE_CHECKING:
     from virtlab.campaign.schedule import Schedule
-    from virtlab.experiment.search import SearchFor
+    from virtlab.experiment.work.search import SearchFor
     from virtlab.plan.backend import Backend
     from virtlab.plan.model import Plan
     from virtlab.results import Dataset, RunRecord

@@ -21,7 +21,7 @@ from virtlab.campaign.trying import NS, Tries, shares_of
 from virtlab.plan.backend import Outcome
 
 if TYPE_CHECKING:
-    from virtlab.experiment.search import SearchFor
+    from virtlab.experiment.work.search import SearchFor
     from virtlab.plan.backend import Observer, Session
     from virtlab.plan.model import Plan
     from virtlab.results import RunWriter
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def make(search: SearchFor) -> Search:
     """The search that a file asks for."""
-    from virtlab.experiment.search import goal_name, trial_ns
+    from virtlab.experiment.work.search import goal_name, trial_ns
 
     warmup_s = search.warmup_ns / NS
     if search.method == "mlrsearch":
@@ -66,7 +66,7 @@ def header(search: SearchFor, plan: Plan) -> dict[str, Any]:
 
 def goal_texts(search: SearchFor) -> dict[str, str]:
     """Goal -> its text for people, as it stands beside every number."""
-    from virtlab.experiment.search import goal_name, trial_ns
+    from virtlab.experiment.work.search import goal_name, trial_ns
 
     if search.until is not None:
         return {"limit": f"not {search.until.text}, by bisection"}

@@ -32,7 +32,7 @@ from virtlab.results.trial import TrialRecord
 if TYPE_CHECKING:
     from virtlab.campaign.benchmark import Asked
     from virtlab.campaign.search import Wanted
-    from virtlab.experiment.search import SearchFor
+    from virtlab.experiment.work.search import SearchFor
     from virtlab.plan.backend import Observer, Session
     from virtlab.plan.model import Plan
 

@@ -64,7 +64,7 @@ def capacity(
     from virtlab.campaign.progress import CampaignObserver
     from virtlab.errors import ExperimentError
     from virtlab.experiment import load
-    from virtlab.experiment.varied import find_input
+    from virtlab.experiment.overrides import find_input
     from virtlab.prediction.capacity import Question, ordered_levels
     from virtlab.prediction.combinations import other_levels, present
     from virtlab.prediction.limits import parse_limits, refuse_search

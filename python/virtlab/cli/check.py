@@ -12,7 +12,7 @@ from virtlab.terminal import json_text, say
 
 if TYPE_CHECKING:
     from virtlab.experiment import Experiment, FileMistakesError
-    from virtlab.experiment.model import HostSpec
+    from virtlab.experiment.read.model import HostSpec
 
 WORLD = {"hosts": "host", "guests": "guest", "switches": "switch", "routers": "router", "links": "link"}
 app = typer.Typer(add_completion=False)
@@ -90,7 +90,7 @@ def _installed(experiment: Experiment) -> list[str]:
 
     A file is data; these are what runs.
     """
-    from virtlab.experiment.topology import image_of
+    from virtlab.experiment.world.topology import image_of
 
     found: dict[str, None] = {}
     for point in experiment.points():

@@ -61,7 +61,7 @@ def recommend(
     from virtlab.campaign.progress import CampaignObserver
     from virtlab.errors import ExperimentError
     from virtlab.experiment import load
-    from virtlab.experiment.varied import find_input
+    from virtlab.experiment.overrides import find_input
     from virtlab.metrics import parse_quantity
     from virtlab.prediction.combinations import other_levels
     from virtlab.prediction.limits import parse_limits, refuse_search

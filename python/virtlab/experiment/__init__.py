@@ -17,7 +17,7 @@
 
 from virtlab.experiment.experiment import Claim, DesignPoint, Experiment, Repeat, Study, Until
 from virtlab.experiment.load import load, load_bytes, load_text
-from virtlab.experiment.mistakes import FileMistakesError, Mistake
+from virtlab.experiment.read.mistakes import FileMistakesError, Mistake
 
 __all__ = [
     "Claim", "DesignPoint", "Experiment", "FileMistakesError", "Mistake", "Repeat", "Study", "Until", "load", "load_bytes",

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from virtlab.analysis.claims import Claim as ParsedClaim
-    from virtlab.experiment.addressing import Addresses
-    from virtlab.experiment.factors import Design
-    from virtlab.experiment.model import CollectSpec, LimitsSpec, NetworkSpec, TimingSpec
-    from virtlab.experiment.queues import QueueSpec
+    from virtlab.experiment.read.factors import Design
+    from virtlab.experiment.read.model import CollectSpec, LimitsSpec, NetworkSpec, TimingSpec
     from virtlab.experiment.resolver import Resolver
-    from virtlab.experiment.roles import RoleSpec
-    from virtlab.experiment.search import SearchFor
-    from virtlab.experiment.timeline import ActionSpec
-    from virtlab.experiment.topology import Wiring
+    from virtlab.experiment.work.roles import RoleSpec
+    from virtlab.experiment.work.search import SearchFor
+    from virtlab.experiment.work.timeline import ActionSpec
+    from virtlab.experiment.world.addresses import Addresses
+    from virtlab.experiment.world.queues import QueueSpec
+    from virtlab.experiment.world.topology import Wiring
 
 DATASET_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}\Z")  # of experiments and of claims
 RUNS_MAX = 10_000  # of one experiment, unless its author says that more are meant

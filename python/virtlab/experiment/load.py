@@ -8,7 +8,7 @@ from typing import Any
 
 from virtlab.catalogue.kinds import COUNT, nearest, shown
 from virtlab.documents import read_bytes
-from virtlab.experiment.expected import check_until, read_claims
+from virtlab.experiment.expectations import check_until, read_claims
 from virtlab.experiment.experiment import (
     DATASET_NAME,
     MAXIMUM_WITH_UNTIL,
@@ -17,7 +17,7 @@ from virtlab.experiment.experiment import (
     Repeat,
     Until,
 )
-from virtlab.experiment.factors import (
+from virtlab.experiment.read.factors import (
     Design,
     Factor,
     check_references,
@@ -25,9 +25,9 @@ from virtlab.experiment.factors import (
     read_factors,
     references,
 )
-from virtlab.experiment.findings import Findings
-from virtlab.experiment.mistakes import FileMistakesError, Mistake, Mistakes
-from virtlab.experiment.tree import FILE_MAX_BYTES, Node, read_tree
+from virtlab.experiment.read.findings import Findings
+from virtlab.experiment.read.mistakes import FileMistakesError, Mistake, Mistakes
+from virtlab.experiment.read.tree import FILE_MAX_BYTES, Node, read_tree
 
 VERSION = 1
 PLAIN = ("version", "name", "title", "seed", "repeat", "claims", "factors", "exclude")  # cannot vary
@@ -211,8 +211,8 @@ def _repeat(findings: Findings) -> Repeat:
             )
             return Repeat()
         return Repeat(times, times)
-    from virtlab.experiment.model import RepeatSpec
-    from virtlab.experiment.sections import validated
+    from virtlab.experiment.read.model import RepeatSpec
+    from virtlab.experiment.read.sections import validated
 
     spec: RepeatSpec | None = validated(("repeat",), node.plain(), RepeatSpec, findings, adapter="repeat")
     if spec is None:

@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from virtlab.catalogue.kinds import nearest, shown
-from virtlab.experiment.addressing import Addresses, assign
 from virtlab.experiment.experiment import Study
-from virtlab.experiment.factors import Factor, Levels, references, substitute
-from virtlab.experiment.findings import Findings
-from virtlab.experiment.mistakes import Mistakes
-from virtlab.experiment.model import (
+from virtlab.experiment.read.factors import Factor, Levels, references, substitute
+from virtlab.experiment.read.findings import Findings
+from virtlab.experiment.read.mistakes import Mistakes
+from virtlab.experiment.read.model import (
     CollectSpec,
     HostSpec,
     LimitsSpec,
@@ -27,17 +26,18 @@ from virtlab.experiment.model import (
     TimingSpec,
     TopologySpec,
 )
-from virtlab.experiment.port_queues import read_port_queues
-from virtlab.experiment.queues import QueueSpec, read_queue
-from virtlab.experiment.reach import check_roles
-from virtlab.experiment.roles import RoleSpec, read_roles
-from virtlab.experiment.sections import merged, validate_section
-from virtlab.experiment.timeline import ActionSpec, read_timeline, read_windows
-from virtlab.experiment.topology import Wiring, check_ends, wire
-from virtlab.experiment.tree import Node
+from virtlab.experiment.read.sections import merged, validate_section
+from virtlab.experiment.read.tree import Node
+from virtlab.experiment.work.reach import check_roles
+from virtlab.experiment.work.roles import RoleSpec, read_roles
+from virtlab.experiment.work.timeline import ActionSpec, read_timeline, read_windows
+from virtlab.experiment.world.addresses import Addresses, assign
+from virtlab.experiment.world.port_queues import read_port_queues
+from virtlab.experiment.world.queues import QueueSpec, read_queue
+from virtlab.experiment.world.topology import Wiring, check_ends, wire
 
 if TYPE_CHECKING:
-    from virtlab.experiment.search import SearchFor
+    from virtlab.experiment.work.search import SearchFor
 
 NETWORK = ("hosts", "host", "topology", "switches", "switch", "routers", "router", "links", "link", "network")
 RUN = ("timing", "timeline", "windows", "collect", "limits", "search")
@@ -134,7 +134,7 @@ class Resolver:
             return None  # the file is refused as a whole, so what the other points become matters no more
         wiring, addresses, spec, queues, ports = network
         if search is not None:
-            from virtlab.experiment.search import searched
+            from virtlab.experiment.work.search import searched
 
             roles = {**roles, search.role: searched(roles[search.role], search)}
         return Study(
@@ -227,7 +227,7 @@ def _search(
     """The search, whose reader few files need."""
     if spec is None:
         return None
-    from virtlab.experiment.search import read_search
+    from virtlab.experiment.work.search import read_search
 
     return read_search(findings, spec, roles, wiring)
 

@@ -12,11 +12,11 @@ from typing import Any
 from virtlab.catalogue import PLATFORMS, QDISCS, VSWITCHES, WORKLOADS
 from virtlab.catalogue.declaration import Parameter, QueueDiscipline
 from virtlab.catalogue.kinds import DURATION, FLAG, LIMIT, POSITIVE_DURATION
-from virtlab.experiment.classes import CONDITIONS
-from virtlab.experiment.leaves import NAME_SCHEMA
 from virtlab.experiment.load import SEED_MAX
-from virtlab.experiment.model import SECTIONS, RepeatSpec, TestsSpec
-from virtlab.experiment.timeline import EVENTS, KEYS
+from virtlab.experiment.read.leaves import NAME_SCHEMA
+from virtlab.experiment.read.model import SECTIONS, RepeatSpec, TestsSpec
+from virtlab.experiment.work.timeline import EVENTS, KEYS
+from virtlab.experiment.world.classes import CONDITIONS
 
 IDENTITY = "https://json-schema.org/draft/2020-12/schema"
 REFERENCE: dict[str, Any] = {

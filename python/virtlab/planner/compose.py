@@ -12,11 +12,11 @@ from typing import Any
 from virtlab.catalogue import PLATFORMS
 from virtlab.catalogue.platforms.libvirt import DEFAULT
 from virtlab.experiment import DesignPoint, Experiment, Study
-from virtlab.experiment.model import HostSpec
-from virtlab.experiment.queues import QueueSpec
-from virtlab.experiment.roles import RoleSpec
-from virtlab.experiment.timeline import ActionSpec
-from virtlab.experiment.topology import Station, image_of
+from virtlab.experiment.read.model import HostSpec
+from virtlab.experiment.work.roles import RoleSpec
+from virtlab.experiment.work.timeline import ActionSpec
+from virtlab.experiment.world.queues import QueueSpec
+from virtlab.experiment.world.topology import Station, image_of
 from virtlab.plan import (
     Action,
     Collect,

@@ -14,8 +14,8 @@ from virtlab.planner.timeline import length_ns, timeline_of
 
 if TYPE_CHECKING:
     from virtlab.experiment import Experiment
-    from virtlab.experiment.boxes import Station
-    from virtlab.experiment.search import SearchFor
+    from virtlab.experiment.work.search import SearchFor
+    from virtlab.experiment.world.boxes import Station
 
 BUILD_NS = 700_000_000  # private world, soft switch, reachability check, commit to disk
 BYTES_PER_ROW = {
@@ -109,7 +109,7 @@ def search_ns(search: SearchFor) -> int:
     """About how long a search and the tests after it take: trials, and what surrounds each."""
     from math import ceil, log2
 
-    from virtlab.experiment.search import trial_ns
+    from virtlab.experiment.work.search import trial_ns
 
     width = max(min(goal.width for goal in search.goals), (search.resolution or 0) / search.high)
     halvings = ceil(log2(max(2.0, (search.high - search.low) / (width * search.high))))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from virtlab.experiment.addressing import Addresses
-from virtlab.experiment.topology import Station, Wiring
+from virtlab.experiment.world.addresses import Addresses
+from virtlab.experiment.world.topology import Station, Wiring
 from virtlab.plan import Route
 
 Routers = Mapping[str, list[Station]]  # routers that stand in a domain, by name

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from virtlab.experiment import Study
-from virtlab.experiment.roles import RoleSpec
-from virtlab.experiment.timeline import ActionSpec, TriggerSpec
+from virtlab.experiment.work.roles import RoleSpec
+from virtlab.experiment.work.timeline import ActionSpec, TriggerSpec
 
 ROLE_ACTIONS = {"start", "stop", "run", "set"}
 Actions = tuple[ActionSpec, ...]

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from virtlab.experiment.storms import Port, storm
+from virtlab.experiment.world.storms import Port, storm
 from virtlab.plan import Guest, Plan, Refusal
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from virtlab.campaign.search.largest import Largest, State
 from virtlab.errors import ExperimentError
-from virtlab.experiment.varied import Input, at_level, find_input
+from virtlab.experiment.overrides import Input, at_level, find_input
 from virtlab.metrics import level_number
 from virtlab.planner import plan_run
 from virtlab.prediction.explain import explain
@@ -262,7 +262,7 @@ def ordered_levels(
 
     Of a factor its own, unless a range is given. ExperimentError when there is no order or no first level.
     """
-    from virtlab.experiment.varied import grid
+    from virtlab.experiment.overrides import grid
 
     if one.levels and first is None and last is None and step is None:
         numbers = [level_number(level) for level in one.levels]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from virtlab.analysis.effects import What, paths_of
 from virtlab.errors import ExperimentError
-from virtlab.experiment.varied import alone, reread
+from virtlab.experiment.overrides import alone, reread
 from virtlab.metrics import MetricPath
 from virtlab.prediction.simulate import simulate
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from virtlab.campaign.search.selection import Constraint, Selection, Standing
 from virtlab.errors import ExperimentError
-from virtlab.experiment.varied import Input, at_level, find_input
+from virtlab.experiment.overrides import Input, at_level, find_input
 from virtlab.metrics import METRICS, MetricPath
 from virtlab.planner import plan_run
 from virtlab.prediction.capacity import DRAWS, sizes

@@ -17,7 +17,7 @@ from virtlab.campaign.benchmark.latency import Latency
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from virtlab.experiment.benchmark import TestsFor
+    from virtlab.experiment.work.benchmark import TestsFor
 
 __all__ = ["Asked", "BackToBack", "FrameLoss", "Latency", "Recovery", "Reset", "Test", "Value", "tests_of"]
 

@@ -20,7 +20,7 @@ from virtlab.campaign.benchmark.asking import NOTHING_FOUND, Asked, Value, sprea
 from virtlab.campaign.trials import TrialLine
 
 if TYPE_CHECKING:
-    from virtlab.experiment.benchmark import BackToBackTest
+    from virtlab.experiment.work.benchmark import BackToBackTest
 
 NS = 1e9
 

@@ -14,7 +14,7 @@ from virtlab.campaign.benchmark.latency import loss_and_load
 from virtlab.campaign.trials import TrialLine
 
 if TYPE_CHECKING:
-    from virtlab.experiment.benchmark import FrameLossTest
+    from virtlab.experiment.work.benchmark import FrameLossTest
 
 NS = 1e9
 LOSSLESS_TRIALS = 2
@@ -30,13 +30,13 @@ class FrameLoss:
     _told: list[TrialLine] = field(default_factory=list, init=False)
 
     def _shares(self) -> list[float]:
-        from virtlab.experiment.benchmark import shares_down
+        from virtlab.experiment.work.benchmark import shares_down
 
         return shares_down(self.test.step)
 
     def ask(self) -> Asked | None:
         """The next load down."""
-        from virtlab.experiment.benchmark import part_of_highest
+        from virtlab.experiment.work.benchmark import part_of_highest
 
         lossless = [line.lost == 0 for line in self._told[-LOSSLESS_TRIALS:]]
         shares = self._shares()

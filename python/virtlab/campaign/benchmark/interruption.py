@@ -16,7 +16,7 @@ from virtlab.campaign.benchmark.asking import NOTHING_FOUND, Asked, Value, sprea
 from virtlab.campaign.trials import TrialLine
 
 if TYPE_CHECKING:
-    from virtlab.experiment.benchmark import RecoveryTest, ResetTest
+    from virtlab.experiment.work.benchmark import RecoveryTest, ResetTest
 
 NS = 1e9
 
@@ -73,7 +73,7 @@ class Reset:
 
     def ask(self) -> Asked | None:
         """Traffic at the throughput, with a reset in it."""
-        from virtlab.experiment.benchmark import RESET_AFTER_NS
+        from virtlab.experiment.work.benchmark import RESET_AFTER_NS
 
         if self.found is None or len(self._told) == self.test.trials:
             return None

@@ -23,7 +23,7 @@ from virtlab.catalogue.workloads.raw_stream import FLOWS_TOLD
 from virtlab.metrics import STATISTICS
 
 if TYPE_CHECKING:
-    from virtlab.experiment.benchmark import LatencyTest, StatedLoad
+    from virtlab.experiment.work.benchmark import LatencyTest, StatedLoad
 
 NS = 1e9
 QUANTILES = ("median", "p90", "p99")

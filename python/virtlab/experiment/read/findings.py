@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from virtlab.experiment.mistakes import Mistake, Mistakes, Watch, split_cure
-from virtlab.experiment.tree import Node
+from virtlab.experiment.read.mistakes import Mistake, Mistakes, Watch, split_cure
+from virtlab.experiment.read.tree import Node
 
 Steps = tuple[str | int, ...]
 

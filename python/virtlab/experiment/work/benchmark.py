@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 from virtlab.catalogue import PLATFORMS
 from virtlab.catalogue.declaration import Parameter
 from virtlab.catalogue.kinds import nearest, shown
-from virtlab.experiment.findings import Findings
+from virtlab.experiment.read.findings import Findings
 from virtlab.units import Ratio
 
 if TYPE_CHECKING:
-    from virtlab.experiment.model import TestsSpec
-    from virtlab.experiment.roles import RoleSpec
-    from virtlab.experiment.topology import Wiring
+    from virtlab.experiment.read.model import TestsSpec
+    from virtlab.experiment.work.roles import RoleSpec
+    from virtlab.experiment.world.topology import Wiring
 
 NS = 10**9
 STEP_MAX = 0.1

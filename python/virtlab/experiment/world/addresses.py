@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from virtlab.experiment.findings import Findings, Steps
-from virtlab.experiment.model import NetworkSpec
-from virtlab.experiment.topology import Station, Wiring
+from virtlab.experiment.read.findings import Findings, Steps
+from virtlab.experiment.read.model import NetworkSpec
+from virtlab.experiment.world.topology import Station, Wiring
 
 Member = tuple[str, str]  # guest, vNIC
 SUBNET_BITS = {4: 24, 6: 64}

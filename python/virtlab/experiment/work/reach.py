@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from virtlab.catalogue import PLATFORMS
 from virtlab.catalogue.kinds import nearest
-from virtlab.experiment.findings import Findings
-from virtlab.experiment.model import NetworkSpec
-from virtlab.experiment.roles import RoleSpec
-from virtlab.experiment.topology import Wiring, root
+from virtlab.experiment.read.findings import Findings
+from virtlab.experiment.read.model import NetworkSpec
+from virtlab.experiment.work.roles import RoleSpec
+from virtlab.experiment.world.topology import Wiring, root
 
 ETHERNET_BYTES = 18  # header and checksum
 

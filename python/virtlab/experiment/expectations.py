@@ -9,10 +9,10 @@ from collections.abc import Mapping
 
 from virtlab.catalogue.kinds import nearest, shown
 from virtlab.experiment.experiment import DATASET_NAME, Claim, Repeat
-from virtlab.experiment.factors import Factor
-from virtlab.experiment.findings import Findings
-from virtlab.experiment.mistakes import Mistake
-from virtlab.experiment.tree import Node
+from virtlab.experiment.read.factors import Factor
+from virtlab.experiment.read.findings import Findings
+from virtlab.experiment.read.mistakes import Mistake
+from virtlab.experiment.read.tree import Node
 
 
 def read_claims(

@@ -13,8 +13,8 @@ from typing import Any
 
 from virtlab.catalogue.declaration import QueueDiscipline
 from virtlab.catalogue.kinds import DSCP, LIMIT, nearest, shown
-from virtlab.experiment.findings import Findings, Steps
-from virtlab.experiment.leaves import NAME
+from virtlab.experiment.read.findings import Findings, Steps
+from virtlab.experiment.read.leaves import NAME
 
 PROTOCOLS = {"icmp": 1, "tcp": 6, "udp": 17, "icmpv6": 58, "sctp": 132}
 WITH_PORTS = (6, 17, 132)

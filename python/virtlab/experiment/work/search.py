@@ -15,11 +15,11 @@ from typing import Any, Literal
 from virtlab.catalogue.declaration import Parameter, size_of
 from virtlab.catalogue.kinds import NUMBERS, nearest, shown
 from virtlab.catalogue.workloads.raw_stream import FLOWS_TOLD, flow_names, flows_of
-from virtlab.experiment.benchmark import TestsFor, read_tests
-from virtlab.experiment.findings import Findings
-from virtlab.experiment.model import GoalSpec, SearchSpec
-from virtlab.experiment.roles import RoleSpec
-from virtlab.experiment.topology import Wiring
+from virtlab.experiment.read.findings import Findings
+from virtlab.experiment.read.model import GoalSpec, SearchSpec
+from virtlab.experiment.work.benchmark import TestsFor, read_tests
+from virtlab.experiment.work.roles import RoleSpec
+from virtlab.experiment.world.topology import Wiring
 
 BUILT = {"rt_tasks"}  # workloads whose parameters are of the guest itself
 OWN_LENGTH = "duration_ns"  # of a stream: a trial's own length, no input

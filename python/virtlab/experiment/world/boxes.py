@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from virtlab.experiment.model import GuestSpec, LinkSpec
+from virtlab.experiment.read.model import GuestSpec, LinkSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from virtlab.experiment.findings import Findings, Steps
-from virtlab.experiment.queues import QueueSpec, read_queue
-from virtlab.experiment.topology import Wiring, is_bare
+from virtlab.experiment.read.findings import Findings, Steps
+from virtlab.experiment.world.queues import QueueSpec, read_queue
+from virtlab.experiment.world.topology import Wiring, is_bare
 
 GUEST, UPLINK = ("guest", "both"), ("uplink", "both")
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from virtlab.experiment.mistakes import Mistake, Mistakes
+from virtlab.experiment.read.mistakes import Mistake, Mistakes
 from virtlab.terminal import TURNING, UNSAFE
 
 FILE_MAX_BYTES = 1 << 20

@@ -17,10 +17,10 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 from virtlab.errors import ExperimentError
-from virtlab.experiment.factors import NAME, REFERENCE, read_factors, substitute
 from virtlab.experiment.load import load_text
-from virtlab.experiment.mistakes import FileMistakesError, Mistakes
-from virtlab.experiment.tree import Node, read_tree
+from virtlab.experiment.read.factors import NAME, REFERENCE, read_factors, substitute
+from virtlab.experiment.read.mistakes import FileMistakesError, Mistakes
+from virtlab.experiment.read.tree import Node, read_tree
 
 if TYPE_CHECKING:
     from virtlab.experiment.experiment import Experiment
@@ -142,7 +142,7 @@ def grid(first: str, last: str, step: str | None) -> list[str]:
     >>> grid("1", "4", None), grid("10 kB", "20 kB", "5 kB")
     (['1', '2', '3', '4'], ['10 kB', '15 kB', '20 kB'])
     """
-    from virtlab.experiment.factors import range_texts
+    from virtlab.experiment.read.factors import range_texts
 
     _, _, unit = first.strip().partition(" ")
     width = step if step is not None else f"1 {unit}".strip()

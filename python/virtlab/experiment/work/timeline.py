@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from virtlab.catalogue.kinds import DURATION, POSITIVE_DURATION, TEXT, choice, nearest, shown
-from virtlab.experiment.findings import Findings, Steps
-from virtlab.experiment.leaves import NAME, object_name
-from virtlab.experiment.roles import RoleSpec
-from virtlab.experiment.tree import Node
+from virtlab.experiment.read.findings import Findings, Steps
+from virtlab.experiment.read.leaves import NAME, object_name
+from virtlab.experiment.read.tree import Node
+from virtlab.experiment.work.roles import RoleSpec
 
 EVENTS = ("started", "done", "finished", "failed", "timeout", "cancelled")
 KEYS = {

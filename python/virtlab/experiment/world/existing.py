@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from virtlab.catalogue import PLATFORMS
 from virtlab.catalogue.platforms.libvirt import LOCAL, NAME
-from virtlab.experiment.boxes import Attachment, Station
-from virtlab.experiment.findings import Findings, Steps
-from virtlab.experiment.model import HostSpec
+from virtlab.experiment.read.findings import Findings, Steps
+from virtlab.experiment.read.model import HostSpec
+from virtlab.experiment.world.boxes import Attachment, Station
 
 _NEVER_SET = ("cpu", "memory", "vcpus", "vnic_model", "image", "runtime", "seccomp", "firmware", "idle")
 _SET_BY_VXLAN = ("offloads", "mtu", "ipv4", "ipv6", "mac")

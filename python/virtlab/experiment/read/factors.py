@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
 from virtlab.catalogue.kinds import nearest, shown
-from virtlab.experiment.mistakes import Mistake, Mistakes
-from virtlab.experiment.tree import Node
+from virtlab.experiment.read.mistakes import Mistake, Mistakes
+from virtlab.experiment.read.tree import Node
 from virtlab.units import Bitrate, Duration, Size
 
 LEVELS_MAX = 10_000

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from virtlab.catalogue.kinds import shown
-from virtlab.experiment import leaves
-from virtlab.experiment.leaves import object_name
+from virtlab.experiment.read import leaves
+from virtlab.experiment.read.leaves import object_name
 
 GUESTS_MAX = 4096
 

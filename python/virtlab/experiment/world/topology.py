@@ -14,11 +14,9 @@ from itertools import pairwise
 
 from virtlab.catalogue import PLATFORMS, VSWITCHES, Platform
 from virtlab.catalogue.kinds import nearest
-from virtlab.experiment import leaves
-from virtlab.experiment.boxes import Attachment, Bridge, Cable, Station
-from virtlab.experiment.existing import check_existing, existing_station, refuse_existing
-from virtlab.experiment.findings import Findings, Steps
-from virtlab.experiment.model import (
+from virtlab.experiment.read import leaves
+from virtlab.experiment.read.findings import Findings, Steps
+from virtlab.experiment.read.model import (
     GuestSpec,
     HostSpec,
     LinkSpec,
@@ -26,7 +24,9 @@ from virtlab.experiment.model import (
     SwitchSpec,
     TopologySpec,
 )
-from virtlab.experiment.places import (
+from virtlab.experiment.world.boxes import Attachment, Bridge, Cable, Station
+from virtlab.experiment.world.existing import check_existing, existing_station, refuse_existing
+from virtlab.experiment.world.places import (
     bridged,
     bridges_of,
     bridging,

@@ -8,8 +8,8 @@ from typing import Any
 from virtlab.catalogue import QDISCS
 from virtlab.catalogue.kinds import LIMIT, choice, nearest, shown
 from virtlab.catalogue.qdiscs.fifo import PORT_PACKETS
-from virtlab.experiment.classes import read_classes
-from virtlab.experiment.findings import Findings, Steps
+from virtlab.experiment.read.findings import Findings, Steps
+from virtlab.experiment.world.classes import read_classes
 
 COMMON = ("kind", "by", "limit")
 CLASSED = ("classes", "match", "default")

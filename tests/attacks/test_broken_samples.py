@@ -16,7 +16,7 @@ from tests.unit.report_specimen import write_dataset
 
 from virtlab.analysis import run_values
 from virtlab.errors import DatasetError, MachineError
-from virtlab.report.gather import gather
+from virtlab.report.gather.dataset import gather
 from virtlab.results import Dataset
 from virtlab.results.export import write_samples
 

@@ -18,7 +18,7 @@ from virtlab.campaign.trials import Journal, TrialLine
 from virtlab.errors import DatasetError, VirtlabError
 from virtlab.plan import Plan
 from virtlab.plan.model import identity_of
-from virtlab.report.gather import gather
+from virtlab.report.gather.dataset import gather
 from virtlab.results import Dataset
 
 RUN = "runs/p0001-r00-a0"

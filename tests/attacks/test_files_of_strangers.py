@@ -16,9 +16,9 @@ from tests.unit.report_specimen import experiment_text, write_dataset
 from virtlab.errors import DatasetError, ExperimentError
 from virtlab.experiment import load_text
 from virtlab.folders import Folder, read_bounded
-from virtlab.report.figures import read_figures
-from virtlab.report.gather import gather
-from virtlab.report.write import write_report
+from virtlab.report.gather.dataset import gather
+from virtlab.report.gather.source_figures import read_figures
+from virtlab.report.page.writer import write_report
 from virtlab.results import Dataset
 
 TABLE = "study,metric,unit,value,qualifier\na,rtt_mean,us,300,mean\n"

@@ -16,7 +16,7 @@ from virtlab.campaign import CampaignObserver, open_dataset, run_campaign
 from virtlab.errors import GuestError
 from virtlab.experiment import load_text
 from virtlab.plan import Plan, Trial
-from virtlab.report import conditions
+from virtlab.report.gather import conditions
 from virtlab.results import Dataset
 from virtlab.testbed import asking
 from virtlab.testbed.channels import INSIDE_COMMAND

@@ -30,10 +30,10 @@ from virtlab.experiment.work.benchmark import (
     StatedLoad,
 )
 from virtlab.metrics import MetricPath
-from virtlab.report import benchmarked
-from virtlab.report.drawing import figures_of
-from virtlab.report.figures import names_of_experiment
-from virtlab.report.gather import gather
+from virtlab.report.figures.plots import figures_of
+from virtlab.report.gather.dataset import gather
+from virtlab.report.gather.source_figures import names_of_experiment
+from virtlab.report.tables import benchmarks
 from virtlab.results import Dataset
 from virtlab.simulator import Simulator
 
@@ -338,7 +338,7 @@ def test_the_claims_of_loads_and_tests_are_judged_and_the_report_draws_them(
 
 
 def table_rows(dataset: Dataset) -> list[list[str]]:
-    block = benchmarked.tests_table(gather(dataset), "load")
+    block = benchmarks.tests_table(gather(dataset), "load")
     assert block is not None
     heads = [column["text"] for column in block["head"]]
     assert heads[:3] == ["test", "at", "flow"]

@@ -215,7 +215,7 @@ def test_results_go_into_the_folder_that_is_set(place: Path, monkeypatch: pytest
 
 
 def test_the_data_of_a_report_are_gathered_once(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from virtlab.report import gather as gathering
+    from virtlab.report.gather import dataset as gathering
 
     times: list[bool] = []
     real = gathering.gather
@@ -224,7 +224,7 @@ def test_the_data_of_a_report_are_gathered_once(place: Path, monkeypatch: pytest
         times.append(bool(named.get("curves", True)))
         return real(*arguments, **named)
 
-    for module in ("gather", "write", "terminal"):
+    for module in ("gather.dataset", "page.writer", "page.terminal"):
         monkeypatch.setattr(f"virtlab.report.{module}.gather", counted)
     assert run(experiment(place), "--json") == 0
     assert times == [True]

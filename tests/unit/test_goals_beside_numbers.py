@@ -16,12 +16,12 @@ from virtlab.cli.check import app as check_app
 from virtlab.cli.export import app as export_app
 from virtlab.cli.report import app as report_app
 from virtlab.metrics import METRICS
-from virtlab.report import benchmarked
-from virtlab.report.drawing import figures_of
-from virtlab.report.gather import gather
-from virtlab.report.render import SUBTITLE_COLUMNS, TITLE_COLUMNS, svg
-from virtlab.report.searched import trials_table
-from virtlab.report.terminal import as_json
+from virtlab.report.figures.plots import figures_of
+from virtlab.report.figures.vega import SUBTITLE_COLUMNS, TITLE_COLUMNS, svg
+from virtlab.report.gather.dataset import gather
+from virtlab.report.gather.searches import trials_table
+from virtlab.report.page.terminal import as_json
+from virtlab.report.tables import benchmarks
 from virtlab.results import Dataset, RunRecord
 
 GOAL = "loss of every flow ≤ 0 % in one trial of 1 s, width 0.5 %, RFC 2544"
@@ -108,7 +108,7 @@ def test_every_picture_of_such_a_number_has_the_goal_in_its_title(dataset: Datas
         GOAL not in drawn["frame-loss-of-load-by-load"].title
     )  # from the highest load down, whatever was found
     assert GOAL in trials_table("load", data.searches, data.varying)["caption"]
-    tested = benchmarked.tests_table(data, "load")
+    tested = benchmarks.tests_table(data, "load")
     assert tested is not None
     assert GOAL in tested["caption"]
 

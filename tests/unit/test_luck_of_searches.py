@@ -15,7 +15,7 @@ from virtlab.experiment import load_text
 from virtlab.plan import Plan, Trial
 from virtlab.plan.backend import Observer, Outcome, Session, Sink
 from virtlab.report import as_json
-from virtlab.report.found import luck_notes
+from virtlab.report.gather.goals import luck_notes
 from virtlab.results import Dataset
 from virtlab.simulator import Simulator
 

@@ -14,10 +14,10 @@ from virtlab.campaign import CampaignObserver, run_campaign
 from virtlab.cli.report import app
 from virtlab.errors import ExperimentError
 from virtlab.experiment import load_text
-from virtlab.report.beside import Beside, beside, bound_cell, label_of, others_of
-from virtlab.report.beside_section import difference_table
-from virtlab.report.gather import gather
-from virtlab.report.model import Gathered, Published
+from virtlab.report.gather.comparison import Beside, beside, bound_cell, label_of, others_of
+from virtlab.report.gather.dataset import gather
+from virtlab.report.gather.model import Gathered, Published
+from virtlab.report.tables.comparison import difference_table
 from virtlab.results import Dataset
 from virtlab.simulator import Simulator
 from virtlab.simulator.profile import Profile

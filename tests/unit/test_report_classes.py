@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from virtlab.report.classes import class_figures
-from virtlab.report.model import ClassSeen
+from virtlab.report.figures.classes import class_figures
+from virtlab.report.gather.model import ClassSeen
 
 
 def seen(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from virtlab.report.cores import cores_figure
-from virtlab.report.model import Cell, Factor, Quantity, Result, RunValue
+from virtlab.report.figures.cores import cores_figure
+from virtlab.report.gather.model import Cell, Factor, Quantity, Result, RunValue
 
 FACTOR = Factor("pin", ("none", "one"))
 

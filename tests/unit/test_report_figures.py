@@ -11,11 +11,12 @@ from tests.unit.report_specimen import experiment_text, write_dataset
 
 from virtlab.analysis.claims import PublishedReference, parse_claim
 from virtlab.errors import ExperimentError
-from virtlab.report import check_figures, overlay, write_report
-from virtlab.report.drawing import figures_of
-from virtlab.report.figures import PublishedColumns, read_figures
-from virtlab.report.gather import gather
-from virtlab.report.model import Factor
+from virtlab.report import check_figures, write_report
+from virtlab.report.figures.plots import figures_of
+from virtlab.report.gather import published
+from virtlab.report.gather.dataset import gather
+from virtlab.report.gather.model import Factor
+from virtlab.report.gather.source_figures import PublishedColumns, read_figures
 
 GOOD = """\
 source: a study
@@ -128,7 +129,7 @@ published:
 def test_a_cell_is_a_level_however_its_words_are_joined(
     cell: str, level: str, column: str, same: bool
 ) -> None:
-    assert overlay._same(cell, level, column) is same
+    assert published._same(cell, level, column) is same
 
 
 BEDS = """\
@@ -149,7 +150,7 @@ def drawn(
     (tmp_path / "beds.csv").write_text(BEDS)
     given = [PublishedColumns("beds.csv", "rtt_mean", "probe.rtt.mean", where={}, **asked)] if asked else []
     found: dict[tuple[str | None, str | None], list[float]] = {}
-    for one in overlay.overlays(claims, given, tmp_path, factors).get("probe.rtt.mean", ()):
+    for one in published.overlays(claims, given, tmp_path, factors).get("probe.rtt.mean", ()):
         found.setdefault((one.point.get("bed"), one.point.get("qdisc")), []).append(one.low / 1e6)
     return found
 

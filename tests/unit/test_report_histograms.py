@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from virtlab.catalogue import WORKLOADS
-from virtlab.report.histograms import Histogram, Wish, buckets_of, edges_between, histogram_figure
-from virtlab.report.model import Factor
-from virtlab.report.samples import SAMPLED
+from virtlab.report.gather.histograms import Histogram, Wish, buckets_of, edges_between, histogram_figure
+from virtlab.report.gather.model import Factor
+from virtlab.report.gather.samples import SAMPLED
 
 POINTS = {0: {"licence": "2.5 Mbit/s"}, 1: {"licence": "10 Mbit/s"}}
 

@@ -9,7 +9,7 @@ import pytest
 from virtlab.campaign import open_dataset, run_campaign
 from virtlab.experiment import load_text
 from virtlab.report import as_json
-from virtlab.report.gather import gather
+from virtlab.report.gather.dataset import gather
 from virtlab.results import Dataset
 from virtlab.simulator import Simulator
 

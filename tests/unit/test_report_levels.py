@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from virtlab.analysis import RunTable, RunValue
 from virtlab.metrics import MetricPath
-from virtlab.report.gather import _result
-from virtlab.report.model import Factor
+from virtlab.report.gather.dataset import _result
+from virtlab.report.gather.model import Factor
 from virtlab.stats import look_level
 
 LOOKS = (4, 8)

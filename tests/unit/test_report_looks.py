@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from virtlab.plan import Plan
-from virtlab.report import theme, topology
-from virtlab.report.curves import ecdf_figure, series_figure
-from virtlab.report.figure import panel_labels
-from virtlab.report.intervals import interval_figure
-from virtlab.report.model import Cell, Curve, Factor, Quantity, Result, RunValue, Sampled, Verdict
-from virtlab.report.ranges import picture
+from virtlab.report.figures import theme, topology
+from virtlab.report.figures.distributions import ecdf_figure, series_figure
+from virtlab.report.figures.figure import panel_labels
+from virtlab.report.figures.intervals import interval_figure
+from virtlab.report.figures.verdicts import picture
+from virtlab.report.gather.model import Cell, Curve, Factor, Quantity, Result, RunValue, Sampled, Verdict
 from virtlab.stats import Estimate
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -108,7 +108,7 @@ def test_a_verdicts_picture_says_what_it_shows() -> None:
 
 
 def test_the_page_embeds_no_number_that_json_lacks() -> None:
-    from virtlab.report.page import embedded
+    from virtlab.report.page.document import embedded
 
     assert json.loads(embedded({"a": [float("inf"), float("nan"), 1.0]})) == {"a": [None, None, 1.0]}
 

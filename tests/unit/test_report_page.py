@@ -14,8 +14,8 @@ from tests.unit.report_specimen import SCRIPT, write_dataset
 
 from virtlab.errors import ExperimentError
 from virtlab.report import as_json, names_of_experiment, summary, write_report
-from virtlab.report.drawing import figures_of
-from virtlab.report.gather import gather
+from virtlab.report.figures.plots import figures_of
+from virtlab.report.gather.dataset import gather
 from virtlab.results import Dataset
 
 OURS = 4  # two blocks of data, the drawing library, our script

@@ -13,13 +13,13 @@ import pytest
 from virtlab.experiment.load import load_text
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
-from virtlab.report.queues import MARK, about, queues, table
+from virtlab.report.gather.queues import MARK, about, queues, table
 from virtlab.testbed.lower import lower
 from virtlab.testbed.port_queues import as_built
 from virtlab.testbed.waiting import Waiting
 
 if TYPE_CHECKING:
-    from virtlab.report.queues import Row
+    from virtlab.report.gather.queues import Row
 
 FILE = """
 version: 1

@@ -8,7 +8,7 @@ import pytest
 
 from virtlab.experiment import load, load_text
 from virtlab.planner import plan_run
-from virtlab.report import wire
+from virtlab.report.gather import wire
 
 STUDY = Path(__file__).parents[2] / "experiments" / "virtual-switches"
 TEXT = """

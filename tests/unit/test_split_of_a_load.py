@@ -12,9 +12,9 @@ from virtlab.catalogue.split import fairness, shares
 from virtlab.experiment import FileMistakesError, load_text
 from virtlab.metrics import MetricPath
 from virtlab.planner import plan_run
-from virtlab.report.drawing import figures_of
-from virtlab.report.figures import names_of_experiment
-from virtlab.report.gather import gather
+from virtlab.report.figures.plots import figures_of
+from virtlab.report.gather.dataset import gather
+from virtlab.report.gather.source_figures import names_of_experiment
 from virtlab.results import Dataset
 from virtlab.simulator import Simulator
 

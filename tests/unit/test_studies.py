@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from virtlab.experiment import Experiment, load
-from virtlab.report.figures import check_figures
+from virtlab.report.gather.source_figures import check_figures
 
 ROOT = Path(__file__).parents[2]
 STUDIES = sorted(  # of `virtlab run`: their pages say how many runs each file has

@@ -17,9 +17,9 @@ import pytest
 from virtlab.analysis.claims import Claim, find_operand, matches
 from virtlab.analysis.claims.nouns import Difference, Equivalent, Ordering
 from virtlab.experiment import Experiment, load
-from virtlab.report.figures import read_figures
-from virtlab.report.gather import declared_factors
-from virtlab.report.overlay import overlays
+from virtlab.report.gather.dataset import declared_factors
+from virtlab.report.gather.published import overlays
+from virtlab.report.gather.source_figures import read_figures
 
 ROOT = Path(__file__).parents[2]
 STUDY = ROOT / "experiments" / "virtual-switches"

@@ -26,8 +26,8 @@ from virtlab.campaign.trials import Journal
 from virtlab.experiment import load_text
 from virtlab.plan import Trial
 from virtlab.planner import plan_run
-from virtlab.report.gather import gather
-from virtlab.report.page import html
+from virtlab.report.gather.dataset import gather
+from virtlab.report.page.document import html
 from virtlab.results import Dataset, RunKey, parquet
 from virtlab.results.export import write_runs, write_samples
 from virtlab.simulator import Simulator

@@ -11,7 +11,7 @@ from virtlab.cli.options import DatasetFolder
 from virtlab.terminal import console, json_text, say
 
 if TYPE_CHECKING:
-    from virtlab.report.model import Gathered
+    from virtlab.report.gather.model import Gathered
     from virtlab.results import Dataset
 
 app = typer.Typer(add_completion=False)
@@ -40,10 +40,10 @@ def report(
 
     Example: virtlab report switched-network-quick.results
     """
-    from virtlab.report.beside_section import beside_json, beside_lines
-    from virtlab.report.gather import gather
-    from virtlab.report.terminal import as_json, summary
-    from virtlab.report.write import write_report
+    from virtlab.report.gather.dataset import gather
+    from virtlab.report.page.terminal import as_json, summary
+    from virtlab.report.page.writer import write_report
+    from virtlab.report.tables.comparison import beside_json, beside_lines
     from virtlab.results import Dataset
 
     opened = Dataset.open(dataset)
@@ -71,9 +71,9 @@ def _with_others(data: Gathered, others: list[Dataset], bounded: Dataset | None)
     from dataclasses import replace
 
     from virtlab.errors import ExperimentError
-    from virtlab.report.beside import beside, label_of, other_goals, others_of
-    from virtlab.report.bounds import bounds_beside
-    from virtlab.report.gather import gather
+    from virtlab.report.gather.bounds import bounds_beside
+    from virtlab.report.gather.comparison import beside, label_of, other_goals, others_of
+    from virtlab.report.gather.dataset import gather
 
     taken = {label_of(data, realisation) for realisation in data.realisations}
     found = []

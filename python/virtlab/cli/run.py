@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from virtlab.campaign.dispatch import Pool
     from virtlab.experiment import Experiment
     from virtlab.plan.backend import Backend
-    from virtlab.report.model import Gathered
+    from virtlab.report.gather.model import Gathered
     from virtlab.results import Dataset
     from virtlab.settings import Settings
 
@@ -321,7 +321,7 @@ def _runs(
 
 def _conclude(dataset: Dataset, ending: Ending, file: Path, *, write: bool, as_json: bool) -> int:
     """Writes the report, prints the verdicts; the exit code."""
-    from virtlab.report.gather import gather
+    from virtlab.report.gather.dataset import gather
 
     published = next(
         (folder / "published" for folder in file.resolve().parents if (folder / "published").is_dir()), None
@@ -356,7 +356,7 @@ def exit_code(ending: Ending, data: Gathered) -> int:
 
 
 def _print(dataset: Dataset, data: Gathered, ending: Ending, page: Path | None) -> None:
-    from virtlab.report.terminal import summary
+    from virtlab.report.page.terminal import summary
 
     out = console()
     out.print(summary(dataset, data))

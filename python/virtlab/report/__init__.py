@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from virtlab.report.names import expected_names, slug
 
 if TYPE_CHECKING:
-    from virtlab.report.figures import Problem, check_figures, names_of_experiment
-    from virtlab.report.terminal import as_json, summary
-    from virtlab.report.write import write_report
+    from virtlab.report.gather.source_figures import Problem, check_figures, names_of_experiment
+    from virtlab.report.page.terminal import as_json, summary
+    from virtlab.report.page.writer import write_report
 
 _LATER = {
-    "Problem": "figures", "check_figures": "figures", "names_of_experiment": "figures",
-    "as_json": "terminal", "summary": "terminal", "write_report": "write",
+    "Problem": "gather.source_figures", "check_figures": "gather.source_figures",
+    "names_of_experiment": "gather.source_figures",
+    "as_json": "page.terminal", "summary": "page.terminal", "write_report": "page.writer",
 }  # fmt: skip
 
 __all__ = [

@@ -1,0 +1,214 @@
+"""Results of several datasets and other sources beside each other, setting by setting: never pooled.
+
+The report's own dataset is the reference. Another source (a dataset of another backend, profile or link realisation; a
+computed bound) stands beside it where it has a value of the same quantity at the same levels; factors of one level count as
+levels too, written in any unit. The difference is the other source's mean less the reference's, with Welch's interval over
+independent runs; beside a number without runs, a bound or a published one, it has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from virtlab.errors import ExperimentError
+from virtlab.metrics import level_number
+from virtlab.report.gather.model import Cell, Factor, Gathered, Quantity, Result, RunValue
+
+if TYPE_CHECKING:
+    from virtlab.stats import Estimate
+
+SOURCE = "source"
+NO_LINKS = frozenset({"none", "simulated"})
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A source beside the dataset: results of its own design, with what was the same in all of its runs."""
+
+    label: str
+    results: tuple[Result, ...]
+    conditions: Mapping[str, str]
+    file_differs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One setting: the reference's cell, and what the other source says there; `difference` is other less reference."""
+
+    point: Mapping[str, str]
+    reference: Cell
+    label: str
+    other: Cell
+    difference: Estimate | None
+
+    @property
+    def relative(self) -> float | None:
+        """The difference as a share of the reference's mean; None where either has no value, or the mean is zero."""
+        if self.difference is None or self.reference.estimate is None or self.reference.estimate.point == 0:
+            return None
+        return self.difference.point / abs(self.reference.estimate.point)
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """One quantity over all settings and sources. `result` has the factor `source` added, for drawing."""
+
+    quantity: Quantity
+    reference: str
+    labels: tuple[str, ...]
+    pairs: tuple[Pair, ...]
+    result: Result
+
+
+def label_of(data: Gathered, realisation: str) -> str:
+    """What a source is called: measured or simulated, and how its links were made."""
+    how = "measured" if data.backend == "testbed" else data.backend.replace("simulator", "simulated")
+    if realisation in NO_LINKS:
+        return how
+    shown = realisation.replace("_", " ")
+    return shown if shown.startswith(how) else f"{how}, {shown}"
+
+
+def others_of(data: Gathered, name: str, against: Gathered, taken: set[str]) -> list[Other]:
+    """The sources of another dataset, one per link realisation; `taken` are labels in use, and gets the new ones."""
+    found = []
+    for realisation in data.realisations:
+        label = label_of(data, realisation)
+        if label in taken:
+            label = f"{label} ({name})"
+        taken.add(label)
+        results = tuple(
+            replace(one, cells=tuple(cell for cell in one.cells if cell.realisation == realisation))
+            for one in data.results
+        )
+        differs = data.experiment_text.split() != against.experiment_text.split()
+        found.append(Other(label, results, data.conditions, differs))
+    return found
+
+
+def beside(data: Gathered, others: Sequence[Other]) -> tuple[Beside, ...]:
+    """Every quantity that another source has too, in the order of the report.
+
+    ExperimentError when a source has several settings at one of the dataset's: what differs there is no factor here.
+    """
+    taken: dict[str, str] = {realisation: label_of(data, realisation) for realisation in data.realisations}
+    found = []
+    for result in data.results:
+        pairs = []
+        for other in others:
+            match = next((one for one in other.results if one.quantity.path == result.quantity.path), None)
+            if match is not None and match.quantity.goal == result.quantity.goal:
+                pairs += _pairs(result, data.conditions, other, match)
+        if pairs:
+            labels = tuple(dict.fromkeys([*taken.values(), *(pair.label for pair in pairs)]))
+            drawn = _drawn(result, taken, pairs)
+            found.append(Beside(result.quantity, next(iter(taken.values()), ""), labels, tuple(pairs), drawn))
+    return tuple(found)
+
+
+def other_goals(data: Gathered, others: Sequence[Other]) -> list[str]:
+    """A sentence per source and role whose search had another goal: what such goals give is not set side by side."""
+    goals = {result.quantity.path: result.quantity.goal for result in data.results}
+    found: dict[tuple[str, str], tuple[str, str]] = {}
+    for other in others:
+        for one in other.results:
+            quantity = one.quantity
+            if quantity.path in goals and goals[quantity.path] != quantity.goal:
+                role = quantity.role.partition(".")[0]
+                found.setdefault(
+                    (other.label, role), (goals[quantity.path] or "none", quantity.goal or "none")
+                )
+    return [
+        f"What the search of {role} found in {label} is not set beside: its goal is {theirs}, here {ours}."
+        for (label, role), (ours, theirs) in found.items()
+    ]
+
+
+def source_factor(one: Beside) -> Factor:
+    """The factor that stands for the source in plots."""
+    return Factor(SOURCE, one.labels)
+
+
+def _pairs(result: Result, conditions: Mapping[str, str], other: Other, match: Result) -> list[Pair]:
+    found = []
+    for cell in result.cells:
+        if not cell.present:
+            continue
+        here = {**conditions, **cell.point}
+        alike = [one for one in match.cells if one.present and _same(here, {**other.conditions, **one.point})]
+        if len(alike) > 1:
+            names = {
+                name
+                for one in alike
+                for name in one.point
+                if name not in here and len({each.point.get(name) for each in alike}) > 1
+            }
+            raise ExperimentError(
+                "--with",
+                f"{other.label} has {len(alike)} settings at one of this dataset's ({', '.join(sorted(names))} varies)",
+                "give a dataset with one level of it",
+            )
+        if alike:
+            difference = _difference(cell, alike[0], result.quantity)
+            found.append(Pair(cell.point, cell, other.label, alike[0], difference))
+    return found
+
+
+def _same(here: Mapping[str, str], there: Mapping[str, str]) -> bool:
+    """Whether two settings agree in every factor that both have."""
+    for name in here.keys() & there.keys():
+        mine, theirs = here[name], there[name]
+        if mine != theirs:
+            numbers = level_number(mine), level_number(theirs)
+            if numbers[0] is None or numbers[0] != numbers[1]:
+                return False
+    return True
+
+
+def _difference(reference: Cell, other: Cell, quantity: Quantity) -> Estimate | None:
+    import numpy as np
+
+    from virtlab.stats import Estimate, contrast
+
+    if reference.estimate is None:
+        return None
+    level = reference.estimate.level
+    if other.estimate is not None and other.estimate.method.startswith("bound"):
+        point = other.estimate.point - reference.estimate.point
+        why = "a bound has no runs"
+        return Estimate(
+            quantity.metric, quantity.unit, point, None, None, level, len(reference.present), "", why
+        )
+    found = contrast([np.array(other.present), np.array(reference.present)], [1.0, -1.0])
+    low, high = found.interval(level)
+    why = "" if low is not None else "one run has no spread"
+    runs = len(reference.present) + len(other.present)
+    return Estimate(quantity.metric, quantity.unit, found.value, low, high, level, runs, "Welch t", why)
+
+
+def _drawn(result: Result, taken: Mapping[str, str], pairs: Sequence[Pair]) -> Result:
+    """Cells of all sources, each with its source as a level; published numbers stay beside the reference."""
+    cells = [
+        replace(cell, point={SOURCE: taken.get(cell.realisation, ""), **cell.point}) for cell in result.cells
+    ]
+    seen: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
+    for pair in pairs:
+        key = (pair.label, tuple(pair.point.items()))
+        if key not in seen:
+            seen.add(key)
+            cells.append(replace(pair.other, point={SOURCE: pair.label, **pair.point}))
+    first = next(iter(taken.values()), "")
+    published = tuple(replace(one, point={SOURCE: first, **one.point}) for one in result.published)
+    return Result(result.quantity, tuple(cells), published)
+
+
+def bound_cell(point: Mapping[str, str], value: float, quantity: Quantity, why: str) -> Cell:
+    """A computed upper bound as a cell."""
+    from virtlab.stats import Estimate
+
+    estimate = Estimate(
+        quantity.metric, quantity.unit, value, None, None, 1.0, 0, f"bound: {why}", "a bound is computed"
+    )
+    return Cell(point, "bound", (RunValue("bound", 0, value),), estimate)

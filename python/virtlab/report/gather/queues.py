@@ -1,0 +1,182 @@
+"""Queues of link directions, a row per class: what passed, was dropped or marked, how long it waited, and who queued.
+
+Counts are of the whole run, from its first mark to its last, as medians over the runs of a setting; waits are as the
+queue itself told them (a kernel tells none: its mean wait is by Little's law from the sampled backlog). Of the rows of a
+setting the one with the longest mean wait is marked: there packets really waited. Left out are classes in which nothing
+came and, where no host says where its queues are, queues of one FIFO that dropped nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from virtlab.planner.ports import guest_ports, port_of
+from virtlab.report.gather.model import ClassSeen
+from virtlab.report.quantities import display
+from virtlab.report.tables.table import Block, cell, head
+from virtlab.report.words import plural
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from virtlab.plan import Queue
+    from virtlab.results.record import RunRecord
+
+ROWS_MAX = 240
+PLAIN = ("fifo", "pfifo", "bfifo")
+COUNTS = {"packets": "packets", "drops": "drops", "marked_packets": "marked"}
+WAITS = {
+    "residence_ns": "mean wait",
+    "residence_p50_ns": "median wait",
+    "residence_p99_ns": "p99 wait",
+    "residence_max_ns": "longest wait",
+}
+LEFT = {"backlog_max_packets": "most waiting", "backlog_packets": "waiting at the end"}
+MARK = "waited most"
+Row = Mapping[str, str]
+
+
+def queues(
+    db: duckdb.DuckDBPyConnection,
+    records: Sequence[RunRecord],
+    settings: Mapping[int, Mapping[str, str]],
+) -> tuple[tuple[Row, ...], tuple[ClassSeen, ...]]:
+    """Rows of the table, and the same as numbers. `settings`: the varying part of each design point."""
+    counted: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
+    for run, entity, counter, first, last in db.execute(
+        "SELECT run, entity, counter, arg_min(value, t_ns), arg_max(value, t_ns) FROM counter "
+        "WHERE entity LIKE 'links.%' AND status = 'ok' GROUP BY ALL"
+    ).fetchall():
+        counted.setdefault((run, entity), {})[counter] = (int(first), int(last))
+    found: dict[tuple[int, str, str, str, str], list[dict[str, float]]] = {}
+    placed = any(True for record in records for _ in guest_ports(record.plan))
+    for record in records:
+        for line, queue, by, far in _directions(record):
+            for (run, entity), values in counted.items():
+                if run != record.name or not (entity == line or entity.startswith(f"{line}.")):
+                    continue
+                of_class = entity.removeprefix(line).removeprefix(".")
+                told = _told(values)
+                silent = not told.get("packets") and not told.get("drops")
+                plain = not of_class and queue.kind in PLAIN and not told.get("drops")
+                if silent or (plain and not placed):
+                    continue
+                place = f"{queue.kind}, {_placed(by)}"
+                found.setdefault((record.point, far, place, line, of_class), []).append(told)
+    rows, seen = [], []
+    for (point, far, place, _, of_class), runs in sorted(found.items()):
+        setting = ", ".join(f"{key} {value}" for key, value in settings.get(point, {}).items())
+        rows.append(
+            {"setting": setting, "direction": far, "queue": place, "class": of_class or "all", **_shown(runs)}
+        )
+        seen.append(_seen(setting, far, of_class, runs))
+    longest = _longest(seen)
+    marked = tuple({**row, MARK: "here" if at in longest else ""} for at, row in enumerate(rows))
+    return marked, tuple(seen)
+
+
+def _longest(seen: Sequence[ClassSeen]) -> set[int]:
+    """Of each setting with several rows, the place of that in which packets waited longest in the mean."""
+    found: dict[str, list[tuple[float, int]]] = {}
+    for at, each in enumerate(seen):
+        found.setdefault(each.setting, []).append((each.wait_mean_ns or 0.0, -at))
+    several = (max(waits) for waits in found.values() if len(waits) > 1)
+    return {-at for wait_ns, at in several if wait_ns > 0}
+
+
+def _seen(setting: str, direction: str, name: str, runs: Sequence[Mapping[str, float]]) -> ClassSeen:
+    def middle(counter: str) -> float | None:
+        present = [run[counter] for run in runs if counter in run]
+        return median(present) if present else None
+
+    came = [(run.get("drops", 0.0), run.get("packets", 0.0) + run.get("drops", 0.0)) for run in runs]
+    return ClassSeen(
+        setting, direction, name, len(runs), middle("residence_ns"), middle("residence_p99_ns"),
+        median(drops / all_of_them for drops, all_of_them in came),
+    )  # fmt: skip
+
+
+def _directions(record: RunRecord) -> Iterator[tuple[str, Queue, str, str]]:
+    """Counters' name, queue, who queued and the direction, of all links and of ports towards guests that have a queue."""
+    world, objects = record.plan.world, record.realised.objects
+    for name, link in world.links.items():
+        thing = objects.get(f"links.{name}")
+        by = thing.by if thing is not None else record.backend
+        for direction, queue in (("ab", link.queue.ab), ("ba", link.queue.ba)):
+            far = " → ".join(link.ends if direction == "ab" else reversed(link.ends))
+            yield f"links.{name}.{direction}", queue, by, far
+    for guest, name, vnic in guest_ports(record.plan):
+        assert vnic.queue is not None
+        port = port_of(guest, name)
+        thing = objects.get(f"links.{port}")
+        paced = "shaping" if vnic.port_rate_bit_per_s is not None else "kernel"
+        yield (
+            f"links.{port}.ab",
+            vnic.queue,
+            thing.by if thing is not None else paced,
+            f"{vnic.vswitch} → {guest}",
+        )
+
+
+def _placed(by: str) -> str:
+    """Who queued, in words."""
+    return {
+        "soft_switch": "virtlab in the soft switch",
+        "shaping": "kernel, shaped by HTB",
+        "netem": "kernel, netem",
+        "kernel": "kernel, at the port itself",
+        "simulated": "virtlab in virtual time",
+        "simulator": "virtlab in virtual time",
+    }.get(by, by.replace("_", " "))
+
+
+def _told(values: Mapping[str, tuple[int, int]]) -> dict[str, float]:
+    told: dict[str, float] = {
+        name: float(values[name][1] - values[name][0]) for name in COUNTS if name in values
+    }
+    told |= {name: float(values[name][1]) for name in LEFT if name in values}
+    for name in WAITS:
+        if name not in values:
+            continue
+        if name != "residence_ns":
+            told[name] = float(values[name][1])
+        elif told.get("packets"):
+            told[name] = (values[name][1] - values[name][0]) / told["packets"]
+    return told
+
+
+def _shown(runs: Sequence[Mapping[str, float]]) -> dict[str, str]:
+    shown = {"runs": str(len(runs))}
+    for name, title in {**COUNTS, **LEFT, **WAITS}.items():
+        present = [run[name] for run in runs if name in run]
+        if not present:
+            shown[title] = ""
+        elif name in WAITS:
+            shown[title] = display("ns", [median(present)]).text(median(present))
+        else:
+            shown[title] = f"{median(present):g}"
+    return shown
+
+
+def table(rows: Sequence[Row]) -> Block | None:
+    """The table; None without queues to speak of."""
+    if not rows:
+        return None
+    names = [name for name in rows[0] if any(row[name] for row in rows)]
+    numbers = [name for name in names if name not in ("setting", "direction", "queue", "class", MARK)]
+    cells: list[dict[str, Any]] = [
+        {"cells": [cell(row[name], "number" if name in numbers else "text") for name in names], "out": False}
+        for row in rows[:ROWS_MAX]
+    ]
+    return {"head": head(*names, numbers=numbers), "rows": cells, "left_out": len(rows[ROWS_MAX:])}
+
+
+def about(rows: Sequence[Row]) -> str:
+    """What the table is."""
+    beyond = len(rows) - ROWS_MAX
+    text = "Queues by class: passed, dropped, marked, waited; medians over runs"
+    if any(row[MARK] for row in rows):
+        text += "; 'here' marks where packets of a setting waited longest in the mean"
+    return f"{text}; {plural(beyond, 'more row')} in the dataset" if beyond > 0 else text

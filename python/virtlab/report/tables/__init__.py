@@ -1,0 +1,1 @@
+"""One file per kind of table; `table` is what they share."""

@@ -16,7 +16,7 @@ from tests.contract.test_backend_contract import plan_of
 from virtlab.campaign import Campaign, CampaignObserver, Ending, Interruption, Schedule
 from virtlab.campaign.resume import check_identities, open_dataset
 from virtlab.plan import Plan
-from virtlab.planner.order import run_seed
+from virtlab.plan.seeds import run_seed
 from virtlab.results import Dataset
 
 TEXT = "version: 1\nname: small\n"

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from virtlab.campaign.schedule import Finished, Schedule
 from virtlab.plan.backend import Status
-from virtlab.planner.order import round_order, run_seed
+from virtlab.plan.seeds import run_seed
+from virtlab.planner.order import round_order
 from virtlab.results import RunKey
 
 LOADS = [{"load": f"{load} kB"} for load in (0, 10, 30, 65)]

@@ -142,7 +142,7 @@ def run_campaign(
     attempts. DatasetError when a finished run was planned
     differently.
     """
-    from virtlab.planner.order import run_seed
+    from virtlab.plan.seeds import run_seed
 
     design = experiment.points()
 

@@ -15,7 +15,6 @@ trial loss ratio.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -27,6 +26,7 @@ from virtlab.campaign.trials import Journal, TrialLine
 from virtlab.catalogue.workloads.raw_stream import flow_names, flows_of
 from virtlab.plan.backend import Outcome, Trial
 from virtlab.plan.model import Action, Trigger
+from virtlab.plan.seeds import trial_seed
 from virtlab.results.trial import TrialRecord
 
 if TYPE_CHECKING:
@@ -75,8 +75,7 @@ class Tries:
 
     def trial(self, name: str, overrides: Mapping[str, Any], also: tuple[Action, ...] = ()) -> Trial:
         """A trial with a seed of its own."""
-        digest = hashlib.sha256(f"{self.plan.seed}\0{name}".encode()).digest()
-        return Trial(name, int.from_bytes(digest[:8], "big") >> 1, overrides, also)
+        return Trial(name, trial_seed(self.plan.seed, name), overrides, also)
 
     def searched(self, wanted: Wanted, settle: Callable[[TrialLine], TrialLine]) -> TrialLine | Outcome:
         """One trial of the search; `settle` tells the search of a line that counts, and writes its bounds into it."""

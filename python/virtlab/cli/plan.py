@@ -90,8 +90,8 @@ def _runs(experiment: Experiment) -> Iterator[tuple[int, DesignPoint]]:
 
 def _runs_json(experiment: Experiment, *, everything: bool) -> dict[str, Any]:
     from virtlab.cli.commands import executed
+    from virtlab.plan.seeds import run_seed
     from virtlab.planner.estimate import estimate_points
-    from virtlab.planner.order import run_seed
 
     costs = estimate_points(experiment)
     count = len(costs) * experiment.repeat.minimum

@@ -39,7 +39,7 @@ from virtlab.plan import (
     Window,
     World,
 )
-from virtlab.planner.order import run_seed
+from virtlab.plan.seeds import run_seed
 from virtlab.planner.routes import routes_of
 from virtlab.planner.timeline import Actions, length_ns, timeline_of, windows_of
 

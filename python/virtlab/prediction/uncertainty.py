@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from virtlab.plan.seeds import draw_seed
 from virtlab.prediction.simulate import Job, play_all
 from virtlab.simulator.profile import Parameter, Profile, Quantiles
 
@@ -52,7 +53,7 @@ def has_intervals(profile: Profile) -> bool:
 
 def drawn(profile: Profile, seed: int, draw: int) -> Profile:
     """The profile with every parameter drawn; equal seed and draw give equal parameters, whatever the others are."""
-    resample = _number(seed, draw, "resample")
+    resample = draw_seed(seed, draw, "resample")
 
     def drawn_of(one: Parameter, name: str) -> float:
         moved = profile.draws.get(name)
@@ -75,16 +76,10 @@ def _median(table: Quantiles) -> float:
     return float(np.interp(0.5, table.probability, table.ns))
 
 
-def _number(seed: int, draw: int, name: str) -> int:
-    import hashlib
-
-    return int.from_bytes(hashlib.sha256(f"{seed}\0{draw}\0{name}".encode()).digest()[:8], "little")
-
-
 def _draw(one: Parameter, name: str, seed: int, draw: int) -> float:
     import numpy as np
 
-    z = float(np.random.default_rng(_number(seed, draw, name)).standard_normal())
+    z = float(np.random.default_rng(draw_seed(seed, draw, name)).standard_normal())
     end = one.high if z > 0 else one.low
     width = abs((one.value if end is None else end) - one.value) / NORMAL_95
     return max(0.0, one.value + z * width)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address, ip_network
 from typing import Any
 
 from virtlab.plan import Action, Guest, Plan, Queue, Role, Route, Vnic, Vswitch
+from virtlab.plan.seeds import stream_seed
 from virtlab.planner import ends
 from virtlab.planner.licence import QUEUE_PACKETS, burst_bytes
 from virtlab.planner.wiring import Wiring
@@ -279,13 +279,3 @@ def _action(
         **({"program": deeds(plan, action)} if action.do == "exec" else {}),
         "timeout_ns": action.timeout_ns, "on_timeout": action.on_timeout,
     }  # fmt: skip
-
-
-def stream_seed(seed: int, *names: str) -> int:
-    """A seed of one named random stream, the testbed's: equal seeds give both arms equal phases.
-
-    >>> stream_seed(1, "load", "client") != stream_seed(1, "load", "server")
-    True
-    """
-    digest = hashlib.sha256("\0".join([str(seed), *names]).encode()).digest()
-    return int.from_bytes(digest[:8], "little") >> 1

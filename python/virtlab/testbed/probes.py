@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Plan, Role
+from virtlab.plan.seeds import stream_seed
 from virtlab.planner.ends import RoleEnd, next_hop_mac, role_ends, via_macs
 from virtlab.testbed.channels import PROBES
 from virtlab.testbed.control import HEARTBEAT_NS, Control, RefusedError
@@ -136,13 +136,3 @@ class Probes:
             if hop != end.mac:
                 out["next_hop_mac"] = hop
         return out
-
-
-def stream_seed(seed: int, *names: str) -> int:
-    """A seed of one named random stream: adding a role changes no other's draws.
-
-    >>> stream_seed(1, "load", "client") != stream_seed(1, "load", "server")
-    True
-    """
-    digest = hashlib.sha256("\0".join([str(seed), *names]).encode()).digest()
-    return int.from_bytes(digest[:8], "little") >> 1

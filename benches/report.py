@@ -22,7 +22,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.unit.report_specimen import experiment_text, write_dataset
+from tests.unit.report.report_specimen import experiment_text, write_dataset
 
 RUNS = 100
 REQUESTS = 50_000

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 VARIABLE = "VIRTLAB_TEST_REQUIRE"
+HERE = Path(__file__).parent / "testbed"
 EXCUSED = (
     "needs root",
     "only root can become",
@@ -100,7 +101,7 @@ def lacking(names: Sequence[str], file: Path, reason: str) -> str | None:
     for name in names:
         capability = CAPABILITIES[name]
         why = capability.why()
-        own = any(word in file.stem for word in capability.files) and "testbed" in file.parts
+        own = any(word in file.stem for word in capability.files) and file.parent == HERE
         if (why is not None and why in reason) or (own and not any(word in reason for word in EXCUSED)):
             return f"{VARIABLE} says that this machine has '{name}', and a test of it was skipped: {reason}"
     return None

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from tests.unit.report_specimen import write_dataset
+from tests.unit.report.report_specimen import write_dataset
 
 from virtlab.analysis import run_values
 from virtlab.errors import DatasetError, MachineError

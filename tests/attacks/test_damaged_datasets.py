@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.report_specimen import write_dataset
+from tests.unit.report.report_specimen import write_dataset
 
 from virtlab.analysis import run_values
 from virtlab.campaign.trials import Journal, TrialLine

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.unit.report_specimen import experiment_text, write_dataset
+from tests.unit.report.report_specimen import experiment_text, write_dataset
 
 from virtlab.errors import DatasetError, ExperimentError
 from virtlab.experiment import load_text

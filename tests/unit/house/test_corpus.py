@@ -1,0 +1,146 @@
+"""Datasets that an earlier virtlab wrote: each is read, reported, exported and resumed as it was then.
+
+`golden/corpus/NAME/dataset` is a dataset of version 1 as it lay on disk, complete, half-finished, or killed in the middle of
+a search; `expected.json` beside it is what the virtlab that wrote it answered: the exit codes, the keys of `--json`, the
+verdict of each claim, every value of every run, and the reasons why runs were tainted. Both are frozen: a change that
+needs them written again has lost somebody's results.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from virtlab.cli.main import main
+from virtlab.results import Dataset
+
+CORPUS = Path(__file__).parents[2] / "golden/corpus"
+NAMES = sorted(path.name for path in CORPUS.iterdir())
+HALF = "traffic-simulator-half"
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of one's own, without the settings of whoever runs the tests."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    for name in ("BACKEND", "PROFILE", "RESULTS", "WAIT", "REPORT", "ANONYMISE"):
+        monkeypatch.delenv(f"VIRTLAB_{name}", raising=False)
+    return tmp_path
+
+
+def keys_of(value: Any, path: str = "") -> set[str]:
+    """Paths of all keys of a JSON value, without the places in lists."""
+    if isinstance(value, dict):
+        return {
+            found
+            for key, inner in value.items()
+            for found in {f"{path}.{key}", *keys_of(inner, f"{path}.{key}")}
+        }
+    return {found for inner in value for found in keys_of(inner, path)} if isinstance(value, list) else set()
+
+
+def shape(text: str) -> list[str]:
+    """The keys of what `--json` printed; what a file names (levels, metrics, roles) is not among them."""
+    told = json.loads(text)
+    return sorted(key for name in told for key in {name, *keys_of(told[name], name)} if "factors." not in key)
+
+
+def copy_of(name: str, place: Path) -> Path:
+    """A copy that may be written."""
+    return Path(shutil.copytree(CORPUS / name / "dataset", place / f"{name}.results"))
+
+
+def virtlab(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
+    """The command in this process: its exit code and what it printed."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    return int(ended.value.code or 0), capsys.readouterr().out
+
+
+def values_of(dataset: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Every value of every run, as exported, without the words that say why one is missing."""
+    output = dataset.with_suffix(".csv")
+    code, _ = virtlab(capsys, "export", dataset, "--what", "values", "--output", output)
+    assert code == 0
+    rows = csv.DictReader(output.read_text().splitlines())
+    return sorted(",".join(cell for column, cell in row.items() if column != "reason") for row in rows)
+
+
+def observed(dataset: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """What virtlab says of a dataset."""
+    with Dataset.open(dataset) as opened:
+        runs = {
+            record.name: {
+                "status": record.status,
+                "reasons": list(record.reasons),
+                "plan_identity": record.plan.identity(),
+            }
+            for record in opened.runs()
+        }
+    code, text = virtlab(capsys, "report", dataset, "--json", "--figures", "none")
+    told = json.loads(text)
+    return {
+        "runs": runs,
+        "report": {
+            "exit": code,
+            "keys": shape(text),
+            "verdicts": {each["id"]: each["verdict"] for each in told["verdicts"]},
+            "estimates": sorted(",".join(map(str, each.values())) for each in told["estimates"]),
+        },
+        "values": values_of(dataset, capsys),
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_dataset_says_what_it_said_when_it_was_written(
+    name: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = json.loads((CORPUS / name / "expected.json").read_text())
+    found = json.loads(json.dumps(observed(copy_of(name, place), capsys)))
+    assert found["runs"] == expected["runs"]
+    assert not set(expected["values"]) - set(
+        found["values"]
+    )  # a metric that is new adds values, and takes none away
+    for part in ("exit", "verdicts"):
+        assert found["report"][part] == expected["report"][part]
+    for part in ("keys", "estimates"):
+        assert not set(expected["report"][part]) - set(found["report"][part])
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "simulator" in name])
+def test_a_dataset_resumed_without_a_run_ends_as_it_did(
+    name: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = json.loads((CORPUS / name / "expected.json").read_text())["resumed"]
+    dataset = copy_of(name, place)
+    code, text = virtlab(capsys, *resume(dataset), "--max-runs", 0, "--json")
+    assert code == expected["exit"]
+    assert not set(expected["keys"]) - set(shape(text))
+
+
+def resume(dataset: Path) -> list[object]:
+    """The command that resumes a simulated dataset."""
+    options = ["--backend", "simulator", "--dataset", dataset, "--no-report"]
+    return ["run", dataset / "experiment.yaml", *options]
+
+
+def test_half_a_dataset_is_finished_with_the_values_of_a_whole_one(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset = copy_of(HALF, place)
+    kept = values_of(dataset, capsys)
+    assert kept
+    code, text = virtlab(capsys, *resume(dataset), "--json")
+    whole = json.loads((CORPUS / HALF.removesuffix("-half") / "expected.json").read_text())
+    assert code == whole["resumed"]["exit"]
+    assert json.loads(text)["runs_made"] == 2
+    finished = set(values_of(dataset, capsys))
+    assert not set(whole["values"]) - finished
+    assert set(kept) < finished

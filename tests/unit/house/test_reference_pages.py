@@ -1,0 +1,178 @@
+"""The pages say what is there: every link leads somewhere, every option is a command's, every key and name is listed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from virtlab.catalogue import WORKLOADS
+from virtlab.cli.main import COMMANDS, FILES
+from virtlab.cli.reference import page
+from virtlab.experiment.read.mistakes import Mistakes
+from virtlab.experiment.read.tree import read_tree
+from virtlab.experiment.schema import json_schema
+from virtlab.results import Manifest, RunKey, RunRecord
+from virtlab.settings import Settings
+from virtlab.testbed.refusals import COUNTERS, SERIES
+
+ROOT = Path(__file__).parents[3]
+REFERENCE = ROOT / "docs" / "reference"
+PAGES = sorted(
+    path
+    for pattern in ("*.md", "docs/**/*.md", "experiments/**/*.md", "published/*.md")
+    for path in ROOT.glob(pattern)
+    if ".results" not in str(path)
+)
+BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+
+
+def named(*pages: str) -> set[str]:
+    """Words in code of some reference pages, inline or in blocks."""
+    found: set[str] = set()
+    for name in pages:
+        text = (REFERENCE / name).read_text()
+        code = [*BLOCK.findall(text), *re.findall(r"`[^`\n]+`", BLOCK.sub("", text))]
+        found |= set(re.findall(r"[A-Za-z_][A-Za-z0-9_.]*", " ".join(code)))
+    return found | {part for word in found for part in word.split(".")}
+
+
+def test_the_page_of_commands_is_what_their_help_says() -> None:
+    assert (REFERENCE / "commands.md").read_text() == page(), (
+        "write it anew: python -m virtlab.cli.reference > docs/reference/commands.md"
+    )
+
+
+def anchor(heading: str) -> str:
+    """A heading's name in a link, as forges make it."""
+    return re.sub(r"[^\w\- ]", "", heading.replace("`", "").strip().lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_of_a_page_leads_somewhere(path: Path) -> None:
+    astray = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", BLOCK.sub("", path.read_text())):
+        file, _, place = target.partition("#")
+        if "://" in target:
+            continue
+        there = (path.parent / file).resolve() if file else path
+        if not there.exists():
+            astray.append(target)
+        elif place:
+            headings = re.findall(r"^#+ (.*)$", BLOCK.sub("", there.read_text()), re.MULTILINE)
+            astray += [] if place in map(anchor, headings) else [target]
+    assert astray == []
+
+
+@pytest.mark.parametrize("path", sorted(REFERENCE.glob("*.md")), ids=lambda path: path.stem)
+def test_yaml_of_the_reference_pages_is_yaml(path: Path) -> None:
+    for block in re.findall(r"^```yaml\n(.*?)^```$", path.read_text(), re.MULTILINE | re.DOTALL):
+        mistakes = Mistakes()
+        assert read_tree(block, mistakes) is not None, [str(mistake) for mistake in mistakes]
+
+
+def test_the_page_of_a_study_names_all_its_files() -> None:
+    missing = []
+    for readme in (ROOT / "experiments").glob("*/README.md"):
+        text = readme.read_text()
+        files = [path for path in readme.parent.iterdir() if path.suffix in {".yaml", ".toml"}]
+        missing += [path for path in files if path.name not in text]
+    assert missing == []
+
+
+def options(name: str) -> dict[str, set[str]]:
+    """Options of a command, or of its parts by their names."""
+    import importlib
+
+    made: Any = typer.main.get_command(importlib.import_module(f"virtlab.cli.{FILES.get(name, name)}").app)
+    parts = getattr(made, "commands", None) or {"": made}
+    return {
+        part: {"--help"} | {word for given in one.params for word in (*given.opts, *given.secondary_opts)}
+        for part, one in parts.items()
+    }
+
+
+OPTIONS = {name: options(name) for name in COMMANDS}
+
+
+def commands(text: str) -> Iterator[str]:
+    """Every `virtlab ...` in code of a page, a line each."""
+    for block in BLOCK.findall(text):
+        for line in block.replace("\\\n", " ").splitlines():
+            yield from re.findall(r"(?:^|[$| ])virtlab ([a-z].*)", line.partition("  #")[0])
+    prose = BLOCK.sub("", text)
+    yield from re.findall(r"^ {4,}virtlab ([a-z].*)", prose.replace("\\\n", " "), re.MULTILINE)
+    yield from re.findall(r"`virtlab ([a-z][^`]*)`", prose)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_command_of_a_page_exists_with_its_options(path: Path) -> None:
+    wrong = []
+    for line in commands(path.read_text()):
+        words = shlex.split(re.split(r" -- | \| | && | > ", line)[0].replace("'", '"'))
+        known = OPTIONS.get(words[0])
+        if known is None:
+            wrong.append(line)
+            continue
+        part = "" if "" in known else next(iter(words[1:]), "")
+        if part not in known:
+            wrong += [line] if part and not part.startswith("-") and part.islower() else []
+            continue
+        given = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+        wrong += [f"{line}: {option}" for option in sorted(given - known[part])]
+    assert wrong == []
+
+
+def keys(schema: Any) -> Iterator[str]:
+    """Every key that a file may hold somewhere."""
+    if isinstance(schema, dict):
+        yield from schema.get("properties", {})
+        for value in schema.values():
+            yield from keys(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from keys(value)
+
+
+def test_every_key_of_a_file_is_in_the_reference() -> None:
+    known = named("experiment-file.md", "search.md", "workloads.md", "claims.md")
+    curves = {
+        f"{curve}_{part}" for curve in ("rt", "ls", "ul") for part in ("m1", "d", "m2")
+    }  # `ls_...` there
+    assert {"rt_m1", "ls_...", "ul_..."} <= known
+    assert sorted(set(keys(json_schema())) - known - curves) == []
+
+
+def test_every_series_and_every_group_of_counters_is_in_the_reference() -> None:
+    assert sorted({*SERIES, *COUNTERS} - named("experiment-file.md")) == []
+
+
+def test_the_house_lists_what_a_plan_says_of_every_workload() -> None:
+    rows = (ROOT / "ARCHITECTURE.md").read_text().splitlines()
+    missing = []
+    for workload in WORKLOADS.values():
+        row = next(row for row in rows if row.startswith(f"| `{workload.name}`"))
+        for parameter in workload.parameters:
+            size = parameter.name == "size" and "size" in row
+            if not size and parameter.plan not in row and parameter.plan != "dscp":
+                missing.append(f"{workload.name}.{parameter.plan}")
+    assert missing == []
+
+
+def test_every_field_of_a_manifest_and_of_a_run_is_in_the_reference(tmp_path: Path) -> None:
+    manifest = Manifest("n", "now", "testbed", 1, "0")
+    record = RunRecord(tmp_path, RunKey(0, 0, 0), {}, 1, "0", "testbed", "ok", overrides={"load.rate": 1})
+    assert sorted({*manifest.as_json(), *record.as_json()} - named("dataset.md")) == []
+
+
+def test_every_setting_is_in_the_reference() -> None:
+    known = named("dataset.md")
+    for field in fields(Settings):
+        assert {field.name, f"VIRTLAB_{field.name.upper()}"} <= known
+        assert field.name == "results" or f"--{field.name}" in OPTIONS["run"][""]

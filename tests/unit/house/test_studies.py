@@ -1,0 +1,68 @@
+"""Every study of `experiments/` that reproduces a source is whole: its forms, its figures, its numbers, its page."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from virtlab.experiment import Experiment, load
+from virtlab.report.gather.source_figures import check_figures
+
+ROOT = Path(__file__).parents[3]
+STUDIES = sorted(  # of `virtlab run`: their pages say how many runs each file has
+    page.parent for page in (ROOT / "experiments").glob("*/README.md") if "| runs |" in page.read_text()
+)
+FORMS = {"quick.yaml", "full.yaml", "published.yaml"}
+_LOADED: dict[Path, Mapping[str, Experiment]] = {}
+
+
+@pytest.fixture(params=STUDIES, ids=lambda folder: folder.name)
+def study(request: pytest.FixtureRequest) -> Path:
+    folder: Path = request.param
+    if folder not in _LOADED:
+        files = sorted(path for path in folder.glob("*.yaml") if path.name != "figures.yaml")
+        _LOADED[folder] = {path.name: load(path) for path in files}
+    return folder
+
+
+def test_there_are_studies() -> None:
+    assert {"switched-network", "virtual-routers", "virtual-switches", "forwarding-fairness"} <= {
+        folder.name for folder in STUDIES
+    }
+
+
+def test_a_study_has_its_three_forms_and_datasets_of_different_names(study: Path) -> None:
+    experiments = _LOADED[study]
+    assert set(experiments) >= FORMS
+    assert all(experiment.claims for experiment in experiments.values())
+    assert len({experiment.name for experiment in experiments.values()}) == len(experiments)
+
+
+def test_every_plot_that_figures_yaml_names_will_exist(study: Path) -> None:
+    assert [str(problem) for problem in check_figures(study / "figures.yaml")] == []
+
+
+def test_every_published_reference_names_rows_that_exist(study: Path) -> None:
+    for experiment in _LOADED[study].values():
+        for claim in experiment.claims:
+            if claim.published is None:
+                continue
+            with (ROOT / "published" / str(claim.published["file"])).open(newline="") as table:
+                rows = [row for row in csv.DictReader(table) if row["metric"] == claim.published["metric"]]
+            where = claim.published.get("where", {})
+            assert [row for row in rows if all(row[key] == str(value) for key, value in where.items())], (
+                claim.id
+            )
+
+
+def test_the_page_repeats_the_runs_of_each_file(study: Path) -> None:
+    page = (study / "README.md").read_text()
+    for name, experiment in _LOADED[study].items():
+        points, repeat = len(experiment.points()), experiment.repeat
+        low, high = points * repeat.minimum, points * repeat.maximum
+        runs = str(low) if low == high else f"{low} to {high}"
+        assert re.search(rf"\[{re.escape(name)}\]\({re.escape(name)}\) \|[^|]*\| {runs} \|", page), name

@@ -1,0 +1,65 @@
+"""The switched-network study is whole: three forms, every figure of the source, numbers that its page repeats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from virtlab.experiment import Experiment, load
+from virtlab.planner import plan_run
+from virtlab.planner.estimate import estimate_points
+from virtlab.testbed.platforms.qemu.refusals import MEMORY_MIN_BYTES
+
+ROOT = Path(__file__).parents[3]
+STUDY = ROOT / "experiments" / "switched-network"
+FILES = sorted(path for path in STUDY.glob("*.yaml") if path.name != "figures.yaml")
+
+
+@pytest.fixture(scope="module")
+def experiments() -> dict[str, Experiment]:
+    return {path.name: load(path) for path in FILES}
+
+
+def test_the_quick_form_is_planned_to_take_less_than_two_minutes(experiments: dict[str, Experiment]) -> None:
+    quick = experiments["quick.yaml"]
+    time_ns = sum(cost.time_ns for cost in estimate_points(quick)) * quick.repeat.maximum
+    assert time_ns < 120 * 10**9
+
+
+def test_the_published_loads_are_all_there(experiments: dict[str, Experiment]) -> None:
+    published = experiments["published.yaml"]
+    assert published.factors["load"] == tuple(f"{size} kB" for size in range(0, 86, 5))
+    study = published.study(published.points()[-1])
+    probe = study.roles["probe"].parameters
+    assert (probe["count"], probe["interval_ns"], probe["ip_packet_bytes"]) == (1000, 100_000_000, 1500)
+    assert study.roles["load"].parameters["period_ns"] == 10_000_000
+
+
+def test_machines_have_too_little_memory_at_one_level_and_two_or_five_of_them_stand_on_each_host(
+    experiments: dict[str, Experiment],
+) -> None:
+    machines = experiments["machines.yaml"]
+    assert machines.factors["memory"] == ("86 MiB", "96 MiB", "128 MiB", "256 MiB")
+    assert machines.factors["guests"] == ("2", "5")
+    assert {"memory", "guests"} <= set(machines.study(machines.points()[0]).collect.counters)
+    for point in machines.points():
+        guests = plan_run(machines, point, 0).world.guests
+        assert {guest.platform for guest in guests.values()} == {"qemu"}
+        assert len(guests) == 2 * int(point.levels["guests"])
+        memory_bytes = int(point.levels["memory"].removesuffix(" MiB")) << 20
+        assert {guest.memory_bytes for guest in guests.values()} == {memory_bytes}
+    least = int(machines.factors["memory"][0].removesuffix(" MiB")) << 20
+    beyond = least - MEMORY_MIN_BYTES["cloud"]
+    assert 0 < beyond <= 4 << 20, "too little, and just enough that all of ten machines come up"
+    page = (STUDY / "README.md").read_text(encoding="utf-8")
+    assert f"{least >> 20} MiB is the lowest" in page
+
+
+def test_machines_start_up_time_and_memory_pressure_are_claimed(experiments: dict[str, Experiment]) -> None:
+    claimed = {
+        str(path.metric)
+        for claim in experiments["machines.yaml"].claims
+        for path in claim.parsed().expression.paths()
+    }
+    assert {"start_time", "memory_pressure", "memory_available"} <= claimed

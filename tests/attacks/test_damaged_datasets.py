@@ -14,7 +14,7 @@ import pytest
 from tests.unit.report.report_specimen import write_dataset
 
 from virtlab.analysis import run_values
-from virtlab.campaign.trials import Journal, TrialLine
+from virtlab.campaign.trials.journal import Journal, TrialLine
 from virtlab.errors import DatasetError, VirtlabError
 from virtlab.plan import Plan
 from virtlab.plan.model import identity_of

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from virtlab.campaign import run_campaign
-from virtlab.campaign.ahead import LOSSES_OF_ONE
 from virtlab.campaign.dispatch import LocalPool
+from virtlab.campaign.loop.parallel import LOSSES_OF_ONE
 from virtlab.experiment import load_text
 from virtlab.planner import plan_run
 from virtlab.results import Dataset

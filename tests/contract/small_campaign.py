@@ -14,7 +14,7 @@ from tests.contract.closed_form import ClosedForm
 from tests.contract.test_backend_contract import plan_of
 
 from virtlab.campaign import Campaign, CampaignObserver, Ending, Interruption, Schedule
-from virtlab.campaign.resume import check_identities, open_dataset
+from virtlab.campaign.loop.resumption import check_identities, open_dataset
 from virtlab.plan import Plan
 from virtlab.plan.seeds import run_seed
 from virtlab.results import Dataset

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from virtlab.campaign.search import Goal, MlrSearch, Told
-from virtlab.campaign.search.classify import Criterion, Sums
+from virtlab.campaign.search.classification import Criterion, Sums
 
 RECORDED = Path(__file__).parents[1] / "golden" / "mlrsearch.json"
 HISTORIES, SEARCHES = 150, 24  # recorded

@@ -202,7 +202,7 @@ def test_another_backend_or_machine_is_refused(tmp_path: Path) -> None:
     import json
     from dataclasses import replace
 
-    from virtlab.campaign.resume import open_dataset
+    from virtlab.campaign.loop.resumption import open_dataset
 
     backend = ClosedForm()
     able = backend.capabilities()

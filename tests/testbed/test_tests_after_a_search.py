@@ -15,10 +15,10 @@ import pytest
 import testbed_world as worlds
 from search_world import searching
 
-from virtlab.campaign.benchmark import Asked
+from virtlab.campaign.execution.trial import Tries, as_tested
 from virtlab.campaign.search import Wanted
-from virtlab.campaign.trials import Journal, TrialLine
-from virtlab.campaign.trying import Tries, as_tested
+from virtlab.campaign.tests import Asked
+from virtlab.campaign.trials.journal import Journal, TrialLine
 from virtlab.experiment import load_text
 from virtlab.planner import plan_run
 from virtlab.testbed import Testbed

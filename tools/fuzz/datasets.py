@@ -22,7 +22,7 @@ from tools.fuzz.damage import CHARACTERS, NUMBERS, damaged
 
 from virtlab.analysis import run_values
 from virtlab.campaign.progress import CampaignObserver
-from virtlab.campaign.trials import Journal
+from virtlab.campaign.trials.journal import Journal
 from virtlab.experiment import load_text
 from virtlab.plan import Trial
 from virtlab.planner import plan_run

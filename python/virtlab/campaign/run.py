@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from virtlab.campaign.loop import Campaign, Ending
-from virtlab.campaign.precision import Precision
+from virtlab.campaign.loop.campaign import Campaign, Ending
+from virtlab.campaign.loop.precision import Precision
+from virtlab.campaign.loop.resumption import check_identities
+from virtlab.campaign.loop.schedule import Schedule
 from virtlab.campaign.progress import CampaignObserver
-from virtlab.campaign.resume import check_identities
-from virtlab.campaign.schedule import Schedule
 from virtlab.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def first_plan(experiment: Experiment, point: DesignPoint) -> Plan:
 
 def refused(experiment: Experiment, backend: Backend, points: Collection[int] | None = None) -> list[Refused]:
     """Everything that the backend refuses of the experiment, each once, before anything is built."""
-    from virtlab.campaign.trying import as_tested
+    from virtlab.campaign.execution.trial import as_tested
 
     found: dict[Refusal, list[int]] = {}
     for point in experiment.points():
@@ -182,6 +182,6 @@ def run_campaign(
     searching = any(experiment.study(point).search is not None for point in design)
     if pool is None or searching:  # a search asks for one trial after the other
         return campaign.run()
-    from virtlab.campaign.ahead import Ahead
+    from virtlab.campaign.loop.parallel import Ahead
 
     return Ahead(campaign, pool).run()

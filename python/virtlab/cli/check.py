@@ -126,7 +126,7 @@ def _searches(experiment: Experiment) -> list[str]:
         until = None if search.until is None else search.until.text
         key = repr((search.written, search.method, search.goals, search.loss_per, until))
         if key not in found:
-            from virtlab.campaign.searching import goal_texts
+            from virtlab.campaign.execution.search import goal_texts
 
             found[key] = f"{search.written}: {' | '.join(goal_texts(search).values())}"
     return list(dict.fromkeys(found.values()))

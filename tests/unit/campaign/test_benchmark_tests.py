@@ -14,12 +14,12 @@ from tests.unit.campaign.search_specimen import CutAfter
 from virtlab.analysis import run_values
 from virtlab.analysis.searches import trials_of
 from virtlab.campaign import open_dataset, run_campaign
-from virtlab.campaign.benchmark import Asked, BackToBack, FrameLoss, Latency, Recovery, Reset
-from virtlab.campaign.benchmark import Test as DeviceTest
+from virtlab.campaign.execution.trial import worst_flow
 from virtlab.campaign.progress import CampaignObserver
-from virtlab.campaign.takes import Delays, Gaps
-from virtlab.campaign.trials import TrialLine
-from virtlab.campaign.trying import worst_flow
+from virtlab.campaign.tests import Asked, BackToBack, FrameLoss, Latency, Recovery, Reset
+from virtlab.campaign.tests import Test as DeviceTest
+from virtlab.campaign.trials.journal import TrialLine
+from virtlab.campaign.trials.packets import Delays, Gaps
 from virtlab.experiment import FileMistakesError, load_text
 from virtlab.experiment.work.benchmark import (
     BackToBackTest,

@@ -9,7 +9,7 @@ from tests.contract.closed_form import ClosedForm
 from tests.contract.small_campaign import opened, plan
 
 from virtlab.campaign import CampaignObserver
-from virtlab.campaign.execute import execute
+from virtlab.campaign.execution.run import execute
 from virtlab.errors import GuestError
 from virtlab.plan import Observer, Plan, Session
 from virtlab.results import RunKey, RunRecord

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from virtlab.campaign.schedule import Finished, Schedule
+from virtlab.campaign.loop.schedule import Finished, Schedule
 from virtlab.plan.backend import Status
 from virtlab.plan.seeds import run_seed
 from virtlab.planner.order import round_order

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from virtlab.campaign import open_dataset, run_campaign
-from virtlab.campaign.loop import Ending
-from virtlab.campaign.trying import ATTEMPTS, IN_A_ROW
+from virtlab.campaign.execution.trial import ATTEMPTS, IN_A_ROW
+from virtlab.campaign.loop.campaign import Ending
 from virtlab.experiment import load_text
 from virtlab.plan import Observer, Outcome, Plan, Session, Sink, Trial
 from virtlab.results import Dataset

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from virtlab.campaign.trying import as_tested
+from virtlab.campaign.execution.trial import as_tested
 from virtlab.catalogue.split import fairness, shares
 from virtlab.experiment import Experiment, load
 from virtlab.experiment.work.search import trial_ns

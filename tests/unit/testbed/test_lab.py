@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from virtlab.agents import Conversation
-from virtlab.campaign.resume import open_dataset
+from virtlab.campaign.loop.resumption import open_dataset
 from virtlab.cli.run import _backend
 from virtlab.cli.up import up
 from virtlab.errors import DatasetError, ExperimentError

@@ -78,7 +78,7 @@ def make(
     runs next finds them beside them.
     """
     from virtlab.analysis.kept import values_of
-    from virtlab.campaign.execute import execute
+    from virtlab.campaign.execution.run import execute
     from virtlab.results.group import Group
 
     observer = CampaignObserver()

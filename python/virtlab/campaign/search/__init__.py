@@ -7,8 +7,8 @@
 40
 """
 
-from virtlab.campaign.search.asking import Found, Goal, Search, Told, Wanted
 from virtlab.campaign.search.bisection import Bisection
 from virtlab.campaign.search.mlr import MlrSearch
+from virtlab.campaign.search.protocol import Found, Goal, Search, Told, Wanted
 
 __all__ = ["Bisection", "Found", "Goal", "MlrSearch", "Search", "Told", "Wanted"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from virtlab.campaign.search.asking import Found, Told, Wanted
+from virtlab.campaign.search.protocol import Found, Told, Wanted
 
 
 @dataclass(slots=True)

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
-from virtlab.campaign.search.asking import Found, Goal, Told, Wanted
 from virtlab.campaign.search.grid import Grid
 from virtlab.campaign.search.intervals import within
+from virtlab.campaign.search.protocol import Found, Goal, Told, Wanted
 from virtlab.campaign.search.selector import Candidate, Selector, Step
 from virtlab.campaign.search.targets import Trials, targets_of
 

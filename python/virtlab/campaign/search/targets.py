@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from virtlab.campaign.search.asking import Goal
-from virtlab.campaign.search.classify import Criterion, Sums
+from virtlab.campaign.search.classification import Criterion, Sums
 from virtlab.campaign.search.grid import Grid
+from virtlab.campaign.search.protocol import Goal
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from virtlab.analysis.luck import Criterion, luck_of, tried_of
-from virtlab.campaign.benchmark import Test, tests_of
+from virtlab.campaign.execution.trial import NS, Tries, shares_of
 from virtlab.campaign.search import Bisection, Goal, MlrSearch, Search, Told, Wanted
-from virtlab.campaign.trials import ARTEFACT, Journal, TrialLine
-from virtlab.campaign.trying import NS, Tries, shares_of
+from virtlab.campaign.tests import Test, tests_of
+from virtlab.campaign.trials.journal import ARTEFACT, Journal, TrialLine
 from virtlab.plan.backend import Outcome
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from virtlab.campaign.benchmark.asking import Asked, Value
-from virtlab.campaign.benchmark.latency import loss_and_load
-from virtlab.campaign.trials import TrialLine
+from virtlab.campaign.tests.latency import loss_and_load
+from virtlab.campaign.tests.protocol import Asked, Value
+from virtlab.campaign.trials.journal import TrialLine
 
 if TYPE_CHECKING:
     from virtlab.experiment.work.benchmark import FrameLossTest

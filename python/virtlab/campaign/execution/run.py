@@ -10,8 +10,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from virtlab.campaign import full_disk
-from virtlab.campaign.trials import Journal
+from virtlab.campaign.execution import full_disk
+from virtlab.campaign.trials.journal import Journal
 from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.plan.backend import Outcome, Realised, Trial
 
@@ -79,7 +79,7 @@ def execute(
 
 
 def _journal(dataset: Dataset, key: RunKey, plan: Plan, search: SearchFor) -> Journal:
-    from virtlab.campaign.searching import header  # here: workers that only play need none of it
+    from virtlab.campaign.execution.search import header  # here: workers that only play need none of it
 
     return Journal.open(dataset.path, key.name, header(search, plan))
 
@@ -105,7 +105,7 @@ def _play(
                 playing_ns = time.monotonic_ns()
                 try:
                     if search is not None and journal is not None:
-                        from virtlab.campaign.searching import Conducted
+                        from virtlab.campaign.execution.search import Conducted
 
                         outcome = Conducted(search, plan, session, writer, journal, observer).run()
                     else:

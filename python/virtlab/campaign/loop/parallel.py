@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from virtlab.campaign.dispatch.work import Pool
-    from virtlab.campaign.loop import Campaign, Ending, Why
+    from virtlab.campaign.loop.campaign import Campaign, Ending, Why
     from virtlab.results import RunRecord
 
 AHEAD = 4  # pieces of work under way per worker, so that none waits for it

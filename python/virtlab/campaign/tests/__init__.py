@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from virtlab.campaign.benchmark.asking import Asked, Test, Value
-from virtlab.campaign.benchmark.back_to_back import BackToBack
-from virtlab.campaign.benchmark.frame_loss import FrameLoss
-from virtlab.campaign.benchmark.interruption import Recovery, Reset
-from virtlab.campaign.benchmark.latency import Latency
+from virtlab.campaign.tests.back_to_back import BackToBack
+from virtlab.campaign.tests.frame_loss import FrameLoss
+from virtlab.campaign.tests.interruption import Recovery, Reset
+from virtlab.campaign.tests.latency import Latency
+from virtlab.campaign.tests.protocol import Asked, Test, Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

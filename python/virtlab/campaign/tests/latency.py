@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from virtlab.campaign.benchmark.asking import NOTHING_FOUND, Asked, Value, spread
-from virtlab.campaign.delay_counts import DelayCounts
-from virtlab.campaign.trials import TrialLine
+from virtlab.campaign.tests.protocol import NOTHING_FOUND, Asked, Value, spread
+from virtlab.campaign.trials.delay_counts import DelayCounts
+from virtlab.campaign.trials.journal import TrialLine
 from virtlab.catalogue.split import combined_latency_ns
 from virtlab.catalogue.workloads.raw_stream import FLOWS_TOLD
 from virtlab.metrics import STATISTICS

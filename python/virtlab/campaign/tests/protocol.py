@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from virtlab.campaign.trials import TrialLine
+from virtlab.campaign.trials.journal import TrialLine
 
 Takes = Literal["loss", "delay", "overload", "reset"]
 NOTHING_FOUND = "the search found no good load"

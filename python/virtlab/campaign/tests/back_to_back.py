@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from virtlab.campaign.benchmark.asking import NOTHING_FOUND, Asked, Value, spread
-from virtlab.campaign.trials import TrialLine
+from virtlab.campaign.tests.protocol import NOTHING_FOUND, Asked, Value, spread
+from virtlab.campaign.trials.journal import TrialLine
 
 if TYPE_CHECKING:
     from virtlab.experiment.work.benchmark import BackToBackTest

@@ -19,10 +19,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from virtlab.campaign.benchmark import tests_of
-from virtlab.campaign.takes import Delays, Gaps
-from virtlab.campaign.trial_sink import BESIDE, TrialSink
-from virtlab.campaign.trials import Journal, TrialLine
+from virtlab.campaign.tests import tests_of
+from virtlab.campaign.trials.journal import Journal, TrialLine
+from virtlab.campaign.trials.packets import Delays, Gaps
+from virtlab.campaign.trials.sink import BESIDE, TrialSink
 from virtlab.catalogue.workloads.raw_stream import flow_names, flows_of
 from virtlab.plan.backend import Outcome, Trial
 from virtlab.plan.model import Action, Trigger
@@ -30,8 +30,8 @@ from virtlab.plan.seeds import trial_seed
 from virtlab.results.trial import TrialRecord
 
 if TYPE_CHECKING:
-    from virtlab.campaign.benchmark import Asked
     from virtlab.campaign.search import Wanted
+    from virtlab.campaign.tests import Asked
     from virtlab.experiment.work.search import SearchFor
     from virtlab.plan.backend import Observer, Session
     from virtlab.plan.model import Plan

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from virtlab.campaign.delay_counts import DelayCounts
+from virtlab.campaign.trials.delay_counts import DelayCounts
 
 if TYPE_CHECKING:
     from virtlab.plan.backend import Columns

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from virtlab.campaign.execute import execute
+from virtlab.campaign.execution.run import execute
+from virtlab.campaign.loop.schedule import Finished
 from virtlab.campaign.progress import CampaignObserver, Standing
-from virtlab.campaign.schedule import Finished
 
 if TYPE_CHECKING:
-    from virtlab.campaign.schedule import Schedule
+    from virtlab.campaign.loop.schedule import Schedule
     from virtlab.experiment.work.search import SearchFor
     from virtlab.plan.backend import Backend
     from virtlab.plan.model import Plan

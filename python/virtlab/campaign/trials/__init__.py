@@ -1,0 +1,1 @@
+"""What trials leave: lines of a journal, and delays and gaps of their packets."""

@@ -147,7 +147,7 @@ def decode(blocks: Sequence[bytes]) -> tuple[dict[str, dict[str, NDArray[Any]]],
         text, ranges = _native.decode_block(body)
         header = json.loads(text)
         order.append((header["schema"], header["number"]))
-        for column, (begin, end) in zip(header["columns"], ranges, strict=True):
+        for column, (begin, end, _) in zip(header["columns"], ranges, strict=True):
             values: NDArray[Any] = np.frombuffer(body[begin:end], dtype=DTYPES[column["dtype"]])
             names = header.get("dictionary", {}).get(column["name"])
             if names is not None:

@@ -120,12 +120,20 @@ fn encode_frame<'py>(py: Python<'py>, channel: u16, kind: u16, body: &[u8]) -> P
     Ok(PyBytes::new(py, &out))
 }
 
-/// Header (JSON text) and `(start, end)` of each column of a block body. ValueError when it is no block.
+/// Where a column begins and ends, and whether its numbers are finite and less than 2^61 from zero.
+type Place = (usize, usize, bool);
+
+/// Header (JSON text) of a block body, and `(start, end, measurable)` of each column. ValueError when it is no block.
 #[pyfunction]
-fn decode_block(body: &[u8]) -> PyResult<(String, Vec<(usize, usize)>)> {
+fn decode_block(body: &[u8]) -> PyResult<(String, Vec<Place>)> {
     let (header, ranges) = block::decode(body).map_err(|error| PyValueError::new_err(error.to_string()))?;
     let text = serde_json::to_string(&header).map_err(|error| PyValueError::new_err(error.to_string()))?;
-    Ok((text, ranges.into_iter().map(|range| (range.start, range.end)).collect()))
+    let columns = header
+        .columns
+        .iter()
+        .zip(ranges)
+        .map(|(column, range)| (range.start, range.end, block::measurable(column.dtype, &body[range])));
+    Ok((text, columns.collect()))
 }
 
 /// A column of a small Parquet file.

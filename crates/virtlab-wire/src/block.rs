@@ -36,6 +36,24 @@ impl Dtype {
     }
 }
 
+/// Whole numbers of samples stay below this, so that differences of two fit 64 bits, on whoever's clock they are.
+pub const LARGEST: i64 = 1 << 61;
+
+/// Whether a column's bytes are numbers that can be measured: finite, whole ones within `LARGEST` of zero.
+#[must_use]
+pub fn measurable(dtype: Dtype, bytes: &[u8]) -> bool {
+    let (words, _) = bytes.as_chunks::<8>();
+    match dtype {
+        // No early end: all of it is looked at, several words at a time.
+        Dtype::I64 => words.iter().fold(true, |all, word| {
+            let shifted = i64::from_le_bytes(*word).wrapping_add(LARGEST - 1) as u64;
+            all & (shifted <= 2 * (LARGEST - 1) as u64)
+        }),
+        Dtype::F64 => words.iter().fold(true, |all, word| all & f64::from_le_bytes(*word).is_finite()),
+        Dtype::I32 => true,
+    }
+}
+
 /// Name and type of a column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnHead {
@@ -222,6 +240,20 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn whole_numbers_are_measurable_within_2_to_the_61(value in any::<i64>(), edge in -2..=2i64) {
+            for value in [value, LARGEST + edge, -LARGEST + edge] {
+                let expected = i128::from(value).abs() < 1 << 61;
+                prop_assert_eq!(measurable(Dtype::I64, &[[0; 8], value.to_le_bytes()].concat()), expected);
+            }
+        }
+
+        #[test]
+        fn numbers_are_measurable_where_they_are_finite(value in any::<f64>()) {
+            prop_assert_eq!(measurable(Dtype::F64, &[value.to_le_bytes(), [0; 8]].concat()), value.is_finite());
+            prop_assert!(!measurable(Dtype::F64, &f64::NAN.to_le_bytes()));
+        }
+
         #[test]
         fn no_bytes_make_decode_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let _ = decode(&bytes);

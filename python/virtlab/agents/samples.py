@@ -1,8 +1,7 @@
 """Columnar blocks as columns of numpy arrays, checked against the schema they claim.
 
 Whoever sent a block may be a guest: every column of the schema is there once and of its type, and no other; numbers are
-finite, whole ones so far from the ends of 64 bits that differences of them are numbers too. All of it is looked at a
-column at a time.
+finite, whole ones less than 2^61 from zero, so that differences of them are numbers too.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from virtlab.agents.conversation import LARGEST
 from virtlab.errors import AgentError
 from virtlab.plan import BLOCKS
 
@@ -57,12 +55,16 @@ def decode_samples(body: bytes) -> Samples:
     words = head.get("dictionary", {})
     _check_columns(schema, head["columns"], words)
     columns: dict[str, NDArray[Any]] = {}
-    for column, (begin, _) in zip(head["columns"], ranges, strict=True):
+    for column, (begin, _, measurable) in zip(head["columns"], ranges, strict=True):
         values: NDArray[Any] = np.frombuffer(
             body, dtype=_DTYPES[column["dtype"]], count=head["n"], offset=begin
         )
         name = column["name"]
-        _check_values(schema, name, values, words.get(name))
+        if not measurable:
+            what = f"column '{name}' of {schema.id} has values beyond any measure"
+            raise AgentError("agent protocol", what)
+        if name in words:
+            _check_codes(schema, name, values, words[name])
         columns[name] = np.array(words[name], dtype=object)[values] if name in words else values
     return Samples(head["stream"][:LONGEST_NAME], head["schema"], head["number"], columns)
 
@@ -87,21 +89,7 @@ def _check_columns(schema: BlockSchema, told: list[dict[str, str]], words: Mappi
         )
 
 
-def _check_values(schema: BlockSchema, name: str, values: NDArray[Any], words: list[str] | None) -> None:
-    """AgentError where a column holds what is none of its values."""
-    import numpy as np
-
-    wanted = schema.columns[name]
-    if not len(values) or wanted == "i32":
-        return
-    least, most = values.min(), values.max()
-    if words is not None:
-        if not 0 <= int(least) <= int(most) < len(words):
-            raise AgentError("agent protocol", f"column '{name}' of {schema.id} has codes without a name")
-    elif values.dtype.kind == "f":
-        if not (np.isfinite(least) and np.isfinite(most)):
-            raise AgentError(
-                "agent protocol", f"column '{name}' of {schema.id} has values that are no numbers"
-            )
-    elif not -LARGEST < int(least) <= int(most) < LARGEST:
-        raise AgentError("agent protocol", f"column '{name}' of {schema.id} has values beyond any measure")
+def _check_codes(schema: BlockSchema, name: str, codes: NDArray[Any], words: list[str]) -> None:
+    """AgentError where a code has no name."""
+    if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < len(words):
+        raise AgentError("agent protocol", f"column '{name}' of {schema.id} has codes without a name")

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import numpy as np
 import testbed_world as worlds
 
+from virtlab.catalogue import PLATFORMS
 from virtlab.experiment import load_text
 from virtlab.plan import Action, Plan, Session, Trial
 from virtlab.plan.model import Trigger
 from virtlab.planner import plan_run
-from virtlab.testbed import resetting
 
 RESET_AFTER_NS = 300_000_000
 TRIES = 3  # an emulated processor that stands still may lose frames
@@ -84,11 +84,13 @@ def check_flows(sink: worlds.MemorySink, guests: list[str], frames: int) -> None
     assert stop["load/server", "stranger_packets"] == 0
 
 
-def check_reset(session: Session, guests: list[str], frames: int, how: str) -> worlds.MemorySink:
+def check_reset(session: Session, guests: list[str], frames: int, platform: str) -> worlds.MemorySink:
     """The first guest is reset while it forwards: frames are lost, it boots, and forwards again as before.
 
     How long that takes is its own affair. Returns what the trial with the reset told.
     """
+    reset = PLATFORMS[platform].reset
+    assert reset is not None
     gone = Action(
         id="gone",
         do="reset",
@@ -101,8 +103,8 @@ def check_reset(session: Session, guests: list[str], frames: int, how: str) -> w
     assert outcome.marks["gone.done"].t_ns > outcome.marks["gone.started"].t_ns
     stop = during.counters("stop")
     assert stop["load/server", "flow0.received_packets"] < stop["load/client", "flow0.sent_packets"]
-    assert [event.details["text"] for event in during.events if event.what == "gone.how"] == [how]
-    assert how in resetting.BOOTS
+    assert [event.details["text"] for event in during.events if event.what == "gone.how"] == [reset.how]
+    assert reset.boots
     ends = {entity for entity, _ in during.counters("end")}
     assert f"guests.sut.{guests[0]}.vnics.eth0" not in ends, "what its kernel counted is gone"
     assert f"guests.sut.{guests[1]}.vnics.eth0" in ends

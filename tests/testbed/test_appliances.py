@@ -9,13 +9,13 @@ import appliance_world as appliances
 import pytest
 import testbed_world as worlds
 
+from virtlab.catalogue import PLATFORMS
 from virtlab.errors import GuestError
 from virtlab.experiment import load
 from virtlab.plan import Action, Plan, Trial
 from virtlab.plan.model import Trigger
 from virtlab.planner import plan_run
 from virtlab.testbed import Testbed
-from virtlab.testbed.resetting import BY_RECIPE
 
 pytestmark = [
     pytest.mark.skipif(appliances.missing() is not None, reason=str(appliances.missing())),
@@ -96,7 +96,9 @@ def test_an_appliance_that_was_reset_boots_again_is_told_its_recipe_again_and_fo
                 break
     stop = during.counters("stop")
     assert 0 < during.rows("load", "packet/1") < stop["load/client", "sent_packets"]
-    assert [event.details["text"] for event in during.events if event.what == "gone.how"] == [BY_RECIPE]
+    reset = PLATFORMS["appliance"].reset
+    assert reset is not None
+    assert [event.details["text"] for event in during.events if event.what == "gone.how"] == [reset.how]
     assert arrived > during.rows("load", "packet/1")
     console = after.artefacts["console-r1.log"].decode(errors="replace")
     for vnic in wanted.world.guests["r1"].vnics.values():

@@ -7,10 +7,10 @@ import forwarding_world as forwarding
 import pytest
 import testbed_world as worlds
 
+from virtlab.catalogue import PLATFORMS
 from virtlab.plan import Action, Trial
 from virtlab.plan.model import Trigger
 from virtlab.testbed import Testbed
-from virtlab.testbed.resetting import BY_LINKS
 from virtlab.testbed.vswitches import ovs
 
 pytestmark = [
@@ -54,5 +54,7 @@ def test_every_flow_goes_through_its_own_container_also_after_a_reset(vswitch: s
             if lost[0] > lost[1]:
                 break
         forwarding.check_flows(forwarding.play(session, FRAMES), GUESTS, FRAMES)
-    assert [event.details["text"] for event in during.events if event.what == "gone.how"] == [BY_LINKS]
+    reset = PLATFORMS["container"].reset
+    assert reset is not None
+    assert [event.details["text"] for event in during.events if event.what == "gone.how"] == [reset.how]
     assert lost[0] > lost[1]

@@ -14,7 +14,6 @@ from virtlab.plan import Plan, Trial
 from virtlab.planner import plan_run
 from virtlab.testbed import Testbed
 from virtlab.testbed.image import find
-from virtlab.testbed.resetting import BY_BUTTON
 from virtlab.testbed.vswitches import ovs
 
 pytestmark = [
@@ -50,7 +49,7 @@ def test_every_flow_goes_through_its_own_machine_and_is_conserved(layer: str) ->
 def test_a_machine_that_was_reset_boots_again_and_forwards_as_before(vswitch: str) -> None:
     """By its button: its kernel begins again, and it is told its network again."""
     with Testbed().open(world("layer3", vswitch), worlds.Patient()) as session:
-        forwarding.check_reset(session, GUESTS, FRAMES, BY_BUTTON)
+        forwarding.check_reset(session, GUESTS, FRAMES, "qemu")
 
 
 ROUTED = """

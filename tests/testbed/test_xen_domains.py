@@ -30,7 +30,6 @@ from virtlab.testbed.lab import XenLab
 from virtlab.testbed.lab.xen import RULES
 from virtlab.testbed.platforms.qemu import monitor
 from virtlab.testbed.platforms.xen import config
-from virtlab.testbed.resetting import BY_POWER
 
 ASKED = "VIRTLAB_TEST_XEN"
 WHY_NOT = (
@@ -199,7 +198,7 @@ def test_domains_forward_flow_by_flow_and_one_that_was_reset_does_again(lab: Xen
     assert lab.check(plan) == []
     with lab.open(plan, worlds.Patient()) as session:
         forwarding.check_flows(forwarding.play(session, FRAMES), GUESTS, FRAMES)
-        during = forwarding.check_reset(session, GUESTS, FRAMES, BY_POWER)
+        during = forwarding.check_reset(session, GUESTS, FRAMES, "xen")
     ends = {entity for entity, _ in during.counters("end")}
     assert "guests.sut.vm1.vnics.eth0.tap" not in ends, "the domain that was made anew has another port"
     assert "guests.sut.vm2.vnics.eth0.tap" in ends

@@ -10,13 +10,17 @@ from virtlab.catalogue.declaration import (
     QueueDiscipline,
     VirtualSwitch,
     Workload,
+    played,
 )
-from virtlab.catalogue.platforms import PLATFORMS
+from virtlab.catalogue.platforms import DEFAULT_PLATFORM, DEFAULT_ROUTER, PLATFORMS
 from virtlab.catalogue.qdiscs import QDISCS
-from virtlab.catalogue.vswitches import VSWITCHES
+from virtlab.catalogue.vswitches import DEFAULT_VSWITCH, VSWITCHES
 from virtlab.catalogue.workloads import WORKLOADS
 
 __all__ = [
+    "DEFAULT_PLATFORM",
+    "DEFAULT_ROUTER",
+    "DEFAULT_VSWITCH",
     "PLATFORMS",
     "QDISCS",
     "VSWITCHES",
@@ -27,4 +31,5 @@ __all__ = [
     "QueueDiscipline",
     "VirtualSwitch",
     "Workload",
+    "played",
 ]

@@ -7,13 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from virtlab.catalogue.kinds import PACKET_SIZE, Kind
 from virtlab.units import PacketSize
 
 Values = Mapping[str, Any]
 Arms = Mapping[str, str | None]  # arm -> None when it plays this, else why not
+NOT_PLAYED = "nothing plays it there"
+
+
+class Declared(Protocol):
+    """What all declarations have."""
+
+    @property
+    def arms(self) -> Arms:
+        """Who plays it."""
 
 
 def _nothing_more(_: Values) -> list[tuple[str, str]]:
@@ -94,6 +103,18 @@ class Features:
 
 
 @dataclass(frozen=True, slots=True)
+class Reset:
+    """What a reset of a guest is: as much of a device's reset as its platform has."""
+
+    how: str
+    boots: bool = False  # its kernel begins again: whatever ran in it is gone
+    anew: bool = False  # its ports are made anew, so what they count is not of the whole run
+
+
+BY_LINKS = Reset("all its vNICs down and up, routes and neighbours given back")
+
+
+@dataclass(frozen=True, slots=True)
 class Platform:
     """How a guest exists. `guests_max` is per host; `vswitch` says whether its guests stand on a virtual switch."""
 
@@ -113,7 +134,29 @@ class Platform:
     existing: bool = False  # its guests are found, not made: one is its whole host
     shares_files: bool = False  # its guests have no files of their own: a command there sees the machine's
     start_ns: int = 5_000_000  # about how long a guest takes to start, of a machine of two processors
+    reset: Reset | None = BY_LINKS  # None: it cannot be reset
+    own_groups: bool = False  # its runtime makes and reads the control groups that bound a guest
+    late_ports: bool = False  # ports at its host's virtual switch come with the guest, and are set up then
+    locked_offloads: tuple[str, ...] = ()  # offloads that the driver of its vNICs cannot turn off
+    hypervisor: str = ""  # what has to be beneath the machine: the laboratory (`--in`) that boots it
+    inside: bool = False  # a laboratory machine holds all that its guests need
+    inside_bytes: int = 3 << 20  # memory of a laboratory machine that a guest with a probe takes
     arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
+
+    @property
+    def shares_kernel(self) -> bool:
+        """Whether the kernel of the machine forwards its packets, by the machine's clock and on its processors."""
+        return not self.features.own_kernel
+
+    @property
+    def is_host(self) -> bool:
+        """Whether its one guest is its host itself, on the host's own port."""
+        return not self.vswitch and not self.existing
+
+    @property
+    def is_stack(self) -> bool:
+        """Whether a guest is a network stack of the machine's kernel, and no process until something runs in it."""
+        return self.shares_kernel and self.shares_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +167,12 @@ class VirtualSwitch:
     meaning: str
     ports_max: int
     parameters: tuple[Parameter, ...] = ()
+    process: bool = False  # a process forwards its frames, not the kernel
+    interface: bool = False  # it is an interface of its host, which speaks IPv6 itself
+    inside: bool = False  # the laboratory machines have it
+    inside_bytes: int = (
+        0  # memory of a laboratory machine that the programs of each host with such switches take
+    )
     arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
 
     def unknown(self, given: Values) -> list[str]:
@@ -168,3 +217,8 @@ def size_of(values: Values) -> tuple[str, int]:
         if f"{layer}_bytes" in values:
             return layer, int(values[f"{layer}_bytes"])
     return "payload", 0
+
+
+def played(entries: Mapping[str, Declared], arm: str) -> tuple[str, ...]:
+    """Names of the declarations that an arm plays."""
+    return tuple(name for name, entry in entries.items() if entry.arms.get(arm, NOT_PLAYED) is None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from virtlab.catalogue import PLATFORMS
+from virtlab.catalogue import DEFAULT_VSWITCH, PLATFORMS
 from virtlab.plan import Link, LinkQueues, Plan, Queue, Refusal, Vnic, Vswitch
 
 BACK_PACKETS = 1000  # of the direction from the guest, where nothing has to wait
@@ -54,7 +54,7 @@ def with_port_links(plan: Plan, wanted: Wanted) -> Plan:
         bare = {"queue": None, "port_rate_bit_per_s": None}
         entry = guests[guest]
         if PLATFORMS[entry.platform].features.own_kernel:
-            vswitches[f"{port}.br"] = Vswitch(kind="linux_bridge", host=entry.host, uplinks=(far,))
+            vswitches[f"{port}.br"] = Vswitch(kind=DEFAULT_VSWITCH, host=entry.host, uplinks=(far,))
             place: dict[str, str | None] = {"vswitch": f"{port}.br"}
         else:
             place = {"vswitch": None, "uplink": far}

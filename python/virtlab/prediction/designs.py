@@ -26,14 +26,14 @@ their pace is its cost. The guest's second vNIC and the second virtual switch co
 
 from __future__ import annotations
 
-from virtlab.catalogue import VSWITCHES
+from virtlab.catalogue import DEFAULT_VSWITCH, VSWITCHES
 
 PROBE = "probe"
 FLOOD = "flood"
 BUSY = "busy"
 PIN = "pin"
 BESIDE = "beside"
-OTHER_VSWITCHES = tuple(kind for kind in VSWITCHES if kind != "linux_bridge")
+OTHER_VSWITCHES = tuple(kind for kind in VSWITCHES if kind != DEFAULT_VSWITCH)
 PAIRS_MAX = 8
 DISCIPLINES = {
     "codel": "",

@@ -302,7 +302,7 @@ class _Part:
 def reach(level: str, known: Sequence[str]) -> Reach:
     """Whether a level lies between others.
 
-    >>> reach("2", ["1", "2", "3"]), reach("3", ["1", "2", "3"]), reach("ovs", ["ovs", "linux_bridge"])
+    >>> reach("2", ["1", "2", "3"]), reach("3", ["1", "2", "3"]), reach("ovs", ["ovs", "bridge"])
     ('interpolation', 'extrapolation', 'other name')
     """
     own, numbers = level_number(level), [level_number(one) for one in known]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_address, ip_network
 from typing import Any
 
+from virtlab.catalogue import VSWITCHES
 from virtlab.plan import Action, Guest, Plan, Queue, Role, Route, Vnic, Vswitch
 from virtlab.plan.seeds import stream_seed
 from virtlab.planner import ends
@@ -151,7 +152,7 @@ def resolution(seed: int) -> dict[str, int]:
 
 def noise(seed: int, vswitches: Mapping[str, Vswitch]) -> dict[str, Any]:
     """Kernels say of themselves what they say over IPv6; a Linux bridge is an interface itself."""
-    bridges = [place for place, vswitch in enumerate(vswitches.values()) if vswitch.kind == "linux_bridge"]
+    bridges = [place for place, vswitch in enumerate(vswitches.values()) if VSWITCHES[vswitch.kind].interface]
     return {"seed": noise_seed(seed), "bridges": bridges}
 
 

@@ -43,7 +43,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from virtlab.catalogue import PLATFORMS
+from virtlab.catalogue import PLATFORMS, VSWITCHES
 from virtlab.documents import read_text
 from virtlab.errors import ExperimentError
 from virtlab.plan import Guest, Plan, Vnic
@@ -58,7 +58,6 @@ TABLES = (
 )  # fmt: skip
 BUSY_CROSSING, BUSY_WAKEUP = "busy.crossing_ns", "wakeup.busy"
 FLOODS = ("raw_stream", "udp_stream")
-SWITCHED_BY_PROCESS = frozenset({"ovs-netdev"})
 PICOSECONDS = 1000
 DEFAULT_MODEL = "virtio"  # of a guest with a kernel of its own
 BACKLOG_PACKETS = 1000  # net.core.netdev_max_backlog
@@ -362,7 +361,7 @@ def wakeups(plan: Plan, idle: str) -> tuple[str, ...]:
     process, these have a processor of their own, and what they deliver wakes a process on another one, which was idle."""
     own = f"wakeup.{idle}"
     elsewhere = plan.world.links or any(
-        each.kind in SWITCHED_BY_PROCESS for each in plan.world.vswitches.values()
+        VSWITCHES[each.kind].process for each in plan.world.vswitches.values()
     )
     return (f"{own}.links", own) if elsewhere else (own,)
 
@@ -391,7 +390,7 @@ def _forwarding(
     doze_ns = round(profile.value(f"{kind}.doze_ns"))
     asleep = {"doze_ns": doze_ns} if doze_ns else {}
     steered = {} if processor is None else {"processor": processor, "steer_ns": steer_ns}
-    own = {"own": True} if PLATFORMS[guest.platform].features.own_kernel else {}
+    own = {"own": True} if not PLATFORMS[guest.platform].shares_kernel else {}
     return {
         "cost": paid,
         "rouse_ns": rouse_ns,

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 from typing import Any
 
-from virtlab.catalogue import PLATFORMS as CATALOGUED_PLATFORMS
-from virtlab.catalogue import QDISCS
-from virtlab.catalogue import VSWITCHES as CATALOGUED_VSWITCHES
+from virtlab.catalogue import PLATFORMS, QDISCS, VSWITCHES, played
 from virtlab.catalogue import WORKLOADS as CATALOGUE
+from virtlab.catalogue.declaration import NOT_PLAYED
 from virtlab.plan import Capabilities, Plan, Refusal, Role
 from virtlab.plan.blocks import BLOCKS
 from virtlab.planner.ends import bridging_mistakes, role_ends, via_mistakes
@@ -23,10 +22,7 @@ from virtlab.simulator.programs import slept_ns
 from virtlab.simulator.shares import QUOTA_MIN_NS, QUOTA_PERIOD_NS
 from virtlab.simulator.ways import wayless
 
-PLATFORMS = tuple(  # what each costs, a profile says
-    name for name, platform in CATALOGUED_PLATFORMS.items() if platform.arms["simulator"] is None
-)
-VSWITCHES = tuple(name for name, vswitch in CATALOGUED_VSWITCHES.items() if vswitch.arms["simulator"] is None)
+ARM = "simulator"
 WORKLOADS = (
     "rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "psping", "raw_stream", "rt_tasks",
 )  # fmt: skip
@@ -103,24 +99,26 @@ def _world(plan: Plan) -> Iterator[Refusal]:
     for kind, named in (("services", world.services), ("pools", world.pools)):
         for name in named:
             yield Refusal(f"{kind}.{name}", f"{kind} are not modelled", f"remove the {kind} from the file")
+    kinds = played(VSWITCHES, ARM)
     for name, vswitch in world.vswitches.items():
-        if vswitch.kind not in VSWITCHES:
+        if vswitch.kind not in kinds:
             reason = f"'{vswitch.kind}' is not modelled"
-            yield Refusal(f"vswitches.{name}.kind", reason, f"write {' or '.join(VSWITCHES)}")
-        elif unknown := CATALOGUED_VSWITCHES[vswitch.kind].unknown(vswitch.parameters):
+            yield Refusal(f"vswitches.{name}.kind", reason, f"write {' or '.join(kinds)}")
+        elif unknown := VSWITCHES[vswitch.kind].unknown(vswitch.parameters):
             reason = f"{vswitch.kind} has no {', '.join(unknown)}"
             yield Refusal(f"vswitches.{name}.parameters", reason, "remove them, or take an Open vSwitch")
 
 
 def _guests(plan: Plan) -> Iterator[Refusal]:
     macs: dict[str, str] = {}
+    platforms = played(PLATFORMS, ARM)  # what each costs, a profile says
     for name, guest in plan.world.guests.items():
         path = f"guests.{name}"
-        if guest.platform not in PLATFORMS:
-            known = CATALOGUED_PLATFORMS.get(guest.platform)
-            why = "there is no such platform" if known is None else known.arms["simulator"]
+        platform = PLATFORMS.get(guest.platform)
+        if platform is None or guest.platform not in platforms:
+            why = "there is no such platform" if platform is None else platform.arms.get(ARM, NOT_PLAYED)
             reason = f"'{guest.platform}' guests are not modelled: {why}"
-            yield Refusal(f"{path}.platform", reason, f"write 'platform: {' | '.join(PLATFORMS)}'")
+            yield Refusal(f"{path}.platform", reason, f"write 'platform: {' | '.join(platforms)}'")
         if guest.cpu_quota_ratio is not None and guest.cpu_quota_ratio * QUOTA_PERIOD_NS < QUOTA_MIN_NS:
             share = f"{guest.cpu_quota_ratio:g} of a processor is less than 1 ms of each 100 ms"
             cure = f"write {100 * QUOTA_MIN_NS / QUOTA_PERIOD_NS:g} % at least"
@@ -128,8 +126,9 @@ def _guests(plan: Plan) -> Iterator[Refusal]:
         yield from bridging_mistakes(path, guest)
         for vnic_name, vnic in guest.vnics.items():
             vnic_at = vnic_path(name, vnic_name)
-            if vnic.vswitch is not None and guest.platform == "native":
-                yield Refusal(vnic_at, "a native guest stands on no virtual switch", "give it an uplink")
+            if vnic.vswitch is not None and platform is not None and platform.is_host:
+                reason = f"a {guest.platform} guest stands on no virtual switch"
+                yield Refusal(vnic_at, reason, "give it an uplink")
             if not MTU_MIN_BYTES <= vnic.mtu_bytes <= MTU_MAX_BYTES:
                 cure = f"write {MTU_MIN_BYTES} B to {MTU_MAX_BYTES} B"
                 yield Refusal(f"{vnic_at}.mtu_bytes", f"{vnic.mtu_bytes} B is no MTU of IPv4", cure)
@@ -261,8 +260,8 @@ def capabilities(fingerprint: Mapping[str, str]) -> Capabilities:
     """What is modelled, with the reason for what is not."""
     return Capabilities(
         backend="simulator",
-        platforms=dict.fromkeys(PLATFORMS),
-        vswitches=dict.fromkeys(VSWITCHES),
+        platforms=dict.fromkeys(played(PLATFORMS, ARM)),
+        vswitches=dict.fromkeys(played(VSWITCHES, ARM)),
         qdiscs={f"{kind}/virtlab": None for kind in QDISCS},
         workloads=dict.fromkeys(WORKLOADS),
         actions={**dict.fromkeys(ACTIONS), **LATER_ACTIONS},

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from virtlab.catalogue import PLATFORMS, VSWITCHES
 from virtlab.plan import Guest, Plan
 from virtlab.planner.ports import port_of
 from virtlab.simulator.profile import Profile
@@ -102,7 +103,7 @@ def _behind_a_passage(name: str, guest: Guest) -> bool:
 
 def _alike(path: str, guest: Guest, *, heard: bool) -> Iterator[WithoutEffect]:
     """What is all the same where nothing costs anything; not a platform that is `heard` in what kernels say."""
-    if guest.platform not in {"namespace", "native"} and not heard:
+    if not PLATFORMS[guest.platform].is_stack and not heard:
         yield WithoutEffect(path, f"platform {guest.platform}", IDEAL_ALIKE)
     for model in dict.fromkeys(vnic.model for vnic in guest.vnics.values() if vnic.model is not None):
         yield WithoutEffect(path, f"vNIC model {model}", IDEAL_ALIKE)
@@ -140,7 +141,7 @@ def _vswitches(plan: Plan, profile: Profile) -> Iterator[WithoutEffect]:
                 why = f"profile '{profile.name}' holds no {upcall}"
                 yield WithoutEffect(f"vswitches.{name}", f"{key} {value}", why)
             continue
-        if vswitch.kind != "linux_bridge" and not plan.world.ipv6_noise:
+        if not VSWITCHES[vswitch.kind].interface and not plan.world.ipv6_noise:
             yield WithoutEffect(f"vswitches.{name}", f"kind {vswitch.kind}", IDEAL_ALIKE)
         for key, value in vswitch.parameters.items():
             yield WithoutEffect(f"vswitches.{name}", f"{key} {value}", IDEAL_ALIKE)

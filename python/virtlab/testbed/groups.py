@@ -57,7 +57,8 @@ class Groups:
         bounded = {
             name: guest
             for name, guest in plan.world.guests.items()
-            if guest.platform != "container" and (name in self._bandwidth or _memory_bytes(guest) is not None)
+            if not PLATFORMS[guest.platform].own_groups
+            and (name in self._bandwidth or _memory_bytes(guest) is not None)
         }
         if not bounded:
             return {}
@@ -199,7 +200,7 @@ def bandwidths(plan: Plan) -> dict[str, tuple[int, int]]:
 
 def _memory_bytes(guest: Guest) -> int | None:
     """What a group has to bound. A virtual machine has its memory from the start, and needs more around it."""
-    return None if PLATFORMS[guest.platform].features.own_kernel else guest.memory_bytes
+    return guest.memory_bytes if PLATFORMS[guest.platform].shares_kernel else None
 
 
 def _v1(controller: str, guest: Guest, bandwidth: tuple[int, int] | None, *, swaps: bool) -> dict[str, str]:

@@ -48,9 +48,6 @@ from virtlab.testbed.vswitches.ovs_rules import DATAPATHS, OvsBridge, Port
 
 DEFAULT_MTU_BYTES = 1500  # that a device comes with
 OFFLOADS_OFF = {"tx": False, "sg": False, "tso": False, "gso": False}
-LEFT_ON = {
-    "xen": ("tx",)
-}  # platform -> what its driver does not let go: netfront's checksums are always its receiver's work
 QUIET_IPV6 = {
     "accept_ra": "0",
     "autoconf": "0",
@@ -205,7 +202,7 @@ def _fragments(namespace: str, ipv6: bool, machine: Machine) -> Iterator[Operati
 def _namespaces(plan: Plan, machine: Machine, out: Lowered) -> None:
     natives: dict[str, list[str]] = {}
     for name, guest in plan.world.guests.items():
-        if guest.platform == "native":
+        if PLATFORMS[guest.platform].is_host:
             natives.setdefault(guest.host, []).append(name)
             out.guests[name] = host_namespace(guest.host)
     for host in plan.world.hosts:
@@ -231,7 +228,7 @@ def _namespaces(plan: Plan, machine: Machine, out: Lowered) -> None:
                 f"guests.{name}", NamespaceAdd(guest_namespace(name))
             )  # where its process runs: without a network
             _kernel_of_its_own(name, plan, out)
-        elif guest.platform != "native":
+        elif not PLATFORMS[guest.platform].is_host:
             namespace = guest_namespace(name)
             out.guests[name] = namespace
             wanted = _has_ipv6(plan, [name])
@@ -313,7 +310,7 @@ def _guest_ports(plan: Plan, taken: dict[str, set[str]], out: Lowered) -> None:
             if (ovs := out.ovs.get(str(vnic.vswitch))) is not None:
                 qos = at_ovs_port(guest, name, vnic, ovs, port, out)
                 ovs.ports.append(Port(port, isolated=vnic.isolated, qos=qos))
-            if plan.world.guests[guest].platform == "xen":
+            if PLATFORMS[plan.world.guests[guest].platform].late_ports:
                 place = Place(namespace, port)
                 out.machines[guest].taps[name] = out.ports[f"{guest}/{name}"] = place
                 out.late_ports.add(place)
@@ -441,8 +438,8 @@ def _guests(plan: Plan, machine: Machine, out: Lowered) -> None:
             place = out.vnics[guest, name]
             path = f"guests.{guest}.vnics.{name}"
             if vnic.offloads == "off":
-                left_on = LEFT_ON.get(entry.platform, ())
-                off = {feature: value for feature, value in OFFLOADS_OFF.items() if feature not in left_on}
+                locked = PLATFORMS[entry.platform].locked_offloads
+                off = {feature: value for feature, value in OFFLOADS_OFF.items() if feature not in locked}
                 out.add_inside(guest, path, OffloadSet(namespace, place.link, off))
             out.add_inside(guest, path, LinkSet(namespace, place.link, up=True))
             addresses = (AddressAdd(namespace, place.link, address) for address in vnic.ip)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.agents import Data, Notice
+from virtlab.catalogue import PLATFORMS
 from virtlab.errors import MachineError
 from virtlab.plan import Plan
 from virtlab.testbed.channels import PINNING
@@ -30,7 +31,6 @@ from virtlab.testbed.lower import Lowered
 STEERING = Path("/sys/class/net/lo/queues/rx-0/rps_cpus")
 WAIT_S = 30.0
 CURE = "write 'pin: none'"
-PLATFORMS = ("namespace", "native", "container")  # whose packets the machine's own kernel forwards
 _WRITE = (
     "mount -t sysfs none /sys && mask=$1 && shift && for link; do for queue in /sys/class/net/$link/queues/rx-*; do"
     ' echo "$mask" >$queue/rps_cpus && echo "$link $(cat $queue/rps_cpus)" || exit; done; done'
@@ -68,7 +68,7 @@ def why_not(plan: Plan, available: Sequence[int], *, root: bool) -> list[tuple[s
         guest, path = plan.world.guests[name], f"guests.{name}.pin"
         if not guest.forwards:
             found.append((path, "only a guest that forwards can be pinned", CURE))
-        elif guest.platform not in PLATFORMS:
+        elif guest.platform in PLATFORMS and not PLATFORMS[guest.platform].shares_kernel:
             reason = f"a '{guest.platform}' router forwards on its own virtual processors, which are not pinned here"
             found.append((path, reason, CURE))
         elif not root:

@@ -16,7 +16,7 @@ from virtlab.plan import Plan, Realised, RealisedObject, Vnic
 from virtlab.planner.ports import port_of
 from virtlab.testbed.applied_queues import NOT_TAKEN, NOT_THERE, check_operations
 from virtlab.testbed.kernel_queues import check_queues, queueing
-from virtlab.testbed.lower import LEFT_ON, OFFLOADS_OFF, Lowered, Place
+from virtlab.testbed.lower import OFFLOADS_OFF, Lowered, Place
 from virtlab.testbed.operations import Operation
 from virtlab.testbed.platforms.start import Guests
 from virtlab.testbed.port_queues import check_qos
@@ -174,7 +174,7 @@ def _vnics(
                     what = f"{key} is {has[key]} in the kernel, not {value} as planned"
                     raise MachineError(path, what, CURE_VNIC.get(key, NOT_THERE))
             if vnic.offloads == "off":
-                off = set(OFFLOADS_OFF) - set(LEFT_ON.get(entry.platform, ()))
+                off = set(OFFLOADS_OFF) - set(PLATFORMS[entry.platform].locked_offloads)
                 on = sorted(feature for feature in off if link["offloads"].get(feature))
                 if on:
                     raise MachineError(path, f"offloads stayed on: {', '.join(on)}", CURE_OFFLOADS)

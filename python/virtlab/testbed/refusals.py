@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-from virtlab.catalogue import PLATFORMS as CATALOGUED
-from virtlab.catalogue import VSWITCHES as CATALOGUED_VSWITCHES
+from virtlab.catalogue import PLATFORMS, VSWITCHES, played
+from virtlab.catalogue.declaration import Reset
 from virtlab.plan import Capabilities, Plan, Refusal, Role
 from virtlab.planner.ends import bridging_mistakes, role_ends, via_mistakes
 from virtlab.planner.full_frames import full_frame_refusals
@@ -33,15 +33,12 @@ from virtlab.testbed.platforms.ssh.connection import client_missing
 from virtlab.testbed.platforms.ssh.refusals import ends_apart, existing_refusals
 from virtlab.testbed.platforms.xen.refusals import NO_XEN, domain_refusals
 from virtlab.testbed.port_queues import as_built, port_refusals
-from virtlab.testbed.resetting import BOOTS, HOW
 from virtlab.testbed.sampling import sampling_refusals
 from virtlab.testbed.timeline import EVENTS
 from virtlab.testbed.vswitches import ovs
 from virtlab.testbed.vswitches.ovs_rules import DATAPATHS
 
-PLATFORMS = ("namespace", "native", "container", "qemu", "xen", "appliance", "ssh", "libvirt")
-EXISTING = ("ssh", "libvirt")
-VSWITCHES = ("linux_bridge", "ovs-netdev", "ovs-kernel")
+ARM = "testbed"
 WORKLOADS = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "psping", "raw_stream", "rt_tasks")
 ALONE = ("rt_tasks",)  # these talk to nobody
 ACTIONS = ("start", "stop", "run", "set", "wait", "exec", "reset")
@@ -104,7 +101,9 @@ def _hosts(plan: Plan, found: Findings) -> Iterator[Refusal]:
         made = [
             guest
             for guest, entry in plan.world.guests.items()
-            if entry.host == name and (entry.platform in EXISTING) is not (host.at == "ssh")
+            if entry.host == name
+            and entry.platform in PLATFORMS
+            and PLATFORMS[entry.platform].existing is not (host.at == "ssh")
         ]
         if made:
             reason = (
@@ -142,10 +141,12 @@ def _routing(plan: Plan) -> Iterator[Refusal]:
 
 def _guests(plan: Plan, found: Findings) -> Iterator[Refusal]:
     macs: dict[str, str] = {}
+    platforms = played(PLATFORMS, ARM)
     for name, guest in plan.world.guests.items():
         path = f"guests.{name}"
-        if guest.platform not in PLATFORMS:
-            cure = f"write 'platform: {' | '.join(PLATFORMS)}'"
+        platform = PLATFORMS.get(guest.platform)
+        if platform is None or guest.platform not in platforms:
+            cure = f"write 'platform: {' | '.join(platforms)}'"
             yield Refusal(f"{path}.platform", f"'{guest.platform}' guests cannot be started here", cure)
         elif guest.platform == "qemu":
             yield from machine_refusals(path, guest)
@@ -155,7 +156,7 @@ def _guests(plan: Plan, found: Findings) -> Iterator[Refusal]:
             yield from container_refusals(path, guest)
         elif guest.platform == "appliance":
             yield from appliance_refusals(path, name, guest, plan)
-        elif guest.platform in EXISTING:
+        elif platform.existing:
             yield from existing_refusals(path, guest, plan)
         if guest.host not in plan.world.hosts:
             yield Refusal(f"{path}.host", f"there is no host '{guest.host}'", "name a host of the file")
@@ -168,12 +169,9 @@ def _guests(plan: Plan, found: Findings) -> Iterator[Refusal]:
             if not least <= vnic.mtu_bytes <= MTU_MAX_BYTES:
                 reason = f"an MTU of {vnic.mtu_bytes} B cannot carry its addresses"
                 yield Refusal(f"{vnic_path}.mtu_bytes", reason, f"write {least} B to {MTU_MAX_BYTES} B")
-            if vnic.vswitch is not None and guest.platform == "native":
-                yield Refusal(
-                    vnic_path,
-                    "a native guest stands on no virtual switch",
-                    "give it an uplink, or 'platform: namespace'",
-                )
+            if vnic.vswitch is not None and platform is not None and platform.is_host:
+                reason = f"a {guest.platform} guest stands on no virtual switch"
+                yield Refusal(vnic_path, reason, "give it an uplink, or 'platform: namespace'")
             if vnic.mac in macs and macs[vnic.mac] != vnic_path:
                 yield Refusal(
                     f"{vnic_path}.mac", f"{vnic.mac} is {macs[vnic.mac]}'s too", "give each vNIC its own MAC"
@@ -183,7 +181,7 @@ def _guests(plan: Plan, found: Findings) -> Iterator[Refusal]:
                 reason = "with offloads on, no frame that the soft switch sees is finished"
                 yield Refusal(f"{vnic_path}.offloads", reason, "write 'offloads: off'")
         # A virtual machine has its memory from the start; nothing has to hold it to that.
-        bounded = guest.platform not in CATALOGUED or not CATALOGUED[guest.platform].features.own_kernel
+        bounded = platform is None or platform.shares_kernel
         grouped = guest.cpu_quota_ratio is not None or (bounded and guest.memory_bytes is not None)
         if grouped and not found.root:
             key = "cpu_quota_ratio" if guest.cpu_quota_ratio is not None else "memory_bytes"
@@ -196,17 +194,18 @@ def _guests(plan: Plan, found: Findings) -> Iterator[Refusal]:
 
 def _vswitches(plan: Plan, found: Findings) -> Iterator[Refusal]:
     for name, vswitch in plan.world.vswitches.items():
-        if vswitch.kind not in VSWITCHES:
+        kind = VSWITCHES.get(vswitch.kind)
+        kinds = played(VSWITCHES, ARM)
+        if kind is None or vswitch.kind not in kinds:
             reason = f"'{vswitch.kind}' cannot be built here"
-            yield Refusal(f"vswitches.{name}.kind", reason, f"write {' or '.join(VSWITCHES)}")
+            yield Refusal(f"vswitches.{name}.kind", reason, f"write {' or '.join(kinds)}")
         elif vswitch.kind in DATAPATHS:
             yield from _open_vswitch(f"vswitches.{name}", name, plan, found)
         if vswitch.host not in plan.world.hosts:
             yield Refusal(
                 f"vswitches.{name}.host", f"there is no host '{vswitch.host}'", "name a host of the file"
             )
-        known = CATALOGUED_VSWITCHES.get(vswitch.kind)
-        if known is not None and (unknown := known.unknown(vswitch.parameters)):
+        if kind is not None and (unknown := kind.unknown(vswitch.parameters)):
             reason = f"{vswitch.kind} has no {', '.join(unknown)}"
             yield Refusal(f"vswitches.{name}.parameters", reason, "remove them, or take an Open vSwitch")
 
@@ -226,7 +225,7 @@ def _open_vswitch(path: str, name: str, plan: Plan, found: Findings) -> Iterator
         yield Refusal(f"{path}.learning", reason, "write 'flooding: false' too, or 'learning: true'")
     for guest, entry in plan.world.guests.items():
         for own, vnic in entry.vnics.items():
-            if vnic.vswitch == name and vnic.offloads != "off" and vswitch.kind == "ovs-netdev":
+            if vnic.vswitch == name and vnic.offloads != "off" and VSWITCHES[vswitch.kind].process:
                 reason = (
                     "a datapath in user space gets frames as they are, and with offloads none is finished"
                 )
@@ -348,10 +347,11 @@ def _timeline(plan: Plan, found: Findings) -> Iterator[Refusal]:
             yield from agentless_end(path, "guest", plan, action.guest)
         elif action.do == "reset" and action.guest not in plan.world.guests:
             yield Refusal(f"{path}.guest", f"there is no guest '{action.guest}'", "name a guest of the Plan")
-        elif action.do == "reset" and plan.world.guests[str(action.guest)].platform not in HOW:
+        elif action.do == "reset" and (reset := _reset_of(plan, action.guest)) is None:
             reason = f"{action.guest} exists already and only ends roles: nothing goes through it that a reset interrupts"
-            yield Refusal(f"{path}.guest", reason, f"reset a guest that forwards: {', '.join(HOW)}")
-        elif action.do == "reset" and HOW[plan.world.guests[str(action.guest)].platform] in BOOTS:
+            able = ", ".join(name for name in played(PLATFORMS, ARM) if PLATFORMS[name].reset is not None)
+            yield Refusal(f"{path}.guest", reason, f"reset a guest that forwards: {able}")
+        elif action.do == "reset" and reset is not None and reset.boots:
             ends = [name for name, role in plan.roles.items() if action.guest in {role.from_, role.to}]
             if ends:
                 reason = f"{action.guest} is an end of {', '.join(ends)}, which its reset would end"
@@ -364,6 +364,11 @@ def _timeline(plan: Plan, found: Findings) -> Iterator[Refusal]:
     for name, window in plan.windows.items():
         for event in (window.from_, window.to):
             yield from _event(f"windows.{name}", event, actions)
+
+
+def _reset_of(plan: Plan, guest: str | None) -> Reset | None:
+    platform = PLATFORMS.get(plan.world.guests[str(guest)].platform)
+    return platform.reset if platform is not None else None
 
 
 def _events(plan: Plan, action_id: str) -> tuple[str, ...]:
@@ -434,7 +439,7 @@ def capabilities(found: Findings, fingerprint: Mapping[str, str]) -> Capabilitie
     return Capabilities(
         backend="testbed",
         platforms={
-            **dict.fromkeys(PLATFORMS, world),
+            **dict.fromkeys(played(PLATFORMS, ARM), world),
             "container": world or runtime.missing(),
             "qemu": world or machines_missing(),
             "xen": world or (None if found.xen else NO_XEN),
@@ -443,7 +448,7 @@ def capabilities(found: Findings, fingerprint: Mapping[str, str]) -> Capabilitie
             "libvirt": world or domains.missing() or client_missing(),
         },
         vswitches={
-            **dict.fromkeys(VSWITCHES, world),
+            **dict.fromkeys(played(VSWITCHES, ARM), world),
             **{kind: world or ovs.missing(kind) for kind in DATAPATHS},
         },
         qdiscs=qdiscs,

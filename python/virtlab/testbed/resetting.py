@@ -13,26 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from virtlab.catalogue import PLATFORMS
 from virtlab.errors import MachineError
 from virtlab.plan import Observer, Plan
 from virtlab.testbed.control import Control, RefusedError
 from virtlab.testbed.lower import Lowered, Place
 from virtlab.testbed.operations import LinkSet, NeighbourAdd, Operation, RouteAdd
 from virtlab.testbed.platforms.start import Guests
-
-BY_LINKS = "all its vNICs down and up, routes and neighbours given back"
-BY_BUTTON = "QMP system_reset: firmware and kernel begin again, and it is told its network again"
-BY_POWER = "xl destroy and xl create: the domain is made anew, its kernel begins again, and it is told its network again"
-BY_RECIPE = "QMP system_reset: it boots again, and its recipe is played on its console again"
-HOW = {
-    "namespace": BY_LINKS,
-    "native": BY_LINKS,
-    "container": BY_LINKS,
-    "qemu": BY_BUTTON,
-    "appliance": BY_RECIPE,
-    "xen": BY_POWER,
-}  # by platform
-BOOTS = frozenset({BY_BUTTON, BY_POWER, BY_RECIPE})  # whatever ran in the guest is gone
 
 
 def begin(control: Control, lowered: Lowered, guests: Guests, guest: str, *, held: bool) -> None:
@@ -64,7 +51,7 @@ def made_anew(plan: Plan, lowered: Lowered, reset: Collection[str]) -> set[Place
     return {
         place
         for guest in reset
-        if HOW[plan.world.guests[guest].platform] is BY_POWER
+        if (own := PLATFORMS[plan.world.guests[guest].platform].reset) is not None and own.anew
         for place in lowered.machines[guest].taps.values()
     }
 

@@ -254,12 +254,13 @@ class Pass:
             self._exec(action, timeline)
         elif action.do == "reset":
             guest = str(action.guest)
-            how = resetting.HOW[self.plan.world.guests[guest].platform]
-            self._tell(f"{action.id}.how", self.site.now(), {"guest": guest, "text": how})
+            reset = PLATFORMS[self.plan.world.guests[guest].platform].reset
+            assert reset is not None, "refused before"
+            self._tell(f"{action.id}.how", self.site.now(), {"guest": guest, "text": reset.how})
             self._note(timeline, f"{action.id}.started", self.site.now())
             self._counting.reset.add(guest)
             resetting.begin(self.control, self.lowered, self.guests, guest, held=bool(action.for_ns))
-            if how in resetting.BOOTS:
+            if reset.boots:
                 self._lose_commands(guest, timeline)
             timeline.expect(action.id, self.site.now() + (action.for_ns or 0))
 

@@ -12,6 +12,7 @@ import re
 import resource
 from collections.abc import Iterator
 
+from virtlab.catalogue import PLATFORMS
 from virtlab.plan import Plan, Refusal
 
 _OURS = 40  # of the program itself, while it runs, and reads what it measured
@@ -46,7 +47,8 @@ def open_files(plan: Plan) -> int:
     namespaces = len(world.guests) + len(world.hosts) + len(world.switches) + 1
     agents = 1 + len({guest for role in plan.roles.values() for guest in (role.from_, role.to) if guest})
     commands = sum(action.do == "exec" for action in plan.timeline)
-    foreign = sum(guest.platform not in {"namespace", "native"} for guest in world.guests.values())
+    platforms = [PLATFORMS.get(guest.platform) for guest in world.guests.values()]
+    foreign = sum(platform is None or not platform.is_stack for platform in platforms)
     leader = _LEADER + _STARTING + _PER_NAMESPACE * namespaces + _PER_AGENT * agents
     leader += _PER_COMMAND * commands + _PER_FOREIGN_GUEST * foreign
     return max(_OURS + _PER_FOREIGN_GUEST * foreign, leader, _SWITCH + len(world.links))

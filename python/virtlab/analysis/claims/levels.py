@@ -13,7 +13,7 @@ Factors = Mapping[str, Sequence[str]]
 def find_level(text: str, levels: Sequence[str]) -> str | None:
     """The level that the text means: the same text, or the same number (`2.0` is `2`, `30000 B` is `30 kB`).
 
-    >>> find_level("30000 B", ["0 B", "30 kB"]), find_level("ovs", ["linux_bridge"])
+    >>> find_level("30000 B", ["0 B", "30 kB"]), find_level("ovs", ["bridge"])
     ('30 kB', None)
     """
     names = [str(level) for level in levels]
@@ -67,7 +67,7 @@ def find_operand(operand: Operand, factors: Factors, hint: str | None) -> tuple[
 def ordered(levels: Sequence[str]) -> list[str] | None:
     """Levels from low to high when all are numbers or quantities, else None.
 
-    >>> ordered(["30 kB", "0 B", "5 kB"]), ordered(["ovs", "linux_bridge"])
+    >>> ordered(["30 kB", "0 B", "5 kB"]), ordered(["ovs", "bridge"])
     (['0 B', '5 kB', '30 kB'], None)
     """
     numbers = {str(level): level_number(str(level)) for level in levels}

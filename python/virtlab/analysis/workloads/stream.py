@@ -13,6 +13,7 @@ from virtlab.analysis.rates import jain, rate_per_s
 from virtlab.analysis.sequence import arrivals
 from virtlab.analysis.variation import ipdv, jitter_rfc3550
 from virtlab.analysis.workloads import health
+from virtlab.catalogue import PLATFORMS
 from virtlab.catalogue.workloads.raw_stream import flows_of
 
 if TYPE_CHECKING:
@@ -176,9 +177,8 @@ def clock_bound_ns(context: RoleContext) -> float | None:
         return float(clocks["bound_ns"])
     guests, hosts = context.record.plan.world.guests, context.record.plan.world.hosts
     at = {hosts[guests[end].host].at for end in ends if end in guests}
-    same_kernel = all(
-        guests[end].platform in {"native", "namespace", "container"} for end in ends if end in guests
-    )
+    platforms = [PLATFORMS.get(guests[end].platform) for end in ends if end in guests]
+    same_kernel = all(platform is not None and platform.shares_kernel for platform in platforms)
     return 0.0 if same_kernel and len(at) <= 1 else None
 
 

@@ -13,5 +13,7 @@ from virtlab.catalogue.platforms.xen import XEN
 PLATFORMS: dict[str, Platform] = {
     entry.name: entry for entry in (NAMESPACE, NATIVE, CONTAINER, QEMU, XEN, APPLIANCE, SSH, LIBVIRT)
 }
+DEFAULT_PLATFORM = NAMESPACE.name
+DEFAULT_ROUTER = NATIVE.name
 
-__all__ = ["PLATFORMS"]
+__all__ = ["DEFAULT_PLATFORM", "DEFAULT_ROUTER", "PLATFORMS"]

@@ -4,7 +4,7 @@ It is configured through its serial console, or by an ISO image, from a template
 outside: it forwards between guests that have agents.
 """
 
-from virtlab.catalogue.declaration import Features, Platform
+from virtlab.catalogue.declaration import Features, Platform, Reset
 
 APPLIANCE = Platform(
     name="appliance",
@@ -24,4 +24,7 @@ APPLIANCE = Platform(
     images=True,
     agentless=True,
     start_ns=10_000_000_000,
+    reset=Reset(
+        "QMP system_reset: it boots again, and its recipe is played on its console again", boots=True
+    ),
 )

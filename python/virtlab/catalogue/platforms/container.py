@@ -23,4 +23,7 @@ CONTAINER = Platform(
     runtimes=("runc", "crun", "podman"),
     images=True,
     start_ns=100_000_000,
+    own_groups=True,
+    inside=True,
+    inside_bytes=18 << 20,  # with its runtime
 )

@@ -17,4 +17,5 @@ NAMESPACE = Platform(
         licence="GPL-2.0 (Linux)",
     ),
     shares_files=True,
+    inside=True,
 )

@@ -17,4 +17,5 @@ NATIVE = Platform(
         licence="GPL-2.0 (Linux)",
     ),
     shares_files=True,
+    inside=True,
 )

@@ -3,7 +3,7 @@
 Its processor is emulated (TCG), or runs on the hardware (KVM) where a machine that was booted that way really came up.
 """
 
-from virtlab.catalogue.declaration import Features, Platform
+from virtlab.catalogue.declaration import Features, Platform, Reset
 
 QEMU = Platform(
     name="qemu",
@@ -22,4 +22,7 @@ QEMU = Platform(
     vnic_models=("virtio", "e1000", "e1000e"),
     disks=True,
     start_ns=3_000_000_000,
+    reset=Reset(
+        "QMP system_reset: firmware and kernel begin again, and it is told its network again", boots=True
+    ),
 )

@@ -20,5 +20,6 @@ SSH = Platform(
         licence="that of what is there",
     ),
     existing=True,
+    reset=None,
     arms={"testbed": None, "simulator": "nobody knows what an existing host costs before it is measured"},
 )

@@ -3,7 +3,7 @@
 Xen takes a machine as a whole, so its domains live in a laboratory machine that boots the hypervisor (`--in xen`).
 """
 
-from virtlab.catalogue.declaration import Features, Platform
+from virtlab.catalogue.declaration import Features, Platform, Reset
 
 XEN = Platform(
     name="xen",
@@ -20,4 +20,12 @@ XEN = Platform(
         licence="GPL-2.0 (Xen, Linux)",
     ),
     start_ns=5_000_000_000,
+    reset=Reset(
+        "xl destroy and xl create: the domain is made anew, its kernel begins again, and it is told its network again",
+        boots=True,
+        anew=True,
+    ),
+    late_ports=True,
+    locked_offloads=("tx",),  # netfront's checksums are always its receiver's work
+    hypervisor="xen",
 )

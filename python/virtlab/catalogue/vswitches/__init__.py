@@ -6,5 +6,6 @@ from virtlab.catalogue.vswitches.ovs_kernel import OVS_KERNEL
 from virtlab.catalogue.vswitches.ovs_netdev import OVS_NETDEV
 
 VSWITCHES: dict[str, VirtualSwitch] = {entry.name: entry for entry in (LINUX_BRIDGE, OVS_NETDEV, OVS_KERNEL)}
+DEFAULT_VSWITCH = LINUX_BRIDGE.name
 
-__all__ = ["VSWITCHES"]
+__all__ = ["DEFAULT_VSWITCH", "VSWITCHES"]

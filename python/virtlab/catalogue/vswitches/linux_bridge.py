@@ -2,4 +2,6 @@
 
 from virtlab.catalogue.declaration import VirtualSwitch
 
-LINUX_BRIDGE = VirtualSwitch(name="linux_bridge", meaning="the Linux kernel's bridge", ports_max=1024)
+LINUX_BRIDGE = VirtualSwitch(
+    name="linux_bridge", meaning="the Linux kernel's bridge", ports_max=1024, interface=True, inside=True
+)

@@ -3,6 +3,7 @@
 from virtlab.catalogue.declaration import Parameter, VirtualSwitch
 from virtlab.catalogue.kinds import choice
 
+OPEN_VSWITCH_BYTES = 8 << 20
 FLOW_ENTRIES = Parameter(
     "flow_entries",
     choice("shared", "own"),
@@ -16,4 +17,7 @@ OVS_NETDEV = VirtualSwitch(
     meaning="Open vSwitch with its datapath in user space",
     ports_max=1024,
     parameters=(FLOW_ENTRIES,),
+    process=True,
+    inside=True,
+    inside_bytes=OPEN_VSWITCH_BYTES,
 )

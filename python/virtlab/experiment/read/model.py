@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from virtlab.catalogue import DEFAULT_PLATFORM, DEFAULT_ROUTER, DEFAULT_VSWITCH
 from virtlab.catalogue.kinds import shown
 from virtlab.experiment.read import leaves
 from virtlab.experiment.read.leaves import object_name
@@ -182,8 +183,8 @@ class HostSpec(GuestSpec):
         default={"g1": PlacedGuestSpec.model_construct()},
         description="how many guests, their names, or names with properties",
     )
-    platform: leaves.Platform = Field("namespace", description="how its guests exist")
-    vswitch: leaves.VswitchKind = Field("linux_bridge", description="the virtual switch inside, or none")
+    platform: leaves.Platform = Field(DEFAULT_PLATFORM, description="how its guests exist")
+    vswitch: leaves.VswitchKind = Field(DEFAULT_VSWITCH, description="the virtual switch inside, or none")
     vswitches: Annotated[dict[str, VswitchSpec], BeforeValidator(_vswitches)] | None = Field(
         None, description="several virtual switches by name instead of one; links end at HOST.VSWITCH"
     )
@@ -243,10 +244,10 @@ class RouterSpec(Part):
     """A machine that forwards between its ports, each port in a subnet of its own."""
 
     platform: leaves.Platform = Field(
-        "native", description="native: the machine itself forwards; else a guest on it"
+        DEFAULT_ROUTER, description="native: the machine itself forwards; else a guest on it"
     )
     vswitch: leaves.VswitchKind = Field(
-        "linux_bridge", description="between a guest router's ports and its machine's"
+        DEFAULT_VSWITCH, description="between a guest router's ports and its machine's"
     )
     cpu: leaves.Share | None = Field(None, description="share of one CPU that it may use")
     memory: leaves.PositiveBytes | None = Field(None, description="memory that it may use")

@@ -64,7 +64,8 @@ class GroupsInside:
         shares = bandwidths(plan)
         tasks: dict[str, list[str]] = {}
         for name, guest in plan.world.guests.items():
-            if guest.platform == "container" or PLATFORMS[guest.platform].features.own_kernel:
+            platform = PLATFORMS[guest.platform]
+            if platform.own_groups or not platform.shares_kernel:
                 continue
             values: dict[str, str] = {}
             if name in shares:

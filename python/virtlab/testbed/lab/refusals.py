@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from virtlab.catalogue import PLATFORMS as CATALOGUE
+from virtlab.catalogue import PLATFORMS, VSWITCHES, Platform
 from virtlab.errors import MachineError
 from virtlab.plan import Capabilities, LinkQueues, Plan, Queue, Refusal
 from virtlab.testbed import refusals as testbed
@@ -20,14 +20,9 @@ from virtlab.testbed.platforms.container import runtime
 from virtlab.testbed.platforms.qemu.command import PROGRAM
 
 FLAVOUR = "generic"  # the cloud kernel lacks SFQ, CoDel, FQ-CoDel, HFSC and Open vSwitch
-OVS_KINDS = ("ovs-netdev", "ovs-kernel")
-VSWITCHES = ("linux_bridge", *OVS_KINDS)
 # What a laboratory machine's memory goes to, as it was read inside of MemAvailable, and a part more: kernel and programs
 # (186 MiB), a guest (0.7 MiB, 3 with a probe), a container with its runtime (9 MiB, 18 with a probe), Open vSwitch (6 MiB).
 OWN_BYTES = 200 << 20
-GUEST_BYTES = 3 << 20
-CONTAINER_BYTES = 18 << 20
-OVS_BYTES = 8 << 20
 _METER = "only virtlab's own meter is inside the laboratory machine"
 _GROUPS = "this laboratory machine bounds no guest: its processor is one for all"
 _IMAGE = "images of containers stay outside the laboratory machine"
@@ -43,13 +38,18 @@ class Rules:
     """What a kind of laboratory machine holds. `kept`: why there is nothing to boot, and the cure; none when there is."""
 
     where: str
-    platforms: tuple[str, ...]
+    holds: Callable[[Platform], bool]
     platform: str  # why a guest of another platform is refused
     kept: Callable[[], Iterator[tuple[str, str]]]
     bounds: bool = False  # whether guests can have a share of the processor and of memory
     room_bytes: int | None = (
         None  # what guests can have of its memory together; None: somebody else weighs that
     )
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """Names of those whose guests it holds."""
+        return tuple(name for name, each in PLATFORMS.items() if self.holds(each))
 
     @property
     def leave(self) -> str:
@@ -73,7 +73,7 @@ def _kernel_kept() -> Iterator[tuple[str, str]]:
 
 LAB_VM = Rules(
     WHERE,
-    ("namespace", "native", "container"),
+    lambda platform: platform.inside and platform.shares_kernel,
     "the laboratory machine holds guests that share its kernel (namespaces, containers, native): no QEMU is inside, "
     "whichever accelerator carries it",
     _kernel_kept,
@@ -144,11 +144,12 @@ def _inside(plan: Plan, rules: Rules) -> Iterator[Refusal]:
         if guest.platform not in rules.platforms:
             cure = f"write one of {', '.join(rules.platforms)}, or {rules.leave}"
             yield Refusal(f"{path}.platform", rules.platform, cure)
-        if guest.platform == "container" and guest.image is not None:
+        platform = PLATFORMS.get(guest.platform)
+        if platform is not None and platform.runtimes and guest.image is not None:
             yield Refusal(
                 f"{path}.image", _IMAGE, f"remove it: a bare one with busybox is inside, or {rules.leave}"
             )
-        bounded = guest.platform in CATALOGUE and CATALOGUE[guest.platform].features.own_kernel
+        bounded = platform is not None and not platform.shares_kernel
         if guest.runtime not in {None, *_carried()}:
             yield Refusal(
                 f"{path}.runtime", f"{guest.runtime} {_RUNTIME}", f"remove 'runtime', or {rules.leave}"
@@ -170,15 +171,16 @@ def _inside(plan: Plan, rules: Rules) -> Iterator[Refusal]:
     unsaid = [
         name
         for name, guest in plan.world.guests.items()
-        if guest.platform == "container" and guest.runtime is None
+        if guest.platform in PLATFORMS and PLATFORMS[guest.platform].runtimes and guest.runtime is None
     ]
     if unsaid and os.environ.get(runtime.FORCED, runtime.OCI[0]) not in runtime.OCI:
         cure = f"unset {runtime.FORCED}, or set it to {' or '.join(runtime.OCI)}, or {rules.leave}"
         yield Refusal(f"guests.{unsaid[0]}.runtime", _FORCED, cure)
+    kinds = [name for name, each in VSWITCHES.items() if each.inside]
     for name, vswitch in plan.world.vswitches.items():
-        if vswitch.kind not in VSWITCHES:
+        if vswitch.kind not in kinds:
             yield Refusal(
-                f"vswitches.{name}.kind", f"'{vswitch.kind}' {_VSWITCH}", f"write {' or '.join(VSWITCHES)}"
+                f"vswitches.{name}.kind", f"'{vswitch.kind}' {_VSWITCH}", f"write {' or '.join(kinds)}"
             )
     for name, role in plan.roles.items():
         if role.workload in testbed.ALONE:
@@ -217,11 +219,12 @@ def _room(plan: Plan, rules: Rules) -> Iterator[Refusal]:
                 f"guests.{name}.cpu_quota_ratio", what, f"write at most {VCPUS * 100} %, or {rules.leave}"
             )
     guests = [guest for guest in plan.world.guests.values() if guest.platform in rules.platforms]
-    needed = sum(
-        (CONTAINER_BYTES if guest.platform == "container" else GUEST_BYTES) + (guest.memory_bytes or 0)
-        for guest in guests
-    )
-    needed += OVS_BYTES * len({each.host for each in plan.world.vswitches.values() if each.kind in OVS_KINDS})
+    needed = sum(PLATFORMS[guest.platform].inside_bytes + (guest.memory_bytes or 0) for guest in guests)
+    switched: dict[str, int] = {}  # host -> what the programs of its virtual switches take
+    for each in plan.world.vswitches.values():
+        own = VSWITCHES[each.kind].inside_bytes if each.kind in VSWITCHES else 0
+        switched[each.host] = max(switched.get(each.host, 0), own)
+    needed += sum(switched.values())
     if needed > rules.room_bytes:
         what = (
             f"{len(guests)} guests with what the file lets them have need {_mebibytes(needed)} together, the laboratory "
@@ -249,8 +252,7 @@ def capabilities(found: Findings, fingerprint: dict[str, str], rules: Rules = LA
         backend=rules.where,
         platforms={**absent, **dict.fromkeys(rules.platforms, why)},
         vswitches={
-            **dict.fromkeys(inside.vswitches, _VSWITCH),
-            **dict.fromkeys(VSWITCHES, why),
+            **{kind: why if VSWITCHES[kind].inside else _VSWITCH for kind in inside.vswitches},
             **{kind: why or reason for kind, reason in (found.open_vswitch or {}).items()},
         },
         qdiscs=inside.qdiscs,

@@ -53,7 +53,7 @@ def _kept() -> Iterator[tuple[str, str]]:
 
 RULES = Rules(
     WHERE,
-    ("xen", "namespace", "native"),
+    lambda platform: platform.hypervisor == WHERE or (platform.inside and platform.is_stack),
     "the laboratory machine with Xen holds its domains, namespaces, and native guests",
     _kept,
 )

@@ -19,8 +19,9 @@ from tools.fuzz.agents import BLOCK, CONTROL, DATA, LEADER, Said
 from virtlab._native import encode_frame
 
 from virtlab.agents import Breach, Conversation, Notice
-from virtlab.errors import AgentError, VirtlabError
+from virtlab.errors import AgentError, GuestError, VirtlabError
 from virtlab.testbed.control import BreachError, Control, SilenceError
+from virtlab.testbed.platforms.qemu.monitor import Monitor
 from virtlab.testbed.speakers import UNHEARD_BYTES
 
 PROBE = LEADER + 1
@@ -281,6 +282,24 @@ def test_a_host_that_reads_nothing_is_lost_and_not_waited_for(monkeypatch: pytes
         control.tell("exec", {"argv": ["x" * (1 << 19)] * 1}, channel=57_100)
         assert time.monotonic() - began < 5
         assert "nothing read" in str(control.ended(57_100))
+        control.close()
+
+
+def test_the_monitor_of_a_machine_that_floods_takes_no_memory_without_bound() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        control = Control(ours)
+        control.begin(PROBE, 1, leads=False)
+        monitor = Monitor(control, PROBE, "guests.v", lambda: "")
+        event = b'{"event": "RTC_CHANGE", "data": {"offset": 1}}\r\n' * 1000
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for _ in range(4000):
+            theirs.sendall(encode_frame(PROBE, DATA, b"\x01" + event))
+            control.pump()
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10
+        with pytest.raises(GuestError, match="its monitor sent over 4 MiB unasked"):
+            monitor.connect()
+        monitor.close()
         control.close()
 
 

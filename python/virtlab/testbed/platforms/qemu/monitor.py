@@ -21,6 +21,7 @@ from virtlab.testbed.control import Control
 
 CALL_TIMEOUT_S = 30.0
 CURE = "see its console; where this machine is busy, start fewer guests at once"
+MOST_WAITING_BYTES = 4 << 20  # of events that nobody has read yet; QEMU sends a few hundred bytes each
 _CHUNK = 1 << 16
 
 T = TypeVar("T")
@@ -38,6 +39,7 @@ class Monitor:
         self._ours, self._theirs = socket.socketpair()
         self._ours.setblocking(False)  # noqa: FBT003 - the standard library's own signature
         self._waiting = bytearray()
+        self._flooded = False
         self._client = QMPClient(where)
         # From the start: a machine greets as soon as it runs.
         control.listen(channel, self._from_machine)
@@ -119,7 +121,9 @@ class Monitor:
             loop.remove_writer(self._ours.fileno())
 
     def _gone(self) -> str | None:
-        """Why nobody will answer any more."""
+        """Why no answer will come any more."""
+        if self._flooded:
+            return f"its monitor sent over {MOST_WAITING_BYTES >> 20} MiB unasked"
         if not self._control.open:
             return "the leader is gone"
         how = self._control.ended(self._channel)
@@ -134,8 +138,11 @@ class Monitor:
             self._loop.remove_reader(self._ours.fileno())
 
     def _from_machine(self, data: Data) -> None:
-        self._waiting += data.content
-        self._flush()
+        if len(self._waiting) + len(data.content) > MOST_WAITING_BYTES:
+            self._flooded = True
+        if not self._flooded:
+            self._waiting += data.content
+            self._flush()
 
     def _flush(self) -> None:
         with contextlib.suppress(BlockingIOError, BrokenPipeError):

@@ -56,7 +56,7 @@ def paths_of(table: RunTable, plans: Sequence[Plan]) -> list[MetricPath]:
         if (path.metric, path.statistic) in CHOSEN
         and roles.get(path.role) in WORKLOADS
         and WORKLOADS[roles[path.role]].part == "measure"
-        and (path.metric != "jitter_rfc3550" or roles[path.role] == "rtt")
+        and (path.metric != "jitter_rfc3550" or WORKLOADS[roles[path.role]].echoes)
     ]
 
 

@@ -59,7 +59,7 @@ def _series(rows: dict[str, NDArray[Any]], low: int, high: int, out: Collector, 
         entity, metric = name.split("\0")
         if during and (metric != "cpu" or not entity.startswith("host.")):
             continue
-        if metric in METRICS and not METRICS[metric].workloads:
+        if metric in METRICS and METRICS[metric].of == "entity":
             out.role = f"{during}.{entity}" if during else entity
             out.distribution(metric, rows["value"][inside & (names == name)])
 

@@ -8,7 +8,7 @@ from virtlab.analysis import entities, processing, searches, summaries
 from virtlab.analysis.context import RoleContext, counter_rows, role_counters
 from virtlab.analysis.values import Collector, RunValue
 from virtlab.analysis.window import role_window
-from virtlab.analysis.workloads import WORKLOADS
+from virtlab.analysis.workloads import values_of
 
 if TYPE_CHECKING:
     from virtlab.results.record import RunRecord
@@ -21,13 +21,14 @@ def values_of_run(record: RunRecord) -> list[RunValue]:
     )
     counters = counter_rows(record)
     for name, role in record.plan.roles.items():
-        if role.workload not in WORKLOADS:
-            continue  # a workload of a newer version or a plug-in: its samples stay in the dataset
+        values = values_of(role.workload)
+        if values is None:
+            continue  # its samples stay in the dataset
         out.role = name
         context = RoleContext(
             record, name, role, role_window(record, name), role_counters(counters, name), out
         )
-        WORKLOADS[role.workload](context)
+        values(context)
         summaries.values(record, name, out)
     searches.values(record, out)
     entities.values(record, counters, out)

@@ -16,12 +16,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from virtlab.catalogue import WORKLOADS
+
 if TYPE_CHECKING:
     from virtlab.plan.model import Plan, Role
     from virtlab.results.record import RunRecord
 
 MEASURED = "measured"
-STREAMS = frozenset({"udp_stream", "tcp_stream", "raw_stream"})
 FOREVER = 2**62
 
 
@@ -89,8 +90,8 @@ def measuring_beside(plan: Plan, role: str) -> list[str]:
 
 def _takes_all(role: Role) -> bool:
     """Whether a role is a stream as fast as possible."""
-    paced = any(role.parameters.get(rate) is not None for rate in ("rate_bit_per_s", "rate_pps"))
-    return role.workload in STREAMS and not paced
+    declared = WORKLOADS.get(role.workload)
+    return declared is not None and declared.fills(role.parameters)
 
 
 def _mark(record: RunRecord, names: list[str]) -> int | None:

@@ -15,7 +15,7 @@ from virtlab.catalogue.declaration import (
 from virtlab.catalogue.platforms import DEFAULT_PLATFORM, DEFAULT_ROUTER, PLATFORMS
 from virtlab.catalogue.qdiscs import QDISCS
 from virtlab.catalogue.vswitches import DEFAULT_VSWITCH, VSWITCHES
-from virtlab.catalogue.workloads import WORKLOADS
+from virtlab.catalogue.workloads import WORKLOADS, below_ip, measuring
 
 __all__ = [
     "DEFAULT_PLATFORM",
@@ -31,5 +31,7 @@ __all__ = [
     "QueueDiscipline",
     "VirtualSwitch",
     "Workload",
+    "below_ip",
+    "measuring",
     "played",
 ]

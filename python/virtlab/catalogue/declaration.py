@@ -13,6 +13,7 @@ from virtlab.catalogue.kinds import PACKET_SIZE, Kind
 from virtlab.units import PacketSize
 
 Values = Mapping[str, Any]
+Transport = Literal["icmp", "udp", "tcp", "ethernet"]
 Arms = Mapping[str, str | None]  # arm -> None when it plays this, else why not
 NOT_PLAYED = "nothing plays it there"
 
@@ -66,6 +67,8 @@ class Workload:
     part: Literal["measure", "load"]  # runs to its own end, or runs beside until it is stopped
     parameters: tuple[Parameter, ...]
     streams: Mapping[str, str]  # block schema -> which side sends it ('from', 'to')
+    metrics: frozenset[str]  # keys of those that it measures
+    transport: Callable[[Values], Transport | None]  # what carries its packets; None: it sends nothing
     duration_ns: Callable[[Values], int | None]  # of one run; None: until it is stopped
     rows: Callable[[Values, int], Mapping[str, int]]  # schema -> rows for that many ns of traffic
     check: Callable[[Values], list[tuple[str, str]]] = (
@@ -76,18 +79,43 @@ class Workload:
     )  # as the Plan says what the file says otherwise
     idle: Callable[[Values], bool] = lambda _: False  # True: the values ask for no traffic at all
     meters: tuple[str, ...] = ("virtlab",)
-    alone: bool = False  # it talks to nobody: a role of it has a `from` and no `to`
+    alone: bool = (
+        False  # it talks to nobody: a role of it has a `from` and no `to`, its parameters are of that guest
+    )
+    parts: bool = False  # its flows, tasks or tested loads have values of their own: ROLE.PART
+    pace: str | None = None  # Plan parameter of a stream's rate, without which it sends as fast as possible
+    endless: bool = False  # it sends as fast as the other end lets it
+    turns: Callable[[Values], bool] = lambda _: (
+        False
+    )  # True: a request waits for the response to the one before
+    echoes: bool = False  # the far end returns each packet as it is, so that its jitter is of round trips
+    envelope: str | None = (
+        None  # by which rule its traffic is bounded (prediction.bound.sources); None: by none
+    )
+    one_way: Callable[[Values], bool] = lambda _: False  # True: nothing comes back, acknowledgements included
+    grace_ns: int = 0  # after a stop, for which replies are awaited
+    tells: Callable[[Values], str | None] = lambda _: (
+        None
+    )  # schema of the rows that calibration learns costs from
+    quota_us: Callable[[Values], tuple[int, int] | None] = lambda _: (
+        None
+    )  # CPU quota and period that its guest needs
     arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
 
     def parameter(self, name: str) -> Parameter | None:
         """The parameter of that file name, or None."""
         return next((entry for entry in self.parameters if entry.name == name), None)
 
-    def metrics(self) -> tuple[str, ...]:
-        """Keys of the metrics that it measures; each metric says of which workloads it is."""
-        from virtlab.metrics import METRICS
+    def fills(self, values: Values) -> bool:
+        """Whether it takes all of a link that it can get."""
+        if self.pace is not None:
+            return values.get(self.pace) is None
+        return self.endless and not self.turns(values)
 
-        return tuple(key for key, metric in METRICS.items() if self.name in metric.workloads)
+    @property
+    def settable(self) -> str | None:
+        """The Plan name of the parameter that can change while a role runs, or None."""
+        return next((entry.plan for entry in self.parameters if entry.tunable), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.kinds import nearest, shown
 from virtlab.experiment.experiment import DATASET_NAME, Claim, Repeat
 from virtlab.experiment.read.factors import Factor
@@ -101,13 +102,13 @@ def check_until(repeat: Repeat, roles: Mapping[str, str], findings: Findings) ->
     except ValueError as error:
         findings.add_text(at, str(error))
         return
-    if METRICS[path.metric].workloads:
+    if METRICS[path.metric].of == "role":
         if path.role not in roles:
             findings.add(
                 at,
                 f"there is no role '{path.role}'",
                 nearest(path.role, roles) or f"there are {', '.join(roles)}",
             )
-        elif roles[path.role] and roles[path.role] not in METRICS[path.metric].workloads:
+        elif roles[path.role] and path.metric not in WORKLOADS[roles[path.role]].metrics:
             what = f"{path.metric} is not measured by {roles[path.role]}, the workload of '{path.role}'"
             findings.add(at, what, "name a metric of that workload")

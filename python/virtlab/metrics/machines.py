@@ -14,40 +14,40 @@ MACHINES = by_key(
     Metric(
         "cpu_share", "ratio", "lower",
         "Busy share of all processors of a guest together, 0 to 1 however many they are; `cpu` of a guest counts them.",
-        "vCenter cpu.usage", _SAMPLED, (), "share of its CPUs",
+        "vCenter cpu.usage", _SAMPLED, "entity", "share of its CPUs",
     ),
     Metric(
         "memory_used", "bytes", "lower", "Memory that an entity uses, as its tool counts it.",
-        "sar kbmemused; xentop MEM(k); esxtop, vCenter: consumed", _SAMPLED, (), "memory used",
+        "sar kbmemused; xentop MEM(k); esxtop, vCenter: consumed", _SAMPLED, "entity", "memory used",
     ),
     Metric(
         "network_received", "bit/s", "neither",
         "What an interface, or all of a guest, received per second of the tool's interval.",
-        "sar -n DEV; xentop -n, TX; esxtop; vCenter", _SAMPLED, (), "received",
+        "sar -n DEV; xentop -n, TX; esxtop; vCenter", _SAMPLED, "entity", "received",
     ),
     Metric(
         "network_sent", "bit/s", "neither",
         "What an interface, or all of a guest, sent per second of the tool's interval.",
-        "sar -n DEV; xentop -n, RX; esxtop; vCenter", _SAMPLED, (), "sent",
+        "sar -n DEV; xentop -n, RX; esxtop; vCenter", _SAMPLED, "entity", "sent",
     ),
     Metric(
         "disk_read", "byte/s", "neither", "What was read from a disk per second of the tool's interval.",
-        "iostat; esxtop; vCenter", _SAMPLED, (), "disk read",
+        "iostat; esxtop; vCenter", _SAMPLED, "entity", "disk read",
     ),
     Metric(
         "disk_written", "byte/s", "neither", "What was written to a disk per second of the tool's interval.",
-        "iostat; esxtop; vCenter", _SAMPLED, (), "disk written",
+        "iostat; esxtop; vCenter", _SAMPLED, "entity", "disk written",
     ),
     Metric(
         "disk_read_time", "ns", "lower", "Mean time of a read in the tool's interval, queueing included.",
-        "iostat r_await; esxtop; vCenter", _SAMPLED, (), "time of a read",
+        "iostat r_await; esxtop; vCenter", _SAMPLED, "entity", "time of a read",
     ),
     Metric(
         "disk_write_time", "ns", "lower", "Mean time of a write in the tool's interval, queueing included.",
-        "iostat w_await; esxtop; vCenter", _SAMPLED, (), "time of a write",
+        "iostat w_await; esxtop; vCenter", _SAMPLED, "entity", "time of a write",
     ),
     Metric(
         "disk_busy", "ratio", "lower", "Share of the interval in which a disk had a request.", "iostat %util",
-        _SAMPLED, (), "disk busy",
+        _SAMPLED, "entity", "disk busy",
     ),
 )  # fmt: skip

@@ -16,11 +16,10 @@ Unit = Literal["ns", "ratio", "bit/s", "byte/s", "1/s", "bytes", "count"]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One quantity: `unit` is the SI unit in which every value is kept; `workloads` are those that measure
-    it.
+    """One quantity: `unit` is the SI unit in which every value is kept; `statistics` are those that values are given for.
 
-    `statistics` are those that values are given for; `workloads` is empty where the metric comes from a
-    series or counter of an entity (host, guest, link, switch) and not from a role.
+    A metric `of` a role is measured by the workloads that declare it; one of an entity (host, guest, link, switch)
+    comes from a series or counter.
     """
 
     key: str
@@ -29,7 +28,7 @@ class Metric:
     definition: str
     source: str
     statistics: tuple[str, ...]
-    workloads: tuple[str, ...] = ()
+    of: Literal["role", "entity"]
     label: str = ""
 
     def title(self) -> str:

@@ -9,54 +9,52 @@ from __future__ import annotations
 
 from virtlab.metrics.metric import Metric, by_key
 
-_STREAMS = ("udp_stream", "raw_stream")
-_ALL = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "psping", "raw_stream")
 _FOUND = ("found", "lower", "upper")
 
 SEARCHES = by_key(
     Metric(
         "ndr", "bit/s", "higher",
         "Highest offered load without loss by the goal of the search: whole frames for `raw_stream`, IP packets for "
-        "`udp_stream`.", "RFC 2544, 26.1; draft-ietf-bmwg-mlrsearch", _FOUND, _STREAMS, "throughput without loss",
+        "`udp_stream`.", "RFC 2544, 26.1; draft-ietf-bmwg-mlrsearch", _FOUND, "role", "throughput without loss",
     ),
     Metric(
-        "ndr_rate", "1/s", "higher", "The same in frames per second.", "RFC 2544, 26.1", _FOUND, ("raw_stream",),
+        "ndr_rate", "1/s", "higher", "The same in frames per second.", "RFC 2544, 26.1", _FOUND, "role",
         "throughput without loss in frames",
     ),
     Metric(
         "pdr", "bit/s", "higher", "Highest offered load with at most the loss ratio of the goal.",
-        "draft-ietf-bmwg-mlrsearch", _FOUND, _STREAMS, "throughput with some loss",
+        "draft-ietf-bmwg-mlrsearch", _FOUND, "role", "throughput with some loss",
     ),
     Metric(
         "pdr_rate", "1/s", "higher", "The same in frames per second.", "draft-ietf-bmwg-mlrsearch", _FOUND,
-        ("raw_stream",), "throughput with some loss in frames",
+        "role", "throughput with some loss in frames",
     ),
     Metric(
         "limit_size", "bytes", "higher", "Largest size of the input at which the condition did not hold.",
-        "bisection over trials", _FOUND, _ALL, "limit found",
+        "bisection over trials", _FOUND, "role", "limit found",
     ),
     Metric(
         "limit_rate", "bit/s", "higher", "Highest rate of the input at which the condition did not hold.",
-        "bisection over trials", _FOUND, _ALL, "limit found",
+        "bisection over trials", _FOUND, "role", "limit found",
     ),
     Metric(
         "limit_packet_rate", "1/s", "higher", "Highest packet rate of the input at which the condition did not hold.",
-        "bisection over trials", _FOUND, _ALL, "limit found",
+        "bisection over trials", _FOUND, "role", "limit found",
     ),
     Metric(
         "limit_time", "ns", "neither", "Longest time as the input at which the condition did not hold.",
-        "bisection over trials", _FOUND, _ALL, "limit found",
+        "bisection over trials", _FOUND, "role", "limit found",
     ),
     Metric(
         "limit_count", "count", "higher", "Highest count as the input at which the condition did not hold.",
-        "bisection over trials", _FOUND, _ALL, "limit found",
+        "bisection over trials", _FOUND, "role", "limit found",
     ),
     Metric(
         "search_trials", "count", "neither", "Trials that the search made, repeated ones included.",
-        "virtlab", ("count",), _ALL, "trials of the search",
+        "virtlab", ("count",), "role", "trials of the search",
     ),
     Metric(
-        "search_traffic", "ns", "lower", "Time of traffic that the search made.", "virtlab", ("total",), _ALL,
+        "search_traffic", "ns", "lower", "Time of traffic that the search made.", "virtlab", ("total",), "role",
         "traffic of the search",
     ),
 )  # fmt: skip

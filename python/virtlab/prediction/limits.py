@@ -83,7 +83,7 @@ def measuring_paths(text: str, roles: Mapping[str, str], where: str) -> list[Met
         text += f".{'ratio' if 'ratio' in statistics else 'mean' if 'mean' in statistics else statistics[0]}"
     texts = [text]
     if parts[0] in METRICS and parts[0] not in roles:
-        able = [name for name, workload in roles.items() if workload in METRICS[metric].workloads]
+        able = [name for name, workload in roles.items() if metric in WORKLOADS[workload].metrics]
         first = [name for name in able if WORKLOADS[roles[name]].part == "measure"] or able
         if not first:
             raise ExperimentError(where, f"no role has '{metric}'", "name another metric")
@@ -95,7 +95,7 @@ def measuring_paths(text: str, roles: Mapping[str, str], where: str) -> list[Met
         except ValueError as error:
             what, _, cure = str(error).partition("; ")
             raise ExperimentError(where, what, cure) from None
-        if METRICS[path.metric].workloads and path.role not in roles:
+        if METRICS[path.metric].of == "role" and path.role not in roles:
             raise ExperimentError(where, f"there is no role '{path.role}'", f"there are {', '.join(roles)}")
         found.append(path)
     return found

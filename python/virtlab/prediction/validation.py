@@ -339,7 +339,7 @@ def _paths(table: RunTable, roles: Mapping[str, str]) -> list[MetricPath]:
         if (path.metric, path.statistic) in CHOSEN
         and path.role in roles
         and WORKLOADS[roles[path.role]].part == "measure"
-        and (path.metric != "jitter_rfc3550" or roles[path.role] == "rtt")
+        and (path.metric != "jitter_rfc3550" or WORKLOADS[roles[path.role]].echoes)
     ]
 
 

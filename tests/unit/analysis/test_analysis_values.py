@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from virtlab.analysis import RunValue, run_values, values_of_run
-from virtlab.metrics import METRICS, MetricPath
+from virtlab.catalogue import WORKLOADS
+from virtlab.metrics import MetricPath
 from virtlab.metrics.benchmarks import BENCHMARKS
 from virtlab.metrics.searches import SEARCHES
 from virtlab.plan import Mark, Outcome, Plan, Realised, RealisedObject
@@ -508,7 +509,7 @@ def test_every_value_has_the_registrys_unit_and_no_path_comes_twice(tmp_path: Pa
     assert all(value.unit == value.path.unit for value in found)
     assert len({value.path for value in found}) == len(found)
     # What a search finds, and what is tested after it, comes of its trials, not of packets.
-    own = {key for key, metric in METRICS.items() if "udp_stream" in metric.workloads}
+    own = set(WORKLOADS["udp_stream"].metrics)
     expected = own - set(SEARCHES) - set(BENCHMARKS)
     assert {value.metric for value in found} == expected
 

@@ -19,6 +19,7 @@ from virtlab.analysis.claims.nouns import (
     PublishedOrder,
     Trend,
 )
+from virtlab.catalogue import WORKLOADS
 from virtlab.metrics import METRICS, MetricPath, did_you_mean, level_number
 
 
@@ -33,8 +34,6 @@ class Mistake:
     def __str__(self) -> str:
         return f"{self.what}; {self.cure}"
 
-
-PARTED = ("rt_tasks", "raw_stream", "udp_stream")  # they have values of tasks, flows, tested loads: ROLE.PART
 
 Factors = Mapping[str, Sequence[str]]
 
@@ -84,20 +83,20 @@ def _path_mistakes(
     path: MetricPath, column: int, workloads: Mapping[str, str], entities: set[str] | None
 ) -> list[Mistake]:
     metric = METRICS[path.metric]
-    if not metric.workloads:
+    if metric.of == "entity":
         if entities is not None and path.role not in entities:
             return [Mistake(column, f"'{path.role}' is nothing that {metric.key} is collected of",
                             did_you_mean(path.role, sorted(entities)))]  # fmt: skip
         return []
     role, _, part = path.role.partition(".")
-    if part and workloads.get(role) in PARTED:
+    if part and (declared := WORKLOADS.get(workloads.get(role, ""))) and declared.parts:
         return _path_mistakes(replace(path, role=role), column, workloads, entities)
     if path.role not in workloads:
         cure = did_you_mean(role, workloads) if workloads else "declare the role"
         return [Mistake(column, f"'{path.role}' is no role", cure)]
     workload = workloads[path.role]
-    if workload and workload not in metric.workloads:
-        measured = [key for key, known in METRICS.items() if workload in known.workloads]
+    if workload and path.metric not in WORKLOADS[workload].metrics:
+        measured = [key for key in METRICS if key in WORKLOADS[workload].metrics]
         what = f"{metric.key} is not measured by {workload}, the workload of '{path.role}'"
         return [Mistake(column, what, f"it measures {', '.join(measured)}")]
     return []

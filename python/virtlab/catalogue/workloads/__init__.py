@@ -15,4 +15,16 @@ WORKLOADS: dict[str, Workload] = {
     for entry in (RTT, BURST_LOAD, UDP_STREAM, TCP_STREAM, TCP_RR, PSPING, RAW_STREAM, RT_TASKS)
 }
 
-__all__ = ["WORKLOADS"]
+
+def measuring(metric: str) -> tuple[str, ...]:
+    """Names of the workloads that measure a metric."""
+    return tuple(name for name, entry in WORKLOADS.items() if metric in entry.metrics)
+
+
+def below_ip(workload: str) -> bool:
+    """Whether a workload makes whole frames, which no router takes."""
+    entry = WORKLOADS.get(workload)
+    return entry is not None and entry.transport({}) == "ethernet"
+
+
+__all__ = ["WORKLOADS", "below_ip", "measuring"]

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from virtlab.catalogue.declaration import Parameter, Values, Workload
 from virtlab.catalogue.kinds import COUNT, DSCP, DURATION, POSITIVE_DURATION, SIZE, choice
+from virtlab.catalogue.measures import LOAD, PROBE, SEARCH
 from virtlab.units import Size
 
 STREAM_MAX_BYTES = 65_535 - 20 - 8
@@ -69,8 +70,15 @@ BURST_LOAD = Workload(
         Parameter("phase_offset", DURATION, "phase_ns", "the first burst after the start", "0 ns"),
     ),
     streams={"burst/1": "from"},
+    metrics=PROBE | SEARCH | LOAD | {
+        "loss", "burst_time", "achieved_burst", "pacing_error", "late_bursts",
+    },
+    transport=lambda values: values.get("protocol", "udp"),
     duration_ns=lambda _: None,
     rows=_rows,
     check=_check,
     idle=lambda values: values.get("burst_bytes") == 0,
+    envelope="bursts",
+    one_way=lambda values: values.get("direction") != "request_reply",
+    grace_ns=40_000_000,
 )  # fmt: skip

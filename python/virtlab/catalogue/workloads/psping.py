@@ -28,6 +28,7 @@ from virtlab.catalogue.kinds import (
     choice,
     shown,
 )
+from virtlab.catalogue.measures import PROBE, SEARCH
 
 DATAGRAM_MAX_BYTES = 65_507
 STREAM_MAX_BYTES = 64 << 20
@@ -113,6 +114,12 @@ def _check(values: Values) -> list[tuple[str, str]]:
     return []
 
 
+def _tells(values: Values) -> str | None:
+    if values.get("protocol") == "icmp":
+        return "rtt/1"
+    return "request/1" if values.get("test") in {"latency", "ping"} else None
+
+
 PSPING = Workload(
     name="psping",
     meaning="PsPing's tests: ping, latency and bandwidth of requests of a given size",
@@ -136,7 +143,12 @@ PSPING = Workload(
         ),
     ),
     streams={"request/1": "from", "sent/1": "from", "rtt/1": "from"},
+    metrics=PROBE | SEARCH | {"rtt", "loss", "transaction_time", "connect_time", "bandwidth"},
+    transport=lambda values: values.get("protocol", "tcp"),
     duration_ns=_duration_ns,
     rows=_rows,
     check=_check,
+    turns=lambda values: values.get("test") == "latency",
+    envelope="unbounded",
+    tells=_tells,
 )  # fmt: skip

@@ -28,6 +28,7 @@ from virtlab.catalogue.kinds import (
     nearest,
     shown,
 )
+from virtlab.catalogue.measures import STREAM
 
 FRAME_MIN_BYTES = 64
 FRAME_MAX_BYTES = 9_018
@@ -232,8 +233,17 @@ RAW_STREAM = Workload(
         Parameter("via", GUESTS, "via", "guests that forward, one flow by way of each"),
     ),
     streams={"packet/1": "to"},
+    metrics=STREAM
+    | {
+        "first_owd", "later_owd", "split_owd", "offered_fairness", "ndr_rate", "pdr_rate", "split_latency",
+    },
+    transport=lambda _: "ethernet",
     duration_ns=lambda values: int(values["duration_ns"]),
     rows=_rows,
     check=_check,
     lowered=_lowered,
-)
+    parts=True,
+    pace="rate_pps",
+    envelope="frames",
+    tells=lambda _: "packet/1",
+)  # fmt: skip

@@ -176,6 +176,12 @@ def _check(values: Values) -> list[tuple[str, str]]:
     return []
 
 
+def _quota_us(values: Values) -> tuple[int, int] | None:
+    if values.get("server") != "quota":
+        return None
+    return values["budget_ns"] // 1000, values["period_ns"] // 1000
+
+
 RT_TASKS = Workload(
     name="rt_tasks",
     meaning="hard-deadline tasks under a CPU budget each period, against their exact bounds",
@@ -196,8 +202,15 @@ RT_TASKS = Workload(
         Parameter("duration", POSITIVE_DURATION, "duration_ns", "how long it goes on", "2 s"),
     ),
     streams={"rt_job/1": "from", "rt_supply/1": "from"},
+    metrics=frozenset({
+        "response_time", "response_bound", "bound_slack", "beyond_bound", "deadline_misses",
+        "deadline_slack", "supply", "start_loss", "supply_shortfall",
+    }),
+    transport=lambda _: None,
     duration_ns=lambda values: int(values["duration_ns"]),
     rows=_rows,
     check=_check,
     alone=True,
+    parts=True,
+    quota_us=_quota_us,
 )  # fmt: skip

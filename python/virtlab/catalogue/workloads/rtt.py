@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from virtlab.catalogue.declaration import Parameter, Values, Workload, size_of, size_parameter
 from virtlab.catalogue.kinds import ARRIVALS, COUNT, DSCP, POSITIVE_DURATION, choice
+from virtlab.catalogue.measures import PACKETS, PROBE, SEARCH
 
 SIZE_MAX_BYTES = 65_500
 HEADERS_BYTES = {"frame": 14 + 4 + 20 + 8, "ip_packet": 20 + 8, "payload": 0}
@@ -64,8 +65,14 @@ RTT = Workload(
         ),
     ),
     streams={"sent/1": "from", "rtt/1": "from"},
+    metrics=PROBE | SEARCH | PACKETS | {"rtt", "path_rtt", "pacing_error", "warm_up"},
+    transport=lambda values: values.get("protocol", "icmp"),
     duration_ns=_duration_ns,
     rows=_rows,
     check=_check,
     meters=("virtlab", "ping"),
+    echoes=True,
+    envelope="echoes",
+    grace_ns=30_000_000,
+    tells=lambda _: "rtt/1",
 )

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from virtlab.catalogue.declaration import Parameter, Values, Workload
 from virtlab.catalogue.kinds import DSCP, FLAG, POSITIVE_DURATION, POSITIVE_SIZE, choice
+from virtlab.catalogue.measures import PROBE, SEARCH
 
 TRANSACTION_GUESS_NS = 50_000  # of an estimate
 
@@ -44,6 +45,12 @@ TCP_RR = Workload(
         Parameter("ecn", FLAG, "ecn", "packets may be marked instead of dropped (RFC 3168); absent: no"),
     ),
     streams={"transaction/1": "from"},
+    metrics=PROBE | SEARCH | {"transaction_time", "transaction_rate"},
+    transport=lambda _: "tcp",
     duration_ns=lambda values: int(values["duration_ns"]),
     rows=_rows,
+    endless=True,
+    turns=lambda _: True,
+    envelope="window",
+    tells=lambda _: "transaction/1",
 )

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from virtlab.catalogue.declaration import Parameter, Values, Workload
 from virtlab.catalogue.kinds import COUNT, DSCP, FLAG, POSITIVE_DURATION, POSITIVE_SIZE, choice
+from virtlab.catalogue.measures import PROBE, SEARCH
 
 INTERVAL_NS = 100_000_000  # of progress rows
 
@@ -45,7 +46,11 @@ TCP_STREAM = Workload(
         Parameter("no_delay", FLAG, "no_delay", "switches Nagle's algorithm off", default=False),
     ),
     streams={"interval/1": "to"},
+    metrics=PROBE | SEARCH | {"srtt", "goodput", "fairness", "retransmits", "congestion_window"},
+    transport=lambda _: "tcp",
     duration_ns=lambda values: int(values["duration_ns"]),
     rows=_rows,
     meters=("virtlab", "iperf3"),
+    endless=True,
+    envelope="window",
 )

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from virtlab.catalogue.declaration import Parameter, Values, Workload, size_of, size_parameter
 from virtlab.catalogue.kinds import ARRIVALS, DSCP, POSITIVE_DURATION, POSITIVE_SIZE, RATE
+from virtlab.catalogue.measures import STREAM
 
 PAYLOAD_MAX_BYTES = 65_535 - 20 - 8
 HEADERS_BYTES = {"frame": 14 + 4 + 20 + 8, "ip_packet": 20 + 8, "payload": 0}
@@ -63,8 +64,15 @@ UDP_STREAM = Workload(
         ),
     ),
     streams={"packet/1": "to"},
+    metrics=STREAM,
+    transport=lambda _: "udp",
     duration_ns=lambda values: int(values["duration_ns"]),
     rows=_rows,
     check=_check,
     meters=("virtlab", "iperf3"),
+    parts=True,
+    pace="rate_bit_per_s",
+    envelope="datagrams",
+    one_way=lambda _: True,
+    tells=lambda _: "packet/1",
 )  # fmt: skip

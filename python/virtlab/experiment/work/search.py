@@ -253,7 +253,7 @@ def _value(findings: Findings, key: str, written: Any, parameter: Parameter) -> 
 
 
 def _until(findings: Findings, spec: SearchSpec, roles: Mapping[str, RoleSpec]) -> Condition | None:
-    from virtlab.metrics import METRICS, MetricPath, parse_quantity
+    from virtlab.metrics import MetricPath, parse_quantity
 
     if spec.until is None:
         return None
@@ -268,7 +268,6 @@ def _until(findings: Findings, spec: SearchSpec, roles: Mapping[str, RoleSpec]) 
     except ValueError as error:
         findings.add_text(at, str(error))
         return None
-    workloads = METRICS[path.metric].workloads
     name, _, flow = path.role.partition(".")
     if name not in roles:
         findings.add(
@@ -279,7 +278,7 @@ def _until(findings: Findings, spec: SearchSpec, roles: Mapping[str, RoleSpec]) 
     elif flow and flow not in (flows := flow_names(roles[name].parameters)):
         cure = nearest(flow, flows) or f"it has {', '.join(flows[:8]) or 'one'}"
         findings.add(at, f"{name} has no flow '{shown(flow)}'", cure)
-    elif roles[name].workload not in workloads:
+    elif path.metric not in roles[name].declaration.metrics:
         findings.add(
             at, f"{path.metric} is not measured by {roles[path.role].workload}", "name a metric of that role"
         )

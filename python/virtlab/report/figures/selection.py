@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from virtlab.catalogue import WORKLOADS
 from virtlab.metrics import METRICS
 from virtlab.metrics.benchmarks import BENCHMARKS
 from virtlab.report import names
@@ -38,12 +39,16 @@ AGAINST_LOAD = frozenset({"frame_loss", "tested_load"})
 LEADING = ("mean", "median", "p99")
 DISTRIBUTIONS = frozenset({"rtt", "owd", "transaction_time", "burst_time", "connect_time"})  # drawn unasked
 RECURRING = frozenset({"rtt", "transaction_time", "connect_time", "burst_time"})  # runs beside each other
-BUCKETED = frozenset({"rtt", "transaction_time", "connect_time"})  # have a histogram, of these workloads
-BUCKETED_WORKLOADS = frozenset({"psping"})
+BUCKETED = frozenset({"rtt", "transaction_time", "connect_time"})  # of workloads with a parameter `histogram`
 HEALTH = frozenset(
     {"pacing_error", "late_bursts", "stalls", "stall", "socket_drops", "send_errors", "warm_up",
      "offered_load", "offered_fairness", "achieved_share", "achieved_burst"}
 )  # fmt: skip
+
+
+def bucketed(workload: str, metric: str) -> bool:
+    """Whether a metric of a workload has a histogram of its own."""
+    return metric in BUCKETED and WORKLOADS[workload].parameter("histogram") is not None
 
 
 def lead(statistics: Sequence[str]) -> str:
@@ -79,7 +84,7 @@ def _unasked(result: Result, *, at_main: bool, claimed: bool) -> bool:
     quantity = result.quantity
     metric = METRICS.get(quantity.metric)
     values = {value for cell in result.cells for value in cell.present}
-    if not values or metric is None or not metric.workloads:
+    if not values or metric is None or metric.of == "entity":
         return False
     if claimed and at_main:
         return True

@@ -17,7 +17,7 @@ from virtlab.analysis.published import read_table
 from virtlab.errors import DatasetError, ExperimentError
 from virtlab.metrics import METRICS, MetricPath
 from virtlab.report import names
-from virtlab.report.figures.selection import BUCKETED, BUCKETED_WORKLOADS, DISTRIBUTIONS, RECURRING, lead
+from virtlab.report.figures.selection import DISTRIBUTIONS, RECURRING, bucketed, lead
 from virtlab.report.gather import conditions, wire
 from virtlab.report.gather.fairness import axis_of_experiment
 from virtlab.report.gather.goals import goal_notes, goal_of_paths, luck_notes, with_goals
@@ -345,7 +345,7 @@ def _results(
         metric = METRICS[path.metric]
         place = rank.get(path.role, len(rank))
         return (
-            not metric.workloads,
+            metric.of == "entity",
             place,
             path.role,
             order[path.metric],
@@ -474,7 +474,7 @@ def _histograms(
         name, metric = result.quantity.role, result.quantity.metric
         role = roles.get(name)
         leading = result.quantity.statistic == lead(METRICS[metric].statistics)
-        if role is None or role.workload not in BUCKETED_WORKLOADS or metric not in BUCKETED or not leading:
+        if role is None or not bucketed(role.workload, metric) or not leading:
             continue
         if any(cell.present for cell in result.cells):
             wish = Wish.of(role.parameters)

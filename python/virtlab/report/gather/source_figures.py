@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.analysis.published import NAME_CURE, NO_NAME, is_table_name
+from virtlab.catalogue import WORKLOADS
 from virtlab.documents import read_yaml
 from virtlab.errors import ExperimentError
 from virtlab.metrics import METRICS
 from virtlab.metrics.benchmarks import BENCHMARKS
 from virtlab.report import names
-from virtlab.report.figures.selection import BUCKETED, BUCKETED_WORKLOADS, RECURRING
+from virtlab.report.figures.selection import RECURRING, bucketed
 from virtlab.report.gather.fairness import axis_of_experiment
 from virtlab.report.gather.model import Entry
 from virtlab.report.gather.samples import SAMPLED
@@ -139,17 +140,17 @@ def measured(roles: Mapping[str, str], entities: Iterable[str] = ()) -> list[Mea
             metric.statistics,
             sampled=metric.key in SAMPLED,
             recurring=metric.key in RECURRING,
-            bucketed=workload in BUCKETED_WORKLOADS and metric.key in BUCKETED,
+            bucketed=bucketed(workload, metric.key),
         )
         for role, workload in roles.items()
         for metric in METRICS.values()
-        if workload in metric.workloads
+        if metric.key in WORKLOADS[workload].metrics
     ]
     return found + [
         Measured(entity, metric.key, metric.statistics, sampled=False)
         for entity in entities
         for metric in METRICS.values()
-        if not metric.workloads
+        if metric.of == "entity"
     ]
 
 

@@ -56,7 +56,7 @@ def metric_sections(data: Gathered, figures: Sequence[Figure], pictures: Mapping
 
 def _tier(result: Result, drawn: bool) -> str:
     metric = METRICS[result.quantity.metric]
-    if not metric.workloads or (metric.key in HEALTH and not drawn):
+    if metric.of == "entity" or (metric.key in HEALTH and not drawn):
         return "health" if not drawn else "further"
     return "primary" if metric.key in PRIMARY else "further"
 
@@ -193,7 +193,7 @@ def _health(data: Gathered, groups: Groups, drawn: list[Block]) -> Block:
             values = sorted(value for each in one.cells for value in each.present)
             if not values:
                 continue
-            if not METRICS[one.quantity.metric].workloads and values[0] == values[-1] == 0:
+            if METRICS[one.quantity.metric].of == "entity" and values[0] == values[-1] == 0:
                 zero += 1
                 continue
             ends = (values[0], values[len(values) // 2], values[-1])
@@ -204,7 +204,9 @@ def _health(data: Gathered, groups: Groups, drawn: list[Block]) -> Block:
     heads = ["smallest", "median", "largest", "runs"]
     caption = "Values of runs: smallest, median and largest over all settings"
     quiet = f" {plural(zero, 'counter')} of hosts, guests and links stayed zero in every run." if zero else ""
-    of_roles = {path: found for path, found in groups.items() if METRICS[found[0].quantity.metric].workloads}
+    of_roles = {
+        path: found for path, found in groups.items() if METRICS[found[0].quantity.metric].of == "role"
+    }
     return {
         "id": "health",
         "title": "Health of the measurement",

@@ -35,7 +35,7 @@ def shown(data: Gathered) -> list[Beside]:
     for one in data.beside:
         quantity = one.quantity
         metric = METRICS.get(quantity.metric)
-        if metric is None or not metric.workloads:
+        if metric is None or metric.of == "entity":
             continue
         leading = quantity.statistic == lead(metric.statistics) or quantity.statistic in LEADING
         delay = (quantity.metric in PRIMARY and leading) or (quantity.metric, quantity.statistic) in JITTER

@@ -1,6 +1,6 @@
 """The registry as a page for people: docs/reference/metrics.md is written by this and checked against it.
 
-`python -m virtlab.metrics.reference` prints the page.
+`python -m virtlab.catalogue.metrics_page` prints the page.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from textwrap import dedent
 
+from virtlab.catalogue.workloads import measuring
 from virtlab.metrics.benchmarks import BENCHMARKS
 from virtlab.metrics.deadlines import DEADLINES
 from virtlab.metrics.health import HEALTH
@@ -69,7 +70,7 @@ def _table(metrics: Iterable[Metric]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for metric in metrics:
-        of = ", ".join(metric.workloads) or "entities"
+        of = ", ".join(measuring(metric.key)) or "entities"
         statistics = ", ".join(metric.statistics)
         lines.append(
             f"| `{metric.key}` | {metric.unit} | {metric.better} | {_cell(metric.definition)} "

@@ -28,3 +28,22 @@ def test_whoever_asks_for_more_of_pydantics_loader_gets_the_real_one() -> None:
         "print(list(get_plugins()), group)"
     )
     assert ran(code) == "[] pydantic"
+
+
+def test_no_room_loads_a_heavy_library_before_it_is_used() -> None:
+    code = (
+        "import pkgutil, sys, virtlab\n"
+        "for each in pkgutil.walk_packages(virtlab.__path__, 'virtlab.'):\n"
+        "    each.name.endswith('.dask') or __import__(each.name)\n"
+        "print(sorted({'duckdb', 'jinja2', 'numpy', 'scipy', 'vl_convert'} & set(sys.modules)))"
+    )
+    assert ran(code) == "[]"
+
+
+def test_a_library_that_is_loaded_late_is_the_library() -> None:
+    code = (
+        "from virtlab.lazy import np, special\n"
+        "import numpy, scipy.special\n"
+        "print(np.mean is numpy.mean, np.random is numpy.random, special.ndtri is scipy.special.ndtri)"
+    )
+    assert ran(code) == "True True True"

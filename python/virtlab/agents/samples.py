@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from virtlab.errors import AgentError
+from virtlab.lazy import NDArray, np
 from virtlab.plan import BLOCKS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from virtlab.plan import BlockSchema
 
 _DTYPES = {"i64": "<i8", "i32": "<i4", "f64": "<f8"}
@@ -40,8 +39,6 @@ class Samples:
 
 def decode_samples(body: bytes) -> Samples:
     """The columns of a block. AgentError when the bytes are no block of a known schema, or its values are none of it."""
-    import numpy as np
-
     from virtlab._native import decode_block
 
     try:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from virtlab.analysis.values import Collector
 from virtlab.analysis.window import RoleWindow
+from virtlab.lazy import NDArray
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from virtlab.plan.model import Role
     from virtlab.results.record import RunRecord
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from virtlab.lazy import np
 from virtlab.metrics import MetricPath
 
 if TYPE_CHECKING:
@@ -124,8 +125,6 @@ def _estimate(
     path: MetricPath, cells: Sequence[tuple[list[float], list[float], float]], level: float
 ) -> Estimate:
     """The mean over cells of (high - low) / width."""
-    import numpy as np
-
     from virtlab.stats import Estimate, contrast
 
     arrays, weights = [], []

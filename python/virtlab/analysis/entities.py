@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from virtlab.analysis.window import MEASURED
+from virtlab.lazy import NDArray, np
 from virtlab.metrics import METRICS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from virtlab.analysis.context import CounterRow
     from virtlab.analysis.values import Collector
     from virtlab.results.record import RunRecord
@@ -48,8 +47,6 @@ def _tests(record: RunRecord) -> list[str]:
 
 def _series(rows: dict[str, NDArray[Any]], low: int, high: int, out: Collector, *, during: str = "") -> None:
     """Values of each entity in a window; `during` a role, the processors of the hosts alone, as ROLE.ENTITY."""
-    import numpy as np
-
     inside = (rows["t_ns"] >= low) & (rows["t_ns"] <= high)
     names = np.array(
         [f"{entity}\0{metric}" for entity, metric in zip(rows["entity"], rows["metric"], strict=True)],

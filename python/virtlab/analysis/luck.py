@@ -21,6 +21,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from virtlab.lazy import np
+
 SIGNIFICANT = 6.63  # twice the gain in log likelihood: one chance in a hundred
 DEVIATIONS = 2.0
 TRIALS_MIN = 8
@@ -113,8 +115,6 @@ def luck_of(trials: Sequence[Tried], criterion: Criterion) -> Luck | None:
 
 def _fit(used: Sequence[Tried], criterion: Criterion) -> tuple[float, float]:
     """(twice the gain in log likelihood over r = 0, the best r in 1/s)."""
-    import numpy as np
-
     load = np.log([one.load for one in used])
     seconds = np.array([one.trial_s for one in used])
     good = np.array([one.loss_ratio <= criterion.loss_ratio for one in used])

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from virtlab.analysis.window import role_window
+from virtlab.lazy import np
 
 if TYPE_CHECKING:
     from virtlab.analysis.values import Collector
@@ -41,8 +42,6 @@ def values(record: RunRecord, out: Collector) -> None:
 
 def _busy(record: RunRecord, low_ns: int, high_ns: int) -> float | None:
     """Mean number of busy processors in a window; None without samples in it."""
-    import numpy as np
-
     for stream in record.streams():
         if stream.schema != "series/1":
             continue

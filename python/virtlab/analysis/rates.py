@@ -7,10 +7,9 @@ so too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from virtlab.lazy import NDArray, np
 
 
 def rate_per_s(instant_ns: NDArray[Any], amount: NDArray[Any] | int) -> float | None:
@@ -20,8 +19,6 @@ def rate_per_s(instant_ns: NDArray[Any], amount: NDArray[Any] | int) -> float | 
     >>> rate_per_s(np.array([0, 1_000_000, 2_000_000]), 1)
     1000.0
     """
-    import numpy as np
-
     if instant_ns.size < 2:
         return None
     first = int(np.argmin(instant_ns))

@@ -10,10 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from virtlab.lazy import NDArray, np
 
 BATCHES = 20
 
@@ -71,7 +70,6 @@ def recurrence(runs: Sequence[RunSummary], level: float = 0.95) -> Recurrence | 
     >>> recurrence(alike).icc
     0.0
     """
-    import numpy as np
     from scipy.stats import f
 
     used = [run for run in runs if run.samples > 1]

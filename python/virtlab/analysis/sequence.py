@@ -8,10 +8,9 @@ meter, over whole columns.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from virtlab.lazy import NDArray, np
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +31,6 @@ def arrivals(seq: NDArray[Any], flow: NDArray[Any]) -> Arrivals:
     >>> judged.distinct, judged.duplicates, judged.reordered, judged.first.tolist()
     (4, 1, 1, [True, True, True, False, True])
     """
-    import numpy as np
-
     size = int(seq.size)
     first = np.ones(size, dtype=bool)
     if size == 0:
@@ -54,8 +51,6 @@ def arrivals(seq: NDArray[Any], flow: NDArray[Any]) -> Arrivals:
 
 def _of_one_flow(seq: NDArray[Any], first: NDArray[Any]) -> tuple[int, int]:
     """(duplicates, reordered) of one flow; clears `first` where a number had come before."""
-    import numpy as np
-
     if seq.size < 2 or bool((seq[1:] > seq[:-1]).all()):
         return 0, 0
     order = np.argsort(seq, kind="stable")  # equal numbers stay in order of arrival

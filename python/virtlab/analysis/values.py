@@ -11,12 +11,10 @@ import functools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from virtlab.lazy import NDArray, np
 from virtlab.metrics import METRICS, STATISTICS, MetricPath, unit_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +130,6 @@ def statistics_of(
     >>> statistics_of(np.array([1, 2, 3, 6]), ["mean", "median", "range", "mdev", "p99"])
     {'mean': 3.0, 'median': 2.5, 'range': 5.0, 'mdev': 1.8708286933869707, 'p99': None}
     """
-    import numpy as np
-
     keys = list(wanted)
     size = int(samples.size)
     found: dict[str, float | None] = dict.fromkeys(keys)

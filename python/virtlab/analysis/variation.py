@@ -4,10 +4,9 @@ delays in, one out; clock offset cancels in all three.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from virtlab.lazy import NDArray, np
 
 GAIN = 1.0 / 16.0
 _DOUBLINGS = 11  # (15/16)^(2^11) is below 1e-57: what lies further back cannot be seen in a double
@@ -25,8 +24,6 @@ def jitter_rfc3550(delay_ns: NDArray[Any]) -> NDArray[Any]:
     >>> jitter_rfc3550(np.array([100, 116, 100])).tolist()
     [0.0, 1.0, 1.9375]
     """
-    import numpy as np
-
     if delay_ns.size == 0:
         return np.empty(0, dtype=np.float64)
     smoothed = np.zeros(delay_ns.size, dtype=np.float64)
@@ -49,8 +46,6 @@ def ipdv(delay_ns: NDArray[Any], seq: NDArray[Any], flow: NDArray[Any]) -> NDArr
     >>> ipdv(np.array([10, 14, 11]), np.array([0, 1, 3]), np.zeros(3, dtype=np.int32)).tolist()
     [4]
     """
-    import numpy as np
-
     if delay_ns.size < 2:
         return delay_ns[:0]
     one_flow = bool((flow == flow[0]).all())

@@ -18,6 +18,7 @@ from virtlab.errors import ExperimentError
 from virtlab.imported.mapping import ImportFile, ImportRun, Sources
 from virtlab.imported.output import Point, Told, UnreadableError
 from virtlab.imported.readers import read
+from virtlab.lazy import np
 from virtlab.plan import Outcome, Realised, RealisedObject
 
 if TYPE_CHECKING:
@@ -235,8 +236,6 @@ def _samples(run: _Read) -> int:
 
 
 def _write(writer: RunWriter, run: _Read, source: str) -> None:
-    import numpy as np
-
     objects: dict[str, RealisedObject] = {}
     counters: list[tuple[str, str, int]] = []
     for role, (file, told, content) in run.roles.items():
@@ -276,8 +275,6 @@ def _plain(name: str) -> str:
 
 
 def _summaries(told: Told) -> Columns:
-    import numpy as np
-
     return {
         "metric": np.array([one.metric for one in told.summaries], dtype=object),
         "statistic": np.array([one.statistic for one in told.summaries], dtype=object),
@@ -287,8 +284,6 @@ def _summaries(told: Told) -> Columns:
 
 
 def _series(points: Sequence[Point]) -> Columns:
-    import numpy as np
-
     return {
         "t_ns": np.array([one.t_ns for one in points], dtype=np.int64),
         "entity": np.array([one.entity for one in points], dtype=object),
@@ -298,8 +293,6 @@ def _series(points: Sequence[Point]) -> Columns:
 
 
 def _counters(rows: Sequence[tuple[str, str, int]]) -> Columns:
-    import numpy as np
-
     columns: Mapping[str, Any] = {
         "t_ns": np.zeros(len(rows), dtype=np.int64),
         "mark": np.array(["stop"] * len(rows), dtype=object),

@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
+from virtlab.lazy import NDArray
 from virtlab.plan.model import Action, Plan
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Columns = Mapping[
     str, "NDArray[Any]"

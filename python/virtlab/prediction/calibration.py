@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from virtlab.errors import MachineError
+from virtlab.lazy import NDArray, np
 from virtlab.prediction.contention import Contention, contention
 from virtlab.prediction.designs import DISCIPLINES, OTHER_VSWITCHES, designs
 from virtlab.prediction.fit import Fit, Fitted, fit
@@ -22,8 +23,6 @@ from virtlab.prediction.steering import STEER, Steering, steering
 from virtlab.simulator.profile import BUSY_CROSSING, BUSY_WAKEUP, FLOODS, Parameter, Profile, Quantiles
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from virtlab.results import RunRecord
 
 __all__ = ["Calibrated", "calibrate", "designs"]
@@ -89,8 +88,6 @@ def fitted(
     provenance: Mapping[str, Any], name: str,
 ) -> Calibrated:  # fmt: skip
     """The profile of these rows and spreads; `names` are the costs that they may be laid to."""
-    import numpy as np
-
     design = np.array([[row.design.get(name, 0.0) for name in names] for row in rows])
     excess = np.array([row.excess_ns for row in rows])
     result = fit(names, design, excess, seed=1, errors=np.array([row.error_ns for row in rows]))
@@ -101,8 +98,6 @@ def fitted(
 
 
 def _residuals(rows: Sequence[Row], sizes: NDArray[Any]) -> dict[str, tuple[int, float, float]]:
-    import numpy as np
-
     found = {}
     for kind in ("path", "process", "first", "period", "whole"):
         some = sizes[[row.kind == kind for row in rows]]

@@ -23,14 +23,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from virtlab.lazy import NDArray, np
 from virtlab.prediction.designs import BUSY, PROBE
 from virtlab.prediction.rows import numbers_of
 from virtlab.prediction.spread import table
 from virtlab.simulator.profile import Parameter, Profile, Quantiles
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from virtlab.results import RunRecord
 
 CROSSINGS = 4  # of an echo between two guests of one host
@@ -64,8 +63,6 @@ def pairs_of(record: RunRecord) -> int | None:
 
 def contention(records: Sequence[RunRecord], base: Profile, processors: int) -> Contention:
     """From all runs of the design, beside the profile that was fitted without them."""
-    import numpy as np
-
     found: dict[int, list[tuple[float, float]]] = {}
     spread: list[NDArray[Any]] = []
     for record in records:
@@ -111,8 +108,6 @@ def _mean(runs: Sequence[tuple[float, float]], at: int) -> float:
 
 def difference(busy: Sequence[float], alone: Sequence[float]) -> tuple[float, float | None]:
     """Of means over runs, and half its 95 % interval; None where a run stands alone."""
-    import numpy as np
-
     from virtlab.stats import contrast
 
     found = contrast([np.array(busy), np.array(alone)], [1.0, -1.0])

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from virtlab.lazy import NDArray, np
 
 HUBER = 1.345
 ROUNDS = 20
@@ -59,8 +58,6 @@ def fit(
 
     ValueError without rows or where shapes differ.
     """
-    import numpy as np
-
     matrix, target = np.asarray(design, dtype=np.float64), np.asarray(excess, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape != (target.size, len(names)) or not target.size:
         raise ValueError(f"design of shape {matrix.shape} for {target.size} rows and {len(names)} costs")
@@ -111,7 +108,6 @@ def fit(
 
 def _robust(matrix: NDArray, target: NDArray) -> NDArray:  # type: ignore[type-arg]
     """Huber's M-estimate by reweighting."""
-    import numpy as np
     from scipy.optimize import nnls
 
     weights = np.ones(target.size)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from virtlab.errors import ExperimentError
+from virtlab.lazy import np
 from virtlab.metrics import METRICS, MetricPath, parse_quantity, show_quantity
 
 if TYPE_CHECKING:
@@ -174,8 +175,6 @@ def row_of(rows: Sequence[RunValue], wanted: MetricPath) -> RunValue:
 def judge_limit(limit: Limit, rows: Sequence[RunValue], level: float, shifts: Sequence[float] = ()) -> Judged:
     """One limit by the run-level values of its path, one per run; `shifts` are those of drawn parameters."""
     import math
-
-    import numpy as np
 
     from virtlab.analysis.judging.cells import SHARES
     from virtlab.prediction.uncertainty import combined

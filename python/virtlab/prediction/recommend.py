@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from virtlab.campaign.search.selection import Constraint, Selection, Standing
 from virtlab.errors import ExperimentError
 from virtlab.experiment.overrides import Input, at_level, find_input
+from virtlab.lazy import np
 from virtlab.metrics import METRICS, MetricPath
 from virtlab.planner import plan_run
 from virtlab.prediction.capacity import DRAWS, sizes
@@ -217,8 +218,6 @@ class Choice:
 
     def _values(self, at: int):  # type: ignore[no-untyped-def]
         """Values of all runs; None when some run had none."""
-        import numpy as np
-
         found = [row.value for row in self._rows(at, self.goal.path)]
         return None if any(value is None for value in found) else np.array(found, dtype=np.float64)
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from virtlab.errors import ExperimentError, MachineError
+from virtlab.lazy import NDArray, np
 from virtlab.prediction.designs import BESIDE, BUSY, FLOOD, OTHER_VSWITCHES, PROBE
 from virtlab.prediction.explain import alone
 from virtlab.prediction.spread import passage
@@ -32,8 +33,6 @@ from virtlab.simulator.profile import Parameter, Profile, Quantiles, wakeups
 from virtlab.simulator.stay import stay_byte_ns
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from virtlab.plan import Outcome, Plan
     from virtlab.results import Dataset, RunRecord
 
@@ -171,8 +170,6 @@ def _numbers(
     plan: Plan, role: str, read: Callable[[str, list[str]], Mapping[str, NDArray[Any]]]
 ) -> tuple[Numbers, dict[str, NDArray[Any]]] | None:
     """Medians by kind of row, and deviations from them; None where the role tells nothing."""
-    import numpy as np
-
     workload, values = plan.roles[role].workload, plan.roles[role].parameters
     if workload == "rtt" or (workload == "psping" and values.get("protocol") == "icmp"):
         columns = read("rtt/1", ["seq", "rtt_ns", "path_rtt_ns"])
@@ -206,8 +203,6 @@ def _numbers(
 
 def _median(values: NDArray[Any]) -> tuple[float, float]:
     """The median, and its standard error."""
-    import numpy as np
-
     low, middle, high = (float(each) for each in np.quantile(values, [0.25, 0.5, 0.75]))
     return middle, max(1.2533 * (high - low) / 1.349 / math.sqrt(len(values)), PATH_ERROR_NS)
 
@@ -236,8 +231,6 @@ def _wakeup(plan: Plan, role: str) -> str:
 
 def _flood(record: RunRecord, role: str) -> Iterator[Row]:
     """The usual time between two packets that came; laid to the links' player only where they were sent faster."""
-    import numpy as np
-
     plan = record.plan
     columns = record.samples(role, "packet/1", ["seq", "sent_ns", "received_ns", "payload_bytes"])
     came = np.sort(columns["received_ns"][columns["received_ns"] >= 0])
@@ -287,8 +280,6 @@ def _forwarded(plan: Plan, role: str, bytes_: int) -> dict[str, float]:
 
 def _pace(instants: NDArray[Any]) -> float:
     """Time between two of them, as the median over blocks: a pause of the processor falls into few."""
-    import numpy as np
-
     size = min(BLOCK, len(instants) - 1)
     return float(np.median((instants[size:] - instants[:-size]) / size))
 
@@ -305,8 +296,6 @@ class _Samples:
 
     def columns(self, stream: str, schema: str, names: list[str]) -> Mapping[str, NDArray[Any]]:
         """Columns of a stream over all its blocks; empty ones without any."""
-        import numpy as np
-
         blocks = self.blocks.get((stream, schema), [])
         return {
             name: np.concatenate([each[name] for each in blocks]) if blocks else np.empty(0, dtype=np.int64)

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from virtlab.lazy import NDArray, np
 from virtlab.simulator.profile import Quantiles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
 
 PROBABILITIES = (
     0.0, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.925, 0.95, 0.96, 0.97, 0.98, 0.985,
@@ -33,8 +33,6 @@ STEP = 0.5
 
 def table(deviations: Sequence[NDArray[Any]], median: float) -> Quantiles:
     """Quantiles of deviations about a median, all in ns; none below zero. Without any, all are the median."""
-    import numpy as np
-
     values = np.concatenate(deviations) if deviations else np.empty(0)
     if not len(values):
         return Quantiles((0.0, 1.0), (median, median))
@@ -55,8 +53,6 @@ def passage(deviations: Sequence[NDArray[Any]]) -> NDArray[Any]:
     >>> bool(abs((one > 2500).mean() - 0.02) < 0.01), bool(abs(one.max() - 5000) < 500)
     (True, True)
     """
-    import numpy as np
-
     values = np.concatenate(deviations) if deviations else np.empty(0)
     if not len(values):
         return values
@@ -81,16 +77,12 @@ def passage(deviations: Sequence[NDArray[Any]]) -> NDArray[Any]:
 
 def _difference(rising: NDArray[Any]) -> float:
     """Mean size of the difference of two draws from equally likely values: what jitter is (Gini's mean difference)."""
-    import numpy as np
-
     count = len(rising)
     return float(2 * ((2 * np.arange(1, count + 1) - count - 1) * rising).sum() / count**2)
 
 
 def _twice(at: NDArray[Any]) -> NDArray[Any]:
     """Where in the sum a passage's quantile shows: tails twice as likely, the middle where it is."""
-    import numpy as np
-
     tail = np.minimum(at, 1 - at)
     wide = np.minimum(2 * tail, 0.5)
     places: NDArray[Any] = np.where(at < 0.5, wide, 1 - wide)

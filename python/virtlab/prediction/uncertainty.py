@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from virtlab.lazy import np
 from virtlab.plan.seeds import draw_seed
 from virtlab.prediction.simulate import Job, play_all
 from virtlab.simulator.profile import Parameter, Profile, Quantiles
@@ -71,14 +72,10 @@ def drawn(profile: Profile, seed: int, draw: int) -> Profile:
 
 
 def _median(table: Quantiles) -> float:
-    import numpy as np
-
     return float(np.interp(0.5, table.probability, table.ns))
 
 
 def _draw(one: Parameter, name: str, seed: int, draw: int) -> float:
-    import numpy as np
-
     z = float(np.random.default_rng(draw_seed(seed, draw, name)).standard_normal())
     end = one.high if z > 0 else one.low
     width = abs((one.value if end is None else end) - one.value) / NORMAL_95
@@ -128,8 +125,6 @@ def combined(
 ) -> Uncertain:
     """The mean of the nominal runs with an interval that holds what the parameters do too; `differences` are d_k."""
     import math
-
-    import numpy as np
 
     from virtlab.stats import mean_interval
     from virtlab.stats.means import t_quantile

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from virtlab.errors import ExperimentError
+from virtlab.lazy import np
 from virtlab.metrics import MetricPath, level_number
 from virtlab.planner import plan_run
 from virtlab.prediction.refit import Rows, rows_of
@@ -352,8 +353,6 @@ def _evenly(points: list[DesignPoint], most: int) -> list[DesignPoint]:
 
 
 def _summaries(errors: Sequence[Error], *, per_factor: bool) -> list[Summary]:
-    import numpy as np
-
     groups: dict[tuple[str, MetricPath, str], list[Error]] = {}
     for one in errors:
         groups.setdefault((one.factor if per_factor else "", one.path, one.realisation), []).append(one)

@@ -7,13 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from virtlab.errors import ExperimentError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from virtlab.lazy import NDArray, np
 
 BEYOND = 2**63 - 1
 """Written where a response time exceeds the limit: larger than any deadline, so `wcrt <= deadline` stays right."""
@@ -69,8 +65,6 @@ def response_times(
     >>> response_times(np.array([[8, 15]]), np.array([[1, 3]]), vm_period=6, budget=3)
     array([[ 7, 14]])
     """
-    import numpy as np
-
     from virtlab._native import rt_response_times
 
     def rows(values: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
+from virtlab.lazy import NDArray, np
 from virtlab.realtime.quantities import fraction_text
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from virtlab.realtime.answers import Analysis
 
 Verdict = Literal["confirmed", "refuted", "void"]
@@ -114,8 +112,6 @@ def shortfall_ns(
     >>> shortfall_ns(cut, period_ns=10, budget_ns=4, overhead_ns=0, horizon_ns=60)
     1
     """
-    import numpy as np
-
     starts, ends = windows[:, 0], windows[:, 1]
     before = np.concatenate(([0], np.cumsum(ends - starts)))  # supply before window i
     effective, gap = budget_ns - overhead_ns, period_ns - budget_ns + overhead_ns
@@ -135,8 +131,6 @@ def shortfall_ns(
 
 def judge(observed: Observation, analysis: Analysis) -> Judgement:
     """The verdict of one attempt against the analysis it was planned with."""
-    import numpy as np
-
     bounds = {task.name: task for task in analysis.tasks}
     horizon = max(int(task.deadline_ns) for task in analysis.tasks) + int(analysis.period_ns)
     short = shortfall_ns(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.folders import Folder
+from virtlab.lazy import vl_convert
 from virtlab.realtime.studies import Row
 
 Spec = dict[str, Any]
@@ -149,8 +150,6 @@ def three_task_intervals(intervals: list[tuple[Fraction, Fraction]], name: str) 
 
 def write_plots(folder: Path, plots: dict[str, Spec]) -> list[Path]:
     """NAME.svg, NAME.png and NAME.vl.json for each; the paths written."""
-    import vl_convert
-
     written = []
     with Folder.open(folder, make=True) as place:
         for name, spec in plots.items():

@@ -9,14 +9,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from virtlab.lazy import NDArray, np
 from virtlab.realtime.arrays import Family, exact_periods, largest_ratios, response_curve
 from virtlab.realtime.model import period_bound, three_lines
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 TICKS = 1_000_000
 Row = dict[str, Any]
@@ -159,8 +156,6 @@ def overheads(settings: Overheads) -> Study:
 
 
 def _curve(label: Row, periods: list[int], ratios: NDArray[np.float64], cap: float) -> list[Row]:
-    import numpy as np
-
     rows = []
     for period, values in zip(periods, ratios, strict=True):
         hits = int((values <= 1).sum())

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from virtlab.errors import DatasetError
 from virtlab.folders import Folder, only_files_and_folders, read_bounded
+from virtlab.lazy import NDArray, duckdb
 from virtlab.results import files, provenance
 from virtlab.results.lock import FileLock, Holder
 from virtlab.results.manifest import MINOR, Manifest
@@ -24,9 +25,6 @@ from virtlab.results.typed import MAX_BYTES
 from virtlab.results.writer import MEMORY_BYTES, PARTIAL, RunWriter
 
 if TYPE_CHECKING:
-    import duckdb
-    from numpy.typing import NDArray
-
     from virtlab.plan.backend import Status
     from virtlab.plan.model import Plan
 
@@ -312,8 +310,6 @@ class Dataset:
 
     def query(self, sql: str, parameters: list[Any] | None = None) -> dict[str, NDArray[Any]]:
         """Columns of the answer to a query over `connect`'s views. DatasetError when DuckDB refuses it."""
-        import duckdb
-
         with self.database() as db:
             try:
                 answer: dict[str, NDArray[Any]] = db.execute(sql, parameters or []).fetchnumpy()

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from virtlab.errors import ExperimentError
 from virtlab.folders import Folder
+from virtlab.lazy import duckdb, np
 from virtlab.plan.blocks import BLOCKS
 from virtlab.results.parquet import quoted, text
 
 if TYPE_CHECKING:
-    import duckdb
-
     from virtlab.results.dataset import Dataset
 
 Format = Literal["csv", "json", "parquet"]
@@ -89,8 +88,6 @@ def write_rows(
             f"CREATE TABLE t ({', '.join(f'{quoted(name)} {kind}' for name, kind in columns.items())})"
         )
         if rows:
-            import numpy as np
-
             arrays = {
                 f"c{index}": np.array([row[index] for row in rows], dtype=object)
                 for index in range(len(columns))
@@ -105,8 +102,6 @@ def write_rows(
 
 
 def _copy(db: duckdb.DuckDBPyConnection, select: str, path: Path | None, form: Format) -> None:
-    import duckdb
-
     try:
         with _place(path) as place:
             db.execute(f"COPY ({select}) TO {text(place)} ({FORMATS[form]}, USE_TMP_FILE false)")

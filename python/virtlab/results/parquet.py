@@ -18,15 +18,12 @@ import threading
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from virtlab.errors import AgentError, DatasetError, MachineError
+from virtlab.lazy import NDArray, duckdb, np
 from virtlab.plan.blocks import BLOCKS, BlockSchema
 from virtlab.results import small_parquet
-
-if TYPE_CHECKING:
-    import duckdb
-    from numpy.typing import NDArray
 
 SQL_TYPES = {"i64": "BIGINT", "i32": "INTEGER", "f64": "DOUBLE", "name": "VARCHAR"}
 PARQUET_TYPES = {"i64": "INT64", "i32": "INT32", "f64": "DOUBLE", "name": "BYTE_ARRAY"}
@@ -74,8 +71,6 @@ def memory_most_bytes() -> int:
 
 def connect() -> duckdb.DuckDBPyConnection:
     """A new DuckDB in memory that fetches nothing from the network, and spills nothing into the working folder."""
-    import duckdb
-
     config: dict[str, Any] = {
         "autoinstall_known_extensions": "false",
         "memory_limit": f"{memory_most_bytes()}B",
@@ -97,8 +92,6 @@ def connection() -> duckdb.DuckDBPyConnection:
 
 @functools.cache
 def _dtypes() -> dict[str, Any]:
-    import numpy as np
-
     return {"i64": np.int64, "i32": np.int32, "f64": np.float64, "name": np.object_}
 
 
@@ -113,8 +106,6 @@ def schema_of(schema: str, stream: str) -> BlockSchema:
 
 def checked(stream: str, schema: BlockSchema, columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """The block's columns in order and of the schema's types, copied. AgentError when they do not fit it."""
-    import numpy as np
-
     if set(columns) != set(schema.columns):
         wrong = ", ".join(sorted(set(columns) ^ set(schema.columns)))
         raise AgentError(stream, f"a block of {schema.id} has other columns than its schema ({wrong})")
@@ -149,8 +140,6 @@ def write(
     compression: str = "zstd",
 ) -> dict[str, NDArray[Any]]:
     """Writes blocks, in order, as one Parquet file; returns its columns."""
-    import numpy as np
-
     merged = {name: np.concatenate([block[name] for block in blocks]) for name in schema.columns}
     if compression == "zstd" and 0 < len(next(iter(merged.values()))) <= small_parquet.MOST_ROWS:
         small_parquet.write(path, schema, merged)
@@ -174,8 +163,6 @@ def merge(parts: Sequence[Path], path: Path) -> None:
 
 def empty(schema: BlockSchema) -> dict[str, NDArray[Any]]:
     """No rows of a schema."""
-    import numpy as np
-
     return {name: np.empty(0, dtype=_dtypes()[dtype]) for name, dtype in schema.columns.items()}
 
 
@@ -193,9 +180,6 @@ def read(
     DatasetError when it is no readable Parquet file, or has other rows or types; MachineError when its rows do not fit into
     memory; KeyError when a wanted column is none of the schema.
     """
-    import duckdb
-    import numpy as np
-
     source = rows_of([path])
     names = list(wanted if wanted is not None else schema.columns if schema is not None else ())
     types = {name: schema.columns[name] for name in names} if schema is not None else {}
@@ -239,8 +223,6 @@ def is_older(schema: BlockSchema, there: Container[str]) -> bool:
 
 def _is_of(column: NDArray[Any], dtype: str) -> bool:
     """Whether a column of a file is what its schema says: of its type, and only a measured number can be missing."""
-    import numpy as np
-
     if dtype != "f64" and np.ma.is_masked(column):
         return False
     texts = dtype != "name" or not column.size or isinstance(column[0], str)
@@ -264,8 +246,6 @@ def _refuse_too_many(where: str, rows: int, columns: int) -> None:
 @functools.cache
 def failures() -> tuple[type[Exception], ...]:
     """What reading a broken file ends in: DuckDB's own, memory that there is not, and words of it that are no text."""
-    import duckdb
-
     return duckdb.Error, MemoryError, UnicodeDecodeError, RuntimeError
 
 

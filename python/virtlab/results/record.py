@@ -12,20 +12,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from virtlab.errors import DatasetError
 from virtlab.folders import read_bounded
+from virtlab.lazy import NDArray
 from virtlab.plan.backend import Event, Mark, Outcome, Realised, RealisedObject, Status
 from virtlab.plan.blocks import BLOCKS
 from virtlab.plan.model import Plan, identity_of
 from virtlab.results import parquet
 from virtlab.results.typed import MAX_BYTES, RunFile, Time, first_mistake
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 SCHEMA = "virtlab.run/1"
 _NAME = re.compile(r"p(\d{4,})-r(\d{2,})-a(\d+)\Z")

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from virtlab.lazy import NDArray, np
 
+if TYPE_CHECKING:
     from virtlab.plan.blocks import BlockSchema
 
 MOST_ROWS = 50_000
@@ -27,8 +27,6 @@ def write(path: Path, schema: BlockSchema, columns: Mapping[str, NDArray[Any]]) 
 
 def encoded(schema: BlockSchema, columns: Mapping[str, NDArray[Any]]) -> bytes:
     """The file's bytes."""
-    import numpy as np
-
     from virtlab._native import small_parquet
 
     def given(name: str, dtype: str) -> NDArray[Any] | list[str]:

@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from virtlab.lazy import NDArray, np
 from virtlab.plan.blocks import BLOCKS
 from virtlab.results import parquet
 from virtlab.results.record import RunKey, RunRecord, Stream
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from virtlab.plan.backend import Outcome
     from virtlab.plan.model import Plan
 
@@ -53,8 +52,6 @@ class TrialRecord(RunRecord):
         self, stream: str, schema: str, columns: Sequence[str] | None = None
     ) -> dict[str, NDArray[Any]]:
         """Columns of a stream by name, in the order they were measured."""
-        import numpy as np
-
         parts = self.blocks.get(Stream(stream, schema), ())
         if not parts:
             nothing = parquet.empty(BLOCKS[schema])

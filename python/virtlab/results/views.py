@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from virtlab.errors import DatasetError
+from virtlab.lazy import duckdb
 from virtlab.plan.blocks import BLOCKS, BlockSchema
 from virtlab.results.parquet import (
     CURE,
@@ -29,8 +30,6 @@ from virtlab.results.parquet import (
 )
 
 if TYPE_CHECKING:
-    import duckdb
-
     from virtlab.results.record import RunRecord
 
 RUN_COLUMNS = {

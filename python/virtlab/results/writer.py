@@ -18,14 +18,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from virtlab.errors import AgentError, MachineError
+from virtlab.lazy import NDArray
 from virtlab.plan.backend import Columns, Event, Outcome, Realised
 from virtlab.results import files, parquet
 from virtlab.results.record import RunKey, RunRecord, Stream
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from numpy.typing import NDArray
 
     from virtlab.plan.model import Plan
     from virtlab.results.group import Group

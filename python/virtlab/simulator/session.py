@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from virtlab.errors import ExperimentError, MachineError
+from virtlab.lazy import np
 from virtlab.plan import (
     Access,
     Event,
@@ -85,8 +86,6 @@ class SimulatorSession:
         return found
 
     def _keep(self, found: Mapping[str, Any], sink: Sink, plan: Plan) -> Outcome:
-        import numpy as np
-
         told = [f"roles.{role}: {what}" for role, what in assumed(self.plan, self.profile).items()]
         changing_nothing = sentences(without_effect(self.plan, self.profile))
         for text in (*unsampled(self.plan), *changing_nothing, *told):

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from virtlab.lazy import ArrayLike, NDArray, np, special
 from virtlab.stats.contrasts import Contrast, contrast
 from virtlab.stats.estimate import Estimate
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 Finding = Literal["different", "equivalent", "undecided"]
 ONE_RUN = "a sample of one run has no spread; each needs at least 2"
@@ -52,8 +50,6 @@ def compare(
     one, samples that differ clearly yet within the margin are equivalent: the margin says which differences
     matter.
     """
-    import numpy as np
-
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if a.size == 0 or b.size == 0:
         return None
@@ -126,8 +122,6 @@ def ratio_interval(
     freedom of a - r b: the interval is all r with (a - r b)^2 <= t^2 (u + r^2 v). It is not estimable when b
     may be zero.
     """
-    import numpy as np
-
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if a.size == 0 or b.size == 0 or float(b.mean()) == 0:
         return None
@@ -135,11 +129,9 @@ def ratio_interval(
     ratio, n, method = mean_a / mean_b, int(a.size + b.size), "Fieller"
     if a.size < 2 or b.size < 2:
         return Estimate(metric, unit, ratio, None, None, level, n, method, ONE_RUN)
-    from scipy.special import stdtrit
-
     u, v = float(a.var(ddof=1)) / a.size, float(b.var(ddof=1)) / b.size
     found = contrast([a, b], [1.0, -ratio])
-    t = float(stdtrit(found.df, 0.5 + level / 2)) if found.se else 0.0
+    t = float(special.stdtrit(found.df, 0.5 + level / 2)) if found.se else 0.0
     square = mean_b**2 - t**2 * v
     if square <= 0:
         why = "the second mean may be zero, so the ratio is unbounded"
@@ -158,8 +150,6 @@ def hedges_g(first: ArrayLike, second: ArrayLike) -> float | None:
     >>> round(hedges_g([2.0, 3.0, 4.0], [1.0, 2.0, 3.0]), 3)
     0.8
     """
-    import numpy as np
-
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if a.size < 2 or b.size < 2:
         return None
@@ -175,8 +165,6 @@ def cliffs_delta(first: ArrayLike, second: ArrayLike) -> float:
     >>> cliffs_delta([3, 4], [1, 2]), cliffs_delta([1, 2], [1, 2])
     (1.0, 0.0)
     """
-    import numpy as np
-
     a, b = np.asarray(first, dtype=np.float64), np.sort(np.asarray(second, dtype=np.float64))
     above = int(np.searchsorted(b, a, side="left").sum())
     below = int((b.size - np.searchsorted(b, a, side="right")).sum())
@@ -196,8 +184,6 @@ def bootstrap_difference(
 ) -> Estimate | None:
     """Difference of a statistic (the mean unless given) of two samples, BCa bootstrap; ends None with fewer
     than 5 each."""
-    import numpy as np
-
     from virtlab.stats.means import BCA_LEAST, accelerated_bounds
 
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)

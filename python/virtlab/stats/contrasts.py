@@ -11,10 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from virtlab.lazy import NDArray, special
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +30,9 @@ class Contrast:
 
     def interval(self, level: float) -> tuple[float | None, float | None]:
         """(low, high) at a two-sided level."""
-        from scipy.special import stdtrit
-
         if self.se is None:
             return None, None
-        half = self.se * float(stdtrit(self.df, 0.5 + level / 2)) if self.se > 0 else 0.0
+        half = self.se * float(special.stdtrit(self.df, 0.5 + level / 2)) if self.se > 0 else 0.0
         return self.value - half, self.value + half
 
     def p_above(self, limit: float) -> float:
@@ -49,13 +46,11 @@ class Contrast:
         return self._tail(limit - self.value)
 
     def _tail(self, distance: float) -> float:
-        from scipy.special import stdtr
-
         if self.se is None or math.isnan(distance):
             return 1.0
         if self.se == 0:
             return 0.0 if distance > 0 else (0.5 if distance == 0 else 1.0)
-        return float(stdtr(self.df, -distance / self.se))
+        return float(special.stdtr(self.df, -distance / self.se))
 
     def widened(self, shifts: Sequence[float]) -> Contrast:
         """The same sum, with what an unsure model adds: `shifts` are how far it moves in each of K drawn models.
@@ -106,13 +101,11 @@ class Contrast:
 
     def _power(self, n: int, distance: float, alpha: float) -> float:
         """Chance (shifted t) that n runs per cell show a true distance, with the spread seen now."""
-        from scipy.special import stdtr, stdtrit
-
         assert self.se is not None
         now = min(self.runs)
         df = self.df * (n - 1) / max(now - 1, 1)
         shift = distance * math.sqrt(n / now) / self.se
-        return float(stdtr(df, shift - stdtrit(df, 1 - alpha)))
+        return float(special.stdtr(df, shift - special.stdtrit(df, 1 - alpha)))
 
 
 def contrast(cells: Sequence[NDArray[Any]], weights: Sequence[float]) -> Contrast:

@@ -7,12 +7,10 @@ tested over thousands of experiments at once. They know neither runs nor metrics
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from virtlab.lazy import ArrayLike, NDArray, np, special
 from virtlab.stats.estimate import Estimate
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 TOO_FEW = "one run has no spread; an interval needs at least 2"
 BCA_LEAST = 5
@@ -25,9 +23,7 @@ def t_quantile(level: float, degrees: Any) -> Any:
     >>> round(float(t_quantile(0.95, 9)), 4)
     2.2622
     """
-    from scipy.special import stdtrit
-
-    return stdtrit(degrees, 0.5 + level / 2)
+    return special.stdtrit(degrees, 0.5 + level / 2)
 
 
 def t_bounds(values: NDArray[Any], level: float) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -35,8 +31,6 @@ def t_bounds(values: NDArray[Any], level: float) -> tuple[NDArray[Any], NDArray[
 
     Source: Student 1908; mean +- t(n - 1) s / sqrt(n). A spread below what rounding the mean makes is none.
     """
-    import numpy as np
-
     n = values.shape[-1]
     mean = values.mean(axis=-1)
     spread = values.std(axis=-1, ddof=1)
@@ -53,8 +47,6 @@ def mean_interval(
     >>> mean_interval([1.0, 2.0, 3.0]).low
     -0.48413771175033027
     """
-    import numpy as np
-
     array = np.asarray(values, dtype=np.float64)
     if array.size == 0:
         return None
@@ -79,8 +71,6 @@ def bca_bounds(
     14.3: bias z0 from the share of resamples below the point (ties count half), acceleration from the
     jackknife.
     """
-    import numpy as np
-
     n = values.shape[-1]
     generator = np.random.default_rng(seed)
     drawn = statistic(values[generator.integers(0, n, size=(resamples, n))], axis=-1)
@@ -92,19 +82,16 @@ def accelerated_bounds(
     drawn: NDArray[Any], point: float, left_out: list[NDArray[Any]], level: float
 ) -> tuple[float, float]:
     """BCa ends from bootstrap draws, the point, and the jackknife values of each sample involved."""
-    import numpy as np
-    from scipy.special import ndtr, ndtri
-
     below = float(np.mean(drawn < point) + 0.5 * np.mean(drawn == point))
     if not 0.0 < below < 1.0:
         return float(np.min(drawn)), float(np.max(drawn))
-    bias = ndtri(below)
+    bias = special.ndtri(below)
     influence = [(sample.mean() - sample) * (sample.size - 1) / sample.size for sample in left_out]
     square = sum(float((part**2).sum()) for part in influence)
     cube = sum(float((part**3).sum()) for part in influence)
     acceleration = cube / (6.0 * square**1.5) if square > 0 else 0.0
-    tails = ndtri(np.array([0.5 - level / 2, 0.5 + level / 2]))
-    shifted = ndtr(bias + (bias + tails) / (1.0 - acceleration * (bias + tails)))
+    tails = special.ndtri(np.array([0.5 - level / 2, 0.5 + level / 2]))
+    shifted = special.ndtr(bias + (bias + tails) / (1.0 - acceleration * (bias + tails)))
     low, high = np.quantile(drawn, shifted)
     return float(low), float(high)
 
@@ -125,8 +112,6 @@ def bootstrap_interval(
     Runs whose values are far from normal (skewed, bounded) are better served by it than by t; with few runs
     both err. The same values and seed give the same interval.
     """
-    import numpy as np
-
     array = np.asarray(values, dtype=np.float64)
     of: Callable[..., Any] = np.mean if statistic is None else statistic
     if array.size == 0:

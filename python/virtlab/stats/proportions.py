@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from virtlab.lazy import special
 from virtlab.stats.estimate import Estimate
 
 METHOD = "Clopper-Pearson over what was counted (no run differs)"
@@ -24,11 +25,9 @@ def proportion_interval(
     """
     if count <= 0:
         return None
-    from scipy.special import betaincinv
-
     tail = (1.0 - level) / 2
-    low = 0.0 if hits == 0 else float(betaincinv(hits, count - hits + 1, tail))
-    high = 1.0 if hits == count else float(betaincinv(hits + 1, count - hits, 1.0 - tail))
+    low = 0.0 if hits == 0 else float(special.betaincinv(hits, count - hits + 1, tail))
+    high = 1.0 if hits == count else float(special.betaincinv(hits + 1, count - hits, 1.0 - tail))
     return Estimate(metric, unit, hits / count, low, high, level, runs, METHOD)
 
 
@@ -38,20 +37,16 @@ def p_share_below(hits: int, count: int, limit: float) -> float:
     >>> round(p_share_below(0, 400, 0.001), 2), p_share_below(0, 400, 0.0)
     (0.67, 1.0)
     """
-    from scipy.special import bdtr
-
-    return 1.0 if limit <= 0 else 0.0 if limit > 1 else float(bdtr(hits, count, min(limit, 1.0)))
+    return 1.0 if limit <= 0 else 0.0 if limit > 1 else float(special.bdtr(hits, count, min(limit, 1.0)))
 
 
 def p_share_above(hits: int, count: int, limit: float) -> float:
     """One-sided p of the hypothesis that the true share is not above the limit."""
-    from scipy.special import bdtr
-
     if limit >= 1:
         return 1.0
     if limit < 0 or (limit == 0 and hits > 0):
         return 0.0
-    return 1.0 if hits == 0 else float(1.0 - bdtr(hits - 1, count, limit))
+    return 1.0 if hits == 0 else float(1.0 - special.bdtr(hits - 1, count, limit))
 
 
 def count_needed(share: float, limit: float, alpha: float) -> int | None:
@@ -66,6 +61,4 @@ def count_needed(share: float, limit: float, alpha: float) -> int | None:
         return None
     if share in {0.0, 1.0}:
         return math.ceil(math.log(alpha) / math.log(1.0 - limit if share == 0 else limit))
-    from scipy.special import ndtri
-
-    return math.ceil((float(ndtri(1.0 - alpha)) / (share - limit)) ** 2 * limit * (1.0 - limit))
+    return math.ceil((float(special.ndtri(1.0 - alpha)) / (share - limit)) ** 2 * limit * (1.0 - limit))

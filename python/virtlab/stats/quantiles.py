@@ -8,12 +8,9 @@ bound it: an upper 95 % bound of p99 needs 0.99^n <= 0.05, n >= 299.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
+from virtlab.lazy import ArrayLike, np, special
 from virtlab.stats.estimate import Estimate
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 METHOD = "order statistics"
 
@@ -34,13 +31,11 @@ def upper_rank(n: int, quantile: float, level: float) -> int | None:
     >>> upper_rank(298, 0.99, 0.95), upper_rank(299, 0.99, 0.95)
     (None, 299)
     """
-    from scipy.special import bdtr, bdtrik
-
-    if n == 0 or bdtr(n - 1, n, quantile) < level:
+    if n == 0 or special.bdtr(n - 1, n, quantile) < level:
         return None
     # P(X_(r) >= x_q) = P(fewer than r values lie below) = P(Binomial(n, q) <= r - 1).
-    rank = max(1, math.floor(float(bdtrik(level, n, quantile))) - 1)
-    while bdtr(rank - 1, n, quantile) < level:
+    rank = max(1, math.floor(float(special.bdtrik(level, n, quantile))) - 1)
+    while special.bdtr(rank - 1, n, quantile) < level:
         rank += 1
     return rank
 
@@ -54,8 +49,6 @@ def quantile_interval(
     The true level is at least the stated one. The values must be independent: run-level values, or samples
     known to be so.
     """
-    import numpy as np
-
     array = np.sort(np.asarray(values, dtype=np.float64))
     n = int(array.size)
     if n == 0:
@@ -83,8 +76,6 @@ def quantile_upper_bound(
     >>> quantile_upper_bound(range(298), 0.99).high, quantile_upper_bound(range(299), 0.99).high
     (None, 298.0)
     """
-    import numpy as np
-
     array = np.sort(np.asarray(values, dtype=np.float64))
     n = int(array.size)
     if n == 0:

@@ -21,13 +21,11 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from virtlab.lazy import ArrayLike, np, special
 from virtlab.stats.estimate import Estimate
 from virtlab.stats.means import TOO_FEW, mean_interval, t_quantile
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 PATHS = 8000
 WIDTHS = 40
@@ -59,9 +57,6 @@ def look_level(planned: tuple[int, ...], level: float = 0.95) -> float:
     >>> look_level((10,)), 0.95 < look_level((5, 10, 20)) < 0.99
     (0.95, True)
     """
-    import numpy as np
-    from scipy.special import ndtr
-
     sizes = np.array([size for size in planned if size >= 2])
     if sizes.size <= 1:
         return level
@@ -82,7 +77,7 @@ def look_level(planned: tuple[int, ...], level: float = 0.95) -> float:
             stop = narrow.argmax(axis=1)
             plain = (stop == sizes.size - 1) | (half[rows, stop] <= EASILY * width)
             t = np.where(plain, stated[stop], raised[stop])
-            covered = min(covered, float(np.mean(2 * ndtr(t * spread[rows, stop]) - 1)))
+            covered = min(covered, float(np.mean(2 * special.ndtr(t * spread[rows, stop]) - 1)))
         enough = covered >= level - TOLERANCE * (1.0 - level)
         low, high = (low, middle) if enough else (middle, high)
     return high
@@ -144,8 +139,6 @@ class StoppingRule:
 
     def look(self, values: ArrayLike, *, metric: str = "", unit: str = "") -> Look:
         """Looks at the values so far. Between planned sizes it does not look, and says when it will."""
-        import numpy as np
-
         array = np.asarray(values, dtype=np.float64)
         n = int(array.size)
         if n >= self.planned[-1]:
@@ -172,8 +165,6 @@ def stopped_at(values: Any, rule: StoppingRule) -> tuple[Any, Any, Any]:
 
     The same rule as `look`, over arrays; used to check that the intervals cover.
     """
-    import numpy as np
-
     rows = values.shape[0]
     used, low, high = np.zeros(rows, dtype=int), np.zeros(rows), np.zeros(rows)
     open_ = np.ones(rows, dtype=bool)

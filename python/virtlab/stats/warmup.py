@@ -7,10 +7,9 @@ length and hide a set-up that needs a longer warm-up.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from virtlab.lazy import NDArray, np
 
 BATCH = 5
 LEAST_BATCHES = 40
@@ -28,8 +27,6 @@ def mser5(samples: NDArray[Any]) -> int | None:
     >>> mser5(level), mser5(np.concatenate([np.full(50, 40.0), level]))
     (0, 50)
     """
-    import numpy as np
-
     batches = samples.size // BATCH
     if batches < LEAST_BATCHES:
         return None

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from virtlab.errors import AgentError, ExperimentError, MachineError
+from virtlab.lazy import np
 from virtlab.realtime.confirm import Judgement, Observation, judge
 from virtlab.realtime.quantities import show_time
 from virtlab.testbed.environment import of_program
@@ -242,8 +243,6 @@ class _RefusedError(Exception):
 
 
 def _play(request: dict[str, Any], seconds: float, join: Callable[[int], None] | None) -> Observation:
-    import numpy as np
-
     before = _steal_ns()
     with subprocess.Popen(
         [str(agent_path()), "rt"],

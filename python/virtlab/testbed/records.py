@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from virtlab.lazy import np
 from virtlab.testbed.applied_queues import by_handle
 from virtlab.testbed.netem_links import NetemQueue
 
@@ -37,8 +38,6 @@ _PORT_COUNTERS = ("received_packets", "sent_packets", "ring_drops", "oversize", 
 
 def counter_columns(rows: Iterable[CounterRow]) -> Columns:
     """Rows as columns of `counter/1`."""
-    import numpy as np
-
     kept = list(rows)
     return {
         "t_ns": np.array([row[0] for row in kept], dtype=np.int64),

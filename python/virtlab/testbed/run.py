@@ -15,6 +15,7 @@ from virtlab.agents import STOPS, Block, Log, Message, Notice
 from virtlab.agents.conversation import one_line
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import AgentError, GuestError
+from virtlab.lazy import np
 from virtlab.plan import Action, Event, Observer, Outcome, Plan, Sink, Trial
 from virtlab.testbed import idle, intake, resetting, sampling
 from virtlab.testbed.channels import COMMANDS, PROBES, SWITCH, place_of
@@ -645,8 +646,6 @@ class Pass:
 
 
 def _renamed(names: Any, entities: Entities, kernel: str) -> Any:
-    import numpy as np
-
     kept = {
         name: entities.name(name) if "/" in name or ":" in name or name == "fabric" else f"{kernel}.{name}"
         for name in set(names)

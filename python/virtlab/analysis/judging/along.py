@@ -13,6 +13,7 @@ from virtlab.analysis.claims.nouns import (
 from virtlab.analysis.judging.case import Case
 from virtlab.analysis.judging.hypotheses import Test, inside
 from virtlab.analysis.judging.pairs import pair_test, within_margin
+from virtlab.lazy import np
 from virtlab.metrics import level_number
 from virtlab.stats.contrasts import contrast
 
@@ -46,8 +47,6 @@ def trend(case: Case, relation: Trend) -> list[Test]:
 def linear(case: Case, relation: Linear) -> list[Test]:
     """Each level's mean against the least-squares line through all run values; deviation and rise are both
     weighted sums of the cells' means, so |deviation| <= share * |rise| is a pair of such sums."""
-    import numpy as np
-
     found = []
     for rest, cells in sorted(case.cells.groups(relation.factor).items()):
         levels = ordered([key[0] for key in cells]) or []

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from virtlab.analysis.claims.levels import matches, ordered
 from virtlab.analysis.judging.averages import averaged, combinations, joined, without
 from virtlab.analysis.table import Levels, RunTable, point_of
+from virtlab.lazy import NDArray, np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from virtlab.analysis.claims.nouns import Claim, Expression
 
 
@@ -96,8 +95,6 @@ def _value(row: Any) -> tuple[float | None, str]:
 
 def gather(claim: Claim, table: RunTable) -> Cells:
     """The cells of a claim's design points. The table must not mix link realisations at a point."""
-    import numpy as np
-
     found, missing = evaluate(claim.expression, table)
     over = [each.name for each in claim.averaged]
     values: dict[Levels, dict[int, float]] = {}

@@ -10,15 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from virtlab.lazy import NDArray
 from virtlab.stats.comparison import ONE_RUN, cliffs_delta, hedges_g
 from virtlab.stats.contrasts import Contrast, contrast
 from virtlab.stats.estimate import Estimate
 from virtlab.stats.proportions import p_share_above, p_share_below, proportion_interval
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,13 +22,12 @@ from virtlab.analysis.claims.nouns import (
 from virtlab.analysis.judging.case import Case, bounds_of
 from virtlab.analysis.judging.hypotheses import Subject, Test, inside, sided
 from virtlab.analysis.judging.worst import worst_ordering
+from virtlab.lazy import NDArray, np
 from virtlab.stats.comparison import ratio_interval
 from virtlab.stats.contrasts import contrast
 from virtlab.stats.estimate import Estimate
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from virtlab.analysis.table import Levels
 
 
@@ -239,8 +238,6 @@ def _constant_difference(case: Case, relation: Difference, factor: str, left: st
 
     Quotients are compared as differences of logarithms, so a share of 5 % is log 0.95 to log 1.05.
     """
-    import numpy as np
-
     over, margin = relation.constant_over or "", relation.margin
     assert margin is not None
     found = []

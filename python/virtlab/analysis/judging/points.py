@@ -13,12 +13,11 @@ from virtlab.analysis.claims.levels import ordered
 from virtlab.analysis.claims.nouns import Near, Onset, Threshold
 from virtlab.analysis.judging.case import Case, bounds_of
 from virtlab.analysis.judging.hypotheses import Subject, Test, counted, inside, sided
+from virtlab.lazy import NDArray
 from virtlab.metrics import level_number
 from virtlab.stats.contrasts import contrast
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from virtlab.analysis.table import Levels
 
 

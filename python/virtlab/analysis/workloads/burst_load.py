@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from virtlab.analysis.rates import rate_per_s
 from virtlab.analysis.workloads import health
+from virtlab.lazy import NDArray, np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from virtlab.analysis.context import RoleContext
 
 LATE_SHARE = 0.1  # of a period
@@ -50,8 +49,6 @@ def values(context: RoleContext) -> None:
 
 
 def _load(context: RoleContext, bursts: dict[str, NDArray[Any]], offered: float | None) -> None:
-    import numpy as np
-
     out, count = context.out, int(bursts["burst"].size)
     achieved = 0.0
     for stream in np.unique(bursts["stream"]):
@@ -75,8 +72,6 @@ def _load(context: RoleContext, bursts: dict[str, NDArray[Any]], offered: float 
 
 def _per_period(burst: NDArray[Any], sent_bytes: NDArray[Any]) -> NDArray[Any]:
     """Bytes of each period in which something was sent, over all streams."""
-    import numpy as np
-
     first, last = int(burst.min()), int(burst.max())
     if last - first < 4 * burst.size:  # numbered as they come, so there is no need to sort them
         number = burst - first
@@ -110,8 +105,6 @@ def _replies(context: RoleContext, bursts: dict[str, NDArray[Any]]) -> None:
         else:
             out.absent("burst_time", "no burst was answered whole")
         arrived = 0.0
-        import numpy as np
-
         for stream in np.unique(bursts["stream"]):
             mine = bursts["stream"] == stream
             arrived += 8.0 * (

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 from virtlab.analysis.rates import rate_per_s
 from virtlab.analysis.sequence import arrivals
 from virtlab.analysis.workloads.stream import not_estimable
+from virtlab.lazy import NDArray
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from numpy.typing import NDArray
 
     from virtlab.analysis.context import RoleContext
 

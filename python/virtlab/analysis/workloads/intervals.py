@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from virtlab.lazy import NDArray, np
 
+if TYPE_CHECKING:
     from virtlab.analysis.context import RoleContext
 
 
@@ -42,8 +42,6 @@ class Intervals:
 
     def per_interval_bit_per_s(self, column: str) -> NDArray[Any]:
         """Rates of single intervals, all flows together; the column must have some bytes."""
-        import numpy as np
-
         active = self.rows[column] > 0
         begin, end = self.rows["begin_ns"][active], self.rows["end_ns"][active]
         usual_ns = max(1, int(np.median(end - begin)))  # tells which intervals of several flows are the same
@@ -54,8 +52,6 @@ class Intervals:
 
 def intervals_of(context: RoleContext) -> Intervals:
     """The role's intervals in its window."""
-    import numpy as np
-
     rows = context.record.samples(context.name, "interval/1")
     begin, end = rows["begin_ns"], rows["end_ns"]
     low, high = -(2**62), 2**62

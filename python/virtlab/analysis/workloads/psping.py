@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from virtlab.analysis.workloads import health
+from virtlab.lazy import NDArray, np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from virtlab.analysis.context import RoleContext
 
 PARTS = 10
@@ -45,8 +44,6 @@ def values(context: RoleContext) -> None:
 
 def requests(context: RoleContext) -> dict[str, NDArray[Any]]:
     """Columns sent_ns, finished_ns (-1: never), payload_bytes of the requests that count, in order of sending."""
-    import numpy as np
-
     if context.has("request/1") or not context.has("sent/1"):
         rows = context.samples("request/1", "sent_ns")
         order = np.argsort(rows["seq"], kind="stable")
@@ -68,8 +65,6 @@ def requests(context: RoleContext) -> dict[str, NDArray[Any]]:
 
 
 def _bandwidth(context: RoleContext, rows: dict[str, NDArray[Any]]) -> None:
-    import numpy as np
-
     out, count = context.out, int(rows["finished_ns"].size)
     few = f"{count} requests were answered, a bandwidth needs 2"
     order = np.argsort(rows["finished_ns"], kind="stable")

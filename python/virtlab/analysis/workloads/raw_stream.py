@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 from virtlab.analysis.rates import jain
 from virtlab.analysis.workloads import flows, split, stream
 from virtlab.catalogue.workloads.raw_stream import flows_of
+from virtlab.lazy import NDArray, np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from virtlab.analysis.context import RoleContext
 
 FCS_AND_HEADER_BYTES = 18
@@ -59,8 +58,6 @@ def _first_and_later(context: RoleContext, packets: dict[str, NDArray[Any]]) -> 
 
 def _fairness_of_the_load(context: RoleContext) -> None:
     """Jain's index of the shares that the flows were asked to carry; it is the same in every run of a design point."""
-    import numpy as np
-
     flows_asked = flows_of(context.role.parameters)
     shares = context.role.parameters.get("shares") or [1.0 / flows_asked] * flows_asked
     index = jain(np.array(shares)) if flows_asked > 1 else None

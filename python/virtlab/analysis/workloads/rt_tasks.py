@@ -10,9 +10,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from virtlab.lazy import NDArray
 
+if TYPE_CHECKING:
     from virtlab.analysis.context import RoleContext
     from virtlab.realtime import Analysis
 

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from virtlab.analysis.workloads.stream import not_estimable
 from virtlab.catalogue.split import combined_latency_ns
+from virtlab.lazy import NDArray, np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from virtlab.analysis.context import RoleContext
 
 
@@ -46,8 +45,6 @@ def values(context: RoleContext, packets: dict[str, NDArray[Any]], bound_ns: flo
 
 def _means(packets: dict[str, NDArray[Any]], flows: int) -> list[float | None]:
     """Mean delay of each flow in ns; None where nothing arrived."""
-    import numpy as np
-
     flow = packets["flow"].astype(np.int64)
     delay = (packets["received_ns"] - packets["sent_ns"]).astype(np.float64)
     count = np.bincount(flow, minlength=flows)[:flows]

@@ -15,10 +15,9 @@ from virtlab.analysis.variation import ipdv, jitter_rfc3550
 from virtlab.analysis.workloads import health
 from virtlab.catalogue import PLATFORMS
 from virtlab.catalogue.workloads.raw_stream import flows_of
+from virtlab.lazy import NDArray, np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from virtlab.analysis.context import RoleContext
 
 COLUMNS = ("seq", "flow", "sent_ns", "received_ns", "payload_bytes")
@@ -135,8 +134,6 @@ def not_estimable(bound_ns: float | None, delay_ns: NDArray[Any]) -> str | None:
     >>> not_estimable(200_000.0, np.array([150_000]))
     'not estimable: the clocks of its two ends agree within 200 us only, and its median is 150 us'
     """
-    import numpy as np
-
     if bound_ns is None:
         return UNKNOWN
     if not bound_ns or not delay_ns.size:
@@ -184,8 +181,6 @@ def clock_bound_ns(context: RoleContext) -> float | None:
 
 def sent_per_flow(context: RoleContext, packets: dict[str, NDArray[Any]]) -> dict[int, int] | None:
     """Packets sent in the window by flow; None when nothing tells. `packets`: columns of `packet/1`."""
-    import numpy as np
-
     if context.has("sent/1"):
         rows = context.samples("sent/1", "sent_ns", ("flow",))
         if rows["flow"].size:
@@ -218,8 +213,6 @@ def _losses(
     sent: dict[int, int] | None,
     load_bytes: NDArray[Any] | int,
 ) -> None:
-    import numpy as np
-
     out = context.out
     assert sent is not None  # something arrived, so its numbers say how many were sent
     flows = packets["flow"] if bool(first.all()) else packets["flow"][first]
@@ -262,8 +255,6 @@ def _losses(
 def _achieved_packets_per_s(packets: dict[str, NDArray[Any]]) -> float | None:
     """Packets per second that left, from numbers and sender's stamps of what arrived: loss does not bias
     it."""
-    import numpy as np
-
     total = 0.0
     flows = np.unique(packets["flow"])
     for flow in flows:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from virtlab.analysis.rates import rate_per_s
 from virtlab.analysis.workloads import health
+from virtlab.lazy import np
 
 if TYPE_CHECKING:
     from virtlab.analysis.context import RoleContext
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 def values(context: RoleContext) -> None:
     """Transactions per second and the time of each."""
-    import numpy as np
-
     out = context.out
     rows = context.samples("transaction/1", "finished_ns")
     count = int(rows["finished_ns"].size)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from virtlab.analysis.rates import jain
 from virtlab.analysis.workloads import health
 from virtlab.analysis.workloads.intervals import goodput, intervals_of
+from virtlab.lazy import np
 
 if TYPE_CHECKING:
     from virtlab.analysis.context import RoleContext
@@ -20,8 +21,6 @@ METRICS_OF_SENDER = ("retransmits", "srtt", "congestion_window")
 
 def values(context: RoleContext) -> None:
     """Goodput over all flows, its fairness, retransmissions, and TCP's own view of the path."""
-    import numpy as np
-
     out = context.out
     found = intervals_of(context)
     rows, share, count = found.rows, found.share, found.count

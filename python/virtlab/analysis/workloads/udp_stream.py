@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from virtlab.analysis.workloads import iperf3, stream
+from virtlab.lazy import NDArray, np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from virtlab.analysis.context import RoleContext
 
 ETHERNET_BYTES = 18
@@ -22,8 +21,6 @@ UDP_BYTES = 8
 
 def values(context: RoleContext) -> None:
     """All metrics of the stream."""
-    import numpy as np
-
     if context.parameter("meter") == "iperf3" and not context.has("packet/1"):  # a simulated one has packets
         _by_iperf3(context)
         return

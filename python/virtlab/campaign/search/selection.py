@@ -21,9 +21,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from virtlab.lazy import NDArray
 
+if TYPE_CHECKING:
     from virtlab.stats import Contrast
 
 Standing = Literal["best", "equivalent", "worse", "undecided", "infeasible", "not shown feasible"]

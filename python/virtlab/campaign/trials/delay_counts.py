@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from virtlab.lazy import NDArray, np
 
 PER_DOUBLING = 128
 
@@ -34,8 +33,6 @@ class DelayCounts:
 
     def add(self, delay_ns: NDArray[Any]) -> None:
         """Counts them."""
-        import numpy as np
-
         places = np.floor(np.log2(np.maximum(delay_ns.astype(np.float64), 1.0)) * PER_DOUBLING).astype(
             np.int64
         )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from virtlab.campaign.trials.delay_counts import DelayCounts
+from virtlab.lazy import np
 
 if TYPE_CHECKING:
     from virtlab.plan.backend import Columns
@@ -38,8 +39,6 @@ class Delays:
 
     def take(self, columns: Columns) -> None:
         """Rows of one block."""
-        import numpy as np
-
         flow, sent = columns["flow"].astype(np.int64), columns["sent_ns"].astype(np.int64)
         if not flow.size:
             return
@@ -73,8 +72,6 @@ class Delays:
         tag = self.of_stream() if self.tagged else None
         if tag is None:
             return self.counts
-        import numpy as np
-
         found = DelayCounts()
         found.add(np.array([tag]))
         return found
@@ -109,8 +106,6 @@ class Gaps:
 
     def take(self, columns: Columns) -> None:
         """Rows of one block."""
-        import numpy as np
-
         flows = columns["flow"].astype(np.int64)
         for one in np.unique(flows).tolist() if self.only is None else sorted(self.only):
             mine = np.flatnonzero(flows == one)
@@ -130,8 +125,6 @@ class Gaps:
             self._last[one] = (int(seq.max()), int(sent[-1]), int(received[-1]))
 
     def _keep(self, flow: int, seq: Any, sent: Any, received: Any) -> None:
-        import numpy as np
-
         steps, waits = np.diff(seq), np.diff(received)
         skipped = np.flatnonzero(steps > 1)
         late = int(np.count_nonzero(steps < 1))  # a frame that others overtook fills a gap that was counted

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from virtlab.errors import MachineError
+from virtlab.lazy import np
 from virtlab.results.record import Stream
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ class TrialSink:
             return
         if schema != "counter/1" and not self.samples:
             return
-        import numpy as np
-
         rows = {name: np.array(column) for name, column in columns.items()}
         self._bytes += sum(column.nbytes for column in rows.values())
         if self._bytes > SAMPLES_MAX_BYTES:

@@ -21,6 +21,7 @@ from virtlab.cli.rt.options import (
 )
 from virtlab.errors import ExperimentError
 from virtlab.folders import Folder
+from virtlab.lazy import np
 from virtlab.terminal import say
 
 if TYPE_CHECKING:
@@ -204,8 +205,6 @@ def _show(judgement: Judgement, by: str, lost_ns: int, longest_ns: int) -> None:
 
 def _keep(folder: Path, content: dict[str, Any], attempts: list[Any]) -> None:
     import json as text
-
-    import numpy as np
 
     try:
         with Folder.open(folder, make=True) as place:

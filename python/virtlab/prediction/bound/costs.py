@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from virtlab.lazy import np
 from virtlab.prediction.bound.curves import NS, Flow, NoBoundError
 from virtlab.prediction.bound.forwarding import Server
 from virtlab.simulator.profile import BUSY_CROSSING, BUSY_WAKEUP, Quantiles, missing, wakeups
@@ -122,8 +123,6 @@ def servers_of(plan: Plan, profile: Profile) -> dict[str, Server]:
 
 def at(table: Quantiles | None, quantile: float) -> float:
     """A table's quantile in ns; 0 where there is no table."""
-    import numpy as np
-
     return 0.0 if table is None else float(np.interp(quantile, table.probability, table.ns))
 
 

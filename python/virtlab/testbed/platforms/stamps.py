@@ -7,12 +7,10 @@ and is of the sender's. Values below 0 mean that there was no such instant, and 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from virtlab.lazy import NDArray, np
 from virtlab.testbed.platforms.clock import Clock, OurClock
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 OWN: Mapping[str, tuple[str, ...]] = {
     "sent/1": ("intended_ns", "sent_ns"),
@@ -44,8 +42,6 @@ def on_our_clock(
 
 def _converted(instants: NDArray[Any], clock: Clock) -> NDArray[Any]:
     """Exact for whole columns: the offset is a straight line, drawn once per column through its first and last instant."""
-    import numpy as np
-
     there = instants >= 0
     if not there.any():
         return instants

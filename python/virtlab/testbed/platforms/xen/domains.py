@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from virtlab.agents import Notice
 from virtlab.agents.conversation import PROTOCOL
 from virtlab.errors import AgentError, GuestError
+from virtlab.lazy import np
 from virtlab.plan import Observer, Plan, SeriesRequest
 from virtlab.testbed import asking, build, networks
 from virtlab.testbed.channels import MACHINES
@@ -308,8 +309,6 @@ def _death(domain: Started, how: str) -> GuestError:
 
 
 def _columns(rows: list[Row]) -> Columns:
-    import numpy as np
-
     return {
         "t_ns": np.array([row[0] for row in rows], dtype=np.int64),
         "entity": np.array([row[1] for row in rows], dtype=object),

@@ -28,8 +28,8 @@ import testbed_world as worlds
 
 from virtlab.plan import Plan
 from virtlab.testbed import Testbed
-from virtlab.testbed.control import Control
 from virtlab.testbed.image import boot_image
+from virtlab.testbed.leader.control import Control
 from virtlab.testbed.platforms.qemu.command import MEMORY_BYTES, Machine, Port
 from virtlab.testbed.session import TestbedSession
 
@@ -120,7 +120,7 @@ def _round_trips_ns(control: Control, channel: int) -> list[int]:
 
 
 def _own_round_trip_ns() -> float:
-    from virtlab.testbed.leader import Leader
+    from virtlab.testbed.leader.process import Leader
 
     with Leader.start() as leader:
         return statistics.median(_round_trips_ns(leader.control, 0))

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.plan import Plan
-from virtlab.testbed.build import apply
-from virtlab.testbed.leader import Leader
-from virtlab.testbed.lower import lower
-from virtlab.testbed.machine import findings
+from virtlab.testbed.build.lower import lower
+from virtlab.testbed.build.machine import findings
+from virtlab.testbed.build.world import apply
+from virtlab.testbed.leader.process import Leader
 
 GONE_TIMEOUT_S = 20.0
 PEER_GUESTS = 20

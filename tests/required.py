@@ -35,7 +35,7 @@ class Capability:
 
 
 def _world() -> str | None:
-    from virtlab.testbed.machine import findings
+    from virtlab.testbed.build.machine import findings
 
     found = findings().world
     return found[0] if found is not None else None
@@ -66,7 +66,7 @@ def _lab() -> str | None:
 
 
 def _ospf() -> str | None:
-    from virtlab.testbed import routing
+    from virtlab.testbed.build import routing
 
     return routing.missing()
 

@@ -20,9 +20,9 @@ from virtlab._native import encode_frame
 
 from virtlab.agents import Breach, Conversation, Notice
 from virtlab.errors import AgentError, GuestError, VirtlabError
-from virtlab.testbed.control import BreachError, Control, SilenceError
+from virtlab.testbed.leader.control import BreachError, Control, SilenceError
+from virtlab.testbed.leader.speakers import UNHEARD_BYTES
 from virtlab.testbed.platforms.qemu.monitor import Monitor
-from virtlab.testbed.speakers import UNHEARD_BYTES
 
 PROBE = LEADER + 1
 TRANSACTION = ("flow", "started_ns", "finished_ns")
@@ -273,8 +273,8 @@ def test_a_host_has_no_channels_of_the_next_one() -> None:
 
 
 def test_a_host_that_reads_nothing_is_lost_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("virtlab.testbed.control.CALL_TIMEOUT_S", 0.3)
-    monkeypatch.setattr("virtlab.testbed.control.BEAT_S", 0.1)
+    monkeypatch.setattr("virtlab.testbed.leader.control.CALL_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("virtlab.testbed.leader.control.BEAT_S", 0.1)
     control, theirs, host = far()
     with theirs, host:
         began = time.monotonic()

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from virtlab.cli.main import app
 from virtlab.errors import ExperimentError, MachineError
-from virtlab.testbed import kept
+from virtlab.testbed.up import world as kept
 
 WHOLE = json.dumps(
     {

@@ -19,8 +19,8 @@ from virtlab.cli.main import main
 from virtlab.errors import MachineError
 from virtlab.plan import Plan
 from virtlab.results import RunKey
-from virtlab.testbed.control import Control, RefusedError
-from virtlab.testbed.shortage import open_files
+from virtlab.testbed.leader.control import Control, RefusedError
+from virtlab.testbed.leader.shortage import open_files
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "plans" / "switched_network.json"
 

@@ -17,7 +17,7 @@ import testbed_world as worlds
 from virtlab.plan import Plan, Trial
 from virtlab.simulator import Simulator
 from virtlab.testbed import Testbed
-from virtlab.testbed.machine import findings
+from virtlab.testbed.build.machine import findings
 
 MISSING = [
     kind for kind in ("htb", "pfifo", "cls_u32") if findings().qdiscs.get(kind, "not tried") is not None

@@ -22,8 +22,8 @@ import testbed_world as worlds
 
 from virtlab.errors import GuestError
 from virtlab.plan import Plan
-from virtlab.testbed import far_ledger
 from virtlab.testbed.image import find
+from virtlab.testbed.leader import far_ledger
 from virtlab.testbed.platforms.libvirt import domains
 from virtlab.testbed.platforms.libvirt.domains import Domain, virsh
 

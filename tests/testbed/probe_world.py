@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from virtlab import _native
-from virtlab.testbed.lower import UNFILTERED_BRIDGES
+from virtlab.testbed.build.lower import UNFILTERED_BRIDGES
 
 AGENT = Path(
     os.environ.get(

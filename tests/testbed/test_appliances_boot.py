@@ -15,8 +15,9 @@ from test_disk_machines import digest, scratch
 
 from virtlab.errors import MachineError
 from virtlab.plan import Observer, Trial
-from virtlab.testbed import Testbed, far_ledger
+from virtlab.testbed import Testbed
 from virtlab.testbed.image import folder
+from virtlab.testbed.leader import far_ledger
 from virtlab.testbed.platforms.appliance import iso
 from virtlab.testbed.platforms.appliance.appliances import Appliances
 

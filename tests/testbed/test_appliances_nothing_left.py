@@ -10,8 +10,8 @@ import pytest
 from killing import TIMEOUT_S, abandoned_groups, kill_machines_at_any_moment, own_groups, surroundings
 from test_appliances import plan
 
-from virtlab.testbed import far_ledger, ledger
 from virtlab.testbed.image import folder
+from virtlab.testbed.leader import far_ledger, ledger
 from virtlab.testbed.platforms.appliance import iso
 
 pytestmark = [

@@ -19,11 +19,11 @@ import testbed_world as worlds
 
 from virtlab.errors import AgentError
 from virtlab.plan import Trial
-from virtlab.testbed import leader as leaders
 from virtlab.testbed.backend import Testbed
-from virtlab.testbed.control import Control
-from virtlab.testbed.execute import Command
-from virtlab.testbed.run import Pass
+from virtlab.testbed.leader import process as leaders
+from virtlab.testbed.leader.control import Control
+from virtlab.testbed.leader.execution import Command
+from virtlab.testbed.play.run import Pass
 from virtlab.testbed.session import TestbedSession
 
 pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
@@ -49,7 +49,7 @@ def gone(process: int) -> bool:
 @pytest.mark.parametrize("stopped", ["outside", "inside", "both"])
 def test_a_leader_that_is_stopped_ends_with_its_python(stopped: str) -> None:
     script = (
-        "import time; from virtlab.testbed.leader import Leader\n"
+        "import time; from virtlab.testbed.leader.process import Leader\n"
         "led = Leader.start(); c = led.control; c.call('apply', {'batch': [{'op': 'namespace', 'name': 'x'}]})\n"
         "c.call('exec', {'channel': 5, 'namespace': 'x', 'argv': ['sleep', '600']})\n"
         "print(led.process.pid, flush=True); time.sleep(600)"
@@ -143,7 +143,7 @@ def test_what_nobody_foresaw_fails_a_run_with_the_place_among_its_artefacts(
 
 
 def test_a_probe_that_hangs_costs_a_run_one_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("virtlab.testbed.run.CALL_TIMEOUT_S", 2.0)
+    monkeypatch.setattr("virtlab.testbed.play.run.CALL_TIMEOUT_S", 2.0)
     for call in (Control.wait, Control.call, Control.call_all):
         name = "timeout_s"
         if call.__kwdefaults__ and name in call.__kwdefaults__:

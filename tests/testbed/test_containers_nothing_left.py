@@ -21,7 +21,7 @@ from killing import (
     surroundings,
 )
 
-from virtlab.testbed import ledger
+from virtlab.testbed.leader import ledger
 from virtlab.testbed.platforms.container import runtime
 
 pytestmark = [

@@ -17,8 +17,8 @@ from virtlab.errors import GuestError
 from virtlab.plan import Action, Trial
 from virtlab.plan.model import Trigger
 from virtlab.testbed import Testbed
-from virtlab.testbed.control import Control
 from virtlab.testbed.image import kernels
+from virtlab.testbed.leader.control import Control
 from virtlab.testbed.platforms.qemu import machines as runtime
 from virtlab.testbed.session import TestbedSession
 

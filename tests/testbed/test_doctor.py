@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from testbed_world import own_processes
 
+from virtlab.testbed.build.machine import KERNEL_QDISCS
 from virtlab.testbed.doctor import Examination, Finding, examine, kvm, noise, trial, world
-from virtlab.testbed.machine import KERNEL_QDISCS
 
 VIRTLAB = Path(sys.executable).with_name("virtlab")
 

@@ -15,11 +15,12 @@ import testbed_world as worlds
 
 from virtlab.errors import GuestError, VirtlabError
 from virtlab.plan import Action, Trial
-from virtlab.testbed import Testbed, control
+from virtlab.testbed import Testbed
+from virtlab.testbed.leader import control
 from virtlab.testbed.platforms.qemu import machines as runtime
-from virtlab.testbed.run import Pass
+from virtlab.testbed.play.run import Pass
+from virtlab.testbed.play.timeline import Timeline
 from virtlab.testbed.session import TestbedSession
-from virtlab.testbed.timeline import Timeline
 
 pytestmark = pytest.mark.timeout(300)
 MACHINES = pytest.mark.skipif(machines.missing() is not None, reason=str(machines.missing()))

@@ -12,7 +12,8 @@ import testbed_world as worlds
 
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Event, Plan, Trial
-from virtlab.testbed import Testbed, far_ledger
+from virtlab.testbed import Testbed
+from virtlab.testbed.leader import far_ledger
 from virtlab.testbed.session import TestbedSession
 
 pytestmark = [

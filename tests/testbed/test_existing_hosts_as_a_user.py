@@ -11,7 +11,8 @@ from test_existing_hosts import opened, plan_of, untouched
 
 from virtlab.errors import GuestError
 from virtlab.plan import Plan, Role, Trial
-from virtlab.testbed import Testbed, far_ledger
+from virtlab.testbed import Testbed
+from virtlab.testbed.leader import far_ledger
 
 pytestmark = [
     pytest.mark.skipif(far_worlds.missing() is not None, reason=str(far_worlds.missing())),

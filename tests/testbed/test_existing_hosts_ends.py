@@ -14,8 +14,8 @@ from test_existing_hosts_cut import await_none, kill_client
 
 from virtlab.agents import Notice
 from virtlab.errors import MachineError
-from virtlab.testbed import branch as branches
-from virtlab.testbed import far_ledger
+from virtlab.testbed.leader import branch as branches
+from virtlab.testbed.leader import far_ledger
 from virtlab.testbed.platforms.ssh import connection as connections
 
 pytestmark = [

@@ -16,7 +16,7 @@ import pytest
 import testbed_world as worlds
 from killing import ROUNDS, TIMEOUT_S
 
-from virtlab.testbed import far_ledger
+from virtlab.testbed.leader import far_ledger
 
 pytestmark = [
     pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing())),

@@ -13,7 +13,8 @@ import testbed_world as worlds
 from test_existing_hosts import opened, plan_of
 
 from virtlab.plan import Columns, Plan, SeriesRequest, Trial
-from virtlab.testbed import Testbed, idle
+from virtlab.testbed import Testbed
+from virtlab.testbed.build import idle
 
 pytestmark = [
     pytest.mark.skipif(far_worlds.missing() is not None, reason=str(far_worlds.missing())),

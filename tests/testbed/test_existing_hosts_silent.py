@@ -24,7 +24,8 @@ from virtlab.errors import MachineError
 from virtlab.experiment import load_text
 from virtlab.plan import Plan, Trial
 from virtlab.results import RunRecord
-from virtlab.testbed import Testbed, branch, far_ledger
+from virtlab.testbed import Testbed
+from virtlab.testbed.leader import branch, far_ledger
 from virtlab.testbed.platforms.ssh.connection import Connection
 
 pytestmark = [

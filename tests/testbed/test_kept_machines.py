@@ -11,7 +11,7 @@ import machine_world as machines
 import pytest
 import testbed_world as worlds
 
-from virtlab.testbed import kept
+from virtlab.testbed.up import world as kept
 
 pytestmark = [
     pytest.mark.skipif(machines.missing() is not None, reason=str(machines.missing())),

@@ -14,7 +14,7 @@ import pytest
 import testbed_world as worlds
 
 from virtlab.errors import ExperimentError, MachineError
-from virtlab.testbed import kept
+from virtlab.testbed.up import world as kept
 
 pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
 

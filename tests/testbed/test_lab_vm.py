@@ -18,12 +18,12 @@ from virtlab.experiment import load_text
 from virtlab.plan import Plan, Trial
 from virtlab.report.gather import conditions
 from virtlab.results import Dataset
-from virtlab.testbed import asking
-from virtlab.testbed.channels import INSIDE_COMMAND
-from virtlab.testbed.control import Control
+from virtlab.testbed.build.machine import KERNEL_QDISCS
 from virtlab.testbed.lab import LabVm, vm
 from virtlab.testbed.lab.refusals import lab_missing
-from virtlab.testbed.machine import KERNEL_QDISCS
+from virtlab.testbed.leader import queries as asking
+from virtlab.testbed.leader.channels import INSIDE_COMMAND
+from virtlab.testbed.leader.control import Control
 from virtlab.testbed.platforms.qemu import command
 
 pytestmark = [

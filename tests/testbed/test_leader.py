@@ -10,8 +10,8 @@ import pytest
 import testbed_world as worlds
 
 from virtlab.agents import Data, Notice
-from virtlab.testbed.control import Control, RefusedError
-from virtlab.testbed.leader import Leader
+from virtlab.testbed.leader.control import Control, RefusedError
+from virtlab.testbed.leader.process import Leader
 
 pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
 

@@ -13,7 +13,8 @@ import testbed_world as worlds
 
 from virtlab.errors import GuestError
 from virtlab.plan import Trial
-from virtlab.testbed import Testbed, far_ledger
+from virtlab.testbed import Testbed
+from virtlab.testbed.leader import far_ledger
 from virtlab.testbed.platforms.libvirt import domains
 from virtlab.testbed.platforms.libvirt.domains import Domain, untested, virsh
 

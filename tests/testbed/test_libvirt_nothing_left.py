@@ -18,7 +18,7 @@ import testbed_world as worlds
 from killing import abandoned_groups, own_groups, surroundings
 from test_existing_hosts_nothing_left import await_none, killed_after
 
-from virtlab.testbed import far_ledger, ledger
+from virtlab.testbed.leader import far_ledger, ledger
 from virtlab.testbed.platforms.libvirt import domains
 from virtlab.testbed.platforms.libvirt.domains import Domain, virsh
 

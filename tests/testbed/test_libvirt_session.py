@@ -11,7 +11,7 @@ import testbed_world as worlds
 from libvirt_world import machines
 
 from virtlab.errors import GuestError
-from virtlab.testbed import far_ledger
+from virtlab.testbed.leader import far_ledger
 from virtlab.testbed.platforms.libvirt import domains
 from virtlab.testbed.platforms.libvirt.domains import Domain, virsh
 

@@ -10,7 +10,7 @@ import testbed_world as worlds
 
 from virtlab.plan import Plan, Reading, Trial
 from virtlab.testbed import Testbed
-from virtlab.testbed.control import Control
+from virtlab.testbed.leader.control import Control
 
 pytestmark = [
     pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing())),

@@ -8,7 +8,7 @@ import machine_world as machines
 import pytest
 from killing import TIMEOUT_S, abandoned_groups, kill_machines_at_any_moment, own_groups, surroundings
 
-from virtlab.testbed import ledger
+from virtlab.testbed.leader import ledger
 
 pytestmark = [
     pytest.mark.skipif(machines.missing() is not None, reason=str(machines.missing())),

@@ -10,7 +10,7 @@ import testbed_world as worlds
 
 from virtlab.plan import Outcome, Plan, Trial
 from virtlab.testbed import Testbed
-from virtlab.testbed.run_clock import raw_ns
+from virtlab.testbed.leader.run_clock import raw_ns
 from virtlab.testbed.vswitches import ovs
 
 pytestmark = [

@@ -32,7 +32,8 @@ from killing import (
 
 from virtlab.errors import MachineError
 from virtlab.plan import Plan, Trial
-from virtlab.testbed import Testbed, ledger
+from virtlab.testbed import Testbed
+from virtlab.testbed.leader import ledger
 from virtlab.testbed.vswitches import ovs
 
 pytestmark = [

@@ -15,10 +15,10 @@ from virtlab.errors import MachineError
 from virtlab.experiment import load
 from virtlab.plan import Plan, Trial
 from virtlab.planner import plan_run
-from virtlab.testbed import routing
 from virtlab.testbed.backend import Testbed
-from virtlab.testbed.machine import findings
-from virtlab.testbed.operations import RouteAdd
+from virtlab.testbed.build import routing
+from virtlab.testbed.build.machine import findings
+from virtlab.testbed.build.operations import RouteAdd
 
 sys.path.insert(0, str(Path(__file__).parent))
 from killing import command, descendants, play

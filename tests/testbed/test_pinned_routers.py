@@ -12,9 +12,9 @@ from virtlab.errors import MachineError
 from virtlab.experiment import load_text
 from virtlab.plan import Plan, Trial
 from virtlab.planner import plan_run
-from virtlab.testbed import pinning
 from virtlab.testbed.backend import Testbed
-from virtlab.testbed.machine import findings
+from virtlab.testbed.build import pinning
+from virtlab.testbed.build.machine import findings
 
 sys.path.insert(0, str(Path(__file__).parent))
 import testbed_world as worlds

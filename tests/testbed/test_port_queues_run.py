@@ -10,9 +10,9 @@ import testbed_world as worlds
 from virtlab.catalogue import QDISCS
 from virtlab.plan import Trial
 from virtlab.testbed import Testbed
-from virtlab.testbed.machine import findings
+from virtlab.testbed.build.machine import findings
+from virtlab.testbed.queues.outputs import KERNEL_ALONE
 from virtlab.testbed.vswitches import ovs
-from virtlab.testbed.ways_out import KERNEL_ALONE
 
 pytestmark = [
     pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing())),

@@ -10,7 +10,7 @@ import testbed_world as worlds
 
 from virtlab.plan import Trial
 from virtlab.testbed import Testbed
-from virtlab.testbed.machine import findings
+from virtlab.testbed.build.machine import findings
 
 pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
 

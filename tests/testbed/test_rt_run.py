@@ -15,8 +15,8 @@ from virtlab.errors import ExperimentError, MachineError
 from virtlab.realtime import TaskSet, analyze
 from virtlab.realtime.confirm import Observation, judge, shortfall_ns
 from virtlab.realtime.examples import UNIT_NS, example
-from virtlab.testbed import realtime
-from virtlab.testbed.realtime_quota import ledger, quota_group, sweep
+from virtlab.testbed.build import realtime
+from virtlab.testbed.build.realtime_quota import ledger, quota_group, sweep
 
 
 def deadline_allowed() -> str:

@@ -13,8 +13,9 @@ import testbed_world as worlds
 from virtlab.experiment import load, load_text
 from virtlab.plan import Outcome, Plan, Trial
 from virtlab.planner import plan_run
-from virtlab.testbed import Testbed, realtime
-from virtlab.testbed.machine import findings
+from virtlab.testbed import Testbed
+from virtlab.testbed.build import realtime
+from virtlab.testbed.build.machine import findings
 from virtlab.testbed.refusals import refusals
 
 MS = 1_000_000

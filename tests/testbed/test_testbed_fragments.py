@@ -9,8 +9,8 @@ import pytest
 import testbed_world as worlds
 
 from virtlab.testbed import Testbed
-from virtlab.testbed.execute import Command
-from virtlab.testbed.operations import SysctlSet
+from virtlab.testbed.build.operations import SysctlSet
+from virtlab.testbed.leader.execution import Command
 from virtlab.testbed.session import TestbedSession
 
 pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))

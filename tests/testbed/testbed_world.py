@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.plan import Columns, Event, Plan
-from virtlab.testbed.machine import findings
+from virtlab.testbed.build.machine import findings
 
 
 def missing() -> str | None:

@@ -21,15 +21,15 @@ from virtlab._native import FrameDecoder, encode_frame
 from virtlab.agents import Notice
 from virtlab.errors import VirtlabError
 from virtlab.plan import Observer, Outcome, Plan, Trial
-from virtlab.testbed import networks
-from virtlab.testbed.control import Control
-from virtlab.testbed.lower import Machine, lower
+from virtlab.testbed.build import networks
+from virtlab.testbed.build.lower import Machine, lower
+from virtlab.testbed.leader.control import Control
+from virtlab.testbed.leader.run_clock import raw_ns
 from virtlab.testbed.platforms.clock import GuestClock
 from virtlab.testbed.platforms.reach import Reach
 from virtlab.testbed.platforms.start import Guests
-from virtlab.testbed.probes import Probes
-from virtlab.testbed.run import Pass
-from virtlab.testbed.run_clock import raw_ns
+from virtlab.testbed.play.probes import Probes
+from virtlab.testbed.play.run import Pass
 
 LEADER, CHANNELS = 35_000, 64  # of guest a
 CONTROL, BLOCK, DATA = 0, 1, 2

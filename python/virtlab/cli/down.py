@@ -21,7 +21,7 @@ def down(
 
     Example: virtlab down
     """
-    from virtlab.testbed.kept import damaged, end, find, worlds
+    from virtlab.testbed.up.world import damaged, end, find, worlds
 
     for world in worlds().values() if every else [find(name)]:
         end(world)

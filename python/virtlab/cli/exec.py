@@ -25,8 +25,8 @@ def exec_(
 
     Example: virtlab exec h1.g1 -- ping -c 3 10.0.0.2
     """
-    from virtlab.testbed.kept import damaged, enter, find, namespace_of
-    from virtlab.testbed.terminal import attach
+    from virtlab.testbed.up.terminal import attach
+    from virtlab.testbed.up.world import damaged, enter, find, namespace_of
 
     world = find(name)
     namespace = namespace_of(world, guest)

@@ -154,8 +154,8 @@ def _show_point(experiment: Experiment, point: DesignPoint, repetition: int, *, 
     import json
 
     from virtlab.planner import plan_run
-    from virtlab.testbed.lower import Machine, lower
-    from virtlab.testbed.port_queues import as_built
+    from virtlab.testbed.build.lower import Machine, lower
+    from virtlab.testbed.queues.ports import as_built
 
     made = plan_run(experiment, point, repetition)
     values = json.loads(made.canonical())

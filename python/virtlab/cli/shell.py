@@ -22,8 +22,8 @@ def shell(
 
     Example: virtlab shell h1.g1
     """
-    from virtlab.testbed.kept import damaged, enter, find, namespace_of
-    from virtlab.testbed.terminal import attach
+    from virtlab.testbed.up.terminal import attach
+    from virtlab.testbed.up.world import damaged, enter, find, namespace_of
 
     world = find(name)
     namespace = namespace_of(world, guest)

@@ -49,7 +49,7 @@ def up(
     from virtlab.experiment import load
     from virtlab.planner import plan_run
     from virtlab.testbed import Testbed
-    from virtlab.testbed.kept import check, keep
+    from virtlab.testbed.up.world import check, keep
     from virtlab.units import Duration
 
     if where is not None:

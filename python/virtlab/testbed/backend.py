@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from virtlab.plan import Capabilities, Observer, Plan, Refusal, Session
-from virtlab.testbed.machine import findings, fingerprint
+from virtlab.testbed.build.machine import findings, fingerprint
 
 BUILD_NS = 300_000_000
 BUILD_PER_GUEST_NS = 5_000_000
@@ -22,8 +22,8 @@ class Testbed:
 
     def check(self, plan: Plan) -> list[Refusal]:
         """Every reason not to open this Plan here, each with its cure."""
+        from virtlab.testbed.leader.shortage import too_few_open_files
         from virtlab.testbed.refusals import refusals
-        from virtlab.testbed.shortage import too_few_open_files
 
         return list(too_few_open_files(plan)) or refusals(plan, findings())
 

@@ -14,12 +14,11 @@ from virtlab.plan import Capabilities, Plan, Refusal, Role
 from virtlab.planner.ends import bridging_mistakes, role_ends, via_mistakes
 from virtlab.planner.full_frames import full_frame_refusals
 from virtlab.planner.wiring import Wiring
-from virtlab.testbed import pinning, routing
-from virtlab.testbed.groups import PERIOD_US, QUOTA_MIN_US
-from virtlab.testbed.idle import pollers, processors
-from virtlab.testbed.leader import usable_cpus
-from virtlab.testbed.link_refusals import links, realised
-from virtlab.testbed.machine import Findings
+from virtlab.testbed.build import pinning, routing
+from virtlab.testbed.build.groups import PERIOD_US, QUOTA_MIN_US
+from virtlab.testbed.build.idle import pollers, processors
+from virtlab.testbed.build.machine import Findings
+from virtlab.testbed.leader.process import usable_cpus
 from virtlab.testbed.platforms.appliance.refusals import (
     agentless_end,
     appliance_refusals,
@@ -32,9 +31,10 @@ from virtlab.testbed.platforms.qemu.refusals import CURE_TUN, machine_refusals, 
 from virtlab.testbed.platforms.ssh.connection import client_missing
 from virtlab.testbed.platforms.ssh.refusals import ends_apart, existing_refusals
 from virtlab.testbed.platforms.xen.refusals import NO_XEN, domain_refusals
-from virtlab.testbed.port_queues import as_built, port_refusals
-from virtlab.testbed.sampling import sampling_refusals
-from virtlab.testbed.timeline import EVENTS
+from virtlab.testbed.play.series import sampling_refusals
+from virtlab.testbed.play.timeline import EVENTS
+from virtlab.testbed.queues.link_refusals import links, realised
+from virtlab.testbed.queues.ports import as_built, port_refusals
 from virtlab.testbed.vswitches import ovs
 from virtlab.testbed.vswitches.ovs_rules import DATAPATHS
 
@@ -314,7 +314,7 @@ def _budgeted(path: str, plan: Plan, role: Role, found: Findings) -> Iterator[Re
             reason = f"guest {role.from_} has the budget of {others[0]} too, and one quota"
             yield Refusal(f"{path}.server", reason, "give each role a guest of its own")
         return
-    from virtlab.testbed.realtime import deadline_refused
+    from virtlab.testbed.build.realtime import deadline_refused
 
     refused = deadline_refused()
     if refused is not None:

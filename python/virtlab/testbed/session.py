@@ -10,14 +10,15 @@ from typing import Self
 from virtlab.agents.conversation import one_line
 from virtlab.errors import AgentError, GuestError, VirtlabError
 from virtlab.plan import Access, Observer, Outcome, Plan, Realised, Sink, Trial
-from virtlab.testbed import build, idle, networks, pinning, readback
-from virtlab.testbed.leader import cpus_of_world, usable_cpus
-from virtlab.testbed.lower import Lowered, Machine, lower
+from virtlab.testbed.build import idle, networks, pinning, readback
+from virtlab.testbed.build import world as build
+from virtlab.testbed.build.lower import Lowered, Machine, lower
+from virtlab.testbed.build.routing import Routing, routers
+from virtlab.testbed.leader.process import cpus_of_world, usable_cpus
 from virtlab.testbed.platforms.start import Guests
-from virtlab.testbed.port_queues import as_built
-from virtlab.testbed.probes import Probes
-from virtlab.testbed.routing import Routing, routers
-from virtlab.testbed.run import Pass
+from virtlab.testbed.play.probes import Probes
+from virtlab.testbed.play.run import Pass
+from virtlab.testbed.queues.ports import as_built
 from virtlab.testbed.site import HERE, Site, WorldLeader
 
 DEFECT = "defect.txt"

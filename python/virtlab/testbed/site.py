@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from virtlab.testbed import idle
-from virtlab.testbed.control import Control
-from virtlab.testbed.groups import Bounds, Groups
-from virtlab.testbed.leader import Leader
-from virtlab.testbed.machine import versions
+from virtlab.testbed.build import idle
+from virtlab.testbed.build.groups import Bounds, Groups
+from virtlab.testbed.build.machine import versions
+from virtlab.testbed.leader.control import Control
+from virtlab.testbed.leader.process import Leader
+from virtlab.testbed.leader.run_clock import raw_ns
 from virtlab.testbed.platforms.container.home import Home
 from virtlab.testbed.platforms.reach import Running
-from virtlab.testbed.run_clock import raw_ns
 
 LEAD_NS = 50_000_000  # starts are sent this long before their instant, which the agent keeps
 

@@ -18,7 +18,7 @@ from virtlab.planner import plan_run
 from virtlab.planner.wiring import Wiring
 from virtlab.simulator import refusals as of_simulator
 from virtlab.testbed import refusals as of_testbed
-from virtlab.testbed.lower import lower
+from virtlab.testbed.build.lower import lower
 
 FILE = """
 version: 1

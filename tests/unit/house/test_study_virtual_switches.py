@@ -12,7 +12,8 @@ from virtlab.plan import Plan
 from virtlab.planner import plan_run
 from virtlab.planner.ports import guest_ports
 from virtlab.simulator import Simulator
-from virtlab.testbed import fabric, port_queues
+from virtlab.testbed.build import fabric
+from virtlab.testbed.queues import ports as port_queues
 
 ROOT = Path(__file__).parents[3]
 STUDY = ROOT / "experiments" / "virtual-switches"

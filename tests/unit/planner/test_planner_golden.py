@@ -10,7 +10,7 @@ import pytest
 from virtlab.experiment import load
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
-from virtlab.testbed.lower import lower
+from virtlab.testbed.build.lower import lower
 
 ROOT = Path(__file__).parents[3]
 GOLDEN = ROOT / "tests" / "golden" / "experiments"

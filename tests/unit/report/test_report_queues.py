@@ -14,9 +14,9 @@ from virtlab.experiment.load import load_text
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
 from virtlab.report.gather.queues import MARK, about, queues, table
-from virtlab.testbed.lower import lower
-from virtlab.testbed.port_queues import as_built
-from virtlab.testbed.waiting import Waiting
+from virtlab.testbed.build.lower import lower
+from virtlab.testbed.play.queue_waits import Waiting
+from virtlab.testbed.queues.ports import as_built
 
 if TYPE_CHECKING:
     from virtlab.report.gather.queues import Row

@@ -11,10 +11,8 @@ from tests.unit.testbed.test_port_queues import CLASSES, planned
 
 from virtlab.errors import MachineError
 from virtlab.plan import Queue
-from virtlab.testbed.applied_queues import check_operations, of_operation
-from virtlab.testbed.kernel_queues import check_queues, missing, queueing
-from virtlab.testbed.lower import lower
-from virtlab.testbed.operations import (
+from virtlab.testbed.build.lower import lower
+from virtlab.testbed.build.operations import (
     U32,
     Bfifo,
     ClassAdd,
@@ -35,7 +33,9 @@ from virtlab.testbed.operations import (
     Sfq,
     Tbf,
 )
-from virtlab.testbed.port_queues import as_built, check_qos
+from virtlab.testbed.queues.applied import check_operations, of_operation
+from virtlab.testbed.queues.kernel import check_queues, missing, queueing
+from virtlab.testbed.queues.ports import as_built, check_qos
 from virtlab.testbed.vswitches.ovs_qos import Qos, qos_of
 
 RATE = 100_000_000

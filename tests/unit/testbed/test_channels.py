@@ -13,11 +13,18 @@ from virtlab._native import FrameDecoder, encode_frame
 
 from virtlab.errors import MachineError
 from virtlab.plan import Plan
-from virtlab.testbed import channels
-from virtlab.testbed.channels import LAST, OF_A_LABORATORY, OF_A_WORLD, OF_A_WORLD_INSIDE, SWITCH, Channels
-from virtlab.testbed.control import Control
+from virtlab.testbed.build.lower import lower
 from virtlab.testbed.lab import vm
-from virtlab.testbed.lower import lower
+from virtlab.testbed.leader import channels
+from virtlab.testbed.leader.channels import (
+    LAST,
+    OF_A_LABORATORY,
+    OF_A_WORLD,
+    OF_A_WORLD_INSIDE,
+    SWITCH,
+    Channels,
+)
+from virtlab.testbed.leader.control import Control
 from virtlab.testbed.vswitches.ovs import OpenVswitches
 
 CONTROL, DATA = 0, 2  # kinds of frames

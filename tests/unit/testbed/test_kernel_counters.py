@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from virtlab.testbed.kernel_queues import PortQueue
-from virtlab.testbed.records import kernel_rows
+from virtlab.testbed.play.records import kernel_rows
+from virtlab.testbed.queues.kernel import PortQueue
 
 
 def hfsc(handle: str, **counters: int) -> dict[str, Any]:

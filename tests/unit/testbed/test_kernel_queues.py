@@ -8,10 +8,10 @@ import pytest
 from tests.unit.testbed.test_testbed_lowering import SWITCHED
 
 from virtlab.plan import Match, Plan, Queue
-from virtlab.testbed.fabric import realisation
-from virtlab.testbed.kernel_queues import at_port, class_handles, missing
-from virtlab.testbed.kernel_rules import filters
-from virtlab.testbed.operations import ClassAdd, DrrClassAdd, FilterAdd, HfscClassAdd, Prio, QdiscAdd
+from virtlab.testbed.build.fabric import realisation
+from virtlab.testbed.build.operations import ClassAdd, DrrClassAdd, FilterAdd, HfscClassAdd, Prio, QdiscAdd
+from virtlab.testbed.queues.kernel import at_port, class_handles, missing
+from virtlab.testbed.queues.rules import filters
 
 EVERYTHING = dict.fromkeys(("htb", "pfifo", "bfifo", "prio", "drr", "hfsc", "cls_u32", "cls_flower"))
 TREE = {

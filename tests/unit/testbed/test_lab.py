@@ -16,10 +16,10 @@ from virtlab.cli.run import _backend
 from virtlab.cli.up import up
 from virtlab.errors import DatasetError, ExperimentError
 from virtlab.plan import Capabilities, Plan
-from virtlab.testbed import fabric
-from virtlab.testbed.control import Control
+from virtlab.testbed.build import fabric
+from virtlab.testbed.build.machine import KERNEL_QDISCS, Findings
 from virtlab.testbed.lab.refusals import refusals
-from virtlab.testbed.machine import KERNEL_QDISCS, Findings
+from virtlab.testbed.leader.control import Control
 
 INSIDE = Findings(
     None, dict.fromkeys(KERNEL_QDISCS), root=True, has_ipv6=True, switch_qdiscs=(), automatic_link="kernel"

@@ -11,11 +11,11 @@ from tests.unit.testbed.test_testbed_lowering import SWITCHED, with_links
 
 from virtlab.errors import MachineError
 from virtlab.plan import LinkQueues, Plan, Queue
-from virtlab.testbed.lower import lower
-from virtlab.testbed.netem_links import NetemQueue
-from virtlab.testbed.operations import Netem, QdiscAdd
-from virtlab.testbed.records import kernel_rows
-from virtlab.testbed.waiting import Waiting
+from virtlab.testbed.build.lower import lower
+from virtlab.testbed.build.operations import Netem, QdiscAdd
+from virtlab.testbed.play.queue_waits import Waiting
+from virtlab.testbed.play.records import kernel_rows
+from virtlab.testbed.queues.netem_links import NetemQueue
 
 GIGABIT = 10**9
 FULL_OCTETS = 1514  # of a frame as the kernel counts it

@@ -16,13 +16,13 @@ from virtlab.plan import Plan, Queue, Trial
 from virtlab.planner import plan_run
 from virtlab.planner.ports import with_port_links
 from virtlab.simulator import Simulator
-from virtlab.testbed.lower import lower
-from virtlab.testbed.operations import ClassAdd, FilterAdd, QdiscAdd
-from virtlab.testbed.port_queues import as_built, port_refusals
+from virtlab.testbed.build.lower import lower
+from virtlab.testbed.build.operations import ClassAdd, FilterAdd, QdiscAdd
+from virtlab.testbed.play.queue_waits import Waiting
+from virtlab.testbed.queues.ports import as_built, port_refusals
 from virtlab.testbed.refusals import refusals
 from virtlab.testbed.vswitches.ovs_qos import LEFT_ALONE, NOTHING_OF_OURS, qos_of
 from virtlab.testbed.vswitches.ovs_rules import rules, transaction
-from virtlab.testbed.waiting import Waiting
 
 FILE = """
 version: 1

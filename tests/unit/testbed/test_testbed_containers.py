@@ -13,11 +13,11 @@ from virtlab.errors import ExperimentError, MachineError, VirtlabError
 from virtlab.experiment import load
 from virtlab.plan import Guest, Plan
 from virtlab.planner import plan_run
-from virtlab.testbed import ledger
-from virtlab.testbed.groups import Groups
+from virtlab.testbed.build.groups import Groups
+from virtlab.testbed.build.lower import lower
+from virtlab.testbed.build.operations import TapAdd, VethAdd
 from virtlab.testbed.image import rootfs
-from virtlab.testbed.lower import lower
-from virtlab.testbed.operations import TapAdd, VethAdd
+from virtlab.testbed.leader import ledger
 from virtlab.testbed.platforms.container import engine, runtime
 from virtlab.testbed.platforms.container.accounts import Account, accounts_for_swap, hierarchies
 from virtlab.testbed.platforms.container.bundle import Bundle, Limits, allowed, archive, prepare

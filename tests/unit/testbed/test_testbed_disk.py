@@ -18,7 +18,7 @@ from virtlab.errors import MachineError
 from virtlab.testbed.image import carried, firmware
 from virtlab.testbed.image.disk import HEAD_BYTES, Disk, fingerprint, look
 from virtlab.testbed.image.elf import is_static
-from virtlab.testbed.leader import agent_path
+from virtlab.testbed.leader.process import agent_path
 
 BOOTABLE = bytes(510) + b"\x55\xaa"
 

@@ -10,8 +10,8 @@ import pytest
 
 from virtlab.errors import MachineError
 from virtlab.plan import Plan
-from virtlab.testbed import idle
-from virtlab.testbed.leader import agent_path
+from virtlab.testbed.build import idle
+from virtlab.testbed.leader.process import agent_path
 
 
 def two_guests(*kinds: str) -> Plan:

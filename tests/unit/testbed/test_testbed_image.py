@@ -16,7 +16,7 @@ from virtlab.testbed.image import boot_image, build, find, kernels, modules
 from virtlab.testbed.image.archive import Archive
 from virtlab.testbed.image.elf import is_elf, is_static, loaded_part, module_facts
 from virtlab.testbed.image.initramfs import cached, find_busybox
-from virtlab.testbed.leader import agent_path
+from virtlab.testbed.leader.process import agent_path
 
 
 def module(*, depends: str = "", alias: tuple[str, ...] = ()) -> bytes:

@@ -14,11 +14,11 @@ from virtlab.errors import VirtlabError
 from virtlab.experiment import load
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
+from virtlab.testbed.build.lower import lower
+from virtlab.testbed.build.operations import AddressAdd, Claim, HomeAdd, TapAdd, VethAdd
 from virtlab.testbed.image import firmware
 from virtlab.testbed.image.disk import Disk
 from virtlab.testbed.image.firmware import Firmware
-from virtlab.testbed.lower import lower
-from virtlab.testbed.operations import AddressAdd, Claim, HomeAdd, TapAdd, VethAdd
 from virtlab.testbed.platforms.clock import GuestClock, OurClock, Reading, read
 from virtlab.testbed.platforms.qemu import refusals
 from virtlab.testbed.platforms.qemu.command import Machine, Port

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from virtlab.plan import Plan
-from virtlab.testbed.machine import Findings
+from virtlab.testbed.build.machine import Findings
+from virtlab.testbed.play.taints import clock_taint, switch_taints
 from virtlab.testbed.refusals import capabilities, refusals, timeline_ns
-from virtlab.testbed.taints import clock_taint, switch_taints
 
 GOLDEN = json.loads(
     (Path(__file__).parents[2] / "golden" / "plans" / "switched_network.json").read_text(encoding="utf-8")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.unit.testbed.test_testbed_refusals import put, refused
 
-from virtlab.testbed import switch_capacity
-from virtlab.testbed.switch_capacity import CAREFUL_BIT_PER_S, Capacity, keep, kept, limit
+from virtlab.testbed.build import switch_capacity
+from virtlab.testbed.build.switch_capacity import CAREFUL_BIT_PER_S, Capacity, keep, kept, limit
 
 FAST = Capacity(small_pps=500_000, full_pps=400_000, added_delay_p50_ns=900, added_delay_p99_ns=20_000)
 

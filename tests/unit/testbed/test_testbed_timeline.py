@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from virtlab.plan import Plan
-from virtlab.testbed.timeline import Timeline
+from virtlab.testbed.play.timeline import Timeline
 
 WORLD: dict[str, Any] = {"hosts": {}, "guests": {}}
 

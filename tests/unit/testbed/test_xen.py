@@ -20,20 +20,20 @@ from virtlab.experiment import load_text
 from virtlab.plan import Action, Plan
 from virtlab.plan.model import Trigger
 from virtlab.planner import plan_run
+from virtlab.testbed.build.lower import lower
+from virtlab.testbed.build.machine import KERNEL_QDISCS, Findings
+from virtlab.testbed.build.operations import Claim, ForwardingAdd, LinkSet, TapAdd
+from virtlab.testbed.build.reset import made_anew
 from virtlab.testbed.image import elf, packages, xen
 from virtlab.testbed.image.initramfs import Image
 from virtlab.testbed.image.kernels import Kernel
 from virtlab.testbed.lab import XenLab
 from virtlab.testbed.lab.refusals import LAB_VM, refusals
 from virtlab.testbed.lab.xen import RULES, XenCommand
-from virtlab.testbed.lower import lower
-from virtlab.testbed.machine import KERNEL_QDISCS, Findings
-from virtlab.testbed.operations import Claim, ForwardingAdd, LinkSet, TapAdd
 from virtlab.testbed.platforms.xen.config import Domain
 from virtlab.testbed.platforms.xen.domains import place_of
 from virtlab.testbed.platforms.xen.refusals import memory_refusals
 from virtlab.testbed.platforms.xen.xentop import Reader
-from virtlab.testbed.resetting import made_anew
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "xen"
 INSIDE = Findings(

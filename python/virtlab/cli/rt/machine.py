@@ -74,7 +74,7 @@ def run(
     """
     from virtlab.realtime import analyze
     from virtlab.realtime.quantities import show_time
-    from virtlab.testbed.realtime import ATTEMPTS, competitors_for, measure_overhead, run_guest
+    from virtlab.testbed.build.realtime import ATTEMPTS, competitors_for, measure_overhead, run_guest
 
     given = tasks_of(tasks, policy, "1")
     period_ns, budget_ns = time_ns(period, "--period"), time_ns(budget, "--budget")
@@ -139,7 +139,7 @@ def overhead(
 ) -> None:
     """Measures X: what each start of a guest costs its budget on this machine (switch, interrupts, a machine below)."""
     from virtlab.realtime.quantities import show_time
-    from virtlab.testbed.realtime import competitors_for, measure_overhead
+    from virtlab.testbed.build.realtime import competitors_for, measure_overhead
 
     period_ns, budget_ns = int(time_ns(period, "--period")), int(time_ns(budget, "--budget"))
     others = competitors_for(period_ns, budget_ns) if competitors else []

@@ -20,7 +20,7 @@ def examine(
 
     `self_test` builds a small testbed for three seconds; without it `why_not` says why. `progress` is told what is tried.
     """
-    from virtlab.testbed.machine import fingerprint
+    from virtlab.testbed.build.machine import fingerprint
 
     found: list[Finding] = []
     for what, area in _areas():

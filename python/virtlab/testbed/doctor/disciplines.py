@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from virtlab.testbed.build.machine import KERNEL_QDISCS, findings
 from virtlab.testbed.doctor.finding import Finding
-from virtlab.testbed.machine import KERNEL_QDISCS, findings
 
 GROUP = "queue disciplines of the kernel"
 _PURPOSE = {

@@ -22,7 +22,7 @@ from typing import Any
 
 from virtlab.testbed.doctor import trial
 from virtlab.testbed.doctor.finding import Finding
-from virtlab.testbed.environment import of_program
+from virtlab.testbed.leader.environment import of_program
 
 GROUP = "virtual machines"
 DEVICE = Path("/dev/kvm")

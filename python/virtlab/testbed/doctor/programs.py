@@ -7,10 +7,10 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from virtlab.testbed import routing
+from virtlab.testbed.build import routing
 from virtlab.testbed.doctor.finding import Finding
 from virtlab.testbed.doctor.network import _search
-from virtlab.testbed.environment import of_program
+from virtlab.testbed.leader.environment import of_program
 
 ROUTERS = "routing daemons"
 METERS = "other meters"

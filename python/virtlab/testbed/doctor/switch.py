@@ -11,10 +11,10 @@ from typing import Any
 
 from virtlab.errors import VirtlabError
 from virtlab.plan import Columns, Event, Plan, Trial
-from virtlab.testbed import switch_capacity
+from virtlab.testbed.build import switch_capacity
+from virtlab.testbed.build.lower import Machine
+from virtlab.testbed.build.machine import findings
 from virtlab.testbed.doctor.finding import Finding
-from virtlab.testbed.lower import Machine
-from virtlab.testbed.machine import findings
 
 GROUP = "noise floor"
 NAME = "soft_switch.capacity"

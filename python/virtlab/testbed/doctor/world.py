@@ -12,11 +12,11 @@ from pathlib import Path
 
 from virtlab import __version__
 from virtlab.errors import MachineError
+from virtlab.testbed.build.machine import findings
 from virtlab.testbed.doctor import trial
 from virtlab.testbed.doctor.finding import Finding, State
-from virtlab.testbed.environment import of_program
-from virtlab.testbed.leader import agent_path
-from virtlab.testbed.machine import findings
+from virtlab.testbed.leader.environment import of_program
+from virtlab.testbed.leader.process import agent_path
 
 GROUP = "private world"
 _KINDS = {

@@ -16,7 +16,7 @@ from pathlib import Path
 from virtlab.errors import MachineError
 from virtlab.testbed.image.elf import loaded_part
 from virtlab.testbed.image.initramfs import PORT
-from virtlab.testbed.leader import agent_path
+from virtlab.testbed.leader.process import agent_path
 
 AGENT = "usr/local/sbin/virtlab-agent"
 STARTER = "usr/local/sbin/virtlab-guest"

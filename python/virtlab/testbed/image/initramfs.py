@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from virtlab.errors import MachineError
-from virtlab.testbed.environment import of_program
 from virtlab.testbed.image import kernels, modules
 from virtlab.testbed.image.archive import Archive
 from virtlab.testbed.image.elf import is_static, loaded_part
 from virtlab.testbed.image.kernels import Kernel
 from virtlab.testbed.image.programs import digest
-from virtlab.testbed.leader import agent_path
+from virtlab.testbed.leader.environment import of_program
+from virtlab.testbed.leader.process import agent_path
 
 PORT = "virtlab.agent"
 LOAD = "virtlab.load"

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from virtlab.errors import MachineError
-from virtlab.testbed.environment import FETCHING, PLACES, of_program
 from virtlab.testbed.image import modules
+from virtlab.testbed.leader.environment import FETCHING, PLACES, of_program
 
 FLAVOURS = {"cloud": "linux-image-cloud-amd64", "generic": "linux-image-amd64"}
 WANTED = (

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from virtlab.errors import MachineError
-from virtlab.testbed.environment import of_program
+from virtlab.testbed.leader.environment import of_program
 
 _LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x[0-9a-f]+\)")
 

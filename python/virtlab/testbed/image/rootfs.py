@@ -18,8 +18,8 @@ import time
 from pathlib import Path
 
 from virtlab.errors import ExperimentError, MachineError
-from virtlab.testbed.environment import FETCHING, PLACES, of_program
 from virtlab.testbed.image.kernels import folder
+from virtlab.testbed.leader.environment import FETCHING, PLACES, of_program
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}\Z")
 ENGINES = ("podman", "docker")

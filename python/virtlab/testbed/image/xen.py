@@ -30,7 +30,7 @@ from virtlab.testbed.image.initramfs import (
     find_busybox,
 )
 from virtlab.testbed.image.kernels import XEN, Kernel
-from virtlab.testbed.leader import agent_path
+from virtlab.testbed.leader.process import agent_path
 
 BUILD = f"virtlab image build --kernel {XEN}"
 PROGRAMS = ("xl", "xenstored", "xenconsoled", "xentop", "xen-init-dom0")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from virtlab.testbed import asking
-from virtlab.testbed.channels import ASKING
-from virtlab.testbed.control import Control
 from virtlab.testbed.lab.vm import WHERE
+from virtlab.testbed.leader import queries as asking
+from virtlab.testbed.leader.channels import ASKING
+from virtlab.testbed.leader.control import Control
 
 
 def said(control: Control, namespace: str, argv: Sequence[str]) -> str:

@@ -10,13 +10,13 @@ from virtlab.agents import Notice
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Capabilities, Observer, Plan, Refusal, Session
 from virtlab.testbed.backend import Testbed
-from virtlab.testbed.control import Control
-from virtlab.testbed.groups import Bounds
+from virtlab.testbed.build.groups import Bounds
+from virtlab.testbed.build.machine import Findings, fingerprint, versions
 from virtlab.testbed.image import Image, boot_image, programs
 from virtlab.testbed.lab import findings, refusals
 from virtlab.testbed.lab.groups import GroupsInside
 from virtlab.testbed.lab.vm import INSIDE, PROCESS, WORLD_PROCESS, LabMachine
-from virtlab.testbed.machine import Findings, fingerprint, versions
+from virtlab.testbed.leader.control import Control
 from virtlab.testbed.platforms.container import runtime
 from virtlab.testbed.platforms.container.home import Home
 from virtlab.testbed.platforms.qemu.acceleration import accelerator

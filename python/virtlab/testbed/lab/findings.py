@@ -14,11 +14,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from virtlab.errors import MachineError
+from virtlab.testbed.build.machine import KERNEL_QDISCS, Findings
+from virtlab.testbed.build.operations import NamespaceAdd
 from virtlab.testbed.image import Image, folder
 from virtlab.testbed.lab.asking import said
 from virtlab.testbed.lab.vm import LabMachine
-from virtlab.testbed.machine import KERNEL_QDISCS, Findings
-from virtlab.testbed.operations import NamespaceAdd
 from virtlab.testbed.vswitches.ovs import NO_MODULE, PROGRAMS
 
 TRIAL = "trial:lab"

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import AgentError, MachineError
 from virtlab.plan import Plan
-from virtlab.testbed.control import Control
-from virtlab.testbed.groups import bandwidths, throttled
+from virtlab.testbed.build.groups import bandwidths, throttled
+from virtlab.testbed.build.operations import NamespaceAdd
 from virtlab.testbed.lab.asking import said
-from virtlab.testbed.operations import NamespaceAdd
+from virtlab.testbed.leader.control import Control
 from virtlab.testbed.platforms.container.accounts import CGROUP_ROOT, Account
 
 NAMESPACE = "lab:groups"

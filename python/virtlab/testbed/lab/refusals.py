@@ -12,10 +12,10 @@ from virtlab.catalogue import PLATFORMS, VSWITCHES, Platform
 from virtlab.errors import MachineError
 from virtlab.plan import Capabilities, LinkQueues, Plan, Queue, Refusal
 from virtlab.testbed import refusals as testbed
+from virtlab.testbed.build.machine import Findings, findings
 from virtlab.testbed.image import find, folder
 from virtlab.testbed.image.initramfs import find_busybox
 from virtlab.testbed.lab.vm import MEMORY_BYTES, VCPUS, WHERE
-from virtlab.testbed.machine import Findings, findings
 from virtlab.testbed.platforms.container import runtime
 from virtlab.testbed.platforms.qemu.command import PROGRAM
 

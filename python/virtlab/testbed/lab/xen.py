@@ -16,7 +16,6 @@ from typing import ClassVar
 
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Plan, Refusal
-from virtlab.testbed.control import RefusedError, outcome
 from virtlab.testbed.image import Image
 from virtlab.testbed.image.xen import BUILD, SCRIPTS, XenImage, xen_image, xen_missing
 from virtlab.testbed.lab.backend import LabVm
@@ -31,6 +30,7 @@ from virtlab.testbed.lab.vm import (
     LabMachine,
     LabWorld,
 )
+from virtlab.testbed.leader.control import RefusedError, outcome
 from virtlab.testbed.platforms.qemu import command
 from virtlab.testbed.platforms.qemu.monitor import Monitor
 from virtlab.testbed.platforms.xen.refusals import MEMORY_MAX_BYTES, memory_refusals

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 from virtlab.agents import Notice
 from virtlab.errors import GuestError, VirtlabError
 from virtlab.plan import Columns, Observer, Plan, SeriesRequest
-from virtlab.testbed.channels import APPLIANCES, place_of
-from virtlab.testbed.control import BREACH, CURE_BREACH, Control, SilenceError, ending
-from virtlab.testbed.lower import Lowered
+from virtlab.testbed.build.lower import Lowered
+from virtlab.testbed.leader.channels import APPLIANCES, place_of
+from virtlab.testbed.leader.control import BREACH, CURE_BREACH, Control, SilenceError, ending
+from virtlab.testbed.leader.run_clock import raw_ns
 from virtlab.testbed.platforms import plain
 from virtlab.testbed.platforms.clock import GuestClock, Reading, read
 from virtlab.testbed.platforms.reach import OURS, Reach, Running
-from virtlab.testbed.records import CounterRow
-from virtlab.testbed.run_clock import raw_ns
+from virtlab.testbed.play.records import CounterRow
 
 if TYPE_CHECKING:
-    from virtlab.testbed.groups import Bounds
+    from virtlab.testbed.build.groups import Bounds
     from virtlab.testbed.platforms.appliance.appliances import Appliances
     from virtlab.testbed.platforms.container.containers import Containers
     from virtlab.testbed.platforms.container.home import Home

@@ -17,9 +17,9 @@ from typing import Any
 from virtlab.agents import Data, Notice
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Observer, Plan
-from virtlab.testbed.channels import OVS, OVS_COMMAND
-from virtlab.testbed.control import Control, RefusedError, ending, outcome
-from virtlab.testbed.lower import Lowered
+from virtlab.testbed.build.lower import Lowered
+from virtlab.testbed.leader.channels import OVS, OVS_COMMAND
+from virtlab.testbed.leader.control import Control, RefusedError, ending, outcome
 from virtlab.testbed.platforms.reach import Reach
 from virtlab.testbed.vswitches.ovs_applied import (
     COLUMNS,

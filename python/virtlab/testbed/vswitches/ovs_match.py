@@ -12,7 +12,7 @@ from ipaddress import IPv4Network, ip_network
 from itertools import product
 
 from virtlab.plan import Match
-from virtlab.testbed.kernel_rules import WITH_PORTS, prefixes
+from virtlab.testbed.queues.rules import WITH_PORTS, prefixes
 
 _FAMILIES = {4: "dl_type=0x0800", 6: "dl_type=0x86dd"}
 _SOURCES = {4: "nw_src", 6: "ipv6_src"}

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from virtlab.testbed.operations import Operation
+from virtlab.testbed.build.operations import Operation
 from virtlab.testbed.vswitches.ovs_match import matches
 from virtlab.testbed.vswitches.ovs_qos import Qos
 from virtlab.testbed.vswitches.ovs_qos import words as qos_words

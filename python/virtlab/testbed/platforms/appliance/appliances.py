@@ -17,11 +17,11 @@ from virtlab.agents import Data, Notice
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Observer, Plan
-from virtlab.testbed.channels import APPLIANCES
-from virtlab.testbed.control import Control, RefusedError, ending
+from virtlab.testbed.build.lower import Lowered
 from virtlab.testbed.image import find
 from virtlab.testbed.image.disk import escaped, fingerprint, of_kind
-from virtlab.testbed.lower import Lowered
+from virtlab.testbed.leader.channels import APPLIANCES
+from virtlab.testbed.leader.control import Control, RefusedError, ending
 from virtlab.testbed.platforms.appliance import iso
 from virtlab.testbed.platforms.appliance import recipe as recipes
 from virtlab.testbed.platforms.appliance.console import Talk, Wanted

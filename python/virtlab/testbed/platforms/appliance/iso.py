@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from virtlab.errors import MachineError
-from virtlab.testbed import far_ledger
-from virtlab.testbed.environment import of_program
 from virtlab.testbed.image import folder
+from virtlab.testbed.leader import far_ledger
+from virtlab.testbed.leader.environment import of_program
 from virtlab.testbed.platforms.appliance.refusals import iso_program
 
 KIND = "iso"

@@ -20,15 +20,16 @@ from virtlab.agents import Data, Notice
 from virtlab.agents.conversation import PROTOCOL
 from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.plan import Observer, Plan
-from virtlab.testbed import asking, build
-from virtlab.testbed.channels import BUNDLES, CONTAINERS
-from virtlab.testbed.control import Control, RefusedError, ending, outcome
-from virtlab.testbed.environment import of_program
-from virtlab.testbed.groups import Bounds, bandwidths
+from virtlab.testbed.build import world as build
+from virtlab.testbed.build.groups import Bounds, bandwidths
+from virtlab.testbed.build.lower import Lowered
+from virtlab.testbed.build.operations import HomeAdd, Step
 from virtlab.testbed.image.initramfs import find_busybox
 from virtlab.testbed.image.rootfs import find_rootfs
-from virtlab.testbed.lower import Lowered
-from virtlab.testbed.operations import HomeAdd, Step
+from virtlab.testbed.leader import queries as asking
+from virtlab.testbed.leader.channels import BUNDLES, CONTAINERS
+from virtlab.testbed.leader.control import Control, RefusedError, ending, outcome
+from virtlab.testbed.leader.environment import of_program
 from virtlab.testbed.platforms import plain
 from virtlab.testbed.platforms.container import engine, seccomp
 from virtlab.testbed.platforms.container.accounts import Account

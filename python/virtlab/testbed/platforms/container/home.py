@@ -13,7 +13,7 @@ from pathlib import Path
 
 from virtlab.errors import MachineError
 from virtlab.testbed.image.initramfs import find_busybox
-from virtlab.testbed.leader import agent_path
+from virtlab.testbed.leader.process import agent_path
 from virtlab.testbed.platforms.container import runtime
 from virtlab.testbed.platforms.container.accounts import Account, accounts_for_swap, counts_processes
 from virtlab.testbed.platforms.container.bundle import allowed

@@ -13,7 +13,7 @@ import subprocess
 from dataclasses import dataclass
 from functools import cache
 
-from virtlab.testbed.environment import of_program
+from virtlab.testbed.leader.environment import of_program
 
 OCI = ("runc", "crun")
 PODMAN = "podman"

@@ -21,8 +21,8 @@ from typing import Any
 
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Observer
-from virtlab.testbed import far_ledger
-from virtlab.testbed.environment import LOGIN, PLACES, of_program
+from virtlab.testbed.leader import far_ledger
+from virtlab.testbed.leader.environment import LOGIN, PLACES, of_program
 
 PROGRAM = "virsh"
 KIND = "libvirt"

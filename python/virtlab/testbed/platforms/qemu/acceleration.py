@@ -16,7 +16,7 @@ from pathlib import Path
 from virtlab.errors import MachineError
 from virtlab.testbed.doctor import kvm, trial
 from virtlab.testbed.image import folder
-from virtlab.testbed.ledger import boot_id
+from virtlab.testbed.leader.ledger import boot_id
 from virtlab.testbed.platforms.qemu.command import PROGRAM
 
 FORCED = "VIRTLAB_ACCELERATOR"

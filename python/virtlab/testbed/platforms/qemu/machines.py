@@ -19,12 +19,13 @@ from virtlab.agents import Data, Notice
 from virtlab.agents.conversation import PROTOCOL
 from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.plan import Observer, Plan
-from virtlab.testbed import build, networks
-from virtlab.testbed.channels import MACHINES
-from virtlab.testbed.control import Control, RefusedError, ending
+from virtlab.testbed.build import networks
+from virtlab.testbed.build import world as build
+from virtlab.testbed.build.lower import Lowered
 from virtlab.testbed.image import Image, boot_image, find, firmware
 from virtlab.testbed.image.disk import Disk, look
-from virtlab.testbed.lower import Lowered
+from virtlab.testbed.leader.channels import MACHINES
+from virtlab.testbed.leader.control import Control, RefusedError, ending
 from virtlab.testbed.platforms import carriers, plain
 from virtlab.testbed.platforms.clock import GuestClock
 from virtlab.testbed.platforms.qemu import command, confinement

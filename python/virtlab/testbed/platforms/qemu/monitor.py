@@ -17,7 +17,7 @@ from qemu.qmp import QMPClient, QMPError
 
 from virtlab.agents import Data
 from virtlab.errors import AgentError, GuestError
-from virtlab.testbed.control import Control
+from virtlab.testbed.leader.control import Control
 
 CALL_TIMEOUT_S = 30.0
 CURE = "see its console; where this machine is busy, start fewer guests at once"

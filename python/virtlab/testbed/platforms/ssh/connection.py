@@ -26,10 +26,10 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from virtlab.errors import GuestError, MachineError
-from virtlab.testbed import far_ledger
-from virtlab.testbed.environment import LOGIN, PLACES, of_program
 from virtlab.testbed.image.elf import loaded_part
-from virtlab.testbed.leader import agent_path
+from virtlab.testbed.leader import far_ledger
+from virtlab.testbed.leader.environment import LOGIN, PLACES, of_program
+from virtlab.testbed.leader.process import agent_path
 
 COMMAND = "VIRTLAB_SSH"
 ANSWER_TIMEOUT_S = 60.0

@@ -16,9 +16,10 @@ from virtlab.agents.conversation import PROTOCOL
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Observer, Plan
-from virtlab.testbed import build, networks
-from virtlab.testbed.channels import EXISTING
-from virtlab.testbed.control import Control
+from virtlab.testbed.build import networks
+from virtlab.testbed.build import world as build
+from virtlab.testbed.leader.channels import EXISTING
+from virtlab.testbed.leader.control import Control
 from virtlab.testbed.platforms.clock import GuestClock
 from virtlab.testbed.platforms.libvirt.connections import uri_of
 from virtlab.testbed.platforms.libvirt.domains import Domain

@@ -14,10 +14,10 @@ from typing import Any
 
 from virtlab.errors import GuestError
 from virtlab.plan import Plan, Vnic
-from virtlab.testbed.lower import OFFLOADS_OFF
-from virtlab.testbed.names import guest_namespace
-from virtlab.testbed.neighbours import neighbours
-from virtlab.testbed.operations import (
+from virtlab.testbed.build.lower import OFFLOADS_OFF
+from virtlab.testbed.build.names import guest_namespace
+from virtlab.testbed.build.neighbours import neighbours
+from virtlab.testbed.build.operations import (
     AddressAdd,
     HomeAdd,
     LinkSet,

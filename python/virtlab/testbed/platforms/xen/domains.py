@@ -18,12 +18,14 @@ from virtlab.agents.conversation import PROTOCOL
 from virtlab.errors import AgentError, GuestError
 from virtlab.lazy import np
 from virtlab.plan import Observer, Plan, SeriesRequest
-from virtlab.testbed import asking, build, networks
-from virtlab.testbed.channels import MACHINES
-from virtlab.testbed.control import Control, RefusedError, ending
+from virtlab.testbed.build import networks
+from virtlab.testbed.build import world as build
+from virtlab.testbed.build.lower import Lowered, Place
+from virtlab.testbed.build.operations import NamespaceAdd, Step
 from virtlab.testbed.image.xen import SCRIPTS
-from virtlab.testbed.lower import Lowered, Place
-from virtlab.testbed.operations import NamespaceAdd, Step
+from virtlab.testbed.leader import queries as asking
+from virtlab.testbed.leader.channels import MACHINES
+from virtlab.testbed.leader.control import Control, RefusedError, ending
 from virtlab.testbed.platforms import carriers
 from virtlab.testbed.platforms.qemu.machines import LOOK_S, Started
 from virtlab.testbed.platforms.reach import Reach

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 
 from virtlab.agents import Data, Notice
 from virtlab.errors import GuestError
-from virtlab.testbed.channels import XENTOP
-from virtlab.testbed.control import Control, RefusedError, ending, outcome
 from virtlab.testbed.image.xen import SCRIPTS
+from virtlab.testbed.leader.channels import XENTOP
+from virtlab.testbed.leader.control import Control, RefusedError, ending, outcome
 from virtlab.testbed.platforms.qemu.machines import LOOK_S
 from virtlab.testbed.platforms.xen.xentop import DOMAIN_0, Line, Reader, Row
 

@@ -1,0 +1,182 @@
+"""Links and physical switches: played by the soft switch, or built in the kernel with netem or HTB at the ports.
+
+A link holds every frame for its serialisation time, idle or not. netem's rate mode and the soft switch do that; a token
+bucket lets a burst through at once, so HTB alone (`shaping`) shapes throughput and nothing else, and is only used when
+the file asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from virtlab.plan import Plan, Queue
+from virtlab.planner.wiring import Wiring
+from virtlab.testbed.build.names import FABRIC, interface
+from virtlab.testbed.build.operations import BridgeAdd, End, LinkSet, VethAdd
+from virtlab.testbed.queues import kernel as kernel_queues
+from virtlab.testbed.queues import netem_links
+from virtlab.testbed.queues.kernel import PortQueue
+
+if TYPE_CHECKING:
+    from virtlab.testbed.build.lower import Lowered
+
+NETEM_KINDS = ("fifo", "pfifo")
+
+
+def realisation(plan: Plan, automatic: str) -> str:
+    """Who realises links that say `auto`. `automatic` is what this machine has for them: `netem`, `soft_switch`, or
+    `kernel`, where there is a kernel with all disciplines and no soft switch.
+
+    One link that names a realisation takes the others along, as a fabric is one thing. So does a queue that names its
+    owner: the kernel's queues stand in front of links that the kernel holds, by netem where that can queue so, else by
+    shaping; virtlab's in the soft switch. netem is a FIFO that counts packets: any other queue needs the soft switch.
+    """
+    asked = {link.realise for link in plan.world.links.values()} - {"auto"}
+    if len(asked) == 1:
+        return next(iter(asked))
+    queues = [queue for link in plan.world.links.values() for queue in (link.queue.ab, link.queue.ba)]
+    owners = {queue.by for queue in queues}
+    plain = all(queue.kind in NETEM_KINDS and queue.limit_bytes is None for queue in queues)
+    if "kernel" in owners or (automatic == "kernel" and "virtlab" not in owners):
+        return "netem" if automatic in {"netem", "kernel"} and plain else "shaping"
+    if "virtlab" in owners or (automatic == "netem" and not plain):
+        return "soft_switch"
+    return automatic
+
+
+def realisations(plan: Plan, automatic: str) -> dict[str, str]:
+    """Link -> who realises it."""
+    default = realisation(plan, automatic)
+    return {
+        name: (default if link.realise == "auto" else link.realise) for name, link in plan.world.links.items()
+    }
+
+
+def soft_switch_request(plan: Plan, wiring: Wiring, ports: Mapping[str, str]) -> dict[str, Any]:
+    """The soft switch's `configure`: real ports, switches, links, static forwarding, largest IP packet."""
+    world = plan.world
+    request: dict[str, Any] = {
+        "ports": {end: {"ifname": name} for end, name in ports.items()},
+        "switches": {
+            name: {"processing_ns": switch.processing_ns} for name, switch in world.switches.items()
+        },
+        "links": {
+            name: {
+                "ends": list(link.ends),
+                "rate_bit_per_s": link.rate_bit_per_s,
+                "propagation_ns": link.propagation_ns,
+                "queue": {"ab": _queue(link.queue.ab), "ba": _queue(link.queue.ba)},
+            }
+            for name, link in world.links.items()
+        },
+        "mtu_bytes": max(
+            (vnic.mtu_bytes for guest in world.guests.values() for vnic in guest.vnics.values()), default=1500
+        ),
+        "spin": world.spin,
+    }
+    if world.arp == "static":
+        forwarding: dict[str, dict[str, str]] = {}
+        for guest, entry in world.guests.items():
+            for name, vnic in entry.vnics.items():
+                for box, port in wiring.ways(guest, name).items():
+                    if box.startswith("switch:"):
+                        forwarding.setdefault(box.removeprefix("switch:"), {})[vnic.mac] = port
+        request["forwarding"] = forwarding
+    return request
+
+
+def _queue(queue: Queue) -> dict[str, Any]:
+    out: dict[str, Any] = {"kind": queue.kind, "by": queue.by}
+    if queue.limit_packets is not None:
+        out["limit_packets"] = queue.limit_packets
+    if queue.limit_bytes is not None:
+        out["limit_bytes"] = queue.limit_bytes
+    if queue.parameters:
+        out["parameters"] = queue.parameters
+    if queue.classes:
+        out |= queue.model_dump(mode="json", include={"classes", "match", "default"})
+    return out
+
+
+def build(plan: Plan, realised: Mapping[str, str], mtus: Mapping[str, int], out: Lowered) -> None:
+    """Switches as bridges in `fabric`, links as veths, with the link's qdisc at the sending end of each direction."""
+    bridges: dict[str, str] = {}
+    taken = set(out.fabric_ports.values())
+    for name in plan.world.switches:
+        bridges[name] = interface(name, taken)
+        path = f"switches.{name}"
+        out.add(path, BridgeAdd(FABRIC, bridges[name], mtu_bytes=mtus[f"switch:{name}"]))
+        out.add(path, LinkSet(FABRIC, bridges[name], up=True))
+    for name, link in plan.world.links.items():
+        path = f"links.{name}"
+        if all(end in out.uplinks for end in link.ends):
+            _patch(path, link.ends, taken, out)
+        elif not any(end in out.uplinks for end in link.ends):
+            _inner(path, link.ends, bridges, mtus, taken, out)
+        else:
+            for end in link.ends:
+                if end in out.uplinks:
+                    continue
+                uplink = next(other for other in link.ends if other != end)
+                bridge = bridges[end.rpartition(".")[0]]
+                out.add(path, LinkSet(FABRIC, out.fabric_ports[uplink], master=bridge))
+        _disciplines(plan, name, realised[name], out)
+
+
+def _patch(path: str, ends: tuple[str, str], taken: set[str], out: Lowered) -> None:
+    """A cable between two hosts: their fabric ends joined by a bridge of two ports."""
+    bridge = interface("cable-" + out.fabric_ports[ends[0]], taken)
+    out.add(
+        path,
+        BridgeAdd(FABRIC, bridge),
+        *(LinkSet(FABRIC, out.fabric_ports[end], master=bridge) for end in ends),
+    )
+    out.add(path, LinkSet(FABRIC, bridge, up=True))
+
+
+def _inner(
+    path: str,
+    ends: tuple[str, str],
+    bridges: Mapping[str, str],
+    mtus: Mapping[str, int],
+    taken: set[str],
+    out: Lowered,
+) -> None:
+    from virtlab.testbed.build.lower import Place
+
+    names = [interface(end, taken) for end in ends]
+    switches = [end.rpartition(".")[0] for end in ends]
+    mtu = mtus[f"switch:{switches[0]}"]
+    first = End(FABRIC, names[0], mtu_bytes=mtu, master=bridges[switches[0]])
+    out.add(path, VethAdd((first, End(FABRIC, names[1], mtu_bytes=mtu))))
+    out.add(path, LinkSet(FABRIC, names[1], master=bridges[switches[1]]))
+    for end, name in zip(ends, names, strict=True):
+        out.add(path, LinkSet(FABRIC, name, up=True))
+        out.ports[end] = Place(FABRIC, name)
+
+
+def _disciplines(plan: Plan, name: str, by: str, out: Lowered) -> None:
+    link = plan.world.links[name]
+    first, second = link.ends
+    vnics = (vnic for guest in plan.world.guests.values() for vnic in guest.vnics.values())
+    single_frames = all(vnic.offloads == "off" for vnic in vnics)
+    for end, far, queue in ((first, second, link.queue.ab), (second, first, link.queue.ba)):
+        if end in out.uplinks:
+            place = out.uplinks[end]
+            namespace, port = place.namespace, place.link
+        elif far in out.uplinks:
+            namespace, port = FABRIC, out.fabric_ports[far]
+        else:
+            place = out.ports[end]
+            namespace, port = place.namespace, place.link
+        path, key = f"links.{name}", (name, "ab" if end == first else "ba")
+        if by == "netem":
+            switch = plan.world.switches.get(end.rpartition(".")[0])
+            delay_ns = link.propagation_ns + (switch.processing_ns if switch is not None else 0)
+            held = (namespace, port, link.rate_bit_per_s, delay_ns, netem_links.limit(queue))
+            out.add(path, *netem_links.at_port(*held))
+            out.queues[key] = netem_links.queue_at(*held, single_frames=single_frames)
+        else:
+            out.add(path, *kernel_queues.at_port(namespace, port, link.rate_bit_per_s, queue))
+            out.queues[key] = PortQueue(namespace, port, kernel_queues.class_handles(queue))

@@ -1,0 +1,519 @@
+"""A Plan as Steps: the typed kernel operations that build it, in ordered batches, each with its reason.
+
+Hosts are namespaces that hold their virtual switch. A guest is a namespace with a veth into its host's bridge; a native
+guest is the host's own namespace and its vNIC the uplink. The other end of every uplink lies in the namespace `fabric`,
+where links and physical switches are: played by the soft switch, or built from bridges with netem or HTB at the ports.
+
+Pure: no kernel is asked here; what depends on the machine comes in as `Machine`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from virtlab.catalogue import PLATFORMS
+from virtlab.plan import Plan, Vnic
+from virtlab.planner.wiring import Wiring
+from virtlab.testbed.build import fabric
+from virtlab.testbed.build.names import FABRIC, guest_namespace, host_namespace, interface
+from virtlab.testbed.build.neighbours import neighbours
+from virtlab.testbed.build.operations import (
+    AddressAdd,
+    BridgeAdd,
+    BridgePortSet,
+    Claim,
+    End,
+    ForwardingAdd,
+    HomeAdd,
+    LinkSet,
+    NamespaceAdd,
+    NeighbourAdd,
+    OffloadSet,
+    Operation,
+    RouteAdd,
+    Rules,
+    Step,
+    SysctlSet,
+    TapAdd,
+    VethAdd,
+)
+from virtlab.testbed.queues.kernel import PortQueue
+from virtlab.testbed.queues.pacing import licence, pushback
+from virtlab.testbed.queues.ports import at_guest_port, at_ovs_port
+from virtlab.testbed.vswitches.ovs_qos import LEFT_ALONE
+from virtlab.testbed.vswitches.ovs_rules import DATAPATHS, OvsBridge, Port
+
+DEFAULT_MTU_BYTES = 1500  # that a device comes with
+OFFLOADS_OFF = {"tx": False, "sg": False, "tso": False, "gso": False}
+QUIET_IPV6 = {
+    "accept_ra": "0",
+    "autoconf": "0",
+    "router_solicitations": "0",
+    "accept_dad": "0",
+    "addr_gen_mode": "1",
+    # Groups joined are reported again soon (RFC 3810), not at any moment of a run's first second. In ms that are whole ticks
+    # of every usual kernel.
+    "mldv1_unsolicited_report_interval": "20",
+    "mldv2_unsolicited_report_interval": "20",
+}
+# What a guest keeps of datagrams whose last fragments were lost: at the kernel's own 4 MiB and 30 s, one overloaded design
+# point leaves it deaf to fragments for half a minute. A gigabit link carries less than this in the time that they are kept.
+FRAGMENTS = {"high_thresh": str(512 << 20), "time": "2"}
+# A kernel with br_netfilter calls the machine's packet filter for each IP packet across any bridge, rules or none: a fifth
+# of what a small packet costs there.
+UNFILTERED_BRIDGES = {
+    f"net/bridge/bridge-nf-call-{name}": "0" for name in ("arptables", "ip6tables", "iptables")
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What lowering has to know of a machine: `link` is the realisation chosen for `realise: auto`."""
+
+    link: str = "soft_switch"
+    has_ipv6: bool = True
+    filters_bridges: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a vNIC stands in the built world."""
+
+    namespace: str
+    link: str
+
+
+@dataclass(slots=True)
+class Inside:
+    """A guest with a kernel of its own: its taps, in the order of its vNICs, and the Steps for the leader inside."""
+
+    taps: dict[str, Place] = field(default_factory=dict)  # vNIC -> its tap
+    steps: list[Step] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Lowered:
+    """Steps, and where the Plan's objects are found once they are applied."""
+
+    steps: list[Step] = field(default_factory=list)
+    guests: dict[str, str] = field(default_factory=dict)  # guest -> namespace
+    vnics: dict[tuple[str, str], Place] = field(default_factory=dict)
+    uplinks: dict[str, Place] = field(default_factory=dict)  # port -> interface on the host's side
+    fabric_ports: dict[str, str] = field(default_factory=dict)  # port -> interface in `fabric`
+    bridges: dict[str, Place] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)  # link -> realisation
+    queues: dict[tuple[str, str], PortQueue] = field(default_factory=dict)  # link, direction: in the kernel
+    soft_switch: dict[str, Any] | None = None  # the configure request
+    ports: dict[str, Place] = field(
+        default_factory=dict
+    )  # ports of links that are interfaces: kernel realisations
+    machines: dict[str, Inside] = field(default_factory=dict)  # guests with a kernel of their own
+    existing: set[str] = field(default_factory=set)  # guests that are found, not made
+    ovs: dict[str, OvsBridge] = field(default_factory=dict)  # virtual switches that are Open vSwitch
+    late: list[Step] = field(
+        default_factory=list
+    )  # about ports that come with a hypervisor's guests, once they are there
+    late_ports: set[Place] = field(default_factory=set)
+
+    def master(self, vswitch: str) -> str | None:
+        """The bridge that an interface is born as a port of; None where another program takes it in later."""
+        return None if vswitch in self.ovs else self.bridges[vswitch].link
+
+    def add_inside(self, guest: str, because: str, *operations: Operation) -> None:
+        """Adds operations where a guest's network is: in the private world, or inside its own kernel."""
+        steps = self.machines[guest].steps if guest in self.machines else self.steps
+        steps.extend(Step(op, because) for op in operations)
+
+    def add(self, because: str, *operations: Operation) -> None:
+        """Adds operations with one reason."""
+        self.steps.extend(Step(op, because) for op in operations)
+
+
+def lower(plan: Plan, machine: Machine = Machine()) -> Lowered:
+    """The Plan's Steps. The Plan was checked before: dangling names are a programming error here."""
+    wiring = Wiring(plan)
+    out = Lowered()
+    realised = fabric.realisations(plan, machine.link)
+    out.links = realised
+    mtus = _segment_mtus(plan, wiring)
+    _namespaces(plan, machine, out)
+    taken: dict[str, set[str]] = {}
+    _bridges(plan, mtus, machine, taken, out)
+    _guest_ports(plan, taken, out)
+    _uplinks(plan, wiring, mtus, taken, out)
+    if realised:
+        kernel = {name for name, by in realised.items() if by in {"netem", "shaping"}}
+        if kernel:
+            out.add(f"links.{min(kernel)}", *_unfiltered(FABRIC, machine))
+            fabric.build(plan, realised, mtus, out)
+        else:
+            out.soft_switch = fabric.soft_switch_request(plan, wiring, out.fabric_ports)
+        for port in sorted(out.fabric_ports.values()):
+            out.add(f"links.{_link_of(plan, port, out)}", LinkSet(FABRIC, port, up=True))
+    _guests(plan, machine, out)
+    if plan.world.arp == "static":
+        _forwarding(plan, wiring, out)
+    return out
+
+
+def _link_of(plan: Plan, port: str, out: Lowered) -> str:
+    end = next(end for end, name in out.fabric_ports.items() if name == port)
+    return next(name for name, link in plan.world.links.items() if end in link.ends)
+
+
+def _segment_mtus(plan: Plan, wiring: Wiring) -> dict[str, int]:
+    """Largest vNIC MTU that each switching box has to carry; 1500 where no vNIC is near."""
+    largest: dict[str, int] = {}
+    for guest, entry in plan.world.guests.items():
+        for name, vnic in entry.vnics.items():
+            for box in wiring.ways(guest, name):
+                largest[box] = max(largest.get(box, 0), vnic.mtu_bytes)
+    return {box: largest.get(box, 1500) for box in wiring.edges}
+
+
+def _has_ipv6(plan: Plan, guests: list[str]) -> bool:
+    return any(
+        ":" in text for name in guests for vnic in plan.world.guests[name].vnics.values() for text in vnic.ip
+    )
+
+
+def _ipv6(namespace: str, wanted: bool, plan: Plan, machine: Machine) -> Iterator[Operation]:
+    """What a namespace does with IPv6, said before it has interfaces, so that every one of them inherits it."""
+    if not machine.has_ipv6 or plan.world.ipv6_noise:
+        return
+    if wanted:
+        for key, value in QUIET_IPV6.items():
+            yield SysctlSet(namespace, f"net/ipv6/conf/default/{key}", value)
+    else:
+        yield SysctlSet(namespace, "net/ipv6/conf/default/disable_ipv6", "1")
+
+
+def _fragments(namespace: str, ipv6: bool, machine: Machine) -> Iterator[Operation]:
+    """Reassembly that an overload does not spoil for what follows it."""
+    for key, value in FRAGMENTS.items():
+        yield SysctlSet(namespace, f"net/ipv4/ipfrag_{key}", value)
+        if ipv6 and machine.has_ipv6:
+            yield SysctlSet(namespace, f"net/ipv6/ip6frag_{key}", value)
+
+
+def _namespaces(plan: Plan, machine: Machine, out: Lowered) -> None:
+    natives: dict[str, list[str]] = {}
+    for name, guest in plan.world.guests.items():
+        if PLATFORMS[guest.platform].is_host:
+            natives.setdefault(guest.host, []).append(name)
+            out.guests[name] = host_namespace(guest.host)
+    for host in plan.world.hosts:
+        namespace = host_namespace(host)
+        wanted = _has_ipv6(plan, natives.get(host, []))
+        out.add(f"hosts.{host}", NamespaceAdd(namespace), *_ipv6(namespace, wanted, plan, machine))
+        for native in natives.get(host, []):
+            out.add(f"guests.{native}", *_fragments(namespace, wanted, machine))
+    for name, guest in plan.world.guests.items():
+        if PLATFORMS[guest.platform].existing:
+            out.guests[name] = guest_namespace(name)
+            out.existing.add(name)
+            # Its name in our books; it is elsewhere.
+            out.add(f"guests.{name}", NamespaceAdd(guest_namespace(name)))
+            interface_there = plan.world.hosts[guest.host].interface or "(its own)"
+            for vnic_name, vnic in guest.vnics.items():
+                link = "vxlan0" if vnic.network == "vxlan" else interface_there
+                out.vnics[name, vnic_name] = Place(out.guests[name], link)
+        elif PLATFORMS[guest.platform].features.own_kernel:
+            out.guests[name] = guest_namespace(name)
+            out.machines[name] = Inside()
+            out.add(
+                f"guests.{name}", NamespaceAdd(guest_namespace(name))
+            )  # where its process runs: without a network
+            _kernel_of_its_own(name, plan, out)
+        elif not PLATFORMS[guest.platform].is_host:
+            namespace = guest_namespace(name)
+            out.guests[name] = namespace
+            wanted = _has_ipv6(plan, [name])
+            out.add(f"guests.{name}", NamespaceAdd(namespace), *_ipv6(namespace, wanted, plan, machine))
+            out.add(f"guests.{name}", *_fragments(namespace, wanted, machine))
+    if plan.world.links:
+        first = f"links.{next(iter(plan.world.links))}"
+        out.add(first, NamespaceAdd(FABRIC), *_ipv6(FABRIC, wanted=False, plan=plan, machine=machine))
+
+
+def _kernel_of_its_own(guest: str, plan: Plan, out: Lowered) -> None:
+    """Names the network of a virtual machine. Its interfaces were there first, so each is told about IPv6 by itself."""
+    namespace, path = out.guests[guest], f"guests.{guest}"
+    machine = Machine(has_ipv6=True)
+    wanted = _has_ipv6(plan, [guest])
+    out.add_inside(guest, path, HomeAdd(namespace), *_ipv6(namespace, wanted, plan, machine))
+    out.add_inside(guest, path, *_fragments(namespace, wanted, machine))
+    for name, vnic in plan.world.guests[guest].vnics.items():
+        own = f"{path}.vnics.{name}"
+        link = interface(name, {place.link for place in _places(guest, out)})
+        out.vnics[guest, name] = Place(namespace, link)
+        out.add_inside(guest, own, Claim(namespace, link, vnic.mac))
+        for said in _ipv6(namespace, wanted, plan, machine):
+            if isinstance(said, SysctlSet):
+                path_there = said.path.replace("/default/", f"/{link}/")
+                out.add_inside(guest, own, SysctlSet(namespace, path_there, said.value))
+        if vnic.mtu_bytes != DEFAULT_MTU_BYTES:
+            out.add_inside(guest, own, LinkSet(namespace, link, mtu_bytes=vnic.mtu_bytes))
+
+
+def _places(guest: str, out: Lowered) -> list[Place]:
+    return [place for (owner, _), place in out.vnics.items() if owner == guest]
+
+
+def _bridges(
+    plan: Plan, mtus: Mapping[str, int], machine: Machine, taken: dict[str, set[str]], out: Lowered
+) -> None:
+    for name, vswitch in plan.world.vswitches.items():
+        namespace = host_namespace(vswitch.host)
+        if namespace not in taken:
+            out.add(f"vswitches.{name}", *_unfiltered(namespace, machine))
+        names = taken.setdefault(namespace, set())
+        link = interface(name.removeprefix(f"{vswitch.host}."), names)
+        out.bridges[name] = Place(namespace, link)
+        if vswitch.kind in DATAPATHS:
+            out.ovs[name] = OvsBridge(
+                namespace,
+                link,
+                flooding=vswitch.flooding,
+                datapath=DATAPATHS[vswitch.kind],
+                own_entries=vswitch.parameters.get("flow_entries") == "own",
+                told=plan.world.arp == "static",
+            )
+            continue
+        out.add(f"vswitches.{name}", BridgeAdd(namespace, link, mtu_bytes=mtus[f"vswitch:{name}"]))
+
+
+def _unfiltered(namespace: str, machine: Machine) -> Iterator[Operation]:
+    if machine.filters_bridges:
+        for path, value in UNFILTERED_BRIDGES.items():
+            yield SysctlSet(namespace, path, value)
+
+
+def _guest_ports(plan: Plan, taken: dict[str, set[str]], out: Lowered) -> None:
+    """A veth per vNIC, born as a port of its bridge: by host, so that one socket takes many in one call."""
+    by_host: dict[str, list[tuple[str, str, Vnic]]] = {}
+    for guest, entry in plan.world.guests.items():
+        for name, vnic in entry.vnics.items():
+            if vnic.vswitch is not None:
+                by_host.setdefault(entry.host, []).append((guest, name, vnic))
+    for host, vnics in by_host.items():
+        namespace = host_namespace(host)
+        ups: list[tuple[str, Operation]] = []
+        for guest, name, vnic in vnics:
+            master = out.master(str(vnic.vswitch))
+            inside = out.guests[guest]
+            port = interface(f"{guest}.{name}", taken.setdefault(namespace, set()))
+            path = f"guests.{guest}.vnics.{name}"
+            if (ovs := out.ovs.get(str(vnic.vswitch))) is not None:
+                qos = at_ovs_port(guest, name, vnic, ovs, port, out)
+                ovs.ports.append(Port(port, isolated=vnic.isolated, qos=qos))
+            if PLATFORMS[plan.world.guests[guest].platform].late_ports:
+                place = Place(namespace, port)
+                out.machines[guest].taps[name] = out.ports[f"{guest}/{name}"] = place
+                out.late_ports.add(place)
+                queued = at_guest_port(guest, name, vnic, namespace, port, out)
+                claim = Claim(namespace, port, back_end_mac(vnic.mac))
+                member = LinkSet(namespace, port, mtu_bytes=vnic.mtu_bytes, master=master)
+                rest = (up for _, up in _port_ups(plan, path, vnic, namespace, port))
+                out.late += [Step(op, path) for op in (claim, member, *queued, *rest)]
+                continue
+            if guest in out.machines:
+                offloads = vnic.offloads == "default"
+                out.add(path, TapAdd(namespace, port, vnic.mtu_bytes, master, offloads=offloads))
+                out.machines[guest].taps[name] = out.ports[f"{guest}/{name}"] = Place(namespace, port)
+                out.add(path, *at_guest_port(guest, name, vnic, namespace, port, out))
+                ups += _port_ups(plan, path, vnic, namespace, port)
+                continue
+            link = interface(name, taken.setdefault(inside, set()))
+            near = End(namespace, port, mtu_bytes=vnic.mtu_bytes, master=master)
+            out.add(path, VethAdd((near, End(inside, link, mac=vnic.mac, mtu_bytes=vnic.mtu_bytes))))
+            out.vnics[guest, name] = Place(inside, link)
+            out.ports[f"{guest}/{name}"] = Place(namespace, port)
+            out.add(path, *at_guest_port(guest, name, vnic, namespace, port, out))
+            ups += _port_ups(plan, path, vnic, namespace, port)
+        for path, up in ups:
+            out.add(path, up)
+
+
+def back_end_mac(mac: str) -> str:
+    """The address by which domain 0's end of a guest's port is known: its guest's with a first octet of its own.
+
+    >>> back_end_mac("02:00:00:00:00:07")
+    'fe:00:00:00:00:07'
+    """
+    return f"fe:{mac.partition(':')[2]}"
+
+
+def _port_ups(
+    plan: Plan, path: str, vnic: Vnic, namespace: str, port: str
+) -> Iterator[tuple[str, Operation]]:
+    rules = _rules(plan, str(vnic.vswitch), isolated=vnic.isolated)
+    if rules is not None:
+        yield path, BridgePortSet(namespace, port, rules)
+    yield path, LinkSet(namespace, port, up=True)
+
+
+def _rules(plan: Plan, vswitch: str, *, isolated: bool = False) -> Rules | None:
+    """What is not as the kernel has it at a port of a virtual switch; None when nothing is."""
+    entry = plan.world.vswitches[vswitch]
+    if entry.kind != "linux_bridge":
+        return None  # it has rules of its own
+    rules = Rules(
+        isolated=isolated or None,
+        learning=None if entry.learning else False,
+        flooding=None if entry.flooding else False,
+    )
+    return rules if rules != Rules() else None
+
+
+def _uplinks(
+    plan: Plan, wiring: Wiring, mtus: Mapping[str, int], taken: dict[str, set[str]], out: Lowered
+) -> None:
+    """A veth per physical port of a host: this side in the host, that side in the fabric."""
+    natives = {
+        vnic.uplink: (guest, name, vnic)
+        for guest, entry in plan.world.guests.items()
+        for name, vnic in entry.vnics.items()
+        if vnic.uplink is not None
+    }
+    ends = [(end, name) for name, link in plan.world.links.items() for end in link.ends]
+    number = 0
+    for end, link_name in ends:
+        box = wiring.owner.get(end)
+        if box is None:
+            continue  # a port of a physical switch
+        far = interface(f"p{number}", taken.setdefault(FABRIC, set()))
+        number += 1
+        out.fabric_ports[end] = far
+        if box.startswith("vswitch:"):
+            vswitch = box.removeprefix("vswitch:")
+            namespace, mtu = out.bridges[vswitch].namespace, mtus[box]
+            link = interface(end.rpartition(".")[2], taken.setdefault(namespace, set()))
+            near = End(namespace, link, mtu_bytes=mtu, master=out.master(vswitch))
+            if vswitch in out.ovs:
+                out.ovs[vswitch].ports.append(Port(link, qos=LEFT_ALONE))
+            path = f"links.{link_name}"
+        else:
+            guest, name, vnic = natives[end]
+            namespace, mtu = out.guests[guest], vnic.mtu_bytes
+            link = interface(name, taken.setdefault(namespace, set()))
+            near = End(namespace, link, mac=vnic.mac, mtu_bytes=mtu)
+            path = f"guests.{guest}.vnics.{name}"
+            out.vnics[guest, name] = Place(namespace, link)
+        out.uplinks[end] = Place(namespace, link)
+        out.add(path, VethAdd((near, End(FABRIC, far, mtu_bytes=mtu))))
+    for end, place in out.uplinks.items():
+        if wiring.owner[end].startswith("vswitch:"):
+            vswitch = wiring.owner[end].removeprefix("vswitch:")
+            rules = _rules(plan, vswitch)
+            if rules is not None:
+                out.add(f"vswitches.{vswitch}", BridgePortSet(place.namespace, place.link, rules))
+            out.add(
+                f"vswitches.{wiring.owner[end].removeprefix('vswitch:')}",
+                LinkSet(place.namespace, place.link, up=True),
+            )
+    for name, place in out.bridges.items():
+        if name not in out.ovs:
+            out.add(f"vswitches.{name}", LinkSet(place.namespace, place.link, up=True))
+
+
+def _guests(plan: Plan, machine: Machine, out: Lowered) -> None:
+    known = neighbours(plan) if plan.world.arp == "static" else {}
+    # A native guest sends from its host's uplink: the queue of a link that the kernel realises holds it back itself.
+    shaped = {(queue.namespace, queue.link) for queue in out.queues.values()}
+    for guest, entry in plan.world.guests.items():
+        if guest in out.existing:
+            continue
+        namespace = out.guests[guest]
+        asking = _speaks_ecn(plan, guest)
+        if asking is not None:
+            out.add_inside(guest, f"roles.{asking}", SysctlSet(namespace, "net/ipv4/tcp_ecn", "1"))
+        if entry.forwards:
+            out.add_inside(guest, f"guests.{guest}", *_forwards(namespace, _has_ipv6(plan, [guest]), machine))
+        out.add_inside(guest, f"guests.{guest}", LinkSet(namespace, "lo", up=True))
+        for name, vnic in entry.vnics.items():
+            place = out.vnics[guest, name]
+            path = f"guests.{guest}.vnics.{name}"
+            if vnic.offloads == "off":
+                locked = PLATFORMS[entry.platform].locked_offloads
+                off = {feature: value for feature, value in OFFLOADS_OFF.items() if feature not in locked}
+                out.add_inside(guest, path, OffloadSet(namespace, place.link, off))
+            out.add_inside(guest, path, LinkSet(namespace, place.link, up=True))
+            addresses = (AddressAdd(namespace, place.link, address) for address in vnic.ip)
+            out.add_inside(guest, path, *addresses)
+            by_link = (namespace, place.link) in shaped
+            out.add_inside(guest, path, *pushback(namespace, place.link, vnic, by_link=by_link))
+            if entry.licence_bit_per_s is not None:
+                out.add_inside(guest, path, *licence(namespace, place.link, vnic, entry.licence_bit_per_s))
+            for address, mac in known.get((guest, name), {}).items():
+                out.add_inside(guest, path, NeighbourAdd(namespace, place.link, address, mac))
+        if entry.bridges:
+            _bridge_inside(guest, [out.vnics[guest, name] for name in entry.vnics], plan, machine, out)
+        for route in plan.world.routes.get(guest, ()):
+            link = out.vnics[guest, route.vnic].link
+            out.add_inside(guest, f"routes.{guest}", RouteAdd(namespace, link, route.to, route.via))
+
+
+def _speaks_ecn(plan: Plan, guest: str) -> str | None:
+    """A role whose connections of the guest ask for congestion marks."""
+    roles = plan.roles.items()
+    return next(
+        (name for name, role in roles if guest in (role.from_, role.to) and role.parameters.get("ecn")), None
+    )
+
+
+def _bridge_inside(guest: str, ports: list[Place], plan: Plan, machine: Machine, out: Lowered) -> None:
+    """A guest's own bridge over its vNICs, with an address of its own: theirs are those of flows through it."""
+    namespace = out.guests[guest]
+    digest = hashlib.sha256(f"bridge/{guest}".encode()).digest()
+    mac = ":".join(f"{byte:02x}" for byte in (6, *digest[:5]))
+    link = interface("bridge", {place.link for place in ports})
+    mtu = max(vnic.mtu_bytes for vnic in plan.world.guests[guest].vnics.values())
+    path = f"guests.{guest}"
+    if guest not in out.machines:
+        out.add_inside(guest, path, *_unfiltered(namespace, machine))
+    out.add_inside(guest, path, BridgeAdd(namespace, link, mac=mac, mtu_bytes=mtu))
+    out.add_inside(guest, path, *(LinkSet(namespace, place.link, master=link) for place in ports))
+    out.add_inside(guest, path, LinkSet(namespace, link, up=True))
+
+
+def _forwards(namespace: str, ipv6: bool, machine: Machine) -> Iterator[Operation]:
+    yield SysctlSet(namespace, "net/ipv4/ip_forward", "1")
+    for scope in ("all", "default"):
+        # A router between two of its own networks would otherwise tell senders of better ways, and distrust sources.
+        yield SysctlSet(namespace, f"net/ipv4/conf/{scope}/send_redirects", "0")
+        yield SysctlSet(namespace, f"net/ipv4/conf/{scope}/rp_filter", "0")
+    if machine.has_ipv6 and ipv6:
+        yield SysctlSet(namespace, "net/ipv6/conf/all/forwarding", "1")
+
+
+def _forwarding(plan: Plan, wiring: Wiring, out: Lowered) -> None:
+    """Every bridge knows from the start behind which of its ports each vNIC is."""
+    entries: dict[str, list[Step]] = {f"vswitch:{name}": [] for name in plan.world.vswitches}
+    for guest, entry in plan.world.guests.items():
+        for name, vnic in entry.vnics.items():
+            for box, port in wiring.ways(guest, name).items():
+                if box.startswith("vswitch:"):
+                    place = out.ports.get(port) or out.uplinks[port]
+                    if (ovs := out.ovs.get(box.removeprefix("vswitch:"))) is not None:
+                        ovs.addresses[vnic.mac] = place.link
+                        continue
+                elif box.startswith("bridge:"):
+                    inside, _, inner = port.rpartition("/")
+                    place = out.vnics[inside, inner]
+                else:
+                    continue
+                step = Step(
+                    ForwardingAdd(place.namespace, place.link, vnic.mac), f"guests.{guest}.vnics.{name}"
+                )
+                if place in out.late_ports:
+                    out.late.append(step)
+                elif box.startswith("bridge:") and inside in out.machines:
+                    out.machines[inside].steps.append(step)
+                else:
+                    entries.setdefault(box, []).append(step)
+    for steps in entries.values():
+        out.steps.extend(steps)

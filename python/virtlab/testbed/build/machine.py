@@ -1,0 +1,113 @@
+"""What this machine has that lowering and refusals depend on, found out by trying, once per process."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from virtlab import __version__
+from virtlab.catalogue import QDISCS
+from virtlab.errors import VirtlabError
+from virtlab.testbed.build.lower import Machine
+from virtlab.testbed.build.operations import NamespaceAdd
+from virtlab.testbed.leader.process import Leader
+
+KERNEL_QDISCS = (
+    "htb",
+    "tbf",
+    "pfifo",
+    "bfifo",
+    "netem",
+    "codel",
+    "fq_codel",
+    "sfq",
+    "hfsc",
+    "prio",
+    "pfifo_fast",
+    "fq",
+    "ingress",
+    "drr",
+    "cls_u32",
+    "cls_flower",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was found. `world` is None when a private world can be made, else why not and the cure."""
+
+    world: tuple[str, str] | None
+    qdiscs: Mapping[str, str | None]  # kernel discipline -> None when it works, else the kernel's words
+    root: bool
+    has_ipv6: bool
+    filters_bridges: bool = False  # whether its kernel's packet filter can see what crosses a bridge
+    switch_qdiscs: tuple[str, ...] = ("fifo",)  # queue disciplines that the soft switch plays
+    open_vswitch: Mapping[str, str | None] | None = (
+        None  # by kind; None: this machine is asked when one is wanted
+    )
+    xen: bool = False  # whether Xen's hypervisor is beneath it
+    automatic_link: str | None = None  # who realises links that say `auto`; None: whoever is best here
+    inside: str | None = None  # the laboratory machine that all this is of, by its name for --in
+
+    @property
+    def machine(self) -> Machine:
+        """For lowering: netem where the kernel has it, else the soft switch."""
+        link = "netem" if self.world is None and self.qdiscs.get("netem", "") is None else "soft_switch"
+        return Machine(
+            link=self.automatic_link or link, has_ipv6=self.has_ipv6, filters_bridges=self.filters_bridges
+        )
+
+
+@cache
+def findings() -> Findings:
+    """Tries: starts a world, and each queue discipline in a namespace of its own that is dropped at once."""
+    has_ipv6 = Path("/proc/sys/net/ipv6").is_dir()
+    filters = Path("/proc/sys/net/bridge").is_dir()
+    root = os.geteuid() == 0
+    try:
+        with Leader.start() as leader:
+            found = leader.control.call("try_qdiscs", {"kinds": list(KERNEL_QDISCS)})
+            played = _switch_qdiscs(leader)
+            return Findings(None, found["kinds"], not leader.rootless, has_ipv6, filters, played)
+    except VirtlabError as error:
+        reason = f"{error.where}: {error.what}" if error.where else error.what
+        return Findings((reason, error.cure), {}, root, has_ipv6, filters)
+
+
+def _switch_qdiscs(leader: Leader) -> tuple[str, ...]:
+    """What the soft switch says that it plays."""
+    control = leader.control
+    control.call("apply", {"batch": [NamespaceAdd("trial:switch").json()]})
+    control.call("spawn", {"channel": 1, "role": "switch", "namespace": "trial:switch"})
+    said = control.greet(1)["capabilities"]
+    return tuple(word for word in said if word in QDISCS)
+
+
+def versions(hello: Mapping[str, object] | None = None) -> dict[str, str]:
+    """Versions of what builds and carries a world."""
+    found = {"virtlab": __version__, "kernel": platform.release(), "python": platform.python_version()}
+    if hello is not None:
+        found["agent"] = str(hello.get("build", ""))
+        found["agent_protocol"] = ".".join(str(part) for part in hello.get("protocol", []))  # type: ignore[attr-defined]
+    return found
+
+
+def fingerprint() -> dict[str, str]:
+    """Machine, kernel and CPU, for the manifest."""
+    model = ""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    except OSError:
+        pass
+    return {
+        **versions(),
+        "machine": platform.machine(),
+        "cpu": model,
+        "cpus": str(len(os.sched_getaffinity(0))),
+        "user": "root" if os.geteuid() == 0 else "ordinary user",
+    }

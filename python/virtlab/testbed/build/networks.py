@@ -1,0 +1,46 @@
+"""What kernels have in networks, asked of whoever leads there. A leader tells of the networks that it was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from virtlab.testbed.leader.control import Control
+
+LOOK_TIMEOUT_S = 60.0
+PARTS = 40  # namespaces per request, so that a reply fits its frame
+
+
+def observe(control: Control, namespaces: list[str]) -> dict[str, Any]:
+    """What the kernel has in each namespace of the world's leader."""
+    found: dict[str, Any] = {}
+    for at in range(0, len(namespaces), PARTS):
+        asked = namespaces[at : at + PARTS]
+        reply = control.call("observe", {"namespaces": asked}, timeout_s=LOOK_TIMEOUT_S)
+        found |= _of_those_asked(control, 0, asked, reply)
+    return found
+
+
+def _of_those_asked(
+    control: Control, channel: int, asked: list[str], reply: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Of a reply what was asked for. BreachError where some of it is missing: nobody tells of others' networks."""
+    if lacking := [name for name in asked if name not in reply["namespaces"]]:
+        raise control.breach(channel, f"it does not tell of {', '.join(lacking)}", "observe")
+    return {name: reply["namespaces"][name] for name in asked}
+
+
+def observe_each(control: Control, leaders: Mapping[str, int]) -> dict[str, Any]:
+    """What the kernels have in namespaces, each of a leader of its own (namespace -> channel), who look at once."""
+    asked = [("observe", {"namespaces": [namespace]}, channel) for namespace, channel in leaders.items()]
+    found: dict[str, Any] = {}
+    replies = control.call_all(asked, timeout_s=LOOK_TIMEOUT_S)
+    for (namespace, channel), reply in zip(leaders.items(), replies, strict=True):
+        found |= _of_those_asked(control, channel, [namespace], reply)
+    return found
+
+
+def links_of(control: Control, namespace: str, reply: Mapping[str, Any], channel: int) -> dict[str, Any]:
+    """The interfaces in a namespace, of a reply to the question for that one."""
+    found: dict[str, Any] = _of_those_asked(control, channel, [namespace], reply)[namespace]["links"]
+    return found

@@ -1,0 +1,235 @@
+"""What was built, compared with what was asked: the session's `realised`, read back from the kernel.
+
+A difference between asked and built is an error before anything is measured. What the kernel chose by itself (offloads
+left at their default, a bridge's own address) is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from ipaddress import ip_interface
+from typing import Any
+
+from virtlab.catalogue import PLATFORMS
+from virtlab.errors import MachineError
+from virtlab.plan import Plan, Realised, RealisedObject, Vnic
+from virtlab.planner.ports import port_of
+from virtlab.testbed.build.lower import OFFLOADS_OFF, Lowered, Place
+from virtlab.testbed.build.operations import Operation
+from virtlab.testbed.platforms.start import Guests
+from virtlab.testbed.queues.applied import NOT_TAKEN, NOT_THERE, check_operations
+from virtlab.testbed.queues.kernel import check_queues, queueing
+from virtlab.testbed.queues.ports import check_qos
+from virtlab.testbed.vswitches.ovs_qos import LEFT_ALONE
+
+CURE_VNIC = {
+    "mtu_bytes": "write an 'mtu' that this kind of vNIC can have, or take another 'vnic_model'",
+    "mac": "see that nothing in the guest or on this machine gives interfaces addresses of its own, and run it again",
+    "addresses": "see that nothing in the guest or on this machine (DHCP, IPv6 autoconfiguration) gives it others, and "
+    "run it again",
+}
+CURE_OFFLOADS = "write 'offloads: default' for what cannot be turned off there, or take another 'vnic_model'"
+CURE_SEGMENTS = "write 'offloads: default', or use a kernel that can bound it: 'virtlab run FILE --in lab-vm'"
+QDISC_COUNTERS = frozenset({"bytes", "packets", "drops", "overlimits", "backlog_packets", "backlog_bytes"})
+
+
+def realise(
+    plan: Plan,
+    lowered: Lowered,
+    seen: Mapping[str, Any],
+    switch: Mapping[str, Any],
+    versions: Mapping[str, str],
+    groups: Mapping[str, Mapping[str, str]],
+    pins: Mapping[str, Mapping[str, Any]],
+    guests: Guests,
+) -> Realised:
+    """Per object: intended, applied, read back, by whom. MachineError where the kernel has it otherwise."""
+    objects: dict[str, RealisedObject] = {}
+    done = queueing(lowered)
+    for path, entry in _vnics(plan, lowered, done, seen):
+        objects[path] = entry
+    for name, guest in plan.world.guests.items():
+        intended = guest.model_dump(mode="json", exclude={"vnics"})
+        applied_there, there = guests.realised(name)
+        placed = {"namespace": lowered.guests[name], **applied_there}
+        read_back: dict[str, Any] = {
+            **groups.get(name, {}),
+            "sysctls": seen[lowered.guests[name]]["sysctls"],
+            **there,
+        }
+        if name in pins:
+            read_back["pin"] = dict(pins[name])
+        objects[f"guests.{name}"] = RealisedObject(intended, placed, read_back, guest.platform)
+    for name, vswitch in plan.world.vswitches.items():
+        place = lowered.bridges[name]
+        if name in lowered.ovs:
+            assert guests.ovs is not None
+            objects[f"vswitches.{name}"] = RealisedObject(
+                vswitch.model_dump(mode="json"),
+                {"interface": place.link},
+                guests.ovs.facts(name),
+                vswitch.kind,
+            )
+            continue
+        bridge = _link(seen, place, f"vswitches.{name}")
+        if bridge["kind"] != "bridge" or not bridge["up"]:
+            raise MachineError(f"vswitches.{name}", "the kernel shows no bridge that is up", NOT_THERE)
+        ports = sorted(
+            link for link, state in seen[place.namespace]["links"].items() if state["master"] == place.link
+        )
+        states = {port: seen[place.namespace]["links"][port].get("bridge_port") for port in ports}
+        read_back = {**_facts(bridge), "ports": ports, "port_rules": states}
+        objects[f"vswitches.{name}"] = RealisedObject(
+            vswitch.model_dump(mode="json"), {"interface": place.link}, read_back, "linux_bridge"
+        )
+    for name, link in plan.world.links.items():
+        by = lowered.links[name]
+        applied: dict[str, Any]
+        if by == "soft_switch":
+            applied = dict((lowered.soft_switch or {}).get("links", {}).get(name, {}))
+            read_back = dict(switch)
+        else:
+            applied = {"ports": list(link.ends)}
+            check_queues(name, lowered, done, seen)
+            read_back = {
+                end: _port_facts(end, lowered, seen) for end in link.ends if _port_place(end, lowered)
+            }
+        objects[f"links.{name}"] = RealisedObject(link.model_dump(mode="json"), applied, read_back, by)
+    for name, entry_switch in plan.world.switches.items():
+        used = sorted(set(lowered.links.values()))
+        by = used[0] if used else "none"
+        objects[f"switches.{name}"] = RealisedObject(entry_switch.model_dump(mode="json"), {}, {}, by)
+    for name, routes in plan.world.routes.items():
+        if PLATFORMS[plan.world.guests[name].platform].agentless:
+            told = {"routes": [route.model_dump(mode="json") for route in routes]}
+            objects[f"routes.{name}"] = RealisedObject(told, told, {}, "console")
+            continue
+        found = seen[lowered.guests[name]]["routes"]
+        for route in routes:
+            if not any(_same_route(route.to, route.via, each) for each in found):
+                what = f"the kernel has no route to {route.to} via {route.via}"
+                raise MachineError(f"routes.{name}", what, NOT_THERE)
+        objects[f"routes.{name}"] = RealisedObject(
+            {"routes": [route.model_dump(mode="json") for route in routes]}, {}, {"routes": found}, "kernel"
+        )
+    return Realised(objects, {**versions, **guests.conditions()})
+
+
+def _same_route(to: str, via: str, found: Mapping[str, Any]) -> bool:
+    return bool(ip_interface(found["to"]).network == ip_interface(to).network and found["via"] == via)
+
+
+def _link(seen: Mapping[str, Any], place: Place, path: str) -> Mapping[str, Any]:
+    links: Mapping[str, Any] = seen[place.namespace]["links"]
+    if place.link not in links:
+        what = f"the kernel has no interface {place.link} in {place.namespace}"
+        raise MachineError(path, what, NOT_THERE)
+    found: Mapping[str, Any] = links[place.link]
+    return found
+
+
+def _facts(link: Mapping[str, Any]) -> dict[str, Any]:
+    facts = {key: link[key] for key in ("kind", "mac", "mtu_bytes", "up", "offloads")}
+    facts["coalescing"] = link["coalescing"] or "not offered"
+    facts["qdiscs"] = [
+        {key: value for key, value in qdisc.items() if key not in QDISC_COUNTERS} for qdisc in link["qdiscs"]
+    ]
+    if link.get("filters"):
+        facts["filters"] = link["filters"]
+    if any(qdisc["kind"] == "pfifo_fast" for qdisc in link["qdiscs"]):
+        facts["queue_length_packets"] = link["queue_length_packets"]
+    if link["addresses"]:
+        facts["addresses"] = link["addresses"]
+    return facts
+
+
+def _vnics(
+    plan: Plan,
+    lowered: Lowered,
+    done: Mapping[tuple[str, str], list[Operation]],
+    seen: Mapping[str, Any],
+) -> Iterator[tuple[str, RealisedObject]]:
+    for guest, entry in plan.world.guests.items():
+        for name, vnic in entry.vnics.items():
+            path = f"guests.{guest}.vnics.{name}"
+            if PLATFORMS[entry.platform].agentless:
+                tap = lowered.machines[guest].taps[name]
+                facts = _facts(_link(seen, tap, path))
+                yield path, RealisedObject(vnic.model_dump(mode="json"), {"tap": tap.link}, facts, "tap")
+                continue
+            place = lowered.vnics[guest, name]
+            link = _link(seen, place, path)
+            wanted = {
+                "up": True,
+                "mtu_bytes": vnic.mtu_bytes,
+                "mac": vnic.mac.lower(),
+                "addresses": sorted(str(ip_interface(text)) for text in vnic.ip),
+            }
+            has = {
+                **{key: link[key] for key in ("up", "mtu_bytes", "mac")},
+                "addresses": _own_addresses(link),
+            }
+            for key, value in wanted.items():
+                if has[key] != value:
+                    what = f"{key} is {has[key]} in the kernel, not {value} as planned"
+                    raise MachineError(path, what, CURE_VNIC.get(key, NOT_THERE))
+            if vnic.offloads == "off":
+                off = set(OFFLOADS_OFF) - set(PLATFORMS[entry.platform].locked_offloads)
+                on = sorted(feature for feature in off if link["offloads"].get(feature))
+                if on:
+                    raise MachineError(path, f"offloads stayed on: {', '.join(on)}", CURE_OFFLOADS)
+            rates = [qdisc.get("rate_bit_per_s") for qdisc in link["qdiscs"] if qdisc.get("rate_bit_per_s")]
+            if vnic.pushback_bit_per_s is not None and rates != [vnic.pushback_bit_per_s // 8 * 8]:
+                what = f"pushback is {rates} bit/s in the kernel, not {vnic.pushback_bit_per_s}"
+                raise MachineError(path, what, NOT_TAKEN)
+            single = vnic.pushback_bit_per_s is not None and vnic.offloads == "off"
+            if single and link["segments_at_once"] != 1:
+                what = "TCP hands over more than one segment at once in spite of pushback"
+                raise MachineError(path, what, CURE_SEGMENTS)
+            if entry.licence_bit_per_s is not None and rates != [entry.licence_bit_per_s // 8 * 8]:
+                what = f"the licence is {rates} bit/s in the kernel, not {entry.licence_bit_per_s}"
+                raise MachineError(path, what, NOT_TAKEN)
+            check_operations(path, done.get((place.namespace, place.link), []), place.link, link)
+            applied = {"namespace": place.namespace, "interface": place.link}
+            facts = _facts(link)
+            if vnic.vswitch is not None and vnic.vswitch not in lowered.ovs:
+                facts["port_rules"] = _port_rules(plan, vnic, lowered.ports[f"{guest}/{name}"], seen, path)
+            if vnic.queue is not None:
+                check_queues(port_of(guest, name), lowered, done, seen, path)
+                at_port = _link(seen, lowered.ports[f"{guest}/{name}"], path)
+                ovs = lowered.ovs.get(str(vnic.vswitch))
+                qos = ovs.port(lowered.ports[f"{guest}/{name}"].link).qos if ovs is not None else None
+                if qos is not None and qos != LEFT_ALONE:
+                    check_qos(qos, at_port, path)
+                facts["port"] = _facts(at_port)
+            by = "tap" if guest in lowered.machines else vnic.network or "veth"
+            yield path, RealisedObject(vnic.model_dump(mode="json"), applied, facts, by)
+
+
+def _port_rules(plan: Plan, vnic: Vnic, port: Place, seen: Mapping[str, Any], path: str) -> dict[str, bool]:
+    """What the bridge does at the port, as read back. MachineError where it is not as planned."""
+    has: dict[str, bool] = _link(seen, port, path)["bridge_port"] or {}
+    vswitch = plan.world.vswitches[str(vnic.vswitch)]
+    floods = dict.fromkeys(("unicast_flood", "multicast_flood", "broadcast_flood"), vswitch.flooding)
+    for key, wanted in {"isolated": vnic.isolated, "learning": vswitch.learning, **floods}.items():
+        if has.get(key) is not wanted:
+            what = f"{key} of its bridge port is {has.get(key)} in the kernel, not {wanted} as planned"
+            raise MachineError(path, what, NOT_THERE)
+    return has
+
+
+def _own_addresses(link: Mapping[str, Any]) -> list[str]:
+    """Without link-local ones, which the kernel makes."""
+    return sorted(address for address in link["addresses"] if not ip_interface(address).is_link_local)
+
+
+def _port_place(end: str, lowered: Lowered) -> Place | None:
+    if end in lowered.uplinks:
+        return lowered.uplinks[end]
+    return lowered.ports.get(end)
+
+
+def _port_facts(end: str, lowered: Lowered, seen: Mapping[str, Any]) -> dict[str, Any]:
+    place = _port_place(end, lowered)
+    assert place is not None
+    return _facts(_link(seen, place, end))

@@ -1,0 +1,86 @@
+"""A guest that is reset, and how: as much of a device's reset as its platform has.
+
+A virtual machine has a reset button (QMP `system_reset`): its firmware and kernel begin again, and it is told again what it
+was told when the world was built, an appliance on its console. A paravirtualised domain of Xen has a power switch only: it
+is destroyed and made anew, with new ports, of which its host's switch is told again. A guest without a kernel of its own
+has neither. All its vNICs go down, and come up again with its routes and neighbours as they were built: the kernel drops a
+link's routes and neighbours when it goes down, as a device loses them when it is restarted, so coming up is bringing the
+links up and telling the guest again what its configuration told it. Addresses stay. How long all that takes, carrier on the
+far ends included, is what a reset measures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from virtlab.catalogue import PLATFORMS
+from virtlab.errors import MachineError
+from virtlab.plan import Observer, Plan
+from virtlab.testbed.build.lower import Lowered, Place
+from virtlab.testbed.build.operations import LinkSet, NeighbourAdd, Operation, RouteAdd
+from virtlab.testbed.leader.control import Control, RefusedError
+from virtlab.testbed.platforms.start import Guests
+
+
+def begin(control: Control, lowered: Lowered, guests: Guests, guest: str, *, held: bool) -> None:
+    """Takes a guest away; `held`: nothing of it may come back by itself before `end`."""
+    if guests.machines is not None and guest in guests.machines.machines:
+        guests.machines.reset(guest, held=held)
+    elif guests.domains is not None and guest in guests.domains.domains:
+        guests.domains.reset(guest)
+    elif guests.appliances is not None and guest in guests.appliances.running:
+        guests.appliances.reset(guest, held=held)
+    else:
+        apply(control, down(lowered, guest), guest)
+
+
+def end(control: Control, lowered: Lowered, guests: Guests, guest: str, observe: Observer) -> None:
+    """Brings it back, and returns when it is."""
+    if guests.machines is not None and guest in guests.machines.machines:
+        guests.machines.restart(guest, observe)
+    elif guests.domains is not None and guest in guests.domains.domains:
+        guests.domains.restart(guest, observe)
+    elif guests.appliances is not None and guest in guests.appliances.running:
+        guests.appliances.restart(guest, observe)
+    else:
+        apply(control, up(lowered, guest), guest)
+
+
+def made_anew(plan: Plan, lowered: Lowered, reset: Collection[str]) -> set[Place]:
+    """The host's ends of ports that are others since their guests were reset: what they count is not of the whole run."""
+    return {
+        place
+        for guest in reset
+        if (own := PLATFORMS[plan.world.guests[guest].platform].reset) is not None and own.anew
+        for place in lowered.machines[guest].taps.values()
+    }
+
+
+def down(lowered: Lowered, guest: str) -> list[Operation]:
+    """What takes a guest's vNICs down."""
+    return [LinkSet(namespace, link, up=False) for namespace, link in _links(lowered, guest)]
+
+
+def up(lowered: Lowered, guest: str) -> list[Operation]:
+    """What brings them up, and gives back what was built on them; gateways after the networks they stand in."""
+    links = _links(lowered, guest)
+    kept = [
+        step.op
+        for step in lowered.steps
+        if isinstance(step.op, (NeighbourAdd, RouteAdd)) and (step.op.namespace, step.op.link) in links
+    ]
+    kept.sort(key=lambda op: isinstance(op, RouteAdd) and op.via is not None)
+    return [*(LinkSet(namespace, link, up=True) for namespace, link in links), *kept]
+
+
+def apply(control: Control, operations: list[Operation], guest: str) -> None:
+    """Applies them at once. MachineError with the kernel's words."""
+    try:
+        control.call("apply", {"batch": [operation.json() for operation in operations]})
+    except RefusedError as error:
+        what = error.error.get("kernel") or error.error.get("what")
+        raise MachineError(f"guests.{guest}", f"cannot be reset: {what}") from error
+
+
+def _links(lowered: Lowered, guest: str) -> list[tuple[str, str]]:
+    return [(place.namespace, place.link) for (name, _), place in lowered.vnics.items() if name == guest]

@@ -1,0 +1,198 @@
+"""Building a world: Steps applied in batches, the soft switch started, every pair that has to talk checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from virtlab.errors import GuestError, MachineError
+from virtlab.plan import Observer, Plan
+from virtlab.testbed.build import switch_capacity
+from virtlab.testbed.build.lower import Lowered
+from virtlab.testbed.build.neighbours import reach_pairs
+from virtlab.testbed.build.operations import Step, TapAdd
+from virtlab.testbed.leader.channels import SWITCH
+from virtlab.testbed.leader.control import Control, RefusedError
+
+if TYPE_CHECKING:
+    from virtlab.testbed.platforms.start import Guests
+
+Reached = tuple[str, str, str, str, int]  # 'a -> b', guest, far guest, far address, size
+
+BATCH_STEPS = 3000
+BATCH_BYTES = 900_000  # a frame holds 1 MiB
+APPLY_TIMEOUT_S = 120.0
+REACH_DEADLINE_NS = 5_000_000_000
+ECHO_TRIES = 4
+SMALL_PACKET_BYTES = 84
+FIFO_PRIORITY = 10
+
+
+def batches(steps: Sequence[Step]) -> list[list[Step]]:
+    """Steps in order, cut so that each batch fits one frame."""
+    found: list[list[Step]] = [[]]
+    size = 0
+    for step in steps:
+        length = len(json.dumps(step.op.json())) + 2
+        if found[-1] and (len(found[-1]) >= BATCH_STEPS or size + length > BATCH_BYTES):
+            found.append([])
+            size = 0
+        found[-1].append(step)
+        size += length
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Steps on their way to a leader: requests whose replies `finish` waits for."""
+
+    requests: tuple[tuple[int, list[Step]], ...]
+
+
+def send(control: Control, steps: Sequence[Step], *, channel: int) -> Sent:
+    """Has the leader of a channel begin all Steps, while others do theirs."""
+    return Sent(tuple((_ask(control, batch, channel), batch) for batch in batches(steps)))
+
+
+def finish(control: Control, sent: Sent) -> None:
+    """Waits until Steps that were sent are applied. MachineError names the Plan's object, with the kernel's words."""
+    for number, batch in sent.requests:
+        try:
+            control.wait(number, do="apply", timeout_s=APPLY_TIMEOUT_S)
+        except RefusedError as error:
+            raise _refused(batch, error) from error
+
+
+def apply(control: Control, steps: Sequence[Step], observe: Observer, *, channel: int = 0) -> None:
+    """Applies all Steps by the leader of a channel, none after a batch that failed. MachineError as of `finish`."""
+    done = 0
+    for batch in batches(steps):
+        finish(control, Sent(((_ask(control, batch, channel), batch),)))
+        done += len(batch)
+        if channel == 0:
+            observe.progress("build the world", done / len(steps))
+
+
+def _ask(control: Control, batch: Sequence[Step], channel: int) -> int:
+    return control.send("apply", {"batch": [step.op.json() for step in batch]}, channel=channel)
+
+
+def _refused(batch: Sequence[Step], error: RefusedError) -> MachineError:
+    index = error.error.get("index")
+    step = batch[index] if isinstance(index, int) and index < len(batch) else None
+    what = error.error.get("kernel") or error.error.get("what")
+    if step is not None and isinstance(step.op, TapAdd):
+        what = error.error.get("what")  # which device could not be opened
+    where = step.because if step is not None else "world"
+    doing = f"{step.op.json()['op']}: " if step is not None else ""
+    return MachineError(where, f"{doing}{what}", "`virtlab doctor` lists what this machine can do")
+
+
+def start_switch(control: Control, lowered: Lowered, *, cpu: int | None, root: bool) -> dict[str, Any]:
+    """Starts the soft switch in `fabric` and configures it; what it said of its sleeps. MachineError when it cannot."""
+    request = dict(lowered.soft_switch or {})
+    if root and request.get("spin") != "always":
+        # Beside other work only a real-time priority keeps departures on time; it sleeps, then spins briefly.
+        request["fifo_priority"] = FIFO_PRIORITY
+    spawn: dict[str, Any] = {"channel": SWITCH, "role": "switch", "namespace": "fabric"}
+    if cpu is not None:
+        spawn["cpus"] = [cpu]
+    control.call("spawn", spawn)
+    control.greet(SWITCH)
+    try:
+        said = control.call("configure", request, channel=SWITCH)
+        control.call("start", {}, channel=SWITCH)
+    except RefusedError as error:
+        raise MachineError("links", f"the soft switch refused: {error.what}", error.cure) from error
+    kept = switch_capacity.kept()
+    capacity = (
+        {} if kept is None else {"capacity_small_pps": kept.small_pps, "capacity_full_pps": kept.full_pps}
+    )
+    return {**said, **capacity, "fifo_priority": request.get("fifo_priority"), "cpu": cpu}
+
+
+def check_reach(
+    control: Control, plan: Plan, lowered: Lowered, guests: Guests, *, patience: int = 1
+) -> dict[str, int]:
+    """Every pair that talks answers an echo, a small one and one of the full MTU; 'a -> b' to the RTT in ns.
+
+    `patience`: how many times longer than on this machine an answer may take. GuestError names the first pair that does not.
+    From an existing host whose user may send no echoes nothing is asked, which its record says; its roles will tell.
+    """
+    pairs = reach_pairs(plan)
+    asked: dict[int, tuple[list[dict[str, Any]], list[Reached]]] = {}
+    for (guest, address, mtu), (far_guest, far_address, far_mtu) in pairs:
+        requests, names = asked.setdefault(guests.reach(guest).leader, ([], []))
+        for size in (SMALL_PACKET_BYTES, min(mtu, far_mtu)):
+            requests.append(
+                {
+                    "namespace": lowered.guests[guest],
+                    "from": address,
+                    "to": far_address,
+                    "ip_packet_bytes": size,
+                }
+            )
+            names.append((f"{guest} -> {far_guest}", guest, far_guest, far_address, size))
+    deadline_ns = REACH_DEADLINE_NS * (
+        4 if lowered.machines else patience
+    )  # an emulated guest takes its time
+    deadline_s = deadline_ns / 1e9
+    answers: dict[Reached, int | None] = {}
+    for _ in range(ECHO_TRIES):
+        answers |= _echoes(control, guests, asked, deadline_ns // ECHO_TRIES)
+        # One echo may be lost where a virtual switch decides for the first time: what was not answered is asked again.
+        asked = {
+            at: ([each for each, name in lost], [name for each, name in lost])
+            for at, (requests, names) in asked.items()
+            if (
+                lost := [
+                    (each, name)
+                    for each, name in zip(requests, names, strict=True)
+                    if name in answers and answers[name] is None
+                ]
+            )
+        }
+        if not asked:
+            break
+    reached: dict[str, int] = {}
+    for (name, guest, far, address, size), rtt_ns in answers.items():
+        if rtt_ns is None:
+            what = f"does not reach {far} ({address}) with packets of {size} B within {deadline_s:g} s"
+            raise GuestError(
+                f"guests.{guest}",
+                what,
+                "check MTU, links and routes of the path: `virtlab plan FILE --point 0`",
+            )
+        reached[name] = int(rtt_ns)
+    return reached
+
+
+def _echoes(
+    control: Control,
+    guests: Guests,
+    asked: Mapping[int, tuple[list[dict[str, Any]], list[Reached]]],
+    deadline_ns: int,
+) -> dict[Reached, int | None]:
+    """One echo each, by the leaders that can send it: its RTT in ns, None when none came."""
+    answers: dict[Reached, int | None] = {}
+    # Leaders inside guests first, all at once: the world's own does nothing else while it asks.
+    order = sorted(asked, reverse=True)
+    for leaders in ([at for at in order if at], [at for at in order if not at]):
+        numbers = [
+            control.send("ping", {"pairs": asked[at][0], "deadline_ns": deadline_ns}, channel=at)
+            for at in leaders
+        ]
+        for at, number in zip(leaders, numbers, strict=True):
+            try:
+                reply = control.wait(number, do="ping", timeout_s=deadline_ns / 1e9 + 10)
+            except RefusedError as error:
+                if guests.existing is None or not guests.existing.unasked(at, error.what):
+                    raise
+                continue
+            if len(reply["answers"]) != len(asked[at][1]):
+                told = f"it has {len(reply['answers'])} answers to {len(asked[at][1])} echoes"
+                raise control.breach(at, told, "ping")
+            answers |= dict(zip(asked[at][1], reply["answers"], strict=True))
+    return answers

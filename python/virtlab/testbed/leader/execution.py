@@ -1,0 +1,45 @@
+"""A command in a guest: its output and how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from virtlab.agents import Data
+from virtlab.testbed.leader.control import Control
+
+OUTPUT_MAX_BYTES = 64 << 20
+
+
+@dataclass(slots=True)
+class Command:
+    """Runs `argv` in a namespace of a leader; what it writes is kept up to a bound."""
+
+    control: Control
+    channel: int
+    namespace: str
+    argv: list[str]
+    environment: dict[str, str] = field(default_factory=dict)
+    leader: int = 0  # its channel
+    cgroups: list[str] = field(default_factory=list)  # files by which it joins those of its guest
+    confined: bool = False  # it shares the machine's files, and must not change them
+    output: bytearray = field(default_factory=bytearray)
+    errors: bytearray = field(default_factory=bytearray)
+
+    def start(self, terminal: tuple[int, int] | None = None) -> None:
+        """Starts it; `terminal` is (rows, columns). Refused when it cannot be executed."""
+        request = {
+            "channel": self.channel,
+            "namespace": self.namespace,
+            "argv": self.argv,
+            "environment": self.environment,
+            "cgroups": self.cgroups,
+            "confined": self.confined,
+        }
+        if terminal is not None:
+            request["terminal"] = {"rows": terminal[0], "columns": terminal[1]}
+        self.control.call("exec", request, channel=self.leader)
+
+    def take(self, data: Data) -> None:
+        """Keeps what it wrote."""
+        kept = self.errors if data.stream == 2 else self.output
+        kept += data.content[: max(0, OUTPUT_MAX_BYTES - len(kept))]

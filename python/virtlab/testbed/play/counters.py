@@ -1,0 +1,143 @@
+"""The counters of one trial, read at its marks: as it begins, at the edges of windows, as it ends.
+
+What agents and this process read by themselves is read at every mark. What takes a process to read - Open vSwitch's flow
+caches, files of a kernel inside a laboratory machine - would cost the role that is measured then, and only in worlds that
+have such a thing; so it is read where no role runs: as the trial begins and ends, and at edges where nothing runs and
+nothing begins before the reading is over. Where that is not so its rows are missing, which says nothing of their values.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from virtlab.plan import Mark, Plan
+from virtlab.testbed.build import reset as resetting
+from virtlab.testbed.build.lower import Lowered, Place
+from virtlab.testbed.build.networks import observe
+from virtlab.testbed.leader.channels import SWITCH
+from virtlab.testbed.leader.control import Control
+from virtlab.testbed.platforms.start import Guests
+from virtlab.testbed.play.records import CounterRow, Entities, kernel_rows, switch_rows
+from virtlab.testbed.play.series import elsewhere
+from virtlab.testbed.queues.kernel import PortQueue
+from virtlab.testbed.site import Site
+
+STREAM_GROUPS = ("vnics", "softnet", "qdiscs", "qdisc", "host.cpu", "cpu", "guests", "memory")
+BEGIN, END = "begin", "end"
+MARGIN = 2  # how many times its longest so far a reading must have before anything begins
+
+
+@dataclass(slots=True)
+class Counting:
+    """What was read so far."""
+
+    control: Control
+    plan: Plan
+    lowered: Lowered
+    guests: Guests
+    site: Site
+    rows: list[CounterRow] = field(default_factory=list)
+    switch_at_end: dict[str, Any] = field(default_factory=dict)
+    reset: set[str] = field(default_factory=set)  # guests: what a kernel of their own had counted is gone
+    _marked: set[str] = field(default_factory=set)
+    _longest_ns: int = 0  # of reading what costs processes
+
+    def ends(self, mark: str) -> None:
+        """Reads all of it, at one end of the trial: no role runs."""
+        self._mark(mark)
+        self._mark_costly(mark)
+
+    def edges(self, marks: Mapping[str, Mark], free_ns: int) -> None:
+        """Reads at the edges of windows that have come since the last look.
+
+        `free_ns`: for how long nothing runs from now on, 0 where something does. Edges that came together are told
+        from each other by nothing that was counted meanwhile; what is costly is read at the last of them.
+        """
+        edges = {edge for window in self.plan.windows.values() for edge in (window.from_, window.to)}
+        come = sorted(edges & marks.keys() - self._marked, key=lambda edge: (marks[edge].t_ns, edge))
+        for edge in come:
+            self._marked.add(edge)
+            self._mark(edge)
+        if come and free_ns > MARGIN * self._longest_ns:
+            self._mark_costly(come[-1])
+
+    @property
+    def queues(self) -> dict[tuple[str, str], PortQueue]:
+        """Those of the kernel that are what they were when the trial began."""
+        anew = self._anew
+        return {
+            key: queue
+            for key, queue in self.lowered.queues.items()
+            if Place(queue.namespace, queue.link) not in anew
+        }
+
+    @property
+    def _anew(self) -> set[Place]:
+        return resetting.made_anew(self.plan, self.lowered, self.reset)
+
+    def _mark(self, mark: str) -> None:
+        """What costs no process."""
+        wanted = self.plan.collect.counters
+        groups = [group for group in wanted if group in STREAM_GROUPS]
+        entities = Entities(self.lowered)
+        if groups:
+            # Where every guest exists already, this machine is nobody's.
+            reply = self.control.call("counters", {"groups": [] if elsewhere(self.plan) else groups})
+            t_ns = int(reply["t_ns"])
+            anew = {f"{place.namespace}/{place.link}" for place in self._anew}
+            self.rows += [
+                (t_ns, mark, _entity(entities, counter, entity), counter, int(value))
+                for entity, counter, value in reply["rows"]
+                if entity not in anew
+            ]
+            self._mark_inside(mark, groups, entities)
+        if "guests" in groups and not self.site.asks:
+            self.rows += self.guests.accounts(mark)
+        queues = self.queues
+        if queues and "links" in wanted:
+            seen = observe(self.control, sorted({queue.namespace for queue in queues.values()}))
+            self.rows += kernel_rows(queues, seen, self.site.now(), mark)
+        if self.lowered.soft_switch is not None and ("links" in wanted or mark == END):
+            stats = self.control.call("stats", {}, channel=SWITCH)
+            if "links" in wanted:
+                self.rows += switch_rows(stats, int(stats["t_ns"]), mark)
+            if mark == END:
+                self.switch_at_end = stats
+
+    def _mark_inside(self, mark: str, groups: list[str], entities: Entities) -> None:
+        """Counters of guests that have a kernel of their own, as that has them."""
+        counting = {*self.lowered.machines, *self.lowered.existing} - self.reset
+        leaders = {name: reach for name, reach in self.guests.alive().items() if name in counting}
+        asked = [("counters", {"groups": groups}, reach.leader) for reach in leaders.values()]
+        for (guest, reach), reply in zip(leaders.items(), self.control.call_all(asked), strict=True):
+            t_ns = reach.clock.to_ours(int(reply["t_ns"]))
+            for entity, counter, value in reply["rows"]:
+                name = entities.name(entity) if "/" in entity else f"guests.{guest}.{_host(counter, entity)}"
+                self.rows.append((t_ns, mark, name.replace(".host.", "."), counter, int(value)))
+
+    def _mark_costly(self, mark: str) -> None:
+        """What is read by processes that are started for it."""
+        wanted = self.plan.collect.counters
+        begin_ns = time.monotonic_ns()
+        if "guests" in wanted and self.site.asks:
+            self.rows += self.guests.accounts(mark)
+        if self.guests.ovs is not None and "links" in wanted:
+            # How Open vSwitch found the flows of its packets.
+            t_ns = self.site.now()
+            self.rows += _at(t_ns, mark, self.guests.ovs.counters())
+        self._longest_ns = max(self._longest_ns, time.monotonic_ns() - begin_ns)
+
+
+def _at(t_ns: int, mark: str, counted: Iterable[tuple[str, str, int]]) -> list[CounterRow]:
+    return [(t_ns, mark, entity, counter, value) for entity, counter, value in counted]
+
+
+def _entity(entities: Entities, counter: str, entity: str) -> str:
+    return entities.name(entity) if "/" in entity or ":" in entity else _host(counter, entity)
+
+
+def _host(counter: str, entity: str) -> str:
+    return f"softnet.{entity}" if counter.startswith("softnet") else f"host.{entity}"

@@ -1,0 +1,94 @@
+"""What roles see while a run goes on, told to whoever watches it.
+
+Probes keep running totals; now and then each is asked for them in one short request, and what changed since the answer
+before is a rate, a mean time, a loss. It is nothing that anybody waits for: an answer that is late is taken when it is
+there, and the next question waits for it. Where nobody watches, nothing is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from virtlab.errors import AgentError
+from virtlab.plan.backend import Observer, Reading, Watcher
+
+if TYPE_CHECKING:
+    from virtlab.testbed.leader.control import Control
+    from virtlab.testbed.play.probes import Side
+
+Totals = Mapping[str, int]
+
+
+def reading(role: str, before: Totals | None, after: Totals, over_ns: int) -> Reading:
+    """What changed between two answers of a probe, `over_ns` apart; nothing `before`: since the role began.
+
+    >>> reading("load", None, {"seen": 50, "bytes": 25_000, "expected": 100, "timed": 0, "time_ns": 0}, 10**9)
+    Reading(role='load', over_ns=1000000000, rate_per_s=50.0, received_bit_per_s=200000.0, time_ns=None, loss_ratio=0.5)
+    """
+    change = {key: value - (before or {}).get(key, 0) for key, value in after.items()}
+    return Reading(
+        role=role,
+        over_ns=over_ns,
+        rate_per_s=change["seen"] * 1e9 / over_ns,
+        received_bit_per_s=change["bytes"] * 8e9 / over_ns,
+        time_ns=change["time_ns"] / change["timed"] if change["timed"] else None,
+        # What overtook is seen before it is missed, so a short while can have more than was expected.
+        loss_ratio=max(0.0, 1 - change["seen"] / change["expected"]) if change["expected"] > 0 else None,
+    )
+
+
+@dataclass(slots=True)
+class Live:
+    """The watch over one trial."""
+
+    control: Control
+    observe: Observer
+    sides: Mapping[str, list[Side]]
+    _next_ns: int = 0
+    _asked: dict[int, int] = field(default_factory=dict)  # number of a request -> channel
+    _before: dict[tuple[int, str], tuple[int, Totals]] = field(default_factory=dict)
+    _found: dict[tuple[int, str], Reading] = field(default_factory=dict)
+
+    def look(self, now_ns: int) -> None:
+        """Asks when it is time to, takes what was answered, and tells it once all have answered."""
+        watcher = self.observe
+        if not isinstance(watcher, Watcher) or watcher.live_every_ns is None:
+            return
+        for number, channel in list(self._asked.items()):
+            if self.control.answered(number) or self.control.ended(channel) is not None:
+                del self._asked[number]
+                self._take(number, channel)
+        if self._asked:
+            return
+        if self._found:
+            told = [self._of(role) for role in self.sides]
+            self._found.clear()
+            watcher.live([each for each in told if each is not None])
+        if now_ns >= self._next_ns:
+            self._next_ns = now_ns + watcher.live_every_ns
+            channels = {side.channel for sides in self.sides.values() for side in sides if side.started}
+            self._asked = {
+                self.control.send("live", channel=channel): channel
+                for channel in sorted(channels)
+                if self.control.ended(channel) is None
+            }
+
+    def _take(self, number: int, channel: int) -> None:
+        try:
+            reply = self.control.wait(number, do="live")
+        except AgentError:
+            return  # its probe is gone, which whoever plays the run is told
+        t_ns = int(reply["t_ns"])
+        for role, totals in reply["roles"].items():
+            then = self._before.get((channel, role))
+            self._before[channel, role] = (t_ns, totals)
+            if then is not None and t_ns > then[0]:
+                self._found[channel, role] = reading(role, then[1], totals, t_ns - then[0])
+
+    def _of(self, role: str) -> Reading | None:
+        """What is told of a role: by the end that sends, or else by the one that receives."""
+        ends = sorted(self.sides[role], key=lambda side: side.side != "client")
+        found = [each for side in ends if (each := self._found.get((side.channel, role))) is not None]
+        return next((each for each in found if each.rate_per_s > 0), found[0] if found else None)

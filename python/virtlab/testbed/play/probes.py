@@ -1,0 +1,138 @@
+"""Probes: one agent per guest that has a role, started when it is first needed, kept for all trials of the session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from virtlab.errors import AgentError, GuestError
+from virtlab.plan import Plan, Role
+from virtlab.plan.seeds import stream_seed
+from virtlab.planner.ends import RoleEnd, next_hop_mac, role_ends, via_macs
+from virtlab.testbed.build.lower import Lowered
+from virtlab.testbed.leader.channels import PROBES
+from virtlab.testbed.leader.control import HEARTBEAT_NS, Control, RefusedError
+from virtlab.testbed.platforms.start import Guests
+
+CURE_PROBE = "see whether that guest has memory left for it, and its console"
+NOT_OF_THE_PROBE = frozenset(
+    {"family", "histogram_buckets", "histogram_edges_ns", "ecn"}
+)  # of the testbed, of the report
+
+
+@dataclass(slots=True)
+class Side:
+    """One armed end of a role."""
+
+    role: str
+    side: str  # client, server
+    guest: str
+    channel: int
+    started: bool = False
+    finished: bool = False
+
+
+@dataclass(slots=True)
+class Probes:
+    """The probes of a session, by guest."""
+
+    control: Control
+    plan: Plan
+    lowered: Lowered
+    stations: Guests
+    tasks: Mapping[str, list[str]] = field(
+        default_factory=dict
+    )  # guest -> `tasks` files of its control groups
+    cpus: Mapping[str, list[int]] = field(default_factory=dict)  # guest -> processors, where guests poll
+    channels: dict[str, int] = field(default_factory=dict)
+    guests: dict[int, str] = field(default_factory=dict)
+
+    def channel(self, guest: str) -> int:
+        """The channel of the guest's probe; starts it when there is none."""
+        if guest not in self.channels:
+            reach = self.stations.reach(guest)
+            inside = guest in self.lowered.machines
+            channel = reach.channels[0] if reach.channels is not None else PROBES.at(len(self.channels))
+            request: dict[str, Any] = {
+                "channel": channel,
+                "role": "probe",
+                "namespace": self.lowered.guests[guest],
+            }
+            if guest in self.cpus and not inside:
+                request["cpus"] = list(self.cpus[guest])
+            if guest in self.tasks and not inside:
+                request["cgroups"] = list(self.tasks[guest])
+            self.control.call("spawn", request, channel=reach.leader)
+            try:
+                self.control.greet(channel, heartbeat_ns=HEARTBEAT_NS)
+            except AgentError as error:
+                what = f"its probe does not answer: {error.what}"
+                raise GuestError(f"guests.{guest}", what, error.cure or CURE_PROBE) from error
+            self.control.beat(channel)
+            self.channels[guest] = channel
+            self.guests[channel] = guest
+            self.stations.probes[channel] = guest
+        return self.channels[guest]
+
+    def arm(self, name: str, role: Role, parameters: Mapping[str, Any], seed: int) -> list[Side]:
+        """Arms both ends of a role (one, if it has one), the server first. GuestError when an end refuses."""
+        if role.to is None:
+            return [self._arm_alone(name, role, parameters, seed)]
+        ends = role_ends(self.plan, role)
+        if ends is None:
+            raise GuestError(
+                f"roles.{name}",
+                "its two ends share no address to talk to",
+                "give both guests IPv4 or both IPv6",
+            )
+        client, server = ends
+        armed: list[Side] = []
+        port: int | None = None
+        for end, other, side in ((server, client, "server"), (client, server, "client")):
+            channel = self.channel(end.guest)
+            peer = self._endpoint(other, end)
+            if side == "client" and port is not None:
+                peer["port"] = port
+            own = {key: value for key, value in parameters.items() if key not in NOT_OF_THE_PROBE}
+            if own.get("via"):
+                own["via"] = via_macs(self.plan, client, own["via"])
+            if self.plan.world.guests[end.guest].idle != "sleep":
+                own["idle"] = self.plan.world.guests[end.guest].idle
+            request = {
+                "role": name, "side": side, "workload": role.workload, "parameters": own,
+                "local": self._endpoint(end, other, local=True), "peer": peer, "seed": stream_seed(seed, name, side),
+            }  # fmt: skip
+            try:
+                reply = self.control.call("arm", request, channel=channel)
+            except RefusedError as error:
+                what = f"guest {end.guest}, {side}: {error.what}"
+                raise GuestError(f"roles.{name}", what, error.cure) from error
+            port = reply.get("port", port)
+            armed.append(Side(name, side, end.guest, channel))
+        return armed
+
+    def _arm_alone(self, name: str, role: Role, parameters: Mapping[str, Any], seed: int) -> Side:
+        """Arms a role that talks to nobody."""
+        guest = str(role.from_)
+        channel = self.channel(guest)
+        request = {
+            "role": name, "side": "client", "workload": role.workload, "parameters": dict(parameters),
+            "local": {}, "peer": {}, "seed": stream_seed(seed, name, "client"),
+        }  # fmt: skip
+        try:
+            self.control.call("arm", request, channel=channel)
+        except RefusedError as error:
+            raise GuestError(f"roles.{name}", f"guest {guest}: {error.what}", error.cure) from error
+        return Side(name, "client", guest, channel)
+
+    def _endpoint(self, end: RoleEnd, other: RoleEnd, *, local: bool = False) -> dict[str, Any]:
+        place = self.lowered.vnics[end.guest, end.vnic]
+        out: dict[str, Any] = {"vnic": place.link, "mac": end.mac, "mtu_bytes": end.mtu_bytes}
+        if end.address is not None:
+            out["address"] = str(end.address.ip)
+        if not local:
+            hop = next_hop_mac(self.plan, other, end)
+            if hop != end.mac:
+                out["next_hop_mac"] = hop
+        return out

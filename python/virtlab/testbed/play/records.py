@@ -1,0 +1,144 @@
+"""Numbers read from agents as columns of sample blocks, under the Plan's names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from virtlab.lazy import np
+from virtlab.testbed.queues.applied import by_handle
+from virtlab.testbed.queues.netem_links import NetemQueue
+
+if TYPE_CHECKING:
+    from virtlab.plan import Columns
+    from virtlab.testbed.build.lower import Lowered
+    from virtlab.testbed.queues.kernel import PortQueue
+
+VCPUS_MAX = 255
+CounterRow = tuple[int, str, str, str, int]  # t_ns, mark, entity, counter, value
+
+_LINK_COUNTERS = {
+    "packets": "packets",
+    "bytes": "bytes",
+    "drops": "drops",
+    "backlog_packets": "backlog_packets",
+    "backlog_max_packets": "backlog_max_packets",
+    "busy_ns": "busy_ns",
+    "residence_ns": "residence_ns",
+    "residence_max_ns": "residence_max_ns",
+    "residence_p50_ns": "residence_p50_ns",
+    "residence_p99_ns": "residence_p99_ns",
+    "marked_packets": "marked_packets",
+}
+_PASSED = ("packets", "bytes", "drops")
+_KERNEL = (*_PASSED, "backlog_packets", "backlog_bytes")
+_FLOWS = ("new_flows", "new_flows_waiting", "old_flows_waiting")  # of fq_codel
+_PORT_COUNTERS = ("received_packets", "sent_packets", "ring_drops", "oversize", "bad_checksum", "send_errors")
+
+
+def counter_columns(rows: Iterable[CounterRow]) -> Columns:
+    """Rows as columns of `counter/1`."""
+    kept = list(rows)
+    return {
+        "t_ns": np.array([row[0] for row in kept], dtype=np.int64),
+        "mark": np.array([row[1] for row in kept], dtype=object),
+        "entity": np.array([row[2] for row in kept], dtype=object),
+        "counter": np.array([row[3] for row in kept], dtype=object),
+        "value": np.array([row[4] for row in kept], dtype=np.int64),
+    }
+
+
+def kernel_rows(
+    queues: Mapping[tuple[str, str], PortQueue], seen: Mapping[str, Any], t_ns: int, mark: str
+) -> list[CounterRow]:
+    """The kernel's counters per link direction and class, of links that it realises."""
+    rows: list[CounterRow] = []
+    for (link, direction), queue in queues.items():
+        found = by_handle(seen[queue.namespace]["links"][queue.link])
+        line = f"links.{link}.{direction}"
+        for entity, handle in [
+            (line, queue.top),
+            *((f"{line}.{name}", at) for name, at in queue.classes.items()),
+        ]:
+            counters = found.get(handle, {})
+            wanted = _PASSED if isinstance(queue, NetemQueue) else _KERNEL
+            rows += [(t_ns, mark, entity, name, int(counters[name])) for name in wanted if name in counters]
+        if isinstance(queue, NetemQueue):
+            queue.check(f"links.{link}", found)
+            if (waiting := queue.waiting_packets(found)) is not None:
+                rows.append((t_ns, mark, line, "backlog_packets", waiting))
+        inner = found.get("10:", found.get(queue.top, {}))
+        rows += [(t_ns, mark, line, name, int(inner[name])) for name in _FLOWS if name in inner]
+        if "marked_packets" in inner:
+            rows.append((t_ns, mark, line, "marked_packets", int(inner["marked_packets"])))
+    return rows
+
+
+class Entities:
+    """Kernel names to names of the Plan: `guest:a/eth0` is `guests.a.vnics.eth0`."""
+
+    def __init__(self, lowered: Lowered) -> None:
+        self._names = {
+            f"{place.namespace}/{place.link}": f"guests.{guest}.vnics.{vnic}"
+            for (guest, vnic), place in lowered.vnics.items()
+        }
+        self._names |= {
+            f"{place.namespace}/{place.link}": f"vswitches.{name}" for name, place in lowered.bridges.items()
+        }
+        for guest, inside in lowered.machines.items():
+            namespace = lowered.guests[guest]
+            self._names |= {
+                f"{namespace}/vcpu{number}": f"guests.{guest}.vcpu{number}" for number in range(VCPUS_MAX)
+            }
+            self._names[f"{namespace}/io"] = f"guests.{guest}.io"
+            for vnic, tap in inside.taps.items():
+                self._names[f"{tap.namespace}/{tap.link}"] = f"guests.{guest}.vnics.{vnic}.tap"
+        for (port, _), queue in lowered.queues.items():
+            guest, _, vnic = port.rpartition(".")
+            if guest in lowered.guests:
+                self._names.setdefault(f"{queue.namespace}/{queue.link}", f"guests.{guest}.vnics.{vnic}.port")
+        for end, place in lowered.uplinks.items():
+            self._names.setdefault(f"{place.namespace}/{place.link}", f"uplinks.{end}")
+        for end, link in lowered.fabric_ports.items():
+            self._names.setdefault(f"fabric/{link}", f"fabric.{end}")
+        self._names |= {namespace: f"guests.{guest}" for guest, namespace in lowered.guests.items()}
+        self._names["fabric"] = "soft_switch"
+
+    def name(self, kernel: str) -> str:
+        """The Plan's name; what has none keeps the kernel's, with '.' for '/'."""
+        return self._names.get(kernel, kernel.replace("/", "."))
+
+
+def switch_rows(stats: Mapping[str, Any], t_ns: int, mark: str) -> list[CounterRow]:
+    """The soft switch's counters per link direction and per port."""
+    rows: list[CounterRow] = []
+    for link, directions in stats.get("links", {}).items():
+        for direction, counters in directions.items():
+            rows += [
+                (t_ns, mark, f"links.{link}.{direction}", name, int(counters[key]))
+                for key, name in _LINK_COUNTERS.items()
+                if key in counters
+            ]
+            rows += [
+                (t_ns, mark, f"links.{link}.{direction}.{name}", counter, int(value))
+                for name, of_class in counters.get("classes", {}).items()
+                for counter, value in of_class.items()
+            ]
+    for port, counters in stats.get("ports", {}).items():
+        rows += [
+            (t_ns, mark, f"ports.{port}", name, int(counters[name]))
+            for name in _PORT_COUNTERS
+            if name in counters
+        ]
+    for which in ("lateness", "added_delay"):
+        rows += [
+            (t_ns, mark, "soft_switch", f"{which}_{key}", int(value))
+            for key, value in stats.get(which, {}).items()
+            if key.endswith("_ns") or key in {"count", "over_200_us"}
+        ]
+    rows += [
+        (t_ns, mark, "soft_switch", f"spin_budget_{key}", int(value))
+        for key, value in stats.get("spin_budget", {}).items()
+    ]
+    rows.append((t_ns, mark, "soft_switch", "cpu_ns", int(stats.get("cpu_ns", 0))))
+    return rows

@@ -1,0 +1,656 @@
+"""One pass of the timeline in a built world: roles armed, actions played, samples gathered.
+
+The order is fixed: arm everything, read counters, play, stop, read counters, collect. Samples travel after the traffic,
+so they disturb nothing. All agents share the machine's CLOCK_MONOTONIC_RAW: the run's clock, with bound 0.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from virtlab.agents import STOPS, Block, Log, Message, Notice
+from virtlab.agents.conversation import one_line
+from virtlab.catalogue import PLATFORMS
+from virtlab.errors import AgentError, GuestError
+from virtlab.lazy import np
+from virtlab.plan import Action, Event, Observer, Outcome, Plan, Sink, Trial
+from virtlab.testbed.build import idle
+from virtlab.testbed.build import reset as resetting
+from virtlab.testbed.build.lower import Lowered
+from virtlab.testbed.leader.channels import COMMANDS, PROBES, SWITCH, place_of
+from virtlab.testbed.leader.control import CALL_TIMEOUT_S, Control, RefusedError, ending
+from virtlab.testbed.leader.execution import Command
+from virtlab.testbed.leader.run_clock import raw_ns
+from virtlab.testbed.platforms.clock import Clock
+from virtlab.testbed.platforms.reach import OURS
+from virtlab.testbed.platforms.stamps import on_our_clock
+from virtlab.testbed.platforms.start import Guests
+from virtlab.testbed.play import intake
+from virtlab.testbed.play import series as sampling
+from virtlab.testbed.play.counters import BEGIN, END, Counting
+from virtlab.testbed.play.live import Live
+from virtlab.testbed.play.probes import Probes, Side
+from virtlab.testbed.play.queue_waits import Waiting
+from virtlab.testbed.play.records import Entities, counter_columns
+from virtlab.testbed.play.taints import STALL_NS, clock_taint, switch_taints
+from virtlab.testbed.play.timeline import Timeline
+from virtlab.testbed.site import HERE, Site
+
+POLL_S = 0.2
+COLLECT_TIMEOUT_S = 300.0
+SILENCE_S = 60.0  # within which something comes of a probe that sends its samples
+MOST_REASONS = 1000  # that are told apart
+MOST_LOG_BYTES = 1 << 20  # of one agent in a trial
+COMMAND_END_S = 2.0  # within which a command that was killed is told of
+LATE_START_NS = 500_000_000  # only a connection that was cut holds a start up for so long
+
+
+class CancelledError(Exception):
+    """The observer asked to end early."""
+
+
+@dataclass(slots=True)
+class Pass:
+    """The state of one trial."""
+
+    control: Control
+    plan: Plan
+    lowered: Lowered
+    probes: Probes
+    trial: Trial
+    sink: Sink
+    observe: Observer
+    guests: Guests
+    site: Site = HERE
+    sides: dict[str, list[Side]] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+    taints: list[str] = field(default_factory=list)
+    commands: dict[int, tuple[str, Command]] = field(default_factory=dict)
+    _blocks: intake.Blocks = field(init=False)
+    _logged: dict[int, int] = field(default_factory=dict)  # channel -> bytes of its log
+    _kept: set[str] = field(default_factory=set)
+    _waiting: Waiting = field(default_factory=Waiting)
+    _counting: Counting = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._counting = Counting(self.control, self.plan, self.lowered, self.guests, self.site)
+        self._blocks = intake.Blocks(self.plan, self.sides)
+
+    def play(self) -> Outcome:
+        """Plays the timeline once."""
+        parameters = self._parameters()
+        self._kept = {*self.plan.collect.packets, "series"}
+        before = self.control.call("clock")
+        ticks = idle.ticks()
+        self.site.compare_clocks()
+        timeline = Timeline(self.plan, self.site.now())
+        cancelled = False
+        self.guests.read_clocks()
+        try:
+            self._arm(parameters)
+            if self.lowered.soft_switch is not None:
+                self.control.call("reset", {}, channel=SWITCH)
+            self._sample(
+                [{"source": each.source, "every_ns": each.every_ns} for each in self.plan.collect.series]
+            )
+            self._counting.ends(BEGIN)
+            self._note_deaths()
+            timeline = Timeline(self.plan, self.site.now())
+            try:
+                self._loop(timeline)
+            except CancelledError:
+                cancelled = True
+            except AgentError:
+                # Whoever was asked may have ended meanwhile: that is why then, and the others are heard as ever.
+                self._take_messages(lambda message: self._hear(message, timeline))
+                if not self.reasons:
+                    raise
+            self._stop_all()
+            self._stop_commands()
+            self._counting.ends(END)
+            self._note_deaths()
+            self._sample([])
+            if "links" in self.plan.collect.counters:
+                queues = self._counting.queues
+                counted = self._counting.rows
+                counted += self._waiting.rows(queues, timeline.begin_ns, self.site.now(), tuple(counted))
+            self.guests.read_clocks()
+            if not cancelled:
+                self._collect()
+            self._note_deaths()
+        finally:
+            self._disarm()
+        for name, content in self.guests.artefacts():
+            self.sink.artefact(name, [content])
+        self._judge_switch()
+        after = self.control.call("clock")
+        self._take_messages(self._hear_late)
+        self._judge_stops()
+        self.site.compare_clocks()
+        clocks = {**self.site.clocks(), **self.guests.clocks()}
+        self.taints += clock_taint(before, after)
+        if self._counting.rows:
+            self.sink.block("counters", "counter/1", counter_columns(self._counting.rows))
+        self.reasons += timeline.failures
+        missing = [name for name in self.plan.windows if name not in timeline.windows()]
+        if missing and not cancelled and not self.reasons:
+            self.reasons += [f"windows.{name}: an end of it never came" for name in missing]
+        status = (
+            "cancelled" if cancelled else "failed" if self.reasons else "tainted" if self.taints else "ok"
+        )
+        return Outcome(
+            status=status,  # type: ignore[arg-type]
+            reasons=tuple(dict.fromkeys([*self.reasons, *self.taints])),
+            marks=dict(timeline.marks),
+            windows=timeline.windows(),
+            clocks={
+                "run": "CLOCK_MONOTONIC_RAW",
+                "bound_ns": 0,
+                **clocks,
+                "before": before,
+                "after": after,
+                "steal_ratio": idle.steal_ratio(ticks, idle.ticks()),
+            },
+            censored=tuple(timeline.censored),
+        )
+
+    def _parameters(self) -> dict[str, dict[str, Any]]:
+        """Parameters per role with the trial's overrides; GuestError when one is not tunable."""
+        values = {name: role.parameters for name, role in self.plan.roles.items()}
+        for key, value in self.trial.overrides.items():
+            name, _, parameter = key.partition(".")
+            if name not in self.plan.roles or parameter not in self.plan.roles[name].tunable:
+                raise GuestError(
+                    f"trial.{key}",
+                    "is not a parameter that this Plan lets a trial change",
+                    "list it in `tunable`",
+                )
+            values[name][parameter] = value
+        return values
+
+    def _arm(self, parameters: Mapping[str, Mapping[str, Any]]) -> None:
+        used = {action.role for action in self.plan.timeline if action.role is not None}
+        for name, role in self.plan.roles.items():
+            if name in used:
+                self.sides[name] = self.probes.arm(name, role, parameters[name], self.trial.seed)
+
+    def _sample(self, sources: list[dict[str, Any]]) -> None:
+        if self.plan.collect.series:
+            for columns in self.guests.sample(self.plan.collect.series if sources else ()):
+                self.sink.block("series", "series/1", columns)
+            sampling.ask(self.control, self.plan, self.lowered, self.guests, sources)
+            self._take_messages(self._hear_late if not sources else lambda _: None)
+
+    def _judge_switch(self) -> None:
+        tainted, failed = switch_taints(self._counting.switch_at_end)
+        self.taints += tainted
+        self.reasons += failed
+
+    def _note_deaths(self) -> None:
+        """Of what runs without a role, too: other questions may have passed the news over."""
+        self._take_messages(self._hear_late)
+        for death in self.guests.deaths():
+            if not any(reason.startswith(f"{death.where}: ") for reason in self.reasons):
+                self.reasons.append(str(death))
+
+    # Playing
+
+    def _loop(self, timeline: Timeline) -> None:
+        limit_ns = timeline.begin_ns + self.plan.limits.run_ns
+        live = Live(self.control, self.observe, self.sides)
+        while not self.reasons:
+            now = self.site.now()
+            for event, at_ns in timeline.waited(now):
+                self._note(timeline, event, self._reset_over(event) or at_ns)
+            for action, at_ns in timeline.due(now, self.site.lead_ns):
+                self._begin(action, at_ns, timeline)
+            for action in timeline.expired(now):
+                self._give_up(action, timeline)
+            self._counting.edges(timeline.marks, self._free_ns(timeline, limit_ns))
+            if timeline.over():
+                return
+            if now >= limit_ns:
+                self.reasons.append(f"limits.run_ns: not over within {self.plan.limits.run_ns / 1e9:g} s")
+                return
+            if self.observe.cancelled():
+                raise CancelledError
+            live.look(now)
+            due = timeline.next_ns(self.site.lead_ns)
+            wait_s = min(POLL_S, max((due if due is not None else limit_ns) - self.site.now(), 0) / 1e9)
+            self._take_messages(lambda message: self._hear(message, timeline), wait_s)
+            if timeline.failures:
+                return
+
+    def _free_ns(self, timeline: Timeline, limit_ns: int) -> int:
+        """For how long nothing is to do from now on; 0 while a role makes traffic, or a command runs in a guest."""
+        active = any(
+            side.side == "client" and side.started and not side.finished
+            for sides in self.sides.values()
+            for side in sides
+        )
+        if active or any(self.control.ended(channel) is None for channel in self.commands):
+            return 0
+        due_ns = timeline.next_ns(self.site.lead_ns)
+        return max((due_ns if due_ns is not None else limit_ns) - self.site.now(), 0)
+
+    def _begin(self, action: Action, at_ns: int, timeline: Timeline) -> None:
+        self.observe.progress(f"{action.do} {action.role or action.guest or action.id}")
+        if action.do in {"start", "run"}:
+            self._start(action, at_ns)
+        elif action.do == "stop":
+            timeline.event(f"{action.id}.started", self.site.now())
+            self._tell(f"{action.id}.started", self.site.now())
+            self._stop_role(str(action.role), timeline)
+            self._note(timeline, f"{action.id}.done", self.site.now())
+        elif action.do == "set":
+            for parameter, value in action.args.items():
+                for side in self.sides.get(str(action.role), []):
+                    request = {"role": action.role, "parameter": parameter, "value": value}
+                    self.control.call("set", request, channel=side.channel)
+            self._note(timeline, f"{action.id}.done", self.site.now())
+        elif action.do == "wait":
+            self._note(timeline, f"{action.id}.started", at_ns)
+            timeline.expect(action.id, at_ns + (action.for_ns or 0))
+        elif action.do == "exec":
+            self._exec(action, timeline)
+        elif action.do == "reset":
+            guest = str(action.guest)
+            reset = PLATFORMS[self.plan.world.guests[guest].platform].reset
+            assert reset is not None, "refused before"
+            self._tell(f"{action.id}.how", self.site.now(), {"guest": guest, "text": reset.how})
+            self._note(timeline, f"{action.id}.started", self.site.now())
+            self._counting.reset.add(guest)
+            resetting.begin(self.control, self.lowered, self.guests, guest, held=bool(action.for_ns))
+            if reset.boots:
+                self._lose_commands(guest, timeline)
+            timeline.expect(action.id, self.site.now() + (action.for_ns or 0))
+
+    def _reset_over(self, event: str) -> int | None:
+        """Brings a guest up when its time to be down is over; the instant at which that was done."""
+        name = event.rpartition(".")[0]
+        action = next((one for one in self.plan.timeline if one.id == name and one.do == "reset"), None)
+        if action is None:
+            return None
+        guest = str(action.guest)
+        resetting.end(self.control, self.lowered, self.guests, guest, self.observe)
+        return self.site.now()
+
+    def _start(self, action: Action, at_ns: int) -> None:
+        sides = self.sides[str(action.role)]
+        if any(side.started for side in sides):
+            self.reasons.append(
+                f"timeline.{action.id}: role {action.role} was started before; a role runs once in a trial"
+            )
+            return
+        for side in sides:
+            request: dict[str, Any] = {"role": side.role}
+            begins_ns = max(at_ns, self.site.now())
+            if side.side == "client":
+                request["at_ns"] = self._clock(side.channel).from_ours(begins_ns)
+            side.started = True
+            self.control.call("start", request, channel=side.channel)
+            late_ns = self.site.now() - begins_ns
+            if side.side == "client" and self.control.attached(side.channel) and late_ns > LATE_START_NS:
+                late = f"guest {side.guest}: told to start up to {late_ns / 1e9:.1f} s late"
+                self.taints.append(f"roles.{action.role}: {late}")
+
+    def _stop_role(self, name: str, timeline: Timeline) -> None:
+        """Ends a role's traffic; its server goes on listening for what is still under way."""
+        for side in self.sides.get(name, []):
+            if side.side == "client" and side.started:
+                reply = self.control.call("stop", {"role": name}, channel=side.channel)
+                side.finished = True
+                t_ns = self._clock(side.channel).to_ours(int(reply["t_ns"]))
+                for action in timeline.actions_of(name):
+                    self._note(timeline, f"{action}.finished", t_ns, self._clock(side.channel))
+
+    def _exec(self, action: Action, timeline: Timeline) -> None:
+        guest = str(action.guest)
+        reach = self.guests.reach(guest)
+        # The first of a guest's own is its probe's.
+        channels = COMMANDS.span if reach.channels is None else reach.channels[1:]
+        channel = next((each for each in channels if each not in self.commands), None)
+        if channel is None:
+            what = f"{len(channels)} commands run in {guest}, and no more can at once"
+            self._note(timeline, f"{action.id}.failed", self.site.now())
+            self.reasons.append(f"timeline.{action.id}: {what}; let some end first, with 'wait'")
+            return
+        command = Command(
+            self.control,
+            channel,
+            self.lowered.guests[guest],
+            list(action.argv),
+            leader=reach.leader,
+            # A leader inside a guest is in the guest's groups, and what it starts.
+            cgroups=list(self.guests.tasks.get(guest, ())) if reach.leader == OURS.leader else [],
+            confined=PLATFORMS[self.plan.world.guests[guest].platform].shares_files,
+        )
+        self.control.listen(channel, command.take)  # what it writes may be here before the answer is
+        try:
+            command.start()
+        except RefusedError as error:
+            self.control.listen(channel, None)
+            self._note(timeline, f"{action.id}.failed", self.site.now())
+            self.reasons.append(f"timeline.{action.id}: {error.what}")
+            return
+        self.commands[channel] = (action.id, command)
+        self._note(timeline, f"{action.id}.started", self.site.now())
+
+    def _give_up(self, action: Action, timeline: Timeline) -> None:
+        """A time-out passed: what the action had begun is ended."""
+        if action.do in {"start", "run"} and action.role is not None:
+            self._stop_role(action.role, timeline)
+        for channel, (name, _) in self.commands.items():
+            if name == action.id:
+                self._kill(channel)
+
+    def _kill(self, channel: int) -> None:
+        guest = self.guests.of_channel(channel)
+        leader = self.guests.reach(guest).leader if guest is not None else OURS.leader
+        try:
+            self.control.call("kill", {"channel": channel, "signal": 9}, channel=leader)
+        except RefusedError:
+            return  # it has just ended by itself, and the news of it is on its way
+        except AgentError:
+            if self.control.ended(leader) is None:
+                raise  # else it ended with its guest, and the command with both
+
+    def _lose_commands(self, guest: str, timeline: Timeline) -> None:
+        """A kernel that begins again has taken along what ran in it, and nobody is left to tell of those ends."""
+        self._take_messages(lambda message: self._hear(message, timeline))
+        for channel in [each for each in self.commands if self.guests.of_channel(each) == guest]:
+            name, command = self.commands.pop(channel)
+            self._keep_output(name, command)
+            self._tell(f"{name}.failed", self.site.now(), {"ended": f"{guest} was reset"})
+            timeline.event(f"{name}.failed", self.site.now())
+
+    # Hearing
+
+    def _hear(self, message: Message, timeline: Timeline) -> None:
+        if not isinstance(message, Notice):
+            return
+        details = message.details
+        if message.name == "exited":
+            name = self._hear_exit(message)
+            if name is not None:
+                timeline.event(name, self.site.now())
+            return
+        side = next(
+            (
+                each
+                for each in self.sides.get(str(details.get("role")), [])
+                if each.channel == message.channel
+            ),
+            None,
+        )
+        if side is None:
+            return
+        clock = self._clock(message.channel)
+        t_ns = clock.to_ours(int(details["t_ns"])) if "t_ns" in details else self.site.now()
+        reason = one_line(str(details.get("reason", "")))
+        if message.name == "finished":
+            side.finished = True
+            if reason.startswith("failed") and len(self.reasons) < MOST_REASONS:
+                self.reasons.append(f"roles.{side.role}: guest {side.guest}, {side.side}: {reason}")
+        if side.side == "client" and message.name in {"started", "finished"}:
+            for action in timeline.actions_of(side.role):
+                failed = message.name == "finished" and reason.startswith("failed")
+                self._note(timeline, f"{action}.{'failed' if failed else message.name}", t_ns, clock)
+
+    def _hear_late(self, message: Message) -> None:
+        """Once no role is to run any more: only that something ended is news."""
+        if isinstance(message, Notice) and message.name == "exited":
+            self._hear_exit(message)
+
+    def _hear_exit(self, message: Notice) -> str | None:
+        """Keeps what is to be said of an end; the event that it is when a command of the timeline ended."""
+        channel = int(message.details["channel"])
+        self.guests.stopped.pop(channel, None)
+        if channel in self.commands:
+            name, command = self.commands.pop(channel)
+            self._keep_output(name, command)
+            event = f"{name}.{'finished' if message.details.get('code') == 0 else 'failed'}"
+            self._tell(event, self.site.now(), {"ended": ending(message)})
+            return event
+        if (what := self.guests.ended(message)) is not None:
+            if what.partition(": ")[0] not in {reason.partition(": ")[0] for reason in self.reasons}:
+                self.reasons.append(what)
+        elif channel == SWITCH:
+            self.reasons.append(f"the soft switch ended with {ending(message)}")
+        elif channel in self.probes.guests:
+            guest = self.probes.guests[channel]
+            self.reasons.append(f"the probe of guest {guest} ended with {ending(message)}")
+        # What else ends does so with its guest, of which is told by itself, or was only asked something.
+        return None
+
+    def _hear_stop(self, message: Notice) -> None:
+        """A process of the world, or what carries it, was stopped by a signal, or goes on."""
+        if message.channel not in {OURS.leader, self.control.at}:
+            return
+        channel = int(message.details["channel"])
+        if "for_ns" in message.details:
+            self.guests.stopped.pop(channel, None)
+            self._judge_stop(channel, int(message.details["for_ns"]))
+        else:
+            self.guests.stopped[channel] = int(message.details["t_ns"])
+
+    def _judge_stops(self) -> None:
+        """Of what stands still as the run ends: that is told of when it goes on, which is too late."""
+        for channel, since_ns in self.guests.stopped.items():
+            now_ns = raw_ns() if self.site.carrier(channel) else self.site.now()
+            self._judge_stop(channel, now_ns - since_ns)
+
+    def _judge_stop(self, channel: int, for_ns: int) -> None:
+        """Probes and the soft switch see it for themselves; a command of a guest may be stopped."""
+        whose = self.site.carrier(channel) or self._whose_process(channel)
+        if whose is None or for_ns < STALL_NS:
+            return
+        self.taints.append(f"{whose}: starved: its process was stopped for {for_ns / 1e6:.0f} ms")
+
+    def _whose_process(self, channel: int) -> str | None:
+        """Who stands still with what runs on a channel; None: a probe or a command, or nobody of the world."""
+        place = place_of(channel)
+        if place is None or place[0] in {PROBES, COMMANDS}:
+            return None
+        guest = self.guests.beside(channel)
+        return f"guests.{guest}" if guest is not None else place[0].whose
+
+    def _keep_output(self, name: str, command: Command) -> None:
+        self.control.listen(command.channel, None)
+        if command.output or command.errors:
+            self.sink.artefact(f"{name}.out", [bytes(command.output)])
+            if command.errors:
+                self.sink.artefact(f"{name}.err", [bytes(command.errors)])
+
+    def _take_messages(self, hear: Callable[[Message], None], wait_s: float = 0.0) -> None:
+        for message in self.control.messages(wait_s):
+            if isinstance(message, Block):
+                self._keep_block(message)
+            elif isinstance(message, Log):
+                self._keep_log(message)
+            elif isinstance(message, Notice) and message.name in {"cut", "mended"}:
+                # Nothing was lost by it: the dataset tells that it was so.
+                guest = self.guests.of_channel(int(message.details["channel"]))
+                self._tell(f"connection.{message.name}", self.site.now(), {**message.details, "guest": guest})
+            elif isinstance(message, Notice) and message.name in STOPS:
+                self._hear_stop(message)
+            elif isinstance(message, Notice):
+                hear(message)
+        if not self.control.open:
+            raise AgentError(
+                "leader", "it is gone, and the world with it", "the run is repeated from its beginning"
+            )
+
+    def _keep_block(self, message: Block) -> None:
+        try:
+            samples, new = self._blocks.take(message)
+        except AgentError as error:
+            self.control.breach(message.channel, error.what)
+            return
+        if new:
+            columns = on_our_clock(
+                samples.schema, samples.columns, *self._clocks_of(message.channel, samples.stream)
+            )
+            if samples.schema == "series/1":
+                self._waiting.take(columns)
+                entities = Entities(self.lowered)
+                whose = self.guests.of_channel(message.channel)
+                columns["entity"] = _renamed(
+                    columns["entity"], entities, f"guests.{whose}" if whose else "host"
+                )
+            if samples.stream in self._kept and samples.rows:
+                self.sink.block(samples.stream, samples.schema, columns)
+        ack = {"stream": samples.stream, "schema": samples.schema, "number": samples.number}
+        self.control.tell("ack", ack, channel=message.channel)
+
+    def _keep_log(self, message: Log) -> None:
+        before = self._logged.get(message.channel, 0)
+        self._logged[message.channel] = before + len(message.text)
+        if before < MOST_LOG_BYTES:
+            text = message.text
+            if before + len(text) >= MOST_LOG_BYTES:
+                text += f" (what else it logs is left out: {MOST_LOG_BYTES >> 20} MiB are kept)"
+            told = {"channel": message.channel, "text": text}
+            self.sink.event(Event(self.site.now(), f"log.{message.level[:20]}", told))
+
+    def _clock(self, channel: int) -> Clock:
+        """The clock of whoever speaks on a channel."""
+        guest = self.guests.of_channel(channel)
+        return self.guests.reach(guest).clock if guest is not None else OURS.clock
+
+    def _clocks_of(self, channel: int, stream: str) -> tuple[Clock, Clock]:
+        """Whose clocks the columns of a stream are of: the sender's of the block, and of the other end of the role."""
+        own = self._clock(channel)
+        for side in self.sides.get(stream, []):
+            if side.channel != channel:
+                return own, self._clock(side.channel)
+        return own, own
+
+    def _note(self, timeline: Timeline, name: str, t_ns: int, clock: Clock = OURS.clock) -> None:
+        if name not in timeline.marks:
+            self._tell(name, t_ns)
+        timeline.event(name, t_ns, clock.bound_ns(t_ns))
+
+    def _tell(self, name: str, t_ns: int, details: Mapping[str, Any] | None = None) -> None:
+        self.sink.event(Event(t_ns, name, dict(details or {})))
+
+    # Ending
+
+    def _stop_all(self) -> None:
+        for wanted in ("client", "server"):
+            asked = [
+                (side, self.control.send("stop", {"role": side.role}, channel=side.channel))
+                for sides in self.sides.values()
+                for side in sides
+                if side.side == wanted and side.started and self.control.ended(side.channel) is None
+            ]
+            end = time.monotonic() + CALL_TIMEOUT_S  # of all together: they were asked at once
+            for side, number in asked:
+                try:
+                    self.control.wait(number, do="stop", timeout_s=max(end - time.monotonic(), 0.0))
+                except AgentError as error:  # refused, or gone
+                    self._fail(side, error)
+                side.finished = True
+
+    def _stop_commands(self) -> None:
+        """Ends commands that nobody waited for, and hears of their ends: the next trial has the same channels."""
+        for channel in self.commands:
+            self._kill(channel)
+        end = time.monotonic() + COMMAND_END_S
+        while self.commands and time.monotonic() < end:
+            if all(self.control.ended(channel) is not None for channel in self.commands):
+                end = 0.0  # all is said, or nothing more comes: a guest takes its commands along
+            self._take_messages(self._hear_late, POLL_S if end else 0.0)
+        for name, command in self.commands.values():
+            self._keep_output(name, command)
+        self.commands.clear()
+
+    def _fail(self, side: Side, error: AgentError) -> None:
+        """An agent did not answer: the run's reason, unless it is gone, of which the news tells whose end it was."""
+        if not self.control.open:
+            raise error
+        if self.control.ended(side.channel) is None:
+            self.reasons.append(f"roles.{side.role}: guest {side.guest}: {error.what}")
+
+    def _collect(self) -> None:
+        """Asks every side for its samples; reports that cannot be had fail the run."""
+        done = 0
+        total = sum(side.started for sides in self.sides.values() for side in sides)
+        for name, sides in self.sides.items():
+            for side in sides:
+                if not side.started or self.control.ended(side.channel) is not None:
+                    continue
+                if self.control.silent(side.channel):
+                    continue  # it is not asked again, and of that is told
+                self._blocks.begin(side)
+                number = self.control.send("collect", {"role": name}, channel=side.channel)
+                try:
+                    report = self._await_collect(number, side.channel)
+                except AgentError as error:  # refused, or gone with what it had
+                    self._fail(side, error)
+                    continue
+                done += 1
+                self.observe.progress("collect samples", done / total)
+                if (what := self._blocks.unlike(side, report["rows"])) is not None:
+                    self._fail(side, self.control.breach(side.channel, what, "collect"))
+                    continue
+                self._take_report(name, side, report)
+
+    def _await_collect(self, number: int, channel: int) -> dict[str, Any]:
+        end = time.monotonic() + COLLECT_TIMEOUT_S
+        taken, quiet_since = self._blocks.taken_bytes, time.monotonic()
+        while True:
+            self._take_messages(self._hear_late, 0.0 if self.control.answered(number) else POLL_S)
+            if self.control.answered(number):
+                report = self.control.wait(number, do="collect")
+                self._take_messages(self._hear_late)
+                return report
+            if (how := self.control.ended(channel)) is not None:
+                raise AgentError("collect", f"the agent that was asked ended with {how}")
+            now = time.monotonic()
+            if self._blocks.taken_bytes > taken:
+                taken, quiet_since = self._blocks.taken_bytes, now
+            if now > end or now - quiet_since > SILENCE_S:
+                raise self.control.silence(channel, "collect", SILENCE_S)
+
+    def _take_report(self, name: str, side: Side, report: Mapping[str, Any]) -> None:
+        t_ns = self.site.now()
+        entity = f"{name}/{side.side}"
+        self._counting.rows += [
+            (t_ns, "stop", entity, counter, int(value)) for counter, value in report["counters"].items()
+        ]
+        for taint in report["taints"]:
+            text = f"roles.{name}: guest {side.guest}: {one_line(taint)}"
+            if str(taint).startswith("starved") and self._may_starve(side.guest):
+                self._tell("guest.starved", t_ns, {"guest": side.guest, "text": text})
+                continue
+            (self.reasons if str(taint).startswith("failed") else self.taints).append(text)
+
+    def _may_starve(self, guest: str) -> bool:
+        """Whether when a guest gets to run is part of what it is: its processor is a program, or it has a share of one.
+
+        Its stalls are counted and told.
+        """
+        emulated = guest in self.lowered.machines or self.site.emulated
+        return emulated or self.plan.world.guests[guest].cpu_quota_ratio is not None
+
+    def _disarm(self) -> None:
+        if not self.control.open:
+            return
+        for sides in self.sides.values():
+            for side in sides:
+                try:
+                    self.control.call("disarm", {"role": side.role}, channel=side.channel)
+                except AgentError:
+                    continue  # its probe is gone, which was reported
+
+
+def _renamed(names: Any, entities: Entities, kernel: str) -> Any:
+    kept = {
+        name: entities.name(name) if "/" in name or ":" in name or name == "fabric" else f"{kernel}.{name}"
+        for name in set(names)
+    }
+    return np.array([kept[name] for name in names], dtype=object)

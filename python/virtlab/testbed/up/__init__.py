@@ -1,0 +1,1 @@
+"""Worlds that stay after the command that built them, until they are taken down."""

@@ -17,6 +17,7 @@ from virtlab.realtime.confirm import Observation, judge, shortfall_ns
 from virtlab.realtime.examples import UNIT_NS, example
 from virtlab.testbed.build import realtime
 from virtlab.testbed.build.realtime_quota import ledger, quota_group, sweep
+from virtlab.testbed.leader.process import agent_path
 
 
 def deadline_allowed() -> str:
@@ -132,7 +133,7 @@ def test_a_pinned_guest_is_told_so(reservation):
     allowed = os.sched_getaffinity(0)
     if len(allowed) < 2:
         pytest.skip("one CPU: nothing to pin to")
-    agent = str(realtime.agent_path())
+    agent = str(agent_path())
     request = json.dumps(
         {"period_ns": 10_000_000, "budget_ns": 1_000_000, "by": "deadline", "duration_ns": 10_000_000}
     )

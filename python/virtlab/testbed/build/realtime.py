@@ -23,6 +23,7 @@ from virtlab.lazy import np
 from virtlab.realtime.confirm import Judgement, Observation, judge
 from virtlab.realtime.quantities import show_time
 from virtlab.testbed.leader.environment import of_program
+from virtlab.testbed.leader.process import agent_path
 
 if TYPE_CHECKING:
     from virtlab.realtime import Analysis, TaskSet
@@ -63,15 +64,6 @@ class Attempt:
 
     observed: Observation
     judgement: Judgement
-
-
-def agent_path() -> Path:
-    """The agent in this installation. MachineError when it was not built."""
-    named = os.environ.get("VIRTLAB_AGENT")
-    path = Path(named) if named else Path(__file__).parent.parent / "_bin" / "virtlab-agent"
-    if not path.is_file():
-        raise MachineError("virtlab-agent", f"{path} is missing", "build it with `make agent`")
-    return path
 
 
 def measure_overhead(

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
+import virtlab
 from virtlab.errors import AgentError, MachineError
 from virtlab.testbed.leader.control import Control
 from virtlab.testbed.leader.environment import of_program
@@ -30,7 +31,7 @@ _ELF_MACHINES = {
 def agent_path() -> Path:
     """The agent's binary: $VIRTLAB_AGENT, else the one inside the package. MachineError with the cure when none is."""
     named = os.environ.get("VIRTLAB_AGENT")
-    path = Path(named) if named else Path(__file__).parent.parent / "_bin" / "virtlab-agent"
+    path = Path(named) if named else Path(virtlab.__file__).parent / "_bin" / "virtlab-agent"
     if not path.is_file():
         raise MachineError(
             "agent", f"{path} is missing", "build it with 'make agent', or install a wheel for this machine"

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import re
 
+from virtlab.catalogue.workloads.tcp_stream import TCP_STREAM
+from virtlab.catalogue.workloads.udp_stream import UDP_STREAM
 from virtlab.imported.iperf_rates import RATES
 from virtlab.imported.output import Told, UnreadableError, number, whole
 
@@ -44,7 +46,7 @@ def _text(text: str) -> Told:
     client = bool(re.search(r"^Client connecting to", text, re.MULTILINE))
     if client and re.search(r"^Server listening on", text, re.MULTILINE):
         raise UnreadableError(_BOTH_WAYS, 0, _BOTH_WAYS_CURE)
-    told = Told("iperf2", ("udp_stream",) if udp else ("tcp_stream",))
+    told = Told("iperf2", (UDP_STREAM.name,) if udp else (TCP_STREAM.name,))
     told.clock = "intervals are not kept: their bytes are rounded"
     best: tuple[int, re.Match[str]] | None = None
     tests: set[str] = set()
@@ -119,7 +121,7 @@ def _csv(text: str) -> Told:
             found.append((line, cells))
     received = [row for row in found if len(row[1]) >= 14]
     line, cells = whole_test = _whole(received or found)
-    told = Told("iperf2", ("udp_stream",) if received else ("tcp_stream",))
+    told = Told("iperf2", (UDP_STREAM.name,) if received else (TCP_STREAM.name,))
     told.clock = "intervals are not kept"
     told.facts["duration_s"] = _end(whole_test)
     rate = number(cells[8], line, "rate")

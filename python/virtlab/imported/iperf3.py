@@ -12,6 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from virtlab.catalogue.workloads.tcp_stream import TCP_STREAM
+from virtlab.catalogue.workloads.udp_stream import UDP_STREAM
 from virtlab.imported.iperf_rates import RATES
 from virtlab.imported.output import Told, UnreadableError, nanoseconds, number, whole
 
@@ -60,7 +62,7 @@ def _json(text: str) -> Told:
             raise UnreadableError(
                 "is of a server that sent: what was received is not told", 0, "import the client's output"
             )
-        told = Told("iperf3", ("udp_stream",) if udp else ("tcp_stream",))
+        told = Told("iperf3", (UDP_STREAM.name,) if udp else (TCP_STREAM.name,))
         told.facts |= {"duration_s": _real(start["duration"]), "streams": int(_real(start["num_streams"]))}
         if started := whole_["start"].get("timestamp", {}).get("time"):
             told.started = str(started)
@@ -157,7 +159,7 @@ def _text(text: str) -> Told:
     which = "SUM" if "SUM" in ids else ids[0]
     row, line = finals[which, "receiver"], lines[which, "receiver"]
     lost = _LOST.search(row["rest"])
-    told = Told("iperf3", ("udp_stream",) if lost else ("tcp_stream",))
+    told = Told("iperf3", (UDP_STREAM.name,) if lost else (TCP_STREAM.name,))
     told.clock = "intervals are not kept: their bytes are rounded"
     told.facts["duration_s"] = number(row["end"], line, "time")
     goodput = _rate(row, line)

@@ -12,6 +12,9 @@ from __future__ import annotations
 
 import re
 
+from virtlab.catalogue.workloads.tcp_rr import TCP_RR
+from virtlab.catalogue.workloads.tcp_stream import TCP_STREAM
+from virtlab.catalogue.workloads.udp_stream import UDP_STREAM
 from virtlab.imported.output import Told, UnreadableError, number, whole
 
 _NUMBERS = re.compile(r"^\s*[\d.]+(\s+-?[\d.]+)*\s*$")
@@ -114,7 +117,7 @@ def _bulk(text: str, rows: list[tuple[int, list[str]]]) -> Told:
     line, cells = rows[0]
     if len(cells) < 5:
         raise UnreadableError("a row of a stream has five numbers", line)
-    told = Told("netperf", ("tcp_stream",))
+    told = Told("netperf", (TCP_STREAM.name,))
     told.facts |= {
         "receive_buffer_bytes": whole(cells[0], line, "socket size"),
         "send_buffer_bytes": whole(cells[1], line, "socket size"),
@@ -129,7 +132,7 @@ def _datagrams(text: str, rows: list[tuple[int, list[str]]]) -> Told:
         raise UnreadableError("datagrams have two rows, of six and four numbers", rows[0][0])
     (first, sent), (second, received) = rows[:2]
     bits = _unit(text)
-    told = Told("netperf", ("udp_stream",))
+    told = Told("netperf", (UDP_STREAM.name,))
     told.facts |= {
         "payload_bytes": whole(sent[1], first, "message size"),
         "duration_s": number(sent[2], first, "time"),
@@ -152,7 +155,7 @@ def _transactions(text: str, what: str, rows: list[tuple[int, list[str]]]) -> To
         raise UnreadableError("tells bits of both ways together, not transactions", line, "run it without -f")
     burst = _BURST.search(text)
     at_once = 1 + (whole(burst["more"], 0, "first burst") if burst is not None else 0)
-    told = Told("netperf", ("tcp_rr",))
+    told = Told("netperf", (TCP_RR.name,))
     told.facts |= {
         "request_bytes": whole(cells[2], line, "request size"), "response_bytes": whole(cells[3], line, "response size"),
         "duration_s": number(cells[4], line, "time"),
@@ -196,7 +199,7 @@ def _pairs(text: str, values: dict[str, tuple[int, str]] | None = None) -> Told:
         if "CONNECT" in direction.upper() or protocol not in {"TCP", ""}:
             what = f"no workload here is {direction[:40] or 'request and response'} over {protocol[:20] or 'TCP'}"
             raise UnreadableError(what, line)
-        told = Told("netperf", ("tcp_rr",))
+        told = Told("netperf", (TCP_RR.name,))
         told.add("transaction_rate", "mean", rate)
         _latencies(told, values)
         return told
@@ -210,7 +213,7 @@ def _pairs(text: str, values: dict[str, tuple[int, str]] | None = None) -> Told:
     receives = direction.upper() in {"RECEIVE", "MAERTS"}
     if _alone(text) and not receives:
         raise UnreadableError(_NO_CONTROL)
-    told = Told("netperf", ("udp_stream",) if protocol == "UDP" else ("tcp_stream",))
+    told = Told("netperf", (UDP_STREAM.name,) if protocol == "UDP" else (TCP_STREAM.name,))
     if protocol == "UDP":
         _with_sender(
             told, values, rate * _UNITS[units], _UNITS[units], _RECEIVER_KEYS if receives else _SENDER_KEYS

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 
+from virtlab.catalogue.workloads.rtt import RTT
 from virtlab.imported.output import Told, UnreadableError, nanoseconds, number, whole
 
 _REPLY = re.compile(
@@ -36,7 +37,7 @@ def mine(text: str) -> bool:
 
 def read(text: str) -> Told:
     """Round trips, and how many requests were sent."""
-    told = Told("ping", ("rtt",))
+    told = Told("ping", (RTT.name,))
     replies: list[tuple[int, int, float | None]] = []  # sequence number, ns, instant in s
     coarse = duplicates = refused = begun_again = 0
     sent = received = None

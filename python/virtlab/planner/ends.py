@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Interface, IPv6Interface, ip_address, ip_interface, ip_network
 
+from virtlab.catalogue import WORKLOADS, below_ip, played
+from virtlab.catalogue.declaration import NOT_PLAYED
 from virtlab.plan import Guest, Plan, Refusal, Role, Vnic
 
 Interface = IPv4Interface | IPv6Interface
@@ -23,6 +25,18 @@ class RoleEnd:
     mac: str
     mtu_bytes: int
     address: Interface | None
+
+
+def refused_workload(path: str, role: Role, arm: str) -> Refusal | None:
+    """Why an arm does not play a role's workload; None when it does."""
+    declared = WORKLOADS.get(role.workload)
+    cure = f"write one of {', '.join(played(WORKLOADS, arm))}"
+    if declared is None:
+        return Refusal(f"{path}.workload", f"there is no workload '{role.workload}'", cure)
+    why = declared.arms.get(arm, NOT_PLAYED)
+    if why is None:
+        return None
+    return Refusal(f"{path}.workload", f"the {arm} does not play {role.workload}: {why}", cure)
 
 
 @lru_cache(maxsize=8192)
@@ -61,7 +75,7 @@ def role_ends(plan: Plan, role: Role) -> tuple[RoleEnd, RoleEnd] | None:
                 )
     if best is not None:
         return best[1], best[2]
-    if wanted is None and source.vnics and target.vnics and role.workload == "raw_stream":
+    if wanted is None and source.vnics and target.vnics and below_ip(role.workload):
         (name, vnic), (far_name, far_vnic) = (
             next(iter(source.vnics.items())),
             next(iter(target.vnics.items())),

@@ -27,6 +27,8 @@ their pace is its cost. The guest's second vNIC and the second virtual switch co
 from __future__ import annotations
 
 from virtlab.catalogue import DEFAULT_VSWITCH, VSWITCHES
+from virtlab.catalogue.workloads.raw_stream import RAW_STREAM
+from virtlab.catalogue.workloads.udp_stream import UDP_STREAM
 
 PROBE = "probe"
 FLOOD = "flood"
@@ -188,8 +190,8 @@ def designs(*, quick: bool, processors: int = 2) -> dict[str, str]:
         for name, (where, factors, protocol) in worlds.items()
     }
     for name, workload, sizes in (
-        ("raw", "raw_stream", "[64 B frame, 1518 B frame]"),
-        ("udp", "udp_stream", "[18 B payload, 1472 B payload]"),
+        ("raw", RAW_STREAM.name, "[64 B frame, 1518 B frame]"),
+        ("udp", UDP_STREAM.name, "[18 B payload, 1472 B payload]"),
     ):
         found[name] = _FLOOD.format(
             name=name, workload=workload, size="${size}", factors=f"  size: {sizes}", **_BRIDGE, **floods
@@ -197,7 +199,7 @@ def designs(*, quick: bool, processors: int = 2) -> dict[str, str]:
     for layer in ("layer3", "layer2"):
         found[f"forward_{layer}"] = _FLOOD.format(
             name=f"forward-{layer}",
-            workload="raw_stream",
+            workload=RAW_STREAM.name,
             size="${size}",
             factors="  size: [64 B frame, 1518 B frame]",
             world=_FORWARDING.format(layer=layer),
@@ -207,7 +209,7 @@ def designs(*, quick: bool, processors: int = 2) -> dict[str, str]:
         ).replace('size: "${size}",', 'size: "${size}", via: [sut.vm],')
     found["switch"] = _FLOOD.format(
         name="switch",
-        workload="raw_stream",
+        workload=RAW_STREAM.name,
         size="${size}",
         factors="  size: [64 B frame, 256 B frame]",
         world=_FAST.format(kind="fifo", more=""),
@@ -226,7 +228,7 @@ def designs(*, quick: bool, processors: int = 2) -> dict[str, str]:
             continue
         found[f"switch_{kind}"] = _FLOOD.format(
             name=f"switch-{kind.replace('_', '-')}",
-            workload="raw_stream",
+            workload=RAW_STREAM.name,
             size="${size}",
             factors="  size: [64 B frame]",
             world=_FAST.format(kind=kind, more=more),

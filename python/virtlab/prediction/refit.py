@@ -15,6 +15,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
+from virtlab.catalogue import WORKLOADS
 from virtlab.errors import ExperimentError
 from virtlab.prediction.calibration import fitted
 from virtlab.prediction.rows import FIRST, NOTICE, Design, Row, Spread, is_flood, rows_of_role
@@ -94,9 +95,10 @@ def _kept(parts: dict[int, list[T]], leave_out: Collection[int]) -> list[T]:
 
 def _telling(plan: Plan) -> list[str]:
     """Roles whose packets are kept, and that a cost shows in. A search is played elsewhere, trial by trial."""
-    able = ("rtt", "psping", "tcp_rr", "udp_stream", "raw_stream")
     return [
-        name for name, role in plan.roles.items() if role.workload in able and name in plan.collect.packets
+        name
+        for name, role in plan.roles.items()
+        if WORKLOADS[role.workload].tells(role.parameters) and name in plan.collect.packets
     ]
 
 

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from virtlab.catalogue import WORKLOADS
 from virtlab.errors import ExperimentError, MachineError
 from virtlab.lazy import NDArray, np
 from virtlab.prediction.designs import BESIDE, BUSY, FLOOD, OTHER_VSWITCHES, PROBE
@@ -133,7 +134,7 @@ def rows_of_role(
         if kind == "first":
             excess = median
         elif kind in {"path", "whole"} and short:
-            passages = 1.0 if kind == "whole" and plan.roles[role].workload in STREAMS else 2.0
+            passages = 1.0 if kind == "whole" and WORKLOADS[plan.roles[role].workload].pace else 2.0
             excess, own = excess + passages * stay, own | {NOTICE: passages}
         rows.append(Row(kind, excess, error, own))  # type: ignore[arg-type]
     if "whole" in deviations and not beside:  # two processes wake, one at each end
@@ -157,21 +158,16 @@ def key_of(plan: Plan, role: str) -> str:
 
 def is_flood(plan: Plan, role: str) -> bool:
     """Whether a role sends as fast as it can: then only its pace tells costs."""
-    values = plan.roles[role].parameters
-    return plan.roles[role].workload in STREAMS and not (
-        values.get("rate_bit_per_s") or values.get("rate_pps")
-    )
-
-
-STREAMS = ("raw_stream", "udp_stream")
+    declared = WORKLOADS[plan.roles[role].workload]
+    return declared.pace is not None and declared.fills(plan.roles[role].parameters)
 
 
 def _numbers(
     plan: Plan, role: str, read: Callable[[str, list[str]], Mapping[str, NDArray[Any]]]
 ) -> tuple[Numbers, dict[str, NDArray[Any]]] | None:
     """Medians by kind of row, and deviations from them; None where the role tells nothing."""
-    workload, values = plan.roles[role].workload, plan.roles[role].parameters
-    if workload == "rtt" or (workload == "psping" and values.get("protocol") == "icmp"):
+    schema = WORKLOADS[plan.roles[role].workload].tells(plan.roles[role].parameters)
+    if schema == "rtt/1":
         columns = read("rtt/1", ["seq", "rtt_ns", "path_rtt_ns"])
         known = columns["path_rtt_ns"] >= 0
         path, rtt = columns["path_rtt_ns"][known].astype(np.float64), columns["rtt_ns"][known]
@@ -183,21 +179,21 @@ def _numbers(
             medians = numbers["path"][0] + numbers["process"][0]
             numbers["first"] = (max(float(first[0]) - medians, 0.0), FIRST_ERROR_NS)
         return numbers, {"path": path - np.median(path), "process": process - np.median(process)}
-    if workload == "tcp_rr":
+    if schema == "transaction/1":
         columns = read("transaction/1", ["started_ns", "finished_ns"])
         whole = columns["finished_ns"] - columns["started_ns"]
-    elif workload == "psping" and values.get("test") in {"latency", "ping"}:
+    elif schema == "request/1":
         columns = read("request/1", ["seq", "sent_ns", "finished_ns"])
         answered = (columns["finished_ns"] >= 0) & (columns["seq"] >= 0)
         whole = (columns["finished_ns"] - columns["sent_ns"])[answered]
-    elif workload in STREAMS:
+    elif schema == "packet/1":
         columns = read("packet/1", ["sent_ns", "received_ns"])
         whole = (columns["received_ns"] - columns["sent_ns"])[columns["received_ns"] >= 0]
     else:
         return None
     if len(whole) < LEAST_REPLIES:
         return None
-    deviations = {} if workload in STREAMS else {"whole": whole - np.median(whole)}
+    deviations = {} if schema == "packet/1" else {"whole": whole - np.median(whole)}
     return {"whole": _median(whole)}, deviations
 
 
@@ -383,6 +379,6 @@ def _few(plan: Plan, role: str) -> Plan:
     fewer: dict[str, Any] = {}
     if values.get("count"):
         fewer["count"] = min(int(values["count"]), 2 * LEAST_REPLIES)
-    if values.get("duration_ns") and one.workload in {*STREAMS, "tcp_rr"}:
+    if values.get("duration_ns"):
         fewer["duration_ns"] = min(int(values["duration_ns"]), FEW_NS)
     return only.model_copy(update={"roles": {role: one.model_copy(update=fewer)}})

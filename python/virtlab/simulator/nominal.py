@@ -13,16 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from virtlab.catalogue import WORKLOADS
 from virtlab.plan import Plan
 from virtlab.planner.ends import role_ends
 from virtlab.simulator.lower import lower, vnic_path
 from virtlab.simulator.once import Remembered, structure
-from virtlab.simulator.profile import FLOODS, Profile, costs
+from virtlab.simulator.profile import Profile, costs
 from virtlab.simulator.ways import over_links
 
 NOMINAL_BIT_PER_S = 10_000_000_000
-RATES = ("rate_bit_per_s", "rate_pps")
-ENDLESS = frozenset({"tcp_stream", "tcp_rr"})  # as fast as the other end lets them
 
 Overrides = Mapping[str, Mapping[str, Any]]
 
@@ -60,7 +59,7 @@ def assumed(plan: Plan, profile: Profile) -> dict[str, str]:
         role
         for names in held.values()
         for role in names
-        if not set(plan.roles[role].tunable).intersection(RATES)
+        if WORKLOADS[plan.roles[role].workload].pace not in plan.roles[role].tunable
     )
     rate = f"{NOMINAL_BIT_PER_S / 1e9:g} Gbit/s"
     what = (
@@ -74,8 +73,9 @@ def _senders(plan: Plan, role_name: str, overrides: Mapping[str, Any]) -> Iterat
     """Guests and vNICs of a role that send as fast as possible, with no link on their way that would hold them back."""
     role = plan.roles[role_name]
     parameters = {**role.parameters, **overrides}
-    floods = role.workload in FLOODS and all(parameters.get(rate) is None for rate in RATES)
-    endless = role.workload in ENDLESS and role_name not in _over_links(plan)
+    declared = WORKLOADS[role.workload]
+    floods = declared.pace is not None and declared.fills(parameters)
+    endless = declared.endless and role_name not in _over_links(plan)
     ends = role_ends(plan, role) if floods or endless else None
     for end in (ends or ())[: 1 if floods else 2]:
         yield end.guest, end.vnic

@@ -43,7 +43,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from virtlab.catalogue import PLATFORMS, VSWITCHES
+from virtlab.catalogue import PLATFORMS, VSWITCHES, WORKLOADS
 from virtlab.documents import read_text
 from virtlab.errors import ExperimentError
 from virtlab.plan import Guest, Plan, Vnic
@@ -57,7 +57,7 @@ TABLES = (
     "wakeup.busy",
 )  # fmt: skip
 BUSY_CROSSING, BUSY_WAKEUP = "busy.crossing_ns", "wakeup.busy"
-FLOODS = ("raw_stream", "udp_stream")
+FLOODS = tuple(sorted(name for name, workload in WORKLOADS.items() if workload.pace is not None))
 PICOSECONDS = 1000
 DEFAULT_MODEL = "virtio"  # of a guest with a kernel of its own
 BACKLOG_PACKETS = 1000  # net.core.netdev_max_backlog

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 from typing import Any
 
-from virtlab.catalogue import PLATFORMS, QDISCS, VSWITCHES, played
-from virtlab.catalogue import WORKLOADS as CATALOGUE
+from virtlab.catalogue import PLATFORMS, QDISCS, VSWITCHES, WORKLOADS, played
 from virtlab.catalogue.declaration import NOT_PLAYED
+from virtlab.catalogue.workloads import settable
 from virtlab.plan import Capabilities, Plan, Refusal, Role
 from virtlab.plan.blocks import BLOCKS
-from virtlab.planner.ends import bridging_mistakes, role_ends, via_mistakes
+from virtlab.planner.ends import bridging_mistakes, refused_workload, role_ends, via_mistakes
 from virtlab.planner.wiring import Wiring
 from virtlab.simulator.lower import addresses, lower, vnic_path
 from virtlab.simulator.nominal import held_by_nominal_rate, with_nominal_rates
@@ -23,9 +23,6 @@ from virtlab.simulator.shares import QUOTA_MIN_NS, QUOTA_PERIOD_NS
 from virtlab.simulator.ways import wayless
 
 ARM = "simulator"
-WORKLOADS = (
-    "rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "psping", "raw_stream", "rt_tasks",
-)  # fmt: skip
 ACTIONS = ("start", "stop", "run", "set", "wait", "reset", "exec")
 LATER_ACTIONS = {
     "migrate": "a simulated guest has no memory to move",
@@ -40,7 +37,6 @@ WORDS: Mapping[str, frozenset[str]] = {
     "reset": frozenset({"started", "done"}),
     "exec": frozenset({"started", "done", "finished", "failed", "timeout", "cancelled"}),
 }
-SETTABLE = {"burst_load": "burst_bytes", "udp_stream": "rate_bit_per_s", "raw_stream": "rate_pps"}
 MTU_MIN_BYTES = 68
 IPV6_MTU_MIN_BYTES = 1280
 MTU_MAX_BYTES = 65_535
@@ -68,7 +64,7 @@ def memory_bytes() -> int:
 def _samples(plan: Plan) -> Iterator[Refusal]:
     """A simulated run holds its samples in memory until it ends, once as they come and once as columns."""
     for name, role in plan.roles.items():
-        declaration = CATALOGUE[role.workload]
+        declaration = WORKLOADS[role.workload]
         usual = [one.plan_values(one.default) for one in declaration.parameters if one.default is not None]
         values = {key: value for one in usual for key, value in one.items()} | role.parameters
         length_ns = min(declaration.duration_ns(values) or plan.limits.run_ns, plan.limits.run_ns)
@@ -162,11 +158,11 @@ def _networks(plan: Plan) -> Iterator[Refusal]:
 def _roles(plan: Plan) -> Iterator[Refusal]:
     for name, role in plan.roles.items():
         path = f"roles.{name}"
-        if role.workload not in WORKLOADS:
-            reason = f"there is no workload '{role.workload}'"
-            yield Refusal(f"{path}.workload", reason, f"the simulator has {', '.join(WORKLOADS)}")
+        refused = refused_workload(path, role, ARM)
+        if refused is not None:
+            yield refused
             continue
-        alone = CATALOGUE[role.workload].alone
+        alone = WORKLOADS[role.workload].alone
         for key, guest in (("from", role.from_), *(() if alone else (("to", role.to),))):
             if guest not in plan.world.guests:
                 yield Refusal(f"{path}.{key}", f"there is no guest '{guest}'", "name a guest of the file")
@@ -220,7 +216,7 @@ def _timeline(plan: Plan) -> Iterator[Refusal]:
                 yield Refusal(path, reason, "give the second part a role of its own")
             started[str(action.role)] = action.id
         elif action.do == "set":
-            able = SETTABLE.get(plan.roles[str(action.role)].workload)
+            able = settable(plan.roles[str(action.role)].workload)
             for parameter, value in action.args.items():
                 whole = isinstance(value, int) and value >= (parameter != "burst_bytes")
                 if parameter != able or not whole:
@@ -263,7 +259,7 @@ def capabilities(fingerprint: Mapping[str, str]) -> Capabilities:
         platforms=dict.fromkeys(played(PLATFORMS, ARM)),
         vswitches=dict.fromkeys(played(VSWITCHES, ARM)),
         qdiscs={f"{kind}/virtlab": None for kind in QDISCS},
-        workloads=dict.fromkeys(WORKLOADS),
+        workloads=dict.fromkeys(played(WORKLOADS, ARM)),
         actions={**dict.fromkeys(ACTIONS), **LATER_ACTIONS},
         links={"simulated": None},
         parallel_sessions=1024,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_address, ip_network
 from typing import Any
 
-from virtlab.catalogue import WORKLOADS
+from virtlab.catalogue import WORKLOADS, below_ip
 from virtlab.plan import Plan, Refusal, Role
 from virtlab.planner.wiring import Wiring, guest_box
 
@@ -78,13 +78,12 @@ def by_tcp(role: Role) -> bool:
 
 
 def is_tcp(workload: str, parameters: Mapping[str, Any]) -> bool:
-    """Whether a workload speaks TCP; `psping` does unless it says otherwise.
+    """Whether a workload speaks TCP.
 
-    >>> is_tcp("rtt", {"protocol": "udp"}), is_tcp("tcp_rr", {})
-    (False, True)
+    >>> [is_tcp(name, {"protocol": "udp"}) for name in WORKLOADS]
+    [False, False, False, True, True, False, False, False]
     """
-    said = parameters.get("protocol", "tcp" if workload == "psping" else None)
-    return workload in {"tcp_stream", "tcp_rr"} or said == "tcp"
+    return WORKLOADS[workload].transport(parameters) == "tcp"
 
 
 def over_links(plan: Plan, lowered: Mapping[str, Any]) -> frozenset[str]:
@@ -126,7 +125,7 @@ def _hops(ways: Ways, role: Mapping[str, Any]) -> list[list[Hop]] | None:
                 return None
             found.append([(client["vnic"], vnic), *rest])
         return found
-    if role["workload"] == "raw_stream":
+    if below_ip(role["workload"]):
         return [[(client["vnic"], server["vnic"])]] if ways.joined(client["vnic"], server["vnic"]) else None
     there = ways.way(vnics[client["vnic"]]["guest"], server["address"])
     back = ways.way(vnics[server["vnic"]]["guest"], client["address"])
@@ -139,7 +138,7 @@ def _too_long(ways: Ways, role: Mapping[str, Any], hops: list[Hop]) -> Iterator[
     longest = vnics[hops[0][0]]["mtu_bytes"]
     if is_tcp(role["workload"], role["parameters"]):
         longest = min(vnics[end["vnic"]]["mtu_bytes"] for end in ends)
-    if role["workload"] == "raw_stream" and role["parameters"].get("frame_bytes"):
+    if below_ip(role["workload"]) and role["parameters"].get("frame_bytes"):
         longest = min(longest, role["parameters"]["frame_bytes"] - FRAME_BYTES)
     for out, into in hops:
         if vnics[out]["mtu_bytes"] < longest and role["parameters"].get("via"):

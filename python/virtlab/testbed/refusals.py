@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-from virtlab.catalogue import PLATFORMS, VSWITCHES, played
+from virtlab.catalogue import PLATFORMS, VSWITCHES, WORKLOADS, played
 from virtlab.catalogue.declaration import Reset
+from virtlab.catalogue.workloads import is_alone
 from virtlab.plan import Capabilities, Plan, Refusal, Role
-from virtlab.planner.ends import bridging_mistakes, role_ends, via_mistakes
+from virtlab.planner.ends import bridging_mistakes, refused_workload, role_ends, via_mistakes
 from virtlab.planner.full_frames import full_frame_refusals
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed.build import pinning, routing
@@ -39,8 +40,6 @@ from virtlab.testbed.vswitches import ovs
 from virtlab.testbed.vswitches.ovs_rules import DATAPATHS
 
 ARM = "testbed"
-WORKLOADS = ("rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "psping", "raw_stream", "rt_tasks")
-ALONE = ("rt_tasks",)  # these talk to nobody
 ACTIONS = ("start", "stop", "run", "set", "wait", "exec", "reset")
 LATER_ACTIONS = {
     "migrate": "this testbed moves no guest from one host to another",
@@ -235,9 +234,9 @@ def _open_vswitch(path: str, name: str, plan: Plan, found: Findings) -> Iterator
 def _roles(plan: Plan, found: Findings) -> Iterator[Refusal]:
     for name, role in plan.roles.items():
         path = f"roles.{name}"
-        if role.workload not in WORKLOADS:
-            reason = f"this testbed has no workload '{role.workload}'"
-            yield Refusal(f"{path}.workload", reason, f"there are {', '.join(WORKLOADS)}")
+        refused = refused_workload(path, role, ARM)
+        if refused is not None:
+            yield refused
             continue
         if role.parameters.get("dscp") and role.parameters.get("meter", "virtlab") != "virtlab":
             reason = "only virtlab's own meter writes code points into IP headers"
@@ -249,11 +248,11 @@ def _roles(plan: Plan, found: Findings) -> Iterator[Refusal]:
             )
             yield Refusal(f"{path}.ecn", reason, "write 'ecn: true' for both, or for none")
         ends = (("from", role.from_), ("to", role.to))
-        for key, guest in ends[:1] if role.workload in ALONE else ends:
+        for key, guest in ends[:1] if is_alone(role.workload) else ends:
             if guest is None or guest not in plan.world.guests:
                 reason = f"there is no guest '{guest}'" if guest is not None else "no guest is named"
                 yield Refusal(f"{path}.{key}", reason, "name a guest of the file")
-        if role.workload in ALONE:
+        if is_alone(role.workload):
             yield from _budgeted(path, plan, role, found)
         elif role.from_ == role.to:
             yield Refusal(
@@ -282,7 +281,7 @@ def _own_network(plan: Plan, role: Role) -> bool:
 
 def _marked_beside(plan: Plan, role: Role) -> str | None:
     """A TCP role with ECN that shares a guest with this one, which has none."""
-    if role.workload not in ("tcp_stream", "tcp_rr") or role.parameters.get("ecn"):
+    if WORKLOADS[role.workload].transport(role.parameters) != "tcp" or role.parameters.get("ecn"):
         return None
     own = {role.from_, role.to}
     return next(
@@ -308,7 +307,7 @@ def _budgeted(path: str, plan: Plan, role: Role, found: Findings) -> Iterator[Re
         others = [
             name
             for name, other in plan.roles.items()
-            if other.from_ == role.from_ and other.workload == "rt_tasks" and other != role
+            if other.from_ == role.from_ and is_alone(other.workload) and other != role
         ]
         if others:
             reason = f"guest {role.from_} has the budget of {others[0]} too, and one quota"
@@ -452,7 +451,7 @@ def capabilities(found: Findings, fingerprint: Mapping[str, str]) -> Capabilitie
             **{kind: world or ovs.missing(kind) for kind in DATAPATHS},
         },
         qdiscs=qdiscs,
-        workloads=dict.fromkeys(WORKLOADS, world),
+        workloads=dict.fromkeys(played(WORKLOADS, ARM), world),
         actions={**dict.fromkeys(ACTIONS, world), **LATER_ACTIONS},
         links={
             "netem": world or (f"this kernel has no netem ({netem})" if netem is not None else None),

@@ -27,4 +27,14 @@ def below_ip(workload: str) -> bool:
     return entry is not None and entry.transport({}) == "ethernet"
 
 
-__all__ = ["WORKLOADS", "below_ip", "measuring"]
+def is_alone(workload: str) -> bool:
+    """Whether a workload talks to nobody."""
+    return workload in WORKLOADS and WORKLOADS[workload].alone
+
+
+def settable(workload: str) -> str | None:
+    """The Plan name of the parameter that can change while a role of a workload runs, or None."""
+    return WORKLOADS[workload].settable if workload in WORKLOADS else None
+
+
+__all__ = ["WORKLOADS", "below_ip", "is_alone", "measuring", "settable"]

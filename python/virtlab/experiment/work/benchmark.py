@@ -209,8 +209,8 @@ def _latency(
 def _stated(written: Any, parameter: Parameter) -> StatedLoad:
     """A load as the file has it: '50 %', or a value of the searched input.
 
-    >>> from virtlab.catalogue import WORKLOADS
-    >>> rate = WORKLOADS["raw_stream"].parameter("rate")
+    >>> from virtlab.catalogue.workloads.raw_stream import RAW_STREAM
+    >>> rate = RAW_STREAM.parameter("rate")
     >>> _stated("0.5 %", rate).part, _stated("240 packet/s", rate).part
     ('at0_5', 'rate240')
     """

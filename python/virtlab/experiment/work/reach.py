@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from virtlab.catalogue import PLATFORMS
+from virtlab.catalogue import PLATFORMS, below_ip
 from virtlab.catalogue.kinds import nearest
 from virtlab.experiment.read.findings import Findings
 from virtlab.experiment.read.model import NetworkSpec
@@ -44,9 +44,9 @@ def check_roles(
             if any(PLATFORMS[end.platform].existing for end in ends):
                 cure = "let both be hosts that exist already, on the same 'network', or neither"
             findings.add(("roles", name, "to"), what, cure)
-        elif role.workload == "raw_stream" and role.parameters.get("via"):
+        elif role.parameters.get("via"):
             _check_forwarders(name, role, wiring, findings)
-        elif role.workload == "raw_stream" and not domains[0] & domains[1]:
+        elif below_ip(role.workload) and not domains[0] & domains[1]:
             what = f"layer-2 frames do not pass the router between {role.source} and {role.target}"
             cure = "take udp_stream, guests in one subnet, or name the router in 'via'"
             findings.add(("roles", name, "workload"), what, cure)
@@ -85,7 +85,7 @@ def _check_family(name: str, role: RoleSpec, network: NetworkSpec, findings: Fin
 def _check_frame(name: str, role: RoleSpec, network: NetworkSpec, findings: Findings) -> None:
     size_bytes = role.parameters.get("frame_bytes", 0)
     most = network.mtu + ETHERNET_BYTES
-    if role.workload == "raw_stream" and size_bytes > most:
+    if below_ip(role.workload) and size_bytes > most:
         what = f"a frame of {size_bytes} B exceeds the MTU of {network.mtu} B"
         findings.add(
             ("roles", name, "size"),

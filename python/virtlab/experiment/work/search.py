@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from virtlab.catalogue import below_ip
 from virtlab.catalogue.declaration import Parameter, size_of
 from virtlab.catalogue.kinds import NUMBERS, nearest, shown
 from virtlab.catalogue.workloads.raw_stream import FLOWS_TOLD, flow_names, flows_of
@@ -21,9 +22,7 @@ from virtlab.experiment.work.benchmark import TestsFor, read_tests
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.world.topology import Wiring
 
-BUILT = {"rt_tasks"}  # workloads whose parameters are of the guest itself
 OWN_LENGTH = "duration_ns"  # of a stream: a trial's own length, no input
-STREAMS = {"raw_stream": "rate_pps", "udp_stream": "rate_bit_per_s"}
 WIRE = "wire"
 RFC2544_TRIAL_NS = 60 * 10**9
 LAST_TRIAL_MAX_NS = 10**9
@@ -99,7 +98,7 @@ def read_search(
         return None
     if bounds["low"] >= bounds["high"]:
         findings.add(("search", "low"), "is not below 'high'", "exchange them, or widen the interval")
-    if parameter.plan not in STREAMS.values() and spec.until is None:
+    if parameter.plan != role.declaration.pace and spec.until is None:
         cure = "add e.g. 'until: probe.loss.ratio > 0 %'"
         findings.add(
             ("search", "variable"), f"{spec.variable} is no rate of a stream, so loss alone is no goal", cure
@@ -120,7 +119,7 @@ def read_search(
     _check_goals(findings, goals, method, given=bool(spec.goals))
     _check_ends(findings, role, parameter, bounds)
     tests = None
-    if spec.tests is not None and parameter.plan not in STREAMS.values():
+    if spec.tests is not None and parameter.plan != role.declaration.pace:
         what = f"{spec.variable} is no rate of a stream, and these tests are of frames at rates"
         findings.add(("search", "tests"), what, "remove 'tests'", key=True)
     else:
@@ -151,12 +150,12 @@ def wire_rate(role: RoleSpec, wiring: Wiring | None) -> int | None:
     station = None if wiring is None else wiring.stations.get(role.source)
     rates = [] if station is None else [one.rate_bit_per_s for one in station.vnics.values()]
     rate = min((each for each in rates if each is not None), default=None)
-    if rate is None or role.workload not in STREAMS:
+    if rate is None or role.declaration.pace is None:
         return None
     layer, size_bytes = size_of(role.parameters)
     ip_bytes = size_bytes + {"frame": -18, "ip_packet": 0, "payload": 28}[layer]
     wire_bytes = max(ip_bytes + 18, 64) + 20
-    return rate // (8 * wire_bytes) if role.workload == "raw_stream" else rate * ip_bytes // wire_bytes
+    return rate // (8 * wire_bytes) if below_ip(role.workload) else rate * ip_bytes // wire_bytes
 
 
 def _limit_by_wire(
@@ -170,7 +169,7 @@ def _limit_by_wire(
 ) -> None:
     """Above what its own link carries, a sender only fills its own queue: no load of the device."""
     at = ("search", "high")
-    if parameter.plan != STREAMS.get(role.workload):
+    if parameter.plan != role.declaration.pace:
         if "high" not in bounds:
             bounds["high"] = bounds["low"] + 1
             findings.add(at, "'high' is missing, and no wire bounds this input", "write the highest value")
@@ -181,14 +180,14 @@ def _limit_by_wire(
             findings.add(at, f"no link bounds what {role.source} sends", "write the highest load")
         bounds["high"] = most if most is not None else bounds["low"] + 1
     elif loss and most is not None and bounds["high"] > most:
-        unit = "packet/s" if role.workload == "raw_stream" else "bit/s"
+        unit = "packet/s" if below_ip(role.workload) else "bit/s"
         what = f"the link of {role.source} carries {most} {unit}; more would only fill the sender's own queue"
         findings.add(at, what, "write 'high: wire', or a lower load")
 
 
 def _check_ends(findings: Findings, role: RoleSpec, parameter: Parameter, bounds: Mapping[str, int]) -> None:
     """The role may be written with any value; with the lowest and the highest it must not contradict itself either."""
-    if parameter.plan in STREAMS.values():
+    if parameter.plan == role.declaration.pace:
         return
     for key in ("low", "high"):
         values = _with_input(role, parameter.plan, bounds[key])
@@ -239,7 +238,7 @@ def _variable(findings: Findings, spec: SearchSpec, roles: Mapping[str, RoleSpec
 
 def _is_input(parameter: Parameter, role: RoleSpec) -> bool:
     numeric = any(parameter.kind is kind for kind in NUMBERS) and parameter.plan != OWN_LENGTH
-    return parameter.tunable or (numeric and role.workload not in BUILT)
+    return parameter.tunable or (numeric and not role.declaration.alone)
 
 
 def _value(findings: Findings, key: str, written: Any, parameter: Parameter) -> tuple[str, int]:

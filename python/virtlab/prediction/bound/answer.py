@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from virtlab.catalogue import WORKLOADS
 from virtlab.planner.wiring import Wiring
 from virtlab.prediction.bound.costs import pay, servers_of
 from virtlab.prediction.bound.curves import NS, Flow, NoBoundError, Port
@@ -53,7 +54,7 @@ class Bound:
 
 def echo_bound(plan: Plan, role: str, profile: Profile = IDEAL_PROFILE, quantile: float = QUANTILE) -> Bound:
     """No reply of an echo role takes longer. NoBoundError says why there is no bound."""
-    if plan.roles[role].workload != "rtt":
+    if not WORKLOADS[plan.roles[role].workload].echoes:
         raise NoBoundError(f"{role} makes no echoes")
     if plan.world.arp == "live":
         raise NoBoundError("frames may wait until addresses are known")
@@ -86,7 +87,7 @@ def bounds_of(
     """Echo role -> its bound, or why there is none."""
     found: dict[str, Bound | str] = {}
     for name, role in plan.roles.items():
-        if role.workload == "rtt":
+        if WORKLOADS[role.workload].echoes:
             try:
                 found[name] = echo_bound(plan, name, profile, quantile)
             except NoBoundError as error:

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from virtlab.catalogue import WORKLOADS
 from virtlab.simulator.ways import by_tcp
 
 if TYPE_CHECKING:
     from virtlab.plan import Action, Plan, Role
 
-STOPPED_NS = {"rtt": 30_000_000, "burst_load": 40_000_000}  # for which replies are awaited after a stop
 OVER = frozenset({"finished", "done"})
 
 
@@ -65,12 +65,12 @@ def meeting(plan: Plan, role: str) -> Meeting:
 
 def _quiet_ns(role: Role, *, cut_off: bool) -> int:
     """How long a role has sent nothing when it is over with something unanswered."""
-    values = role.parameters
-    if role.workload == "rtt":
+    values, declared = role.parameters, WORKLOADS[role.workload]
+    if declared.echoes:
         timeout_ns = int(values.get("timeout_ns") or 0)
-        return min(timeout_ns, STOPPED_NS["rtt"]) if cut_off else timeout_ns
+        return min(timeout_ns, declared.grace_ns) if cut_off else timeout_ns
     answered = values.get("direction") == "request_reply" and values.get("origin", "from") != "both"
-    return STOPPED_NS.get(role.workload, 0) if answered else 0
+    return declared.grace_ns if answered else 0
 
 
 class _Order:

@@ -23,6 +23,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from virtlab.catalogue import WORKLOADS, Workload
 from virtlab.planner.ends import RoleEnd, role_ends, via_vnics
 from virtlab.prediction.bound.curves import (
     IP_BYTES,
@@ -36,7 +37,6 @@ from virtlab.prediction.bound.curves import (
     wire_bits,
 )
 from virtlab.prediction.bound.ways import Ways
-from virtlab.simulator.refusals import SETTABLE
 from virtlab.simulator.ways import by_tcp
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ def flows_of(plan: Plan, ways: Ways, name: str, role: Role) -> Iterator[Flow]:
     ends = role_ends(plan, role)
     values: Mapping[str, Any] = role.parameters
     dscp = int(values.get("dscp") or 0)  # both ways
-    if ends is not None and role.workload == "raw_stream":
+    declared = WORKLOADS[role.workload]
+    if ends is not None and declared.envelope == "frames":
         changes = _changes(plan, name, role)
         yield from _frames(plan, ways, name, _with_largest(values, changes), len(changes), *ends, dscp)
         return
@@ -68,21 +69,21 @@ def flows_of(plan: Plan, ways: Ways, name: str, role: Role) -> Iterator[Flow]:
     mtus = (here.mtu_bytes, there.mtu_bytes)
     if by_tcp(role):
         mtus = (min(mtus), min(mtus))
-    largest = _packet_bytes(role.workload, values)
-    used = _directions(role.workload, values)
+    largest = _packet_bytes(declared, values)
+    used = _directions(declared, values)
     ahead = ways.packets(here, there, dscp, min(mtus[0], largest)) if "from" in used else []
     back = ways.packets(there, here, dscp, min(mtus[1], largest)) if "to" in used else []
     constant = values.get("arrivals", "constant") == "constant"
-    if role.workload == "rtt":
+    if declared.envelope == "echoes":
         yield from _echoes(name, values, mtus, ahead, back, constant=constant)
-    elif role.workload == "burst_load":
+    elif declared.envelope == "bursts":
         sizes = {int(each["burst_bytes"]) for each in (role.parameters, *changes)}
         yield from _bursts(name, values, sizes, mtus, ahead, back)
-    elif role.workload == "udp_stream":
+    elif declared.envelope == "datagrams":
         yield _stream(name, values, mtus[0], ahead, len(changes), constant=constant)
-    elif role.workload in {"tcp_stream", "tcp_rr"}:
-        yield from _tcp(name, role.workload, values, mtus[0], ahead, back)
-    elif role.workload == "psping":
+    elif declared.envelope == "window":
+        yield from _tcp(name, values, mtus[0], ahead, back)
+    elif declared.envelope == "unbounded":
         for hops, mtu in ((ahead, mtus[0]), (back, mtus[1])):
             yield _unbounded(name, hops, wire_bits(mtu))
     else:
@@ -93,7 +94,7 @@ def _changes(plan: Plan, name: str, role: Role) -> list[Mapping[str, Any]]:
     """What the timeline sets of a role while it runs. NoBoundError where that is no size and no rate."""
     changes = [action.args for action in plan.timeline if action.do == "set" and action.role == name]
     for parameter in {parameter for args in changes for parameter in args}:
-        if parameter != SETTABLE.get(role.workload):
+        if parameter != WORKLOADS[role.workload].settable:
             raise NoBoundError(f"{name} has another {parameter} while it runs")
     return [args for args in changes if args]
 
@@ -105,18 +106,15 @@ def _with_largest(values: Mapping[str, Any], changes: Sequence[Mapping[str, Any]
     return {**values, **most}
 
 
-def _directions(workload: str, values: Mapping[str, Any]) -> set[str]:
+def _directions(declared: Workload, values: Mapping[str, Any]) -> set[str]:
     """The ends from which something is sent."""
-    one_way = workload == "udp_stream" or (
-        workload == "burst_load" and values.get("direction") != "request_reply"
-    )
     origin = str(values.get("origin", "from"))
-    return {origin} if one_way and origin != "both" else {"from", "to"}
+    return {origin} if declared.one_way(values) and origin != "both" else {"from", "to"}
 
 
-def _packet_bytes(workload: str, values: Mapping[str, Any]) -> int:
+def _packet_bytes(declared: Workload, values: Mapping[str, Any]) -> int:
     """An uncut IP packet, of what has one size."""
-    body = _body_bytes(values) if workload in {"rtt", "udp_stream"} else None
+    body = _body_bytes(values) if declared.envelope in {"echoes", "datagrams"} else None
     return LONGEST_PACKET_BYTES if body is None else body + IP_BYTES
 
 
@@ -238,17 +236,15 @@ def _frames(
         yield _held(name, hops, [wire_bits(packet_bytes)], per_s / at_once, at_once)
 
 
-def _tcp(
-    name: str, workload: str, values: Mapping[str, Any], mtu: int, ahead: list[Hop], back: list[Hop]
-) -> Iterator[Flow]:
+def _tcp(name: str, values: Mapping[str, Any], mtu: int, ahead: list[Hop], back: list[Hop]) -> Iterator[Flow]:
     room = mtu - IP_BYTES - TCP_BYTES
     buffers = (values.get("send_buffer_bytes"), values.get("receive_buffer_bytes"))
     buffer = min((int(each) for each in buffers if each), default=GROWS_TO_BYTES)
     streams = int(values.get("streams") or 1)
     data = [
-        ("to", ahead, min(buffer, int(values["request_bytes"])) if workload == "tcp_rr" else buffer),
+        ("to", ahead, min(buffer, int(values["request_bytes"])) if "request_bytes" in values else buffer),
     ]
-    if workload == "tcp_rr":
+    if "request_bytes" in values:
         data.append(("from", back, min(buffer, int(values["response_bytes"]))))
     least_s = _one_way_s(ahead) + _one_way_s(back)
     whole, ack = float(wire_bits(mtu)), float(wire_bits(ACK_BYTES))

@@ -82,8 +82,8 @@ def declare_windows(db: duckdb.DuckDBPyConnection, records: Iterable[RunRecord])
         for role, entry in record.plan.roles.items():
             window = role_window(record, role)
             edges = (-(2**62), 2**62) if window.whole else (window.begin_ns, window.end_ns)
-            icmp = entry.workload == "psping" and entry.parameters.get("protocol") == "icmp"
-            first_seq = int(entry.parameters.get("warmup", 0)) if icmp else -(2**62)
+            echoed = entry.parameters.get("protocol") == "icmp" and "warmup" in entry.parameters
+            first_seq = int(entry.parameters["warmup"]) if echoed else -(2**62)
             rows.append([record.name, role, *edges, first_seq])
     if rows:
         db.executemany("INSERT INTO role_windows VALUES (?, ?, ?, ?, ?)", rows)

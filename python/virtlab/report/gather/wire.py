@@ -9,9 +9,10 @@ does the report. Nothing is measured here: it follows from the Plan.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from math import isclose
 
+from virtlab.catalogue import WORKLOADS
 from virtlab.plan import Action, Plan, Role
 from virtlab.planner.ends import role_ends
 from virtlab.planner.licence import ETHERNET_OCTETS
@@ -50,9 +51,9 @@ def wire_bit_per_s(plan: Plan, role: Role) -> float | None:
     values, ends = role.parameters, role_ends(plan, role)
     if ends is None:
         return None
-    if role.workload == "raw_stream" and values.get("rate_pps") is not None and "frame_bytes" in values:
+    if values.get("rate_pps") is not None and "frame_bytes" in values:
         return 8.0 * int(values["rate_pps"]) * max(WIRE_MIN_OCTETS, int(values["frame_bytes"]) + FRAME_OCTETS)
-    if role.workload != "udp_stream" or values.get("rate_bit_per_s") is None:
+    if values.get("rate_bit_per_s") is None:
         return None
     header_bytes = 28 if ends[0].address is None or ends[0].address.version == 4 else 48
     if "payload_bytes" in values:
@@ -92,8 +93,7 @@ def slowest_bit_per_s(plan: Plan, role: Role) -> int | None:
 
 
 def _one_at_a_time(role: Role) -> bool:
-    values: Mapping[str, object] = role.parameters
-    return role.workload == "tcp_rr" or (role.workload == "psping" and values.get("test") == "latency")
+    return WORKLOADS[role.workload].turns(role.parameters)
 
 
 def _in_one_packet(plan: Plan, role: Role) -> bool:

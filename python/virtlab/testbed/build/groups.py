@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from virtlab.catalogue import PLATFORMS
+from virtlab.catalogue import PLATFORMS, WORKLOADS
 from virtlab.errors import MachineError
 from virtlab.plan import Guest, Plan
 from virtlab.testbed.leader import ledger
@@ -192,9 +192,8 @@ def bandwidths(plan: Plan) -> dict[str, tuple[int, int]]:
         if guest.cpu_quota_ratio is not None
     }
     for role in plan.roles.values():
-        values = role.parameters
-        if role.workload == "rt_tasks" and values.get("server") == "quota":
-            found[str(role.from_)] = (values["budget_ns"] // 1000, values["period_ns"] // 1000)
+        if (quota_us := WORKLOADS[role.workload].quota_us(role.parameters)) is not None:
+            found[str(role.from_)] = quota_us
     return found
 
 

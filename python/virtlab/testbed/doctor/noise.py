@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from virtlab.catalogue.workloads.rtt import RTT
 from virtlab.errors import VirtlabError
 from virtlab.plan import Columns, Event, Plan, Trial
 from virtlab.testbed.backend import Testbed
@@ -45,7 +46,7 @@ def plan(*, switched: bool) -> Plan:
         "links": {name: {"ends": both, "rate_bit_per_s": RATE_BIT_PER_S} for name, both in ends.items()},
     }
     role = {
-        "workload": "rtt", "from": "a", "to": "b", "protocol": "icmp", "ip_packet_bytes": 1500,
+        "workload": RTT.name, "from": "a", "to": "b", "protocol": "icmp", "ip_packet_bytes": 1500,
         "interval_ns": INTERVAL_NS, "count": ECHOES, "timeout_ns": 500_000_000,
     }  # fmt: skip
     return Plan.model_validate(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from virtlab.catalogue.workloads.raw_stream import RAW_STREAM
 from virtlab.errors import VirtlabError
 from virtlab.plan import Columns, Event, Plan, Trial
 from virtlab.testbed.build import switch_capacity
@@ -37,7 +38,7 @@ def plan(frame_bytes: int) -> Plan:
         "links": {"l": {"ends": ["h1.up", "h2.up"], "rate_bit_per_s": RATE_BIT_PER_S, "realise": "soft_switch"}},
     }  # fmt: skip
     role = {
-        "workload": "raw_stream", "from": "a", "to": "b", "frame_bytes": frame_bytes, "duration_ns": DURATION_NS,
+        "workload": RAW_STREAM.name, "from": "a", "to": "b", "frame_bytes": frame_bytes, "duration_ns": DURATION_NS,
     }  # fmt: skip
     return Plan.model_validate({
         "world": world, "roles": {"flood": role}, "timeline": [{"id": "flood", "do": "run", "role": "flood"}],

@@ -1,0 +1,78 @@
+"""A workload is one declaration: a file may name it, every query answers for it, and an arm without it refuses it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.unit.testbed.test_testbed_refusals import HERE
+
+from virtlab.analysis.workloads import values_of
+from virtlab.catalogue import WORKLOADS, Parameter, Workload, measuring
+from virtlab.catalogue.kinds import POSITIVE_DURATION
+from virtlab.experiment import load
+from virtlab.plan import Plan
+from virtlab.planner import plan_run
+from virtlab.simulator.refusals import refusals as of_simulator
+from virtlab.testbed.refusals import refusals as of_testbed
+
+MORSE = Workload(
+    name="morse",
+    meaning="dots and dashes",
+    part="measure",
+    parameters=(Parameter("duration", POSITIVE_DURATION, "duration_ns", "how long it sends", "1 s"),),
+    streams={"transaction/1": "from"},
+    metrics=frozenset({"transaction_time"}),
+    transport=lambda _: "udp",
+    duration_ns=lambda values: int(values["duration_ns"]),
+    rows=lambda _, traffic_ns: {"transaction/1": traffic_ns // 10**6 + 1},
+    arms={"testbed": "no agent has a key", "simulator": "nobody has measured how it fades"},
+)
+FILE = """\
+version: 1
+name: telegraph
+hosts: 1
+host: {guests: 2}
+topology: none
+roles:
+  line: {workload: morse, from: h1.g1, to: h1.g2, duration: 3 s}
+timeline:
+  - {id: send, do: run, role: line}
+repeat: 3
+claims:
+  - {id: brisk, text: "line.transaction_time.mean < 1 s"}
+"""
+
+
+@pytest.fixture
+def telegraph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    monkeypatch.setitem(WORKLOADS, MORSE.name, MORSE)
+    path = tmp_path / "telegraph.yaml"
+    path.write_text(FILE, encoding="utf-8")
+    experiment = load(path)
+    return plan_run(experiment, experiment.points()[0], 0)
+
+
+def test_a_file_may_name_it_and_claim_what_it_measures(telegraph: Plan) -> None:
+    assert telegraph.roles["line"].parameters["duration_ns"] == 3 * 10**9
+    assert MORSE.name in measuring("transaction_time")
+    assert values_of(MORSE.name) is None  # its samples stay in the dataset
+
+
+def test_an_arm_that_does_not_play_it_says_why_in_one_line(telegraph: Plan) -> None:
+    for found in (of_testbed(telegraph, HERE), of_simulator(telegraph)):
+        (refusal,) = found
+        assert refusal.path == "roles.line.workload"
+        assert any(why in refusal.reason for why in MORSE.arms.values() if why)
+        assert "\n" not in f"{refusal.reason}{refusal.cure}"
+
+
+def test_an_arm_that_lacks_what_was_declared_as_played_refuses_it_too(
+    telegraph: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(WORKLOADS, MORSE.name, replace(MORSE, arms={"simulator": None}))
+    (refusal,) = of_testbed(telegraph, HERE)
+    assert refusal.path == "roles.line.workload"
+    (refusal,) = of_simulator(telegraph)
+    assert "morse" in refusal.reason

@@ -54,7 +54,7 @@ def _oci() -> str | None:
 
 
 def _qemu() -> str | None:
-    from virtlab.testbed.platforms.qemu.refusals import machines_missing
+    from virtlab.testbed.platforms.qemu.platform import machines_missing
 
     return machines_missing()
 

@@ -12,7 +12,7 @@ from virtlab.errors import ExperimentError, MachineError
 from virtlab.experiment import FileMistakesError, load
 from virtlab.planner import plan_run
 from virtlab.testbed.platforms.libvirt.connections import uri_of
-from virtlab.testbed.platforms.ssh.refusals import existing_refusals
+from virtlab.testbed.platforms.ssh.platform import existing_refusals
 
 ATTACK = "qemu+ext:///system?command=/tmp/evil"
 FILE = """

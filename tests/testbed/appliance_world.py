@@ -15,7 +15,7 @@ import testbed_world as worlds
 from virtlab.testbed.image import kernels, modules
 from virtlab.testbed.image.archive import Archive
 from virtlab.testbed.image.initramfs import find_busybox
-from virtlab.testbed.platforms.appliance.refusals import appliances_missing, iso_program
+from virtlab.testbed.platforms.appliance.platform import appliances_missing, iso_program
 
 DRIVERS = ("virtio_pci", "virtio_net", "e1000")
 DRIVERS_OF_A_DRIVE = ("ata_piix", "sr_mod", "isofs")

@@ -19,7 +19,7 @@ import testbed_world as worlds
 from virtlab.testbed.image import carried, firmware, kernels, modules
 from virtlab.testbed.image.archive import Archive
 from virtlab.testbed.image.initramfs import find_busybox
-from virtlab.testbed.platforms.appliance.refusals import appliances_missing
+from virtlab.testbed.platforms.appliance.platform import appliances_missing
 
 MBR = (Path("/usr/lib/SYSLINUX/mbr.bin"), Path("/usr/lib/syslinux/mbr/mbr.bin"))
 PROGRAMS = ("syslinux", "mformat", "mcopy")

@@ -7,7 +7,7 @@ from typing import Any
 import process_world as processes
 import testbed_world as worlds
 
-from virtlab.testbed.platforms.qemu.refusals import machines_missing
+from virtlab.testbed.platforms.qemu.platform import machines_missing
 from virtlab.testbed.session import TestbedSession
 
 

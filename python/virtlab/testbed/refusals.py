@@ -20,18 +20,8 @@ from virtlab.testbed.build.groups import PERIOD_US, QUOTA_MIN_US
 from virtlab.testbed.build.idle import pollers, processors
 from virtlab.testbed.build.machine import Findings
 from virtlab.testbed.leader.process import usable_cpus
-from virtlab.testbed.platforms.appliance.refusals import (
-    agentless_end,
-    appliance_refusals,
-    appliances_missing,
-)
-from virtlab.testbed.platforms.container import runtime
-from virtlab.testbed.platforms.container.refusals import container_refusals
-from virtlab.testbed.platforms.libvirt import domains
-from virtlab.testbed.platforms.qemu.refusals import CURE_TUN, machine_refusals, machines_missing, tun_missing
-from virtlab.testbed.platforms.ssh.connection import client_missing
-from virtlab.testbed.platforms.ssh.refusals import ends_apart, existing_refusals
-from virtlab.testbed.platforms.xen.refusals import NO_XEN, domain_refusals
+from virtlab.testbed.platforms.registry import ARM, platforms
+from virtlab.testbed.platforms.tap import CURE_TUN, tun_missing
 from virtlab.testbed.play.series import sampling_refusals
 from virtlab.testbed.play.timeline import EVENTS
 from virtlab.testbed.queues.link_refusals import links, realised
@@ -39,7 +29,6 @@ from virtlab.testbed.queues.ports import as_built, port_refusals
 from virtlab.testbed.vswitches import ovs
 from virtlab.testbed.vswitches.ovs_rules import DATAPATHS
 
-ARM = "testbed"
 ACTIONS = ("start", "stop", "run", "set", "wait", "exec", "reset")
 LATER_ACTIONS = {
     "migrate": "this testbed moves no guest from one host to another",
@@ -140,23 +129,15 @@ def _routing(plan: Plan) -> Iterator[Refusal]:
 
 def _guests(plan: Plan, found: Findings) -> Iterator[Refusal]:
     macs: dict[str, str] = {}
-    platforms = played(PLATFORMS, ARM)
+    known = platforms.played()
     for name, guest in plan.world.guests.items():
         path = f"guests.{name}"
         platform = PLATFORMS.get(guest.platform)
-        if platform is None or guest.platform not in platforms:
-            cure = f"write 'platform: {' | '.join(platforms)}'"
+        if platform is None or guest.platform not in known:
+            cure = f"write 'platform: {' | '.join(known)}'"
             yield Refusal(f"{path}.platform", f"'{guest.platform}' guests cannot be started here", cure)
-        elif guest.platform == "qemu":
-            yield from machine_refusals(path, guest)
-        elif guest.platform == "xen":
-            yield from domain_refusals(path, name, guest, xen=found.xen)
-        elif guest.platform == "container":
-            yield from container_refusals(path, guest)
-        elif guest.platform == "appliance":
-            yield from appliance_refusals(path, name, guest, plan)
-        elif platform.existing:
-            yield from existing_refusals(path, guest, plan)
+        else:
+            yield from platforms.of(guest.platform).refusals(path, name, plan, found)
         if guest.host not in plan.world.hosts:
             yield Refusal(f"{path}.host", f"there is no host '{guest.host}'", "name a host of the file")
         yield from bridging_mistakes(path, guest)
@@ -268,9 +249,32 @@ def _roles(plan: Plan, found: Findings) -> Iterator[Refusal]:
             )
         else:
             yield from via_mistakes(path, plan, role)
-        yield from ends_apart(path, plan, (role.from_, role.to))
+        yield from _ends_apart(path, plan, (role.from_, role.to))
         for key, guest in ends:
-            yield from agentless_end(path, key, plan, guest)
+            yield from _agentless_end(path, key, plan, guest)
+
+
+def _agentless_end(path: str, key: str, plan: Plan, guest: str | None) -> Iterator[Refusal]:
+    """A guest without our agent can be no end of a role."""
+    entry = plan.world.guests.get(str(guest))
+    if entry is not None and entry.platform in PLATFORMS and PLATFORMS[entry.platform].agentless:
+        reason = f"{guest} has no agent of ours"
+        yield Refusal(f"{path}.{key}", reason, "measure through it, from a guest beside it")
+
+
+def _ends_apart(path: str, plan: Plan, ends: tuple[str | None, str | None]) -> Iterator[Refusal]:
+    """A role joins two existing hosts, or two guests that are made: nothing leads from one kind to the other."""
+    networks = {
+        next(iter(guest.vnics.values())).network
+        if guest.platform in PLATFORMS and PLATFORMS[guest.platform].existing
+        else None
+        for end in ends
+        if end is not None and (guest := plan.world.guests.get(end)) is not None
+    }
+    if len(networks) > 1:
+        reason = "its ends are on networks that nothing joins"
+        cure = "let both be existing hosts on one kind of network, or neither"
+        yield Refusal(path, reason, cure)
 
 
 def _own_network(plan: Plan, role: Role) -> bool:
@@ -343,12 +347,12 @@ def _timeline(plan: Plan, found: Findings) -> Iterator[Refusal]:
         elif action.do == "exec" and (action.guest not in plan.world.guests or not action.argv):
             yield Refusal(path, "names no guest of the Plan, or no command", "give it 'guest' and 'argv'")
         elif action.do == "exec":
-            yield from agentless_end(path, "guest", plan, action.guest)
+            yield from _agentless_end(path, "guest", plan, action.guest)
         elif action.do == "reset" and action.guest not in plan.world.guests:
             yield Refusal(f"{path}.guest", f"there is no guest '{action.guest}'", "name a guest of the Plan")
         elif action.do == "reset" and (reset := _reset_of(plan, action.guest)) is None:
             reason = f"{action.guest} exists already and only ends roles: nothing goes through it that a reset interrupts"
-            able = ", ".join(name for name in played(PLATFORMS, ARM) if PLATFORMS[name].reset is not None)
+            able = ", ".join(name for name in platforms.played() if PLATFORMS[name].reset is not None)
             yield Refusal(f"{path}.guest", reason, f"reset a guest that forwards: {able}")
         elif action.do == "reset" and reset is not None and reset.boots:
             ends = [name for name, role in plan.roles.items() if action.guest in {role.from_, role.to}]
@@ -437,15 +441,7 @@ def capabilities(found: Findings, fingerprint: Mapping[str, str]) -> Capabilitie
     netem = found.qdiscs.get("netem", "not tried")
     return Capabilities(
         backend="testbed",
-        platforms={
-            **dict.fromkeys(played(PLATFORMS, ARM), world),
-            "container": world or runtime.missing(),
-            "qemu": world or machines_missing(),
-            "xen": world or (None if found.xen else NO_XEN),
-            "appliance": world or appliances_missing(),
-            "ssh": world or client_missing(),
-            "libvirt": world or domains.missing() or client_missing(),
-        },
+        platforms={name: world or platforms.of(name).missing(found) for name in platforms.played()},
         vswitches={
             **dict.fromkeys(played(VSWITCHES, ARM), world),
             **{kind: world or ovs.missing(kind) for kind in DATAPATHS},

@@ -16,7 +16,7 @@ from virtlab.testbed.leader.control import Control
 from virtlab.testbed.leader.process import Leader
 from virtlab.testbed.leader.run_clock import raw_ns
 from virtlab.testbed.platforms.container.home import Home
-from virtlab.testbed.platforms.reach import Running
+from virtlab.testbed.platforms.protocol import Running
 
 LEAD_NS = 50_000_000  # starts are sent this long before their instant, which the agent keeps
 

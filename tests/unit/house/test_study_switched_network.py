@@ -9,7 +9,7 @@ import pytest
 from virtlab.experiment import Experiment, load
 from virtlab.planner import plan_run
 from virtlab.planner.estimate import estimate_points
-from virtlab.testbed.platforms.qemu.refusals import MEMORY_MIN_BYTES
+from virtlab.testbed.platforms.qemu.platform import MEMORY_MIN_BYTES
 
 ROOT = Path(__file__).parents[3]
 STUDY = ROOT / "experiments" / "switched-network"

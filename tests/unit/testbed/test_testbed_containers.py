@@ -22,7 +22,7 @@ from virtlab.testbed.platforms.container import engine, runtime
 from virtlab.testbed.platforms.container.accounts import Account, accounts_for_swap, hierarchies
 from virtlab.testbed.platforms.container.bundle import Bundle, Limits, allowed, archive, prepare
 from virtlab.testbed.platforms.container.containers import as_files
-from virtlab.testbed.platforms.container.refusals import container_refusals
+from virtlab.testbed.platforms.container.platform import container_refusals
 
 FILE = """
 version: 1

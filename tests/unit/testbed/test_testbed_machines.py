@@ -19,8 +19,9 @@ from virtlab.testbed.build.operations import AddressAdd, Claim, HomeAdd, TapAdd,
 from virtlab.testbed.image import firmware
 from virtlab.testbed.image.disk import Disk
 from virtlab.testbed.image.firmware import Firmware
+from virtlab.testbed.platforms import tap
 from virtlab.testbed.platforms.clock import GuestClock, OurClock, Reading, read
-from virtlab.testbed.platforms.qemu import refusals
+from virtlab.testbed.platforms.qemu import platform as refusals
 from virtlab.testbed.platforms.qemu.command import Machine, Port
 from virtlab.testbed.platforms.qemu.machines import Started
 from virtlab.testbed.platforms.stamps import on_our_clock
@@ -122,7 +123,7 @@ def test_a_name_with_a_comma_stays_one_word_for_qemu() -> None:
 def test_what_is_missing_is_refused_with_its_cure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(refusals, "PROGRAM", "qemu-of-nowhere")
-    monkeypatch.setattr(refusals, "TUN", str(tmp_path / "tun"))
+    monkeypatch.setattr(tap, "TUN", str(tmp_path / "tun"))
     guest = planned(tmp_path).world.guests["h1.g1"]
     found = {refusal.cure for refusal in refusals.machine_refusals("guests.h1.g1", guest)}
     assert {"install qemu-system-x86", "run `virtlab image build --kernel generic`"} <= found

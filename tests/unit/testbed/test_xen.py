@@ -32,7 +32,7 @@ from virtlab.testbed.lab.refusals import LAB_VM, refusals
 from virtlab.testbed.lab.xen import RULES, XenCommand
 from virtlab.testbed.platforms.xen.config import Domain
 from virtlab.testbed.platforms.xen.domains import place_of
-from virtlab.testbed.platforms.xen.refusals import memory_refusals
+from virtlab.testbed.platforms.xen.platform import memory_refusals
 from virtlab.testbed.platforms.xen.xentop import Reader
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "xen"

@@ -22,28 +22,28 @@ from virtlab.testbed.leader.control import Control, RefusedError
 from virtlab.testbed.platforms.start import Guests
 
 
-def begin(control: Control, lowered: Lowered, guests: Guests, guest: str, *, held: bool) -> None:
+def begin(control: Control, plan: Plan, lowered: Lowered, guests: Guests, guest: str, *, held: bool) -> None:
     """Takes a guest away; `held`: nothing of it may come back by itself before `end`."""
-    if guests.machines is not None and guest in guests.machines.machines:
-        guests.machines.reset(guest, held=held)
-    elif guests.domains is not None and guest in guests.domains.domains:
-        guests.domains.reset(guest)
-    elif guests.appliances is not None and guest in guests.appliances.running:
-        guests.appliances.reset(guest, held=held)
+    if boots(plan, guest):
+        guests.owners[guest].reset(guest, held=held)
     else:
         apply(control, down(lowered, guest), guest)
 
 
-def end(control: Control, lowered: Lowered, guests: Guests, guest: str, observe: Observer) -> None:
+def end(
+    control: Control, plan: Plan, lowered: Lowered, guests: Guests, guest: str, observe: Observer
+) -> None:
     """Brings it back, and returns when it is."""
-    if guests.machines is not None and guest in guests.machines.machines:
-        guests.machines.restart(guest, observe)
-    elif guests.domains is not None and guest in guests.domains.domains:
-        guests.domains.restart(guest, observe)
-    elif guests.appliances is not None and guest in guests.appliances.running:
-        guests.appliances.restart(guest, observe)
+    if boots(plan, guest):
+        guests.owners[guest].restart(guest, observe)
     else:
         apply(control, up(lowered, guest), guest)
+
+
+def boots(plan: Plan, guest: str) -> bool:
+    """Whether the guest's kernel begins again, and what ran in it is gone."""
+    reset = PLATFORMS[plan.world.guests[guest].platform].reset
+    return reset is not None and reset.boots
 
 
 def made_anew(plan: Plan, lowered: Lowered, reset: Collection[str]) -> set[Place]:

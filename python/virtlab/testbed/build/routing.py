@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_interface, ip_network
 from pathlib import Path
-from typing import Any
 
 from virtlab.agents import Data, Notice
 from virtlab.errors import MachineError
@@ -23,7 +22,7 @@ from virtlab.plan import Guest, Observer, Plan
 from virtlab.testbed.build.lower import Lowered
 from virtlab.testbed.leader.channels import ROUTING
 from virtlab.testbed.leader.control import Control, RefusedError, ending, outcome
-from virtlab.testbed.platforms.reach import Reach
+from virtlab.testbed.platforms.protocol import Running
 
 DAEMONS = Path("/usr/lib/frr")
 RUN = "/etc/frr"  # exists where the package is installed
@@ -99,7 +98,7 @@ def configuration(plan: Plan, lowered: Lowered, router: str) -> str:
 
 
 @dataclass(slots=True)
-class Routing:
+class Routing(Running):
     """The daemons of one world."""
 
     control: Control
@@ -135,10 +134,6 @@ class Routing:
                 )
         self._converge(found)
 
-    def guests(self) -> Mapping[str, Reach]:
-        """None: routers are guests of other platforms."""
-        return {}
-
     def ended(self, exited: Notice) -> str | None:
         """Which daemon ended, with the end of what it wrote."""
         channel = int(exited.details["channel"])
@@ -157,19 +152,11 @@ class Routing:
         )
         return MachineError(f"routers.{router}", what, CURE_DAEMON)
 
-    def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Nothing of a guest."""
-        del guest
-        return {}, {}
-
     def artefacts(self) -> Iterator[tuple[str, bytes]]:
         """What each daemon wrote, where it wrote something."""
         for channel, name in self.names.items():
             if self._tails.get(channel):
                 yield f"{name.replace(' of ', '-')}.log", bytes(self._tails[channel])
-
-    def close(self) -> None:
-        """Nothing of theirs is here."""
 
     def _exec(self, name: str, namespace: str, argv: Sequence[str], cpus: Sequence[int] = ()) -> int:
         channel = ROUTING.at(len(self.names))

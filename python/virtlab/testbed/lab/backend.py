@@ -19,8 +19,8 @@ from virtlab.testbed.lab.vm import INSIDE, PROCESS, WORLD_PROCESS, LabMachine
 from virtlab.testbed.leader.control import Control
 from virtlab.testbed.platforms.container import runtime
 from virtlab.testbed.platforms.container.home import Home
+from virtlab.testbed.platforms.protocol import Running
 from virtlab.testbed.platforms.qemu.acceleration import accelerator
-from virtlab.testbed.platforms.reach import Reach
 from virtlab.testbed.site import LEAD_NS, WorldLeader
 from virtlab.testbed.vswitches import ovs
 
@@ -101,7 +101,7 @@ class LabSite:
             patience=PATIENCE,
         )
 
-    def running(self) -> list[Any]:
+    def running(self) -> list[Running]:
         """The machine."""
         return [Watched(self.machine)]
 
@@ -119,18 +119,11 @@ class LabSite:
         return self.machine.where
 
 
-class Watched:
+class Watched(Running):
     """The machine among what runs in a session: it is no guest, but all guests live in it."""
 
     def __init__(self, machine: LabMachine) -> None:
         self._machine = machine
-
-    def start(self, observe: Observer) -> None:
-        """It runs already."""
-
-    def guests(self) -> Mapping[str, Reach]:
-        """None: guests are namespaces of its world."""
-        return {}
 
     def ended(self, exited: Notice) -> str | None:
         """That the machine ended, or the leader of the world inside."""
@@ -147,17 +140,9 @@ class Watched:
             where, _, what = said.partition(": ")
             yield GuestError(where, what)
 
-    def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Nothing of a guest."""
-        del guest
-        return {}, {}
-
     def artefacts(self) -> Iterator[tuple[str, bytes]]:
         """Its console."""
         yield f"console-{self._machine.where}.log", self._machine.console
-
-    def close(self) -> None:
-        """It outlives the session."""
 
 
 class LabVm:

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import ClassVar
 
+from virtlab.catalogue import PLATFORMS
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Plan, Refusal
 from virtlab.testbed.image import Image
@@ -33,7 +34,7 @@ from virtlab.testbed.lab.vm import (
 from virtlab.testbed.leader.control import RefusedError, outcome
 from virtlab.testbed.platforms.qemu import command
 from virtlab.testbed.platforms.qemu.monitor import Monitor
-from virtlab.testbed.platforms.xen.refusals import MEMORY_MAX_BYTES, memory_refusals
+from virtlab.testbed.platforms.xen.platform import MEMORY_MAX_BYTES, memory_refusals
 
 WHERE = "xen"
 DOMAIN_0_BYTES = 512 << 20
@@ -176,7 +177,7 @@ class XenLab(LabVm):
 
     def estimate_ns(self, plan: Plan) -> int:
         """As in a laboratory machine, and what its domains take to start, two at a time."""
-        domains = sum(guest.platform == "xen" for guest in plan.world.guests.values())
+        domains = sum(PLATFORMS[guest.platform].hypervisor == WHERE for guest in plan.world.guests.values())
         return LabVm.estimate_ns(self, plan) + domains * DOMAIN_NS
 
     def _made(self) -> Image:

@@ -7,13 +7,8 @@ starts (a probe, commands) has the others. All channels are counted from the con
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
 
-from virtlab.agents import Notice
-from virtlab.errors import VirtlabError
-from virtlab.plan import Observer
 from virtlab.testbed.platforms.clock import Clock, OurClock
 
 OUR_CLOCK = OurClock()
@@ -29,28 +24,3 @@ class Reach:
 
 
 OURS = Reach()
-
-
-class Running(Protocol):
-    """All guests of one platform in one session."""
-
-    def start(self, observe: Observer) -> None:
-        """Starts them side by side and returns when all are ready. GuestError that names the first that is not."""
-
-    def guests(self) -> Mapping[str, Reach]:
-        """Those that have started."""
-
-    def ended(self, exited: Notice) -> str | None:
-        """Whose process ended, and how, in words; None when it is none of theirs."""
-
-    def deaths(self) -> Iterator[VirtlabError]:
-        """Of each that ended, heard of or not."""
-
-    def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What was applied for a guest, and what was read back."""
-
-    def artefacts(self) -> Iterator[tuple[str, bytes]]:
-        """Files worth keeping, by name: consoles."""
-
-    def close(self) -> None:
-        """Lets go of what this process holds for them; they themselves end with their world."""

@@ -7,25 +7,26 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from virtlab.agents import Notice
+from virtlab.catalogue import PLATFORMS
 from virtlab.errors import GuestError, VirtlabError
 from virtlab.plan import Columns, Observer, Plan, SeriesRequest
 from virtlab.testbed.build.lower import Lowered
-from virtlab.testbed.leader.channels import APPLIANCES, place_of
+from virtlab.testbed.leader.channels import place_of
 from virtlab.testbed.leader.control import BREACH, CURE_BREACH, Control, SilenceError, ending
 from virtlab.testbed.leader.run_clock import raw_ns
 from virtlab.testbed.platforms import plain
 from virtlab.testbed.platforms.clock import GuestClock, Reading, read
-from virtlab.testbed.platforms.reach import OURS, Reach, Running
 from virtlab.testbed.play.records import CounterRow
 
 if TYPE_CHECKING:
     from virtlab.testbed.build.groups import Bounds
-    from virtlab.testbed.platforms.appliance.appliances import Appliances
-    from virtlab.testbed.platforms.container.containers import Containers
+from virtlab.testbed.platforms.protocol import GuestPlatform, Running
+from virtlab.testbed.platforms.reach import OURS, Reach
+from virtlab.testbed.platforms.registry import platforms
+
+if TYPE_CHECKING:
+    from virtlab.testbed.build.groups import Bounds
     from virtlab.testbed.platforms.container.home import Home
-    from virtlab.testbed.platforms.qemu.machines import Machines
-    from virtlab.testbed.platforms.ssh.existing import Existing
-    from virtlab.testbed.platforms.xen.domains import Domains
     from virtlab.testbed.vswitches.ovs import OpenVswitches
 
 CONSOLE_TAIL_LINES = 12
@@ -46,11 +47,7 @@ class Guests:
     )  # guest -> `tasks` files of its control groups
     running: list[Running] = field(default_factory=list)
     ovs: OpenVswitches | None = None
-    containers: Containers | None = None
-    machines: Machines | None = None
-    domains: Domains | None = None
-    appliances: Appliances | None = None
-    existing: Existing | None = None
+    owners: dict[str, Running] = field(default_factory=dict)  # guest -> those that it is started among
     container_home: Home | None = None  # None: this machine
     groups: Bounds | None = None  # those of root; None: an ordinary user's session makes none
     stopped: dict[int, int] = field(
@@ -61,13 +58,9 @@ class Guests:
     now_bound_ns: Callable[[], int] = lambda: 0  # and how far what it tells may be off
 
     def meet(self, observe: Observer) -> Plan:
-        """Reaches hosts that exist already; the Plan with what they say of themselves. GuestError when one is not."""
-        if any(host.at == "ssh" for host in self.plan.world.hosts.values()):
-            from virtlab.testbed.platforms.ssh.existing import Existing
-
-            self.existing = Existing(self.control, self.plan)
-            self.running.append(self.existing)
-            self.plan = self.existing.meet(observe)
+        """Reaches guests that exist already; the Plan with what they say of themselves. GuestError when one is not."""
+        for each in self._begun(existing=True):
+            self.plan = each.meet(observe) or self.plan
         return self.plan
 
     def start(self, observe: Observer) -> None:
@@ -77,37 +70,29 @@ class Guests:
 
             self.ovs = OpenVswitches(self.control, self.plan, self.lowered)
             self.running.append(self.ovs)
-        if any(guest.platform == "container" for guest in self.plan.world.guests.values()):
-            from virtlab.testbed.platforms.container.containers import Containers
+        self._begun(existing=False)
+        for each in self.running:
+            each.start(observe)
 
-            self.containers = Containers(
-                self.control, self.plan, self.lowered, self.groups, self.container_home
-            )
-            self.running.append(self.containers)
-        if any(self.plan.world.guests[name].platform == "qemu" for name in self.lowered.machines):
-            from virtlab.testbed.platforms.qemu.machines import Machines
-
-            self.machines = Machines(self.control, self.plan, self.lowered, self.tasks)
-            self.running.append(self.machines)
-        if any(guest.platform == "xen" for guest in self.plan.world.guests.values()):
-            from virtlab.testbed.platforms.xen.domains import Domains
-
-            self.domains = Domains(self.control, self.plan, self.lowered, self.now)
-            self.running.append(self.domains)
-        if any(guest.platform == "appliance" for guest in self.plan.world.guests.values()):
-            from virtlab.testbed.platforms.appliance.appliances import Appliances
-
-            self.appliances = Appliances(self.control, self.plan, self.lowered, self.tasks)
-            self.running.append(self.appliances)
-        for platform in self.running:
-            platform.start(observe)
+    def _begun(self, *, existing: bool) -> list[Running]:
+        """Takes in the guests of each platform that starts any."""
+        names: dict[GuestPlatform, list[str]] = {}
+        for name, guest in self.plan.world.guests.items():
+            if PLATFORMS[guest.platform].existing is existing:
+                names.setdefault(platforms.of(guest.platform).starter, []).append(name)
+        found: list[Running] = []
+        for platform, own in names.items():
+            each = platform.running(self, own)
+            if each is not None:
+                found.append(each)
+                self.owners |= dict.fromkeys(own, each)
+        self.running += found
+        return found
 
     def reach(self, guest: str) -> Reach:
         """How to talk to a guest."""
-        for platform in self.running:
-            if guest in platform.guests():
-                return platform.guests()[guest]
-        return OURS
+        owner = self.owners.get(guest)
+        return owner.guests().get(guest, OURS) if owner is not None else OURS
 
     def leaders(self) -> dict[str, Reach]:
         """Guests that have a leader of their own."""
@@ -133,9 +118,10 @@ class Guests:
 
     def beside(self, channel: int) -> str | None:
         """The guest that what runs on a channel carries: its machine, its runtime."""
+        for each in self.running:
+            if (guest := each.beside(channel)) is not None:
+                return guest
         place = place_of(channel)
-        if place is not None and place[0] is APPLIANCES and self.appliances is not None:
-            return list(self.appliances.running)[place[1]]
         return next((name for name, reach in self.leaders().items() if place_of(reach.leader) == place), None)
 
     def whose(self, channel: int) -> str | None:
@@ -215,25 +201,23 @@ class Guests:
     def accounts(self, mark: str) -> list[CounterRow]:
         """Rows of counters of guests: what the machine's control groups count, how long machines took to come up."""
         t_ns = self.now()
-        told = (self.groups, self.containers, self.machines, self.domains)
-        counted = [each for each in told if each is not None]
-        return [(t_ns, mark, *row) for each in counted for row in each.counters()]
+        bounded = self.groups.counters() if self.groups is not None else ()
+        counted = [*bounded, *(row for each in self.running for row in each.counters())]
+        return [(t_ns, mark, *row) for row in counted]
 
     def sample(self, wanted: Iterable[SeriesRequest]) -> Iterator[Columns]:
         """Begins series that tools beside the guests tell, and ends those before them, whose rows are returned."""
-        if self.domains is not None:
-            yield from self.domains.sample(wanted)
+        for each in self.running:
+            yield from each.sample(wanted)
 
     def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """What was applied for a guest, and read back, beyond its network."""
-        for platform in self.running:
-            if guest in platform.guests():
-                return platform.realised(guest)
-        return {}, {}
+        owner = self.owners.get(guest)
+        return owner.realised(guest) if owner is not None else ({}, {})
 
     def conditions(self) -> dict[str, str]:
-        """What hosts that exist already are, beside what this machine is: `guests.NAME.kernel`."""
-        return self.existing.conditions() if self.existing is not None else {}
+        """What guests that exist already are, beside what this machine is: `guests.NAME.kernel`."""
+        return {key: value for each in self.running for key, value in each.conditions().items()}
 
     def artefacts(self) -> Iterator[tuple[str, bytes]]:
         """Files worth keeping."""

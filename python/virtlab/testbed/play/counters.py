@@ -127,7 +127,7 @@ class Counting:
         if self.guests.ovs is not None and "links" in wanted:
             # How Open vSwitch found the flows of its packets.
             t_ns = self.site.now()
-            self.rows += _at(t_ns, mark, self.guests.ovs.counters())
+            self.rows += _at(t_ns, mark, self.guests.ovs.caches())
         self._longest_ns = max(self._longest_ns, time.monotonic_ns() - begin_ns)
 
 

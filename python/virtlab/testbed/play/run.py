@@ -263,7 +263,9 @@ class Pass:
             self._tell(f"{action.id}.how", self.site.now(), {"guest": guest, "text": reset.how})
             self._note(timeline, f"{action.id}.started", self.site.now())
             self._counting.reset.add(guest)
-            resetting.begin(self.control, self.lowered, self.guests, guest, held=bool(action.for_ns))
+            resetting.begin(
+                self.control, self.plan, self.lowered, self.guests, guest, held=bool(action.for_ns)
+            )
             if reset.boots:
                 self._lose_commands(guest, timeline)
             timeline.expect(action.id, self.site.now() + (action.for_ns or 0))
@@ -275,7 +277,7 @@ class Pass:
         if action is None:
             return None
         guest = str(action.guest)
-        resetting.end(self.control, self.lowered, self.guests, guest, self.observe)
+        resetting.end(self.control, self.plan, self.lowered, self.guests, guest, self.observe)
         return self.site.now()
 
     def _start(self, action: Action, at_ns: int) -> None:

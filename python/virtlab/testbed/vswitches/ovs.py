@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from virtlab.plan import Observer, Plan
 from virtlab.testbed.build.lower import Lowered
 from virtlab.testbed.leader.channels import OVS, OVS_COMMAND
 from virtlab.testbed.leader.control import Control, RefusedError, ending, outcome
-from virtlab.testbed.platforms.reach import Reach
+from virtlab.testbed.platforms.protocol import Running
 from virtlab.testbed.vswitches.ovs_applied import (
     COLUMNS,
     PORT_COLUMNS,
@@ -62,7 +62,7 @@ _PREPARE = (
 
 
 @dataclass(slots=True)
-class OpenVswitches:
+class OpenVswitches(Running):
     """All Open vSwitches of a session."""
 
     control: Control
@@ -107,10 +107,6 @@ class OpenVswitches:
         self.version = self._run(first, ["ovs-vsctl", "--version"]).splitlines()[0]
         self._observe = None
 
-    def guests(self) -> Mapping[str, Reach]:
-        """None: it carries guests, and is none."""
-        return {}
-
     def ended(self, exited: Notice) -> str | None:
         """Which daemon ended, with the end of what it wrote."""
         channel = int(exited.details["channel"])
@@ -126,11 +122,6 @@ class OpenVswitches:
         name, said = self._names[channel], self._said(channel)
         what = f"{name} ended with {how}" + (f": {said}" if said and said not in how else "")
         return MachineError("vswitches", what, CURE_DAEMON.format(name.partition(" ")[0]))
-
-    def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Nothing of a guest."""
-        del guest
-        return {}, {}
 
     def facts(self, name: str) -> dict[str, Any]:
         """A bridge as Open vSwitch has it: version, datapath, ports, rules. MachineError where one is not as told."""
@@ -173,7 +164,7 @@ class OpenVswitches:
             line.strip() for line in said.splitlines() if line.strip() and not line.strip().startswith("tx_")
         ]
 
-    def counters(self) -> Iterator[tuple[str, str, int]]:
+    def caches(self) -> Iterator[tuple[str, str, int]]:
         """(entity, counter, value) of the flow caches; of a host's bridges together, as they share them."""
         if any(self.deaths()):
             return  # that is the run's reason to fail; nobody is left to ask
@@ -198,9 +189,6 @@ class OpenVswitches:
         for channel, tail in self._tails.items():
             if tail and channel in self._names:
                 yield f"{self._names[channel].replace(' ', '-')}.log", bytes(tail)
-
-    def close(self) -> None:
-        """Nothing is held here."""
 
     def _environment(self, namespace: str) -> dict[str, str]:
         place = f"{RUN}/{self._places[namespace]}"
@@ -321,6 +309,6 @@ def missing(kind: str = "ovs-netdev") -> str | None:
         return f"Open vSwitch is not installed ({', '.join(lacking) or str(SCHEMA)} is missing)"
     if kind == "ovs-kernel":
         return None if MODULE.is_dir() else NO_MODULE
-    from virtlab.testbed.platforms.qemu.refusals import tun_missing
+    from virtlab.testbed.platforms.tap import tun_missing
 
     return tun_missing()

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.agents import Data, Notice
-from virtlab.catalogue import PLATFORMS
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Observer, Plan
 from virtlab.testbed.build.lower import Lowered
@@ -26,6 +25,7 @@ from virtlab.testbed.platforms.appliance import iso
 from virtlab.testbed.platforms.appliance import recipe as recipes
 from virtlab.testbed.platforms.appliance.console import Talk, Wanted
 from virtlab.testbed.platforms.appliance.recipe import Recipe
+from virtlab.testbed.platforms.protocol import Running
 from virtlab.testbed.platforms.qemu import confinement
 from virtlab.testbed.platforms.qemu.acceleration import accelerator
 from virtlab.testbed.platforms.qemu.command import DEFAULT_MODEL, DEVICES, MIB, PROGRAM, processor
@@ -54,12 +54,13 @@ class Appliance:
 
 
 @dataclass(slots=True)
-class Appliances:
+class Appliances(Running):
     """All appliances of a session."""
 
     control: Control
     plan: Plan
     lowered: Lowered
+    names: Sequence[str]
     tasks: Mapping[str, list[str]] = field(default_factory=dict)
     running: dict[str, Appliance] = field(default_factory=dict)
     _greeted: set[str] = field(default_factory=set)
@@ -67,9 +68,7 @@ class Appliances:
 
     def start(self, observe: Observer) -> None:
         """Boots and configures all, side by side. GuestError with the console's end when one does not as its recipe says."""
-        names = [
-            name for name, guest in self.plan.world.guests.items() if PLATFORMS[guest.platform].agentless
-        ]
+        names = self.names
         observe.progress(f"boot {len(names)} appliances", 0.0)
         for number, name in enumerate(names):
             self._begin(name, APPLIANCES.at(number))
@@ -118,6 +117,14 @@ class Appliances:
     def guests(self) -> Mapping[str, Reach]:
         """They have no agent: nobody is reached there."""
         return dict.fromkeys(self.running, OURS)
+
+    def beside(self, channel: int) -> str | None:
+        """Whose process or monitor it is."""
+        return (
+            list(self.running)[(channel - APPLIANCES.first) // APPLIANCES.each]
+            if channel in APPLIANCES.span
+            else None
+        )
 
     def ended(self, exited: Notice) -> str | None:
         """Which appliance ended, with the end of its console."""

@@ -17,7 +17,7 @@ from virtlab.errors import MachineError
 from virtlab.testbed.image import folder
 from virtlab.testbed.leader import far_ledger
 from virtlab.testbed.leader.environment import of_program
-from virtlab.testbed.platforms.appliance.refusals import iso_program
+from virtlab.testbed.platforms.appliance.platform import iso_program
 
 KIND = "iso"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -35,6 +35,7 @@ from virtlab.testbed.platforms.container import engine, seccomp
 from virtlab.testbed.platforms.container.accounts import Account
 from virtlab.testbed.platforms.container.bundle import Bundle, Limits, archive, prepare
 from virtlab.testbed.platforms.container.home import Home, here
+from virtlab.testbed.platforms.protocol import Running
 from virtlab.testbed.platforms.reach import Reach
 
 START_TIMEOUT_S = 60.0  # here; where a home is slow, as many times longer as that says
@@ -103,12 +104,13 @@ class Started:
 
 
 @dataclass(slots=True)
-class Containers:
+class Containers(Running):
     """All containers of a session."""
 
     control: Control
     plan: Plan
     lowered: Lowered
+    names: Sequence[str]
     groups: Bounds | None = None  # None: an ordinary user's, without control groups
     home: Home | None = None  # None: this machine
     _homes: dict[str | None, Home] = field(default_factory=dict)  # by what the file says runs them
@@ -118,7 +120,7 @@ class Containers:
 
     def start(self, observe: Observer) -> None:
         """Starts all of them. GuestError with the runtime's words when one does not come up."""
-        names = [name for name, guest in self.plan.world.guests.items() if guest.platform == "container"]
+        names = self.names
         observe.progress(f"start {len(names)} containers", 0.0)
         paths = self.groups.of_containers(names) if self.groups is not None else {}
         bundles = self._bundles(names, paths)
@@ -189,7 +191,7 @@ class Containers:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _bundles(self, names: list[str], paths: Mapping[str, str]) -> list[Bundle]:
+    def _bundles(self, names: Sequence[str], paths: Mapping[str, str]) -> list[Bundle]:
         wanted = bandwidths(self.plan)
         bundles = []
         for name in names:

@@ -28,10 +28,11 @@ from virtlab.testbed.leader.channels import MACHINES
 from virtlab.testbed.leader.control import Control, RefusedError, ending
 from virtlab.testbed.platforms import carriers, plain
 from virtlab.testbed.platforms.clock import GuestClock
+from virtlab.testbed.platforms.protocol import Running
 from virtlab.testbed.platforms.qemu import command, confinement
 from virtlab.testbed.platforms.qemu.acceleration import accelerator
 from virtlab.testbed.platforms.qemu.monitor import Monitor
-from virtlab.testbed.platforms.qemu.refusals import flavour_of
+from virtlab.testbed.platforms.qemu.platform import flavour_of
 from virtlab.testbed.platforms.reach import Reach
 
 BOOT_TIMEOUT_S = 300.0  # a loaded machine needs twenty times as long as a quiet one
@@ -137,12 +138,13 @@ class Started:
 
 
 @dataclass(slots=True)
-class Machines:
+class Machines(Running):
     """All virtual machines of a session."""
 
     control: Control
     plan: Plan
     lowered: Lowered
+    names: Sequence[str]
     tasks: Mapping[str, list[str]] = field(default_factory=dict)
     machines: dict[str, Started] = field(default_factory=dict)
     _by_channel: dict[int, Started] = field(default_factory=dict)
@@ -154,7 +156,7 @@ class Machines:
             raise MachineError("guests", f"{command.PROGRAM} is missing", "install qemu-system-x86")
         images: dict[str, tuple[Image, str]] = {}
         disks: dict[str, tuple[Disk, dict[str, object]]] = {}
-        names = [name for name in self.lowered.machines if self.plan.world.guests[name].platform == "qemu"]
+        names = self.names
         observe.progress(f"boot {len(names)} virtual machines", 0.0)
         for number, name in enumerate(names):
             guest, channel = self.plan.world.guests[name], MACHINES.at(number)

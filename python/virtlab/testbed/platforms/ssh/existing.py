@@ -7,13 +7,12 @@ with those read in. What a role does there is what it does anywhere: the leader 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from virtlab.agents import Notice
 from virtlab.agents.conversation import PROTOCOL
-from virtlab.catalogue import PLATFORMS
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Observer, Plan
 from virtlab.testbed.build import networks
@@ -23,6 +22,7 @@ from virtlab.testbed.leader.control import Control
 from virtlab.testbed.platforms.clock import GuestClock
 from virtlab.testbed.platforms.libvirt.connections import uri_of
 from virtlab.testbed.platforms.libvirt.domains import Domain
+from virtlab.testbed.platforms.protocol import Running
 from virtlab.testbed.platforms.reach import Reach
 from virtlab.testbed.platforms.ssh import network
 from virtlab.testbed.platforms.ssh.connection import Connection
@@ -52,17 +52,13 @@ class Host:
         return Reach(self.leader, range(self.leader + 1, self.leader + EXISTING.each), self.clock)
 
 
-def existing(plan: Plan) -> list[str]:
-    """Guests that are not made but found."""
-    return [name for name, guest in plan.world.guests.items() if PLATFORMS[guest.platform].existing]
-
-
-class Existing:
+class Existing(Running):
     """All existing hosts of a session."""
 
-    def __init__(self, control: Control, plan: Plan) -> None:
+    def __init__(self, control: Control, plan: Plan, names: Sequence[str]) -> None:
         self.control = control
         self.plan = plan
+        self.names = names
         self.hosts: dict[str, Host] = {}
         self._found: dict[str, Found] = {}
         self._addresses: dict[str, frozenset[str]] = {}  # of each, all that it has
@@ -73,7 +69,7 @@ class Existing:
 
         MachineError names the first that cannot be reached, GuestError the first that will not do.
         """
-        names = existing(self.plan)
+        names = self.names
         observe.progress(f"reach {len(names)} existing hosts", 0.0)
         domains = self._start_domains(names, observe)
         for number, name in enumerate(names):
@@ -90,7 +86,7 @@ class Existing:
         self.plan = network.resolved(self.plan, self._found)
         return self.plan
 
-    def _start_domains(self, names: list[str], observe: Observer) -> dict[str, Domain]:
+    def _start_domains(self, names: Sequence[str], observe: Observer) -> dict[str, Domain]:
         """Domains of a hypervisor's daemon that have to run first; those that ran before are left running."""
         found = {}
         for name in names:
@@ -197,10 +193,6 @@ class Existing:
             for key in CONDITIONS
             if key in host.read_back
         }
-
-    def artefacts(self) -> Iterator[tuple[str, bytes]]:
-        """None."""
-        return iter(())
 
     def close(self) -> None:
         """Lets the agents go, waits until their connections ended, and stops domains that were started."""

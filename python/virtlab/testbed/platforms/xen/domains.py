@@ -9,7 +9,7 @@ destroyed and made anew, and its ports' back ends are others then.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from virtlab.testbed.leader import queries as asking
 from virtlab.testbed.leader.channels import MACHINES
 from virtlab.testbed.leader.control import Control, RefusedError, ending
 from virtlab.testbed.platforms import carriers
+from virtlab.testbed.platforms.protocol import Running
 from virtlab.testbed.platforms.qemu.machines import LOOK_S, Started
 from virtlab.testbed.platforms.reach import Reach
 from virtlab.testbed.platforms.xen import watching
@@ -47,12 +48,13 @@ CURE_XL = "it never ran, and xl says why; what took too long has more time on a 
 
 
 @dataclass(slots=True)
-class Domains:
+class Domains(Running):
     """All domains of a session. `now`: the run's clock."""
 
     control: Control
     plan: Plan
     lowered: Lowered
+    names: Sequence[str]
     now: Callable[[], int]
     domains: dict[str, Started] = field(default_factory=dict)
     _by_channel: dict[int, Started] = field(default_factory=dict)
@@ -61,7 +63,7 @@ class Domains:
 
     def start(self, observe: Observer) -> None:
         """Starts all of them. GuestError with the end of the console when one does not come up."""
-        names = [name for name in self.lowered.machines if self.plan.world.guests[name].platform == "xen"]
+        names = self.names
         observe.progress(f"start {len(names)} domains", 0.0)
         for number, name in enumerate(names):
             self._begin(name, MACHINES.at(number))
@@ -123,8 +125,9 @@ class Domains:
         if periods:
             self._watch.begin(max(1, -(-min(periods) // NS)))  # xentop counts whole seconds
 
-    def reset(self, guest: str) -> None:
+    def reset(self, guest: str, *, held: bool) -> None:
         """Takes a domain away, as a power switch would: its ports' back ends end with it, and what its kernel was told."""
+        del held  # nothing makes it again by itself
         domain = self.domains[guest]
         argv, where = ["xl", "destroy", guest], f"guests.{guest}"
         asking.said(

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
+from virtlab.catalogue.platforms.xen import XEN
 from virtlab.plan import Guest, Plan, Refusal
+from virtlab.testbed.platforms.protocol import GuestPlatform, Running, Surroundings
 from virtlab.testbed.platforms.xen.config import MEMORY_BYTES, MIB
 from virtlab.testbed.platforms.xen.xentop import DOMAIN_0
+
+if TYPE_CHECKING:
+    from virtlab.testbed.build.machine import Findings
 
 NO_XEN = "Xen takes a machine as a whole: `virtlab run FILE --in xen` boots one (experimental)"
 MEMORY_MIN_BYTES = 112 << 20  # with less the kernel has no room to unpack what it boots
@@ -51,9 +57,30 @@ def memory_refusals(plan: Plan) -> Iterator[Refusal]:
     wanted = {
         name: guest.memory_bytes or MEMORY_BYTES
         for name, guest in plan.world.guests.items()
-        if guest.platform == "xen"
+        if guest.platform == XEN.name
     }
     if sum(wanted.values()) > MEMORY_MAX_BYTES:
         what = f"{len(wanted)} guests want {sum(wanted.values()) // MIB} MiB, and {MEMORY_MAX_BYTES // MIB} MiB are there"
         largest = max(wanted, key=lambda name: wanted[name])
         yield Refusal(f"guests.{largest}.memory_bytes", what, "use fewer guests, or give them less memory")
+
+
+class XenPlatform(GuestPlatform):
+    """Domains of Xen."""
+
+    def missing(self, found: Findings) -> str | None:
+        """The hypervisor, where it is not beneath this machine."""
+        return None if found.xen else NO_XEN
+
+    def refusals(self, path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
+        """All of one guest."""
+        return domain_refusals(path, name, plan.world.guests[name], xen=found.xen)
+
+    def running(self, world: Surroundings, names: Sequence[str]) -> Running:
+        """Created by `xl`."""
+        from virtlab.testbed.platforms.xen.domains import Domains
+
+        return Domains(world.control, world.plan, world.lowered, names, world.now)
+
+
+IMPLEMENTATION = XenPlatform()

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from virtlab.catalogue import PLATFORMS
+from virtlab.catalogue.platforms.appliance import APPLIANCE
 from virtlab.errors import MachineError
 from virtlab.plan import Guest, Plan, Refusal
 from virtlab.testbed.platforms.appliance import recipe
+from virtlab.testbed.platforms.protocol import GuestPlatform, Running, Surroundings
 from virtlab.testbed.platforms.qemu.command import PROGRAM
-from virtlab.testbed.platforms.qemu.refusals import tun_missing
+from virtlab.testbed.platforms.tap import tun_missing
+
+if TYPE_CHECKING:
+    from virtlab.testbed.build.machine import Findings
 
 ISO_PROGRAMS = ("xorrisofs", "genisoimage", "mkisofs")
 
@@ -53,7 +58,7 @@ def appliance_refusals(path: str, name: str, guest: Guest, plan: Plan) -> Iterat
                 "an appliance stands on virtual switches",
                 "write 'vswitch: linux_bridge'",
             )
-        if vnic.model is not None and vnic.model not in PLATFORMS["appliance"].vnic_models:
+        if vnic.model is not None and vnic.model not in APPLIANCE.vnic_models:
             yield Refusal(
                 f"{path}.vnics.{own}.model",
                 f"there is no device '{vnic.model}'",
@@ -61,9 +66,24 @@ def appliance_refusals(path: str, name: str, guest: Guest, plan: Plan) -> Iterat
             )
 
 
-def agentless_end(path: str, key: str, plan: Plan, guest: str | None) -> Iterator[Refusal]:
-    """A guest without our agent can be no end of a role."""
-    entry = plan.world.guests.get(str(guest))
-    if entry is not None and entry.platform in PLATFORMS and PLATFORMS[entry.platform].agentless:
-        reason = f"{guest} has no agent of ours"
-        yield Refusal(f"{path}.{key}", reason, "measure through it, from a guest beside it")
+class AppliancePlatform(GuestPlatform):
+    """Virtual machines with somebody else's system."""
+
+    def missing(self, found: Findings) -> str | None:
+        """QEMU or taps, where they are not there."""
+        del found
+        return appliances_missing()
+
+    def refusals(self, path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
+        """All of one guest."""
+        del found
+        return appliance_refusals(path, name, plan.world.guests[name], plan)
+
+    def running(self, world: Surroundings, names: Sequence[str]) -> Running:
+        """Booted and configured side by side."""
+        from virtlab.testbed.platforms.appliance.appliances import Appliances
+
+        return Appliances(world.control, world.plan, world.lowered, names, world.tasks)
+
+
+IMPLEMENTATION = AppliancePlatform()

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from virtlab.catalogue import PLATFORMS
+from virtlab.catalogue.platforms.qemu import QEMU
 from virtlab.errors import MachineError
-from virtlab.plan import Guest, Refusal
+from virtlab.plan import Guest, Plan, Refusal
 from virtlab.testbed.image import find, firmware, folder
 from virtlab.testbed.image.disk import look
 from virtlab.testbed.image.initramfs import find_busybox
+from virtlab.testbed.platforms.protocol import GuestPlatform, Running, Surroundings
 from virtlab.testbed.platforms.qemu.command import PROGRAM
+from virtlab.testbed.platforms.tap import CURE_TUN, tun_missing
 
-TUN = "/dev/net/tun"
-CURE_TUN = "load the module tun; as root: chmod 0666 /dev/net/tun"
+if TYPE_CHECKING:
+    from virtlab.testbed.build.machine import Findings
+
 # Measured with Debian 12's kernels: 4 MiB less, and they have no room to unpack what they boot (they panic, "deadlocked on
 # memory"). With just this much they come up under memory pressure.
 MEMORY_MIN_BYTES = {"cloud": 84 << 20, "generic": 100 << 20}
@@ -59,8 +62,8 @@ def machine_refusals(path: str, guest: Guest) -> Iterator[Refusal]:
     if guest.pin != "none":
         yield Refusal(f"{path}.pin", "a virtual machine forwards on its own processors", "write 'pin: none'")
     for name, vnic in guest.vnics.items():
-        if vnic.model is not None and vnic.model not in PLATFORMS["qemu"].vnic_models:
-            models = ", ".join(PLATFORMS["qemu"].vnic_models)
+        if vnic.model is not None and vnic.model not in QEMU.vnic_models:
+            models = ", ".join(QEMU.vnic_models)
             yield Refusal(
                 f"{path}.vnics.{name}.model",
                 f"QEMU is not asked for '{vnic.model}' here",
@@ -75,14 +78,6 @@ def machines_missing() -> str | None:
     """Why no virtual machine can be started here; None when one can."""
     first = next(_lacking("cloud"), None)
     return "; ".join(first) if first is not None else None
-
-
-def tun_missing() -> str | None:
-    """Why no tap can be made; None when one can."""
-    if os.access(TUN, os.R_OK | os.W_OK):
-        return None
-    there = "cannot be opened by this user" if os.path.exists(TUN) else "is missing"  # noqa: PTH110 - a device
-    return f"{TUN} {there}"
 
 
 def _lacking(flavour: str | None) -> Iterator[tuple[str, str]]:
@@ -103,3 +98,26 @@ def _lacking(flavour: str | None) -> Iterator[tuple[str, str]]:
         find_busybox()
     except MachineError as error:
         yield error.what, error.cure
+
+
+class QemuPlatform(GuestPlatform):
+    """Virtual machines."""
+
+    def missing(self, found: Findings) -> str | None:
+        """What QEMU, taps and images lack."""
+        del found
+        return machines_missing()
+
+    def refusals(self, path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
+        """All of one guest."""
+        del found
+        return machine_refusals(path, plan.world.guests[name])
+
+    def running(self, world: Surroundings, names: Sequence[str]) -> Running:
+        """Booted side by side."""
+        from virtlab.testbed.platforms.qemu.machines import Machines
+
+        return Machines(world.control, world.plan, world.lowered, names, world.tasks)
+
+
+IMPLEMENTATION = QemuPlatform()

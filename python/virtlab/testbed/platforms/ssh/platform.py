@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from virtlab.catalogue import PLATFORMS
 from virtlab.errors import VirtlabError
 from virtlab.plan import Guest, Plan, Refusal
 from virtlab.testbed.platforms.libvirt.connections import uri_of
+from virtlab.testbed.platforms.protocol import GuestPlatform, Running, Surroundings
 from virtlab.testbed.platforms.ssh.connection import client_missing
+
+if TYPE_CHECKING:
+    from virtlab.testbed.build.machine import Findings
 
 CURE = "install openssh-client"
 
@@ -34,16 +38,24 @@ def existing_refusals(path: str, guest: Guest, plan: Plan) -> Iterator[Refusal]:
         yield Refusal(f"{path}.vnics", reason, "write no links to it")
 
 
-def ends_apart(path: str, plan: Plan, ends: tuple[str | None, str | None]) -> Iterator[Refusal]:
-    """A role joins two existing hosts, or two guests that are made: nothing leads from one kind to the other."""
-    networks = {
-        next(iter(guest.vnics.values())).network
-        if guest.platform in PLATFORMS and PLATFORMS[guest.platform].existing
-        else None
-        for end in ends
-        if end is not None and (guest := plan.world.guests.get(end)) is not None
-    }
-    if len(networks) > 1:
-        reason = "its ends are on networks that nothing joins"
-        cure = "let both be existing hosts on one kind of network, or neither"
-        yield Refusal(path, reason, cure)
+class SshPlatform(GuestPlatform):
+    """Hosts that exist already."""
+
+    def missing(self, found: Findings) -> str | None:
+        """The client, where there is none."""
+        del found
+        return client_missing()
+
+    def refusals(self, path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
+        """All of one guest."""
+        del found
+        return existing_refusals(path, plan.world.guests[name], plan)
+
+    def running(self, world: Surroundings, names: Sequence[str]) -> Running:
+        """Reached before the world is built."""
+        from virtlab.testbed.platforms.ssh.existing import Existing
+
+        return Existing(world.control, world.plan, names)
+
+
+IMPLEMENTATION = SshPlatform()

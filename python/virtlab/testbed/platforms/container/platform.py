@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from virtlab.plan import Guest, Refusal
+from virtlab.plan import Guest, Plan, Refusal
 from virtlab.testbed.image.rootfs import find_rootfs, rootfs_folder
 from virtlab.testbed.platforms.container import runtime
+from virtlab.testbed.platforms.protocol import GuestPlatform, Running, Surroundings
+
+if TYPE_CHECKING:
+    from virtlab.testbed.build.machine import Findings
 
 MEMORY_MIN_BYTES = 16 << 20  # the runtime itself needs that much while it starts a container
 
@@ -33,3 +38,26 @@ def container_refusals(path: str, guest: Guest) -> Iterator[Refusal]:
         yield Refusal(f"{path}.memory_bytes", reason, f"write at least '{MEMORY_MIN_BYTES >> 20} MiB'")
     if guest.routing == "ospf":
         yield Refusal(f"{path}.routing", "routing daemons run in namespaces only", "write 'routing: static'")
+
+
+class ContainerPlatform(GuestPlatform):
+    """Containers by an OCI runtime."""
+
+    def missing(self, found: Findings) -> str | None:
+        """The runtime, where there is none."""
+        del found
+        return runtime.missing()
+
+    def refusals(self, path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
+        """All of one guest."""
+        del found
+        return container_refusals(path, plan.world.guests[name])
+
+    def running(self, world: Surroundings, names: Sequence[str]) -> Running:
+        """Started side by side."""
+        from virtlab.testbed.platforms.container.containers import Containers
+
+        return Containers(world.control, world.plan, world.lowered, names, world.groups, world.container_home)
+
+
+IMPLEMENTATION = ContainerPlatform()

@@ -1,0 +1,134 @@
+"""What a platform is to this testbed, whatever its guests are made of.
+
+`GuestPlatform` says whether its guests can be here, and starts them; `Running` are the guests of one platform in one
+session: started, reset, heard, counted, read back. Both do for a guest that is a namespace of the private world, which
+the world's Steps have built, so a platform says only what is different about it. It is found by its declared name
+(`registry.py`) and its guests are asked for nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from virtlab.agents import Notice
+from virtlab.errors import VirtlabError
+from virtlab.plan import Columns, Observer, Plan, Refusal, SeriesRequest
+from virtlab.testbed.platforms.reach import Reach
+
+if TYPE_CHECKING:
+    from virtlab.testbed.build.groups import Bounds
+    from virtlab.testbed.build.lower import Lowered
+    from virtlab.testbed.build.machine import Findings
+    from virtlab.testbed.leader.control import Control
+    from virtlab.testbed.platforms.container.home import Home
+
+Counted = tuple[str, str, int]  # entity, counter, value
+
+
+class Surroundings(Protocol):
+    """What a session offers to those that start in it."""
+
+    control: Control
+    plan: Plan
+    lowered: Lowered
+    tasks: Mapping[str, list[str]]  # guest -> `tasks` files of its control groups
+    groups: Bounds | None  # those of root; None: an ordinary user's session makes none
+    container_home: Home | None  # None: this machine
+
+    def now(self) -> int:
+        """The run's clock."""
+
+
+class Running:
+    """All guests of one platform in one session, or what else has to live while a world does."""
+
+    __slots__ = ()
+
+    def meet(self, observe: Observer) -> Plan | None:
+        """Reaches guests that exist already, before the world is built; the Plan with what they say of themselves."""
+        del observe
+        return None
+
+    def start(self, observe: Observer) -> None:
+        """Starts them side by side and returns when all are ready. GuestError that names the first that is not."""
+
+    def guests(self) -> Mapping[str, Reach]:
+        """Those that have started."""
+        return {}
+
+    def reset(self, guest: str, *, held: bool) -> None:
+        """Takes a guest away whose kernel begins again; `held`: it does not come back before `restart`."""
+        raise NotImplementedError
+
+    def restart(self, guest: str, observe: Observer) -> None:
+        """Waits until a guest that was reset is back, and tells it again what it was told at first."""
+        raise NotImplementedError
+
+    def ended(self, exited: Notice) -> str | None:
+        """Whose process ended, and how, in words; None when it is none of theirs."""
+        del exited
+        return None
+
+    def deaths(self) -> Iterator[VirtlabError]:
+        """Of each that ended, heard of or not."""
+        return iter(())
+
+    def beside(self, channel: int) -> str | None:
+        """The guest without a leader of its own that what runs on a channel carries."""
+        del channel
+        return None
+
+    def unasked(self, leader: int, why: str) -> bool:
+        """Notes that a guest could send no echoes before the run, where that is no mistake of the world."""
+        del leader, why
+        return False
+
+    def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What was applied for a guest, and what was read back."""
+        del guest
+        return {}, {}
+
+    def conditions(self) -> dict[str, str]:
+        """What guests that exist already are, beside what this machine is: `guests.NAME.kernel`."""
+        return {}
+
+    def counters(self) -> Iterator[Counted]:
+        """What is counted of them: how long each took to come up."""
+        return iter(())
+
+    def sample(self, wanted: Iterable[SeriesRequest]) -> Iterator[Columns]:
+        """Begins series that tools beside the guests tell, and ends those before them, whose rows are returned."""
+        del wanted
+        return iter(())
+
+    def artefacts(self) -> Iterator[tuple[str, bytes]]:
+        """Files worth keeping, by name: consoles."""
+        return iter(())
+
+    def close(self) -> None:
+        """Lets go of what this process holds for them; they themselves end with their world."""
+
+
+class GuestPlatform:
+    """A platform: whether its guests can be here, and who starts them."""
+
+    def missing(self, found: Findings) -> str | None:
+        """Why none of its guests can be started here; None when they can."""
+        del found
+        return None
+
+    def refusals(self, path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
+        """Every reason not to start this guest, by its path in the Plan."""
+        del path, name, plan, found
+        return iter(())
+
+    @property
+    def starter(self) -> GuestPlatform:
+        """Who starts its guests: itself, or the platform whose guests they are started beside."""
+        return self
+
+    def running(self, world: Surroundings, names: Sequence[str]) -> Running | None:
+        """Its guests of a session, not started yet; None where the world's Steps are all that they need."""
+        del world, names
+        return None

@@ -20,7 +20,7 @@ DEPTH_MAX = 24
 
 
 def read_text(path: Path, *, cure: str = "name a readable file", largest_bytes: int = LARGEST_BYTES) -> str:
-    """A whole file of UTF-8 text. ExperimentError where it is none, or no regular file, or larger."""
+    """A whole file of UTF-8 text. ExperimentError if it is not UTF-8, not a regular file, or larger."""
     try:
         return read_bytes(path, cure=cure, largest_bytes=largest_bytes).decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -35,7 +35,7 @@ def read_bytes(
     `missing` is the cure where there is no such file.
     """
     try:
-        # Without O_NONBLOCK opening a pipe waits for whoever may write to it.
+        # Without O_NONBLOCK, opening a pipe waits for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -52,7 +52,7 @@ def read_bytes(
 
 
 def yaml_values(text: str) -> Any:
-    """What YAML 1.2 text stands for, in plain types. ExperimentError, with the line as `where`, when it is none."""
+    """The values of YAML 1.2 text, in plain types. ExperimentError, with the line as `where`, for other text."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
@@ -74,7 +74,7 @@ def yaml_values(text: str) -> Any:
         TypeError,
         ValueError,
     ) as error:
-        # The reader of YAML raises all of these for text that is none.
+        # The reader of YAML raises all of these for text that is not YAML.
         problem = next(iter(str(error).splitlines()), "") or type(error).__name__
         raise ExperimentError("", f"is no YAML: {problem}", "mend it") from None
 

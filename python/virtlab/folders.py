@@ -1,6 +1,6 @@
 """Folders that may have come from somebody else: read and written by descriptor, never through a link.
 
-A folder that was received can hold a link where a file is expected, and whoever writes there writes somewhere else. So a
+A folder from somebody else can contain a link in place of a file, which redirects a writer elsewhere. So a
 folder is opened component by component, none of which may be a link, and held by its descriptor; a file is written under
 a random name that did not exist, relative to that descriptor, and takes its place by one rename. What is read must be a
 regular file and is bounded. The way to the first folder is the user's own, who may have links there.
@@ -41,7 +41,7 @@ class Folder:
     @classmethod
     @contextmanager
     def open(cls, root: Path, *below: str, make: bool = False) -> Iterator[Self]:
-        """The folder `below` a root, whose names are none of them a link; with `make`, what is missing is made.
+        """The folder `below` a root, none of whose names may be a link; with `make`, missing folders are made.
 
         OSError when it cannot be opened, DatasetError when something on the way below the root is no folder.
         """
@@ -124,7 +124,7 @@ class Folder:
             os.fsync(file.fileno())
 
     def read(self, name: str, most_bytes: int) -> bytes | None:
-        """A regular file's bytes; None when there is none of that name, or it is larger."""
+        """A regular file's bytes; None if no such file exists, or it is larger."""
         try:
             descriptor = os.open(
                 name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self._descriptor
@@ -156,7 +156,7 @@ class Folder:
             return found if len(found) == count else None
 
     def sweep(self, older_than_s: float) -> None:
-        """Removes files that somebody who was killed began to write, and nobody has written to for so long."""
+        """Removes unfinished files of a killed process: those without a write for `older_than_s`."""
         with os.scandir(self._descriptor) as entries:
             names = [entry.name for entry in entries if _ASIDE.fullmatch(entry.name)]
         for name in names:
@@ -176,7 +176,7 @@ def _fits(there: os.stat_result, most_bytes: int) -> bool:
 
 
 def read_bounded(path: Path, most_bytes: int) -> bytes:
-    """A regular file's bytes. OSError when it is none, or larger; a pipe or device is not waited for."""
+    """A regular file's bytes. OSError if it is not a regular file, or larger; never waits for a pipe or device."""
     return read_with_state(path, most_bytes)[0]
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 else:
 
     class _Library(ModuleType):
-        """Imports the library at the first attribute that is asked for, and holds all its attributes from then on."""
+        """Imports the library at the first use of an attribute, and has all its attributes from then on."""
 
         def __getattr__(self, name: str) -> Any:
             library = import_module(self.__name__)

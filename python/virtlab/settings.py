@@ -2,7 +2,7 @@
 that over ours.
 
 The file is `~/.config/virtlab/settings.toml` (below `$XDG_CONFIG_HOME` when that is set); a missing file is
-no mistake, an unknown key or a value of the wrong kind is one. What it trusts (`Trusted`) stands in the file alone: no
+no mistake, an unknown key or a value of the wrong kind is one. What it trusts (`Trusted`) comes from the file alone: no
 flag, variable or experiment file can say it, and the file must be its user's own.
 """
 
@@ -105,7 +105,7 @@ def _from_text(variable: str, text: str, kind: type) -> Any:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], os.stat_result | None]:
-    """Keys and values, and whose file it is; None when there is none."""
+    """Keys and values, and the file's state with its owner; None for a missing file."""
     import tomllib
 
     try:

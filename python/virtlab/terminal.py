@@ -5,9 +5,9 @@ the direction of writing make a line read as another. Both are shown instead: U+
 characters of ASCII, U+FFFD for the rest. `say` and `console` are the only ways to a terminal, `json_text` the only one
 to JSON for programs, which escapes the same characters.
 
-Whoever reads the output may end first. Nobody can be told so on an error output that takes nothing, so what is written
-there is dropped and the work goes on; a standard output that takes nothing ends the command, like every other program
-with 141 (128 + SIGPIPE) where its reader has seen enough.
+The program that reads the output may end first. An error output that cannot be written cannot carry that message
+either, so text for it is dropped and the work continues. A standard output that cannot be written ends the command with
+141 (128 + SIGPIPE), like every other program whose reader has seen enough.
 """
 
 from __future__ import annotations

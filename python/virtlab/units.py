@@ -21,7 +21,7 @@ _LARGEST = (
 
 
 def exact_number(text: str) -> Decimal:
-    """The number that a text writes in decimal digits. ValueError where it is none, or beyond every quantity.
+    """The number that a text writes in decimal digits. ValueError if it is not a number, or beyond every quantity.
 
     >>> exact_number("1e99999999")
     Traceback (most recent call last):

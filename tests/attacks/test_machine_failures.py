@@ -81,7 +81,7 @@ def test_the_command_says_so_in_one_line_with_3_and_goes_on_once_it_is_mended(
         lines.append(capsys.readouterr().err.splitlines())
     assert codes == [3, 3, 3, 3, 0]
     assert lines[-1] == []
-    assert lines[0] == [f"virtlab: world: the machine cannot now; mend the machine; {command.GOES_ON}"]
+    assert lines[0] == [f"virtlab: world: the machine cannot now; mend the machine; {command.RESUMES}"]
 
 
 def test_a_point_that_was_given_up_gets_new_attempts_where_that_is_asked(tmp_path: Path) -> None:

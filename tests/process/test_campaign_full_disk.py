@@ -1,4 +1,4 @@
-"""A full disk: the run is marked failed with one clear reason, the campaign stops, and the same command goes on."""
+"""A full disk: the run is marked failed with one clear reason, the campaign stops, and the same command resumes."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_disk_without_room_for_a_dataset_is_one_line_that_names_the_place(tmp_
         assert done.returncode == 3, done.stderr
         (line,) = done.stderr.splitlines()
         assert line.startswith("virtlab: disk/d")
-        assert line.endswith("No space left on device; make room, the same command goes on")
+        assert line.endswith("No space left on device; make room; the same command resumes")
 
 
 LIMITED = """

@@ -1,8 +1,9 @@
-"""What an experiment file has guests execute, shown before anything runs, and run only where that is harmless or allowed.
+"""What an experiment file has guests execute, shown before anything runs, and run only where that is harmless or
+allowed.
 
-In a guest with a kernel or a root file system of its own a command touches the guest. One in a guest that shares this
-machine's files runs on this machine: confined, but with its user's eyes. A file is data from anybody, so whoever runs it
-says that its commands may: by `--allow-exec`, or by the file's digest in the settings.
+In a guest with a kernel or a root file system of its own a command touches the guest. One in a guest that shares
+this machine's files runs on this machine: confined, but with its user's eyes. A file may come from anybody, so the
+user who runs it allows its commands: by `--allow-exec`, or by the file's digest in the settings.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def lines(experiment: Experiment) -> list[str]:
 
 
 def refuse_unless_allowed(experiment: Experiment, points: Collection[int] | None, *, allowed: bool) -> None:
-    """ExperimentError when a command would run among this machine's files and nobody has allowed that."""
+    """ExperimentError if a command would run among this machine's files and the user has not allowed that."""
     from virtlab.settings import load_trusted
 
     sharing = [each for each in executed(experiment, points) if each.shares_files]

@@ -22,27 +22,27 @@ from virtlab.cli.startup import lighten
 from virtlab.errors import ExperimentError, MachineError, VirtlabError
 from virtlab.terminal import one_line, outlets, say
 
-ROOM = "make room, the same command goes on"
+ROOM = "make room; the same command resumes"
 RIGHT = "take the right to it, or name another place"
 FILES_OPEN = 1024  # what the largest worlds in use need, and what systems give by default
-OPEN = f"raise the limit with 'ulimit -n {FILES_OPEN}', the same command goes on"
+OPEN = f"raise the limit with 'ulimit -n {FILES_OPEN}'; the same command resumes"
 CURES = {  # what the owner of a machine can mend of what the machine refuses
     errno.ENOSPC: ROOM, errno.EDQUOT: ROOM, errno.EACCES: RIGHT, errno.EPERM: RIGHT, errno.EROFS: RIGHT,
     errno.EMFILE: OPEN, errno.ENFILE: "end other programs, or raise the machine's limit fs.file-max",
-    errno.EIO: "the device fails: see 'dmesg', and go on with a copy of the folder on another one",
-    errno.ESTALE: "the server took the folder away: mount it again, the same command goes on",
-    errno.ENOMEM: "end other programs, or take a machine with more memory; the same command goes on",
+    errno.EIO: "the device fails: see 'dmesg', and continue with a copy of the folder on another one",
+    errno.ESTALE: "the server took the folder away: mount it again; the same command resumes",
+    errno.ENOMEM: "end other programs, or use a machine with more memory; the same command resumes",
     errno.EAGAIN: "end other programs, or raise the limit of processes with 'ulimit -u'",
     errno.EBADF: "give the command an open standard output", errno.ENXIO: RIGHT, errno.ENODEV: RIGHT,
     errno.ENAMETOOLONG: "take a shorter name", errno.ELOOP: "name the folder itself and no link to it",
-    errno.ENOTCONN: "mount the folder again, the same command goes on",
+    errno.ENOTCONN: "mount the folder again; the same command resumes",
 }  # fmt: skip
 DEFECT = 70  # exit code; Python's own, 1, says that a claim is refuted
 COMMANDS: dict[str, str] = {
     "init": "write a study to start from",
     "check": "find every mistake of an experiment file",
     "plan": "show the runs, their order, time and disk; one point's Plan and Steps",
-    "run": "run an experiment, or go on where it was",
+    "run": "run an experiment, or resume it",
     "report": "write the report of a dataset again",
     "calibrate": "measure what this machine's platforms cost, for the simulator",
     "predict": "what an experiment would measure, by simulation with a platform profile",
@@ -156,7 +156,7 @@ def main(arguments: list[str] | None = None) -> Any:
         except SystemExit:
             raise
         except KeyboardInterrupt:
-            say("virtlab: interrupted; the same command goes on where it was", err=True)
+            say("virtlab: interrupted; the same command resumes", err=True)
             sys.exit(130)
         except (
             BaseException

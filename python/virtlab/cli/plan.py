@@ -39,11 +39,11 @@ def plan(
 ) -> None:
     """Shows the runs of an experiment in their order, about how long they take and what they keep; nothing is built.
 
-    The order is drawn from the file's seed: each round holds every design point once, shuffled anew, so that
+    The order is drawn from the file's seed: each round holds every design point once, in another random order, so that
     a slow drift of the machine meets all points alike.
 
     With --point N: the full Plan of that design point as JSON, then the Steps that the testbed makes of it,
-    each with the object of the Plan and the place of the file that asked for it.
+    each with the object of the Plan and the place of the file that requires it.
 
     Examples:
 
@@ -178,7 +178,7 @@ def _show_point(experiment: Experiment, point: DesignPoint, repetition: int, *, 
 
 
 def because_of(plan: Plan, path: str) -> str:
-    """The place of the file that asked for an object of the Plan, or for what holds it; '' when none is known."""
+    """The place of the file that requires an object of the Plan, or what contains it; '' when none is known."""
     while path:
         if path in plan.because:
             return plan.because[path]

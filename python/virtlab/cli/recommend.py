@@ -126,7 +126,7 @@ def _lines(one: Recommendation) -> list[str]:
         alike = sum(each.standing == "equivalent" for each in one.candidates)
         also = f"; {alike} equivalent within {one.margin * 100:g} %" if alike else ""
         open_ = sum(each.standing == "undecided" for each in one.candidates)
-        more = f"; {open_} not told apart from it" if open_ else ""
+        more = f"; {open_} not distinguished from it" if open_ else ""
         lines.append(f"  best: {_levels(one.best.levels)}, {sure}{also}{more}")
     wide = max(len(_levels(each.levels)) for each in one.candidates)
     for each in one.candidates:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from enum import Enum
-from textwrap import dedent
+from textwrap import dedent, fill
 from typing import Any
 
 import typer
@@ -19,7 +19,7 @@ from virtlab.cli.main import COMMANDS, FILES
 _HEAD = """\
     # Commands
 
-    `virtlab COMMAND --help` says the same. Every command but `exec` and `shell` ends with one of these codes:
+    `virtlab COMMAND --help` prints the same texts. Every command except `exec` and `shell` ends with one of these codes:
 
     | exit code | meaning |
     |---|---|
@@ -29,14 +29,14 @@ _HEAD = """\
     | 3 | this machine cannot |
     | 4 | finished, but something failed or is undecided |
     | 70 | a defect of virtlab |
-    | 130 | interrupted; the same command goes on where it was |
-    | 141 | whoever read the standard output ended first |
+    | 130 | interrupted; the same command resumes |
+    | 141 | the program that read standard output ended first |
 
-    An error is one line on standard error, `virtlab: WHERE: WHAT; CURE`; mistakes of a file are a line each. Control
-    characters, and letters that turn the direction of writing, are shown (`␛`, `�`) and not passed on to the terminal;
-    `--json` escapes them. A standard error that takes nothing stops no run. What options
-    do not say `run` takes from the environment and from a [settings file](dataset.md#settings); the profile that is named
-    there also holds for `predict`, `capacity` and `recommend`.
+    An error is one line on standard error, `virtlab: WHERE: WHAT; CURE`; each mistake of a file gets a line. Control
+    characters, and characters that change the direction of writing, are shown (`␛`, `�`) and not passed on to the
+    terminal; `--json` escapes them. A run continues even if standard error cannot be written. If an option is not
+    given, `run` takes it from the environment and from a [settings file](dataset.md#settings); the profile that is named
+    there also applies to `predict`, `capacity` and `recommend`.
     """
 
 
@@ -73,7 +73,8 @@ def _described(command: Any) -> Iterator[str]:
         elif word == "Example":
             yield f"\nExample{colon}`{' '.join(example.split())}`"
         else:
-            yield f"\n{text}" + ("\n" if text.endswith(":") else "")
+            wrapped = fill(text, 118, break_long_words=False, break_on_hyphens=False)
+            yield f"\n{wrapped}" + ("\n" if text.endswith(":") else "")
     rows = [row for given in command.params if not given.hidden for row in _row(given)]
     if rows:
         yield "\n| option | meaning | default |\n|---|---|---|"

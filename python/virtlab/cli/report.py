@@ -36,7 +36,7 @@ def report(
 ) -> None:
     """Writes the report of a dataset: one page that opens offline, and its plots as pictures.
 
-    With --with, measured and simulated stand in one report, setting by setting with the difference; never pooled.
+    With --with, one report shows measured and simulated values, setting by setting with the difference; never pooled.
 
     Example: virtlab report switched-network-quick.results
     """

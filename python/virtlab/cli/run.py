@@ -28,7 +28,7 @@ PLACES = {  # where a testbed can be built beside this machine
     "xen": "virtlab.testbed.lab:XenLab",
 }
 INTERRUPTED = 130
-GOES_ON = "the same command goes on where it was, and with --points others can be run meanwhile"
+RESUMES = "the same command resumes, and with --points others can be run meanwhile"
 BUSY_SHARE = 0.2  # of tainted runs, beyond which the machine is too busy
 
 
@@ -38,7 +38,7 @@ def run(
     *,
     backend: Annotated[
         str | None,
-        typer.Option(help="who plays the runs: testbed, simulator; default: testbed", show_default=False),
+        typer.Option(help="what plays the runs: testbed, simulator; default: testbed", show_default=False),
     ] = None,
     inside: Annotated[
         str | None,
@@ -67,13 +67,11 @@ def run(
     ] = None,
     max_runs: Annotated[
         int | None,
-        typer.Option(help="stop after this many runs; the same command goes on", min=0, show_default=False),
+        typer.Option(help="stop after this many runs; the same command resumes", min=0, show_default=False),
     ] = None,
     retry: Annotated[
         bool,
-        typer.Option(
-            "--retry", help="give runs that failed new attempts, once what they failed of is mended"
-        ),
+        typer.Option("--retry", help="give failed runs new attempts, once their cause is fixed"),
     ] = False,
     jobs: Annotated[
         int | None,
@@ -114,13 +112,13 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="print the outcome as JSON")] = False,
     verbose: Annotated[
         bool,
-        typer.Option("--verbose", "-v", help="tell every step; with --json as JSON lines beside the output"),
+        typer.Option("--verbose", "-v", help="print every step; with --json as JSON lines on standard error"),
     ] = False,
 ) -> None:
-    """Runs an experiment, or goes on where it was: the same command never repeats or loses a finished run.
+    """Runs an experiment, or resumes it: the same command never repeats or loses a finished run.
 
-    When the machine fails (a full disk, a host that cannot be reached), it stops with 3 and says what to mend; that run was
-    no attempt.
+    When the machine fails (a full disk, a host that cannot be reached), it stops with 3 and says what to fix; that
+    run does not count as an attempt.
 
     Ctrl-C ends the current run cleanly. Options not given come from VIRTLAB_BACKEND, VIRTLAB_PROFILE, VIRTLAB_RESULTS,
     VIRTLAB_WAIT, VIRTLAB_REPORT and VIRTLAB_ANONYMISE, then from ~/.config/virtlab/settings.toml.
@@ -160,10 +158,10 @@ def run(
             if isinstance(player, Closable):
                 player.close()
     if ending.interrupted:
-        say(f"virtlab: interrupted after {ending.made} runs; the same command goes on in {path}", err=True)
+        say(f"virtlab: interrupted after {ending.made} runs; the same command resumes in {path}", err=True)
         raise typer.Exit(INTERRUPTED)
     if ending.failure:
-        raise MachineError("", ending.failure, GOES_ON)
+        raise MachineError("", ending.failure, RESUMES)
     raise typer.Exit(_conclude(opened, ending, file, write=settings.report, as_json=as_json))
 
 
@@ -217,9 +215,9 @@ class _Hands:
 
 def _backend(name: str, profile: str, inside: str | None = None) -> Backend:
     if name not in BACKENDS:
-        raise ExperimentError("--backend", f"'{name}' is no backend", f"use one of {', '.join(BACKENDS)}")
+        raise ExperimentError("--backend", f"'{name}' is not a backend", f"use one of {', '.join(BACKENDS)}")
     if inside is not None and (inside not in PLACES or name != "testbed"):
-        what = f"'{inside}' is no place" if inside not in PLACES else f"the {name} is built nowhere"
+        what = f"'{inside}' is not a place" if inside not in PLACES else f"the {name} is built nowhere"
         raise ExperimentError("--in", what, f"use --backend testbed and one of {', '.join(PLACES)}")
     module, _, attribute = (PLACES[inside] if inside is not None else BACKENDS[name]).partition(":")
     try:
@@ -247,7 +245,7 @@ def _refuse(experiment: Experiment, backend: Backend, selected: Collection[int] 
         raise MachineError(
             experiment.name,
             f"cannot be run here: {len(found)} {'reason' if len(found) == 1 else 'reasons'} above",
-            "mend them, or see `virtlab doctor`",
+            "fix them, or see `virtlab doctor`",
         )
 
 
@@ -361,7 +359,7 @@ def _print(dataset: Dataset, data: Gathered, ending: Ending, page: Path | None) 
     out = console()
     out.print(summary(dataset, data))
     if ending.why != "complete":
-        out.print(f"[yellow]Stopped by the {ending.why}; the same command goes on.[/yellow]")
+        out.print(f"[yellow]Stopped by the {ending.why}; the same command resumes.[/yellow]")
     elif ending.lacking:
         points = ", ".join(f"{point} ({why})" for point, why in list(ending.lacking.items())[:10])
         more = f" and {len(ending.lacking) - 10} more" if len(ending.lacking) > 10 else ""

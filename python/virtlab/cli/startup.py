@@ -24,7 +24,7 @@ def lighten() -> None:
 
 
 def _loader() -> ModuleType:
-    """A loader that has no plug-ins; asked for anything else, it hands over to pydantic's own."""
+    """A loader without plug-ins; any other attribute comes from pydantic's own."""
     made = ModuleType(LOADER)
 
     def other(name: str) -> Any:

@@ -35,7 +35,7 @@ def up(
     *,
     point: Annotated[int, typer.Option(help="design point, as `virtlab plan` numbers them")] = 0,
     name: Annotated[str | None, typer.Option(help="name of the world; the file's by default")] = None,
-    idle: Annotated[str, typer.Option(help="ends by itself when nobody was in it for this long")] = "1 h",
+    idle: Annotated[str, typer.Option(help="ends by itself after this time without a visitor")] = "1 h",
     where: Annotated[str | None, typer.Option("--in", hidden=True)] = None,
 ) -> None:
     """Builds a testbed and keeps it, to walk around in with `shell` and `exec`; `down` ends it.

@@ -48,7 +48,7 @@ def validate(
 ) -> None:
     """Leaves one factor level out at a time, refits costs to the rest, predicts it, and prints the error.
 
-    Beside it stands the error of the naive guess: the measured value at the nearest other level. The goal is a
+    It also prints the error of the naive guess: the measured value at the nearest other level. The goal is a
     median error of at most 10 %; it is printed whether it is reached or missed.
 
     Example: virtlab validate switched-network-quick.results

@@ -15,7 +15,7 @@ DEADLINES = by_key(
     ),
     Metric(
         "response_bound", "ns", "neither",
-        "The exact worst-case response time R of the analysis, `min` and `max` over tasks; absent where there is none.",
+        "The exact worst-case response time R of the analysis, `min` and `max` over tasks; absent if none exists.",
         "least fixed point of R = f_inv(C + sum ceil(R/T_j) C_j)", ("min", "max"), "role", "bound of the response time",
     ),
     Metric(

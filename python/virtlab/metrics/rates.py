@@ -1,6 +1,6 @@
 """Metrics of load and of what came through.
 
-Offered load is what was asked for, achieved load what the sender really sent, throughput what arrived counted
+Offered load is what was requested, achieved load what the sender really sent, throughput what arrived counted
 in whole frames (header to FCS), goodput what arrived counted in payload (behind the UDP, TCP or Ethernet
 header).
 """
@@ -60,7 +60,7 @@ RATES = by_key(
         ("jain",), "role",
     ),
     Metric(
-        "offered_fairness", "ratio", "neither", "How equally the flows share the load that was asked for.",
+        "offered_fairness", "ratio", "neither", "How equally the flows share the requested load.",
         "Jain, Chiu, Hawe 1984, of the shares", ("jain",), "role", "fairness of the offered load",
     ),
     Metric(

@@ -124,7 +124,7 @@ class Access:
 
 @runtime_checkable
 class Observer(Protocol):
-    """Told of progress; asked whether to go on."""
+    """Receives progress, and decides whether to continue."""
 
     def progress(self, what: str, done_ratio: float | None = None) -> None:
         """What is being done now, and how far it is (0..1, None = unknown)."""
@@ -135,7 +135,7 @@ class Observer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a role saw in the last `over_ns` of a run that goes on: for people, never a result. None: it does not tell.
+    """What a role saw in the last `over_ns` of a run under way: for people, never a result. None: not reported.
 
     `rate_per_s` counts packets, answers or transactions, `time_ns` is the mean until an answer came.
     """

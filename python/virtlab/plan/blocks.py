@@ -41,7 +41,7 @@ BLOCKS: dict[str, BlockSchema] = dict(
             seq="i64", flow="i32", sent_ns="i64", received_ns="i64", user_ns="i64", payload_bytes="i32",
         ),
         _schema(
-            "burst/1", "One row per burst of a load role. finished_ns is -1 where no reply was asked for.",
+            "burst/1", "One row per burst of a load role. finished_ns is -1 if no reply was requested.",
             burst="i64", stream="i32", intended_ns="i64", sent_ns="i64", finished_ns="i64", sent_bytes="i64",
             replied_bytes="i64",
         ),

@@ -88,7 +88,7 @@ class Vnic(Noun):
     pushback_bit_per_s: int | None = (
         None  # rate at which the port itself holds back its sender; None = it does not
     )
-    queue: Queue | None = None  # at the virtual switch's port, towards the guest; None = nobody asked for one
+    queue: Queue | None = None  # at the virtual switch's port, towards the guest; None = not requested
     port_rate_bit_per_s: int | None = None  # of that port; None = as fast as the guest takes frames
 
     @model_validator(mode="after")
@@ -142,7 +142,7 @@ class Vswitch(Noun):
     host: str
     uplinks: tuple[str, ...] = ()
     learning: bool = True  # source addresses become forwarding entries
-    flooding: bool = True  # frames to nobody known, to groups and to all leave through every port
+    flooding: bool = True  # frames to unknown addresses, to groups and to all leave through every port
     parameters: dict[str, Any] = {}
 
 
@@ -352,7 +352,7 @@ class Plan(Noun):
         return self.model_copy(update={"repetition": repetition, "seed": seed})
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy with other values; what was kept of the text is, where they do not stand in it."""
+        """A copy with other values; cached texts are kept if they do not depend on those."""
         copied = super().model_copy(update=update, deep=deep)
         if not set(update or ()) <= set(_OWN):
             for kept in _KEPT:

@@ -139,7 +139,7 @@ class Dataset:
     def assist(cls, path: Path | str) -> Self:
         """A dataset that another process has open for writing, to add runs to on its behalf.
 
-        Whoever assists has been asked to by that process, makes no run that another one makes, and ends with it.
+        An assistant was started by that process, makes no run that another one makes, and ends with it.
         """
         dataset = cls(Path(path), Manifest.load(Path(path) / "manifest.json"), None)
         dataset._assists = True
@@ -280,7 +280,7 @@ class Dataset:
         return found
 
     def run(self, name: str) -> RunRecord:
-        """One run by its name. DatasetError when there is none."""
+        """One run by its name. DatasetError if it does not exist."""
         if not (self.path / "runs" / name).is_dir():
             raise DatasetError(
                 str(self.path), f"has no run '{name}'", "`virtlab export --what runs` lists them"

@@ -96,7 +96,7 @@ def _dtypes() -> dict[str, Any]:
 
 
 def schema_of(schema: str, stream: str) -> BlockSchema:
-    """The schema by its id. AgentError when there is none: a backend sent what virtlab does not know."""
+    """The schema by its id. AgentError for an unknown one: a backend sent what virtlab does not know."""
     if schema not in BLOCKS:
         raise AgentError(
             stream, f"sent a block of unknown schema '{schema}'", "rebuild the agent: make agent"
@@ -178,7 +178,7 @@ def read(
     and the file lacks is wholly masked. `rows`: how many the run's record tells of, where it does.
 
     DatasetError when it is no readable Parquet file, or has other rows or types; MachineError when its rows do not fit into
-    memory; KeyError when a wanted column is none of the schema.
+    memory; KeyError if the schema lacks a wanted column.
     """
     source = rows_of([path])
     names = list(wanted if wanted is not None else schema.columns if schema is not None else ())

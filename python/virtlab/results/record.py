@@ -49,7 +49,7 @@ class RunKey(NamedTuple):
 
     @classmethod
     def parse(cls, name: str) -> RunKey:
-        """From a folder's name. ValueError when it is none."""
+        """From a folder's name. ValueError for any other name."""
         match = _NAME.match(name)
         if not match:
             raise ValueError(f"'{name}' is no run's name; write e.g. 'p0003-r02-a0'")
@@ -194,7 +194,7 @@ class RunRecord:
 
     @property
     def told(self) -> Mapping[str, float | None]:
-        """Values that whoever made the run has told along with it, by path; they go wherever the record is sent."""
+        """Values that were sent along with the run, by path; they travel with the record."""
         found: Mapping[str, float | None] = self.__dict__.get("_told", {})
         return found
 
@@ -236,7 +236,7 @@ class RunRecord:
                 try:
                     yield _Entry.model_validate_json(line).model_dump(exclude_unset=True)
                 except ValidationError as error:
-                    what = f"holds a line that is none of a log ({first_mistake(error)})"
+                    what = f"has a line that no log has ({first_mistake(error)})"
                     raise DatasetError(str(path), what, parquet.CURE) from error
 
     def events(self) -> list[Event]:

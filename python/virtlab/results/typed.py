@@ -1,5 +1,4 @@
-"""The files of a dataset that are JSON, as types: whoever wrote them, each field has its type and its range, or nothing is
-used.
+"""The files of a dataset that are JSON, as types: each field has its type and its range, or nothing of the file is used.
 
 A file of a newer minor schema may have more fields; those are passed over here.
 """

@@ -29,7 +29,7 @@ def t_quantile(level: float, degrees: Any) -> Any:
 def t_bounds(values: NDArray[Any], level: float) -> tuple[NDArray[Any], NDArray[Any]]:
     """(low, high) of the mean along the last axis, of at least 2 values.
 
-    Source: Student 1908; mean +- t(n - 1) s / sqrt(n). A spread below what rounding the mean makes is none.
+    Source: Student 1908; mean +- t(n - 1) s / sqrt(n). A spread below the rounding error of the mean counts as zero.
     """
     n = values.shape[-1]
     mean = values.mean(axis=-1)

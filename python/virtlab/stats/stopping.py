@@ -7,7 +7,7 @@ looks only at planned sizes, and early looks use a raised level.
 How much: for normal values the mean is independent of all spreads seen so far, so an interval that ended at
 look k covers with probability 2 Phi(t s_k / sigma) - 1, where (n_k - 1) s_k^2 / sigma^2 is a sum of
 independent chi-squares. `look_level` finds, by seeded simulation of those sums, the level of early looks at
-which intervals cover whatever width is asked for: never less than 94.5 % where 95 % is stated, up to 96.6 %,
+which intervals cover, whatever the requested width: never less than 94.5 % where 95 % is stated, up to 96.6 %,
 the stated level on average or above (plans that begin with 3 runs are held to Bonferroni's level and come
 down to 94 %).
 
@@ -30,7 +30,7 @@ from virtlab.stats.means import TOO_FEW, mean_interval, t_quantile
 PATHS = 8000
 WIDTHS = 40
 GROWTH = 1.5
-EASILY = 0.5  # of the width asked for: narrower than this did not depend on luck
+EASILY = 0.5  # of the requested width: narrower than this did not depend on luck
 TOLERANCE = 0.1  # of 1 - level: how far below the stated level the least covered width may lie
 
 
@@ -150,7 +150,7 @@ class StoppingRule:
             return Look(n, None, stop=False, why=f"looks again at {upcoming} runs", next_size=upcoming)
         estimate = self.interval(array, metric=metric, unit=unit)
         if not self.sequential:
-            return Look(n, estimate, stop=False, why="no width was asked for", next_size=upcoming)
+            return Look(n, estimate, stop=False, why="no width was requested", next_size=upcoming)
         raised = mean_interval(array, level=self.early_level())
         half = None if raised is None else raised.half_width
         if half is None or raised is None:

@@ -88,7 +88,7 @@ def test_points_without_enough_runs_end_in_4_and_the_same_command_goes_on(
 ) -> None:
     file = experiment(place, TEXT + HOLDS)
     assert run(file, "--max-runs", 3, "--no-report") == 4
-    assert "the same command goes on" in capsys.readouterr().out
+    assert "the same command resumes" in capsys.readouterr().out
     assert run(file, "--no-report") == 0
     assert [record.name for record in Dataset.open("two-switches.results").runs()] == [
         f"p000{point}-r0{repetition}-a0" for point in range(2) for repetition in range(3)
@@ -147,7 +147,7 @@ def test_some_points_can_be_run_alone(place: Path, points: str, levels: set[str]
         (["--points", "x"], "'x' is no point"),
         (["--points", "switches=3"], "no level of switches"),
         (["--points", "colour=red"], "no factor"),
-        (["--backend", "abacus"], "no backend"),
+        (["--backend", "abacus"], "not a backend"),
     ],
 )
 def test_an_option_that_means_nothing_ends_in_2(

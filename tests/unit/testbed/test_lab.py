@@ -214,7 +214,7 @@ def test_a_dataset_goes_on_with_the_same_kernel_and_processor_only(tmp_path: Any
 
 
 def test_a_place_that_there_is_not_and_a_simulator_somewhere_are_refused() -> None:
-    with pytest.raises(ExperimentError, match="'cellar' is no place"):
+    with pytest.raises(ExperimentError, match="'cellar' is not a place"):
         _backend("testbed", "ideal", "cellar")
     with pytest.raises(ExperimentError, match="the simulator is built nowhere"):
         _backend("simulator", "ideal", "lab-vm")

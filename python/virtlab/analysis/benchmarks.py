@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from virtlab.analysis.values import Collector
 from virtlab.catalogue.workloads.raw_stream import flow_names
-
-if TYPE_CHECKING:
-    from virtlab.analysis.values import Collector
 
 
 def values(

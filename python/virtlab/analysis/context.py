@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from virtlab.analysis.values import Collector
 from virtlab.analysis.window import RoleWindow
 from virtlab.lazy import NDArray
-
-if TYPE_CHECKING:
-    from virtlab.plan.model import Role
-    from virtlab.results.record import RunRecord
+from virtlab.plan.model import Role
+from virtlab.results.record import RunRecord
 
 SUMMED = frozenset(
     {"send_errors", "socket_drops", "ring_drops", "stalls", "answer_stalls", "standstills", "spool_overflow"}

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from virtlab.analysis.table import RunTable
+from virtlab.catalogue import WORKLOADS
 from virtlab.lazy import np
 from virtlab.metrics import MetricPath
-
-if TYPE_CHECKING:
-    from virtlab.analysis.table import RunTable
-    from virtlab.plan import Plan
-    from virtlab.stats import Estimate
+from virtlab.plan import Plan
+from virtlab.stats import Estimate, contrast
 
 What = Literal["switch", "guest"]
 CHOSEN = (
@@ -48,8 +47,6 @@ class Effect:
 
 def paths_of(table: RunTable, plans: Sequence[Plan]) -> list[MetricPath]:
     """Delay, jitter and throughput of the roles that measure, as far as there are values; jitter of echoes only."""
-    from virtlab.catalogue import WORKLOADS
-
     roles = {name: role.workload for plan in plans for name, role in plan.roles.items()}
     return [
         path
@@ -125,8 +122,6 @@ def _estimate(
     path: MetricPath, cells: Sequence[tuple[list[float], list[float], float]], level: float
 ) -> Estimate:
     """The mean over cells of (high - low) / width."""
-    from virtlab.stats import Estimate, contrast
-
     arrays, weights = [], []
     for low, high, width in cells:
         arrays += [np.array(high), np.array(low)]

@@ -8,16 +8,14 @@ Only metrics of the registry become values; what a backend adds beyond it stays 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from virtlab.analysis.context import CounterRow
+from virtlab.analysis.values import Collector
 from virtlab.analysis.window import MEASURED
 from virtlab.lazy import NDArray, np
 from virtlab.metrics import METRICS
-
-if TYPE_CHECKING:
-    from virtlab.analysis.context import CounterRow
-    from virtlab.analysis.values import Collector
-    from virtlab.results.record import RunRecord
+from virtlab.results.record import RunRecord
 
 COUNTERS = {
     "softnet_drops": ("dropped", "softnet_drops", "softnet_dropped"),

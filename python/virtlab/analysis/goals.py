@@ -10,12 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from virtlab.analysis.searches import limit_of, trials_of
-
-if TYPE_CHECKING:
-    from virtlab.results.record import RunRecord
+from virtlab.results.record import RunRecord
 
 Key = TypeVar("Key")
 AT_SHARE = re.compile(r"at[\d_]+\Z")  # loads of a test that are shares of what was found

@@ -17,15 +17,14 @@ import os
 import stat
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from virtlab import __version__
+from virtlab.analysis.runs import values_of_run
 from virtlab.analysis.values import RunValue
 from virtlab.errors import VirtlabError
 from virtlab.folders import Folder, read_bounded
-
-if TYPE_CHECKING:
-    from virtlab.results.record import RunRecord
+from virtlab.results.record import RunRecord
 
 FILE_NAME = "values.json"
 KEY_NAME, KEY_BYTES = "values.key", 32
@@ -43,8 +42,6 @@ def values_of(record: RunRecord) -> list[RunValue]:
     if rows is not None:
         about = (record.name, record.point, dict(record.levels), record.repetition, record.link_realisation)
         return [RunValue(*about, *row) for row in rows]
-    from virtlab.analysis.runs import values_of_run
-
     values = values_of_run(record)
     _write(record, basis, values)
     return values

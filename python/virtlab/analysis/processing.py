@@ -8,14 +8,11 @@ two settings that differ in nothing else. Other work that keeps a processor busy
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
+from virtlab.analysis.values import Collector
 from virtlab.analysis.window import role_window
 from virtlab.lazy import np
-
-if TYPE_CHECKING:
-    from virtlab.analysis.values import Collector
-    from virtlab.results.record import RunRecord
+from virtlab.results.record import RunRecord
 
 PROCESSOR = re.compile(r"host\.cpu\d+")  # each by itself; `host.cpu` is their mean
 

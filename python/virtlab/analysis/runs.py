@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from virtlab.analysis import entities, processing, searches, summaries
 from virtlab.analysis.context import RoleContext, counter_rows, role_counters
 from virtlab.analysis.values import Collector, RunValue
 from virtlab.analysis.window import role_window
 from virtlab.analysis.workloads import values_of
-
-if TYPE_CHECKING:
-    from virtlab.results.record import RunRecord
+from virtlab.results.record import RunRecord
 
 
 def values_of_run(record: RunRecord) -> list[RunValue]:

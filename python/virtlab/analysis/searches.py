@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from virtlab.analysis import benchmarks
+from virtlab.analysis.values import Collector
 from virtlab.catalogue.workloads.raw_stream import flow_names
 from virtlab.errors import DatasetError
 from virtlab.folders import read_bounded
 from virtlab.metrics import METRICS
 from virtlab.metrics.benchmarks import BENCHMARKS
 from virtlab.results.parquet import CURE
+from virtlab.results.record import RunRecord
 from virtlab.results.typed import MAX_BYTES, Count, first_mistake
-
-if TYPE_CHECKING:
-    from virtlab.analysis.values import Collector
-    from virtlab.results.record import RunRecord
 
 FILE_NAME = "trials.jsonl"
 Positive = Annotated[float, Field(gt=0)]

@@ -6,13 +6,10 @@ What neither samples nor the tool give is absent with that reason, not with one 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from virtlab.analysis.values import Collector, RunValue
 from virtlab.metrics import METRICS
-
-if TYPE_CHECKING:
-    from virtlab.analysis.values import Collector, RunValue
-    from virtlab.results.record import RunRecord
+from virtlab.results.record import RunRecord
 
 SCHEMA = "summary/1"
 NOT_TOLD = "the tool that measured it does not say"

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from virtlab.analysis.claims.levels import ordered
+from virtlab.analysis.kept import values_of
 from virtlab.analysis.values import RunValue
 from virtlab.metrics import MetricPath
-
-if TYPE_CHECKING:
-    from virtlab.results.dataset import Dataset
-    from virtlab.results.record import RunRecord
+from virtlab.results.dataset import Dataset
+from virtlab.results.record import RunRecord
 
 Levels = tuple[tuple[str, str], ...]  # a design point: (factor, level) sorted by factor
 
@@ -135,8 +133,6 @@ def table_of(rows: Iterable[RunValue]) -> RunTable:
 
 def run_values(dataset: Dataset) -> RunTable:
     """Run-level values of every run of a dataset that ended well. One run is in memory at a time."""
-    from virtlab.analysis.kept import values_of
-
     rows: list[RunValue] = []
     records = dataset.runs("ok")
     for record in records:

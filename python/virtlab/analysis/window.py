@@ -14,13 +14,10 @@ network.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from virtlab.catalogue import WORKLOADS
-
-if TYPE_CHECKING:
-    from virtlab.plan.model import Plan, Role
-    from virtlab.results.record import RunRecord
+from virtlab.plan.model import Plan, Role
+from virtlab.results.record import RunRecord
 
 MEASURED = "measured"
 FOREVER = 2**62

@@ -4,19 +4,21 @@ elsewhere, and JSON lines for programs.
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, TextIO
 
+from virtlab.plan.backend import Reading
+from virtlab.results import Holder, RunKey, RunRecord
 from virtlab.terminal import console, one_line
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from virtlab.plan.backend import Reading
-    from virtlab.results import Holder, RunKey, RunRecord
 
 LIVE_EVERY_NS = 2 * 10**9
 ROLES_SHOWN = 8
@@ -92,8 +94,6 @@ def show_reading(reading: Reading) -> str:
 
 def _three(value: float) -> str:
     """Three significant digits, never as a power of ten."""
-    from decimal import Decimal
-
     return f"{Decimal(f'{value:.3g}'):f}"
 
 
@@ -181,8 +181,6 @@ class JsonProgress(CampaignObserver):
         self.live_every_ns = LIVE_EVERY_NS
 
     def _event(self, event: str, **details: object) -> None:
-        import json
-
         self._stream.write(json.dumps({"event": event, "utc_ns": time.time_ns(), **details}) + "\n")
         self._stream.flush()
 
@@ -192,8 +190,6 @@ class JsonProgress(CampaignObserver):
 
     def live(self, readings: Sequence[Reading]) -> None:
         """`live`: what each role sees at the moment."""
-        from dataclasses import asdict
-
         self._event("live", roles={reading.role: _without_role(asdict(reading)) for reading in readings})
 
     def waiting(self, holder: Holder | None) -> None:

@@ -5,22 +5,23 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from virtlab.campaign.dispatch.work import Pool
+from virtlab.campaign.execution.trial import as_tested
 from virtlab.campaign.loop.campaign import Campaign, Ending
+from virtlab.campaign.loop.parallel import Ahead
 from virtlab.campaign.loop.precision import Precision
 from virtlab.campaign.loop.resumption import check_identities
 from virtlab.campaign.loop.schedule import Schedule
 from virtlab.campaign.progress import CampaignObserver
 from virtlab.errors import ExperimentError
-
-if TYPE_CHECKING:
-    from virtlab.campaign.dispatch.work import Pool
-    from virtlab.experiment import DesignPoint, Experiment
-    from virtlab.plan.backend import Backend, Refusal
-    from virtlab.plan.model import Plan
-    from virtlab.results import Dataset
+from virtlab.experiment import DesignPoint, Experiment
+from virtlab.plan.backend import Backend, Refusal
+from virtlab.plan.model import Plan
+from virtlab.plan.seeds import run_seed
+from virtlab.planner import plan_run
+from virtlab.results import Dataset
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,6 @@ _first_plans: WeakKeyDictionary[Experiment, dict[tuple[int, int], Plan]] = WeakK
 
 def first_plan(experiment: Experiment, point: DesignPoint) -> Plan:
     """The Plan of a point's first run; kept, because what is to be refused is asked before anything is run."""
-    from virtlab.planner import plan_run
-
     plans = _first_plans.setdefault(experiment, {})
     key = point.index, experiment.seed
     if key not in plans:
@@ -52,8 +51,6 @@ def first_plan(experiment: Experiment, point: DesignPoint) -> Plan:
 
 def refused(experiment: Experiment, backend: Backend, points: Collection[int] | None = None) -> list[Refused]:
     """Everything that the backend refuses of the experiment, each once, before anything is built."""
-    from virtlab.campaign.execution.trial import as_tested
-
     found: dict[Refusal, list[int]] = {}
     for point in experiment.points():
         if points is None or point.index in points:
@@ -142,8 +139,6 @@ def run_campaign(
     attempts. DatasetError when a finished run was planned
     differently.
     """
-    from virtlab.plan.seeds import run_seed
-
     design = experiment.points()
 
     @functools.lru_cache(maxsize=4096)
@@ -182,6 +177,4 @@ def run_campaign(
     searching = any(experiment.study(point).search is not None for point in design)
     if pool is None or searching:  # a search asks for one trial after the other
         return campaign.run()
-    from virtlab.campaign.loop.parallel import Ahead
-
     return Ahead(campaign, pool).run()

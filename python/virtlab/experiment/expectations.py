@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from virtlab.analysis.claims import ClaimError
 from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.kinds import nearest, shown
 from virtlab.experiment.experiment import DATASET_NAME, Claim, Repeat
@@ -14,6 +15,7 @@ from virtlab.experiment.read.factors import Factor
 from virtlab.experiment.read.findings import Findings
 from virtlab.experiment.read.mistakes import Mistake
 from virtlab.experiment.read.tree import Node
+from virtlab.metrics import METRICS, MetricPath
 
 
 def read_claims(
@@ -71,8 +73,6 @@ def _check_claim(
     position: int, claim: Claim, factors: Mapping[str, Factor], roles: Mapping[str, str], findings: Findings
 ) -> None:
     """The claim's own grammar, then its roles, factors and levels."""
-    from virtlab.analysis.claims import ClaimError
-
     at = ("claims", position, "text")
     try:
         parsed = claim.parsed()
@@ -94,8 +94,6 @@ def check_until(repeat: Repeat, roles: Mapping[str, str], findings: Findings) ->
     """The metric that ends repetition is one that a role measures."""
     if repeat.until is None:
         return
-    from virtlab.metrics import METRICS, MetricPath
-
     at = ("repeat", "until", "metric")
     try:
         path = MetricPath.parse(repeat.until.metric)

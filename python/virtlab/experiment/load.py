@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.kinds import COUNT, nearest, shown
 from virtlab.documents import read_bytes
 from virtlab.experiment.expectations import check_until, read_claims
@@ -27,7 +28,10 @@ from virtlab.experiment.read.factors import (
 )
 from virtlab.experiment.read.findings import Findings
 from virtlab.experiment.read.mistakes import FileMistakesError, Mistake, Mistakes
+from virtlab.experiment.read.model import RepeatSpec
+from virtlab.experiment.read.sections import validated
 from virtlab.experiment.read.tree import FILE_MAX_BYTES, Node, read_tree
+from virtlab.experiment.resolver import RESOLVED, Resolver
 
 VERSION = 1
 PLAIN = ("version", "name", "title", "seed", "repeat", "claims", "factors", "exclude")  # cannot vary
@@ -74,8 +78,6 @@ def _experiment(root: Node, text: str, mistakes: Mistakes, runs_max: int | None)
         what = f"'{shown(root.plain())}' is no experiment"
         mistakes.add(Mistake(root.line, root.column, "", what, "begin with 'version: 1'; see 'virtlab init'"))
         return None
-    from virtlab.experiment.resolver import RESOLVED, Resolver
-
     findings = Findings(root, mistakes)
     mistakes.settle()
     factors = _factors(root, RESOLVED, mistakes)
@@ -124,8 +126,6 @@ def _factors(root: Node, sections: tuple[str, ...], mistakes: Mistakes) -> dict[
 
 def _role_names(root: Node) -> dict[str, str]:
     """Roles with their workloads as the file writes them; '' where the workload varies or is wrong."""
-    from virtlab.catalogue import WORKLOADS
-
     node = root.get("roles")
     roles = {}
     for name, entry in node.value.items() if node is not None and isinstance(node.value, dict) else ():
@@ -211,9 +211,6 @@ def _repeat(findings: Findings) -> Repeat:
             )
             return Repeat()
         return Repeat(times, times)
-    from virtlab.experiment.read.model import RepeatSpec
-    from virtlab.experiment.read.sections import validated
-
     spec: RepeatSpec | None = validated(("repeat",), node.plain(), RepeatSpec, findings, adapter="repeat")
     if spec is None:
         return Repeat()

@@ -14,16 +14,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from virtlab.catalogue.kinds import nearest
 from virtlab.errors import ExperimentError
+from virtlab.experiment.experiment import Experiment
 from virtlab.experiment.load import load_text
-from virtlab.experiment.read.factors import NAME, REFERENCE, read_factors, substitute
+from virtlab.experiment.read.factors import NAME, REFERENCE, range_texts, read_factors, substitute
 from virtlab.experiment.read.mistakes import FileMistakesError, Mistakes
 from virtlab.experiment.read.tree import Node, read_tree
-
-if TYPE_CHECKING:
-    from virtlab.experiment.experiment import Experiment
 
 COMMON = (
     "host",
@@ -142,8 +141,6 @@ def grid(first: str, last: str, step: str | None) -> list[str]:
     >>> grid("1", "4", None), grid("10 kB", "20 kB", "5 kB")
     (['1', '2', '3', '4'], ['10 kB', '15 kB', '20 kB'])
     """
-    from virtlab.experiment.read.factors import range_texts
-
     _, _, unit = first.strip().partition(" ")
     width = step if step is not None else f"1 {unit}".strip()
     nodes = [Node(_scalar(text), 1, 1, " ".join(text.split())) for text in (first, last, width)]
@@ -239,8 +236,6 @@ def _place(root: Node, reference: str, experiment: Experiment) -> tuple[str, ...
         names = ", ".join(".".join(place) for place in found[:6])
         raise ExperimentError(f"--vary {reference}", "could be several inputs", f"write one of {names}")
     known = [*experiment.factors, *(".".join(place) for place in _places(root))]
-    from virtlab.catalogue.kinds import nearest
-
     cure = (
         nearest(reference, known)
         or f"write a factor ({', '.join(experiment.factors) or 'there is none'}) or a place such as host.guests"

@@ -11,21 +11,21 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from virtlab.documents import read_bytes, read_text
 from virtlab.errors import ExperimentError
+from virtlab.experiment import DesignPoint, Experiment, load_text
 from virtlab.imported.mapping import ImportFile, ImportRun, Sources
 from virtlab.imported.output import Point, Told, UnreadableError
 from virtlab.imported.readers import read
 from virtlab.lazy import np
-from virtlab.plan import Outcome, Realised, RealisedObject
-
-if TYPE_CHECKING:
-    from virtlab.experiment import DesignPoint, Experiment
-    from virtlab.plan import Columns, Plan
-    from virtlab.results.record import RunKey
-    from virtlab.results.writer import RunWriter
+from virtlab.metrics import level_number
+from virtlab.plan import Columns, Outcome, Plan, Realised, RealisedObject
+from virtlab.planner import plan_run
+from virtlab.results import Dataset
+from virtlab.results.record import RunKey
+from virtlab.results.writer import RunWriter
 
 BACKEND = "imported"
 FILE_MAX_BYTES = 256 << 20
@@ -57,9 +57,6 @@ def import_results(
     sources: Sources, folder: Path, progress: Callable[[str], None] = lambda _: None
 ) -> Imported:
     """Makes the dataset. ExperimentError with file and line of an output that cannot be read; nothing is left then."""
-    from virtlab.experiment import load_text
-    from virtlab.results import Dataset
-
     text = read_text(sources.experiment, cure="name an experiment file")
     experiment = load_text(text, name=str(sources.experiment), runs_max=None)
     runs = _all(experiment, sources.runs)
@@ -76,9 +73,6 @@ def import_results(
 
 
 def _all(experiment: Experiment, wanted: Sequence[ImportRun]) -> list[_Read]:
-    from virtlab.planner import plan_run
-    from virtlab.results.record import RunKey
-
     seen: dict[int, int] = {}
     found = []
     for one in wanted:
@@ -156,8 +150,6 @@ def _point(experiment: Experiment, one: ImportRun) -> DesignPoint:
 
 
 def _same(mine: str, theirs: str) -> bool:
-    from virtlab.metrics import level_number
-
     number = level_number(mine)
     return mine == theirs or (number is not None and number == level_number(theirs))
 

@@ -16,6 +16,7 @@ from virtlab.catalogue.workloads.tcp_rr import TCP_RR
 from virtlab.catalogue.workloads.tcp_stream import TCP_STREAM
 from virtlab.catalogue.workloads.udp_stream import UDP_STREAM
 from virtlab.imported.output import Told, UnreadableError, number, whole
+from virtlab.metrics import METRICS
 
 _NUMBERS = re.compile(r"^\s*[\d.]+(\s+-?[\d.]+)*\s*$")
 _TEST = re.compile(
@@ -268,8 +269,6 @@ def _latencies(told: Told, values: dict[str, tuple[int, str]]) -> None:
         "MIN_LATENCY": "min", "MEAN_LATENCY": "mean", "MAX_LATENCY": "max", "P50_LATENCY": "median", "P90_LATENCY": "p90",
         "P99_LATENCY": "p99",
     }  # fmt: skip
-    from virtlab.metrics import METRICS
-
     for key, statistic in names.items():
         if key in values and statistic in METRICS["transaction_time"].statistics:
             line, text = values[key]

@@ -8,6 +8,7 @@ too, which is no kilobit).
 from __future__ import annotations
 
 import re
+import statistics
 
 from virtlab.imported.output import Told, UnreadableError, nanoseconds, number, whole
 
@@ -102,8 +103,6 @@ def _summed_up(
     metric = "connect_time" if single.startswith("Connecting") or (single and protocol == "tcp") else "rtt"
     spent = [row["finished_ns"] - row["sent_ns"] for row in rows]
     if spent and samples and len(spent) == samples:
-        import statistics
-
         told.add(metric, "min", min(spent), samples)
         told.add(metric, "max", max(spent), samples)
         told.add(metric, "mean", statistics.fmean(spent), samples)

@@ -7,15 +7,16 @@ what each guest's platform takes to start). Bytes per row are of Parquet files t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil, log2
 from typing import TYPE_CHECKING
 
-from virtlab.experiment import Study
+from virtlab.catalogue import PLATFORMS
+from virtlab.experiment import Experiment, Study
+from virtlab.experiment.world.boxes import Station
 from virtlab.planner.timeline import length_ns, timeline_of
 
 if TYPE_CHECKING:
-    from virtlab.experiment import Experiment
     from virtlab.experiment.work.search import SearchFor
-    from virtlab.experiment.world.boxes import Station
 
 BUILD_NS = 700_000_000  # private world, soft switch, reachability check, commit to disk
 BYTES_PER_ROW = {
@@ -65,8 +66,6 @@ def estimate(study: Study) -> Cost:
 
 def start_ns(station: Station) -> int:
     """About how long a guest's platform takes to start it."""
-    from virtlab.catalogue import PLATFORMS
-
     return PLATFORMS[station.platform].start_ns
 
 
@@ -107,8 +106,6 @@ def _framed(payload_bytes: int) -> int:
 
 def search_ns(search: SearchFor) -> int:
     """About how long a search and the tests after it take: trials, and what surrounds each."""
-    from math import ceil, log2
-
     from virtlab.experiment.work.search import trial_ns
 
     width = max(min(goal.width for goal in search.goals), (search.resolution or 0) / search.high)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from virtlab.errors import MachineError
 from virtlab.lazy import NDArray, np
@@ -20,10 +20,8 @@ from virtlab.prediction.fit import Fit, Fitted, fit
 from virtlab.prediction.rows import FORWARDING, LATE, NOTICE, Row, Spread, rows_of
 from virtlab.prediction.spread import passage, table
 from virtlab.prediction.steering import STEER, Steering, steering
+from virtlab.results import RunRecord
 from virtlab.simulator.profile import BUSY_CROSSING, BUSY_WAKEUP, FLOODS, Parameter, Profile, Quantiles
-
-if TYPE_CHECKING:
-    from virtlab.results import RunRecord
 
 __all__ = ["Calibrated", "calibrate", "designs"]
 

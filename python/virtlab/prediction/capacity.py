@@ -15,26 +15,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from decimal import Decimal
 
+from virtlab.analysis.values import RunValue
 from virtlab.campaign.search.largest import Largest, State
 from virtlab.errors import ExperimentError
-from virtlab.experiment.overrides import Input, at_level, find_input
+from virtlab.experiment import Experiment
+from virtlab.experiment.overrides import Input, at_level, find_input, grid
 from virtlab.metrics import level_number
+from virtlab.plan import Observer
 from virtlab.planner import plan_run
 from virtlab.prediction.explain import explain
 from virtlab.prediction.limits import Judged, Limit, judge_runs
 from virtlab.prediction.resources import Resource, resources
 from virtlab.prediction.simulate import Job, play_all, play_records, values
 from virtlab.prediction.uncertainty import drawn_jobs, has_intervals
-
-if TYPE_CHECKING:
-    from virtlab.analysis.values import RunValue
-    from virtlab.experiment import Experiment
-    from virtlab.plan import Observer
-    from virtlab.results.trial import TrialRecord
-    from virtlab.simulator.profile import Profile
-    from virtlab.stats import Estimate
+from virtlab.results.trial import TrialRecord
+from virtlab.simulator.profile import Profile
+from virtlab.stats import Estimate
 
 EXPLAINED_RUNS = 3
 DRAWS = 8  # of the profile's parameters, at every level that is tried
@@ -262,8 +260,6 @@ def ordered_levels(
 
     Of a factor its own, unless a range is given. ExperimentError when there is no order or no first level.
     """
-    from virtlab.experiment.overrides import grid
-
     if one.levels and first is None and last is None and step is None:
         numbers = [level_number(level) for level in one.levels]
         known = [number for number in numbers if number is not None]
@@ -285,8 +281,6 @@ def ordered_levels(
     begin, wide = level_number(least), level_number(step) if step else 1.0
     if begin is None or not wide:
         raise ExperimentError("--step", f"'{step}' is no step", "write a number with the level's unit")
-    from decimal import Decimal
-
     number = Decimal(least.split()[0])
     width = Decimal((step or "1").split()[0])
     if step and step.strip().partition(" ")[2] != unit:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from virtlab.campaign import select_points
 from virtlab.errors import ExperimentError
-
-if TYPE_CHECKING:
-    from virtlab.experiment import Experiment
+from virtlab.experiment import Experiment
 
 
 def other_levels(experiment: Experiment, varied: Collection[str], points: str | None) -> list[dict[str, str]]:
@@ -16,8 +14,6 @@ def other_levels(experiment: Experiment, varied: Collection[str], points: str | 
 
     ExperimentError when it picks by a factor that is varied, or by none.
     """
-    from virtlab.campaign import select_points
-
     for name in varied:
         if points and any(part.strip().startswith(f"{name}=") for part in points.split(",")):
             raise ExperimentError(

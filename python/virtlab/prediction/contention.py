@@ -21,16 +21,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from virtlab.lazy import NDArray, np
 from virtlab.prediction.designs import BUSY, PROBE
 from virtlab.prediction.rows import numbers_of
 from virtlab.prediction.spread import table
+from virtlab.results import RunRecord
 from virtlab.simulator.profile import Parameter, Profile, Quantiles
-
-if TYPE_CHECKING:
-    from virtlab.results import RunRecord
+from virtlab.stats import contrast
 
 CROSSINGS = 4  # of an echo between two guests of one host
 SLEEP = "wakeup.sleep"
@@ -108,8 +107,6 @@ def _mean(runs: Sequence[tuple[float, float]], at: int) -> float:
 
 def difference(busy: Sequence[float], alone: Sequence[float]) -> tuple[float, float | None]:
     """Of means over runs, and half its 95 % interval; None where a run stands alone."""
-    from virtlab.stats import contrast
-
     found = contrast([np.array(busy), np.array(alone)], [1.0, -1.0])
     low, _ = found.interval(0.95)
     return found.value, None if low is None else found.value - low

@@ -10,19 +10,19 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from virtlab.analysis import RunTable
 from virtlab.analysis.effects import What, paths_of
+from virtlab.catalogue import WORKLOADS
 from virtlab.errors import ExperimentError
+from virtlab.experiment import Experiment
 from virtlab.experiment.overrides import alone, reread
 from virtlab.metrics import MetricPath
+from virtlab.planner import plan_run
 from virtlab.prediction.simulate import simulate
-
-if TYPE_CHECKING:
-    from virtlab.analysis import RunTable
-    from virtlab.experiment import Experiment
-    from virtlab.simulator.profile import Profile
-    from virtlab.stats import Estimate
+from virtlab.simulator.profile import Profile
+from virtlab.stats import Estimate, mean_interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,6 @@ def predicted_effects(
     level: float = 0.95,
 ) -> list[Predicted]:
     """Effects at a design point, of every path of delay, jitter and throughput."""
-    from virtlab.planner import plan_run
-
     values = alone(experiment, levels)
     plain = reread(values, "the design point")
     base = simulate(plain, profile, repetitions=repetitions)
@@ -68,8 +66,6 @@ def predicted_effects(
 def _difference(
     what: What, path: MetricPath, base: RunTable, more: RunTable, repetitions: int, level: float, how: str
 ) -> Predicted:
-    from virtlab.stats import mean_interval
-
     def by_repetition(table: RunTable) -> dict[int, float]:
         return {row.repetition: row.value for row in table.of(path).values() if row.value is not None}
 
@@ -112,8 +108,6 @@ def _one_guest_more(values: dict[str, Any]) -> tuple[dict[str, Any], str]:
     if rest:
         common["guests"], new = _and_one(common.get("guests", 1))
         named |= dict.fromkeys(rest, new)
-    from virtlab.catalogue import WORKLOADS
-
     copied = []
     roles: dict[str, Any] = values["roles"]
     for name, role in list(roles.items()):

@@ -11,19 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from virtlab.errors import ExperimentError
+from virtlab.experiment import Experiment
 from virtlab.metrics import MetricPath
+from virtlab.plan import Plan
+from virtlab.plan.model import Trigger
 from virtlab.prediction.simulate import simulate
 from virtlab.prediction.uncertainty import combined, drawn_values, has_intervals
 from virtlab.simulator.profile import IDEAL_PROFILE, Parameter, Profile
-
-if TYPE_CHECKING:
-    from virtlab.experiment import Experiment
-    from virtlab.plan import Plan
-    from virtlab.plan.model import Trigger
-    from virtlab.stats import Estimate
+from virtlab.stats import Estimate
 
 GROUPS = (
     ("virtual switches", ("vswitch.",)),

@@ -12,20 +12,22 @@ may be and not only for their values. A drawn world without a value leaves both 
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from virtlab.analysis.judging.cells import SHARES
+from virtlab.analysis.values import RunValue
+from virtlab.catalogue import WORKLOADS
 from virtlab.errors import ExperimentError
+from virtlab.experiment import Experiment
 from virtlab.lazy import np
 from virtlab.metrics import METRICS, MetricPath, parse_quantity, show_quantity
-
-if TYPE_CHECKING:
-    from virtlab.analysis.values import RunValue
-    from virtlab.experiment import Experiment
-    from virtlab.stats import Estimate
+from virtlab.prediction.uncertainty import combined
+from virtlab.stats import Estimate, contrast, mean_interval, proportion_interval
+from virtlab.stats.proportions import p_share_above, p_share_below
 
 _LIMIT = re.compile(r"\s*([A-Za-z][\w.-]*)\s*(<=|>=|<|>)\s*(.+?)\s*\Z")
 _HOLDS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
@@ -75,8 +77,6 @@ def measuring_paths(text: str, roles: Mapping[str, str], where: str) -> list[Met
     Without a statistic, the metric's ratio where it has one, else its mean. `roles` are role -> workload.
     ExperimentError says what is wrong.
     """
-    from virtlab.catalogue import WORKLOADS
-
     parts = text.split(".")
     metric = parts[0] if parts[0] in METRICS and parts[0] not in roles else parts[1] if len(parts) > 1 else ""
     if metric in METRICS and text.rpartition(".")[2] == metric:
@@ -174,13 +174,6 @@ def row_of(rows: Sequence[RunValue], wanted: MetricPath) -> RunValue:
 
 def judge_limit(limit: Limit, rows: Sequence[RunValue], level: float, shifts: Sequence[float] = ()) -> Judged:
     """One limit by the run-level values of its path, one per run; `shifts` are those of drawn parameters."""
-    import math
-
-    from virtlab.analysis.judging.cells import SHARES
-    from virtlab.prediction.uncertainty import combined
-    from virtlab.stats import contrast, mean_interval, proportion_interval
-    from virtlab.stats.proportions import p_share_above, p_share_below
-
     found = [row.value for row in rows if row.value is not None]
     if not rows or len(found) != len(rows):
         why = next((row.reason for row in rows if row.value is None), "no run has it")

@@ -12,25 +12,23 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from virtlab.analysis.values import RunValue
 from virtlab.campaign.search.selection import Constraint, Selection, Standing
 from virtlab.errors import ExperimentError
+from virtlab.experiment import Experiment
 from virtlab.experiment.overrides import Input, at_level, find_input
 from virtlab.lazy import np
 from virtlab.metrics import METRICS, MetricPath
+from virtlab.plan import Observer
 from virtlab.planner import plan_run
 from virtlab.prediction.capacity import DRAWS, sizes
 from virtlab.prediction.limits import Judged, Limit, judge_runs, measuring_path, row_of, shifts_of
 from virtlab.prediction.simulate import Job, play_all
-from virtlab.prediction.uncertainty import drawn_jobs, has_intervals
-
-if TYPE_CHECKING:
-    from virtlab.analysis.values import RunValue
-    from virtlab.experiment import Experiment
-    from virtlab.plan import Observer
-    from virtlab.simulator.profile import Profile
-    from virtlab.stats import Estimate
+from virtlab.prediction.uncertainty import combined, drawn_jobs, has_intervals
+from virtlab.simulator.profile import Profile
+from virtlab.stats import Estimate
 
 CANDIDATES_MAX = 500
 
@@ -228,9 +226,6 @@ class Choice:
         ]
 
     def _candidate(self, at: int, standing: Standing, search: Selection, lead: int | None) -> Candidate:
-        from virtlab.prediction.uncertainty import combined
-        from virtlab.stats import Estimate
-
         path = self.goal.path
         rows = self._rows(at, path)
         values = [row.value for row in rows if row.value is not None]

@@ -13,17 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from virtlab.catalogue import WORKLOADS
 from virtlab.errors import ExperimentError
+from virtlab.plan import Plan
 from virtlab.prediction.calibration import fitted
 from virtlab.prediction.rows import FIRST, NOTICE, Design, Row, Spread, is_flood, rows_of_role
+from virtlab.results import RunRecord
 from virtlab.simulator.profile import Profile, wakeups
-
-if TYPE_CHECKING:
-    from virtlab.plan import Plan
-    from virtlab.results import RunRecord
 
 T = TypeVar("T")
 POINTS_MAX = 16  # of a fit: costs are constants, so points spread over the design are enough

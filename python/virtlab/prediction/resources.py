@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from virtlab.results.trial import TrialRecord
+from virtlab.analysis.context import counter_rows
+from virtlab.metrics import show_quantity
+from virtlab.results.trial import TrialRecord
 
 SATURATED = 0.9  # busy share of a line from which on it is called so
 
@@ -32,8 +32,6 @@ class Resource:
         return self.busy_ratio >= SATURATED or self.drop_ratio > 0
 
     def __str__(self) -> str:
-        from virtlab.metrics import show_quantity
-
         wait = f", frames wait {show_quantity(self.wait_ns, 'ns', 3)}" if self.wait_ns >= 1000 else ""
         drops = f", {show_quantity(self.drop_ratio, 'ratio', 2)} dropped" if self.drop_ratio else ""
         return f"{self.name} {self.busy_ratio * 100:.0f} % busy{wait}{drops}"
@@ -63,8 +61,6 @@ def resources(records: Sequence[TrialRecord], role: str) -> list[Resource]:
 
 def _risen(record: TrialRecord, role: str) -> dict[str, dict[str, int]]:
     """Entity -> counter -> its rise from the role's start to its end, and that time as `t_ns`."""
-    from virtlab.analysis.context import counter_rows
-
     actions = [
         action.id for action in record.plan.timeline if action.role == role and action.do in {"run", "start"}
     ]

@@ -21,21 +21,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from virtlab.campaign import CampaignObserver
 from virtlab.catalogue import WORKLOADS
 from virtlab.errors import ExperimentError, MachineError
 from virtlab.lazy import NDArray, np
+from virtlab.plan import Outcome, Plan, Trial
 from virtlab.prediction.designs import BESIDE, BUSY, FLOOD, OTHER_VSWITCHES, PROBE
 from virtlab.prediction.explain import alone
 from virtlab.prediction.spread import passage
+from virtlab.results import Dataset, RunRecord
 from virtlab.simulator import Simulator
 from virtlab.simulator.profile import Parameter, Profile, Quantiles, wakeups
 from virtlab.simulator.stay import stay_byte_ns
-
-if TYPE_CHECKING:
-    from virtlab.plan import Outcome, Plan
-    from virtlab.results import Dataset, RunRecord
 
 Kind = Literal["path", "process", "first", "period", "whole"]
 UNIT_NS = 1000.0  # of a cost in the worlds that give the design
@@ -307,9 +306,6 @@ class _Samples:
 
 def played(plan: Plan, profile: Profile, role: str) -> Numbers:
     """Medians of a role in a simulated run. ExperimentError when the simulator refuses it, or it fails."""
-    from virtlab.campaign import CampaignObserver
-    from virtlab.plan import Trial
-
     samples = _Samples()
     backend = Simulator(profile)
     if refused := backend.check(plan):

@@ -9,25 +9,22 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from virtlab.analysis import RunTable, table_of
+from virtlab.analysis.runs import values_of_run
+from virtlab.analysis.values import RunValue
 from virtlab.campaign import CampaignObserver
 from virtlab.campaign.dispatch.local import processors
 from virtlab.errors import ExperimentError
-from virtlab.plan import Trial
+from virtlab.experiment import Experiment
+from virtlab.plan import Event, Observer, Plan, Trial
+from virtlab.plan.backend import Columns
 from virtlab.planner import plan_run
 from virtlab.results import RunKey
 from virtlab.results.record import Stream
 from virtlab.results.trial import TrialRecord
 from virtlab.simulator import Simulator
 from virtlab.simulator.profile import Profile
-
-if TYPE_CHECKING:
-    from virtlab.analysis import RunTable
-    from virtlab.analysis.values import RunValue
-    from virtlab.experiment import Experiment
-    from virtlab.plan import Event, Observer, Plan
-    from virtlab.plan.backend import Columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +74,6 @@ def play(job: Job, observer: Observer | None = None) -> TrialRecord:
 
 def values(record: TrialRecord) -> list[RunValue]:
     """Values of a run that `play` gave."""
-    from virtlab.analysis.runs import values_of_run
-
     return values_of_run(record)
 
 
@@ -109,8 +104,6 @@ def simulate(
     `profile_of(repetition)` gives another profile to each repetition. ExperimentError when the simulator refuses a run,
     or it fails.
     """
-    from virtlab.analysis import table_of
-
     wanted = None if points is None else set(points)
     jobs = []
     for point in experiment.points():

@@ -13,14 +13,11 @@ distance of the two distributions, and by the mean difference of two draws, whic
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from virtlab.lazy import NDArray, np
 from virtlab.simulator.profile import Quantiles
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 PROBABILITIES = (
     0.0, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.925, 0.95, 0.96, 0.97, 0.98, 0.985,

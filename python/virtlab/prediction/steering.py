@@ -18,17 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from virtlab.errors import ExperimentError
+from virtlab.plan import Plan
 from virtlab.prediction.contention import difference
 from virtlab.prediction.designs import BESIDE, PIN, PROBE
 from virtlab.prediction.rows import numbers_of, played
+from virtlab.results import RunRecord
 from virtlab.simulator.profile import Parameter, Profile
-
-if TYPE_CHECKING:
-    from virtlab.plan import Plan
-    from virtlab.results import RunRecord
 
 STEER = "platform.namespace.steer_ns"
 STEERS = 2  # of an echo over one router

@@ -16,20 +16,20 @@ taken as it is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from virtlab.experiment import DesignPoint, Experiment
 from virtlab.lazy import np
+from virtlab.metrics import MetricPath
+from virtlab.plan import Plan
 from virtlab.plan.seeds import draw_seed
+from virtlab.planner import plan_run
 from virtlab.prediction.simulate import Job, play_all
 from virtlab.simulator.profile import Parameter, Profile, Quantiles
-
-if TYPE_CHECKING:
-    from virtlab.experiment import DesignPoint, Experiment
-    from virtlab.metrics import MetricPath
-    from virtlab.plan import Plan
-    from virtlab.stats import Estimate
+from virtlab.stats import Estimate, mean_interval
+from virtlab.stats.means import t_quantile
 
 NORMAL_95 = 1.959964
 DRAWS = 20
@@ -110,8 +110,6 @@ def drawn_jobs(
     restrict: Callable[[Profile], Profile] = lambda profile: profile,
 ) -> list[Job]:
     """Runs of a design point with drawn parameters; draw k has the seed of repetition `k mod repetitions`."""
-    from virtlab.planner import plan_run
-
     jobs = []
     for draw in range(draws):
         plan = plan_run(experiment, point, draw % repetitions)
@@ -124,11 +122,6 @@ def combined(
     nominal: Sequence[float], differences: Sequence[float], *, level: float, metric: str, unit: str
 ) -> Uncertain:
     """The mean of the nominal runs with an interval that holds what the parameters do too; `differences` are d_k."""
-    import math
-
-    from virtlab.stats import mean_interval
-    from virtlab.stats.means import t_quantile
-
     plain = mean_interval(nominal, level=level, metric=metric, unit=unit)
     assert plain is not None, "there is a nominal run"
     half = plain.half_width

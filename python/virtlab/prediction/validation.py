@@ -17,22 +17,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from virtlab.analysis import RunTable, run_values
+from virtlab.catalogue import WORKLOADS
 from virtlab.errors import ExperimentError
+from virtlab.experiment import DesignPoint, Experiment, load_text
 from virtlab.lazy import np
 from virtlab.metrics import MetricPath, level_number
 from virtlab.planner import plan_run
 from virtlab.prediction.refit import Rows, rows_of
 from virtlab.prediction.simulate import Job, play_all
+from virtlab.results import Dataset, RunRecord
 from virtlab.simulator import Simulator
-from virtlab.simulator.profile import IDEAL_PROFILE, missing
-
-if TYPE_CHECKING:
-    from virtlab.analysis import RunTable
-    from virtlab.experiment import DesignPoint, Experiment
-    from virtlab.results import Dataset, RunRecord
-    from virtlab.simulator.profile import Profile
+from virtlab.simulator.profile import IDEAL_PROFILE, Profile, missing
+from virtlab.stats import mean_interval
 
 Reach = Literal["interpolation", "extrapolation", "other name"]
 MATCHED_MAX = 5  # simulated runs of a point unless said otherwise
@@ -122,9 +121,6 @@ def validate(
     its measured runs. At most `per_level` design points of a level are predicted, spread over the others. What cannot be
     judged stands in `notes`, with the reason.
     """
-    from virtlab.analysis import run_values
-    from virtlab.experiment import load_text
-
     experiment = load_text(dataset.experiment_text, runs_max=None)
     table = run_values(dataset)
     roles = experiment.role_workloads()
@@ -254,8 +250,6 @@ class _Part:
     def _predicted(
         self, factor: str, level: str, known: list[str], points: Sequence[DesignPoint], profile: Profile
     ) -> list[Error]:
-        from virtlab.stats import mean_interval
-
         jobs = [
             Job(plan_run(self.experiment, point, repetition), profile, point.index)
             for point in points
@@ -332,8 +326,6 @@ def by_nearness(level: str, known: Sequence[str]) -> list[str]:
 
 def _paths(table: RunTable, roles: Mapping[str, str]) -> list[MetricPath]:
     """Delay, jitter and throughput of the roles that measure; jitter of echoes, where it is not next to nothing."""
-    from virtlab.catalogue import WORKLOADS
-
     return [
         path
         for path in table.paths()

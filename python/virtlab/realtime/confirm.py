@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from virtlab.lazy import NDArray, np
+from virtlab.realtime.answers import Analysis
 from virtlab.realtime.quantities import fraction_text
-
-if TYPE_CHECKING:
-    from virtlab.realtime.answers import Analysis
 
 Verdict = Literal["confirmed", "refuted", "void"]
 

@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 from virtlab.errors import ExperimentError
+from virtlab.realtime.quantities import show_time
 
 if TYPE_CHECKING:
     from virtlab._native import RtTaskSet
@@ -57,7 +58,6 @@ class Task:
 
     def check(self) -> None:
         """ExperimentError, naming the task, when its numbers make no sense."""
-        from virtlab.realtime.quantities import show_time
 
         def refuse(what: str, cure: str = "") -> None:
             raise ExperimentError(f"task {self.name}", what, cure)

@@ -12,21 +12,21 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from virtlab.errors import DatasetError
 from virtlab.folders import Folder, only_files_and_folders, read_bounded
 from virtlab.lazy import NDArray, duckdb
+from virtlab.plan.backend import Status
+from virtlab.plan.model import Plan
 from virtlab.results import files, provenance
 from virtlab.results.lock import FileLock, Holder
 from virtlab.results.manifest import MINOR, Manifest
+from virtlab.results.parquet import failures
 from virtlab.results.record import MOVE, NEWER, RunKey, RunRecord
 from virtlab.results.typed import MAX_BYTES
+from virtlab.results.views import database, unreadable_samples
 from virtlab.results.writer import MEMORY_BYTES, PARTIAL, RunWriter
-
-if TYPE_CHECKING:
-    from virtlab.plan.backend import Status
-    from virtlab.plan.model import Plan
 
 _OWN = frozenset({".lock", "experiment.yaml", "runs", "report"})
 
@@ -291,16 +291,11 @@ class Dataset:
         """A DuckDB with views `runs`, `rtt`, `packet`, `sent`, `burst`, `interval`, `transaction`, `series`,
         `counter`.
         """
-        from virtlab.results.views import database
-
         return database(self.runs())
 
     @contextmanager
     def database(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """`connect` for a while. DatasetError when samples that it asks for cannot be read."""
-        from virtlab.results.parquet import failures
-        from virtlab.results.views import database, unreadable_samples
-
         records = self.runs()
         try:
             with database(records) as db:

@@ -12,16 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from virtlab.errors import ExperimentError
 from virtlab.folders import Folder
 from virtlab.lazy import duckdb, np
 from virtlab.plan.blocks import BLOCKS
-from virtlab.results.parquet import quoted, text
-
-if TYPE_CHECKING:
-    from virtlab.results.dataset import Dataset
+from virtlab.results.dataset import Dataset
+from virtlab.results.parquet import connect, quoted, text
 
 Format = Literal["csv", "json", "parquet"]
 FORMATS: Mapping[str, str] = {
@@ -81,8 +79,6 @@ def write_rows(
     columns: Mapping[str, str], rows: Sequence[Sequence[Any]], path: Path | None, form: Format
 ) -> None:
     """Rows that were computed; `columns` maps name to SQL type."""
-    from virtlab.results.parquet import connect
-
     with connect() as db:
         db.execute(
             f"CREATE TABLE t ({', '.join(f'{quoted(name)} {kind}' for name, kind in columns.items())})"

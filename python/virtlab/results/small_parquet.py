@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from virtlab.lazy import NDArray, np
-
-if TYPE_CHECKING:
-    from virtlab.plan.blocks import BlockSchema
+from virtlab.plan.blocks import BlockSchema
 
 MOST_ROWS = 50_000
 

@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from virtlab.lazy import NDArray, np
+from virtlab.plan.backend import Outcome
 from virtlab.plan.blocks import BLOCKS
+from virtlab.plan.model import Plan
 from virtlab.results import parquet
 from virtlab.results.record import RunKey, RunRecord, Stream
-
-if TYPE_CHECKING:
-    from virtlab.plan.backend import Outcome
-    from virtlab.plan.model import Plan
 
 Blocks = Mapping[Stream, Sequence[Mapping[str, "NDArray[Any]"]]]
 

@@ -12,7 +12,7 @@ works on every dataset.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from virtlab.errors import DatasetError
 from virtlab.lazy import duckdb
@@ -28,9 +28,7 @@ from virtlab.results.parquet import (
     rows_of,
     unreadable,
 )
-
-if TYPE_CHECKING:
-    from virtlab.results.record import RunRecord
+from virtlab.results.record import RunRecord
 
 RUN_COLUMNS = {
     "run": "VARCHAR", "point": "INTEGER", "repetition": "INTEGER", "attempt": "INTEGER", "status": "VARCHAR",

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any, Self
 from virtlab.errors import AgentError, MachineError
 from virtlab.lazy import NDArray
 from virtlab.plan.backend import Columns, Event, Outcome, Realised
+from virtlab.plan.model import Plan
 from virtlab.results import files, parquet
+from virtlab.results.group import Group
 from virtlab.results.record import RunKey, RunRecord, Stream
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from virtlab.plan.model import Plan
-    from virtlab.results.group import Group
 
 MEMORY_BYTES = 64 * 2**20
 PARTIAL = ".partial-"

@@ -11,6 +11,8 @@ from virtlab.plan import Capabilities, Observer, Plan, Refusal, Session
 from virtlab.planner.ports import all_ports, port_mistakes, with_port_links
 from virtlab.simulator.once import Remembered, structure
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, missing
+from virtlab.simulator.refusals import capabilities, refusals
+from virtlab.simulator.session import SimulatorSession
 
 BUILD_NS = 5_000_000
 PACE = 100  # virtual seconds per real second, about, at 100 Mbit/s
@@ -30,8 +32,6 @@ class Simulator:
 
     def capabilities(self) -> Capabilities:
         """What is modelled, with the reason for what is not."""
-        from virtlab.simulator.refusals import capabilities
-
         return capabilities({**fingerprint(), "profile": self.profile.identity})
 
     def check(self, plan: Plan) -> list[Refusal]:
@@ -49,8 +49,6 @@ class Simulator:
         return list(found)
 
     def _refusals(self, plan: Plan) -> list[Refusal]:
-        from virtlab.simulator.refusals import refusals
-
         unknown = [
             Refusal(path, f"profile '{self.profile.name}' holds no costs of {kind}", "use another --profile")
             for path, kind in missing(self.profile, plan)
@@ -69,8 +67,6 @@ class Simulator:
 
     def open(self, plan: Plan, observe: Observer) -> Session:
         """Lowers the Plan. MachineError when `check` refuses."""
-        from virtlab.simulator.session import SimulatorSession
-
         if found := self.check(plan):
             raise MachineError(found[0].path, found[0].reason, found[0].cure)
         return SimulatorSession(with_port_links(plan, all_ports), observe, self.profile)

@@ -37,6 +37,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -48,6 +49,7 @@ from virtlab.documents import read_text
 from virtlab.errors import ExperimentError
 from virtlab.plan import Guest, Plan, Vnic
 from virtlab.simulator.shares import asking, pinned, quota, together
+from virtlab.simulator.stay import stay_byte_ns
 
 SCHEMA = "virtlab.profile/1"
 IDEAL = "ideal"
@@ -179,8 +181,6 @@ def _toml(value: Any) -> str:
 
 def local_file() -> Path:
     """Where `virtlab calibrate` puts the profile of this machine."""
-    import os
-
     home = os.environ.get("XDG_CONFIG_HOME") or str(Path("~/.config").expanduser())
     return Path(home) / "virtlab" / "local.profile.toml"
 
@@ -276,8 +276,6 @@ def costs(profile: Profile, plan: Plan, seed: int) -> dict[str, Any] | None:
     """The core's costs of this world; None when it is ideal."""
     if profile.is_ideal:
         return None
-    from virtlab.simulator.stay import stay_byte_ns
-
     guests, vnics = [], []
     processors = pinned(plan, profile.processors)
     floods = {role.from_: role.workload for role in plan.roles.values() if role.workload in FLOODS}

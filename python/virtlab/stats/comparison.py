@@ -12,6 +12,7 @@ from typing import Any, Literal
 from virtlab.lazy import ArrayLike, NDArray, np, special
 from virtlab.stats.contrasts import Contrast, contrast
 from virtlab.stats.estimate import Estimate
+from virtlab.stats.means import BCA_LEAST, accelerated_bounds
 
 Finding = Literal["different", "equivalent", "undecided"]
 ONE_RUN = "a sample of one run has no spread; each needs at least 2"
@@ -184,8 +185,6 @@ def bootstrap_difference(
 ) -> Estimate | None:
     """Difference of a statistic (the mean unless given) of two samples, BCa bootstrap; ends None with fewer
     than 5 each."""
-    from virtlab.stats.means import BCA_LEAST, accelerated_bounds
-
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     of = np.mean if statistic is None else statistic
     if a.size == 0 or b.size == 0:

@@ -14,6 +14,7 @@ from virtlab.analysis.claims.nouns import (
     Equivalent,
     Linear,
     Onset,
+    Operand,
     Ordering,
     Place,
     PublishedOrder,
@@ -197,8 +198,6 @@ def _relation_mistakes(claim: Claim, factors: Factors) -> list[Mistake]:
 
 
 def _operand_mistakes(operands: Sequence[object], factors: Factors) -> list[Mistake]:
-    from virtlab.analysis.claims.nouns import Operand
-
     found: list[Mistake] = []
     factor: str | None = None
     named: list[tuple[str, str]] = []

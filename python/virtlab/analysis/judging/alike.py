@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from virtlab.analysis.claims import Claim
 from virtlab.analysis.claims.levels import find_operand
 from virtlab.analysis.claims.nouns import (
     Constant,
@@ -22,10 +22,7 @@ from virtlab.analysis.claims.nouns import (
     Trend,
 )
 from virtlab.analysis.judging.cells import Cells
-
-if TYPE_CHECKING:
-    from virtlab.analysis.claims import Claim
-    from virtlab.analysis.table import Levels
+from virtlab.analysis.table import Levels
 
 
 def told_apart(claim: Claim, cells: Cells) -> tuple[Cells, list[str]]:

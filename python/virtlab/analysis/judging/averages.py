@@ -10,13 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING
 
 from virtlab.analysis.claims.levels import matches
-
-if TYPE_CHECKING:
-    from virtlab.analysis.claims.nouns import Claim
-    from virtlab.analysis.table import Levels, RunTable
+from virtlab.analysis.claims.nouns import Claim
+from virtlab.analysis.table import Levels, RunTable
 
 Runs = Mapping[int, float]  # repetition -> value
 

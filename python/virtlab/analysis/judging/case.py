@@ -5,16 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from virtlab.analysis.claims.levels import find_operand
 from virtlab.analysis.claims.nouns import Bounds, Centre, Claim, Operand
 from virtlab.analysis.judging.cells import Cells, describe
 from virtlab.analysis.judging.hypotheses import Subject
-
-if TYPE_CHECKING:
-    from virtlab.analysis.published import PublishedValue
-    from virtlab.analysis.table import Levels
+from virtlab.analysis.published import PublishedValue
+from virtlab.analysis.table import Levels
 
 
 @dataclass(frozen=True, slots=True)

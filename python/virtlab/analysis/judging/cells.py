@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from virtlab.analysis.claims.levels import matches, ordered
+from virtlab.analysis.claims.nouns import Claim, Expression
 from virtlab.analysis.judging.averages import averaged, combinations, joined, without
 from virtlab.analysis.table import Levels, RunTable, point_of
 from virtlab.lazy import NDArray, np
-
-if TYPE_CHECKING:
-    from virtlab.analysis.claims.nouns import Claim, Expression
-
 
 SHARES = frozenset({"loss", "duplicates", "reordering", "late_bursts"})
 """Metrics whose ratio is a share of so many things counted: the value's `samples`."""

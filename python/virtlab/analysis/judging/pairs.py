@@ -6,8 +6,9 @@ that the reference's own uncertainty counts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from virtlab.analysis.claims.levels import find_level
 from virtlab.analysis.claims.nouns import (
@@ -22,13 +23,11 @@ from virtlab.analysis.claims.nouns import (
 from virtlab.analysis.judging.case import Case, bounds_of
 from virtlab.analysis.judging.hypotheses import Subject, Test, inside, sided
 from virtlab.analysis.judging.worst import worst_ordering
+from virtlab.analysis.table import Levels
 from virtlab.lazy import NDArray, np
 from virtlab.stats.comparison import ratio_interval
 from virtlab.stats.contrasts import contrast
 from virtlab.stats.estimate import Estimate
-
-if TYPE_CHECKING:
-    from virtlab.analysis.table import Levels
 
 
 def pair_test(
@@ -292,8 +291,6 @@ def _against_reference(
 
 
 def _exponential(estimate: Estimate) -> Estimate:
-    import math
-
     low = None if estimate.low is None else math.exp(estimate.low)
     high = None if estimate.high is None else math.exp(estimate.high)
     point = math.exp(estimate.point)

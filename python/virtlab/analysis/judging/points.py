@@ -7,18 +7,16 @@ counted then says how far it may be from the truth: nothing lost among 400 packe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from virtlab.analysis.claims.levels import ordered
 from virtlab.analysis.claims.nouns import Near, Onset, Threshold
 from virtlab.analysis.judging.case import Case, bounds_of
 from virtlab.analysis.judging.hypotheses import Subject, Test, counted, inside, sided
+from virtlab.analysis.table import Levels
 from virtlab.lazy import NDArray
 from virtlab.metrics import level_number
 from virtlab.stats.contrasts import contrast
-
-if TYPE_CHECKING:
-    from virtlab.analysis.table import Levels
 
 
 def one_sided(

@@ -12,8 +12,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from virtlab.analysis.claims import Claim
 from virtlab.analysis.judging.alike import told_apart
 from virtlab.analysis.judging.case import Case
 from virtlab.analysis.judging.cells import gather
@@ -22,14 +22,11 @@ from virtlab.analysis.judging.relations import tests_of
 from virtlab.analysis.judging.text import sentence
 from virtlab.analysis.judging.verdict import Comparison, Ruling, Verdict
 from virtlab.analysis.published import PublishedValue, published_values
+from virtlab.analysis.table import RunTable
 from virtlab.errors import VirtlabError
 from virtlab.stats.holm import holm
 from virtlab.stats.proportions import count_needed
 from virtlab.stats.stopping import look_level
-
-if TYPE_CHECKING:
-    from virtlab.analysis.claims import Claim
-    from virtlab.analysis.table import RunTable
 
 
 def judge(

@@ -4,16 +4,11 @@ beside."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from virtlab.analysis.published import together
+from virtlab.analysis.claims import Claim
+from virtlab.analysis.judging.verdict import Comparison, Ruling
+from virtlab.analysis.published import PublishedValue, together
 from virtlab.metrics import show_interval, show_number, show_quantity
-
-if TYPE_CHECKING:
-    from virtlab.analysis.claims import Claim
-    from virtlab.analysis.judging.verdict import Comparison, Ruling
-    from virtlab.analysis.published import PublishedValue
-
 
 FEW = 3  # published values that a sentence holds one by one
 

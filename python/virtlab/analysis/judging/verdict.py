@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from virtlab.analysis.claims import Claim
+from virtlab.analysis.published import PublishedValue
 from virtlab.stats.estimate import Estimate
-
-if TYPE_CHECKING:
-    from virtlab.analysis.claims import Claim
-    from virtlab.analysis.published import PublishedValue
 
 Ruling = Literal["holds", "refuted", "undecided"]
 

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 from virtlab.analysis.claims.nouns import Margin, Ordering
 from virtlab.analysis.judging.case import Case
 from virtlab.analysis.judging.hypotheses import Test, sided
+from virtlab.analysis.table import Levels
 from virtlab.lazy import NDArray
 from virtlab.metrics import METRICS
 from virtlab.stats.contrasts import contrast
 
 if TYPE_CHECKING:
-    from virtlab.analysis.table import Levels
-
     Side = Mapping[str, NDArray[Any]]  # level of the other factor -> values of runs
 
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
+from virtlab.analysis.context import RoleContext
 from virtlab.catalogue import WORKLOADS
-
-if TYPE_CHECKING:
-    from virtlab.analysis.context import RoleContext
 
 
 def values_of(workload: str) -> Callable[[RoleContext], None] | None:

@@ -6,14 +6,12 @@ interval).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from virtlab.analysis.context import RoleContext
 from virtlab.analysis.rates import rate_per_s
 from virtlab.analysis.workloads import health
 from virtlab.lazy import NDArray, np
-
-if TYPE_CHECKING:
-    from virtlab.analysis.context import RoleContext
 
 LATE_SHARE = 0.1  # of a period
 IDLE = "the role was asked for no load"

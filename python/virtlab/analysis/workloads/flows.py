@@ -7,17 +7,15 @@ nothing arrived has lost everything, if it is known how much was sent; its delay
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
+from virtlab.analysis.context import RoleContext
 from virtlab.analysis.rates import rate_per_s
 from virtlab.analysis.sequence import arrivals
 from virtlab.analysis.workloads.stream import not_estimable
+from virtlab.catalogue.workloads.raw_stream import FLOWS_TOLD, flow_names, flows_of
 from virtlab.lazy import NDArray
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from virtlab.analysis.context import RoleContext
 
 NOTHING = "nothing of the flow arrived in the window"
 
@@ -26,8 +24,6 @@ def values(
     context: RoleContext, packets: dict[str, NDArray[Any]], sent: Mapping[int, int], bound_ns: float | None
 ) -> None:
     """Metrics of each of 2 to 64 flows. `sent`: packets sent by flow; `bound_ns`: of the clocks of the two ends."""
-    from virtlab.catalogue.workloads.raw_stream import FLOWS_TOLD, flow_names, flows_of
-
     flows = flows_of(context.role.parameters)
     if not 2 <= flows <= FLOWS_TOLD:
         return

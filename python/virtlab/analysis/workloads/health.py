@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from virtlab.analysis.context import RoleContext
+from virtlab.analysis.context import RoleContext
 
 # A metric and the counters that add up to it. While a process stands still, its threads stall: that is not counted twice.
 COUNTED = {

@@ -7,12 +7,10 @@ An interval that reaches over the window's edge counts by its share inside. Rows
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from virtlab.analysis.context import RoleContext
 from virtlab.lazy import NDArray, np
-
-if TYPE_CHECKING:
-    from virtlab.analysis.context import RoleContext
 
 
 @dataclass(frozen=True, slots=True)

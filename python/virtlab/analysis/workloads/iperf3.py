@@ -7,14 +7,9 @@ datagrams are alike, so frames follow from bytes of payload.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from virtlab.analysis.context import RoleContext
 from virtlab.analysis.workloads import health
-from virtlab.analysis.workloads.intervals import goodput, intervals_of
-
-if TYPE_CHECKING:
-    from virtlab.analysis.context import RoleContext
-    from virtlab.analysis.workloads.intervals import Intervals
+from virtlab.analysis.workloads.intervals import Intervals, goodput, intervals_of
 
 NO_PACKETS = "iperf3 tells nothing of single packets"
 OF_PACKETS = ("owd", "path_owd", "ipdv", "pdv", "flow_loss", "duplicates", "reordering", "pacing_error")

@@ -6,13 +6,11 @@ bandwidth are over ten equal parts of the test, so they do not depend on how lon
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from virtlab.analysis.context import RoleContext
 from virtlab.analysis.workloads import health
 from virtlab.lazy import NDArray, np
-
-if TYPE_CHECKING:
-    from virtlab.analysis.context import RoleContext
 
 PARTS = 10
 

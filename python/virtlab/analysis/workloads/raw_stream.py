@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from virtlab.analysis.context import RoleContext
 from virtlab.analysis.rates import jain
 from virtlab.analysis.workloads import flows, split, stream
 from virtlab.catalogue.workloads.raw_stream import flows_of
 from virtlab.lazy import NDArray, np
-
-if TYPE_CHECKING:
-    from virtlab.analysis.context import RoleContext
 
 FCS_AND_HEADER_BYTES = 18
 

@@ -8,13 +8,11 @@ An R beyond the task's period bounds the first job of a busy interval only (late
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from virtlab.analysis.context import RoleContext
 from virtlab.lazy import NDArray
-
-if TYPE_CHECKING:
-    from virtlab.analysis.context import RoleContext
-    from virtlab.realtime import Analysis
+from virtlab.realtime import Analysis, Task, TaskSet, analyze
 
 NO_JOB = "no job ended in the window"
 NO_BOUND = "the analysis finds no bound at this budget"
@@ -22,8 +20,6 @@ NO_BOUND = "the analysis finds no bound at this budget"
 
 def exact_bounds(parameters: dict[str, Any]) -> Analysis:
     """The analysis of a role's Plan parameters. ExperimentError when its numbers make no sense."""
-    from virtlab.realtime import Task, TaskSet, analyze
-
     tasks = TaskSet(
         [
             Task(

@@ -6,14 +6,11 @@ counts it in its mean too). Loss is the share of requests without a reply.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from virtlab.analysis.context import RoleContext
 from virtlab.analysis.sequence import arrivals
 from virtlab.analysis.variation import ipdv, jitter_rfc3550
 from virtlab.analysis.workloads import health
-
-if TYPE_CHECKING:
-    from virtlab.analysis.context import RoleContext
+from virtlab.stats.warmup import mser5
 
 NO_REPLY = "no reply arrived in the window"
 
@@ -34,8 +31,6 @@ def values(context: RoleContext) -> None:
         out.distribution("ipdv", differences) if differences.size else out.absent(
             "ipdv", "no two replies in a row"
         )
-        from virtlab.stats.warmup import mser5
-
         cut = mser5(rtt_ns)
         out.add(
             "warm_up",

@@ -7,20 +7,17 @@ mended of the published formula.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from virtlab.analysis.context import RoleContext
 from virtlab.analysis.workloads.stream import not_estimable
 from virtlab.catalogue.split import combined_latency_ns
+from virtlab.catalogue.workloads.raw_stream import flows_of
 from virtlab.lazy import NDArray, np
-
-if TYPE_CHECKING:
-    from virtlab.analysis.context import RoleContext
 
 
 def values(context: RoleContext, packets: dict[str, NDArray[Any]], bound_ns: float | None) -> None:
     """Adds `split_owd.mean` of two flows or more; absent where clocks differ, or where nothing of a flow arrived."""
-    from virtlab.catalogue.workloads.raw_stream import flows_of
-
     flows = flows_of(context.role.parameters)
     shares = context.role.parameters.get("shares") or [1.0 / flows] * flows
     if flows < 2 or len(set(shares)) > 2:

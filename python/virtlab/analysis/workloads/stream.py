@@ -7,8 +7,9 @@ is known from the sender's own rows or counter; from inside a window, from the n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from virtlab.analysis.context import RoleContext
 from virtlab.analysis.rates import jain, rate_per_s
 from virtlab.analysis.sequence import arrivals
 from virtlab.analysis.variation import ipdv, jitter_rfc3550
@@ -16,9 +17,7 @@ from virtlab.analysis.workloads import health
 from virtlab.catalogue import PLATFORMS
 from virtlab.catalogue.workloads.raw_stream import flows_of
 from virtlab.lazy import NDArray, np
-
-if TYPE_CHECKING:
-    from virtlab.analysis.context import RoleContext
+from virtlab.metrics import METRICS
 
 COLUMNS = ("seq", "flow", "sent_ns", "received_ns", "payload_bytes")
 NOTHING = "nothing arrived in the window"
@@ -279,8 +278,6 @@ def _pacing(context: RoleContext) -> None:
     if p99 is None:
         context.out.absent("pacing_error", "the sender kept no schedule of its own")
         return
-    from virtlab.metrics import METRICS
-
     for statistic in METRICS["pacing_error"].statistics:
         value = float(p99) if statistic == "p99" else None
         context.out.add("pacing_error", statistic, value, 1, "the sender counted p99 only")

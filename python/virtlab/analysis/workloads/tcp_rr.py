@@ -5,14 +5,10 @@ Transactions per second count those that ended in the window, between the first 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from virtlab.analysis.context import RoleContext
 from virtlab.analysis.rates import rate_per_s
 from virtlab.analysis.workloads import health
 from virtlab.lazy import np
-
-if TYPE_CHECKING:
-    from virtlab.analysis.context import RoleContext
 
 
 def values(context: RoleContext) -> None:

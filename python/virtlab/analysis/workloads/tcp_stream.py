@@ -6,15 +6,11 @@ inside.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from virtlab.analysis.context import RoleContext
 from virtlab.analysis.rates import jain
 from virtlab.analysis.workloads import health
 from virtlab.analysis.workloads.intervals import goodput, intervals_of
 from virtlab.lazy import np
-
-if TYPE_CHECKING:
-    from virtlab.analysis.context import RoleContext
 
 METRICS_OF_SENDER = ("retransmits", "srtt", "congestion_window")
 

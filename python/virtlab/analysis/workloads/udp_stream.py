@@ -6,13 +6,11 @@ A datagram larger than the MTU travels as fragments, each a frame of its own: pa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from virtlab.analysis.context import RoleContext
 from virtlab.analysis.workloads import iperf3, stream
 from virtlab.lazy import NDArray, np
-
-if TYPE_CHECKING:
-    from virtlab.analysis.context import RoleContext
 
 ETHERNET_BYTES = 18
 FRAME_MIN_BYTES = 64

@@ -18,15 +18,13 @@ from concurrent.futures import CancelledError, Future
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from virtlab.campaign.dispatch.work import LostWorkerError, Task, make
 from virtlab.errors import ExperimentError, MachineError
-
-if TYPE_CHECKING:
-    from virtlab.plan.backend import Backend
-    from virtlab.results import Dataset, RunRecord
+from virtlab.plan.backend import Backend
+from virtlab.results import Dataset, RunRecord
 
 CONNECT_S = 10
 CERTIFICATES = "with the certificates in Dask's own configuration (distributed.comm.tls)"
@@ -121,8 +119,6 @@ def closed(address: str) -> bool:
 
 def _make(manifest: str, backend: bytes, task: Task) -> dict[str, bytes] | None:
     """On a worker: the files of a run."""
-    from virtlab.results import Dataset
-
     with tempfile.TemporaryDirectory(prefix="virtlab-run-") as folder:
         root = Path(folder)
         (root / "runs").mkdir()

@@ -21,12 +21,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from virtlab.campaign.dispatch.work import LostWorkerError, Task, make
+from virtlab.plan.backend import Backend
+from virtlab.results import Dataset, RunRecord
 
 if TYPE_CHECKING:
     from multiprocessing.synchronize import Event as Flag
 
-    from virtlab.plan.backend import Backend
-    from virtlab.results import Dataset, RunRecord
 
 _PR_SET_PDEATHSIG = 1
 MOST_TOGETHER = 16  # runs that a process is given together
@@ -135,8 +135,6 @@ class LocalPool:
 
 def _begin(folder: str, backend: bytes, stop: Flag, parent: int) -> None:
     """In a new worker."""
-    from virtlab.results import Dataset
-
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

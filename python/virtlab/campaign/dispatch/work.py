@@ -9,15 +9,16 @@ import contextlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Protocol, Self
 
+from virtlab.analysis.kept import values_of
+from virtlab.campaign.execution.run import execute
 from virtlab.campaign.progress import CampaignObserver
 from virtlab.errors import VirtlabError
-
-if TYPE_CHECKING:
-    from virtlab.plan.backend import Backend
-    from virtlab.plan.model import Plan
-    from virtlab.results import Dataset, RunKey, RunRecord
+from virtlab.plan.backend import Backend
+from virtlab.plan.model import Plan, plan_of
+from virtlab.results import Dataset, RunKey, RunRecord
+from virtlab.results.group import Group
 
 
 class LostWorkerError(Exception):
@@ -41,8 +42,6 @@ class Task:
 
     def plan(self) -> Plan:
         """The Plan."""
-        from virtlab.plan.model import plan_of
-
         return plan_of(self.shared, self.repetition, self.seed)
 
 
@@ -77,10 +76,6 @@ def make(
     What was played before something went wrong is committed. The values are taken here too, so that whoever reads the
     runs next finds them beside them.
     """
-    from virtlab.analysis.kept import values_of
-    from virtlab.campaign.execution.run import execute
-    from virtlab.results.group import Group
-
     observer = CampaignObserver()
     observer.asked = cancelled
     group = Group()

@@ -7,15 +7,12 @@ record fits, it ends with one error. A run beyond its own file's limit is the fi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from virtlab.errors import MachineError
 from virtlab.plan.backend import Outcome, Realised
+from virtlab.plan.model import Plan
+from virtlab.results import Dataset, RunKey, RunRecord
 from virtlab.results.files import NO_ROOM
-
-if TYPE_CHECKING:
-    from virtlab.plan.model import Plan
-    from virtlab.results import Dataset, RunKey, RunRecord
+from virtlab.results.writer import OverLimitError
 
 CURE = "make room there"
 GOES_ON = "the same command goes on where it was"
@@ -23,8 +20,6 @@ GOES_ON = "the same command goes on where it was"
 
 def is_no_room(error: BaseException) -> bool:
     """Whether there was no room, on the disk or by the file; of the database's own errors only their text tells."""
-    from virtlab.results.writer import OverLimitError
-
     if isinstance(error, OverLimitError):
         return True
     if isinstance(error, OSError):

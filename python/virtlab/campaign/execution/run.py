@@ -8,22 +8,18 @@ that was cancelled is not kept: it says nothing, and is made again.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from virtlab.campaign.execution import full_disk
+from virtlab.campaign.execution.search import Conducted
+from virtlab.campaign.progress import CampaignObserver
 from virtlab.campaign.trials.journal import Journal
 from virtlab.errors import AgentError, GuestError, MachineError
-from virtlab.plan.backend import Outcome, Realised, Trial
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from virtlab.campaign.progress import CampaignObserver
-    from virtlab.experiment.work.search import SearchFor
-    from virtlab.plan.backend import Backend, Reading
-    from virtlab.plan.model import Plan
-    from virtlab.results import Dataset, RunKey, RunRecord, RunWriter
-    from virtlab.results.group import Group
+from virtlab.experiment.work.search import SearchFor
+from virtlab.plan.backend import Backend, Outcome, Reading, Realised, Trial
+from virtlab.plan.model import Plan
+from virtlab.results import Dataset, RunKey, RunRecord, RunWriter
+from virtlab.results.group import Group
 
 
 class _Logged:
@@ -105,8 +101,6 @@ def _play(
                 playing_ns = time.monotonic_ns()
                 try:
                     if search is not None and journal is not None:
-                        from virtlab.campaign.execution.search import Conducted
-
                         outcome = Conducted(search, plan, session, writer, journal, observer).run()
                     else:
                         outcome = session.run(Trial(id="t0", seed=plan.seed), writer)

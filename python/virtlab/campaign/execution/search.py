@@ -9,28 +9,24 @@ the load that was found. A result that rests on a trial that stayed disturbed ma
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from virtlab.analysis.luck import Criterion, luck_of, tried_of
 from virtlab.campaign.execution.trial import NS, Tries, shares_of
 from virtlab.campaign.search import Bisection, Goal, MlrSearch, Search, Told, Wanted
 from virtlab.campaign.tests import Test, tests_of
 from virtlab.campaign.trials.journal import ARTEFACT, Journal, TrialLine
-from virtlab.plan.backend import Outcome
-
-if TYPE_CHECKING:
-    from virtlab.experiment.work.search import SearchFor
-    from virtlab.plan.backend import Observer, Session
-    from virtlab.plan.model import Plan
-    from virtlab.results import RunWriter
+from virtlab.experiment.work.search import SearchFor, goal_name, trial_ns
+from virtlab.plan.backend import Observer, Outcome, Session
+from virtlab.plan.model import Plan
+from virtlab.results import RunWriter
 
 
 def make(search: SearchFor) -> Search:
     """The search that a file asks for."""
-    from virtlab.experiment.work.search import goal_name, trial_ns
-
     warmup_s = search.warmup_ns / NS
     if search.method == "mlrsearch":
         goals = []
@@ -66,8 +62,6 @@ def header(search: SearchFor, plan: Plan) -> dict[str, Any]:
 
 def goal_texts(search: SearchFor) -> dict[str, str]:
     """Goal -> its text for people, as it stands beside every number."""
-    from virtlab.experiment.work.search import goal_name, trial_ns
-
     if search.until is not None:
         return {"limit": f"not {search.until.text}, by bisection"}
     whose = " of every flow" if search.loss_per == "flow" else ""
@@ -198,8 +192,6 @@ class Conducted:
         return self.session.run(self._tries.trial("kept", self.writer.overrides), self.writer)
 
     def _text(self) -> str:
-        import json
-
         found = [dataclasses.asdict(one) for one in self._algorithm.found()]
         texts = self._texts
         criteria = self._criteria()

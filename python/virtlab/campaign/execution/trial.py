@@ -17,24 +17,24 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from virtlab.campaign.tests import tests_of
+from virtlab.analysis.context import RoleContext, counter_rows, role_counters
+from virtlab.analysis.runs import values_of_run
+from virtlab.analysis.values import Collector
+from virtlab.analysis.window import RoleWindow
+from virtlab.analysis.workloads.stream import clock_bound_ns
+from virtlab.campaign.search import Wanted
+from virtlab.campaign.tests import Asked, tests_of
 from virtlab.campaign.trials.journal import Journal, TrialLine
 from virtlab.campaign.trials.packets import Delays, Gaps
 from virtlab.campaign.trials.sink import BESIDE, TrialSink
 from virtlab.catalogue.workloads.raw_stream import flow_names, flows_of
-from virtlab.plan.backend import Outcome, Trial
-from virtlab.plan.model import Action, Trigger
+from virtlab.experiment.work.search import SearchFor
+from virtlab.plan.backend import Observer, Outcome, Session, Trial
+from virtlab.plan.model import Action, Plan, Trigger
 from virtlab.plan.seeds import trial_seed
 from virtlab.results.trial import TrialRecord
-
-if TYPE_CHECKING:
-    from virtlab.campaign.search import Wanted
-    from virtlab.campaign.tests import Asked
-    from virtlab.experiment.work.search import SearchFor
-    from virtlab.plan.backend import Observer, Session
-    from virtlab.plan.model import Plan
 
 ATTEMPTS = 3
 IN_A_ROW = 5  # trials that stay disturbed by what is not their load
@@ -183,8 +183,6 @@ class Tries:
     def _line(
         self, number: int, about: Mapping[str, Any], outcome: Outcome, sink: TrialSink, gaps: Gaps | None
     ) -> TrialLine:  # fmt: skip
-        from virtlab.analysis.context import counter_rows, role_counters
-
         record = TrialRecord.of(self.plan, outcome, sink.blocks, {})
         counters = role_counters(counter_rows(record), self.search.role)
         disturbed = list(outcome.reasons) if outcome.status == "tainted" else []
@@ -205,19 +203,12 @@ class Tries:
         return dataclasses.replace(line, loss_ratio=ratio)
 
     def _clocks_apart(self, outcome: Outcome) -> bool:
-        from virtlab.analysis.context import RoleContext
-        from virtlab.analysis.values import Collector
-        from virtlab.analysis.window import RoleWindow
-        from virtlab.analysis.workloads.stream import clock_bound_ns
-
         record = TrialRecord.of(self.plan, outcome, {}, {})
         whole = RoleWindow(0, 0, "")
         context = RoleContext(record, self.search.role, self._role, whole, {}, Collector("", 0, {}, 0, ""))
         return clock_bound_ns(context) is None
 
     def _measured(self, record: TrialRecord) -> float | None:
-        from virtlab.analysis.runs import values_of_run
-
         assert self.search.until is not None
         path = self.search.until.path
         return next((row.value for row in values_of_run(record) if str(row.path) == path), None)

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from virtlab.campaign.execution.run import execute
-from virtlab.campaign.loop.schedule import Finished
+from virtlab.campaign.loop.schedule import Finished, Schedule
 from virtlab.campaign.progress import CampaignObserver, Standing
-
-if TYPE_CHECKING:
-    from virtlab.campaign.loop.schedule import Schedule
-    from virtlab.experiment.work.search import SearchFor
-    from virtlab.plan.backend import Backend
-    from virtlab.plan.model import Plan
-    from virtlab.results import Dataset, RunRecord
+from virtlab.experiment.work.search import SearchFor
+from virtlab.plan.backend import Backend
+from virtlab.plan.model import Plan
+from virtlab.results import Dataset, RunRecord
 
 Why = Literal["complete", "interrupted", "time budget", "run limit", "machine failure"]
 

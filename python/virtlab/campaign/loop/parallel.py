@@ -12,18 +12,16 @@ from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from virtlab.campaign.dispatch.work import LostWorkerError, Task
+from virtlab.campaign.dispatch.work import LostWorkerError, Pool, Task
+from virtlab.campaign.loop.campaign import Campaign, Ending, Why
 from virtlab.campaign.progress import Standing
 from virtlab.errors import MachineError
 from virtlab.plan.backend import Outcome, Realised
-from virtlab.results import RunKey
+from virtlab.results import RunKey, RunRecord
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from virtlab.campaign.dispatch.work import Pool
-    from virtlab.campaign.loop.campaign import Campaign, Ending, Why
-    from virtlab.results import RunRecord
 
 AHEAD = 4  # pieces of work under way per worker, so that none waits for it
 TOGETHER_S = 0.25  # about how long the runs of one piece take

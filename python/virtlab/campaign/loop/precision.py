@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from bisect import insort
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from virtlab.analysis.goals import Goals
+from virtlab.analysis.kept import values_of
+from virtlab.experiment import Repeat
 from virtlab.metrics import MetricPath
+from virtlab.results import Dataset, RunRecord
 from virtlab.stats import StoppingRule, planned_sizes
-
-if TYPE_CHECKING:
-    from virtlab.experiment import Repeat
-    from virtlab.results import Dataset, RunRecord
 
 
 @dataclass
@@ -69,8 +68,6 @@ class Precision:
     def _value(self, record: RunRecord) -> float | None:
         if str(self.path) in record.told:  # by whoever made the run just now
             return record.told[str(self.path)]
-        from virtlab.analysis.kept import values_of
-
         return next((row.value for row in values_of(record) if row.path == self.path), None)
 
     def precise(self, point: int, n: int) -> bool:
@@ -95,6 +92,4 @@ class Precision:
 
     def _goal(self, point: int) -> str:
         """The goal of the search that the metric hangs on; empty where it hangs on none."""
-        from virtlab.analysis.goals import Goals
-
         return Goals.of_runs(self._good(point)[:1]).of(self.path.role, self.path.metric)

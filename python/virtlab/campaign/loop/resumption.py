@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from virtlab.documents import yaml_values
 from virtlab.errors import DatasetError
+from virtlab.plan.backend import Capabilities
+from virtlab.plan.model import Plan
 from virtlab.results import Dataset, provenance
-
-if TYPE_CHECKING:
-    from virtlab.plan.backend import Capabilities
-    from virtlab.plan.model import Plan
 
 CURE = "name a new dataset (--dataset or --fresh-name), or put the file back as it was"
 SAME_MACHINE = ("architecture", "cpu", "cpus", "kernel")
@@ -25,8 +24,6 @@ _SHOWN = 5
 
 
 def _plain(text: str) -> Any:
-    from virtlab.documents import yaml_values
-
     return yaml_values(text)
 
 

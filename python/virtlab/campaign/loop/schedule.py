@@ -16,13 +16,11 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Union
+from typing import Literal, Union
 
+from virtlab.plan.backend import Status
 from virtlab.planner.order import round_order
 from virtlab.results import RunKey
-
-if TYPE_CHECKING:
-    from virtlab.plan.backend import Status
 
 Counted = Union["Status", Literal["excused"]]
 History = Mapping[RunKey, Counted]

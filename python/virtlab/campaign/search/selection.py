@@ -19,12 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from virtlab.lazy import NDArray
-
-if TYPE_CHECKING:
-    from virtlab.stats import Contrast
+from virtlab.stats import Contrast, contrast
+from virtlab.stats.comparison import margin_contrasts
 
 Standing = Literal["best", "equivalent", "worse", "undecided", "infeasible", "not shown feasible"]
 
@@ -158,8 +157,6 @@ class Selection:
 
     def difference(self, first: int, second: int) -> Contrast | None:
         """Mean of the first less that of the second, as of all their runs."""
-        from virtlab.stats import contrast
-
         one, other = self._all[first].values, self._all[second].values
         if one is None or other is None:
             return None
@@ -180,8 +177,6 @@ class Selection:
         return float(values.mean())
 
     def _compare(self) -> None:
-        from virtlab.stats.comparison import margin_contrasts
-
         alive = [at for at, one in enumerate(self._all) if not one.out and one.values is not None]
         eliminated = []
         for at in alive:

@@ -6,18 +6,14 @@ one, so tests that were cut off go on by being told again what is already known.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from virtlab.campaign.tests.back_to_back import BackToBack
 from virtlab.campaign.tests.frame_loss import FrameLoss
 from virtlab.campaign.tests.interruption import Recovery, Reset
 from virtlab.campaign.tests.latency import Latency
 from virtlab.campaign.tests.protocol import Asked, Test, Value
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from virtlab.experiment.work.benchmark import TestsFor
+from virtlab.experiment.work.benchmark import TestsFor
 
 __all__ = ["Asked", "BackToBack", "FrameLoss", "Latency", "Recovery", "Reset", "Test", "Value", "tests_of"]
 

@@ -14,13 +14,10 @@ device that loses nothing of the longest burst has no number: it was not found.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from virtlab.campaign.tests.protocol import NOTHING_FOUND, Asked, Value, spread
 from virtlab.campaign.trials.journal import TrialLine
-
-if TYPE_CHECKING:
-    from virtlab.experiment.work.benchmark import BackToBackTest
+from virtlab.experiment.work.benchmark import BackToBackTest
 
 NS = 1e9
 

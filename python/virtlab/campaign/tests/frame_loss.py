@@ -7,14 +7,11 @@ at most 10 %, finer ones encouraged; loss = (input - output) / input.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from virtlab.campaign.tests.latency import loss_and_load
 from virtlab.campaign.tests.protocol import Asked, Value
 from virtlab.campaign.trials.journal import TrialLine
-
-if TYPE_CHECKING:
-    from virtlab.experiment.work.benchmark import FrameLossTest
+from virtlab.experiment.work.benchmark import FrameLossTest, part_of_highest, shares_down
 
 NS = 1e9
 LOSSLESS_TRIALS = 2
@@ -30,14 +27,10 @@ class FrameLoss:
     _told: list[TrialLine] = field(default_factory=list, init=False)
 
     def _shares(self) -> list[float]:
-        from virtlab.experiment.work.benchmark import shares_down
-
         return shares_down(self.test.step)
 
     def ask(self) -> Asked | None:
         """The next load down."""
-        from virtlab.experiment.work.benchmark import part_of_highest
-
         lossless = [line.lost == 0 for line in self._told[-LOSSLESS_TRIALS:]]
         shares = self._shares()
         if len(self._told) == len(shares) or (len(lossless) == LOSSLESS_TRIALS and all(lossless)):

@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from virtlab.campaign.tests.protocol import NOTHING_FOUND, Asked, Value, spread
 from virtlab.campaign.trials.journal import TrialLine
-
-if TYPE_CHECKING:
-    from virtlab.experiment.work.benchmark import RecoveryTest, ResetTest
+from virtlab.experiment.work.benchmark import RESET_AFTER_NS, RecoveryTest, ResetTest
 
 NS = 1e9
 
@@ -73,8 +70,6 @@ class Reset:
 
     def ask(self) -> Asked | None:
         """Traffic at the throughput, with a reset in it."""
-        from virtlab.experiment.work.benchmark import RESET_AFTER_NS
-
         if self.found is None or len(self._told) == self.test.trials:
             return None
         trial_ns = RESET_AFTER_NS + self.test.down_ns + self.test.watch_ns

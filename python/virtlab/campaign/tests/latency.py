@@ -13,17 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from virtlab.campaign.tests.protocol import NOTHING_FOUND, Asked, Value, spread
 from virtlab.campaign.trials.delay_counts import DelayCounts
 from virtlab.campaign.trials.journal import TrialLine
 from virtlab.catalogue.split import combined_latency_ns
 from virtlab.catalogue.workloads.raw_stream import FLOWS_TOLD
+from virtlab.experiment.work.benchmark import LatencyTest, StatedLoad
 from virtlab.metrics import STATISTICS
-
-if TYPE_CHECKING:
-    from virtlab.experiment.work.benchmark import LatencyTest, StatedLoad
 
 NS = 1e9
 QUANTILES = ("median", "p90", "p99")

@@ -7,13 +7,11 @@ flow only. Blocks come in order of arrival. Rows are of `packet/1`: seq, flow, s
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from virtlab.campaign.trials.delay_counts import DelayCounts
 from virtlab.lazy import np
-
-if TYPE_CHECKING:
-    from virtlab.plan.backend import Columns
+from virtlab.plan.backend import Columns
 
 KEPT_GAPS = 64  # longest waits of each block and flow
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from virtlab.errors import MachineError
 from virtlab.lazy import np
+from virtlab.plan.backend import Columns, Event
 from virtlab.results.record import Stream
-
-if TYPE_CHECKING:
-    from virtlab.plan.backend import Columns, Event
 
 SAMPLES_MAX_BYTES = 512 * 2**20
 BESIDE = "benchmark"  # the action that a test plays besides the Plan's

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import PlainValidator, WithJsonSchema
 
+from virtlab.catalogue import PLATFORMS, VSWITCHES
 from virtlab.catalogue.kinds import (
     COUNT,
     DURATION,
@@ -165,20 +166,14 @@ def _word(names: Callable[[], list[str]], what: str) -> PlainValidator:
 
 
 def _platforms() -> list[str]:
-    from virtlab.catalogue import PLATFORMS
-
     return list(PLATFORMS)
 
 
 def _vnic_models() -> list[str]:
-    from virtlab.catalogue import PLATFORMS
-
     return list(dict.fromkeys(model for platform in PLATFORMS.values() for model in platform.vnic_models))
 
 
 def _vswitches() -> list[str]:
-    from virtlab.catalogue import VSWITCHES
-
     return [*VSWITCHES, "none"]
 
 

@@ -11,18 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from virtlab.catalogue import PLATFORMS
 from virtlab.catalogue.declaration import Parameter
 from virtlab.catalogue.kinds import nearest, shown
 from virtlab.experiment.read.findings import Findings
+from virtlab.experiment.read.model import TestsSpec
+from virtlab.experiment.work.roles import RoleSpec
+from virtlab.experiment.world.topology import Wiring
 from virtlab.units import Ratio
-
-if TYPE_CHECKING:
-    from virtlab.experiment.read.model import TestsSpec
-    from virtlab.experiment.work.roles import RoleSpec
-    from virtlab.experiment.world.topology import Wiring
 
 NS = 10**9
 STEP_MAX = 0.1

@@ -21,6 +21,7 @@ from virtlab.experiment.read.model import GoalSpec, SearchSpec
 from virtlab.experiment.work.benchmark import TestsFor, read_tests
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.world.topology import Wiring
+from virtlab.metrics import MetricPath, parse_quantity
 
 OWN_LENGTH = "duration_ns"  # of a stream: a trial's own length, no input
 WIRE = "wire"
@@ -252,8 +253,6 @@ def _value(findings: Findings, key: str, written: Any, parameter: Parameter) -> 
 
 
 def _until(findings: Findings, spec: SearchSpec, roles: Mapping[str, RoleSpec]) -> Condition | None:
-    from virtlab.metrics import MetricPath, parse_quantity
-
     if spec.until is None:
         return None
     at = ("search", "until")

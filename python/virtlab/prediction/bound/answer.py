@@ -18,9 +18,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from virtlab.catalogue import WORKLOADS
+from virtlab.plan import Plan
 from virtlab.planner.wiring import Wiring
 from virtlab.prediction.bound.costs import pay, servers_of
 from virtlab.prediction.bound.curves import NS, Flow, NoBoundError, Port
@@ -29,9 +29,6 @@ from virtlab.prediction.bound.meeting import meeting
 from virtlab.prediction.bound.sources import TIMEOUT_LEAST_NS, flows_of
 from virtlab.prediction.bound.ways import Ways
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile
-
-if TYPE_CHECKING:
-    from virtlab.plan import Plan
 
 HELD_BACK_NS = 40e6  # an acknowledgement, at the most
 QUANTILE = 0.999

@@ -24,19 +24,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from virtlab.lazy import np
+from virtlab.plan import Plan
 from virtlab.prediction.bound.curves import NS, Flow, NoBoundError
 from virtlab.prediction.bound.forwarding import Server
-from virtlab.simulator.profile import BUSY_CROSSING, BUSY_WAKEUP, Quantiles, missing, wakeups
+from virtlab.simulator.profile import BUSY_CROSSING, BUSY_WAKEUP, Profile, Quantiles, missing, wakeups
 from virtlab.simulator.profile import costs as paid
 from virtlab.simulator.shares import together
 from virtlab.simulator.ways import by_tcp
-
-if TYPE_CHECKING:
-    from virtlab.plan import Plan
-    from virtlab.simulator.profile import Profile
 
 
 def pay(plan: Plan, flows: Sequence[Flow], profile: Profile, quantile: float) -> float:

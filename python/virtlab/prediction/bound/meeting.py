@@ -19,13 +19,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 from virtlab.catalogue import WORKLOADS
+from virtlab.plan import Action, Plan, Role
 from virtlab.simulator.ways import by_tcp
-
-if TYPE_CHECKING:
-    from virtlab.plan import Action, Plan, Role
 
 OVER = frozenset({"finished", "done"})
 

@@ -21,9 +21,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from virtlab.catalogue import WORKLOADS, Workload
+from virtlab.plan import Plan, Role
 from virtlab.planner.ends import RoleEnd, role_ends, via_vnics
 from virtlab.prediction.bound.curves import (
     IP_BYTES,
@@ -38,9 +39,6 @@ from virtlab.prediction.bound.curves import (
 )
 from virtlab.prediction.bound.ways import Ways
 from virtlab.simulator.ways import by_tcp
-
-if TYPE_CHECKING:
-    from virtlab.plan import Plan, Role
 
 LONGEST_PACKET_BYTES = 65_535
 LONGEST_DATAGRAM_BYTES = 65_507

@@ -23,10 +23,11 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from ipaddress import ip_address, ip_network
-from typing import TYPE_CHECKING, Any
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Any
 
-from virtlab.planner.ends import interfaces
+from virtlab.plan import Link, Plan, Queue, Vnic
+from virtlab.planner.ends import RoleEnd, interfaces
 from virtlab.planner.licence import QUEUE_PACKETS, burst_bytes
 from virtlab.planner.wiring import Edge, Wiring, guest_box, is_switching
 from virtlab.prediction.bound.curves import (
@@ -39,12 +40,6 @@ from virtlab.prediction.bound.curves import (
     wire_bits,
 )
 from virtlab.simulator.ospf import converged
-
-if TYPE_CHECKING:
-    from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-
-    from virtlab.plan import Link, Plan, Queue, Vnic
-    from virtlab.planner.ends import RoleEnd
 
 PUSHBACK_FRAMES = 10  # that a vNIC's pushback lets go at once
 FIFO_KINDS = ("fifo", "pfifo", "bfifo", "codel", "hfsc")

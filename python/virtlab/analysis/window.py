@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from virtlab.catalogue import WORKLOADS
+from virtlab.catalogue.actions import BEGINNING, RUN, STOP
 from virtlab.plan.model import Plan, Role
 from virtlab.results.record import RunRecord
 
@@ -58,8 +59,8 @@ def role_window(record: RunRecord, role: str) -> RoleWindow:
 def _own(record: RunRecord, role: str) -> RoleWindow:
     """From when a role started to when it finished; without an end that did not happen."""
     mine = [action for action in record.plan.timeline if action.role == role]
-    actions = [action.id for action in mine if action.do in {"start", "run"}]
-    stops = [action.id for action in mine if action.do == "stop"]
+    actions = [action.id for action in mine if action.do in BEGINNING]
+    stops = [action.id for action in mine if action.do == STOP.name]
     begin = _mark(record, [f"{action}.started" for action in actions])
     end = _mark(record, [f"{action}.{event}" for action in actions for event in ("finished", "done")])
     if end is None:
@@ -79,7 +80,9 @@ def measuring_beside(plan: Plan, role: str) -> list[str]:
     """Measuring roles beside which a load may count, the first choice first; none for a role that measures,
     or where there is one only.
     """
-    runs = list(dict.fromkeys(action.role for action in plan.timeline if action.do == "run" and action.role))
+    runs = list(
+        dict.fromkeys(action.role for action in plan.timeline if action.do == RUN.name and action.role)
+    )
     if role in runs or len(runs) < 2:
         return []
     return sorted(runs, key=lambda name: _takes_all(plan.roles[name]))

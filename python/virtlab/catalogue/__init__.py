@@ -1,13 +1,15 @@
 """What an experiment file can name: declarations only.
 
-A new workload, platform, virtual switch or queue discipline is one file here, one per arm, and its tests.
+A new workload, platform, virtual switch, queue discipline or action is one file here, one per arm, and its tests.
 """
 
+from virtlab.catalogue.actions import ACTIONS
 from virtlab.catalogue.declaration import (
     Features,
     Parameter,
     Platform,
     QueueDiscipline,
+    TimelineAction,
     VirtualSwitch,
     Workload,
     played,
@@ -18,6 +20,7 @@ from virtlab.catalogue.vswitches import DEFAULT_VSWITCH, VSWITCHES
 from virtlab.catalogue.workloads import WORKLOADS, below_ip, measuring
 
 __all__ = [
+    "ACTIONS",
     "DEFAULT_PLATFORM",
     "DEFAULT_ROUTER",
     "DEFAULT_VSWITCH",
@@ -29,6 +32,7 @@ __all__ = [
     "Parameter",
     "Platform",
     "QueueDiscipline",
+    "TimelineAction",
     "VirtualSwitch",
     "Workload",
     "below_ip",

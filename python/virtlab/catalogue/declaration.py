@@ -113,9 +113,9 @@ class Workload:
         return self.endless and not self.turns(values)
 
     @property
-    def settable(self) -> str | None:
-        """The Plan name of the parameter that can change while a role runs, or None."""
-        return next((entry.plan for entry in self.parameters if entry.tunable), None)
+    def tunable(self) -> dict[str, Parameter]:
+        """Parameters that can change while a role of it runs, by their names in the Plan."""
+        return {entry.plan: entry for entry in self.parameters if entry.tunable}
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +225,27 @@ class QueueDiscipline:
     def parameter(self, name: str) -> Parameter | None:
         """The parameter of that file name, or None."""
         return next((entry for entry in self.parameters if entry.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineAction:
+    """A step that a timeline can take: what the file says of it, what it does to its role, and which events it tells of.
+
+    Every action has the keys `id`, `after`, `timeout` and `on_timeout` besides its own.
+    """
+
+    name: str
+    meaning: str
+    events: frozenset[str]
+    keys: tuple[str, ...] = ()
+    to_role: Literal["begins", "ends", "tunes"] | None = None
+    open_ended: bool = False  # a run does not wait for its end
+    arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
+
+    @property
+    def played(self) -> bool:
+        """Whether any arm plays it, so that a file may ask for it."""
+        return None in self.arms.values()
 
 
 def size_parameter(default: str | None, *, required: bool = False) -> Parameter:

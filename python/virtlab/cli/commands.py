@@ -14,6 +14,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from virtlab.catalogue.actions import EXEC
 from virtlab.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def executed(experiment: Experiment, points: Collection[int] | None = None) -> l
             continue
         study = experiment.study(point)
         for action in study.timeline or ():
-            if action.do == "exec":
+            if action.do == EXEC.name:
                 guest = str(action.fields["guest"])
                 platform = study.wiring.stations[guest].platform
                 found[Executed(action.id, guest, platform, tuple(action.fields["argv"]))] = None

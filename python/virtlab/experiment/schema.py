@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from virtlab.catalogue import PLATFORMS, QDISCS, VSWITCHES, WORKLOADS
+from virtlab.catalogue.actions import ACTIONS, EVENTS, PLAYED
 from virtlab.catalogue.declaration import Parameter, QueueDiscipline
 from virtlab.catalogue.kinds import DURATION, FLAG, LIMIT, POSITIVE_DURATION
 from virtlab.experiment.load import SEED_MAX
 from virtlab.experiment.read.leaves import NAME_SCHEMA
 from virtlab.experiment.read.model import SECTIONS, RepeatSpec, TestsSpec
-from virtlab.experiment.work.timeline import EVENTS, KEYS
 from virtlab.experiment.world.classes import CONDITIONS
 
 IDENTITY = "https://json-schema.org/draft/2020-12/schema"
@@ -347,10 +347,11 @@ def _action() -> Schema:
     return {
         "anyOf": [
             {
-                "type": "object", "properties": {"do": {"const": do}, **common, **{key: own[key] for key in keys}},
+                "type": "object", "properties": {"do": {"const": do}, **common,
+                **{key: own[key] for key in ACTIONS[do].keys}},
                 "required": ["id", "do"], "additionalProperties": False,
             }
-            for do, keys in KEYS.items()
+            for do in PLAYED
         ]
     }  # fmt: skip
 

@@ -223,6 +223,10 @@ class Trigger(Noun):
             raise ValueError("a trigger names exactly one of event, any, all")
         return self
 
+    def events(self) -> tuple[str, ...]:
+        """Every event that it names."""
+        return (self.event,) if self.event is not None else self.any or self.all
+
 
 class Wait(Noun):
     """What a waiting action polls until it holds."""
@@ -238,7 +242,7 @@ class Action(Noun):
     """One step of the timeline. Its events are `ID.started`, `.done`, `.finished`, `.failed`, `.timeout`, ..."""
 
     id: Name
-    do: Literal["start", "stop", "run", "set", "migrate", "call", "exec", "reset", "wait"]
+    do: Name  # of the catalogue's actions
     after: Trigger | None = None  # None: at the beginning of the run
     role: str | None = None
     guest: str | None = None

@@ -210,7 +210,7 @@ def _role(study: Study, role: RoleSpec) -> Role:
         parameters["family"] = role.family
     own = study.search is not None and study.search.role == role.name
     trial = {"duration_ns", study.search.parameter} if own and study.search is not None else set()
-    tunable = {parameter.plan for parameter in role.declaration.parameters if parameter.tunable} | trial
+    tunable = role.declaration.tunable.keys() | trial
     return Role.model_validate(
         {
             "workload": role.workload,

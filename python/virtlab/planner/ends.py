@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Interface, IPv6Interface, ip_address, ip_interface, ip_network
 
-from virtlab.catalogue import WORKLOADS, below_ip, played
-from virtlab.catalogue.declaration import NOT_PLAYED
+from virtlab.catalogue import below_ip
 from virtlab.plan import Guest, Plan, Refusal, Role, Vnic
 
 Interface = IPv4Interface | IPv6Interface
@@ -25,18 +24,6 @@ class RoleEnd:
     mac: str
     mtu_bytes: int
     address: Interface | None
-
-
-def refused_workload(path: str, role: Role, arm: str) -> Refusal | None:
-    """Why an arm does not play a role's workload; None when it does."""
-    declared = WORKLOADS.get(role.workload)
-    cure = f"write one of {', '.join(played(WORKLOADS, arm))}"
-    if declared is None:
-        return Refusal(f"{path}.workload", f"there is no workload '{role.workload}'", cure)
-    why = declared.arms.get(arm, NOT_PLAYED)
-    if why is None:
-        return None
-    return Refusal(f"{path}.workload", f"the {arm} does not play {role.workload}: {why}", cure)
 
 
 @lru_cache(maxsize=8192)

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from virtlab.catalogue.actions import ACTIONS, RUN, START, STOP, WAIT
 from virtlab.experiment import Study
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.work.timeline import ActionSpec, TriggerSpec
 
-ROLE_ACTIONS = {"start", "stop", "run", "set"}
 Actions = tuple[ActionSpec, ...]
 
 
@@ -28,7 +28,7 @@ def timeline_of(study: Study) -> Actions:
     idle = {
         action.id
         for action in study.timeline
-        if action.do in ROLE_ACTIONS and not study.roles[action.fields["role"]].active
+        if "role" in ACTIONS[action.do].keys and not study.roles[action.fields["role"]].active
     }
     return tuple(_without_idle(action, idle) for action in study.timeline)
 
@@ -37,24 +37,24 @@ def _derived(study: Study) -> list[ActionSpec]:
     loads = [role.name for role in study.roles.values() if role.active and role.part == "load"]
     measures = [role.name for role in study.roles.values() if role.active and role.part == "measure"]
     timing = study.timing
-    actions = [ActionSpec(name, "start", None, {"role": name}) for name in loads]
+    actions = [ActionSpec(name, START.name, None, {"role": name}) for name in loads]
     before = [f"{name}.started" for name in loads]
     if timing.warmup:
-        actions.append(ActionSpec("settle", "wait", _after(before), {"for_ns": timing.warmup}))
+        actions.append(ActionSpec("settle", WAIT.name, _after(before), {"for_ns": timing.warmup}))
         before = ["settle.done"]
     if timing.together:
-        actions += [ActionSpec(name, "run", _after(before), {"role": name}) for name in measures]
+        actions += [ActionSpec(name, RUN.name, _after(before), {"role": name}) for name in measures]
         before = [f"{name}.finished" for name in measures] or before
     else:
         for position, name in enumerate(measures):
             actions.append(
-                ActionSpec(name, "run", _after(before, timing.pause if position else 0), {"role": name})
+                ActionSpec(name, RUN.name, _after(before, timing.pause if position else 0), {"role": name})
             )
             before = [f"{name}.finished"]
-    actions += [ActionSpec(f"stop-{name}", "stop", _after(before), {"role": name}) for name in loads]
+    actions += [ActionSpec(f"stop-{name}", STOP.name, _after(before), {"role": name}) for name in loads]
     if timing.drain:
         before = [f"stop-{name}.done" for name in loads] or before
-        actions.append(ActionSpec("drain", "wait", _after(before), {"for_ns": timing.drain}))
+        actions.append(ActionSpec("drain", WAIT.name, _after(before), {"for_ns": timing.drain}))
     return actions
 
 
@@ -77,7 +77,7 @@ def _without_idle(action: ActionSpec, idle: set[str]) -> ActionSpec:
             all=tuple(_real(event, idle) for event in after.all),
         )
     if action.id in idle:
-        return ActionSpec(action.id, "wait", after, {"for_ns": 0})
+        return ActionSpec(action.id, WAIT.name, after, {"for_ns": 0})
     return replace(action, after=after)
 
 
@@ -93,14 +93,16 @@ def windows_of(study: Study, actions: Actions) -> dict[str, tuple[str, str]]:
     window of the file that hangs on an inactive role does not exist at this point.
     """
     if study.windows is not None:
-        idle = {action.id for action in actions if action.do == "wait" and action.fields.get("for_ns") == 0}
+        idle = {
+            action.id for action in actions if action.do == WAIT.name and action.fields.get("for_ns") == 0
+        }
         ids = {action.id for action in actions} - idle
         return {
             name: ends
             for name, ends in study.windows.items()
             if all(event.partition(".")[0] in ids for event in ends)
         }
-    runs = {str(action.fields["role"]): action.id for action in actions if action.do == "run"}
+    runs = {str(action.fields["role"]): action.id for action in actions if action.do == RUN.name}
     if not runs:
         return {}
     last = (
@@ -145,7 +147,7 @@ def _in_order(actions: Actions) -> list[ActionSpec]:
 
 
 def _own_ns(roles: Mapping[str, RoleSpec], action: ActionSpec, *, at_most: bool) -> int:
-    if action.do == "run":
+    if action.do == RUN.name:
         role = roles[action.fields["role"]]
         return traffic_ns(role) - (0 if at_most else int(role.parameters.get("timeout_ns", 0)))
     if action.fields.get("until") is not None:

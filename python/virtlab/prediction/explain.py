@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from virtlab.catalogue.actions import WAIT
 from virtlab.errors import ExperimentError
 from virtlab.experiment import Experiment
 from virtlab.metrics import MetricPath
@@ -56,7 +57,7 @@ def alone(plan: Plan, role: str) -> Plan:
     """The others stand by: their actions become waits of no length, their roles are gone."""
     gone = set(plan.roles) - {role}
     timeline = tuple(
-        action.model_copy(update={"do": "wait", "role": None, "for_ns": 0, "args": {}})
+        action.model_copy(update={"do": WAIT.name, "role": None, "for_ns": 0, "args": {}})
         if action.role in gone
         else action
         for action in plan.timeline

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from virtlab.catalogue import WORKLOADS
+from virtlab.catalogue.actions import START
 from virtlab.errors import ExperimentError
 from virtlab.plan import Plan
 from virtlab.prediction.calibration import fitted
@@ -131,7 +132,7 @@ def _names(plans: Sequence[Plan]) -> tuple[str, ...]:
 
 def _beside(plan: Plan, role: str) -> bool:
     """Whether other roles run beside this one: they were started before it ran, or with it."""
-    return any(action.do == "start" and action.role not in {None, role} for action in plan.timeline)
+    return any(action.do == START.name and action.role not in {None, role} for action in plan.timeline)
 
 
 def _spread_out(points: list[int], most: int) -> list[int]:

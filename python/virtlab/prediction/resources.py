@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from virtlab.analysis.context import counter_rows
+from virtlab.catalogue.actions import BEGINNING
 from virtlab.metrics import show_quantity
 from virtlab.results.trial import TrialRecord
 
@@ -61,9 +62,8 @@ def resources(records: Sequence[TrialRecord], role: str) -> list[Resource]:
 
 def _risen(record: TrialRecord, role: str) -> dict[str, dict[str, int]]:
     """Entity -> counter -> its rise from the role's start to its end, and that time as `t_ns`."""
-    actions = [
-        action.id for action in record.plan.timeline if action.role == role and action.do in {"run", "start"}
-    ]
+
+    actions = [action.id for action in record.plan.timeline if action.role == role and action.do in BEGINNING]
     marks = [f"{action}.{event}" for action in actions for event in ("started", "finished")]
     rows = [row for row in counter_rows(record) if row[2].startswith("links.")]
     read = {row[1] for row in rows}

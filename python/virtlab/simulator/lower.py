@@ -7,6 +7,7 @@ from ipaddress import ip_address, ip_network
 from typing import Any
 
 from virtlab.catalogue import VSWITCHES
+from virtlab.catalogue.actions import EXEC
 from virtlab.plan import Action, Guest, Plan, Queue, Role, Route, Vnic, Vswitch
 from virtlab.plan.seeds import stream_seed
 from virtlab.planner import ends
@@ -271,12 +272,11 @@ def _action(
     trigger = action.after
     after = None
     if trigger is not None:
-        events = (trigger.event,) if trigger.event is not None else trigger.any or trigger.all
-        after = {"events": list(events), "any": bool(trigger.any), "plus_ns": trigger.plus_ns}
+        after = {"events": list(trigger.events()), "any": bool(trigger.any), "plus_ns": trigger.plus_ns}
     return {
         "id": action.id, "do": action.do, "after": after, "args": action.args, "for_ns": action.for_ns or 0,
         "role": None if action.role is None else roles[action.role],
         "guest": guests.get(action.guest or ""),
-        **({"program": deeds(plan, action)} if action.do == "exec" else {}),
+        **({"program": deeds(plan, action)} if action.do == EXEC.name else {}),
         "timeout_ns": action.timeout_ns, "on_timeout": action.on_timeout,
     }  # fmt: skip

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from types import TracebackType
 from typing import Any, Self
 
+from virtlab.catalogue.actions import RESET
 from virtlab.errors import ExperimentError, MachineError
 from virtlab.lazy import np
 from virtlab.plan import (
@@ -90,7 +91,7 @@ class SimulatorSession:
         changing_nothing = sentences(without_effect(self.plan, self.profile))
         for text in (*unsampled(self.plan), *changing_nothing, *told):
             sink.event(Event(0, "log.info", {"text": text}))
-        resets = {f"{action.id}.started": action for action in plan.timeline if action.do == "reset"}
+        resets = {f"{action.id}.started": action for action in plan.timeline if action.do == RESET.name}
         for t_ns, what in found["happened"]:
             sink.event(Event(t_ns, what))
             if (action := resets.get(what)) is not None:

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from virtlab.plan import Guest, Plan, Vnic
+from virtlab.planner.check import QUOTA_PERIOD_NS
 
-QUOTA_PERIOD_NS = 100_000_000  # the kernel's default, and the testbed's
-QUOTA_MIN_NS = 1_000_000  # Linux takes no shorter one (kernel/sched/core.c: min_cfs_quota_period)
 CUTTING_MODELS = frozenset({"e1000"})  # QEMU's cuts segments of TCP itself (hw/net/e1000.c: process_tx_desc)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtlab.catalogue import PLATFORMS, VSWITCHES
+from virtlab.catalogue.actions import EXEC
 from virtlab.plan import Guest, Plan
 from virtlab.planner.ports import port_of
 from virtlab.simulator.profile import Profile
@@ -157,7 +158,7 @@ def _roles(plan: Plan) -> Iterator[WithoutEffect]:
 
 def _timeline(plan: Plan) -> Iterator[WithoutEffect]:
     for action in plan.timeline:
-        why = why_without_effect(plan, action) if action.do == "exec" else None
+        why = why_without_effect(plan, action) if action.do == EXEC.name else None
         if why is not None:
             yield WithoutEffect(f"timeline.{action.id}", " ".join(action.argv), why)
 

@@ -8,38 +8,29 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-from virtlab.catalogue import PLATFORMS, VSWITCHES, WORKLOADS, played
-from virtlab.catalogue.declaration import Reset
+from virtlab.catalogue import ACTIONS, PLATFORMS, VSWITCHES, WORKLOADS, played
+from virtlab.catalogue.actions import EXEC, RESET, RUN
+from virtlab.catalogue.declaration import NOT_PLAYED, Reset
 from virtlab.catalogue.workloads import is_alone
 from virtlab.plan import Capabilities, Plan, Refusal, Role
-from virtlab.planner.ends import bridging_mistakes, refused_workload, role_ends, via_mistakes
+from virtlab.planner.check import mistakes
 from virtlab.planner.full_frames import full_frame_refusals
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed.build import pinning, routing
-from virtlab.testbed.build.groups import PERIOD_US, QUOTA_MIN_US
 from virtlab.testbed.build.idle import pollers, processors
 from virtlab.testbed.build.machine import Findings
 from virtlab.testbed.leader.process import usable_cpus
 from virtlab.testbed.platforms.registry import ARM, platforms
 from virtlab.testbed.platforms.tap import CURE_TUN, tun_missing
 from virtlab.testbed.play.series import sampling_refusals
-from virtlab.testbed.play.timeline import EVENTS
 from virtlab.testbed.queues.link_refusals import links, realised
 from virtlab.testbed.queues.ports import as_built, port_refusals
 from virtlab.testbed.vswitches import ovs
 from virtlab.testbed.vswitches.ovs_rules import DATAPATHS
 
-ACTIONS = ("start", "stop", "run", "set", "wait", "exec", "reset")
-LATER_ACTIONS = {
-    "migrate": "this testbed moves no guest from one host to another",
-    "call": "this testbed runs no services",
-}
 SERIES = ("host.cpu", "guest.cpu", "guest.vcpus", "memory", "softnet", "qdisc", "vnics")
 COUNTERS = ("vnics", "links", "softnet", "qdisc", "qdiscs", "host.cpu", "cpu", "guests", "memory")
 BRIDGE_PORTS_MAX = 1023  # of the kernel's 1,024, one is the bridge's own
-MTU_MIN_BYTES = 68
-MTU_MIN_IPV6_BYTES = 1280
-MTU_MAX_BYTES = 65_535
 
 
 def refusals(plan: Plan, found: Findings) -> list[Refusal]:
@@ -53,9 +44,10 @@ def refusals(plan: Plan, found: Findings) -> list[Refusal]:
     if not ports:
         plan = as_built(plan, found.machine.link)
     wiring = Wiring(plan)
+    out += mistakes(plan, ARM, wiring)
     for check in (_hosts, _guests, _vswitches, _roles, _timeline, _collect):
         out += check(plan, found)
-    out += _wiring(plan, wiring)
+    out += _ports(plan, wiring)
     out += _routing(plan)
     out += links(plan, found)
     out += _pollers(plan, found)
@@ -102,7 +94,9 @@ def _hosts(plan: Plan, found: Findings) -> Iterator[Refusal]:
             )
     if plan.world.services:
         first = next(iter(plan.world.services))
-        yield Refusal(f"services.{first}", LATER_ACTIONS["call"], "remove the services from the file")
+        yield Refusal(
+            f"services.{first}", "this testbed runs no services", "remove the services from the file"
+        )
     for name in plan.world.pools:
         yield Refusal(
             f"pools.{name}", "this testbed shares no processors out in pools", "bound the guests instead"
@@ -128,7 +122,6 @@ def _routing(plan: Plan) -> Iterator[Refusal]:
 
 
 def _guests(plan: Plan, found: Findings) -> Iterator[Refusal]:
-    macs: dict[str, str] = {}
     known = platforms.played()
     for name, guest in plan.world.guests.items():
         path = f"guests.{name}"
@@ -138,38 +131,17 @@ def _guests(plan: Plan, found: Findings) -> Iterator[Refusal]:
             yield Refusal(f"{path}.platform", f"'{guest.platform}' guests cannot be started here", cure)
         else:
             yield from platforms.of(guest.platform).refusals(path, name, plan, found)
-        if guest.host not in plan.world.hosts:
-            yield Refusal(f"{path}.host", f"there is no host '{guest.host}'", "name a host of the file")
-        yield from bridging_mistakes(path, guest)
-        for vnic_name, vnic in guest.vnics.items():
-            if vnic.network == "own":
-                continue  # nothing of it is set
-            vnic_path = f"{path}.vnics.{vnic_name}"
-            least = MTU_MIN_IPV6_BYTES if any(":" in text for text in vnic.ip) else MTU_MIN_BYTES
-            if not least <= vnic.mtu_bytes <= MTU_MAX_BYTES:
-                reason = f"an MTU of {vnic.mtu_bytes} B cannot carry its addresses"
-                yield Refusal(f"{vnic_path}.mtu_bytes", reason, f"write {least} B to {MTU_MAX_BYTES} B")
-            if vnic.vswitch is not None and platform is not None and platform.is_host:
-                reason = f"a {guest.platform} guest stands on no virtual switch"
-                yield Refusal(vnic_path, reason, "give it an uplink, or 'platform: namespace'")
-            if vnic.mac in macs and macs[vnic.mac] != vnic_path:
-                yield Refusal(
-                    f"{vnic_path}.mac", f"{vnic.mac} is {macs[vnic.mac]}'s too", "give each vNIC its own MAC"
-                )
-            macs[vnic.mac] = vnic_path
-            if vnic.offloads != "off" and plan.world.links and realised(plan, found) == "soft_switch":
+        for own, vnic in guest.vnics.items():
+            offloads = vnic.network != "own" and vnic.offloads != "off"
+            if offloads and plan.world.links and realised(plan, found) == "soft_switch":
                 reason = "with offloads on, no frame that the soft switch sees is finished"
-                yield Refusal(f"{vnic_path}.offloads", reason, "write 'offloads: off'")
+                yield Refusal(f"{path}.vnics.{own}.offloads", reason, "write 'offloads: off'")
         # A virtual machine has its memory from the start; nothing has to hold it to that.
         bounded = platform is None or platform.shares_kernel
         grouped = guest.cpu_quota_ratio is not None or (bounded and guest.memory_bytes is not None)
         if grouped and not found.root:
             key = "cpu_quota_ratio" if guest.cpu_quota_ratio is not None else "memory_bytes"
             yield Refusal(f"{path}.{key}", "control groups can only be made by root here", "run as root")
-        if guest.cpu_quota_ratio is not None and round(guest.cpu_quota_ratio * PERIOD_US) < QUOTA_MIN_US:
-            share = f"{100 * QUOTA_MIN_US / PERIOD_US:g} %"
-            reason = f"the kernel holds no group to less than {share} of a CPU"
-            yield Refusal(f"{path}.cpu_quota_ratio", reason, f"write at least '{share}'")
 
 
 def _vswitches(plan: Plan, found: Findings) -> Iterator[Refusal]:
@@ -181,13 +153,6 @@ def _vswitches(plan: Plan, found: Findings) -> Iterator[Refusal]:
             yield Refusal(f"vswitches.{name}.kind", reason, f"write {' or '.join(kinds)}")
         elif vswitch.kind in DATAPATHS:
             yield from _open_vswitch(f"vswitches.{name}", name, plan, found)
-        if vswitch.host not in plan.world.hosts:
-            yield Refusal(
-                f"vswitches.{name}.host", f"there is no host '{vswitch.host}'", "name a host of the file"
-            )
-        if kind is not None and (unknown := kind.unknown(vswitch.parameters)):
-            reason = f"{vswitch.kind} has no {', '.join(unknown)}"
-            yield Refusal(f"vswitches.{name}.parameters", reason, "remove them, or take an Open vSwitch")
 
 
 def _open_vswitch(path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
@@ -215,10 +180,8 @@ def _open_vswitch(path: str, name: str, plan: Plan, found: Findings) -> Iterator
 def _roles(plan: Plan, found: Findings) -> Iterator[Refusal]:
     for name, role in plan.roles.items():
         path = f"roles.{name}"
-        refused = refused_workload(path, role, ARM)
-        if refused is not None:
-            yield refused
-            continue
+        if role.workload not in played(WORKLOADS, ARM):
+            continue  # which was said
         if role.parameters.get("dscp") and role.parameters.get("meter", "virtlab") != "virtlab":
             reason = "only virtlab's own meter writes code points into IP headers"
             yield Refusal(f"{path}.dscp", reason, "remove 'meter', or match by address or port")
@@ -228,29 +191,10 @@ def _roles(plan: Plan, found: Findings) -> Iterator[Refusal]:
                 f"a guest of it asks for congestion marks for '{marking}', and so for all its connections"
             )
             yield Refusal(f"{path}.ecn", reason, "write 'ecn: true' for both, or for none")
-        ends = (("from", role.from_), ("to", role.to))
-        for key, guest in ends[:1] if is_alone(role.workload) else ends:
-            if guest is None or guest not in plan.world.guests:
-                reason = f"there is no guest '{guest}'" if guest is not None else "no guest is named"
-                yield Refusal(f"{path}.{key}", reason, "name a guest of the file")
-        if is_alone(role.workload):
+        if is_alone(role.workload) and role.from_ in plan.world.guests:
             yield from _budgeted(path, plan, role, found)
-        elif role.from_ == role.to:
-            yield Refusal(
-                f"{path}.to", "both ends are the same guest, so no link is crossed", "name another guest"
-            )
-        elif _own_network(plan, role):
-            pass  # whether its ends share an IP version is read from them
-        elif (
-            role.from_ in plan.world.guests and role.to in plan.world.guests and role_ends(plan, role) is None
-        ):
-            yield Refusal(
-                path, "its two ends have no address of one IP version", "give both IPv4, or both IPv6"
-            )
-        else:
-            yield from via_mistakes(path, plan, role)
         yield from _ends_apart(path, plan, (role.from_, role.to))
-        for key, guest in ends:
+        for key, guest in (("from", role.from_), ("to", role.to)):
             yield from _agentless_end(path, key, plan, guest)
 
 
@@ -275,12 +219,6 @@ def _ends_apart(path: str, plan: Plan, ends: tuple[str | None, str | None]) -> I
         reason = "its ends are on networks that nothing joins"
         cure = "let both be existing hosts on one kind of network, or neither"
         yield Refusal(path, reason, cure)
-
-
-def _own_network(plan: Plan, role: Role) -> bool:
-    """Whether both ends are existing hosts measured through their own interfaces."""
-    ends = (plan.world.guests.get(str(end)) for end in (role.from_, role.to))
-    return all(guest and all(vnic.network == "own" for vnic in guest.vnics.values()) for guest in ends)
 
 
 def _marked_beside(plan: Plan, role: Role) -> str | None:
@@ -329,68 +267,27 @@ def _budgeted(path: str, plan: Plan, role: Role, found: Findings) -> Iterator[Re
 
 def _timeline(plan: Plan, found: Findings) -> Iterator[Refusal]:
     del found
-    actions = {action.id: action for action in plan.timeline}
-    started: dict[str, str] = {}
     for action in plan.timeline:
+        if action.guest not in plan.world.guests:
+            continue
         path = f"timeline.{action.id}"
-        if action.do not in ACTIONS:
-            yield Refusal(
-                path, f"cannot {action.do}: {LATER_ACTIONS[action.do]}", f"use {', '.join(ACTIONS)}"
-            )
-        elif action.do in {"start", "run", "stop", "set"} and action.role not in plan.roles:
-            yield Refusal(f"{path}.role", f"there is no role '{action.role}'", "name a role of the file")
-        elif action.do in {"start", "run"}:
-            if action.role in started:
-                reason = f"role '{action.role}' was started by '{started[action.role]}' before"
-                yield Refusal(path, reason, "give the second part a role of its own")
-            started[str(action.role)] = action.id
-        elif action.do == "exec" and (action.guest not in plan.world.guests or not action.argv):
-            yield Refusal(path, "names no guest of the Plan, or no command", "give it 'guest' and 'argv'")
-        elif action.do == "exec":
+        reset = _reset_of(plan, action.guest)
+        if action.do == EXEC.name:
             yield from _agentless_end(path, "guest", plan, action.guest)
-        elif action.do == "reset" and action.guest not in plan.world.guests:
-            yield Refusal(f"{path}.guest", f"there is no guest '{action.guest}'", "name a guest of the Plan")
-        elif action.do == "reset" and (reset := _reset_of(plan, action.guest)) is None:
+        elif action.do == RESET.name and reset is None:
             reason = f"{action.guest} exists already and only ends roles: nothing goes through it that a reset interrupts"
             able = ", ".join(name for name in platforms.played() if PLATFORMS[name].reset is not None)
             yield Refusal(f"{path}.guest", reason, f"reset a guest that forwards: {able}")
-        elif action.do == "reset" and reset is not None and reset.boots:
+        elif action.do == RESET.name and reset is not None and reset.boots:
             ends = [name for name, role in plan.roles.items() if action.guest in {role.from_, role.to}]
             if ends:
                 reason = f"{action.guest} is an end of {', '.join(ends)}, which its reset would end"
                 yield Refusal(f"{path}.guest", reason, "reset a guest that forwards")
-        elif action.do == "wait" and action.until is not None:
-            reason = "this testbed waits for a time, not for a call or a series"
-            yield Refusal(f"{path}.until", reason, "write 'for', or wait for an event with 'after'")
-        for event in _events(plan, action.id):
-            yield from _event(f"{path}.after", event, actions)
-    for name, window in plan.windows.items():
-        for event in (window.from_, window.to):
-            yield from _event(f"windows.{name}", event, actions)
 
 
 def _reset_of(plan: Plan, guest: str | None) -> Reset | None:
     platform = PLATFORMS.get(plan.world.guests[str(guest)].platform)
     return platform.reset if platform is not None else None
-
-
-def _events(plan: Plan, action_id: str) -> tuple[str, ...]:
-    after = next(action.after for action in plan.timeline if action.id == action_id)
-    if after is None:
-        return ()
-    return (after.event,) if after.event is not None else after.any or after.all
-
-
-def _event(path: str, event: str, actions: Mapping[str, object]) -> Iterator[Refusal]:
-    name, _, word = event.rpartition(".")
-    action = actions.get(name)
-    do = getattr(action, "do", None)
-    if action is None:
-        yield Refusal(
-            path, f"'{event}' is of no action of this timeline", "name an action's id and its event"
-        )
-    elif do in EVENTS and word not in EVENTS[str(do)]:
-        yield Refusal(path, f"'{do}' has no event '{word}'", f"it has {', '.join(sorted(EVENTS[str(do)]))}")
 
 
 def _collect(plan: Plan, found: Findings) -> Iterator[Refusal]:
@@ -414,13 +311,9 @@ def _collect(plan: Plan, found: Findings) -> Iterator[Refusal]:
                 "are no counters of this testbed",
                 f"there are {', '.join(COUNTERS)}",
             )
-    for name in plan.collect.packets:
-        if name not in plan.roles:
-            yield Refusal(f"collect.packets.{name}", "is no role", "name a role of the file")
 
 
-def _wiring(plan: Plan, wiring: Wiring) -> Iterator[Refusal]:
-    yield from wiring.mistakes(plan)
+def _ports(plan: Plan, wiring: Wiring) -> Iterator[Refusal]:
     for name in plan.world.vswitches:
         ports = wiring.ports(f"vswitch:{name}")
         if ports > BRIDGE_PORTS_MAX:
@@ -448,7 +341,7 @@ def capabilities(found: Findings, fingerprint: Mapping[str, str]) -> Capabilitie
         },
         qdiscs=qdiscs,
         workloads=dict.fromkeys(played(WORKLOADS, ARM), world),
-        actions={**dict.fromkeys(ACTIONS, world), **LATER_ACTIONS},
+        actions={name: entry.arms.get(ARM, NOT_PLAYED) or world for name, entry in ACTIONS.items()},
         links={
             "netem": world or (f"this kernel has no netem ({netem})" if netem is not None else None),
             "soft_switch": world,
@@ -465,13 +358,10 @@ def timeline_ns(plan: Plan) -> int:
     for action in plan.timeline:
         begin = 0
         if action.after is not None:
-            names = _events(plan, action.id)
-            begin = (
-                max((length.get(name.rpartition(".")[0], 0) for name in names), default=0)
-                + action.after.plus_ns
-            )
+            before = (length.get(event.rpartition(".")[0], 0) for event in action.after.events())
+            begin = max(before, default=0) + action.after.plus_ns
         own = action.for_ns or 0
-        if action.do == "run" and action.role in plan.roles:
+        if action.do == RUN.name and action.role in plan.roles:
             values = plan.roles[action.role].parameters
             own = int(values.get("duration_ns") or values.get("count", 0) * values.get("interval_ns", 0))
         length[action.id] = begin + own

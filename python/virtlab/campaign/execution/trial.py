@@ -29,6 +29,7 @@ from virtlab.campaign.tests import Asked, tests_of
 from virtlab.campaign.trials.journal import Journal, TrialLine
 from virtlab.campaign.trials.packets import Delays, Gaps
 from virtlab.campaign.trials.sink import BESIDE, TrialSink
+from virtlab.catalogue.actions import BEGINNING, RESET, SET
 from virtlab.catalogue.workloads.raw_stream import flow_names, flows_of
 from virtlab.experiment.work.search import SearchFor
 from virtlab.plan.backend import Observer, Outcome, Session, Trial
@@ -236,19 +237,17 @@ def value_of(search: SearchFor, load: float) -> int:
 
 def beside(search: SearchFor, plan: Plan, asked: Asked) -> tuple[Action, ...]:
     """What a trial of a test plays besides the Plan's timeline: a change of the load, or a reset."""
-    runs = next(
-        (one for one in plan.timeline if one.role == search.role and one.do in {"run", "start"}), None
-    )
+    runs = next((one for one in plan.timeline if one.role == search.role and one.do in BEGINNING), None)
     if runs is None or (asked.then_load is None and asked.guest is None):
         return ()
     after = Trigger(event=f"{runs.id}.started", plus_ns=round(asked.then_after_s * NS))
     if asked.guest is not None:
         return (
-            Action(id=BESIDE, do="reset", guest=asked.guest, for_ns=round(asked.down_s * NS), after=after),
+            Action(id=BESIDE, do=RESET.name, guest=asked.guest, for_ns=round(asked.down_s * NS), after=after),
         )
     assert asked.then_load is not None
     args = {search.parameter: value_of(search, asked.then_load)}
-    return (Action(id=BESIDE, do="set", role=search.role, args=args, after=after),)
+    return (Action(id=BESIDE, do=SET.name, role=search.role, args=args, after=after),)
 
 
 def as_tested(search: SearchFor | None, plan: Plan) -> list[Plan]:

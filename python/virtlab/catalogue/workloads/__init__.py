@@ -32,9 +32,4 @@ def is_alone(workload: str) -> bool:
     return workload in WORKLOADS and WORKLOADS[workload].alone
 
 
-def settable(workload: str) -> str | None:
-    """The Plan name of the parameter that can change while a role of a workload runs, or None."""
-    return WORKLOADS[workload].settable if workload in WORKLOADS else None
-
-
-__all__ = ["WORKLOADS", "below_ip", "is_alone", "measuring", "settable"]
+__all__ = ["WORKLOADS", "below_ip", "is_alone", "measuring"]

@@ -12,17 +12,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from virtlab.catalogue.actions import ACTIONS, EVENTS, PLAYED, WAIT
 from virtlab.catalogue.kinds import DURATION, POSITIVE_DURATION, TEXT, choice, nearest, shown
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.leaves import NAME, object_name
 from virtlab.experiment.read.tree import Node
 from virtlab.experiment.work.roles import RoleSpec
 
-EVENTS = ("started", "done", "finished", "failed", "timeout", "cancelled")
-KEYS = {
-    "start": ("role",), "stop": ("role",), "run": ("role",), "set": ("role", "parameter", "value"),
-    "wait": ("for", "until"), "exec": ("guest", "argv"), "reset": ("guest", "for"),
-}  # fmt: skip
 _EVENT = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)\.([a-z]+)\Z")
 _ON_TIMEOUT = choice("fail", "cancel", "censor")
 _OPERATOR = choice("<", "<=", ">=", ">", "==")
@@ -118,11 +114,12 @@ def _action(
     watch = findings.watch()
     values = node.plain()
     do = values.get("do")
-    if do not in KEYS:
-        cure = nearest(str(do), KEYS) or f"write one of {', '.join(KEYS)}"
+    if do not in PLAYED:
+        cure = nearest(str(do), PLAYED) or f"write one of {', '.join(PLAYED)}"
         findings.add((*at, "do"), f"there is no action '{shown(do)}'", cure)
         return None
-    allowed = ["id", "do", "after", "timeout", "on_timeout", *KEYS[do]]
+    keys = ACTIONS[do].keys
+    allowed = ["id", "do", "after", "timeout", "on_timeout", *keys]
     for key in values:
         if key not in allowed:
             findings.add(
@@ -133,7 +130,7 @@ def _action(
             )
     name = _parsed(at, values, "id", object_name, findings, missing="give it an id")
     fields: dict[str, Any] = {}
-    for key in KEYS[do]:
+    for key in keys:
         _fill(at, key, values, fields, findings, roles, guests)
     if "timeout" in values:
         fields["timeout_ns"] = _parsed(at, values, "timeout", POSITIVE_DURATION.parse, findings)
@@ -143,7 +140,7 @@ def _action(
         findings.add(
             at, "waits without an end", "add 'timeout: 30 s' and 'on_timeout: fail | cancel | censor'"
         )
-    if do == "wait" and ("for" in values) == ("until" in values):
+    if do == WAIT.name and ("for" in values) == ("until" in values):
         findings.add(at, "a wait has either 'for' or 'until'", "write e.g. 'for: 200 ms'")
     after = _trigger((*at, "after"), values["after"], findings) if values.get("after") is not None else None
     if watch.wrong:
@@ -204,7 +201,7 @@ def _tuned(
     role = roles.get(str(values.get("role")))
     if role is None or "args" in fields:
         return
-    tunable = {parameter.name: parameter for parameter in role.declaration.parameters if parameter.tunable}
+    tunable = {parameter.name: parameter for parameter in role.declaration.tunable.values()}
     parameter = tunable.get(str(values.get("parameter")))
     if parameter is None:
         what = f"'{shown(values.get('parameter'))}' cannot be set while {role.workload} runs"

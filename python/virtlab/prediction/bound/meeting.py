@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from virtlab.catalogue import WORKLOADS
+from virtlab.catalogue.actions import BEGINNING, STOP, WAIT
 from virtlab.plan import Action, Plan, Role
 from virtlab.simulator.ways import by_tcp
 
@@ -38,7 +39,7 @@ class Meeting:
 
 def meeting(plan: Plan, role: str) -> Meeting:
     """Of a role, by the timeline."""
-    begins = {one.role: one for one in plan.timeline if one.do in {"start", "run"} and one.role}
+    begins = {one.role: one for one in plan.timeline if one.do in BEGINNING and one.role}
     order, mine, found = _Order(plan), begins.get(role), Meeting([role], {})
     for name, other in plan.roles.items():
         begun = begins.get(name)
@@ -49,7 +50,7 @@ def meeting(plan: Plan, role: str) -> Meeting:
             continue
         if order.pause_ns(begun.id, mine.id) is not None:
             continue
-        stops = [one for one in plan.timeline if one.do == "stop" and one.role == name]
+        stops = [one for one in plan.timeline if one.do == STOP.name and one.role == name]
         ends = [begun.id, *(one.id for one in stops if order.follows(one.id, begun.id))]
         pauses = [pause for end in ends if (pause := order.pause_ns(mine.id, end)) is not None]
         if not pauses or by_tcp(other):
@@ -94,7 +95,7 @@ class _Order:
             if cause.id == ended and word in OVER:
                 known.append(0)
             elif (pause_ns := self.pause_ns(cause.id, ended)) is not None:
-                waits = cause.do == "wait" and word == "done" and cause.timeout_ns is None
+                waits = cause.do == WAIT.name and word == "done" and cause.timeout_ns is None
                 known.append(pause_ns + (cause.for_ns or 0 if waits else 0))
         after = self._actions[name].after
         return max(known) + after.plus_ns if known and after is not None else None

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from math import isclose
 
 from virtlab.catalogue import WORKLOADS
+from virtlab.catalogue.actions import BEGINNING, STOP
 from virtlab.plan import Action, Plan, Role
 from virtlab.planner.ends import role_ends
 from virtlab.planner.licence import ETHERNET_OCTETS
@@ -127,11 +128,11 @@ def alone(plan: Plan, name: str) -> bool:
         return known[action.id]
 
     def begun(role: str) -> list[Action]:
-        return [action for action in plan.timeline if action.do in ("start", "run") and action.role == role]
+        return [action for action in plan.timeline if action.do in BEGINNING and action.role == role]
 
     def over(role: str, events: frozenset[str]) -> bool:
         """Whether all that the role ever does is over after these events."""
-        stops = [each for each in plan.timeline if each.do == "stop" and each.role == role]
+        stops = [each for each in plan.timeline if each.do == STOP.name and each.role == role]
         stopped = [before(stop) for stop in stops if f"{stop.id}.done" in events]
         return all(
             f"{each.id}.finished" in events or any(f"{each.id}.started" in earlier for earlier in stopped)

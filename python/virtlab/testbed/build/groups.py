@@ -15,11 +15,11 @@ from typing import Protocol
 from virtlab.catalogue import PLATFORMS, WORKLOADS
 from virtlab.errors import MachineError
 from virtlab.plan import Guest, Plan
+from virtlab.planner.check import QUOTA_PERIOD_NS
 from virtlab.testbed.leader import ledger
 from virtlab.testbed.platforms.container.accounts import CGROUP_ROOT, accounts_for_swap, hierarchies
 
-PERIOD_US = 100_000
-QUOTA_MIN_US = 1000  # the kernel's own (min_cfs_quota_period)
+PERIOD_US = QUOTA_PERIOD_NS // 1000
 
 
 class Bounds(Protocol):

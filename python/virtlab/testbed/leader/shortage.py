@@ -13,6 +13,7 @@ import resource
 from collections.abc import Iterator
 
 from virtlab.catalogue import PLATFORMS
+from virtlab.catalogue.actions import EXEC
 from virtlab.plan import Plan, Refusal
 
 _OURS = 40  # of the program itself, while it runs, and reads what it measured
@@ -46,7 +47,7 @@ def open_files(plan: Plan) -> int:
     world = plan.world
     namespaces = len(world.guests) + len(world.hosts) + len(world.switches) + 1
     agents = 1 + len({guest for role in plan.roles.values() for guest in (role.from_, role.to) if guest})
-    commands = sum(action.do == "exec" for action in plan.timeline)
+    commands = sum(action.do == EXEC.name for action in plan.timeline)
     platforms = [PLATFORMS.get(guest.platform) for guest in world.guests.values()]
     foreign = sum(platform is None or not platform.is_stack for platform in platforms)
     leader = _LEADER + _STARTING + _PER_NAMESPACE * namespaces + _PER_AGENT * agents

@@ -14,6 +14,7 @@ from typing import Any
 from virtlab.agents import STOPS, Block, Log, Message, Notice
 from virtlab.agents.conversation import one_line
 from virtlab.catalogue import PLATFORMS
+from virtlab.catalogue.actions import BEGINNING, EXEC, RESET, SET, STOP, WAIT
 from virtlab.errors import AgentError, GuestError
 from virtlab.lazy import np
 from virtlab.plan import Action, Event, Observer, Outcome, Plan, Sink, Trial
@@ -238,25 +239,25 @@ class Pass:
 
     def _begin(self, action: Action, at_ns: int, timeline: Timeline) -> None:
         self.observe.progress(f"{action.do} {action.role or action.guest or action.id}")
-        if action.do in {"start", "run"}:
+        if action.do in BEGINNING:
             self._start(action, at_ns)
-        elif action.do == "stop":
+        elif action.do == STOP.name:
             timeline.event(f"{action.id}.started", self.site.now())
             self._tell(f"{action.id}.started", self.site.now())
             self._stop_role(str(action.role), timeline)
             self._note(timeline, f"{action.id}.done", self.site.now())
-        elif action.do == "set":
+        elif action.do == SET.name:
             for parameter, value in action.args.items():
                 for side in self.sides.get(str(action.role), []):
                     request = {"role": action.role, "parameter": parameter, "value": value}
                     self.control.call("set", request, channel=side.channel)
             self._note(timeline, f"{action.id}.done", self.site.now())
-        elif action.do == "wait":
+        elif action.do == WAIT.name:
             self._note(timeline, f"{action.id}.started", at_ns)
             timeline.expect(action.id, at_ns + (action.for_ns or 0))
-        elif action.do == "exec":
+        elif action.do == EXEC.name:
             self._exec(action, timeline)
-        elif action.do == "reset":
+        elif action.do == RESET.name:
             guest = str(action.guest)
             reset = PLATFORMS[self.plan.world.guests[guest].platform].reset
             assert reset is not None, "refused before"
@@ -273,7 +274,7 @@ class Pass:
     def _reset_over(self, event: str) -> int | None:
         """Brings a guest up when its time to be down is over; the instant at which that was done."""
         name = event.rpartition(".")[0]
-        action = next((one for one in self.plan.timeline if one.id == name and one.do == "reset"), None)
+        action = next((one for one in self.plan.timeline if one.id == name and one.do == RESET.name), None)
         if action is None:
             return None
         guest = str(action.guest)
@@ -343,7 +344,7 @@ class Pass:
 
     def _give_up(self, action: Action, timeline: Timeline) -> None:
         """A time-out passed: what the action had begun is ended."""
-        if action.do in {"start", "run"} and action.role is not None:
+        if action.do in BEGINNING and action.role is not None:
             self._stop_role(action.role, timeline)
         for channel, (name, _) in self.commands.items():
             if name == action.id:

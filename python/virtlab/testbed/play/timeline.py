@@ -7,21 +7,13 @@ or void and every window has both its ends or cannot get them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from virtlab.catalogue.actions import ACTIONS, BEGINNING
 from virtlab.plan import Action, Mark, Plan, Trigger
 
-EVENTS: Mapping[str, frozenset[str]] = {
-    "start": frozenset({"started", "finished", "done", "failed"}),
-    "run": frozenset({"started", "finished", "done", "failed", "timeout", "cancelled"}),
-    "stop": frozenset({"started", "done"}),
-    "set": frozenset({"started", "done"}),
-    "wait": frozenset({"started", "done", "timeout", "cancelled"}),
-    "reset": frozenset({"started", "done"}),
-    "exec": frozenset({"started", "done", "finished", "failed", "timeout", "cancelled"}),
-}
 ENDS = frozenset({"finished", "done", "failed", "timeout", "cancelled"})
 
 State = Literal["waiting", "due", "begun", "over", "void"]
@@ -83,7 +75,7 @@ class Timeline:
         for entry in self._entries.values():
             if (
                 entry.state == "due"
-                and entry.at_ns - (lead_ns if entry.action.do in {"start", "run"} else 0) <= now_ns
+                and entry.at_ns - (lead_ns if entry.action.do in BEGINNING else 0) <= now_ns
             ):
                 entry.state = "begun"
                 if entry.action.timeout_ns is not None:
@@ -110,7 +102,7 @@ class Timeline:
     def next_ns(self, lead_ns: int = 0) -> int | None:
         """The next instant at which `due` or `expired` has something."""
         instants = [
-            entry.at_ns - (lead_ns if entry.action.do in {"start", "run"} else 0)
+            entry.at_ns - (lead_ns if entry.action.do in BEGINNING else 0)
             for entry in self._entries.values()
             if entry.state == "due"
         ]
@@ -121,7 +113,9 @@ class Timeline:
     def over(self) -> bool:
         """Whether nothing is left to happen."""
         for entry in self._entries.values():
-            if entry.state in {"waiting", "due"} or (entry.state == "begun" and entry.action.do != "start"):
+            if entry.state in {"waiting", "due"} or (
+                entry.state == "begun" and not ACTIONS[entry.action.do].open_ended
+            ):
                 return False
         return all(
             self._resolved(window.from_) and self._resolved(window.to)
@@ -142,7 +136,7 @@ class Timeline:
         return [
             name
             for name, entry in self._entries.items()
-            if entry.action.role == role and entry.action.do in {"start", "run"} and entry.state == "begun"
+            if entry.action.role == role and entry.action.do in BEGINNING and entry.state == "begun"
         ]
 
     def _resolved(self, event: str) -> bool:
@@ -166,11 +160,9 @@ class Timeline:
     def _trigger(self, trigger: Trigger | None) -> tuple[State, int]:
         if trigger is None:
             return "due", self.begin_ns
-        names = (trigger.event,) if trigger.event is not None else trigger.any or trigger.all
+        names = trigger.events()
         happened = [self.marks[name].t_ns for name in names if name in self.marks]
-        impossible = [
-            name for name in names if name is not None and name not in self.marks and self._resolved(name)
-        ]
+        impossible = [name for name in names if name not in self.marks and self._resolved(name)]
         if trigger.any:
             if happened:
                 return "due", min(happened) + trigger.plus_ns

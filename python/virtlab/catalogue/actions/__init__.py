@@ -1,0 +1,21 @@
+"""Actions of a timeline. One file each; the names here are what `do:` may say."""
+
+from virtlab.catalogue.actions.call import CALL
+from virtlab.catalogue.actions.exec import EXEC
+from virtlab.catalogue.actions.migrate import MIGRATE
+from virtlab.catalogue.actions.reset import RESET
+from virtlab.catalogue.actions.run import RUN
+from virtlab.catalogue.actions.set import SET
+from virtlab.catalogue.actions.start import START
+from virtlab.catalogue.actions.stop import STOP
+from virtlab.catalogue.actions.wait import WAIT
+from virtlab.catalogue.declaration import TimelineAction
+
+ACTIONS: dict[str, TimelineAction] = {
+    entry.name: entry for entry in (START, STOP, RUN, SET, WAIT, EXEC, RESET, MIGRATE, CALL)
+}
+PLAYED = tuple(name for name, entry in ACTIONS.items() if entry.played)
+EVENTS = ("started", "done", "finished", "failed", "timeout", "cancelled")  # as messages list them
+BEGINNING = frozenset(name for name, entry in ACTIONS.items() if entry.to_role == "begins")
+
+__all__ = ["ACTIONS", "BEGINNING", "EVENTS", "EXEC", "PLAYED", "RESET", "RUN", "SET", "START", "STOP", "WAIT"]

@@ -1,0 +1,11 @@
+"""`set`: a tunable parameter of a role takes another value while its traffic goes on."""
+
+from virtlab.catalogue.declaration import TimelineAction
+
+SET = TimelineAction(
+    name="set",
+    meaning="a tunable parameter of a role changes while it runs",
+    events=frozenset({"started", "done"}),
+    keys=("role", "parameter", "value"),
+    to_role="tunes",
+)

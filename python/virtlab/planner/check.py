@@ -1,0 +1,206 @@
+"""What is wrong with a Plan on any arm: names of nothing, ends that cannot meet, a timeline that cannot be played.
+
+What an arm cannot hold, it refuses itself. An arm passes its name, by which declarations say what it plays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from ipaddress import ip_address
+
+from virtlab.catalogue import ACTIONS, PLATFORMS, VSWITCHES, WORKLOADS, played
+from virtlab.catalogue.actions import EXEC, SET
+from virtlab.catalogue.declaration import NOT_PLAYED
+from virtlab.catalogue.kinds import SIZE
+from virtlab.plan import Action, Guest, Plan, Refusal, Role, Vnic
+from virtlab.planner.ends import bridging_mistakes, interfaces, role_ends, via_mistakes
+from virtlab.planner.wiring import Wiring
+
+MTU_MIN_BYTES = 68
+MTU_MIN_IPV6_BYTES = 1280
+MTU_MAX_BYTES = 65_535
+QUOTA_PERIOD_NS = 100_000_000  # the kernel's default, in which a guest's share of a processor is counted
+QUOTA_MIN_NS = 1_000_000  # Linux takes no shorter one (kernel/sched/core.c: min_cfs_quota_period)
+
+
+def mistakes(plan: Plan, arm: str, wiring: Wiring) -> Iterator[Refusal]:
+    """All of them, each with its path and its cure."""
+    for check in (_guests, _addresses, _vswitches, _routes):
+        yield from check(plan)
+    yield from _roles(plan, arm)
+    yield from _timeline(plan, arm)
+    for name in plan.collect.packets:
+        if name not in plan.roles:
+            yield Refusal(f"collect.packets.{name}", "is no role", "name a role of the file")
+    yield from wiring.mistakes(plan)
+
+
+def _at(guest: str, vnic: str) -> str:
+    return f"guests.{guest}.vnics.{vnic}"
+
+
+def _guests(plan: Plan) -> Iterator[Refusal]:
+    macs: dict[str, str] = {}
+    for name, guest in plan.world.guests.items():
+        path = f"guests.{name}"
+        if guest.host not in plan.world.hosts:
+            yield Refusal(f"{path}.host", f"there is no host '{guest.host}'", "name a host of the file")
+        if (
+            guest.cpu_quota_ratio is not None
+            and round(guest.cpu_quota_ratio * QUOTA_PERIOD_NS) < QUOTA_MIN_NS
+        ):
+            share = f"{100 * QUOTA_MIN_NS / QUOTA_PERIOD_NS:g} %"
+            reason = f"the kernel holds no group to less than {share} of a CPU"
+            yield Refusal(f"{path}.cpu_quota_ratio", reason, f"write at least '{share}'")
+        yield from bridging_mistakes(path, guest)
+        for own, vnic in guest.vnics.items():
+            if vnic.network == "own":
+                continue  # virtlab sets nothing of it
+            at = _at(name, own)
+            yield from _vnic(at, guest, vnic)
+            mac = vnic.mac.lower()
+            if mac in macs:
+                yield Refusal(f"{at}.mac", f"{vnic.mac} is {macs[mac]}'s too", "give each vNIC its own MAC")
+            macs[mac] = at
+
+
+def _vnic(at: str, guest: Guest, vnic: Vnic) -> Iterator[Refusal]:
+    least = MTU_MIN_IPV6_BYTES if any(":" in address for address in vnic.ip) else MTU_MIN_BYTES
+    if not least <= vnic.mtu_bytes <= MTU_MAX_BYTES:
+        reason = f"an MTU of {vnic.mtu_bytes} B cannot carry its addresses"
+        yield Refusal(f"{at}.mtu_bytes", reason, f"write {least} B to {MTU_MAX_BYTES} B")
+    platform = PLATFORMS.get(guest.platform)
+    if vnic.vswitch is not None and platform is not None and platform.is_host:
+        reason = f"a {guest.platform} guest stands on no virtual switch"
+        yield Refusal(at, reason, "give it an uplink, or another platform")
+
+
+def _addresses(plan: Plan) -> Iterator[Refusal]:
+    owners: dict[object, str] = {}
+    for name, guest in plan.world.guests.items():
+        for own, _, address in interfaces(guest):
+            path = _at(name, own)
+            if address.ip in owners:
+                reason = f"{address.ip} is {owners[address.ip]}'s too"
+                yield Refusal(f"{path}.ip", reason, "give each vNIC its own address")
+            owners[address.ip] = path
+
+
+def _vswitches(plan: Plan) -> Iterator[Refusal]:
+    for name, vswitch in plan.world.vswitches.items():
+        path = f"vswitches.{name}"
+        if vswitch.host not in plan.world.hosts:
+            yield Refusal(f"{path}.host", f"there is no host '{vswitch.host}'", "name a host of the file")
+        kind = VSWITCHES.get(vswitch.kind)
+        if kind is not None and (unknown := kind.unknown(vswitch.parameters)):
+            reason = f"{vswitch.kind} has no {', '.join(unknown)}"
+            yield Refusal(f"{path}.parameters", reason, "remove them, or take an Open vSwitch")
+
+
+def _routes(plan: Plan) -> Iterator[Refusal]:
+    guests = plan.world.guests
+    owned = {address.ip for guest in guests.values() for _, _, address in interfaces(guest)}
+    for name, routes in plan.world.routes.items():
+        for route in routes:
+            path = f"routes.{name}"
+            if name not in guests or route.vnic not in guests[name].vnics:
+                yield Refusal(path, f"there is no vNIC '{route.vnic}' of '{name}'", "name one of the file")
+            elif ip_address(route.via) not in owned:
+                reason = f"no vNIC has the address of the next hop {route.via}"
+                yield Refusal(path, reason, "name a router's address")
+
+
+def _roles(plan: Plan, arm: str) -> Iterator[Refusal]:
+    guests = plan.world.guests
+    for name, role in plan.roles.items():
+        path = f"roles.{name}"
+        declared = WORKLOADS.get(role.workload)
+        why = "there is no such workload" if declared is None else declared.arms.get(arm, NOT_PLAYED)
+        if declared is None or why is not None:
+            reason = f"the {arm} does not play {role.workload}: {why}"
+            yield Refusal(f"{path}.workload", reason, f"write one of {', '.join(played(WORKLOADS, arm))}")
+            continue
+        ends = [("from", role.from_)] if declared.alone else [("from", role.from_), ("to", role.to)]
+        missing = [(key, guest) for key, guest in ends if guest not in guests]
+        for key, guest in missing:
+            reason = "no guest is named" if guest is None else f"there is no guest '{guest}'"
+            yield Refusal(f"{path}.{key}", reason, "name a guest of the file")
+        if not missing and len(ends) > 1:
+            yield from _pair(path, plan, role)
+
+
+def _pair(path: str, plan: Plan, role: Role) -> Iterator[Refusal]:
+    """What keeps two guests of the Plan from being the ends of one role."""
+    if role.from_ == role.to:
+        reason = "both ends are the same guest, so no link is crossed"
+        yield Refusal(f"{path}.to", reason, "name another guest")
+        return
+    both = [plan.world.guests[str(end)] for end in (role.from_, role.to)]
+    if all(vnic.network == "own" for guest in both for vnic in guest.vnics.values()):
+        return  # existing hosts on their own network, whose addresses are read from them
+    ends = role_ends(plan, role)
+    if ends is None:
+        reason = "its two ends have no address of one IP version"
+        yield Refusal(path, reason, "give both IPv4, or both IPv6")
+        return
+    here, there = (plan.world.guests[end.guest].vnics[end.vnic] for end in ends)
+    if not role.parameters.get("via") and here.isolated and there.isolated and here.vswitch == there.vswitch:
+        reason = f"its two ends are isolated from each other on {here.vswitch}"
+        yield Refusal(path, reason, "write 'isolate: false' at one of them")
+    yield from via_mistakes(path, plan, role)
+
+
+def _timeline(plan: Plan, arm: str) -> Iterator[Refusal]:
+    actions = {action.id: action.do for action in plan.timeline}
+    started: dict[str, str] = {}
+    for action in plan.timeline:
+        path = f"timeline.{action.id}"
+        yield from _action(path, plan, action, arm, started)
+        for event in action.after.events() if action.after is not None else ():
+            yield from _event(f"{path}.after", event, actions)
+    for name, window in plan.windows.items():
+        for event in (window.from_, window.to):
+            yield from _event(f"windows.{name}", event, actions)
+
+
+def _action(path: str, plan: Plan, action: Action, arm: str, started: dict[str, str]) -> Iterator[Refusal]:
+    declared = ACTIONS.get(action.do)
+    why = "there is no such action" if declared is None else declared.arms.get(arm, NOT_PLAYED)
+    if declared is None or why is not None:
+        yield Refusal(path, f"cannot {action.do}: {why}", f"use {', '.join(played(ACTIONS, arm))}")
+    elif "role" in declared.keys and action.role not in plan.roles:
+        yield Refusal(f"{path}.role", f"there is no role '{action.role}'", "name a role of the file")
+    elif "guest" in declared.keys and action.guest not in plan.world.guests:
+        yield Refusal(f"{path}.guest", f"there is no guest '{action.guest}'", "name a guest of the Plan")
+    elif action.do == EXEC.name and not action.argv:
+        yield Refusal(path, "names no command", "give it 'argv'")
+    elif action.do == SET.name:
+        yield from _tuned(path, action, plan.roles[str(action.role)])
+    elif declared.to_role == "begins":
+        if (before := started.setdefault(str(action.role), action.id)) != action.id:
+            reason = f"role '{action.role}' was started by '{before}' before"
+            yield Refusal(path, reason, "give the second part a role of its own")
+    elif action.until is not None:
+        reason = "a run waits for a time or an event, not for a call or a series"
+        yield Refusal(f"{path}.until", reason, "write 'for', or wait for an event with 'after'")
+
+
+def _tuned(path: str, action: Action, role: Role) -> Iterator[Refusal]:
+    declared = WORKLOADS.get(role.workload)
+    tunable = {} if declared is None else declared.tunable
+    least = {name: 0 if parameter.kind is SIZE else 1 for name, parameter in tunable.items()}
+    for parameter, value in action.args.items():
+        if parameter not in least or not isinstance(value, int) or value < least[parameter]:
+            cure = f"set {' or '.join(least)} to a whole number" if least else "stop the role instead"
+            yield Refusal(f"{path}.args", f"cannot set {parameter} to {value!r} while the role runs", cure)
+
+
+def _event(path: str, event: str, actions: Mapping[str, str]) -> Iterator[Refusal]:
+    name, _, word = event.rpartition(".")
+    declared = ACTIONS.get(actions.get(name, ""))
+    if name not in actions:
+        reason = f"'{event}' is of no action of this timeline"
+        yield Refusal(path, reason, "name an action's id and its event")
+    elif declared is not None and declared.events and word not in declared.events:
+        reason = f"'{declared.name}' has no event '{word}'"
+        yield Refusal(path, reason, f"it has {', '.join(sorted(declared.events))}")

@@ -1,0 +1,71 @@
+"""What is wrong with a Plan on any arm is found once, and both arms refuse it in the same words."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.unit.testbed.test_testbed_refusals import GOLDEN, HERE, put
+
+from virtlab.catalogue import ACTIONS
+from virtlab.plan import Plan, Refusal
+from virtlab.planner.check import mistakes
+from virtlab.planner.wiring import Wiring
+from virtlab.simulator import refusals as simulator
+from virtlab.testbed import refusals as testbed
+
+MISTAKES = {
+    "guests.a.host": put("world/guests/a/host", "h9"),
+    "guests.a.cpu_quota_ratio": put("world/guests/a/cpu_quota_ratio", 0.0099),
+    "guests.a.vnics.eth0.mtu_bytes": put("world/guests/a/vnics/eth0/mtu_bytes", 20),
+    "guests.b.vnics.eth0.mac": put("world/guests/b/vnics/eth0/mac", "02:00:00:00:00:01"),
+    "guests.b.vnics.eth0.ip": put("world/guests/b/vnics/eth0/ip", ["10.0.0.1/24"]),
+    "vswitches.h1.br.host": put("world/vswitches/h1.br/host", "h9"),
+    "vswitches.h1.br.parameters": put("world/vswitches/h1.br/parameters", {"stp": True}),
+    "routes.a": put("world/routes", {"a": [{"to": "10.9.0.0/24", "via": "10.0.0.77", "vnic": "eth0"}]}),
+    "links.h1-s1": put("world/links/h1-s1/ends", ["h1.up", "s9.p1"]),
+    "roles.probe.from": put("roles/probe/from", "c"),
+    "roles.probe.to": put("roles/probe/to", "a"),
+    "roles.probe": put("world/guests/b/vnics/eth0/ip", ["fd00::2/64"]),
+    "timeline.stop": put("timeline/2/do", "dance"),
+    "timeline.stop.role": put("timeline/2/role", "nobody"),
+    "timeline.drain.guest": put("timeline/3", {"id": "drain", "do": "reset", "guest": "c"}),
+    "timeline.drain": put("timeline/3", {"id": "drain", "do": "exec", "guest": "a"}),
+    "timeline.drain.args": put(
+        "timeline/3", {"id": "drain", "do": "set", "role": "probe", "args": {"interval_ns": 10}}
+    ),
+    "timeline.drain.after": put("timeline/3/after", {"event": "stop.finished"}),
+    "windows.measured": put("windows/measured/to", "measure.over"),
+    "collect.packets.nobody": put("collect/packets", ["nobody"]),
+}
+
+
+def changed(change: Callable[[dict[str, Any]], None]) -> Plan:
+    values = copy.deepcopy(GOLDEN)
+    change(values)
+    return Plan.model_validate(values)
+
+
+@pytest.mark.parametrize(("path", "change"), MISTAKES.items(), ids=MISTAKES)
+def test_both_arms_refuse_a_mistake_of_a_plan_in_the_same_words(
+    path: str, change: Callable[[dict[str, Any]], None]
+) -> None:
+    plan = changed(change)
+    on_testbed = [each for each in testbed.refusals(plan, HERE) if each.path == path]
+    in_simulator = [each for each in simulator.refusals(plan) if each.path == path]
+    found = [each for each in mistakes(plan, "testbed", Wiring(plan)) if each.path == path]
+    assert found
+    assert set(found) <= set(on_testbed)
+    assert set(found) <= set(in_simulator)
+
+
+@pytest.mark.parametrize("name", [name for name, action in ACTIONS.items() if not action.played])
+def test_an_action_that_no_arm_plays_is_refused_with_the_reason_of_the_arm(name: str) -> None:
+    plan = changed(put("timeline/2/do", name))
+    refused: dict[str, list[Refusal]] = {
+        "testbed": testbed.refusals(plan, HERE), "simulator": simulator.refusals(plan),
+    }  # fmt: skip
+    for arm, found in refused.items():
+        assert f"cannot {name}: {ACTIONS[name].arms[arm]}" in [each.reason for each in found]

@@ -114,9 +114,9 @@ def test_isolated_ports_are_learned_and_what_is_for_one_reaches_no_other() -> No
             if (vnic := f"guests.{name}.vnics.eth0")
         }
         assert reached["g1"] >= COUNT > reached["g2"]
-        switches = session._guests.ovs
-        assert switches is not None
-        (bridge,) = switches.lowered.ovs.values()
+        switches = session._guests.switches["h.br"]
+        assert isinstance(switches, ovs.OpenVswitches)
+        (bridge,) = switches._bridges()
         control = f"{ovs.RUN}/{switches._places[bridge.namespace]}/switch.ctl"
         mac = world["guests"]["g1"]["vnics"]["eth0"]["mac"]
 
@@ -252,7 +252,7 @@ def test_rules_that_are_not_those_it_was_given_end_a_run_before_it_begins(
 
     def meddled(self: ovs.OpenVswitches, observe: worlds.Patient) -> None:
         start(self, observe)
-        (bridge,) = self.lowered.ovs.values()
+        (bridge,) = self._bridges()
         self._run(bridge.namespace, ["ovs-ofctl", *(word.format(bridge.link) for word in done)])
 
     monkeypatch.setattr(ovs.OpenVswitches, "start", meddled)
@@ -268,7 +268,7 @@ def test_a_command_that_warns_and_succeeds_has_succeeded_and_one_that_fails_is_t
 
     def meddled(self: ovs.OpenVswitches, observe: worlds.Patient) -> None:
         start(self, observe)
-        (bridge,) = self.lowered.ovs.values()
+        (bridge,) = self._bridges()
         words = ["sh", "-c", "echo slow >&2; echo done; exit $1", "command"]
         heard.append(self._run(bridge.namespace, [*words, "0"]))
         self._run(bridge.namespace, [*words, "1"])
@@ -335,8 +335,8 @@ def test_what_it_cannot_do_is_refused() -> None:
 
 def test_hundreds_of_commands_one_after_another_have_one_channel_and_each_its_own_words() -> None:
     with Testbed().open(worlds.plan(on_ovs(worlds.one_host(2))), worlds.Patient()) as session:
-        switches = session._guests.ovs
-        assert switches is not None
+        switches = session._guests.switches["h.br"]
+        assert isinstance(switches, ovs.OpenVswitches)
         (namespace,) = switches._places
         for number in range(300):
             assert switches._run(namespace, ["echo", str(number)]) == f"{number}\n"

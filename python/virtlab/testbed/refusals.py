@@ -20,13 +20,10 @@ from virtlab.testbed.build import pinning, routing
 from virtlab.testbed.build.idle import pollers, processors
 from virtlab.testbed.build.machine import Findings
 from virtlab.testbed.leader.process import usable_cpus
-from virtlab.testbed.platforms.registry import ARM, platforms
-from virtlab.testbed.platforms.tap import CURE_TUN, tun_missing
 from virtlab.testbed.play.series import sampling_refusals
 from virtlab.testbed.queues.link_refusals import links, realised
 from virtlab.testbed.queues.ports import as_built, port_refusals
-from virtlab.testbed.vswitches import ovs
-from virtlab.testbed.vswitches.ovs_rules import DATAPATHS
+from virtlab.testbed.registry import ARM, platforms, vswitches
 
 SERIES = ("host.cpu", "guest.cpu", "guest.vcpus", "memory", "softnet", "qdisc", "vnics")
 COUNTERS = ("vnics", "links", "softnet", "qdisc", "qdiscs", "host.cpu", "cpu", "guests", "memory")
@@ -147,34 +144,12 @@ def _guests(plan: Plan, found: Findings) -> Iterator[Refusal]:
 def _vswitches(plan: Plan, found: Findings) -> Iterator[Refusal]:
     for name, vswitch in plan.world.vswitches.items():
         kind = VSWITCHES.get(vswitch.kind)
-        kinds = played(VSWITCHES, ARM)
+        kinds = vswitches.played()
         if kind is None or vswitch.kind not in kinds:
             reason = f"'{vswitch.kind}' cannot be built here"
             yield Refusal(f"vswitches.{name}.kind", reason, f"write {' or '.join(kinds)}")
-        elif vswitch.kind in DATAPATHS:
-            yield from _open_vswitch(f"vswitches.{name}", name, plan, found)
-
-
-def _open_vswitch(path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
-    vswitch = plan.world.vswitches[name]
-    why = found.open_vswitch[vswitch.kind] if found.open_vswitch is not None else ovs.missing(vswitch.kind)
-    if why is not None:
-        cure = {ovs.NO_MODULE: ovs.CURE_KERNEL, tun_missing(): CURE_TUN}.get(why, ovs.CURE)
-        yield Refusal(f"{path}.kind", why, cure)
-    mixed = {other.kind for other in plan.world.vswitches.values() if other.host == vswitch.host}
-    if len(mixed & set(DATAPATHS)) > 1:
-        reason = "a host has one Open vSwitch, with one datapath"
-        yield Refusal(f"{path}.kind", reason, "write the same kind for all switches of the host")
-    if not vswitch.learning and vswitch.flooding:
-        reason = "Open vSwitch floods as a switch that learns"
-        yield Refusal(f"{path}.learning", reason, "write 'flooding: false' too, or 'learning: true'")
-    for guest, entry in plan.world.guests.items():
-        for own, vnic in entry.vnics.items():
-            if vnic.vswitch == name and vnic.offloads != "off" and VSWITCHES[vswitch.kind].process:
-                reason = (
-                    "a datapath in user space gets frames as they are, and with offloads none is finished"
-                )
-                yield Refusal(f"guests.{guest}.vnics.{own}.offloads", reason, "write 'offloads: off'")
+        else:
+            yield from vswitches.of(vswitch.kind).refusals(f"vswitches.{name}", name, plan, found)
 
 
 def _roles(plan: Plan, found: Findings) -> Iterator[Refusal]:
@@ -335,10 +310,7 @@ def capabilities(found: Findings, fingerprint: Mapping[str, str]) -> Capabilitie
     return Capabilities(
         backend="testbed",
         platforms={name: world or platforms.of(name).missing(found) for name in platforms.played()},
-        vswitches={
-            **dict.fromkeys(played(VSWITCHES, ARM), world),
-            **{kind: world or ovs.missing(kind) for kind in DATAPATHS},
-        },
+        vswitches={name: world or vswitches.of(name).missing(name, found) for name in vswitches.played()},
         qdiscs=qdiscs,
         workloads=dict.fromkeys(played(WORKLOADS, ARM), world),
         actions={name: entry.arms.get(ARM, NOT_PLAYED) or world for name, entry in ACTIONS.items()},

@@ -90,7 +90,10 @@ class TestbedSession:
                 control, plan, self.lowered, self._guests, patience=site.patience
             )
             namespaces = sorted(
-                {*self.lowered.guests.values(), *(place.namespace for place in self.lowered.bridges.values())}
+                {
+                    *self.lowered.guests.values(),
+                    *(place.namespace for place in self.lowered.vswitches.values()),
+                }
             )
             seen = networks.observe(control, [*namespaces, *(["fabric"] if self.lowered.links else [])])
             seen |= networks.observe_each(

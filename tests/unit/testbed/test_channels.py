@@ -99,7 +99,7 @@ def test_thousands_of_commands_of_open_vswitch_never_come_near_a_machines_channe
         answering.start()
         control = Control(ours)
         plan = Plan.model_validate({"world": {"hosts": {"h1": {}}, "guests": {}}})
-        switches = OpenVswitches(control, plan, lower(plan), _places={"host:h1": "0"})
+        switches = OpenVswitches(control, plan, lower(plan), ["h1.br"], _places={"host:h1": "0"})
         for number in range(COMMANDS):
             assert switches._run("host:h1", ["ovs-appctl", str(number)]) == str(number)
         assert answering.asked == {channels.OVS_COMMAND.first}

@@ -203,7 +203,7 @@ def test_virtlabs_own_needs_a_port_with_a_rate() -> None:
 def test_open_vswitch_is_told_of_queues_with_the_defaults_first() -> None:
     plan = planned(f"queue: {{kind: htb, by: kernel, {CLASSES}}}, vswitch: ovs-netdev")
     lowered = lower(as_built(plan, "soft_switch"))
-    bridge = lowered.ovs["h1.br"]
+    bridge = lowered.vswitches["h1.br"]
     said = " ".join(transaction([bridge]))
     assert "type=linux-htb other_config:max-rate=20000000 queues:0=@queue1.0 queues:1=@queue1.1" in said
     assert "--id=@queue1.0 create queue other_config:min-rate=5000000 other_config:max-rate=20000000" in said
@@ -304,7 +304,7 @@ def test_a_ports_rate_counts_what_a_wire_adds_to_a_frame_at_an_open_vswitch_too(
 def test_a_rate_that_open_vswitch_would_cut_to_the_ports_is_tcs_and_stays_as_it_is() -> None:
     queue = "queue: {kind: htb, by: kernel, rate: 50 Mbit/s}, port_rate: 20 Mbit/s, vswitch: ovs-netdev"
     plan = planned(queue)
-    bridge = lower(as_built(plan, "soft_switch")).ovs["h1.br"]
+    bridge = lower(as_built(plan, "soft_switch")).vswitches["h1.br"]
     assert bridge.port("h1.g1.eth0").qos == LEFT_ALONE
     rates = [op.rate_bit_per_s for op in at_port(plan, "h1.g1.eth0") if isinstance(op, ClassAdd)]
     assert rates == [20_000_000, 50_000_000], "the port's, and the queue's inside"
@@ -317,7 +317,7 @@ def test_frames_find_their_queue_by_openflow_only_where_rules_can_name_the_port_
 ) -> None:
     host = f"queue: {{kind: htb, by: kernel, {CLASSES}}}, vswitch: {vswitch}"
     plan = planned_text(FILE.format(host=host) + f"network: {{arp: {arp}}}\n")
-    bridge = lower(as_built(plan, "kernel")).ovs["h1.br"]
+    bridge = lower(as_built(plan, "kernel")).vswitches["h1.br"]
     qos = bridge.port("h1.g1.eth0").qos
     assert qos is not None
     assert qos.kind == "linux-htb"

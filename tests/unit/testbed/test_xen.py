@@ -196,7 +196,7 @@ def test_the_back_end_of_a_port_is_claimed_and_bridged_once_it_is_there() -> Non
         if getattr(step.op, "link", getattr(step.op, "name", "")) == port.link
     ]
     assert about[0] == Claim(port.namespace, port.link, f"fe{mac[2:]}")
-    bridge = lowered.bridges["h.br"].link
+    bridge = lowered.vswitches["h.br"].link
     assert LinkSet(port.namespace, port.link, mtu_bytes=1500, master=bridge) in about
     assert LinkSet(port.namespace, port.link, up=True) in about
     assert ForwardingAdd(port.namespace, port.link, mac) in about

@@ -34,7 +34,6 @@ from virtlab.testbed.build.operations import (
     OffloadSet,
     Operation,
     RouteAdd,
-    Rules,
     Step,
     SysctlSet,
     TapAdd,
@@ -42,9 +41,9 @@ from virtlab.testbed.build.operations import (
 )
 from virtlab.testbed.queues.kernel import PortQueue
 from virtlab.testbed.queues.pacing import licence, pushback
-from virtlab.testbed.queues.ports import at_guest_port, at_ovs_port
-from virtlab.testbed.vswitches.ovs_qos import LEFT_ALONE
-from virtlab.testbed.vswitches.ovs_rules import DATAPATHS, OvsBridge, Port
+from virtlab.testbed.queues.ports import at_guest_port
+from virtlab.testbed.registry import vswitches
+from virtlab.testbed.vswitches.protocol import BuiltSwitch
 
 DEFAULT_MTU_BYTES = 1500  # that a device comes with
 OFFLOADS_OFF = {"tx": False, "sg": False, "tso": False, "gso": False}
@@ -103,7 +102,7 @@ class Lowered:
     vnics: dict[tuple[str, str], Place] = field(default_factory=dict)
     uplinks: dict[str, Place] = field(default_factory=dict)  # port -> interface on the host's side
     fabric_ports: dict[str, str] = field(default_factory=dict)  # port -> interface in `fabric`
-    bridges: dict[str, Place] = field(default_factory=dict)
+    vswitches: dict[str, BuiltSwitch] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)  # link -> realisation
     queues: dict[tuple[str, str], PortQueue] = field(default_factory=dict)  # link, direction: in the kernel
     soft_switch: dict[str, Any] | None = None  # the configure request
@@ -112,15 +111,10 @@ class Lowered:
     )  # ports of links that are interfaces: kernel realisations
     machines: dict[str, Inside] = field(default_factory=dict)  # guests with a kernel of their own
     existing: set[str] = field(default_factory=set)  # guests that are found, not made
-    ovs: dict[str, OvsBridge] = field(default_factory=dict)  # virtual switches that are Open vSwitch
     late: list[Step] = field(
         default_factory=list
     )  # about ports that come with a hypervisor's guests, once they are there
     late_ports: set[Place] = field(default_factory=set)
-
-    def master(self, vswitch: str) -> str | None:
-        """The bridge that an interface is born as a port of; None where another program takes it in later."""
-        return None if vswitch in self.ovs else self.bridges[vswitch].link
 
     def add_inside(self, guest: str, because: str, *operations: Operation) -> None:
         """Adds operations where a guest's network is: in the private world, or inside its own kernel."""
@@ -272,18 +266,9 @@ def _bridges(
             out.add(f"vswitches.{name}", *_unfiltered(namespace, machine))
         names = taken.setdefault(namespace, set())
         link = interface(name.removeprefix(f"{vswitch.host}."), names)
-        out.bridges[name] = Place(namespace, link)
-        if vswitch.kind in DATAPATHS:
-            out.ovs[name] = OvsBridge(
-                namespace,
-                link,
-                flooding=vswitch.flooding,
-                datapath=DATAPATHS[vswitch.kind],
-                own_entries=vswitch.parameters.get("flow_entries") == "own",
-                told=plan.world.arp == "static",
-            )
-            continue
-        out.add(f"vswitches.{name}", BridgeAdd(namespace, link, mtu_bytes=mtus[f"vswitch:{name}"]))
+        built = vswitches.of(vswitch.kind).built(vswitch, namespace, link, told=plan.world.arp == "static")
+        out.vswitches[name] = built
+        out.add(f"vswitches.{name}", *built.made(mtus[f"vswitch:{name}"]))
 
 
 def _unfiltered(namespace: str, machine: Machine) -> Iterator[Operation]:
@@ -303,37 +288,35 @@ def _guest_ports(plan: Plan, taken: dict[str, set[str]], out: Lowered) -> None:
         namespace = host_namespace(host)
         ups: list[tuple[str, Operation]] = []
         for guest, name, vnic in vnics:
-            master = out.master(str(vnic.vswitch))
+            switch = out.vswitches[str(vnic.vswitch)]
             inside = out.guests[guest]
             port = interface(f"{guest}.{name}", taken.setdefault(namespace, set()))
             path = f"guests.{guest}.vnics.{name}"
-            if (ovs := out.ovs.get(str(vnic.vswitch))) is not None:
-                qos = at_ovs_port(guest, name, vnic, ovs, port, out)
-                ovs.ports.append(Port(port, isolated=vnic.isolated, qos=qos))
+            switch.join_guest(guest, name, vnic, port, out)
             if PLATFORMS[plan.world.guests[guest].platform].late_ports:
                 place = Place(namespace, port)
                 out.machines[guest].taps[name] = out.ports[f"{guest}/{name}"] = place
                 out.late_ports.add(place)
                 queued = at_guest_port(guest, name, vnic, namespace, port, out)
                 claim = Claim(namespace, port, back_end_mac(vnic.mac))
-                member = LinkSet(namespace, port, mtu_bytes=vnic.mtu_bytes, master=master)
-                rest = (up for _, up in _port_ups(plan, path, vnic, namespace, port))
+                member = LinkSet(namespace, port, mtu_bytes=vnic.mtu_bytes, master=switch.master)
+                rest = (up for _, up in _port_ups(switch, path, vnic, port))
                 out.late += [Step(op, path) for op in (claim, member, *queued, *rest)]
                 continue
             if guest in out.machines:
                 offloads = vnic.offloads == "default"
-                out.add(path, TapAdd(namespace, port, vnic.mtu_bytes, master, offloads=offloads))
+                out.add(path, TapAdd(namespace, port, vnic.mtu_bytes, switch.master, offloads=offloads))
                 out.machines[guest].taps[name] = out.ports[f"{guest}/{name}"] = Place(namespace, port)
                 out.add(path, *at_guest_port(guest, name, vnic, namespace, port, out))
-                ups += _port_ups(plan, path, vnic, namespace, port)
+                ups += _port_ups(switch, path, vnic, port)
                 continue
             link = interface(name, taken.setdefault(inside, set()))
-            near = End(namespace, port, mtu_bytes=vnic.mtu_bytes, master=master)
+            near = End(namespace, port, mtu_bytes=vnic.mtu_bytes, master=switch.master)
             out.add(path, VethAdd((near, End(inside, link, mac=vnic.mac, mtu_bytes=vnic.mtu_bytes))))
             out.vnics[guest, name] = Place(inside, link)
             out.ports[f"{guest}/{name}"] = Place(namespace, port)
             out.add(path, *at_guest_port(guest, name, vnic, namespace, port, out))
-            ups += _port_ups(plan, path, vnic, namespace, port)
+            ups += _port_ups(switch, path, vnic, port)
         for path, up in ups:
             out.add(path, up)
 
@@ -347,26 +330,11 @@ def back_end_mac(mac: str) -> str:
     return f"fe:{mac.partition(':')[2]}"
 
 
-def _port_ups(
-    plan: Plan, path: str, vnic: Vnic, namespace: str, port: str
-) -> Iterator[tuple[str, Operation]]:
-    rules = _rules(plan, str(vnic.vswitch), isolated=vnic.isolated)
+def _port_ups(switch: BuiltSwitch, path: str, vnic: Vnic, port: str) -> Iterator[tuple[str, Operation]]:
+    rules = switch.rules(isolated=vnic.isolated)
     if rules is not None:
-        yield path, BridgePortSet(namespace, port, rules)
-    yield path, LinkSet(namespace, port, up=True)
-
-
-def _rules(plan: Plan, vswitch: str, *, isolated: bool = False) -> Rules | None:
-    """What is not as the kernel has it at a port of a virtual switch; None when nothing is."""
-    entry = plan.world.vswitches[vswitch]
-    if entry.kind != "linux_bridge":
-        return None  # it has rules of its own
-    rules = Rules(
-        isolated=isolated or None,
-        learning=None if entry.learning else False,
-        flooding=None if entry.flooding else False,
-    )
-    return rules if rules != Rules() else None
+        yield path, BridgePortSet(switch.namespace, port, rules)
+    yield path, LinkSet(switch.namespace, port, up=True)
 
 
 def _uplinks(
@@ -390,11 +358,11 @@ def _uplinks(
         out.fabric_ports[end] = far
         if box.startswith("vswitch:"):
             vswitch = box.removeprefix("vswitch:")
-            namespace, mtu = out.bridges[vswitch].namespace, mtus[box]
+            switch = out.vswitches[vswitch]
+            namespace, mtu = switch.namespace, mtus[box]
             link = interface(end.rpartition(".")[2], taken.setdefault(namespace, set()))
-            near = End(namespace, link, mtu_bytes=mtu, master=out.master(vswitch))
-            if vswitch in out.ovs:
-                out.ovs[vswitch].ports.append(Port(link, qos=LEFT_ALONE))
+            near = End(namespace, link, mtu_bytes=mtu, master=switch.master)
+            switch.join_uplink(link)
             path = f"links.{link_name}"
         else:
             guest, name, vnic = natives[end]
@@ -408,16 +376,12 @@ def _uplinks(
     for end, place in out.uplinks.items():
         if wiring.owner[end].startswith("vswitch:"):
             vswitch = wiring.owner[end].removeprefix("vswitch:")
-            rules = _rules(plan, vswitch)
+            rules = out.vswitches[vswitch].rules()
             if rules is not None:
                 out.add(f"vswitches.{vswitch}", BridgePortSet(place.namespace, place.link, rules))
-            out.add(
-                f"vswitches.{wiring.owner[end].removeprefix('vswitch:')}",
-                LinkSet(place.namespace, place.link, up=True),
-            )
-    for name, place in out.bridges.items():
-        if name not in out.ovs:
-            out.add(f"vswitches.{name}", LinkSet(place.namespace, place.link, up=True))
+            out.add(f"vswitches.{vswitch}", LinkSet(place.namespace, place.link, up=True))
+    for name, switch in out.vswitches.items():
+        out.add(f"vswitches.{name}", *switch.raised())
 
 
 def _guests(plan: Plan, machine: Machine, out: Lowered) -> None:
@@ -498,17 +462,16 @@ def _forwarding(plan: Plan, wiring: Wiring, out: Lowered) -> None:
             for box, port in wiring.ways(guest, name).items():
                 if box.startswith("vswitch:"):
                     place = out.ports.get(port) or out.uplinks[port]
-                    if (ovs := out.ovs.get(box.removeprefix("vswitch:"))) is not None:
-                        ovs.addresses[vnic.mac] = place.link
-                        continue
+                    known = out.vswitches[box.removeprefix("vswitch:")].known(vnic.mac, place.link)
                 elif box.startswith("bridge:"):
                     inside, _, inner = port.rpartition("/")
                     place = out.vnics[inside, inner]
+                    known = ForwardingAdd(place.namespace, place.link, vnic.mac)
                 else:
                     continue
-                step = Step(
-                    ForwardingAdd(place.namespace, place.link, vnic.mac), f"guests.{guest}.vnics.{name}"
-                )
+                if known is None:
+                    continue
+                step = Step(known, f"guests.{guest}.vnics.{name}")
                 if place in out.late_ports:
                     out.late.append(step)
                 elif box.startswith("bridge:") and inside in out.machines:

@@ -15,12 +15,13 @@ from virtlab.errors import MachineError
 from virtlab.plan import Plan, Realised, RealisedObject, Vnic
 from virtlab.planner.ports import port_of
 from virtlab.testbed.build.lower import OFFLOADS_OFF, Lowered, Place
-from virtlab.testbed.build.operations import Operation
+from virtlab.testbed.build.operations import Operation, Rules
 from virtlab.testbed.platforms.start import Guests
 from virtlab.testbed.queues.applied import NOT_TAKEN, NOT_THERE, check_operations
 from virtlab.testbed.queues.kernel import check_queues, queueing
 from virtlab.testbed.queues.ports import check_qos
 from virtlab.testbed.vswitches.ovs_qos import LEFT_ALONE
+from virtlab.testbed.vswitches.protocol import BuiltSwitch
 
 CURE_VNIC = {
     "mtu_bytes": "write an 'mtu' that this kind of vNIC can have, or take another 'vnic_model'",
@@ -61,26 +62,12 @@ def realise(
             read_back["pin"] = dict(pins[name])
         objects[f"guests.{name}"] = RealisedObject(intended, placed, read_back, guest.platform)
     for name, vswitch in plan.world.vswitches.items():
-        place = lowered.bridges[name]
-        if name in lowered.ovs:
-            assert guests.ovs is not None
-            objects[f"vswitches.{name}"] = RealisedObject(
-                vswitch.model_dump(mode="json"),
-                {"interface": place.link},
-                guests.ovs.facts(name),
-                vswitch.kind,
-            )
-            continue
-        bridge = _link(seen, place, f"vswitches.{name}")
-        if bridge["kind"] != "bridge" or not bridge["up"]:
-            raise MachineError(f"vswitches.{name}", "the kernel shows no bridge that is up", NOT_THERE)
-        ports = sorted(
-            link for link, state in seen[place.namespace]["links"].items() if state["master"] == place.link
-        )
-        states = {port: seen[place.namespace]["links"][port].get("bridge_port") for port in ports}
-        read_back = {**_facts(bridge), "ports": ports, "port_rules": states}
+        built = lowered.vswitches[name]
+        interface = {"interface": built.link}
+        program = guests.switches.get(name)
+        facts = program.facts(name) if program is not None else _bridge_facts(name, built, seen)
         objects[f"vswitches.{name}"] = RealisedObject(
-            vswitch.model_dump(mode="json"), {"interface": place.link}, read_back, "linux_bridge"
+            vswitch.model_dump(mode="json"), interface, facts, vswitch.kind
         )
     for name, link in plan.world.links.items():
         by = lowered.links[name]
@@ -113,6 +100,17 @@ def realise(
             {"routes": [route.model_dump(mode="json") for route in routes]}, {}, {"routes": found}, "kernel"
         )
     return Realised(objects, {**versions, **guests.conditions()})
+
+
+def _bridge_facts(name: str, built: BuiltSwitch, seen: Mapping[str, Any]) -> dict[str, Any]:
+    """A bridge as the kernel has it. MachineError where it has none that is up."""
+    bridge = _link(seen, Place(built.namespace, built.link), f"vswitches.{name}")
+    if bridge["kind"] != "bridge" or not bridge["up"]:
+        raise MachineError(f"vswitches.{name}", "the kernel shows no bridge that is up", NOT_THERE)
+    links = seen[built.namespace]["links"]
+    ports = sorted(link for link, state in links.items() if state["master"] == built.link)
+    rules = {port: links[port].get("bridge_port") for port in ports}
+    return {**_facts(bridge), "ports": ports, "port_rules": rules}
 
 
 def _same_route(to: str, via: str, found: Mapping[str, Any]) -> bool:
@@ -192,13 +190,14 @@ def _vnics(
             check_operations(path, done.get((place.namespace, place.link), []), place.link, link)
             applied = {"namespace": place.namespace, "interface": place.link}
             facts = _facts(link)
-            if vnic.vswitch is not None and vnic.vswitch not in lowered.ovs:
-                facts["port_rules"] = _port_rules(plan, vnic, lowered.ports[f"{guest}/{name}"], seen, path)
+            switch = lowered.vswitches.get(str(vnic.vswitch))
+            if switch is not None and switch.master is not None:
+                port = lowered.ports[f"{guest}/{name}"]
+                facts["port_rules"] = _port_rules(switch, vnic, port, seen, path)
             if vnic.queue is not None:
                 check_queues(port_of(guest, name), lowered, done, seen, path)
                 at_port = _link(seen, lowered.ports[f"{guest}/{name}"], path)
-                ovs = lowered.ovs.get(str(vnic.vswitch))
-                qos = ovs.port(lowered.ports[f"{guest}/{name}"].link).qos if ovs is not None else None
+                qos = switch.qos(lowered.ports[f"{guest}/{name}"].link) if switch is not None else None
                 if qos is not None and qos != LEFT_ALONE:
                     check_qos(qos, at_port, path)
                 facts["port"] = _facts(at_port)
@@ -206,12 +205,17 @@ def _vnics(
             yield path, RealisedObject(vnic.model_dump(mode="json"), applied, facts, by)
 
 
-def _port_rules(plan: Plan, vnic: Vnic, port: Place, seen: Mapping[str, Any], path: str) -> dict[str, bool]:
+def _port_rules(
+    switch: BuiltSwitch, vnic: Vnic, port: Place, seen: Mapping[str, Any], path: str
+) -> dict[str, bool]:
     """What the bridge does at the port, as read back. MachineError where it is not as planned."""
     has: dict[str, bool] = _link(seen, port, path)["bridge_port"] or {}
-    vswitch = plan.world.vswitches[str(vnic.vswitch)]
-    floods = dict.fromkeys(("unicast_flood", "multicast_flood", "broadcast_flood"), vswitch.flooding)
-    for key, wanted in {"isolated": vnic.isolated, "learning": vswitch.learning, **floods}.items():
+    rules = switch.rules(isolated=vnic.isolated) or Rules()
+    floods = dict.fromkeys(
+        ("unicast_flood", "multicast_flood", "broadcast_flood"), rules.flooding is not False
+    )
+    wants = {"isolated": bool(rules.isolated), "learning": rules.learning is not False, **floods}
+    for key, wanted in wants.items():
         if has.get(key) is not wanted:
             what = f"{key} of its bridge port is {has.get(key)} in the kernel, not {wanted} as planned"
             raise MachineError(path, what, NOT_THERE)

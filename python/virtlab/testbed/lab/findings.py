@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from virtlab.catalogue.vswitches.ovs_kernel import OVS_KERNEL
+from virtlab.catalogue.vswitches.ovs_netdev import OVS_NETDEV
 from virtlab.errors import MachineError
 from virtlab.testbed.build.machine import KERNEL_QDISCS, Findings
 from virtlab.testbed.build.operations import NamespaceAdd
@@ -84,8 +86,8 @@ def _open_vswitch(inside: Sequence[str]) -> dict[str, str | None]:
         else None
     )
     return {
-        "ovs-kernel": absent or (None if "openvswitch" in inside else NO_MODULE),
-        "ovs-netdev": absent or (None if "tun" in inside else "the kernel inside has no tun loaded"),
+        OVS_KERNEL.name: absent or (None if "openvswitch" in inside else NO_MODULE),
+        OVS_NETDEV.name: absent or (None if "tun" in inside else "the kernel inside has no tun loaded"),
     }
 
 

@@ -3,7 +3,7 @@
 `GuestPlatform` says whether its guests can be here, and starts them; `Running` are the guests of one platform in one
 session: started, reset, heard, counted, read back. Both do for a guest that is a namespace of the private world, which
 the world's Steps have built, so a platform says only what is different about it. It is found by its declared name
-(`registry.py`) and its guests are asked for nothing else.
+(`testbed/registry.py`) and its guests are asked for nothing else.
 """
 
 from __future__ import annotations

@@ -20,14 +20,14 @@ from virtlab.testbed.play.records import CounterRow
 
 if TYPE_CHECKING:
     from virtlab.testbed.build.groups import Bounds
-from virtlab.testbed.platforms.protocol import GuestPlatform, Running
+from virtlab.testbed.platforms.protocol import Counted, GuestPlatform, Running
 from virtlab.testbed.platforms.reach import OURS, Reach
-from virtlab.testbed.platforms.registry import platforms
+from virtlab.testbed.registry import platforms, vswitches
+from virtlab.testbed.vswitches.protocol import RunningSwitches, SwitchKind
 
 if TYPE_CHECKING:
     from virtlab.testbed.build.groups import Bounds
     from virtlab.testbed.platforms.container.home import Home
-    from virtlab.testbed.vswitches.ovs import OpenVswitches
 
 CONSOLE_TAIL_LINES = 12
 CURE_SILENT = (
@@ -46,7 +46,7 @@ class Guests:
         default_factory=dict
     )  # guest -> `tasks` files of its control groups
     running: list[Running] = field(default_factory=list)
-    ovs: OpenVswitches | None = None
+    switches: dict[str, RunningSwitches] = field(default_factory=dict)  # virtual switches that are programs
     owners: dict[str, Running] = field(default_factory=dict)  # guest -> those that it is started among
     container_home: Home | None = None  # None: this machine
     groups: Bounds | None = None  # those of root; None: an ordinary user's session makes none
@@ -65,11 +65,13 @@ class Guests:
 
     def start(self, observe: Observer) -> None:
         """Starts those that have to be started. GuestError or MachineError when one does not come up."""
-        if self.lowered.ovs:
-            from virtlab.testbed.vswitches.ovs import OpenVswitches
-
-            self.ovs = OpenVswitches(self.control, self.plan, self.lowered)
-            self.running.append(self.ovs)
+        kinds: dict[SwitchKind, list[str]] = {}
+        for name, vswitch in self.plan.world.vswitches.items():
+            kinds.setdefault(vswitches.of(vswitch.kind).starter, []).append(name)
+        for kind, names in kinds.items():
+            if (switches := kind.running(self, names)) is not None:
+                self.running.append(switches)
+                self.switches |= dict.fromkeys(names, switches)
         self._begun(existing=False)
         for each in self.running:
             each.start(observe)
@@ -204,6 +206,11 @@ class Guests:
         bounded = self.groups.counters() if self.groups is not None else ()
         counted = [*bounded, *(row for each in self.running for row in each.counters())]
         return [(t_ns, mark, *row) for row in counted]
+
+    def caches(self) -> Iterator[Counted]:
+        """How virtual switches that are programs found the flows of their packets: read by processes."""
+        for switches in {id(each): each for each in self.switches.values()}.values():
+            yield from switches.caches()
 
     def sample(self, wanted: Iterable[SeriesRequest]) -> Iterator[Columns]:
         """Begins series that tools beside the guests tell, and ends those before them, whose rows are returned."""

@@ -124,10 +124,10 @@ class Counting:
         begin_ns = time.monotonic_ns()
         if "guests" in wanted and self.site.asks:
             self.rows += self.guests.accounts(mark)
-        if self.guests.ovs is not None and "links" in wanted:
+        if self.guests.switches and "links" in wanted:
             # How Open vSwitch found the flows of its packets.
             t_ns = self.site.now()
-            self.rows += _at(t_ns, mark, self.guests.ovs.caches())
+            self.rows += _at(t_ns, mark, self.guests.caches())
         self._longest_ns = max(self._longest_ns, time.monotonic_ns() - begin_ns)
 
 

@@ -83,7 +83,8 @@ class Entities:
             for (guest, vnic), place in lowered.vnics.items()
         }
         self._names |= {
-            f"{place.namespace}/{place.link}": f"vswitches.{name}" for name, place in lowered.bridges.items()
+            f"{place.namespace}/{place.link}": f"vswitches.{name}"
+            for name, place in lowered.vswitches.items()
         }
         for guest, inside in lowered.machines.items():
             namespace = lowered.guests[guest]

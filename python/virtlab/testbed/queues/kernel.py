@@ -292,7 +292,7 @@ def queueing(lowered: Lowered) -> dict[tuple[str, str], list[Operation]]:
     """What is done to the queues of each port: namespace and interface to operations, in order."""
     found: dict[tuple[str, str], list[Operation]] = {}
     inside = (step for guest in lowered.machines.values() for step in guest.steps)
-    after = (op for bridge in lowered.ovs.values() for op in bridge.afterwards)
+    after = (op for bridge in lowered.vswitches.values() for op in bridge.afterwards)
     for op in (*(step.op for step in (*lowered.steps, *lowered.late, *inside)), *after):
         if isinstance(op, QUEUEING):
             found.setdefault((op.namespace, op.link), []).append(op)

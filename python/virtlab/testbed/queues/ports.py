@@ -42,7 +42,6 @@ from virtlab.testbed.queues.kernel import PortQueue
 from virtlab.testbed.queues.outputs import LAB_VM
 from virtlab.testbed.queues.rules import filters
 from virtlab.testbed.vswitches.ovs_qos import LEFT_ALONE, ROOT, WHOLE, OvsQueue, Qos, qos_of
-from virtlab.testbed.vswitches.ovs_rules import IN_KERNEL
 
 if TYPE_CHECKING:
     from virtlab.testbed.build.lower import Lowered
@@ -103,7 +102,7 @@ def at_ovs_port(guest: str, name: str, vnic: Vnic, ovs: OvsBridge, link: str, ou
         fifo = Pfifo(leaves[own].limit_packets or kernel_queues.CLASS_PACKETS)
         handle = f"{0x100 + number:x}:"
         ovs.afterwards.append(QdiscAdd(ovs.namespace, link, fifo, parent=qos.handle(number), handle=handle))
-    if ovs.datapath == IN_KERNEL and ovs.told:
+    if ovs.in_kernel and ovs.told:
         return replace(qos, match=vnic.queue.match)
     ovs.afterwards += filters(ovs.namespace, link, ROOT, vnic.queue.match, handles, None)
     return qos

@@ -20,7 +20,7 @@ from virtlab.plan import Observer, Plan
 from virtlab.testbed.build.lower import Lowered
 from virtlab.testbed.leader.channels import OVS, OVS_COMMAND
 from virtlab.testbed.leader.control import Control, RefusedError, ending, outcome
-from virtlab.testbed.platforms.protocol import Running
+from virtlab.testbed.platforms.tap import tun_missing
 from virtlab.testbed.vswitches.ovs_applied import (
     COLUMNS,
     PORT_COLUMNS,
@@ -29,6 +29,7 @@ from virtlab.testbed.vswitches.ovs_applied import (
     rule_differences,
 )
 from virtlab.testbed.vswitches.ovs_rules import OvsBridge, caches, kernel_caches, rules, transaction
+from virtlab.testbed.vswitches.protocol import RunningSwitches
 
 RUN = "/etc/openvswitch"
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
@@ -62,12 +63,13 @@ _PREPARE = (
 
 
 @dataclass(slots=True)
-class OpenVswitches(Running):
+class OpenVswitches(RunningSwitches):
     """All Open vSwitches of a session."""
 
     control: Control
     plan: Plan
     lowered: Lowered
+    names: Sequence[str]
     version: str = ""
     ports_ns: int = 0  # how long the transaction that adds all ports took, the longest of the hosts
     _places: dict[str, str] = field(default_factory=dict)  # namespace -> its folder below RUN
@@ -80,7 +82,7 @@ class OpenVswitches(Running):
         observe.progress("start Open vSwitch")
         self._observe = observe
         by_namespace: dict[str, list[OvsBridge]] = {}
-        for bridge in self.lowered.ovs.values():
+        for bridge in self._bridges():
             by_namespace.setdefault(bridge.namespace, []).append(bridge)
         self._places = {namespace: str(number) for number, namespace in enumerate(by_namespace)}
         first = next(iter(by_namespace))
@@ -125,7 +127,7 @@ class OpenVswitches(Running):
 
     def facts(self, name: str) -> dict[str, Any]:
         """A bridge as Open vSwitch has it: version, datapath, ports, rules. MachineError where one is not as told."""
-        bridge = self.lowered.ovs[name]
+        bridge = self._bridge(name)
         ports = self._run(bridge.namespace, ["ovs-vsctl", "list-ports", bridge.link]).split()
         told = ["--format=json", f"--columns={','.join(COLUMNS)}", "list", "interface"]
         wrong = list(port_differences(bridge, ports, self._run(bridge.namespace, ["ovs-vsctl", *told])))
@@ -156,6 +158,14 @@ class OpenVswitches(Running):
             "qos": {port.link: self._qos(bridge.namespace, port.link) for port in bridge.ports if port.qos},
         }
 
+    def _bridge(self, name: str) -> OvsBridge:
+        bridge = self.lowered.vswitches[name]
+        assert isinstance(bridge, OvsBridge)
+        return bridge
+
+    def _bridges(self) -> list[OvsBridge]:
+        return [self._bridge(name) for name in self.names]
+
     def _qos(self, namespace: str, link: str) -> list[str]:
         """What Open vSwitch says that a port's QoS is, without its counters."""
         control = f"{RUN}/{self._places[namespace]}/switch.ctl"
@@ -169,11 +179,7 @@ class OpenVswitches(Running):
         if any(self.deaths()):
             return  # that is the run's reason to fail; nobody is left to ask
         for namespace, place in self._places.items():
-            kernel = any(
-                bridge.datapath == "system"
-                for bridge in self.lowered.ovs.values()
-                if bridge.namespace == namespace
-            )
+            kernel = any(each.in_kernel for each in self._bridges() if each.namespace == namespace)
             asked = "dpctl/show" if kernel else "dpif-netdev/pmd-stats-show"
             try:
                 said = self._run(namespace, ["ovs-appctl", "-t", f"{RUN}/{place}/switch.ctl", asked])
@@ -302,13 +308,11 @@ def _name(program: str, namespace: str) -> str:
     return f"{program} of {namespace.removeprefix('host:')}"
 
 
-def missing(kind: str = "ovs-netdev") -> str | None:
-    """Why Open vSwitch with this datapath cannot be run here; None when it can."""
+def missing(*, in_kernel: bool = False) -> str | None:
+    """Why Open vSwitch with a datapath in user space, or in the kernel, cannot be run here; None when it can."""
     lacking = [program for program in PROGRAMS if shutil.which(program) is None]
     if lacking or not SCHEMA.exists() or not Path(RUN).is_dir():
         return f"Open vSwitch is not installed ({', '.join(lacking) or str(SCHEMA)} is missing)"
-    if kind == "ovs-kernel":
+    if in_kernel:
         return None if MODULE.is_dir() else NO_MODULE
-    from virtlab.testbed.platforms.tap import tun_missing
-
     return tun_missing()

@@ -17,16 +17,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from virtlab.testbed.build.operations import Operation
+from virtlab.testbed.queues.ports import at_ovs_port
 from virtlab.testbed.vswitches.ovs_match import matches
-from virtlab.testbed.vswitches.ovs_qos import Qos
+from virtlab.testbed.vswitches.ovs_qos import LEFT_ALONE, Qos
 from virtlab.testbed.vswitches.ovs_qos import words as qos_words
+from virtlab.testbed.vswitches.protocol import BuiltSwitch
+
+if TYPE_CHECKING:
+    from virtlab.plan import Vnic
+    from virtlab.testbed.build.lower import Lowered
 
 _KNOWN, _ISOLATED, _REST = 100, 60_000, 0
 _LOOKUPS = re.compile(r"lookups: hit:(\d+) missed:(\d+) lost:(\d+)")
 IN_KERNEL = "system"
-DATAPATHS = {"ovs-netdev": "netdev", "ovs-kernel": IN_KERNEL}  # what Open vSwitch calls them
 _LOOK_AT_ALL = "".join(
     f"multipath({fields},0,modulo_n,1,0,NXM_NX_REG{number}[]),"
     for number, fields in enumerate(("symmetric_l4", "symmetric_l3l4+udp"))
@@ -52,7 +58,7 @@ class Port:
 
 
 @dataclass(slots=True)
-class OvsBridge:
+class OvsBridge(BuiltSwitch):
     """A bridge: its ports in their order, and behind which of them each known address is."""
 
     namespace: str
@@ -65,9 +71,31 @@ class OvsBridge:
     afterwards: list[Operation] = field(default_factory=list)  # tc's part of queues that it sets up
     addresses: dict[str, str] = field(default_factory=dict)  # MAC -> link
 
+    def join_guest(self, guest: str, name: str, vnic: Vnic, link: str, out: Lowered) -> None:
+        """A port towards a vNIC, with a record of its queue."""
+        qos = at_ovs_port(guest, name, vnic, self, link, out)
+        self.ports.append(Port(link, isolated=vnic.isolated, qos=qos))
+
+    def join_uplink(self, link: str) -> None:
+        """A port towards a link, which queues by itself."""
+        self.ports.append(Port(link, qos=LEFT_ALONE))
+
+    def known(self, mac: str, port: str) -> None:
+        """The rules will say where an address is."""
+        self.addresses[mac] = port
+
+    def qos(self, port: str) -> Qos | None:
+        """The record of a port's queues."""
+        return self.port(port).qos
+
     def port(self, link: str) -> Port:
         """The port that an interface is."""
         return next(port for port in self.ports if port.link == link)
+
+    @property
+    def in_kernel(self) -> bool:
+        """Whether the kernel has its datapath."""
+        return self.datapath == IN_KERNEL
 
     def number(self, link: str) -> int:
         """A port's number in rules."""

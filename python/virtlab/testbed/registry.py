@@ -10,9 +10,10 @@ import importlib.util
 from collections.abc import Mapping
 from typing import Generic, TypeVar, cast
 
-from virtlab.catalogue import PLATFORMS
+from virtlab.catalogue import PLATFORMS, VSWITCHES
 from virtlab.catalogue.declaration import Declared, played
 from virtlab.testbed.platforms.protocol import GuestPlatform
+from virtlab.testbed.vswitches.protocol import SwitchKind
 
 ARM = "testbed"
 Kind = TypeVar("Kind")
@@ -52,3 +53,4 @@ class Registry(Generic[Kind]):
 
 
 platforms: Registry[GuestPlatform] = Registry(PLATFORMS, "virtlab.testbed.platforms.{}.platform")
+vswitches: Registry[SwitchKind] = Registry(VSWITCHES, "virtlab.testbed.vswitches.{}")

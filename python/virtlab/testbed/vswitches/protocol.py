@@ -1,0 +1,110 @@
+"""What a kind of virtual switch is to this testbed, whoever forwards its frames.
+
+`SwitchKind` says whether such switches can be here, and lowers each to a `BuiltSwitch`: its part of the world's Steps. One
+that the kernel forwards for is done when these are applied; one that is a program is started by `running`, and told then
+what its `BuiltSwitch` noted. It is found by its declared name (`testbed/registry.py`), and is asked for nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from virtlab.plan import Plan, Refusal, Vnic, Vswitch
+from virtlab.testbed.platforms.protocol import Counted, Running, Surroundings
+
+if TYPE_CHECKING:
+    from virtlab.testbed.build.lower import Lowered
+    from virtlab.testbed.build.machine import Findings
+    from virtlab.testbed.build.operations import Operation, Rules
+    from virtlab.testbed.vswitches.ovs_qos import Qos
+
+
+class BuiltSwitch:
+    """A virtual switch of a world: an interface of its host's namespace, and what its ports are told."""
+
+    __slots__ = ()
+    namespace: str
+    link: str
+
+    @property
+    def afterwards(self) -> Sequence[Operation]:
+        """tc's part of queues that a program sets up, once it runs."""
+        return ()
+
+    @property
+    def master(self) -> str | None:
+        """The bridge that an interface is born as a port of; None where a program takes it in later."""
+        return None
+
+    def made(self, mtu_bytes: int) -> Iterator[Operation]:
+        """What makes it, before it has ports."""
+        del mtu_bytes
+        return iter(())
+
+    def raised(self) -> Iterator[Operation]:
+        """What has it forward, once all ports are there."""
+        return iter(())
+
+    def join_guest(self, guest: str, name: str, vnic: Vnic, link: str, out: Lowered) -> None:
+        """Notes a port towards a vNIC, with its queue where the program that runs the switch sets that up."""
+
+    def join_uplink(self, link: str) -> None:
+        """Notes a port towards a link."""
+
+    def rules(self, *, isolated: bool = False) -> Rules | None:
+        """What the kernel's bridge is told of a port beyond its own defaults; None when that is nothing."""
+        del isolated
+        return None
+
+    def known(self, mac: str, port: str) -> Operation | None:
+        """Notes behind which port an address is; what has the kernel know it, where that forwards."""
+        del mac, port
+        return None
+
+    def qos(self, port: str) -> Qos | None:
+        """The record of a port's queues, where a program set them up by one."""
+        del port
+        return None
+
+
+class RunningSwitches(Running):
+    """Virtual switches of a session that are programs."""
+
+    __slots__ = ()
+
+    def facts(self, vswitch: str) -> dict[str, Any]:
+        """A switch as its program has it. MachineError where it is not as told."""
+        raise NotImplementedError
+
+    def caches(self) -> Iterator[Counted]:
+        """Counters that take processes to read: of its flow caches."""
+        return iter(())
+
+
+class SwitchKind:
+    """A kind of virtual switch."""
+
+    def missing(self, kind: str, found: Findings) -> str | None:
+        """Why none can be here; None when one can."""
+        del kind, found
+        return None
+
+    def refusals(self, path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
+        """Every reason not to build this one, by its path in the Plan."""
+        del path, name, plan, found
+        return iter(())
+
+    def built(self, vswitch: Vswitch, namespace: str, link: str, *, told: bool) -> BuiltSwitch:
+        """One of them; `told`: it is told from the start where addresses are."""
+        raise NotImplementedError
+
+    @property
+    def starter(self) -> SwitchKind:
+        """Who starts its switches: itself, or the kind that they are started beside."""
+        return self
+
+    def running(self, world: Surroundings, names: Sequence[str]) -> RunningSwitches | None:
+        """Its switches of a session, not started yet; None where the world's Steps are all that they need."""
+        del world, names
+        return None

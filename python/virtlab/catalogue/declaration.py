@@ -160,6 +160,7 @@ class Platform:
     disks: bool = False  # its guests can boot a disk image, by its path
     agentless: bool = False  # no agent of ours runs in its guests
     existing: bool = False  # its guests are found, not made: one is its whole host
+    domains: bool = False  # a hypervisor's daemon starts them for the run, each by the name of its domain
     shares_files: bool = False  # its guests have no files of their own: a command there sees the machine's
     start_ns: int = 5_000_000  # about how long a guest takes to start, of a machine of two processors
     reset: Reset | None = BY_LINKS  # None: it cannot be reset

@@ -96,7 +96,7 @@ def _xen() -> str | None:
     from virtlab.testbed.image import find
     from virtlab.testbed.image.xen import package_kept
 
-    package, kernel = package_kept(), find("xen")
+    package, kernel = package_kept(), find(Flavour.XEN)
     return None if package is None or kernel is None else f"{package}, Linux {kernel.version}"
 
 

@@ -21,7 +21,7 @@ def pinned(plan: Plan, processors: int) -> dict[str, int]:
     """Guest that forwards -> its processor, as the testbed chooses it: the last, or (`spread`) each another in turn.
 
     >>> from virtlab.plan import World
-    >>> keys = {"platform": "namespace", "host": "h", "vnics": {}, "forwards": True, "pin": "spread"}
+    >>> keys = {"platform": "any", "host": "h", "vnics": {}, "forwards": True, "pin": "spread"}
     >>> pinned(Plan(world=World(hosts={"h": {}}, guests={name: Guest(**keys) for name in ("r1", "r2", "r3")})), 2)
     {'r1': 1, 'r2': 0, 'r3': 1}
     """

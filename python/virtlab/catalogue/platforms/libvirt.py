@@ -27,6 +27,7 @@ LIBVIRT = Platform(
         licence="LGPL-2.1 (libvirt), GPL-2.0 (QEMU, Linux)",
     ),
     existing=True,
+    domains=True,
     reset=None,
     arms={"testbed": None, "simulator": "nobody knows what an existing guest costs before it is measured"},
     start_ns=3_000_000_000,

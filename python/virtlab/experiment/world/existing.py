@@ -20,7 +20,7 @@ def check_existing(at: Steps, host: HostSpec, cables: int, findings: Findings) -
     """Adds every mistake about a host that exists already."""
     if host.address is None:
         findings.add(at, "nothing says how ssh reaches it", "write e.g. 'address: root@lab-a'", key=True)
-    if host.platform == "libvirt" and host.domain is None:
+    if PLATFORMS[host.platform].domains and host.domain is None:
         findings.add(
             at, "nothing says which domain it is", "write e.g. 'domain: guest1', as virsh lists it", key=True
         )
@@ -28,7 +28,7 @@ def check_existing(at: Steps, host: HostSpec, cables: int, findings: Findings) -
         what = f"'{host.hypervisor}' is no local daemon of libvirt: such a URI can run programs"
         cure = "write e.g. 'qemu:///system', or a name of [hypervisors] in your own settings file"
         findings.add((*at, "hypervisor"), what, cure)
-    if host.platform != "libvirt":
+    if not PLATFORMS[host.platform].domains:
         for key in ("domain", "hypervisor"):
             if getattr(host, key) is not None:
                 findings.add(

@@ -46,7 +46,7 @@ def processors(plan: Plan, available: Sequence[int]) -> dict[str, int]:
     """Guest -> the processor that it forwards on.
 
     >>> from virtlab.plan import Guest, Plan, World
-    >>> guests = {name: Guest(platform="namespace", host="h", vnics={}, pin="spread") for name in ("r1", "r2", "r3")}
+    >>> guests = {name: Guest(platform="any", host="h", vnics={}, pin="spread") for name in ("r1", "r2", "r3")}
     >>> processors(Plan(world=World(hosts={"h": {}}, guests=guests)), [0, 1])
     {'r1': 1, 'r2': 0, 'r3': 1}
     """

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from virtlab.catalogue import DEFAULT_VSWITCH
+from virtlab.catalogue.platforms.container import CONTAINER
 from virtlab.errors import VirtlabError
 from virtlab.plan import Plan
 from virtlab.testbed.backend import Testbed
@@ -12,7 +14,7 @@ from virtlab.testbed.doctor.finding import Finding
 from virtlab.testbed.platforms.container import runtime
 
 GROUP = "containers"
-NAME = "container"
+NAME = CONTAINER.name
 
 
 class _Silent:
@@ -61,7 +63,7 @@ def _plan(wanted: str | None) -> Plan:
     vnic = {"vswitch": "h.br", "mac": "02:00:00:00:00:01", "ip": ["10.0.0.1/24"]}
     world = {
         "hosts": {"h": {}},
-        "guests": {"a": {"platform": "container", "host": "h", "runtime": wanted, "vnics": {"eth0": vnic}}},
-        "vswitches": {"h.br": {"kind": "linux_bridge", "host": "h"}},
+        "guests": {"a": {"platform": NAME, "host": "h", "runtime": wanted, "vnics": {"eth0": vnic}}},
+        "vswitches": {"h.br": {"kind": DEFAULT_VSWITCH, "host": "h"}},
     }
     return Plan.model_validate({"world": world})

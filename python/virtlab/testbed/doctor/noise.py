@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from virtlab.catalogue import DEFAULT_PLATFORM, DEFAULT_VSWITCH
 from virtlab.catalogue.workloads.rtt import RTT
 from virtlab.errors import VirtlabError
 from virtlab.plan import Columns, Event, Plan, Trial
@@ -31,10 +32,10 @@ def plan(*, switched: bool) -> Plan:
         vnic["ip"] = [f"10.0.0.{number}/24"]
         if switched:
             vnic["pushback_bit_per_s"] = RATE_BIT_PER_S
-        return {"platform": "namespace", "host": host, "vnics": {"eth0": vnic}}
+        return {"platform": DEFAULT_PLATFORM, "host": host, "vnics": {"eth0": vnic}}
 
     def bridge(host: str) -> dict[str, Any]:
-        return {"kind": "linux_bridge", "host": host, "uplinks": [f"{host}.up"] if switched else []}
+        return {"kind": DEFAULT_VSWITCH, "host": host, "uplinks": [f"{host}.up"] if switched else []}
 
     hosts = ("h1", "h2") if switched else ("h1",)
     ends = {"l1": ["h1.up", "s1.p1"], "l2": ["s1.p2", "h2.up"]} if switched else {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from virtlab.catalogue.platforms.native import NATIVE
 from virtlab.catalogue.workloads.raw_stream import RAW_STREAM
 from virtlab.errors import VirtlabError
 from virtlab.plan import Columns, Event, Plan, Trial
@@ -28,7 +29,7 @@ def plan(frame_bytes: int) -> Plan:
     """Two hosts without guests at one cable; one floods the other."""
     guests = {
         name: {
-            "platform": "native", "host": host,
+            "platform": NATIVE.name, "host": host,
             "vnics": {"eth0": {"uplink": f"{host}.up", "mac": f"02:00:00:00:00:0{n}", "ip": [f"10.0.0.{n}/24"]}},
         }
         for n, (name, host) in enumerate((("a", "h1"), ("b", "h2")), start=1)

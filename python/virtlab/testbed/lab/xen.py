@@ -15,6 +15,7 @@ from functools import partial
 from typing import ClassVar
 
 from virtlab.catalogue import PLATFORMS
+from virtlab.catalogue.platforms.xen import XEN
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Plan, Refusal
 from virtlab.testbed.image import Image
@@ -36,7 +37,7 @@ from virtlab.testbed.platforms.qemu import command
 from virtlab.testbed.platforms.qemu.monitor import Monitor
 from virtlab.testbed.platforms.xen.platform import MEMORY_MAX_BYTES, memory_refusals
 
-WHERE = "xen"
+WHERE = XEN.hypervisor
 DOMAIN_0_BYTES = 512 << 20
 HYPERVISOR_BYTES = 128 << 20
 MEMORY_BYTES = DOMAIN_0_BYTES + MEMORY_MAX_BYTES + HYPERVISOR_BYTES

@@ -32,7 +32,7 @@ def lacking(kind: str, module: str, inside: str | None = None) -> str:
 
     >>> lacking("netem", "sch_netem")[:58]
     "load sch_netem, or take the lab VM's kernel: 'virtlab run "
-    >>> lacking("codel", "cls_u32", "xen") == by_another("codel", "xen")
+    >>> lacking("codel", "cls_u32", "lab-vm") == by_another("codel", "lab-vm")
     True
     """
     another = by_another(kind, inside)

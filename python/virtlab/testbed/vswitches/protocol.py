@@ -7,6 +7,7 @@ what its `BuiltSwitch` noted. It is found by its declared name (`testbed/registr
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -68,21 +69,21 @@ class BuiltSwitch:
         return None
 
 
-class RunningSwitches(Running):
+class RunningSwitches(Running, ABC):
     """Virtual switches of a session that are programs."""
 
     __slots__ = ()
 
+    @abstractmethod
     def facts(self, vswitch: str) -> dict[str, Any]:
         """A switch as its program has it. MachineError where it is not as told."""
-        raise NotImplementedError
 
     def caches(self) -> Iterator[Counted]:
         """Counters that take processes to read: of its flow caches."""
         return iter(())
 
 
-class SwitchKind:
+class SwitchKind(ABC):
     """A kind of virtual switch."""
 
     def missing(self, kind: str, found: Findings) -> str | None:
@@ -95,9 +96,9 @@ class SwitchKind:
         del path, name, plan, found
         return iter(())
 
+    @abstractmethod
     def built(self, vswitch: Vswitch, namespace: str, link: str, *, told: bool) -> BuiltSwitch:
         """One of them; `told`: it is told from the start where addresses are."""
-        raise NotImplementedError
 
     @property
     def starter(self) -> SwitchKind:

@@ -1,0 +1,115 @@
+"""A kind is spelled in its own files: what is asked of one elsewhere is asked of its declared traits.
+
+Counted are source files that hold a kind's name as a whole quoted literal. Where the same word is something else
+(`namespace` the kernel's object that a command runs in, `xen` a format) `OTHER_SENSES` has the file, reviewed by hand.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from virtlab.catalogue import PLATFORMS, QDISCS, VSWITCHES, WORKLOADS
+
+ROOT = Path(__file__).parents[3]
+ACTIONS = ("start", "stop", "restart", "impair", "link_down", "link_up", "exec", "reset", "set")
+MOST = 6  # of any kind that is not in the table
+# Kinds that more files spell than that, and how many: a row may only shrink, and goes when it is down to `MOST`.
+CEILINGS = {
+    "rtt": 23,
+    "fifo": 18,
+    "pfifo": 14,
+    "bfifo": 13,
+    "pfifo_fast": 13,
+    "sfq": 14,
+    "codel": 14,
+    "fq_codel": 14,
+    "tbf": 12,
+    "htb": 21,
+    "hfsc": 18,
+    "prio": 17,
+    "drr": 16,
+    "netem": 23,
+    "start": 28,
+    "stop": 17,
+    "exec": 28,
+    "reset": 16,
+    "set": 14,
+}
+KEY = "a key of requests to an agent and of what is read back: the kernel's namespace"
+OTHER_SENSES: dict[str, dict[str, str]] = {
+    "namespace": {
+        "crates/virtlab-agent/src/leader/operation.rs": KEY,
+        "python/virtlab/testbed/build/machine.py": KEY,
+        "python/virtlab/testbed/build/operations.py": KEY,
+        "python/virtlab/testbed/build/pinning.py": KEY,
+        "python/virtlab/testbed/build/readback.py": KEY,
+        "python/virtlab/testbed/build/routing.py": KEY,
+        "python/virtlab/testbed/build/world.py": KEY,
+        "python/virtlab/testbed/lab/vm.py": KEY,
+        "python/virtlab/testbed/lab/xen.py": KEY,
+        "python/virtlab/testbed/leader/execution.py": KEY,
+        "python/virtlab/testbed/leader/queries.py": KEY,
+        "python/virtlab/testbed/platforms/appliance/appliances.py": KEY,
+        "python/virtlab/testbed/platforms/container/containers.py": KEY,
+        "python/virtlab/testbed/platforms/qemu/machines.py": KEY,
+        "python/virtlab/testbed/platforms/xen/domains.py": KEY,
+        "python/virtlab/testbed/platforms/xen/watching.py": KEY,
+        "python/virtlab/testbed/play/probes.py": KEY,
+        "python/virtlab/testbed/vswitches/ovs.py": KEY,
+    },
+    "libvirt": {"python/virtlab/realtime/export.py": "a format of parameters for a scheduler"},
+    "qemu": {
+        "python/virtlab/testbed/doctor/kvm.py": "the emulator, as doctor lists it",
+        "python/virtlab/testbed/image/firmware.py": "a folder of the system",
+        "python/virtlab/testbed/lab/vm.py": "the emulator's version among conditions of a run",
+    },
+    "xen": {
+        "python/virtlab/cli/image.py": "the flavour of a kernel",
+        "python/virtlab/cli/run.py": "a laboratory machine, as --in names it",
+        "python/virtlab/realtime/export.py": "a format of parameters for a scheduler",
+        "python/virtlab/testbed/image/kernels.py": "the flavour of a kernel",
+        "python/virtlab/testbed/image/xen.py": "the hypervisor's file, and a folder for its package",
+    },
+}
+KINDS = [*WORKLOADS, *PLATFORMS, *VSWITCHES, *QDISCS, *ACTIONS]
+
+
+@cache
+def sources() -> dict[str, str]:
+    """Path from the root -> text, of everything but tests."""
+    files = [*(ROOT / "python/virtlab").rglob("*.py"), *(ROOT / "crates").rglob("*.rs")]
+    return {
+        str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+        for path in files
+        if "tests" not in path.relative_to(ROOT).parts
+    }
+
+
+@cache
+def spelled(kind: str) -> frozenset[str]:
+    """Files that hold a kind's name as a quoted literal."""
+    literal = re.compile(rf"""(["']){re.escape(kind)}\1""")
+    return frozenset(path for path, text in sources().items() if literal.search(text))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_is_spelled_in_its_own_files(kind: str) -> None:
+    files = spelled(kind) - OTHER_SENSES.get(kind, {}).keys()
+    assert len(files) <= CEILINGS.get(kind, MOST), sorted(files)
+
+
+def test_the_table_of_ceilings_and_the_list_of_other_senses_name_only_what_is_there() -> None:
+    assert set(CEILINGS) <= set(KINDS)
+    assert all(ceiling > MOST for ceiling in CEILINGS.values())
+    gone = {kind: files.keys() - spelled(kind) for kind, files in OTHER_SENSES.items()}
+    assert not any(gone.values()), gone
+
+
+def test_a_platform_or_a_virtual_switch_is_spelled_in_three_files_at_most_on_average() -> None:
+    kinds = [*PLATFORMS, *VSWITCHES]
+    files = [len(spelled(kind) - OTHER_SENSES.get(kind, {}).keys()) for kind in kinds]
+    assert sum(files) / len(kinds) <= 3

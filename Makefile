@@ -6,9 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 AGENT := python/virtlab/_bin/virtlab-agent
 TRIPLE := $(shell uname -m)-unknown-linux-gnu
+PURE := wire load qdisc fabric tcp rt sim
 PY_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo test setup platforms check-tools native agent lint unit xen kill fuzz rust-test bench wheel wheel-test clean lock
+.PHONY: help demo quick test setup platforms check-tools native agent lint unit xen kill fuzz rust-test bench wheel wheel-test clean lock
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -16,6 +17,14 @@ help:  ## this list
 demo: setup  ## set up, run the quick switched-network study, show verdicts and the report's path
 	@# a refuted (1) or undecided (4) claim is an answer of the study, not a failure of the demonstration
 	$(BIN)/virtlab run experiments/switched-network/quick.yaml --fresh-name || { code=$$?; [ $$code -eq 1 ] || [ $$code -eq 4 ]; }
+
+quick: native  ## before every commit: ruff, import rules, all tests without process, world or image but the slow ones
+	$(BIN)/ruff format --check -q python tests benches tools
+	$(BIN)/ruff check -q python tests benches tools
+	$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports --no-cache
+	PROPTEST_RNG_SEED=20 cargo test --locked -q $(PURE:%=-p virtlab-%)
+	@# compiled sources are kept, whatever the environment says: compiling them takes longer than the tests
+	PYTHONDONTWRITEBYTECODE= HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n 2 -m "not slow and not process" tests/unit tests/theory tests/attacks tests/fuzz python
 
 test: setup rust-test unit  ## set up and run all tests
 

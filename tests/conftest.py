@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests import required
+from tests import alone, required
 
 # How long an example takes, or is made in, is the machine's business: no test is timed. The examples are the same every
-# time, so what fails has a cause in what was changed; others are drawn with HYPOTHESIS_PROFILE=search.
+# time, so what fails has a cause in what was changed; others are drawn with HYPOTHESIS_PROFILE=search, fewer with quick.
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", settings.get_profile("search"), derandomize=True)
+settings.register_profile("quick", settings.get_profile("same"), max_examples=20)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 REAL = ("testbed", "parity", "contract")
@@ -55,6 +56,17 @@ def pytest_configure(config: pytest.Config) -> None:
         required.required()
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None
+    alone.watch()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool | None, bool | None]:
+    """A test that must be alone is, from its first fixture to its last."""
+    alone.begin(item)
+    try:
+        return (yield)
+    finally:
+        alone.end()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

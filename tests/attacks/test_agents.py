@@ -197,6 +197,7 @@ def test_rows_that_came_are_compared_with_those_that_were_sent() -> None:
     assert "it sent 10 rows of rtt/1, and says 5" in failed(spoil)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "frame",
     [

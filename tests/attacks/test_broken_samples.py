@@ -142,6 +142,7 @@ def test_samples_of_which_the_run_tells_nothing_are_refused(
         reader(copied)
 
 
+@pytest.mark.slow
 def test_a_small_file_of_many_rows_takes_no_memory(copied: Path) -> None:
     written(copied / FILE, 20_000_000)
     assert (copied / FILE).stat().st_size < 1 << 20
@@ -159,6 +160,7 @@ def test_rows_that_memory_does_not_hold_are_refused_before_they_are_read(copied:
         values(copied)
 
 
+@pytest.mark.slow
 def test_bits_turned_over_give_a_value_or_one_line(copied: Path) -> None:
     whole = (copied / FILE).read_bytes()
     source = random.Random(7)

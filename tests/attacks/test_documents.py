@@ -84,6 +84,7 @@ def test_aliases_that_stand_for_a_billion_values_are_refused(
     refused(path, reader[1])
 
 
+@pytest.mark.slow
 def test_yaml_is_bounded_in_values_and_in_depth() -> None:
     assert yaml_values("a: &a [1, 2]\nb: *a\n") == {"a": [1, 2], "b": [1, 2]}
     for text, what in (
@@ -103,6 +104,7 @@ def test_a_name_that_no_file_can_have_is_refused() -> None:
             read_bytes(Path(name))
 
 
+@pytest.mark.slow
 def test_a_factor_of_thousands_of_worlds_is_refused_before_they_are_built() -> None:
     text = """
 version: 1
@@ -133,6 +135,7 @@ def test_a_time_that_takes_arithmetic_without_end_is_no_time_of_a_task(time: str
     refused(path, load_tasks)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", ["mappings", "task_files", "tool_outputs"])
 def test_damaged_files_of_others_are_accepted_or_refused_in_one_line(kind: str, tmp_path: Path) -> None:
     """A slice of `make fuzz`; its cases are the same every time."""

@@ -19,6 +19,7 @@ def mistakes_of(text: str) -> list[str]:
     return caught.value.lines()[1:]
 
 
+@pytest.mark.process
 def test_a_hundred_damaged_files_are_accepted_or_refused_in_one_line(tmp_path: Path) -> None:
     """A slice of `make fuzz`; its cases are the same every time."""
     outcome = fuzz("experiment_files", seed=7, count=100, workers=1, folder=tmp_path)

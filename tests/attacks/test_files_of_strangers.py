@@ -82,6 +82,7 @@ def test_a_dataset_with_anything_but_files_and_folders_is_refused_by_name(
             Dataset.open(copied, writing=writing)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", ["report", "export", "report --with"])
 def test_every_command_refuses_such_a_dataset_in_one_line(
     copied: Path, received: Path, command: str, tmp_path: Path
@@ -110,6 +111,7 @@ def test_a_file_is_not_written_through_a_link_of_its_name(tmp_path: Path) -> Non
     assert [path.name for path in (tmp_path / "folder").iterdir()] == ["report.html"]
 
 
+@pytest.mark.slow
 def test_a_report_goes_into_no_folder_behind_a_link(received: Path, tmp_path: Path) -> None:
     mine, elsewhere = tmp_path / "mine", tmp_path / "elsewhere"
     mine.mkdir()
@@ -120,6 +122,7 @@ def test_a_report_goes_into_no_folder_behind_a_link(received: Path, tmp_path: Pa
     assert not list(mine.iterdir())
 
 
+@pytest.mark.slow
 def test_the_users_own_pictures_in_a_folder_stay(received: Path, tmp_path: Path) -> None:
     figures = tmp_path / "out/figures"
     figures.mkdir(parents=True)
@@ -136,6 +139,7 @@ def test_the_users_own_pictures_in_a_folder_stay(received: Path, tmp_path: Path)
     assert (tmp_path / "precious.png").read_bytes() == b"sun"
 
 
+@pytest.mark.process
 def test_two_reports_of_one_dataset_at_once_both_work(copied: Path) -> None:
     call = [str(VIRTLAB), "report", str(copied), "--figures", "svg"]
     both = [
@@ -167,6 +171,7 @@ def test_figures_yaml_names_a_plain_table_and_no_other_file(file: str, tmp_path:
         read_figures(tmp_path / "figures.yaml")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "secret", ["user,secret\nme,hunter2\n", "\x00" * 40, TABLE + "a,b,c,1,\n" * (1 << 19)]
 )
@@ -189,6 +194,7 @@ def test_a_pipe_in_the_place_of_a_table_is_not_waited_for(tmp_path: Path) -> Non
         read_bounded(tmp_path / "a.csv", 10)
 
 
+@pytest.mark.process
 def test_an_export_into_a_folder_replaces_a_link_and_does_not_follow_it(
     received: Path, tmp_path: Path
 ) -> None:
@@ -202,6 +208,7 @@ def test_an_export_into_a_folder_replaces_a_link_and_does_not_follow_it(
     assert len((tmp_path / "out/rtt.csv").read_text().splitlines()) == 41
 
 
+@pytest.mark.slow
 def test_a_report_sweeps_what_dead_ones_left_and_nothing_else(received: Path, tmp_path: Path) -> None:
     names = {
         "dead": f".report.html.partial-{'0' * 16}", "writing": f".report.html.partial-{'1' * 16}",

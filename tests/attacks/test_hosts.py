@@ -23,6 +23,7 @@ DynamicForward 9997
 
 
 @pytest.mark.skipif(shutil.which("ssh") is None, reason="ssh is missing (openssh-client)")
+@pytest.mark.process
 def test_nothing_of_this_machine_is_lent_to_a_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     configuration, asked, script = tmp_path / "configuration", tmp_path / "asked", tmp_path / "ssh"
     configuration.write_text(LENDS.format(ran=tmp_path / "ran"))

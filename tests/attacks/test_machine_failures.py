@@ -110,6 +110,7 @@ def test_excused_runs_shift_the_number_of_an_attempt_and_not_their_count() -> No
     assert schedule.next(history) == RunKey(0, 1, 0), "given up, and a spare one for it"
 
 
+@pytest.mark.process
 def test_a_limit_of_open_files_is_compared_with_the_world_before_it_is_built() -> None:
     plan = Plan.model_validate_json(GOLDEN.read_text(encoding="utf-8"))
     needed = open_files(plan)

@@ -51,6 +51,7 @@ def test_a_thousand_million_samples_are_refused_before_they_take_the_memory(
     assert refused[0].cure
 
 
+@pytest.mark.process
 def test_a_run_that_kills_its_worker_is_failed_after_three_times_and_the_others_are_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,6 +91,7 @@ def mutated(draw: st.DrawFn) -> bytes:
     return content
 
 
+@pytest.mark.slow
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(mutated())
 def test_a_damaged_file_is_accepted_or_cleanly_refused(content: bytes) -> None:
@@ -110,6 +111,7 @@ SECTIONS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.dictionaries(st.sampled_from(SECTIONS), VALUES, min_size=1, max_size=3))
 def test_any_value_in_any_section_is_accepted_or_cleanly_refused(changes: dict[str, object]) -> None:

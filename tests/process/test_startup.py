@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+
+QUICK = Path(__file__).parents[2] / "experiments" / "switched-network" / "quick.yaml"
 
 
 def ran(code: str) -> str:
@@ -47,3 +50,16 @@ def test_a_library_that_is_loaded_late_is_the_library() -> None:
         "print(np.mean is numpy.mean, np.random is numpy.random, special.ndtri is scipy.special.ndtri)"
     )
     assert ran(code) == "True True True"
+
+
+def test_check_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from virtlab.cli.main import main\n"
+        f"try: main(['check', {str(QUICK)!r}])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'numpy', 'scipy', 'duckdb', 'rich', 'virtlab.plan', 'virtlab.results', 'jinja2',"
+        " 'importlib.metadata'} & set(sys.modules)\n"
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -102,6 +102,7 @@ def longest_and_bound(experiment: Experiment, profile: Profile = IDEAL_PROFILE) 
     return max(simulate(experiment, profile, repetitions=2).values(LONGEST)), bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queue", QUEUES)
 def test_no_echo_of_a_drawn_network_exceeds_its_bound(queue: str) -> None:
     bounded = 0
@@ -116,6 +117,7 @@ def test_no_echo_of_a_drawn_network_exceeds_its_bound(queue: str) -> None:
     assert bounded >= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queue", ["fifo", "prio", "drr", "htb", "hfsc", "sfq", "tbf"])
 def test_frames_below_ip_at_a_rate_are_a_bounded_load(queue: str) -> None:
     bounded = 0
@@ -177,6 +179,7 @@ def test_a_full_class_of_hfsc_is_bounded_by_its_curve() -> None:
     assert longest <= bound <= 2 * 3 * (206 * 12_304 / 40e6 * 1e9 + 123_040) * 1.1
 
 
+@pytest.mark.slow
 def test_windows_of_tcp_bound_what_meets_it() -> None:
     for seed in range(8):
         longest, bound = longest_and_bound(network(seed, "fifo", tcp=True))
@@ -286,6 +289,7 @@ repeat: 2
     assert worst("20 kB", 5) < small  # here the queue is what is less
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queue", ["fifo", "prio", "drr", "tbf", "htb"])
 def test_a_platform_that_costs_is_bounded_up_to_a_quantile_which_is_said(queue: str) -> None:
     tables = {

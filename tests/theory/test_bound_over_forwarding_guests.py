@@ -103,6 +103,7 @@ repeat: 2
 FORWARDING = {"platform.namespace.forward_ns": 20_000.0, "platform.namespace.forward_byte_ns": 2.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processors", [1, 2])
 @pytest.mark.parametrize("rouse_ns", [0.0, 30_000.0])
 def test_routers_that_take_turns_on_processors_are_bounded(processors: int, rouse_ns: float) -> None:

@@ -17,6 +17,7 @@ from virtlab.results import Dataset, RunRecord
 from virtlab.simulator import Simulator
 from virtlab.simulator.profile import Parameter, Profile, load_profile
 
+pytestmark = pytest.mark.slow
 KNOWN = Profile(
     "known",
     4,

@@ -51,6 +51,7 @@ def asked(experiment: Experiment, vary: str, *limits: str, **range_: str) -> Cap
     return Question(experiment, IDEAL_PROFILE, one, levels, others, parsed, open_end=open_end).answer()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last", [None, "40"])
 def test_the_most_switches_of_a_delay_are_those_of_the_closed_form(last: str | None) -> None:
     found = asked(reach(), "switches", "probe.rtt.mean < 1.5 ms", **({"last": last} if last else {}))
@@ -63,6 +64,7 @@ def test_the_most_switches_of_a_delay_are_those_of_the_closed_form(last: str | N
     assert found.simulations <= 50
 
 
+@pytest.mark.slow
 def test_the_answer_holds_for_what_the_parameters_may_be_and_says_how_many_simulations_that_took() -> None:
     send = unsure(1000, 9000)  # 4 us either way at 95 %, once per echo
     experiment = reach()
@@ -99,6 +101,7 @@ def test_the_most_load_of_a_stream_is_the_slowest_line_which_is_named() -> None:
     assert found.saturated[0].busy_ratio > 0.9
 
 
+@pytest.mark.slow
 def test_guests_that_carry_a_load_each_fill_the_line_that_they_share() -> None:
     text = FILE.format(links="").replace("load: [0 B, 30 kB, 60 kB]", "load: [10 kB]")
     for line in ("exclude: [{load: [60 kB]}]\n", "claims: [probe.rtt.mean grows with load]\n"):

@@ -75,6 +75,7 @@ def test_a_world_that_cannot_have_one_more_says_why() -> None:
     assert "has no number of switches" in switch.why
 
 
+@pytest.mark.slow
 def test_the_prediction_is_as_unsure_as_the_parameter_that_it_pays_once() -> None:
     profile = unsure(4000, 6000)  # one send call per echo: a standard deviation of 510 ns
     experiment = echoes(1)
@@ -125,6 +126,7 @@ def test_a_known_profile_adds_nothing_and_draws_depend_on_seed_and_name_alone() 
     assert all(drawn(unsure(0, 50_000), 1, draw).value(SEND) >= 0 for draw in range(50))
 
 
+@pytest.mark.slow
 def test_terms_of_an_explanation_hold_the_uncertainty_of_their_own_costs_only() -> None:
     terms, total = explain(echoes(1), unsure(4000, 6000), RTT, 0, repetitions=2, draws=40)
     width = {term.name: term.estimate.half_width for term in terms}
@@ -134,6 +136,7 @@ def test_terms_of_an_explanation_hold_the_uncertainty_of_their_own_costs_only() 
     assert total.point == pytest.approx(sum(term.estimate.point for term in terms))
 
 
+@pytest.mark.slow
 def test_the_command_tells_runs_and_parameters_apart_and_prints_effects(tmp_path: Path) -> None:
     file, profile = tmp_path / "lines.yaml", tmp_path / "unsure.toml"
     file.write_text(FILE, encoding="utf-8")

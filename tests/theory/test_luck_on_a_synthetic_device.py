@@ -45,10 +45,12 @@ def warnings(goal: Goal, capacity_pps: float, pools: int) -> int:
     return count
 
 
+@pytest.mark.slow
 def test_the_default_goal_behind_a_buffer_of_a_millisecond_is_warned_of() -> None:
     assert warnings(DEFAULT, FAST, pools=6) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("goal", "capacity_pps"),
     [(DEFAULT, CAPACITY), (FORGIVING, FAST), (Goal(exceed_ratio=0.75), FAST)],
@@ -58,6 +60,7 @@ def test_goals_that_stalls_do_not_decide_are_not(goal: Goal, capacity_pps: float
     assert warnings(goal, capacity_pps, pools=6) == 0
 
 
+@pytest.mark.slow
 def test_the_share_that_is_bad_at_any_load_is_what_the_stalls_make_it() -> None:
     taken = [one for seed in range(20) for one in trials(DEFAULT, seed, FAST)]
     luck = luck_of(taken, criterion(DEFAULT))

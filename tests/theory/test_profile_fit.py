@@ -27,6 +27,7 @@ def test_known_costs_come_back_exactly_without_noise() -> None:
     assert (found.rank, round(found.residual_median)) == (3, 0)
 
 
+@pytest.mark.slow
 def test_a_tenth_of_wild_rows_does_not_move_the_costs_and_the_intervals_hold_them() -> None:
     design = rows(120)
     noise = np.random.default_rng(5).normal(0, 100, 120)
@@ -60,6 +61,7 @@ def test_a_design_of_another_shape_is_refused() -> None:
         fit(NAMES, np.zeros((2, 2)), np.zeros(2))
 
 
+@pytest.mark.slow
 def test_resamples_move_costs_that_come_together_and_keep_what_is_known_of_them() -> None:
     design = rows(60)
     noise = np.random.default_rng(7).normal(0, 200, 60)

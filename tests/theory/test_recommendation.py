@@ -53,6 +53,7 @@ def test_the_least_delay_is_that_of_the_fewest_switches_and_the_difference_is_th
     assert found.candidates[1].difference.point == 244_160
 
 
+@pytest.mark.slow
 def test_levels_within_the_margin_are_equivalent_and_those_that_break_a_limit_are_out() -> None:
     rates = ["20 Mbit/s", "100 Mbit/s", "100.5 Mbit/s", "150 Mbit/s"]
     found = choice(
@@ -86,6 +87,7 @@ def test_a_cost_that_all_candidates_pay_alike_does_not_blur_which_is_best() -> N
     assert (second.difference.point, second.difference.half_width) == (244_160, 0)
 
 
+@pytest.mark.slow
 def test_a_limit_within_what_the_parameters_may_be_is_not_shown_to_be_kept() -> None:
     send = unsure(1000, 9000)
     plain = choice({"switches": ["1"]}, "rtt.mean", "rtt.mean < 1 s", profile=send).answer()
@@ -105,6 +107,7 @@ def test_a_goal_needs_a_direction() -> None:
         parse_goal("load.offered_load.mean", roles, "--best")
 
 
+@pytest.mark.slow
 def test_the_command_answers_per_combination_of_the_other_factors(tmp_path: Path) -> None:
     file = tmp_path / "choose.yaml"
     file.write_text(FILE, encoding="utf-8")

@@ -7,6 +7,7 @@ import sys
 from fractions import Fraction
 from pathlib import Path
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -27,6 +28,7 @@ def task_set(raw: list[tuple[int, int]]) -> tuple[TaskSet, list[tuple[Fraction, 
     return TaskSet([Task(str(i), t, c) for i, (t, c) in enumerate(rows)], "given"), rows
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(RAW, st.integers(1, 14), st.integers(1, 14), st.integers(0, 2), st.booleans())
 def test_response_times_are_those_of_the_simulated_worst_case(raw, period, budget, overhead, polling):
@@ -50,6 +52,7 @@ def test_response_times_are_those_of_the_simulated_worst_case(raw, period, budge
             assert value is None or value > task.deadline_ns
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(RAW, st.integers(1, 14), st.integers(1, 14), st.integers(0, 2))
 def test_no_job_of_a_safe_set_is_later_than_its_bound_over_many_periods(raw, period, budget, overhead):
@@ -65,6 +68,7 @@ def test_no_job_of_a_safe_set_is_later_than_its_bound_over_many_periods(raw, per
         assert value <= task.wcrt_ns
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(
     RAW, st.integers(1, 9), st.integers(0, 2), st.fractions(Fraction(1, 4), Fraction(30), max_denominator=12)
@@ -81,6 +85,7 @@ def test_a_period_is_in_the_exact_set_iff_the_simulation_meets_every_deadline_th
     assert inside == reference.schedulable(rows, period, period * share, Fraction(overhead))
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(RAW, st.integers(1, 9), st.integers(0, 2))
 def test_the_ends_of_every_interval_are_safe_and_just_outside_is_not(raw, tenths, overhead):
@@ -97,6 +102,7 @@ def test_the_ends_of_every_interval_are_safe_and_just_outside_is_not(raw, tenths
                 assert not reference.schedulable(rows, low - tiny, (low - tiny) * share, Fraction(overhead))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(RAW, st.integers(2, 14), st.integers(0, 2), st.booleans())
 def test_the_least_budget_is_least(raw, period, overhead, polling):

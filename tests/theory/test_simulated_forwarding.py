@@ -141,6 +141,7 @@ def test_an_overloaded_guest_loses_frames_of_its_own_flow_alone_and_none_unaccou
     assert came[0] == pytest.approx(forwarded_in_time + BACKLOG, abs=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("processors", "ratio"), [(1, 1.0), (2, 2.0)])
 def test_a_search_finds_the_capacity_and_fairness_pays_where_processors_are_left_over(
     tmp_path: Path, processors: int, ratio: float
@@ -165,6 +166,7 @@ def test_a_search_finds_the_capacity_and_fairness_pays_where_processors_are_left
     assert found[1] / found[0] == pytest.approx(ratio, rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frame_bytes", [64, 512, 1518])
 def test_between_links_a_search_finds_the_wire_whatever_forwards(tmp_path: Path, frame_bytes: int) -> None:
     text = textwrap.dedent(f"""

@@ -160,6 +160,7 @@ def goodput(kept: Kept) -> float:
     return float(kept.column("probe", "interval/1", "received_bytes").sum() * 8 / 0.2)
 
 
+@pytest.mark.slow
 def test_segments_that_go_together_pay_for_a_packet_once() -> None:
     """A call of 10 us for 1448 B is 1.16 Gbit/s; for 45 segments it is 45 times as much."""
     alone, together = (
@@ -215,6 +216,7 @@ def test_every_byte_that_is_acknowledged_came_once() -> None:
     assert told["answered"] - told["transactions"] in {0, 1}
 
 
+@pytest.mark.slow
 def test_a_device_that_cuts_them_itself_pays_for_each() -> None:
     def platform(model: str) -> Values:
         values = on_one_bridge(STREAM, offloads="default", model=model)

@@ -120,6 +120,7 @@ def test_one_look_object_agrees_with_the_rule_over_arrays() -> None:
         assert look.estimate.high == pytest.approx(top)
 
 
+@pytest.mark.slow
 def test_the_bca_bootstrap_covers_the_mean_and_the_median() -> None:
     """400 experiments: observed shares of a true 95 % lie in 91.3 to 98 % with probability 0.999; BCa of 40
     runs is a
@@ -184,6 +185,7 @@ def test_what_was_counted_bounds_a_share_at_least_as_stated(count: int, share: f
     assert covered / EXPERIMENTS >= 0.94
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runs", [2, 5, 10])
 def test_the_same_against_itself_is_called_different_in_at_most_5_percent(runs: int) -> None:
     """Observed share of a true 5 % stays below 6.6 % with probability 0.999; Welch with 2 runs is below 5
@@ -197,6 +199,7 @@ def test_the_same_against_itself_is_called_different_in_at_most_5_percent(runs: 
     assert different / EXPERIMENTS <= 0.06
 
 
+@pytest.mark.slow
 def test_equivalence_is_not_found_at_the_margin_itself() -> None:
     first, second = normal(13, 10) + 0.5, normal(14, 10)
     equivalent = 0
@@ -217,6 +220,7 @@ def table_of_noise(generator: np.random.Generator, levels: list[str], runs: int)
     return RunTable(tuple(rows))
 
 
+@pytest.mark.slow
 def test_claims_about_noise_are_decided_in_at_most_5_percent_with_holm_over_all_comparisons() -> None:
     """A chain over five equal levels: neither way may be found often. 400 tables, share at most 5 % + noise
     (0.999)."""

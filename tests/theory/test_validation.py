@@ -22,6 +22,7 @@ from virtlab.results import Dataset
 from virtlab.simulator import Simulator
 from virtlab.simulator.profile import Profile
 
+pytestmark = pytest.mark.slow
 FILE = file_of("known", count=40, stream="duration: 200 ms", repeat=3)
 
 

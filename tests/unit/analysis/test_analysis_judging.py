@@ -473,6 +473,7 @@ def test_the_worst_of_a_delay_is_the_longest() -> None:
     assert rule(f"{RTT}: vnic virtio > e1000 at worst J", low).ruling == "refuted"
 
 
+@pytest.mark.slow
 def test_of_equal_worsts_neither_is_shown_to_be_worse() -> None:
     rulings = [
         rule(

@@ -69,6 +69,7 @@ def run(text: str, folder: Path, observer: CampaignObserver | None = None) -> Da
     return Dataset.open(folder)
 
 
+@pytest.mark.slow
 def test_the_wire_rate_of_a_simulated_link_is_found_for_each_frame_size(tmp_path: Path) -> None:
     table = run_values(run(WIRE, tmp_path / "d"))
     for size, frame_bytes in (("64 B frame", 64), ("1518 B frame", 1518)):
@@ -87,6 +88,7 @@ def test_the_wire_rate_of_a_simulated_link_is_found_for_each_frame_size(tmp_path
         assert bits == pytest.approx(rate * 8 * frame_bytes)
 
 
+@pytest.mark.slow
 def test_a_run_keeps_its_trials_with_the_goal_and_the_samples_at_the_load_found(tmp_path: Path) -> None:
     dataset = run(WIRE, tmp_path / "d")
     record = dataset.runs("ok")[0]
@@ -102,6 +104,7 @@ def test_a_run_keeps_its_trials_with_the_goal_and_the_samples_at_the_load_found(
     assert not (dataset.path / "journal" / f"{record.name}.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_a_search_that_was_cut_goes_on_from_its_told_trials_and_ends_the_same(tmp_path: Path) -> None:
     whole = trials_of(run(WIRE, tmp_path / "whole").runs("ok")[0])
     run(WIRE, tmp_path / "cut", CutAfter(5))
@@ -123,6 +126,7 @@ def test_a_search_that_was_cut_goes_on_from_its_told_trials_and_ends_the_same(tm
     assert counting.begun == all_trials - (len(told) - 1)  # none was made twice
 
 
+@pytest.mark.slow
 def test_a_journal_of_another_search_is_not_used(tmp_path: Path) -> None:
     run(WIRE, tmp_path / "d", CutAfter(3))
     journal = next((tmp_path / "d" / "journal").iterdir())

@@ -107,6 +107,7 @@ def test_a_trial_is_made_again_whatever_disturbed_it_and_the_search_is_told_of_c
     assert [(one["load"], one["loss_ratio"]) for one in made if not one["repeated"]] == quiet
 
 
+@pytest.mark.slow
 def test_an_answer_that_rests_on_a_trial_that_stayed_disturbed_is_not_counted(tmp_path: Path) -> None:
     """One load is disturbed each time it is tried: the one that becomes the lower bound."""
     dataset, _ = campaign(tmp_path / "quiet", BusyMachine(lambda _number, _name: False))
@@ -121,6 +122,7 @@ def test_an_answer_that_rests_on_a_trial_that_stayed_disturbed_is_not_counted(tm
         assert "stayed disturbed" in " ".join(record.outcome.reasons)
 
 
+@pytest.mark.slow
 def test_a_machine_that_plays_no_clean_trial_ends_each_run_soon_and_the_campaign_with_its_reason(
     tmp_path: Path,
 ) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.unit.campaign.search_specimen import Losing
 
 from virtlab.campaign import open_dataset, run_campaign
@@ -80,6 +81,7 @@ def said(dataset: Dataset) -> list[str]:
     return [note for note in whole["notes"] if "luck decides" in note]
 
 
+@pytest.mark.slow
 def test_the_report_and_its_json_warn_of_searches_that_luck_decided(tmp_path: Path) -> None:
     dataset = searched(tmp_path / "d", Stalled())
     (note,) = luck_notes(dataset.runs("ok"))
@@ -93,5 +95,6 @@ def test_the_report_and_its_json_warn_of_searches_that_luck_decided(tmp_path: Pa
     assert all(one["found"][0]["luck"]["trials"] > 8 for one in lasts)
 
 
+@pytest.mark.slow
 def test_the_same_searches_without_stalls_say_nothing(tmp_path: Path) -> None:
     assert said(searched(tmp_path / "d", Simulator())) == []

@@ -89,6 +89,7 @@ def searched(folder: Path, backend: Simulator, search: str, metric: str, asked: 
 KINDS = [("ndr_rate", BY_GOAL), ("limit_packet_rate", BY_CONDITION)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("metric", "search"), KINDS)
 def test_searches_that_agree_stop_at_the_least_number(metric: str, search: str, tmp_path: Path) -> None:
     found = run_values(searched(tmp_path / "d", Equal(), search, metric, 2)).values(
@@ -98,6 +99,7 @@ def test_searches_that_agree_stop_at_the_least_number(metric: str, search: str, 
     assert found == pytest.approx([MIDDLE_PPS] * 3, rel=0.006)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("metric", "search"), KINDS)
 def test_searches_that_scatter_are_repeated_until_their_interval_is_as_narrow_as_asked(
     metric: str, search: str, tmp_path: Path
@@ -116,6 +118,7 @@ def test_searches_that_scatter_are_repeated_until_their_interval_is_as_narrow_as
     assert [record.name for record in again.runs("ok")] == [record.name for record in dataset.runs("ok")]
 
 
+@pytest.mark.slow
 def test_searches_that_scatter_too_much_end_at_the_greatest_number(tmp_path: Path) -> None:
     dataset = searched(tmp_path / "d", Scattered(), BY_GOAL, "ndr_rate", 0.2)
     assert len(dataset.runs("ok")) == 12

@@ -58,6 +58,7 @@ def test_the_quick_form_has_the_same_tests_and_takes_minutes() -> None:
     assert sum(cost.time_ns for cost in estimate_points(experiment)) < 10 * 60 * S
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_device_of_known_answers_gives_them(tmp_path: Path) -> None:
     text = (FOLDER / "quick.yaml").read_text()

@@ -70,6 +70,7 @@ def test_a_candidate_without_a_value_is_out_of_the_question() -> None:
     assert search.standing() == ["infeasible", "best"]
 
 
+@pytest.mark.slow
 def test_what_is_said_is_wrong_no_more_often_than_stated() -> None:
     wrong = 0
     for seed in range(120):

@@ -66,6 +66,7 @@ def run(file: Path, *more: object) -> int:
     return virtlab("run", file, "--backend", "closed_form", *more)
 
 
+@pytest.mark.slow
 def test_a_claim_that_holds_ends_in_0_with_dataset_and_report(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -123,6 +124,7 @@ def test_what_the_machine_cannot_is_listed_and_ends_in_3(
     assert not (place / "two-switches.results").exists()
 
 
+@pytest.mark.slow
 def test_a_changed_file_ends_in_2_and_a_fresh_name_begins_anew(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -157,6 +159,7 @@ def test_an_option_that_means_nothing_ends_in_2(
     assert problem in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_repetition_ends_when_the_interval_is_as_narrow_as_asked(place: Path) -> None:
     until = "repeat: {minimum: 4, maximum: 40, until: {metric: probe.rtt.mean, relative_interval: 3 %}}"
     assert run(experiment(place, TEXT.replace("repeat: 3", until)), "--no-report") == 0
@@ -214,6 +217,7 @@ def test_results_go_into_the_folder_that_is_set(place: Path, monkeypatch: pytest
     assert "host_name" not in manifest.machine
 
 
+@pytest.mark.slow
 def test_the_data_of_a_report_are_gathered_once(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from virtlab.report.gather import dataset as gathering
 

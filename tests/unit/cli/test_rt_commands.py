@@ -183,6 +183,7 @@ def test_guests_that_do_not_fit_are_refused_with_the_reason(tmp_path, capsys):
     assert "do not fit" in out
 
 
+@pytest.mark.slow
 def test_published_values_that_hold_and_those_that_do_not():
     checks = check_published(ROOT / "published" / "realtime_scheduling.csv", sets=20)
     by_metric = {}
@@ -210,6 +211,7 @@ def test_the_study_files_hold_the_forms(form):
     assert (scenarios, overheads) == FORMS[form]
 
 
+@pytest.mark.slow
 def test_the_study_writes_every_plot_that_its_figures_name(tmp_path, capsys):
     from virtlab.documents import yaml_values
 

@@ -15,7 +15,18 @@ QUICK = Path(__file__).parents[3] / "experiments/switched-network/quick.yaml"
 
 def test_the_quick_study_is_simulated_from_file_to_verdicts(tmp_path: Path) -> None:
     path = tmp_path / "quick.results"
-    options = ["--backend", "simulator", "--dataset", str(path), "--max-runs", "6", "--no-report", "--json"]
+    options = [
+        "--backend",
+        "simulator",
+        "--dataset",
+        str(path),
+        "--max-runs",
+        "6",
+        "--jobs",
+        "1",
+        "--no-report",
+        "--json",
+    ]
     result = CliRunner().invoke(app, ["run", str(QUICK), *options])
     assert result.exit_code in {0, 1, 4}, result.output
     said = json.loads(result.stdout)

@@ -185,6 +185,7 @@ def test_a_combination_that_cannot_be_is_found_before_anything_is_built() -> Non
     assert len(load_text(RIGHT + load_role + factors + exclude).points()) == 3
 
 
+@pytest.mark.slow
 def test_a_matrix_beyond_the_bound_is_refused_unless_it_is_meant() -> None:
     text = (
         RIGHT.replace("to: h2.g1", 'to: h2.g1, count: "${n}"')

@@ -98,6 +98,7 @@ def observed(dataset: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_dataset_says_what_it_said_when_it_was_written(
     name: str, place: Path, capsys: pytest.CaptureFixture[str]
@@ -127,7 +128,7 @@ def test_a_dataset_resumed_without_a_run_ends_as_it_did(
 
 def resume(dataset: Path) -> list[object]:
     """The command that resumes a simulated dataset."""
-    options = ["--backend", "simulator", "--dataset", dataset, "--no-report"]
+    options = ["--backend", "simulator", "--dataset", dataset, "--jobs", "1", "--no-report"]
     return ["run", dataset / "experiment.yaml", *options]
 
 

@@ -86,6 +86,7 @@ def test_no_dependency_of_the_workspace_is_left_over() -> None:
     assert sorted(name for name in rust if not re.search(rf"^{name}\b", manifests, re.MULTILINE)) == []
 
 
+@pytest.mark.slow
 def test_every_mistake_of_a_user_is_told_with_its_cure() -> None:
     """What is passed on in the words of somebody else (a name, a call, a text that ends with {error}) has its cure there."""
     without = []

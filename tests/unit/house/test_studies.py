@@ -35,6 +35,7 @@ def test_there_are_studies() -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_study_has_its_three_forms_and_datasets_of_different_names(study: Path) -> None:
     experiments = _LOADED[study]
     assert set(experiments) >= FORMS
@@ -42,6 +43,7 @@ def test_a_study_has_its_three_forms_and_datasets_of_different_names(study: Path
     assert len({experiment.name for experiment in experiments.values()}) == len(experiments)
 
 
+@pytest.mark.slow
 def test_every_plot_that_figures_yaml_names_will_exist(study: Path) -> None:
     assert [str(problem) for problem in check_figures(study / "figures.yaml")] == []
 

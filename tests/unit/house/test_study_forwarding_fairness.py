@@ -37,6 +37,7 @@ def experiments() -> dict[str, Experiment]:
     return {name: load(STUDY / name) for name in FILES}
 
 
+@pytest.mark.slow
 def test_every_plot_that_figures_yaml_names_will_exist() -> None:
     assert [str(problem) for problem in check_figures(STUDY / "figures.yaml")] == []
 

@@ -26,6 +26,7 @@ def experiments() -> dict[str, Experiment]:
     return {path.name: load(path) for path in FILES}
 
 
+@pytest.mark.slow
 def test_the_study_has_its_forms_and_each_has_claims(experiments: dict[str, Experiment]) -> None:
     forms = {
         "quick.yaml",
@@ -188,6 +189,7 @@ def test_each_end_queues_by_its_own_discipline(experiments: dict[str, Experiment
     assert len(seen) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [path.name for path in FILES])
 def test_every_form_can_be_simulated(name: str, experiments: dict[str, Experiment]) -> None:
     experiment = experiments[name]

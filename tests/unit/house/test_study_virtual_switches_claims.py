@@ -141,6 +141,7 @@ def published_orderings(experiment: Experiment) -> dict[str, set[Pair]]:
     }
 
 
+@pytest.mark.slow
 def test_every_ordering_of_the_tables_is_claimed_and_none_that_they_do_not_have(
     experiments: dict[str, Experiment], printed: dict[str, dict[Setting, float]]
 ) -> None:

@@ -105,6 +105,7 @@ def test_provenance_is_the_sources_and_nothing_of_this_machine(place: Path) -> N
     assert kept["probe-ping.txt"] == (SAMPLES / "ping.txt").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_report_judges_claims_and_stands_beside_simulated_runs(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,7 +114,9 @@ def test_a_report_judges_claims_and_stands_beside_simulated_runs(
     monkeypatch.chdir(place)
     imported(place)
     run = CliRunner().invoke
-    assert run(app, ["run", "study.yaml", "--backend", "simulator", "--no-report"]).exit_code == 0
+    assert (
+        run(app, ["run", "study.yaml", "--backend", "simulator", "--jobs", "1", "--no-report"]).exit_code == 0
+    )
     done = run(app, ["report", "study.results", "--with", "esxi.results", "--figures", "none", "--json"])
     assert done.exit_code == 0, done.output
     beside = json.loads(done.output)["beside"]

@@ -7,14 +7,14 @@ import ipaddress
 import json
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from virtlab.experiment import load_text
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
 
-QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=settings.default.max_examples * 2 // 5)  # 40 of 100, 8 in `make quick`
 
 
 @st.composite
@@ -57,7 +57,7 @@ def plans(values: dict[str, Any], repetition: int = 0) -> list[Plan]:
     return [plan_run(experiment, point, repetition) for point in experiment.points()]
 
 
-@QUICK
+@FEW
 @given(files())
 def test_a_valid_file_plans_canonically_and_the_same_way_every_time(values: dict[str, Any]) -> None:
     for plan, again in zip(plans(values), plans(copy.deepcopy(values)), strict=True):
@@ -66,14 +66,14 @@ def test_a_valid_file_plans_canonically_and_the_same_way_every_time(values: dict
         assert plan.identity() == again.identity()
 
 
-@QUICK
+@FEW
 @given(files())
 def test_points_and_repetitions_have_seeds_of_their_own(values: dict[str, Any]) -> None:
     seeds = [plan.seed for repetition in range(3) for plan in plans(values, repetition)]
     assert len(set(seeds)) == len(seeds)
 
 
-@QUICK
+@FEW
 @given(files(), st.integers(1, 5))
 def test_one_more_guest_changes_no_other_guests_mac_and_no_seed(values: dict[str, Any], host: int) -> None:
     name = f"h{min(host, len(values['hosts']))}"
@@ -89,7 +89,7 @@ def test_one_more_guest_changes_no_other_guests_mac_and_no_seed(values: dict[str
             }
 
 
-@QUICK
+@FEW
 @given(files())
 def test_addresses_are_unique_and_ports_are_used_once(values: dict[str, Any]) -> None:
     for plan in plans(values):
@@ -106,7 +106,7 @@ def test_addresses_are_unique_and_ports_are_used_once(values: dict[str, Any]) ->
         assert sorted(uplinks + switched) == sorted(ports)
 
 
-@QUICK
+@FEW
 @given(files())
 def test_static_routes_lead_from_every_guest_to_every_other(values: dict[str, Any]) -> None:
     world = plans(values)[0].world
@@ -136,7 +136,7 @@ def _attached(world: Any, guest: str, address: str) -> bool:
     return any(_holds(str(ipaddress.ip_interface(text).network), address) for text in interfaces)
 
 
-@QUICK
+@FEW
 @given(files())
 def test_an_inactive_load_is_nowhere_in_the_plan(values: dict[str, Any]) -> None:
     for plan in plans(values):

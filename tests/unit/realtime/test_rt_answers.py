@@ -160,6 +160,7 @@ def test_a_faster_core_divides_execution_times():
     assert analyze(slow.faster(Fraction(2)), period_ns=6 * U, budget_ns=3 * U).tasks[1].wcrt_ns == 14 * U
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_arrays_agree_with_plain_python(data):

@@ -25,6 +25,7 @@ def test_there_is_a_study() -> None:
     assert "switched-network" in [path.parent.name for path in STUDIES]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.parent.name)
 def test_every_plot_that_a_study_names_will_be_drawn(path: Path) -> None:
     assert [str(problem) for problem in check_figures(path)] == []

@@ -78,6 +78,7 @@ def hangs(path: str) -> bool:
     return role == "load" and (metric in SEARCHED or part in {"at10", "at100"} or measured_by_it)
 
 
+@pytest.mark.slow
 def test_every_estimate_and_verdict_in_json_has_its_goal_and_no_other_has_one(dataset: Dataset) -> None:
     told = as_json(dataset)
     goals = {row["path"]: row["goal"] for row in told["estimates"]}
@@ -157,6 +158,7 @@ def test_a_check_of_a_file_says_what_is_searched_and_by_which_goal(tmp_path: Pat
     assert values["searches"] == [f"load.rate: {GOAL}"]
 
 
+@pytest.mark.slow
 def test_what_was_found_by_another_goal_is_not_set_beside(dataset: Dataset, tmp_path: Path) -> None:
     other = run(FILE.replace("trial: 1 s", "trial: 500 ms"), tmp_path / "o.results")
     told = CliRunner().invoke(

@@ -62,6 +62,7 @@ def means(found: tuple[Beside, ...]) -> Beside:
     return next(one for one in found if one.quantity.path == "probe.rtt.mean")
 
 
+@pytest.mark.slow
 def test_settings_that_both_have_stand_beside_each_other_with_the_difference(
     gathered: tuple[Gathered, Gathered],
 ) -> None:
@@ -150,6 +151,7 @@ def test_a_source_that_varies_what_the_dataset_does_not_is_refused(
         beside(replace(first, results=results, conditions={}), others_of(second, "second", first, set()))
 
 
+@pytest.mark.slow
 def test_the_page_and_the_json_hold_both(datasets: tuple[Dataset, Dataset], tmp_path: Path) -> None:
     first, second = datasets
     asked = [str(first.path), "--with", str(second.path), "--directory", str(tmp_path), "--figures", "none"]
@@ -165,6 +167,7 @@ def test_the_page_and_the_json_hold_both(datasets: tuple[Dataset, Dataset], tmp_
     assert "is not this one&#39;s" in page  # the files differ in their levels
 
 
+@pytest.mark.slow
 def test_a_dataset_without_anything_in_common_is_refused(
     datasets: tuple[Dataset, Dataset], tmp_path: Path
 ) -> None:
@@ -176,6 +179,7 @@ def test_a_dataset_without_anything_in_common_is_refused(
     assert "same levels" in str(run.exception)
 
 
+@pytest.mark.slow
 def test_the_bound_stands_beside_the_largest_and_is_not_exceeded_on_an_ideal_platform(
     datasets: tuple[Dataset, Dataset], tmp_path: Path
 ) -> None:
@@ -193,6 +197,7 @@ def test_the_bound_stands_beside_the_largest_and_is_not_exceeded_on_an_ideal_pla
         assert row["difference"]["low"] is None
 
 
+@pytest.mark.slow
 def test_measured_simulated_bound_and_published_lie_over_each_other(
     datasets: tuple[Dataset, Dataset], tmp_path: Path
 ) -> None:

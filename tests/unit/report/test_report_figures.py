@@ -79,6 +79,7 @@ def test_what_is_no_such_file_is_refused(tmp_path: Path, text: str) -> None:
         read_figures(written(tmp_path, text))
 
 
+@pytest.mark.slow
 def test_published_numbers_lie_over_the_plots_they_speak_of(tmp_path: Path) -> None:
     (tmp_path / "published").mkdir()
     (tmp_path / "published" / "study.csv").write_text(TABLE)

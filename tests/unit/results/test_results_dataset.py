@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -170,6 +168,7 @@ def test_runs_are_listed_in_order_and_by_status(tmp_path: Path) -> None:
             dataset.run("p0009-r00-a0")
 
 
+@pytest.mark.slow
 def test_one_database_stands_over_all_runs(tmp_path: Path) -> None:
     with new_dataset(tmp_path) as dataset:
         finished_run(dataset, RunKey(0, 0, 0), rows=5)
@@ -293,20 +292,6 @@ def test_a_creation_that_was_cut_short_is_begun_again(tmp_path: Path) -> None:
     (tmp_path / "study.results" / "manifest.json").unlink()
     with new_dataset(tmp_path, "version: 1 # again\n") as dataset:
         assert dataset.experiment_text == "version: 1 # again\n"
-
-
-def test_a_second_writer_is_told_who_the_first_is(tmp_path: Path) -> None:
-    with new_dataset(tmp_path) as dataset:
-        with pytest.raises(DatasetError, match=f"process {os.getpid()} \\(study\\)"):
-            Dataset.open(dataset.path, writing=True)
-        program = "import sys; from virtlab.results import Dataset; Dataset.open(sys.argv[1], writing=True)"
-        other = subprocess.run(
-            [sys.executable, "-c", program, str(dataset.path)], capture_output=True, text=True, check=False
-        )
-        assert other.returncode == 1
-        assert f"process {os.getpid()}" in other.stderr
-    with Dataset.open(dataset.path, writing=True):
-        pass
 
 
 def test_a_changed_experiment_inside_the_dataset_is_found(tmp_path: Path) -> None:

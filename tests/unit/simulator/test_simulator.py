@@ -160,6 +160,7 @@ def test_a_run_that_is_not_over_in_time_fails_and_a_time_out_censors() -> None:
     assert kept.column("probe", "sent/1", "sent_ns").max() <= 10**9
 
 
+@pytest.mark.slow
 def test_a_closed_loop_without_a_link_on_its_way_stands_still_and_is_told() -> None:
     values = values_of(interval_ns=0)
     del values["roles"]["probe"]["count"]

@@ -55,6 +55,7 @@ PLAYED = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_no_file_of_the_studies_is_refused(path: Path) -> None:
     experiment = load(path)
@@ -65,6 +66,7 @@ def test_no_file_of_the_studies_is_refused(path: Path) -> None:
             assert not Simulator(profile).check(plan), profile.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLAYED)
 def test_what_only_a_profile_gives_a_meaning_to_is_played(name: str) -> None:
     experiment = load(STUDIES / name)

@@ -330,6 +330,8 @@ def test_the_summary_of_simulated_machines_says_that_it_knows_no_difference(tmp_
         str(file),
         "--backend",
         "simulator",
+        "--jobs",
+        "1",
         "--dataset",
         str(tmp_path / "two.results"),
         "--no-report",

@@ -92,6 +92,7 @@ class Answering(threading.Thread):
         )
 
 
+@pytest.mark.slow
 def test_thousands_of_commands_of_open_vswitch_never_come_near_a_machines_channel() -> None:
     ours, theirs = socket.socketpair()
     with theirs:

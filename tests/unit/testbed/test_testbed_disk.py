@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import shutil
 import struct
-import subprocess
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -90,6 +87,7 @@ def test_a_path_is_of_the_working_folder_or_of_the_home(
         assert look("g", name).path == tmp_path / "disks" / "own.raw"
 
 
+@pytest.mark.slow
 def test_large_disks_are_told_apart_by_their_ends_size_and_time(tmp_path: Path) -> None:
     image = tmp_path / "large.raw"
     image.write_bytes(BOOTABLE)
@@ -125,19 +123,6 @@ def test_what_goes_into_an_image_is_one_archive_that_needs_nothing_there(tmp_pat
     words = carried.told(place)
     for word in ("agent.tar", carried.INITTAB, carried.SYSV, "rc-update add virtlab-guest"):
         assert word in words
-
-
-@pytest.mark.skipif(agent_missing() is not None, reason=str(agent_missing()))
-@pytest.mark.parametrize("shell", ["sh", "dash", "bash"])
-def test_its_script_is_understood_by_every_shell(shell: str) -> None:
-    program = shutil.which(shell)
-    if program is None:
-        pytest.skip(f"{shell} is missing")
-    with tarfile.open(fileobj=io.BytesIO(carried.archive())) as tar:
-        script = tar.extractfile(carried.STARTER)
-        assert script is not None
-        done = subprocess.run([program, "-n"], input=script.read(), capture_output=True, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_an_archive_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

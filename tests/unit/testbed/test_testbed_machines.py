@@ -252,6 +252,7 @@ def test_a_machine_that_stands_still_after_a_panic_is_given_up_only_with_a_disk(
     assert Started("g", 1, console=bytearray(b"login:"), disk=Disk(Path("/d"), "raw", 1)).hopeless() is None
 
 
+@pytest.mark.slow
 @settings(max_examples=500)
 @given(
     offset=st.integers(-(10**15), 10**15), drift=st.integers(-200, 200), first=st.integers(10**9, 10**15),

@@ -14,8 +14,6 @@ from typing import Any
 import pytest
 
 from virtlab.catalogue import PLATFORMS
-from virtlab.cli.run import _backend
-from virtlab.errors import MachineError
 from virtlab.experiment import load_text
 from virtlab.plan import Action, Plan
 from virtlab.plan.model import Trigger
@@ -243,20 +241,6 @@ def test_the_machine_boots_the_hypervisor_with_two_modules_whose_commas_are_doub
     assert initramfs == "/c/i.cpio"
     assert argv[argv.index("-cpu") + 1] == "qemu64", "domain 0 dies on one with everything"
     assert "dom0_mem=512M,max:512M" in argv[argv.index("-append") + 1]
-
-
-def test_without_the_image_the_cure_is_the_command_that_builds_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(MachineError, match="virtlab image build --kernel xen"):
-        xen.xen_image()
-    backend = _backend("testbed", "ideal", "xen")
-    assert isinstance(backend, XenLab)
-    assert "virtlab image build --kernel xen" in {
-        each.cure.partition("`")[2].strip("`") for each in backend.check(plan())
-    }
-    assert backend.capabilities().platforms["xen"] is not None
 
 
 def test_each_domain_counts_in_the_time_that_a_run_is_thought_to_take() -> None:

@@ -1,9 +1,9 @@
 """What is printed: text of files, hosts, guests and other users reaches a terminal without its commands.
 
 A terminal takes control characters as orders (move, erase, name the window, answer as if typed), and letters that turn
-the direction of writing make a line read as another. Both are shown instead: U+2400 and following for the control
-characters of ASCII, U+FFFD for the rest. `say` and `console` are the only ways to a terminal, `json_text` the only one
-to JSON for programs, which escapes the same characters.
+the direction of writing make a line read as another, as characters without width do. All are shown instead: U+2400 and
+following for the control characters of ASCII, U+FFFD for the rest. `say` and `console` are the only ways to a terminal,
+`json_text` the only one to JSON for programs, which escapes the same characters.
 
 The program that reads the output may end first. An error output that cannot be written cannot carry that message
 either, so text for it is dropped and the work continues. A standard output that cannot be written ends the command with
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 TURNING = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # Unicode's Bidi_Control
-UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{TURNING}\ud800-\udfff]")
+INVISIBLE = "\u200b\u2060-\u2064\ufeff\U000e0000-\U000e007f"  # no width, and no letter that needs them; tags
+UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{TURNING}{INVISIBLE}\ud800-\udfff]")
 READER_ENDED = 128 + 13
 
 
@@ -55,7 +56,7 @@ def json_text(values: Any, **more: Any) -> str:
     """
     import json
 
-    return UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(values, ensure_ascii=False, **more))
+    return UNSAFE.sub(_escaped, json.dumps(values, ensure_ascii=False, **more))
 
 
 def say(text: object = "", *, err: bool = False, end: str = "\n") -> None:
@@ -85,6 +86,11 @@ def _console_class() -> Callable[..., Console]:
                     yield Segment(printable(segment.text), segment.style)
 
     return Printable
+
+
+def _escaped(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def _shown(found: re.Match[str]) -> str:

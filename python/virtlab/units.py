@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import ClassVar, Self
 
-_NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_]*(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S.*?)?\s*\Z")
-
+NUMBER = re.compile(r"\s*([+-]?(?:[0-9][0-9_]*(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(\S.*?)?\s*\Z")
 
 _LONGEST = 60  # characters of a number; no quantity needs as many
 _LARGEST = (
@@ -34,14 +33,14 @@ def exact_number(text: str) -> Decimal:
     try:
         number = Decimal(bare)
     except ArithmeticError:
-        raise ValueError(f"'{bare}' is no number; write decimal digits") from None
-    if not number.is_finite():
-        raise ValueError(f"'{bare}' is no number; write decimal digits")
+        number = Decimal("nan")
+    if not (bare.isascii() and number.is_finite()):
+        raise ValueError(f"'{bare}' is no number; write decimal digits, 0 to 9")
     return number
 
 
 def _split(text: str, example: str) -> tuple[Decimal, str]:
-    match = _NUMBER.match(text)
+    match = NUMBER.match(text)
     if not match:
         raise ValueError(f"'{text}' is not a number with a unit; write e.g. '{example}'")
     if not match[2]:

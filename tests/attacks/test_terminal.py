@@ -122,7 +122,20 @@ def test_an_error_of_several_lines_is_one_line(
 
 
 @pytest.mark.parametrize(
-    "character", [r"\x01", r"\e", r"\x7f", r"\x9b", r"\u202e", r"\u2066", r"\u200f", r"\0"]
+    "character",
+    [
+        r"\x01",
+        r"\e",
+        r"\x7f",
+        r"\x9b",
+        r"\u202e",
+        r"\u2066",
+        r"\u200f",
+        r"\u200b",
+        r"\ufeff",
+        r"\U000e0001",
+        r"\0",
+    ],
 )
 def test_a_level_with_a_character_that_is_none_of_text_is_refused_with_its_place(character: str) -> None:
     with pytest.raises(FileMistakesError) as caught:
@@ -138,6 +151,17 @@ def test_a_comment_that_turns_the_direction_of_writing_is_refused_with_its_place
         "line 9, column 3: the file holds a character that turns the direction of writing (U+202E); "
         "remove it; what is printed must be what is read"
     )
+
+
+def test_a_text_with_joiners_that_its_letters_need_is_read() -> None:
+    assert load_text(
+        STUDY.replace("LEVEL", "udp") + "# \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645\n"
+    ).points()
+
+
+def test_tags_that_cannot_be_seen_are_escaped_in_json_as_programs_read_them() -> None:
+    assert json_text("a\U000e0041b") == '"a\\udb40\\udc41b"'
+    assert json.loads(json_text("a\U000e0041b")) == "a\U000e0041b"
 
 
 def test_a_file_with_line_ends_of_another_system_is_read() -> None:

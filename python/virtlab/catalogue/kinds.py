@@ -78,7 +78,7 @@ def text_of(value: Any, example: str) -> str:
         raise ValueError(f"{shown(value)} is no quantity; write e.g. '{example}'")
     if len(str(value)) > 200:
         raise ValueError(f"'{shown(value)}' is no quantity; write e.g. '{example}'")
-    if re.search(r"[eE][+-]?\d{4,}", str(value)):
+    if re.search(r"[eE][+-]?[0-9]{4,}", str(value)):
         raise ValueError(f"'{shown(value)}' is beyond any quantity; write e.g. '{example}'")
     return str(value)
 
@@ -165,14 +165,14 @@ def _proper_ratio(value: Any) -> float:
     return ratio
 
 
-_PACKET_RATE = re.compile(r"\s*(\d[\d_]*(?:\.\d+)?)\s*(?:([kM]?)packet/s)\s*\Z")
+_PACKET_RATE = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]+)?)\s*(?:([kM]?)packet/s)\s*\Z")
 
 
 def _packet_rate(value: Any) -> int:
     text = text_of(value, "10 kpacket/s")
     match = _PACKET_RATE.match(text)
     if not match:
-        what = "has no unit" if re.fullmatch(r"\s*[\d_.]+\s*", text) else "is no rate of packets"
+        what = "has no unit" if re.fullmatch(r"\s*[0-9_.]+\s*", text) else "is no rate of packets"
         raise ValueError(
             f"'{shown(value)}' {what}; write 'packet/s', 'kpacket/s' or 'Mpacket/s', e.g. '10 kpacket/s'"
         )
@@ -197,7 +197,7 @@ def _flag(value: Any) -> bool:
 
 def _limit(value: Any) -> tuple[str, int]:
     text = text_of(value, "100 packets")
-    match = re.match(r"\s*(\d[\d_]*)\s*(packets?|frames?)\s*\Z", text)
+    match = re.match(r"\s*([0-9][0-9_]*)\s*(packets?|frames?)\s*\Z", text)
     if match:
         number = int(match[1].replace("_", ""))
         return "limit_packets", _bounded(

@@ -32,11 +32,12 @@ _HEAD = """\
     | 130 | interrupted; the same command resumes |
     | 141 | the program that read standard output ended first |
 
-    An error is one line on standard error, `virtlab: WHERE: WHAT; CURE`; each mistake of a file gets a line. Control
-    characters, and characters that change the direction of writing, are shown (`␛`, `�`) and not passed on to the
-    terminal; `--json` escapes them. A run continues even if standard error cannot be written. If an option is not
-    given, `run` takes it from the environment and from a [settings file](dataset.md#settings); the profile that is named
-    there also applies to `predict`, `capacity` and `recommend`.
+    An error is one line on standard error, `virtlab: WHERE: WHAT; CURE`; each mistake of a file gets a line.
+    Control characters, and characters without width or that change the direction of writing, are shown (`␛`, `�`)
+    and not passed on to the terminal; `--json` escapes them. A run continues even if standard error cannot be
+    written. If an option is not given, `run` takes it from the environment and from a [settings
+    file](dataset.md#settings); the profile that is named there also applies to `predict`, `capacity` and
+    `recommend`.
     """
 
 

@@ -8,10 +8,9 @@ has them.
 from __future__ import annotations
 
 import math
-import re
 from decimal import Decimal
 
-from virtlab.units import exact_number
+from virtlab.units import NUMBER, exact_number
 
 SCALES: dict[str, dict[str, float]] = {
     "ns": {"ns": 1.0, "us": 1e3, "µs": 1e3, "μs": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9, "h": 3600e9},
@@ -35,7 +34,6 @@ _EXAMPLES = {
     "bytes": "30 kB",
     "count": "3",
 }
-_NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_]*(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S.*?)?\s*\Z")
 
 
 def split_quantity(text: str) -> tuple[Decimal, str] | None:
@@ -46,7 +44,7 @@ def split_quantity(text: str) -> tuple[Decimal, str] | None:
     >>> split_quantity("30 kB"), split_quantity("ovs")
     ((Decimal('30'), 'kB'), None)
     """
-    match = _NUMBER.match(text)
+    match = NUMBER.match(text)
     return (exact_number(match[1]), match[2] or "") if match else None
 
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from virtlab.units import Duration, exact_number
 
-_TIME = re.compile(r"\s*([+-]?[\d._]+(?:[eE][+-]?\d+)?(?:\s*/\s*\d+)?)\s*([a-zµμ]*)\s*\Z")
+_TIME = re.compile(r"\s*([+-]?[0-9._]+(?:[eE][+-]?[0-9]+)?(?:\s*/\s*[0-9]+)?)\s*([a-zµμ]*)\s*\Z")
 
 
 def parse_time_ns(text: str) -> Fraction:

@@ -1,10 +1,10 @@
-"""`call`: an operation of a service is asked for. No arm plays it yet."""
+"""`call`: an operation of a service is requested. No arm plays it yet."""
 
 from virtlab.catalogue.declaration import TimelineAction
 
 CALL = TimelineAction(
     name="call",
-    meaning="an operation of a service is asked for",
+    meaning="an operation of a service is requested",
     events=frozenset(),
     arms={"testbed": "this testbed runs no services", "simulator": "services are not modelled"},
 )

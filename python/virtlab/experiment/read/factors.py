@@ -22,7 +22,7 @@ from virtlab.units import Bitrate, Duration, Size
 LEVELS_MAX = 10_000
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,40}\Z")
 REFERENCE = re.compile(r"\$\$\{|\$\{([^{}$]*)\}")
-_NUMBER_UNIT = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*(.*?)\s*\Z")
+_NUMBER_UNIT = re.compile(r"\s*([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))\s*(.*?)\s*\Z")
 
 Levels = Mapping[str, str]  # factor -> level as the file writes it
 
@@ -204,7 +204,7 @@ def _range(node: Node, path: str, mistakes: Mistakes) -> dict[str, Node] | None:
         what, _, cure = str(error).partition("; ")
         mistakes.add(Mistake(node.line, node.column, path, what, cure or example))
         return None
-    bare = all(re.fullmatch(r"-?\d+", text) for text in texts)
+    bare = all(re.fullmatch(r"-?[0-9]+", text) for text in texts)
     return {text: Node(int(text) if bare else text, node.line, node.column, text) for text in texts}
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from virtlab.experiment.read.mistakes import Mistake, Mistakes
-from virtlab.terminal import TURNING, UNSAFE
+from virtlab.terminal import INVISIBLE, TURNING, UNSAFE
 
 FILE_MAX_BYTES = 1 << 20
 NODES_MAX = 50_000
@@ -137,9 +137,12 @@ def _refused_characters(text: str, mistakes: Mistakes) -> bool:
 
 
 def _unsafe(character: str) -> tuple[str, str]:
-    """What is wrong with a character that a terminal takes as an order, or that turns the direction of writing."""
-    turns = re.match(f"[{TURNING}]", character)
-    kind = "a character that turns the direction of writing" if turns else "a control character"
+    """What is wrong with a character that makes a text read as another than it is."""
+    kind = "a control character"
+    if re.match(f"[{TURNING}]", character):
+        kind = "a character that turns the direction of writing"
+    elif re.match(f"[{INVISIBLE}]", character):
+        kind = "a character that cannot be seen"
     return (
         f"the file holds {kind} (U+{ord(character):04X})",
         "remove it; what is printed must be what is read",

@@ -39,7 +39,7 @@ BOOT_WATCH_NS = {
     "letter": 60 * NS,
     "quick": 20 * NS,
 }  # traffic after that of a guest which boots a kernel of its own
-_SHARE = re.compile(r"\s*[\d.]+\s*(%|ratio)\s*\Z")
+_SHARE = re.compile(r"\s*[0-9.]+\s*(%|ratio)\s*\Z")
 
 
 @dataclass(frozen=True, slots=True)

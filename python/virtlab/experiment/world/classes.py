@@ -170,12 +170,12 @@ def _condition(key: str, value: Any) -> dict[str, Any]:
                 raise ValueError(f"'{shown(value)}' is no network; write e.g. '10.0.0.0/24'") from None
             return {"source" if key == "from" else "destination": str(network)}
         case "flow":
-            found_share = re.fullmatch(r"([1-9]\d*) of ([1-9]\d*)", str(value))
+            found_share = re.fullmatch(r"([1-9][0-9]*) of ([1-9][0-9]*)", str(value))
             if found_share is None or int(found_share[1]) > int(found_share[2]):
                 raise ValueError(f"'{shown(value)}' is no share of the flows; write e.g. '1 of 4'")
             return {"flow": (int(found_share[1]) - 1, int(found_share[2]))}
         case _:
-            span = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", str(value))
+            span = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", str(value))
             low, high = (int(span[1]), int(span[2] or span[1])) if span else (1, 0)
             if not low <= high <= 65_535:
                 raise ValueError(f"'{shown(value)}' are no ports; write e.g. 5004 or '5004-5010'")

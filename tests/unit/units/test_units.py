@@ -1,0 +1,17 @@
+"""Quantities of a file: digits are 0 to 9, whatever other digits a language has."""
+
+import pytest
+
+from virtlab.metrics import parse_quantity
+from virtlab.units import Duration, exact_number
+
+
+@pytest.mark.parametrize("text", ["١", "1١", "１", "1.٥", "1e٣"])
+def test_a_number_in_digits_of_another_script_is_refused(text: str) -> None:
+    for read in (
+        exact_number,
+        lambda one: Duration.parse(f"{one} ms"),
+        lambda one: parse_quantity(f"{one} ms", "ns"),
+    ):
+        with pytest.raises(ValueError, match="is no"):
+            read(text)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from virtlab.plan import Plan
+from virtlab.plan import Plan, Unobserved
 from virtlab.testbed.build.lower import lower
 from virtlab.testbed.build.machine import findings
 from virtlab.testbed.build.world import apply
@@ -27,15 +27,6 @@ PEER_GUESTS = 20
 LIMIT = Path("/proc/sys/user/max_net_namespaces")
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
-
-
-class _Silent:
-    def progress(self, what: str, done_ratio: float | None = None) -> None:
-        """Nothing to tell."""
-
-    def cancelled(self) -> bool:
-        """Never."""
-        return False
 
 
 def star(guests: int) -> Plan:
@@ -125,7 +116,7 @@ def up_and_gone(guests: int) -> tuple[float, float, float]:
     leader = Leader.start()
     try:
         lowered = lower(plan, machine)
-        apply(leader.control, lowered.steps, _Silent())
+        apply(leader.control, lowered.steps, Unobserved())
         ask = {
             "namespace": lowered.guests["g1"],
             "to": str(plan.world.guests[f"g{guests}"].vnics["eth0"].ip[0]).split("/")[0],

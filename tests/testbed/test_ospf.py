@@ -13,7 +13,7 @@ import testbed_world as worlds
 
 from virtlab.errors import MachineError
 from virtlab.experiment import load
-from virtlab.plan import Plan, Trial
+from virtlab.plan import Plan, Trial, Unobserved
 from virtlab.planner import plan_run
 from virtlab.testbed.backend import Testbed
 from virtlab.testbed.build import routing
@@ -27,16 +27,6 @@ from test_testbed_privileges import ROOT, as_nobody
 STUDY = Path(__file__).parents[2] / "experiments" / "virtual-routers" / "quick.yaml"
 WHY_NOT = routing.missing() or (findings().world or ("",))[0]
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT or "")
-
-
-class Silent:
-    """Hears of progress and never cancels."""
-
-    def progress(self, what: str, share: float | None = None) -> None:
-        del what, share
-
-    def cancelled(self) -> bool:
-        return False
 
 
 def plan(folder: Path) -> Plan:
@@ -58,7 +48,7 @@ def test_every_guest_is_reached_over_routes_that_ospf_found(tmp_path: Path) -> N
     rests = set(Path("/var/tmp").glob("frr*"))
     assert not {"r1", "r2", "r3"} & planned.world.routes.keys()
     assert Testbed().check(planned) == []
-    with Testbed().open(planned, Silent()) as session:
+    with Testbed().open(planned, Unobserved()) as session:
         static = [step.op for step in session.lowered.steps if isinstance(step.op, RouteAdd)]  # type: ignore[attr-defined]
         assert not [op for op in static if op.namespace.startswith("guest:r")]
         assert {"h1.g1 -> h2.g1", "h2.g1 -> h1.g1"} <= session.reached_ns.keys()  # type: ignore[attr-defined]
@@ -74,7 +64,7 @@ def test_an_ordinary_user_gets_the_same_routers(tmp_path: Path) -> None:
 
     def work() -> None:
         assert Testbed().check(planned) == []
-        with Testbed().open(planned, Silent()) as session:
+        with Testbed().open(planned, Unobserved()) as session:
             assert "h1.g1 -> h2.g1" in session.reached_ns  # type: ignore[attr-defined]
 
     assert as_nobody(work) == ""
@@ -85,7 +75,7 @@ def test_nothing_is_left_when_the_control_plane_is_killed() -> None:
         "import sys, time, tempfile; sys.path.insert(0, sys.argv[1]); import test_ospf as t\n"
         "from pathlib import Path\n"
         "with tempfile.TemporaryDirectory() as made: planned = t.plan(Path(made))\n"
-        "with t.Testbed().open(planned, t.Silent()):\n"
+        "with t.Testbed().open(planned, t.Unobserved()):\n"
         "    print('begin', flush=True); time.sleep(60)"
     )
     assert len(daemons()) == 6
@@ -104,7 +94,7 @@ def test_routes_that_never_come_end_in_an_error_with_what_the_daemons_said(
     )
     with (
         pytest.raises(MachineError, match=r"OSPF has no route to 10\..*write 'routing: static'"),
-        Testbed().open(plan(tmp_path), Silent()),
+        Testbed().open(plan(tmp_path), Unobserved()),
     ):
         pass
     assert daemons() == []
@@ -112,7 +102,7 @@ def test_routes_that_never_come_end_in_an_error_with_what_the_daemons_said(
 
 def test_a_daemon_that_ends_in_mid_run_is_what_the_run_fails_of(tmp_path: Path) -> None:
     planned = plan(tmp_path)
-    with Testbed().open(planned, Silent()) as session:
+    with Testbed().open(planned, Unobserved()) as session:
         victim = next(
             pid for pid in descendants(os.getpid()) if command(pid).startswith(f"{routing.DAEMONS}/ospfd")
         )

@@ -20,6 +20,7 @@ from virtlab.plan.backend import (
     Session,
     Sink,
     Trial,
+    Unobserved,
     Watcher,
 )
 from virtlab.plan.blocks import BLOCKS, BlockSchema
@@ -51,5 +52,5 @@ __all__ = [
     "BLOCKS", "Access", "Action", "Backend", "BlockSchema", "Capabilities", "Collect", "Columns", "Event", "Guest",
     "Host", "Limits", "Link", "LinkQueues", "Mark", "Match", "Observer", "Outcome", "Plan", "Queue", "QueueClass",
     "Reading", "Realised", "RealisedObject", "Refusal", "Role", "Route", "SeriesRequest", "Session", "Sink", "Switch",
-    "Trial", "Trigger", "Vnic", "Vswitch", "Wait", "Watcher", "Window", "World",
+    "Trial", "Trigger", "Unobserved", "Vnic", "Vswitch", "Wait", "Watcher", "Window", "World",
 ]  # fmt: skip

@@ -133,6 +133,17 @@ class Observer(Protocol):
         """True once the run should end early."""
 
 
+class Unobserved:
+    """An observer for work that is not watched: it shows nothing and never cancels."""
+
+    def progress(self, what: str, done_ratio: float | None = None) -> None:
+        """Not shown."""
+
+    def cancelled(self) -> bool:
+        """Never."""
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What a role saw in the last `over_ns` of a run under way: for people, never a result. None: not reported.

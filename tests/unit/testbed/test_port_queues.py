@@ -12,7 +12,7 @@ from tests.unit.testbed.test_testbed_refusals import HERE
 from virtlab.experiment import Experiment
 from virtlab.experiment.load import load_text
 from virtlab.experiment.read.mistakes import FileMistakesError
-from virtlab.plan import Plan, Queue, Trial
+from virtlab.plan import Plan, Queue, Trial, Unobserved
 from virtlab.planner import plan_run
 from virtlab.planner.ports import with_port_links
 from virtlab.simulator import Simulator
@@ -372,19 +372,10 @@ class Sink:
     def artefact(self, name: str, chunks: Any) -> None: ...
 
 
-class Patient:
-    """Watches, and never cancels."""
-
-    def progress(self, what: str, done_ratio: float | None = None) -> None: ...
-
-    def cancelled(self) -> bool:
-        return False
-
-
 def simulated_rtt_ns(host: str) -> int:
     plan, sink = planned(host), Sink()
     assert Simulator().check(plan) == []
-    with Simulator().open(plan, Patient()) as session:
+    with Simulator().open(plan, Unobserved()) as session:
         assert session.run(Trial("t0", 1), sink).status == "ok"
     (rtt_ns,) = set(sink.rtt_ns)
     return rtt_ns

@@ -8,22 +8,13 @@ from collections.abc import Iterator
 from virtlab.catalogue import DEFAULT_VSWITCH
 from virtlab.catalogue.platforms.container import CONTAINER
 from virtlab.errors import VirtlabError
-from virtlab.plan import Plan
+from virtlab.plan import Plan, Unobserved
 from virtlab.testbed.backend import Testbed
 from virtlab.testbed.doctor.finding import Finding
 from virtlab.testbed.platforms.container import runtime
 
 GROUP = "containers"
 NAME = CONTAINER.name
-
-
-class _Silent:
-    def progress(self, what: str, done_ratio: float | None = None) -> None:
-        """Not told to anybody."""
-
-    def cancelled(self) -> bool:
-        """Never: it takes a moment."""
-        return False
 
 
 def examine() -> Iterator[Finding]:
@@ -42,7 +33,7 @@ def _tried(name: str, found: runtime.Runtime, wanted: str | None) -> Finding:
     """What came of a world with one container."""
     begin = time.monotonic()
     try:
-        with Testbed().open(_plan(wanted), _Silent()) as session:
+        with Testbed().open(_plan(wanted), Unobserved()) as session:
             ready_s = time.monotonic() - begin
             guest = session.realised.objects["guests.a"]
     except VirtlabError as error:

@@ -13,7 +13,7 @@ from typing import Any
 from virtlab.catalogue import DEFAULT_PLATFORM, DEFAULT_VSWITCH
 from virtlab.catalogue.workloads.rtt import RTT
 from virtlab.errors import VirtlabError
-from virtlab.plan import Columns, Event, Plan, Trial
+from virtlab.plan import Columns, Event, Plan, Trial, Unobserved
 from virtlab.testbed.backend import Testbed
 from virtlab.testbed.doctor.finding import Finding
 
@@ -61,7 +61,7 @@ def plan(*, switched: bool) -> Plan:
     )
 
 
-class _Kept:
+class _Kept(Unobserved):
     """A sink that keeps echo times, and an observer that says nothing."""
 
     def __init__(self) -> None:
@@ -79,13 +79,6 @@ class _Kept:
 
     def artefact(self, name: str, chunks: Iterable[bytes]) -> None:
         """Not kept."""
-
-    def progress(self, what: str, done_ratio: float | None = None) -> None:
-        """Not shown."""
-
-    def cancelled(self) -> bool:
-        """Never."""
-        return False
 
 
 def examine() -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from typing import Any
 from virtlab.catalogue.platforms.native import NATIVE
 from virtlab.catalogue.workloads.raw_stream import RAW_STREAM
 from virtlab.errors import VirtlabError
-from virtlab.plan import Columns, Event, Plan, Trial
+from virtlab.plan import Columns, Event, Plan, Trial, Unobserved
 from virtlab.testbed.build import switch_capacity
 from virtlab.testbed.build.lower import Machine
 from virtlab.testbed.build.machine import findings
@@ -47,7 +47,7 @@ def plan(frame_bytes: int) -> Plan:
     })  # fmt: skip
 
 
-class _Kept:
+class _Kept(Unobserved):
     """A sink that keeps counters, and an observer that says nothing."""
 
     def __init__(self) -> None:
@@ -67,13 +67,6 @@ class _Kept:
 
     def artefact(self, name: str, chunks: Iterable[bytes]) -> None:
         """Not kept."""
-
-    def progress(self, what: str, done_ratio: float | None = None) -> None:
-        """Not shown."""
-
-    def cancelled(self) -> bool:
-        """Never."""
-        return False
 
 
 def measure() -> switch_capacity.Capacity:

@@ -8,7 +8,7 @@ from typing import Any
 
 from virtlab.agents import Notice
 from virtlab.errors import GuestError, MachineError
-from virtlab.plan import Capabilities, Observer, Plan, Refusal, Session
+from virtlab.plan import Capabilities, Observer, Plan, Refusal, Session, Unobserved
 from virtlab.testbed.backend import Testbed
 from virtlab.testbed.build.groups import Bounds
 from virtlab.testbed.build.machine import Findings, fingerprint, versions
@@ -26,17 +26,6 @@ from virtlab.testbed.vswitches import ovs
 
 PATIENCE = 4
 BOOT_NS = 5_000_000_000
-
-
-class _Silent:
-    """For booting when nobody watches."""
-
-    def progress(self, what: str, done_ratio: float | None = None) -> None:
-        """Nothing."""
-
-    def cancelled(self) -> bool:
-        """Never."""
-        return False
 
 
 class LabSite:
@@ -222,7 +211,7 @@ class LabVm:
             self._found = findings.kept(image, accelerated)
         if self._found is None:
             # An idle machine would disturb whoever holds this one now, so it does not stay.
-            with self.machines.boot(image, accelerated, observe or _Silent()) as machine:
+            with self.machines.boot(image, accelerated, observe or Unobserved()) as machine:
                 self._found = findings.find(machine, image)
         return self._found
 

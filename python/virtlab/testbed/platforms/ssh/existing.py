@@ -14,7 +14,7 @@ from typing import Any
 from virtlab.agents import Notice
 from virtlab.agents.conversation import PROTOCOL
 from virtlab.errors import AgentError, GuestError
-from virtlab.plan import Observer, Plan
+from virtlab.plan import Observer, Plan, Unobserved
 from virtlab.testbed.build import networks
 from virtlab.testbed.build import world as build
 from virtlab.testbed.leader.channels import EXISTING
@@ -128,7 +128,7 @@ class Existing(Running):
         if vnic.network == "vxlan" and not host.read_back["root"]:
             what = f"only root may make a VXLAN at {host.connection.address}"
             raise GuestError(where, what, "log in as root, or write 'network: own'")
-        build.apply(self.control, [network.naming(host.guest, vnic)], _Silent(), channel=host.leader)
+        build.apply(self.control, [network.naming(host.guest, vnic)], Unobserved(), channel=host.leader)
         name = network.home(host.guest, vnic)
         seen = self.control.call("observe", {"namespaces": [name]}, channel=host.leader)
         wanted = self.plan.world.hosts[guest.host].interface
@@ -211,14 +211,3 @@ class Existing(Running):
 
 def _loss(host: Host, how: str) -> GuestError:
     return GuestError(f"guests.{host.guest}", how, CURE.replace("HOST", host.connection.address))
-
-
-class _Silent:
-    """Tells nobody."""
-
-    def progress(self, what: str, ratio: float | None = None) -> None:
-        """Nothing."""
-
-    def cancelled(self) -> bool:
-        """Never."""
-        return False

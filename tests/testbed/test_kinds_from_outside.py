@@ -1,0 +1,40 @@
+"""A platform and a virtual switch from outside run on the testbed like any other."""
+
+from __future__ import annotations
+
+import pytest
+import testbed_world as worlds
+from tests import outside
+
+from virtlab.plan import Trial
+from virtlab.testbed import Testbed
+
+pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
+COUNT = 20
+
+
+def test_guests_of_a_platform_from_outside_measure_through_a_switch_from_outside(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    outside.declare(monkeypatch)
+    world = worlds.one_host(3)
+    for guest in world["guests"].values():
+        guest["platform"] = "pause"
+    world["vswitches"]["h.br"]["kind"] = "hub"
+    plan = worlds.echo_plan(world, count=COUNT, source="g1", target="g2")
+    plan = plan.model_copy(
+        update={"collect": plan.collect.model_copy(update={"counters": ("vnics", "guests")})}
+    )
+    assert Testbed().check(plan) == []
+    with Testbed().open(plan, worlds.Patient()) as session:
+        realised = session.realised.objects
+        sink = worlds.MemorySink()
+        session.run(Trial("t0", 1), sink)
+    assert sink.rows("probe", "rtt/1") == COUNT
+    begin, end = sink.counters("begin"), sink.counters("end")
+    vnic = "guests.g3.vnics.eth0", "received_packets"
+    assert end[vnic] - begin[vnic] >= 2 * COUNT, "a hub gives every frame to every port"
+    assert begin["guests.g1", "start_ns"] == outside.PAUSE_NS
+    assert realised["guests.g1"].by == "pause"
+    assert realised["guests.g1"].applied["pause_ns"] == outside.PAUSE_NS
+    assert realised["vswitches.h.br"].by == "hub"

@@ -1,0 +1,127 @@
+"""A platform and a virtual switch from outside are built, or refused with one line, and no file of virtlab names them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from tests import outside
+from tests.unit.testbed.test_testbed_refusals import HERE
+
+from virtlab.analysis.context import RoleContext
+from virtlab.analysis.workloads.stream import clock_bound_ns
+from virtlab.catalogue import PLATFORMS, VSWITCHES
+from virtlab.errors import ExperimentError
+from virtlab.experiment import load_text
+from virtlab.plan import Action, Plan, Refusal
+from virtlab.planner import plan_run
+from virtlab.simulator.refusals import refusals as not_simulated
+from virtlab.testbed.build.lower import lower
+from virtlab.testbed.build.operations import BridgeAdd, BridgePortSet, ForwardingAdd
+from virtlab.testbed.lab.refusals import refusals as not_inside
+from virtlab.testbed.refusals import capabilities, refusals
+
+FILE = """
+version: 1
+name: outside
+hosts: {h: {platform: PLATFORM, guests: 3, vswitch: SWITCH}}
+roles: {probe: {workload: rtt, from: h.g1, to: h.g2, size: 100 B ip_packet, interval: 10 ms, count: 5}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    outside.declare(monkeypatch)
+
+
+def planned(platform: str = "pause", vswitch: str = "hub") -> Plan:
+    experiment = load_text(FILE.replace("PLATFORM", platform).replace("SWITCH", vswitch))
+    return plan_run(experiment, experiment.points()[0], 0)
+
+
+def said(found: list[Refusal]) -> dict[str, str]:
+    assert all(refusal.cure and "\n" not in refusal.reason for refusal in found)
+    return {refusal.path: refusal.reason for refusal in found}
+
+
+def test_a_file_can_name_both_and_the_testbed_refuses_neither() -> None:
+    assert refusals(planned(), HERE) == []
+    here = capabilities(HERE, {})
+    assert (here.platforms["pause"], here.vswitches["hub"]) == (None, None)
+
+
+def test_without_its_declaration_neither_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(PLATFORMS, "pause")
+    monkeypatch.delitem(VSWITCHES, "hub")
+    with pytest.raises(ExperimentError, match="pause"):
+        planned(vswitch="linux_bridge")
+    with pytest.raises(ExperimentError, match="hub"):
+        planned(platform="namespace")
+
+
+def test_what_is_declared_and_not_implemented_is_refused_with_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(PLATFORMS, "stop", replace(outside.PAUSE, name="stop"))
+    monkeypatch.setitem(VSWITCHES, "tee", replace(outside.HUB, name="tee"))
+    paths = said(refusals(planned("stop", "tee"), HERE))
+    assert paths.pop("vswitches.h.br.kind") == "'tee' cannot be built here"
+    assert paths == {
+        f"guests.h.{guest}.platform": "'stop' guests cannot be started here" for guest in ("g1", "g2", "g3")
+    }
+    with pytest.raises(AssertionError, match="tee"):
+        lower(planned(vswitch="tee"))
+
+
+def test_the_simulator_refuses_both_with_the_reason_of_their_declarations() -> None:
+    assert said(not_simulated(planned(vswitch="linux_bridge"))) == {
+        f"guests.h.{guest}.platform": f"'pause' guests are not modelled: {outside.UNMEASURED}"
+        for guest in ("g1", "g2", "g3")
+    }
+    assert said(not_simulated(planned("namespace"))) == {"vswitches.h.br.kind": "'hub' is not modelled"}
+
+
+def test_the_laboratory_machine_refuses_both() -> None:
+    paths = said(not_inside(planned(), HERE))
+    assert paths["vswitches.h.br.kind"] == "'hub' is not inside the laboratory machine"
+    assert {f"guests.h.{guest}.platform" for guest in ("g1", "g2", "g3")} < paths.keys()
+
+
+def test_a_hub_is_a_bridge_of_which_no_port_learns_and_which_is_told_no_address() -> None:
+    operations = [step.op for step in lower(planned()).steps]
+    assert [type(op) for op in operations if isinstance(op, (BridgeAdd, ForwardingAdd))] == [BridgeAdd]
+    ports = [op.rules.learning for op in operations if isinstance(op, BridgePortSet)]
+    assert ports == [False, False, False]
+
+
+def test_guests_that_share_the_kernel_share_its_clock_and_keep_their_one_way_delays() -> None:
+    plan = planned()
+    record = SimpleNamespace(clocks={}, plan=plan)
+    context = SimpleNamespace(record=record, name="probe", role=plan.roles["probe"])
+    assert clock_bound_ns(cast("RoleContext", context)) == 0.0
+
+
+def test_a_guest_is_reset_by_its_links_where_its_platform_says_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gone: Any = Action(id="gone", do="reset", guest="h.g3")
+    plan = planned()
+    plan = plan.model_copy(update={"timeline": (*plan.timeline, gone)})
+    assert refusals(plan, HERE) == []
+    monkeypatch.setitem(PLATFORMS, "pause", replace(outside.PAUSE, reset=None))
+    assert list(said(refusals(plan, HERE))) == ["timeline.gone.guest"]
+
+
+def test_what_nobody_declared_is_refused_by_every_arm_with_one_line_each() -> None:
+    plan = planned("namespace", "linux_bridge")
+    world = plan.world
+    guest, switch = world.guests["h.g3"], world.vswitches["h.br"]
+    changed = {
+        "guests": {**world.guests, "h.g3": guest.model_copy(update={"platform": "unheard"})},
+        "vswitches": {"h.br": switch.model_copy(update={"kind": "unheard"})},
+    }
+    plan = plan.model_copy(update={"world": world.model_copy(update=changed)})
+    for found in (refusals(plan, HERE), not_simulated(plan), not_inside(plan, HERE)):
+        assert said(found).keys() == {"guests.h.g3.platform", "vswitches.h.br.kind"}

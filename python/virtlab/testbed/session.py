@@ -57,9 +57,8 @@ class TestbedSession:
             self.leader.control,
             plan,
             self.lowered,
+            site,
             running=site.running(),
-            now=site.now,
-            now_bound_ns=site.bound_ns,
         )
         try:
             control = self.leader.control

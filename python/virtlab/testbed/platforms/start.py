@@ -13,21 +13,18 @@ from virtlab.plan import Columns, Observer, Plan, SeriesRequest
 from virtlab.testbed.build.lower import Lowered
 from virtlab.testbed.leader.channels import place_of
 from virtlab.testbed.leader.control import BREACH, CURE_BREACH, Control, SilenceError, ending
-from virtlab.testbed.leader.run_clock import raw_ns
 from virtlab.testbed.platforms import plain
 from virtlab.testbed.platforms.clock import GuestClock, Reading, read
-from virtlab.testbed.play.records import CounterRow
-
-if TYPE_CHECKING:
-    from virtlab.testbed.build.groups import Bounds
 from virtlab.testbed.platforms.protocol import Counted, GuestPlatform, Running
 from virtlab.testbed.platforms.reach import OURS, Reach
+from virtlab.testbed.play.records import CounterRow
 from virtlab.testbed.registry import platforms, vswitches
 from virtlab.testbed.vswitches.protocol import RunningSwitches, SwitchKind
 
 if TYPE_CHECKING:
     from virtlab.testbed.build.groups import Bounds
     from virtlab.testbed.platforms.container.home import Home
+    from virtlab.testbed.site import Site
 
 CONSOLE_TAIL_LINES = 12
 CURE_SILENT = (
@@ -42,6 +39,7 @@ class Guests:
     control: Control
     plan: Plan
     lowered: Lowered
+    site: Site
     tasks: Mapping[str, list[str]] = field(
         default_factory=dict
     )  # guest -> `tasks` files of its control groups
@@ -54,8 +52,10 @@ class Guests:
         default_factory=dict
     )  # channel -> since when what runs there stands still
     probes: dict[int, str] = field(default_factory=dict)  # channel -> guest
-    now: Callable[[], int] = raw_ns  # the run's clock,
-    now_bound_ns: Callable[[], int] = lambda: 0  # and how far what it tells may be off
+
+    def now(self) -> int:
+        """The run's clock."""
+        return self.site.now()
 
     def meet(self, observe: Observer) -> Plan:
         """Reaches guests that exist already; the Plan with what they say of themselves. GuestError when one is not."""
@@ -135,7 +135,7 @@ class Guests:
         for reach in self.alive().values():
             if isinstance(reach.clock, GuestClock):
                 told = read(lambda at=reach.leader: self._time(at), self.now)  # type: ignore[misc]
-                reach.clock.add(Reading(told.at_ns, told.offset_ns, told.bound_ns + self.now_bound_ns()))
+                reach.clock.add(Reading(told.at_ns, told.offset_ns, told.bound_ns + self.site.bound_ns()))
 
     def _time(self, leader: int) -> int:
         return int(self.control.call("clock", channel=leader)["raw_ns"])

@@ -68,7 +68,7 @@ def why_not(plan: Plan, available: Sequence[int], *, root: bool) -> list[tuple[s
         guest, path = plan.world.guests[name], f"guests.{name}.pin"
         if not guest.forwards:
             found.append((path, "only a guest that forwards can be pinned", CURE))
-        elif guest.platform in PLATFORMS and not PLATFORMS[guest.platform].shares_kernel:
+        elif guest.platform not in PLATFORMS or not PLATFORMS[guest.platform].shares_kernel:
             reason = f"a '{guest.platform}' router forwards on its own virtual processors, which are not pinned here"
             found.append((path, reason, CURE))
         elif not root:

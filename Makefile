@@ -1,4 +1,6 @@
 # `make demo` and `make test` do all set-up on a fresh machine. Everything lands in .venv/ and target/.
+# The tests start hundreds of Pythons: compiled sources are kept, whatever the environment says.
+unexport PYTHONDONTWRITEBYTECODE
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 PYTHON ?= python3
@@ -23,8 +25,7 @@ quick: native  ## before every commit: ruff, import rules, all tests without pro
 	$(BIN)/ruff check -q python tests benches tools
 	$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports --no-cache
 	PROPTEST_RNG_SEED=20 cargo test --locked -q $(PURE:%=-p virtlab-%)
-	@# compiled sources are kept, whatever the environment says: compiling them takes longer than the tests
-	PYTHONDONTWRITEBYTECODE= HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n 2 -m "not slow and not process" tests/unit tests/theory tests/attacks tests/fuzz python
+	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n 2 -m "not slow and not process" tests/unit tests/theory tests/attacks tests/fuzz python
 
 test: setup rust-test unit  ## set up and run all tests
 

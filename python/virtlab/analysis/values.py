@@ -95,7 +95,10 @@ class Collector:
         prints it.
         """
         wanted = [key for key in METRICS[metric].statistics if key not in set(skip)]
-        for key, value in statistics_of(samples, wanted, shift).items():
+        samples = present(samples)
+        with np.errstate(over="ignore", invalid="ignore"):  # of samples that are not finite: `add` keeps None
+            found = statistics_of(samples, wanted, shift)
+        for key, value in found.items():
             least = STATISTICS[key].least_samples
             reason = f"{samples.size} samples, {key} needs {least}" if samples.size else "no samples"
             self.add(metric, key, value, int(samples.size), reason)
@@ -109,6 +112,11 @@ class Collector:
             other = known[key]
             value = None if other.value is None else other.value - shift
             self.add(metric, key, value, other.samples, other.reason)
+
+
+def present(samples: NDArray[Any]) -> NDArray[Any]:
+    """The samples without those that are missing, which are masked: a missing sample is no value, and not zero."""
+    return samples.compressed() if isinstance(samples, np.ma.MaskedArray) else samples
 
 
 def _quantile(ordered: NDArray[Any], q: float) -> float:
@@ -130,7 +138,7 @@ def statistics_of(
     >>> statistics_of(np.array([1, 2, 3, 6]), ["mean", "median", "range", "mdev", "p99"])
     {'mean': 3.0, 'median': 2.5, 'range': 5.0, 'mdev': 1.8708286933869707, 'p99': None}
     """
-    keys = list(wanted)
+    keys, samples = list(wanted), present(samples)
     size = int(samples.size)
     found: dict[str, float | None] = dict.fromkeys(keys)
     usable = [key for key in keys if size >= STATISTICS[key].least_samples]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from virtlab.analysis.rates import rate_per_s
 from virtlab.analysis.sequence import arrivals
-from virtlab.analysis.values import statistics_of
+from virtlab.analysis.values import Collector, statistics_of
 from virtlab.analysis.variation import ipdv, jitter_rfc3550
 from virtlab.analysis.workloads.udp_stream import frames_bytes
 
@@ -133,3 +134,28 @@ def test_ipdv_of_any_order_is_that_of_consecutive_numbers(packets: list[tuple[in
     of = dict(zip(packets, delay.tolist(), strict=True))
     expected = sorted(abs(of[f, s] - of[f, s - 1]) for f, s in packets if (f, s - 1) in of)
     assert sorted(ipdv(delay, seq, flow).tolist()) == expected
+
+
+EVERY = ["min", "max", "range", "mean", "median", "sd", "mdev"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_masked_sample_is_missing_from_every_statistic() -> None:
+    some = np.ma.array([1, 2, 3, 6, 9], mask=[False, True, False, True, False])
+    assert statistics_of(some, EVERY) == statistics_of(np.array([1, 3, 9]), EVERY)
+    assert set(statistics_of(np.ma.array([0, 0], mask=True), EVERY).values()) == {None}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("samples", [np.array([1.0, np.inf, 3.0]), np.array([1e308, -1e308, 1e308])])
+def test_a_statistic_of_samples_that_are_not_finite_is_undefined_and_warns_of_nothing(samples: Any) -> None:
+    collector = Collector("p0000-r00-a0", 0, {}, 0, "none", "probe")
+    collector.distribution("rtt", samples)
+    of = {value.statistic: value.value for value in collector.values}
+    assert of["sd"] is None
+
+
+def test_a_distribution_counts_the_samples_that_are_there() -> None:
+    collector = Collector("p0000-r00-a0", 0, {}, 0, "none", "probe")
+    collector.distribution("rtt", np.ma.array([1, 2, 3], mask=[False, True, False]))
+    assert {value.samples for value in collector.values} == {2}

@@ -185,7 +185,7 @@ def test_only_a_published_table_is_kept_with_a_report(copied: Path, secret: str)
     ]
     (copied.parent / "figures.yaml").write_text(f"figures: []\npublished: [{', '.join(names)}]\n")
     data = gather(Dataset.open(copied), curves=False)
-    assert [source.name for source in data.sources] == ["figures.yaml", "good.csv"]
+    assert [source.name for source in data.source.files] == ["figures.yaml", "good.csv"]
 
 
 def test_a_pipe_in_the_place_of_a_table_is_not_waited_for(tmp_path: Path) -> None:

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from virtlab.cli.options import DatasetFolder
 from virtlab.terminal import console, json_text, say
-
-if TYPE_CHECKING:
-    from virtlab.report.gather.model import Gathered
-    from virtlab.results import Dataset
 
 app = typer.Typer(add_completion=False)
 
@@ -40,59 +35,31 @@ def report(
 
     Example: virtlab report switched-network-quick.results
     """
+    from virtlab.report.gather.bounds import compared
     from virtlab.report.gather.dataset import gather
     from virtlab.report.page.terminal import as_json, summary
     from virtlab.report.page.writer import write_report
-    from virtlab.report.tables.comparison import beside_json, beside_lines
+    from virtlab.report.tables.comparison import comparison_lines, comparison_rows
     from virtlab.results import Dataset
 
     opened = Dataset.open(dataset)
     formats = [name.strip() for name in figures.split(",") if name.strip() and name.strip() != "none"]
     data = gather(opened, figures_file=figures_file)
     if with_ or bound:
-        data = _with_others(data, [Dataset.open(path) for path in with_], opened if bound else None)
+        plans = {record.point: record.plan for record in opened.runs("ok")} if bound else {}
+        data = compared(
+            data, [(path.name, gather(Dataset.open(path), curves=False)) for path in with_], plans
+        )
     page = write_report(opened, directory, formats=formats, data=data)
     if json_:
         values = as_json(opened, page, data)
         if with_ or bound:
-            values["beside"] = beside_json(data)
+            values["beside"] = comparison_rows(data)
         say(json_text(values, allow_nan=False))
     elif open_path:
         say(page)
     else:
         console().print(summary(opened, data))
-        for line in beside_lines(data):
+        for line in comparison_lines(data):
             say(line)
         say(f"\nreport: {page}")
-
-
-def _with_others(data: Gathered, others: list[Dataset], bounded: Dataset | None) -> Gathered:
-    """The report's content with other datasets, and worst cases of the dataset's own Plans, beside it."""
-    from dataclasses import replace
-
-    from virtlab.errors import ExperimentError
-    from virtlab.report.gather.bounds import bounds_beside
-    from virtlab.report.gather.comparison import beside, label_of, other_goals, others_of
-    from virtlab.report.gather.dataset import gather
-
-    taken = {label_of(data, realisation) for realisation in data.realisations}
-    found = []
-    for other in others:
-        found += others_of(gather(other, curves=False), other.path.name, data, taken)
-    reasons: list[str] = []
-    if bounded is not None:
-        one, reasons = bounds_beside(data, {record.point: record.plan for record in bounded.runs("ok")})
-        found += [one] if one is not None else []
-    pairs = beside(data, found)
-    if not pairs:
-        what = "; ".join(
-            ["no quantity has a value at the same levels in both", *other_goals(data, found), *reasons]
-        )
-        raise ExperimentError("--with", what, "name a dataset of the same experiment")
-    differs = [one.label for one in found if one.file_differs]
-    notes = (
-        [f"The experiment file of {', '.join(differs)} is not this one's; compare with care."]
-        if differs
-        else []
-    )
-    return replace(data, beside=pairs, notes=(*data.notes, *notes, *other_goals(data, found), *reasons))

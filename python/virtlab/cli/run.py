@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from virtlab.campaign.dispatch import Pool
     from virtlab.experiment import Experiment
     from virtlab.plan.backend import Backend
-    from virtlab.report.gather.model import Gathered
+    from virtlab.report.gather.gathered import Gathered
     from virtlab.results import Dataset
     from virtlab.settings import Settings
 

@@ -35,6 +35,7 @@ OfMetric = Literal["ecdf", "series", "runs", "histogram", "buckets", "recurrence
 OfSearch = Literal["search", "trials", "tests"]
 ByLoad = Literal["latency", "latency quantiles", "frame loss"]
 _OTHER = re.compile(r"[^a-z0-9]+")
+REALISATION = "links"  # the panel and column of the link realisation, where a dataset holds several
 CORES_PLOT = "cpu-of-cores-during-tests"
 CLASS_WAITS_PLOT = "waits-of-classes"
 CLASS_DROPS_PLOT = "drops-of-classes"

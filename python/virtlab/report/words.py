@@ -31,10 +31,19 @@ def plural(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
-def point_words(point: Mapping[str, str]) -> str:
-    """A design point in words.
+def point_words(point: Mapping[str, str], otherwise: str = "") -> str:
+    """A design point in words; `otherwise` where there is only one.
 
-    >>> point_words({"load": "30 kB", "switches": "2"})
-    'load 30 kB, switches 2'
+    >>> point_words({"load": "30 kB", "switches": "2"}), point_words({}, "always")
+    ('load 30 kB, switches 2', 'always')
     """
-    return ", ".join(f"{name} {level}" for name, level in point.items()) or "the only setting"
+    return ", ".join(f"{name} {level}" for name, level in point.items()) or otherwise
+
+
+def grouped(number: int) -> str:
+    """Thousands apart by a thin space.
+
+    >>> grouped(1234567)
+    '1\\u202f234\\u202f567'
+    """
+    return f"{number:,}".replace(",", "\u202f")

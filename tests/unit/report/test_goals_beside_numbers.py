@@ -19,9 +19,9 @@ from virtlab.metrics import METRICS
 from virtlab.report.figures.plots import figures_of
 from virtlab.report.figures.vega import SUBTITLE_COLUMNS, TITLE_COLUMNS, svg
 from virtlab.report.gather.dataset import gather
-from virtlab.report.gather.searches import trials_table
 from virtlab.report.page.terminal import as_json
 from virtlab.report.tables import benchmarks
+from virtlab.report.tables.searches import trials_table
 from virtlab.results import Dataset, RunRecord
 
 GOAL = "loss of every flow ≤ 0 % in one trial of 1 s, width 0.5 %, RFC 2544"
@@ -108,7 +108,7 @@ def test_every_picture_of_such_a_number_has_the_goal_in_its_title(dataset: Datas
     assert (
         GOAL not in drawn["frame-loss-of-load-by-load"].title
     )  # from the highest load down, whatever was found
-    assert GOAL in trials_table("load", data.searches, data.varying)["caption"]
+    assert GOAL in trials_table("load", data.searches, data.design.varying)["caption"]
     tested = benchmarks.tests_table(data, "load")
     assert tested is not None
     assert GOAL in tested["caption"]

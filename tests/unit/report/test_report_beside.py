@@ -14,9 +14,10 @@ from virtlab.campaign import CampaignObserver, run_campaign
 from virtlab.cli.report import app
 from virtlab.errors import ExperimentError
 from virtlab.experiment import load_text
-from virtlab.report.gather.comparison import Beside, beside, bound_cell, label_of, others_of
+from virtlab.report.gather.comparison import bound_cell, comparisons, label_of, others_of
 from virtlab.report.gather.dataset import gather
-from virtlab.report.gather.model import Gathered, Published
+from virtlab.report.gather.gathered import Gathered
+from virtlab.report.gather.model import Comparison, Published
 from virtlab.report.tables.comparison import difference_table
 from virtlab.results import Dataset
 from virtlab.simulator import Simulator
@@ -58,7 +59,7 @@ def gathered(datasets: tuple[Dataset, Dataset]) -> tuple[Gathered, Gathered]:
     return first, second
 
 
-def means(found: tuple[Beside, ...]) -> Beside:
+def means(found: tuple[Comparison, ...]) -> Comparison:
     return next(one for one in found if one.quantity.path == "probe.rtt.mean")
 
 
@@ -67,7 +68,7 @@ def test_settings_that_both_have_stand_beside_each_other_with_the_difference(
     gathered: tuple[Gathered, Gathered],
 ) -> None:
     first, second = gathered
-    one = means(beside(first, others_of(second, "second", first, set())))
+    one = means(comparisons(first, others_of(second, "second", first, set())))
     assert [pair.point for pair in one.pairs] == [
         {"switches": "2", "load": "0 B"}, {"switches": "2", "load": "30 kB"},
     ]  # fmt: skip
@@ -86,7 +87,7 @@ def test_settings_that_both_have_stand_beside_each_other_with_the_difference(
 
 def test_sources_are_never_pooled_and_each_keeps_its_runs(gathered: tuple[Gathered, Gathered]) -> None:
     first, second = gathered
-    one = means(beside(first, others_of(second, "second", first, set())))
+    one = means(comparisons(first, others_of(second, "second", first, set())))
     assert len(one.labels) == 2
     assert one.labels[1] == "simulated"
     for cell in one.result.cells:
@@ -114,7 +115,7 @@ def test_a_bound_has_a_difference_without_an_interval(gathered: tuple[Gathered, 
         if one.quantity.path == "probe.rtt.max"
     )
     (other,) = others_of(first, "x", first, set())
-    (one,) = beside(first, [replace(other, label="bound", results=results)])
+    (one,) = comparisons(first, [replace(other, label="bound", results=results)])
     (pair,) = one.pairs
     assert pair.difference is not None
     assert pair.difference.low is None
@@ -125,7 +126,7 @@ def test_published_numbers_stand_once_beside_the_reference(gathered: tuple[Gathe
     first, second = gathered
     published = Published({"load": "0 B"}, 5e5, 5e5, "about", "a source")
     results = tuple(replace(one, published=(published,)) for one in first.results)
-    one = means(beside(replace(first, results=results), others_of(second, "second", first, set())))
+    one = means(comparisons(replace(first, results=results), others_of(second, "second", first, set())))
     assert [number.point["source"] for number in one.result.published] == [one.reference]
     table = difference_table(first, one)
     assert table["head"][-1]["text"] == "published"
@@ -148,7 +149,10 @@ def test_a_source_that_varies_what_the_dataset_does_not_is_refused(
         for one in first.results
     )
     with pytest.raises(ExperimentError, match="load varies"):
-        beside(replace(first, results=results, conditions={}), others_of(second, "second", first, set()))
+        comparisons(
+            replace(first, results=results, design=replace(first.design, conditions={})),
+            others_of(second, "second", first, set()),
+        )
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ def seen(
 
 
 def figures(*classes: ClassSeen) -> Any:
-    return class_figures(SimpleNamespace(classes=classes))  # type: ignore[arg-type]
+    return class_figures(SimpleNamespace(world=SimpleNamespace(classes=classes)))  # type: ignore[arg-type]
 
 
 def test_waits_and_drops_of_the_worst_directions_are_drawn_a_bar_per_class() -> None:

@@ -27,7 +27,10 @@ def busy(role: str, shares: dict[str, list[float]], statistic: str = "mean") -> 
 def gathered(*results: Result) -> Any:
     plan = {"timeline": [{"id": "b", "role": "second"}, {"id": "a", "role": "first"}]}
     return SimpleNamespace(
-        results=results, varying=["pin"], factors=(FACTOR,), realisations=["shaping"], plan=plan
+        results=results,
+        design=SimpleNamespace(factors=(FACTOR,)),
+        realisations=["shaping"],
+        world=SimpleNamespace(plan=plan),
     )
 
 

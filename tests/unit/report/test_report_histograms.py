@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from virtlab.catalogue import WORKLOADS
-from virtlab.report.gather.histograms import Histogram, Wish, buckets_of, edges_between, histogram_figure
+from virtlab.report.figures.histograms import histogram_figure
+from virtlab.report.gather.histograms import Histogram, Wish, buckets_of, edges_between
 from virtlab.report.gather.model import Factor
 from virtlab.report.gather.samples import SAMPLED
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from virtlab.analysis import RunTable, RunValue
 from virtlab.metrics import MetricPath
-from virtlab.report.gather.dataset import _result
-from virtlab.report.gather.model import Factor
+from virtlab.report.gather.results import result_of
 from virtlab.stats import look_level
 
 LOOKS = (4, 8)
@@ -26,8 +25,7 @@ def table(sizes: dict[str, int], looks: tuple[int, ...] = LOOKS) -> RunTable:
 def levels(of: RunTable) -> list[float]:
     """The level of each cell's interval at 95 % stated."""
     points = {row.point: dict(row.levels) for row in of.rows}
-    factors = [Factor("load", tuple(point["load"] for point in points.values()))]
-    found = _result(of, MetricPath.parse("probe.rtt.mean"), factors, points, 0.95)
+    found = result_of(of, MetricPath.parse("probe.rtt.mean"), points, 0.95)
     return [cell.estimate.level for cell in found.cells if cell.estimate is not None]
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from virtlab.plan import Plan
 from virtlab.report.figures import theme, topology
-from virtlab.report.figures.distributions import ecdf_figure, series_figure
-from virtlab.report.figures.figure import panel_labels
+from virtlab.report.figures.courses import course_figure
+from virtlab.report.figures.distributions import distribution_figure
 from virtlab.report.figures.intervals import interval_figure
+from virtlab.report.figures.panels import panel_labels
 from virtlab.report.figures.verdicts import picture
 from virtlab.report.gather.model import Cell, Curve, Factor, Quantity, Result, RunValue, Sampled, Verdict
 from virtlab.stats import Estimate
@@ -135,13 +136,13 @@ def test_values_that_are_all_the_same_have_an_axis_that_can_be_read() -> None:
 def test_a_distribution_of_one_value_is_a_line_upwards() -> None:
     curve = Curve({"qdisc": "fifo"}, "", (243_840.0,), (1.0,), ("r0",), 100)
     sampled = Sampled("udp", "owd", "ns", "one-way delay", (curve,))
-    figure = ecdf_figure("f", sampled, [Factor("qdisc", ("fifo",))], split=False)
+    figure = distribution_figure(sampled, [Factor("qdisc", ("fifo",))], split=False)
     places = [(row["x"], row["y"]) for row in figure.spec["layer"][0]["data"]["values"]]
     assert places == [(243.84, 0.0), (243.84, 1.0)]
 
 
 def test_a_course_of_one_value_has_its_axis_in_the_unit_that_is_shown() -> None:
     curve = Curve({}, "", (0.0, 1.0), (20_000.0, 20_000.0), ("r0",), 2)
-    figure = series_figure("f", Sampled("udp", "owd", "ns", "one-way delay", (curve,)))
+    figure = course_figure(Sampled("udp", "owd", "ns", "one-way delay", (curve,)))
     y = figure.spec["layer"][0]["encoding"]["y"]
     assert (y["title"], y["scale"]["domain"]) == ("\u00b5s", [0, 25.0])

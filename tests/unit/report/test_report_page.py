@@ -124,7 +124,7 @@ def test_a_setting_that_was_not_run_is_absent_and_not_zero(hostile: Dataset, pag
     data = gather(hostile, curves=False)
     result = next(one for one in data.results if one.quantity.path == "probe.rtt.mean")
     (absent,) = [cell for cell in result.cells if not cell.values]
-    assert absent.point == data.points[5]
+    assert absent.point == data.design.points[5]
     assert absent.estimate is None
     assert "1 of 16 design points have no valid run yet" in page.text
     assert "no value" in page.text
@@ -190,7 +190,7 @@ def test_link_realisations_are_never_pooled(tmp_path: Path) -> None:
     )
     panels = {row["panel"] for row in figure.spec["data"]["values"]}
     assert panels == {f"streams {s}, links {by}" for s in (1, 2) for by in ("netem", "soft_switch")}
-    (distribution,) = [one for one in data.distributions if one.metric == "rtt"]
+    (distribution,) = [one for one in data.samples.distributions if one.metric == "rtt"]
     assert all({links[run] for run in curve.runs} == {curve.realisation} for curve in distribution.curves)
 
 
@@ -198,7 +198,7 @@ def test_curves_are_small_and_true_to_their_samples(hostile: Dataset) -> None:
     import numpy as np
 
     data = gather(hostile)
-    curve = next(one for one in data.distributions if one.metric == "rtt").curves[0]
+    curve = next(one for one in data.samples.distributions if one.metric == "rtt").curves[0]
     assert len(curve.x) <= 1000
     samples = np.concatenate([hostile.run(run).samples("probe", "rtt/1")["rtt_ns"] for run in curve.runs])
     assert curve.samples == samples.size
@@ -206,7 +206,7 @@ def test_curves_are_small_and_true_to_their_samples(hostile: Dataset) -> None:
         below = float(np.mean(samples <= value))
         assert share <= below + 1e-9
         assert below - share < 0.02 or value == samples.min()
-    course = next(one for one in data.courses if one.metric == "rtt").curves[0]
+    course = next(one for one in data.samples.courses if one.metric == "rtt").curves[0]
     values = hostile.run(course.runs[0]).samples("probe", "rtt/1")["rtt_ns"]
     assert max(course.y) == values.max()
     assert min(course.y) == values.min()

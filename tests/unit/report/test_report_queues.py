@@ -13,7 +13,8 @@ import pytest
 from virtlab.experiment.load import load_text
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
-from virtlab.report.gather.queues import MARK, about, queues, table
+from virtlab.report.gather.queues import MARK, queues
+from virtlab.report.tables.queues import about, queues_table
 from virtlab.testbed.build.lower import lower
 from virtlab.testbed.play.queue_waits import Waiting
 from virtlab.testbed.queues.ports import as_built
@@ -124,7 +125,7 @@ def test_of_the_two_ports_the_one_where_packets_really_waited_is_said(db: duckdb
     assert found[uplink]["queue"] == "tbf, kernel, shaped by HTB"
     assert (found[GUEST_PORT]["mean wait"], found[uplink]["mean wait"]) == ("4 ms", "40 ms")
     assert (found[GUEST_PORT][MARK], found[uplink][MARK]) == ("", "here")
-    shown = table(rows)
+    shown = queues_table(rows)
     assert shown is not None
     assert MARK in str(shown["head"])
     assert "waited longest" in about(rows)

@@ -1,57 +1,59 @@
-"""Interval plots: every run as a dot, the mean of the runs with its confidence interval, published numbers
-beside.
+"""Interval plots: every run as a dot, the mean of the runs with its confidence interval, published numbers beside.
 
-The axis factor stands below; the first other factor is colour and shape; all further ones are panels. Levels
-that are quantities of one unit stand where their number puts them, so a straight line is a straight line;
-names stand evenly. A setting without values is absent, never zero.
+The axis factor stands below; the first other factor is colour and shape; all further ones are panels. Levels that are
+quantities of one unit stand where their number puts them, so a straight line is a straight line; names stand evenly. A
+setting without values is absent, never zero.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from virtlab.report.figures.figure import (
-    MAXIMUM_PANELS,
     NUMBERS,
-    REALISATION,
     Figure,
     Row,
-    arrange,
-    axis_title,
-    panel_label,
-    panel_labels,
+    amount,
+    layer,
+    name,
+    one_colour,
     scale_of_one,
+    tips,
     title_of,
 )
+from virtlab.report.figures.panels import Panels
 from virtlab.report.gather.model import Cell, Factor, Result
 from virtlab.report.quantities import Display, display, interval, numeric_levels
+from virtlab.report.words import point_words
 
 
 def interval_figure(
-    name: str, result: Result, factors: Sequence[Factor], x: str | None, *, split: bool
+    plot: str, result: Result, factors: Sequence[Factor], x: str | None, *, split: bool
 ) -> Figure:
     """The interval plot of a result with factor `x` on the axis; `split` makes link realisations panels."""
     quantity = result.quantity
     cells = [cell for cell in result.cells if cell.present]
     shown = display(quantity.unit, [value for cell in cells for value in cell.present])
-    stage = _Stage(factors, x, split=split)
-    means = [stage.place(cell) | _mean(cell, shown) for cell in cells]
+    stage = _Stage(cells, factors, x, split=split)
+    means = [stage.place(cell) | _mean(cell, shown) for _, cell in stage.panels.drawn(cells)]
     runs = [
         stage.place(cell) | {"y": one.value / shown.size, "says": shown.text(one.value), "run": one.run}
-        for cell in cells
+        for _, cell in stage.panels.drawn(cells)
         for one in cell.values
         if one.value is not None
     ]
     published = _published(result, stage, shown)
+    layers = _layers(means, runs, published, stage, unit=shown.unit, ratio=quantity.unit == "ratio")
     return Figure(
-        name=name,
+        name=plot,
         title=title_of(quantity.title or quantity.metric, quantity.role, quantity.statistic, x)
-        + quantity.beside,
-        subtitle=_subtitle(cells, stage, has_published=bool(published)),
+        + quantity.by_goal,
+        subtitle=_subtitle(cells, stage.panels, has_published=bool(published)),
         alt=_alt(result, cells, x, shown),
-        spec=_spec(means, runs, published, stage, shown=shown, unit=quantity.unit),
+        spec=stage.panels.arrange(layers, 300, 210),
         group=f"{quantity.role}.{quantity.metric}",
         statistic=quantity.statistic,
         x=x or "",
@@ -62,12 +64,16 @@ def interval_figure(
 class _Stage:
     """Where a design point stands in the plot: axis, colour, panel."""
 
-    def __init__(self, factors: Sequence[Factor], x: str | None, *, split: bool) -> None:
+    def __init__(
+        self, cells: Sequence[Cell], factors: Sequence[Factor], x: str | None, *, split: bool
+    ) -> None:
         others = [factor for factor in factors if factor.name != x]
         self.factors = factors
         self.axis = next((factor for factor in factors if factor.name == x), None)
         self.colour = others[0] if others else None
-        self.panels = [factor.name for factor in others[1:]] + ([REALISATION] if split else [])
+        self.panels = Panels.of(
+            cells, factors, split=split, without=[one.name for one in (self.axis, self.colour) if one]
+        )
         self.shown = Display(1.0, "")
         self.numbers: list[float] | None = None
         parsed = numeric_levels(self.axis.levels) if self.axis and len(self.axis.levels) >= 3 else None
@@ -75,11 +81,9 @@ class _Stage:
             numbers, unit = parsed
             self.shown = display(unit, numbers)
             self.numbers = [number / self.shown.size for number in numbers]
-            gaps = [
-                after - before
-                for before, after in zip(sorted(self.numbers), sorted(self.numbers)[1:], strict=False)
-            ]
-            self.step = min(0.012 * (max(self.numbers) - min(self.numbers)), 0.18 * min(gaps))
+            ordered = sorted(self.numbers)
+            gap = min(after - before for before, after in pairwise(ordered))
+            self.step = min(0.012 * (ordered[-1] - ordered[0]), 0.18 * gap)
 
     def place(self, cell: Cell) -> Row:
         """The row of a cell: x, the level and series behind it, its panel."""
@@ -88,14 +92,12 @@ class _Stage:
             row["level"] = cell.point.get(self.axis.name, "")
         if self.colour:
             row["colour"] = cell.point.get(self.colour.name, "")
-        if self.panels:
-            row["panel"] = panel_label({**cell.point, REALISATION: cell.realisation}, self.panels)
+        if self.panels.names:
+            row["panel"] = self.panels.label(cell)
         return row
 
     def _x(self, point: Mapping[str, str]) -> float | str:
-        """The number of the level, a little aside per series so that intervals do not hide each other; or its
-        name.
-        """
+        """The number of the level, a little aside per series so that intervals do not hide each other; or its name."""
         if self.axis is None:
             return "all runs"
         level = point.get(self.axis.name, "")
@@ -107,21 +109,37 @@ class _Stage:
         aside = self.colour.levels.index(point[self.colour.name]) - (len(self.colour.levels) - 1) / 2
         return round(at + aside * self.step, 9)
 
+    def along(self) -> Row:
+        """The channel of the axis."""
+        if self.numbers is None:
+            levels, title = (self.axis.levels, self.axis.name) if self.axis else (None, None)
+            return {
+                "field": "x", "type": "ordinal", "title": title, "sort": list(levels) if levels is not None else None,
+                "axis": {"labelAngle": 0, "labelLimit": 160}, "scale": {"paddingInner": 0.35, "paddingOuter": 0.25},
+            }  # fmt: skip
+        assert self.axis is not None
+        title = f"{self.axis.name} ({self.shown.unit})" if self.shown.unit else self.axis.name
+        ticks = {"values": self.numbers} if len(self.numbers) <= 12 else {}
+        axis = {"labelExpr": NUMBERS, "labelOverlap": True, **ticks}
+        return amount("x", title, scale={"nice": False, "zero": False, "padding": 16}, axis=axis)
+
+    def tip(self) -> list[Row]:
+        """What hovering says of the place of any mark."""
+        return [
+            *([{"field": "level", "title": self.axis.name}] if self.axis else []),
+            *([{"field": "colour", "title": self.colour.name}] if self.colour else []),
+            *([{"field": "panel", "title": "panel"}] if self.panels.names else []),
+        ]
+
 
 def _mean(cell: Cell, shown: Display) -> Row:
     estimate = cell.estimate
     if estimate is None:
         middle = sum(cell.present) / len(cell.present)
-        return {
-            "y": middle / shown.size,
-            "says": f"{shown.text(middle)}, interval not estimable",
-            "n": len(cell.present),
-        }
-    row: Row = {
-        "y": estimate.point / shown.size,
-        "says": interval(estimate.low, estimate.point, estimate.high, shown),
-        "n": len(cell.present),
-    }
+        says = f"{shown.text(middle)}, interval not estimable"
+        return {"y": middle / shown.size, "says": says, "n": len(cell.present)}
+    says = interval(estimate.low, estimate.point, estimate.high, shown)
+    row: Row = {"y": estimate.point / shown.size, "says": says, "n": len(cell.present)}
     least = 0.0 if min(cell.present) >= 0 else -math.inf  # what cannot be negative is not drawn below zero
     for key, value in (("low", estimate.low), ("high", estimate.high)):
         if value is not None and math.isfinite(value):
@@ -130,138 +148,71 @@ def _mean(cell: Cell, shown: Display) -> Row:
 
 
 def _published(result: Result, stage: _Stage, shown: Display) -> list[Row]:
-    """A published number stands at each cell that it speaks of, once per place; not where the source leaves
-    the axis open.
-    """
+    """A published number stands at each cell that it speaks of, once per place, unless the source leaves the axis open."""
     rows: dict[tuple[Any, ...], Row] = {}
     for number in result.published:
         if stage.axis and stage.axis.name not in number.point:
             continue
         free = [factor.name for factor in stage.factors if factor.name not in number.point]
-        to = f" to {shown.text(number.high)}" if number.high != number.low else ""
         for cell in result.cells:
-            if any(cell.point.get(name) != level for name, level in number.point.items()):
+            if stage.panels.label(cell) not in stage.panels.labels or not number.is_of(cell.point):
                 continue
             row = stage.place(cell) | {
                 "y": (number.low + number.high) / 2 / shown.size,
                 "low": number.low / shown.size,
                 "high": number.high / shown.size,
-                "says": f"{number.qualifier} {shown.text(number.low)}{to}".strip(),
+                "says": number.text(shown),
                 "source": number.source + (f" (any {', '.join(free)})" if free else ""),
             }
             rows.setdefault((row["x"], row.get("colour"), row.get("panel"), row["y"]), row)
     return list(rows.values())
 
 
-def _spec(
-    means: list[Row], runs: list[Row], published: list[Row], stage: _Stage, *, shown: Display, unit: str
-) -> Row:
-    labels = (
-        panel_labels(stage.factors, stage.panels, (row["panel"] for row in means))[:MAXIMUM_PANELS]
-        if stage.panels
-        else []
-    )
-    if labels:
-        means, runs, published = (
-            [row for row in rows if row["panel"] in labels] for rows in (means, runs, published)
-        )
+def _layers(
+    means: list[Row], runs: list[Row], published: list[Row], stage: _Stage, *, unit: str, ratio: bool
+) -> list[Row]:
     ends = [row[key] for row in means + runs + published for key in ("y", "low", "high") if key in row]
     low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
-    scale: Row = {"zero": unit == "ratio" or (low >= 0 and low < 0.6 * high), "nice": True}
-    scale = scale_of_one(ends) or scale
-    y = {"field": "y", "type": "quantitative", "title": shown.unit or "value", "scale": scale}
-    place: Row = {"x": _x_encoding(stage), "y": y}
-    series: Row = {"color": {"datum": "runs", "type": "nominal", "legend": None}}
-    shape: Row = {}
+    usual: Row = {"zero": ratio or (low >= 0 and low < 0.6 * high), "nice": True}
+    y = amount("y", unit or "value", scale=scale_of_one(ends) or usual)
+    upward = {"y": {**y, "field": "low"}, "y2": {"field": "high"}}
+    place: Row = {"x": stage.along(), "y": y}
+    series, shape = {"color": one_colour("runs")}, {}
     if stage.colour:
         levels = list(stage.colour.levels)
         ramp = len(levels) > 4 and numeric_levels(levels) is not None
-        by_colour = {
-            "field": "colour",
-            "type": "ordinal" if ramp else "nominal",
-            "title": stage.colour.name,
-            "sort": levels,
-        }
-        series = {"color": {**by_colour, "scale": {"domain": levels}}}
-        shape = {"shape": {**by_colour, "scale": {"domain": levels}}}
+        by_colour = name("colour", stage.colour.name, levels, scale={"domain": levels})
+        by_colour |= {"type": "ordinal" if ramp else "nominal"}
+        series, shape = {"color": by_colour}, {"shape": by_colour}
         if stage.numbers is None:
-            place["xOffset"] = {
-                "field": "colour",
-                "type": "nominal",
-                "sort": levels,
-                "scale": {"domain": levels},
+            place["xOffset"] = {key: value for key, value in by_colour.items() if key != "title"} | {
+                "type": "nominal"
             }
-    tooltip = [
-        *([{"field": "level", "title": stage.axis.name}] if stage.axis else []),
-        *([{"field": "colour", "title": stage.colour.name}] if stage.colour else []),
-        *([{"field": "panel", "title": "panel"}] if labels else []),
-    ]
-
-    def layer(rows: list[Row], mark: Row, **encoding: Any) -> Row:
-        return {"data": {"values": rows}, "mark": mark, "encoding": {**place, **encoding}}
-
-    def tip(field: str, title: str) -> Row:
-        return {"field": field, "title": title, "type": "nominal"}
-
     whiskers = [row for row in means if "low" in row and "high" in row]
-    layers = [layer(means, {"type": "line", "style": "trend"}, **series)] if stage.numbers else []
-    layers += [
-        layer(
-            runs,
-            {"type": "point", "style": "run"},
-            **series,
-            tooltip=[*tooltip, tip("says", "value"), tip("run", "run")],
-        ),
-        layer(
-            whiskers,
-            {"type": "rule", "style": "whisker"},
-            **series,
-            y={**y, "field": "low"},
-            y2={"field": "high"},
-        ),
-        layer(
-            means,
-            {"type": "point", "style": "mean"},
-            **series,
-            **shape,
-            tooltip=[*tooltip, tip("says", "mean of runs"), tip("n", "runs")],
+    ranges = [row for row in published if row["low"] != row["high"]]
+    of_run, of_mean, of_source = (
+        [*stage.tip(), *tips(*more)]
+        for more in (
+            (("says", "value"), ("run", "run")),
+            (("says", "mean of runs"), ("n", "runs")),
+            (("says", "published"), ("source", "source")),
+        )
+    )
+    return [
+        *([layer(means, "line", "trend", **place, **series)] if stage.numbers else []),
+        layer(runs, "point", "run", **place, **series, tooltip=of_run),
+        layer(whiskers, "rule", "whisker", **place | upward, **series),
+        layer(means, "point", "mean", **place, **series, **shape, tooltip=of_mean),
+        *([layer(ranges, "rule", "published-range", **place | upward)] if ranges else []),
+        *(
+            [layer(published, "point", "published", look={"shape": "diamond"}, **place, tooltip=of_source)]
+            if published
+            else []
         ),
     ]
-    ranges = [row for row in published if row["low"] != row["high"]]
-    if ranges:
-        mark = {"type": "rule", "style": "published-range"}
-        layers.append(layer(ranges, mark, y={**y, "field": "low"}, y2={"field": "high"}))
-    if published:
-        mark = {"type": "point", "style": "published", "shape": "diamond"}
-        layers.append(
-            layer(published, mark, tooltip=[*tooltip, tip("says", "published"), tip("source", "source")])
-        )
-    return arrange(layers, labels if len(labels) > 1 else (), height=300 if len(labels) <= 1 else 210)
 
 
-def _x_encoding(stage: _Stage) -> Row:
-    if stage.numbers is None:
-        return {
-            "field": "x",
-            "type": "ordinal",
-            "title": stage.axis.name if stage.axis else None,
-            "sort": list(stage.axis.levels) if stage.axis else None,
-            "axis": {"labelAngle": 0, "labelLimit": 160},
-            "scale": {"paddingInner": 0.35, "paddingOuter": 0.25},
-        }
-    axis: Row = {"labelExpr": NUMBERS, "labelOverlap": True}
-    if len(stage.numbers) <= 12:
-        axis["values"] = stage.numbers
-    return {
-        "field": "x",
-        "type": "quantitative",
-        "title": axis_title(stage.axis, stage.shown),
-        "scale": {"nice": False, "zero": False, "padding": 16},
-        "axis": axis,
-    }
-
-
-def _subtitle(cells: Sequence[Cell], stage: _Stage, *, has_published: bool) -> str:
+def _subtitle(cells: Sequence[Cell], panels: Panels, *, has_published: bool) -> str:
     counts = sorted({len(cell.present) for cell in cells})
     if not counts:
         return "no run has a value"
@@ -270,21 +221,18 @@ def _subtitle(cells: Sequence[Cell], stage: _Stage, *, has_published: bool) -> s
     text = f"Mean of {runs} run{'' if counts == [1] else 's'} per setting"
     text += f" with its {level * 100:g} % interval" if level is not None else "; too few runs for an interval"
     text += "; small dots are single runs" + ("; open diamonds are published" if has_published else "")
-    panels = {panel_label({**cell.point, REALISATION: cell.realisation}, stage.panels) for cell in cells}
-    if len(panels) > MAXIMUM_PANELS:
-        text += f"; {len(panels) - MAXIMUM_PANELS} more panels stand in the table only"
-    return text
+    return text + (f"; {panels.left_out} more panels stand in the table only" if panels.left_out else "")
 
 
 def _alt(result: Result, cells: Sequence[Cell], x: str | None, shown: Display) -> str:
-    path = f"{result.quantity.path}{result.quantity.beside}"
+    path = f"{result.quantity.path}{result.quantity.by_goal}"
     if not cells:
         return f"No run has a value of {path}."
     middles = [(sum(cell.present) / len(cell.present), cell.point) for cell in cells]
     low, high = min(middles, key=lambda pair: pair[0]), max(middles, key=lambda pair: pair[0])
 
     def at(pair: tuple[float, Mapping[str, str]]) -> str:
-        where = ", ".join(f"{name} {level}" for name, level in pair[1].items())
+        where = point_words(pair[1])
         return f"{shown.text(pair[0])}" + (f" at {where}" if where else "")
 
     by = f" by {x}" if x else ""

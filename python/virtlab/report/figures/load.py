@@ -1,4 +1,4 @@
-"""Delay against load and loss against load, of the tests after a search, as pictures.
+"""Delay against load and loss against load, of the tests after a search.
 
 Loads of the latency test are parts of what each run found, so their place on the axis is the mean of the loads that were
 really tested. Values are run-level: a mark is the mean over runs with its interval. Quantiles of delay have a picture of
@@ -10,198 +10,128 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from virtlab.report import names
-from virtlab.report.figures.distributions import main_factor
-from virtlab.report.figures.figure import (
-    MAXIMUM_PANELS,
-    REALISATION,
-    Figure,
-    Row,
-    arrange,
-    panel_label,
-    panel_labels,
-)
+from virtlab.report.figures.figure import Figure, Row, amount, far_apart, layer, name, one_colour, tips
+from virtlab.report.figures.panels import Panels, main_factor
+from virtlab.report.gather.gathered import Gathered
+from virtlab.report.gather.model import Cell, Factor, Result
 from virtlab.report.quantities import Display, display
-
-if TYPE_CHECKING:
-    from virtlab.report.gather.model import Cell, Factor, Gathered, Result
 
 AT = re.compile(r"(at|rate)[\d_]+\Z")  # loads of the latency test
 DOWN = re.compile(r"max[\d_]+\Z")  # loads of the frame-loss test
 WIDE = 20.0  # loads further apart than this stand on a logarithmic axis
-QUANTILES = ("median", "p90", "p99")
-DASHES = ([1, 0], [6, 3], [2, 2])  # of the lines of quantiles
-Pair = tuple["Cell", "Cell"]  # of the load, of the value
-Series = list[tuple["Result", list[Pair]]]
+DASHES = {"median": [1, 0], "p90": [6, 3], "p99": [2, 2]}  # of the lines of quantiles
+Series = list[tuple[Result, list[tuple[Cell, Cell]]]]  # cells of the load and of the value, per result
 
 
-def tested_roles(data: Gathered) -> list[str]:
-    """Roles that were searched or tested."""
-    return list(dict.fromkeys(one.role for one in data.searches))
-
-
-def benchmark_figures(data: Gathered, *, split: bool) -> list[Figure]:
+def load_figures(data: Gathered, *, split: bool) -> list[Figure]:
     """Delay against load, its quantiles, and loss against load, of every role that has them."""
     found = []
-    for role in tested_roles(data):
+    for role in data.searched_roles:
         combined = _series(data, role, AT, "split_latency", "mean")
         delays = combined or _series(data, role, AT, "latency", "mean")
         what = "Combined latency" if combined else "Latency"
-        quantiles = [one for name in QUANTILES for one in _series(data, role, AT, "latency", name)]
+        quantiles = [one for statistic in DASHES for one in _series(data, role, AT, "latency", statistic)]
         losses = _series(data, role, DOWN, "frame_loss", "ratio")
-        for name, title, series in (
+        for plot, title, series in (
             (names.by_load("latency", role), f"{what} of {role} by load", delays),
             (names.by_load("latency quantiles", role), f"Quantiles of latency of {role} by load", quantiles),
             (names.by_load("frame loss", role), f"Frame loss rate of {role} by load", losses),
         ):
             if series:
-                goal = next((one.quantity.beside for one, _ in series if one.quantity.goal), "")
-                found.append(_figure(name, title + goal, series, role, data.factors, split=split))
+                goal = next((one.quantity.by_goal for one, _ in series if one.quantity.goal), "")
+                found.append(_figure(plot, title + goal, series, role, data.design.factors, split=split))
     return found
 
 
 def _series(data: Gathered, role: str, part: re.Pattern[str], metric: str, statistic: str) -> Series:
     """Cells of a metric at each load of a role with those of the load itself, from the least load up."""
-    by_path = {result.quantity.path: result for result in data.results}
     found = []
     for result in data.results:
         quantity = result.quantity
-        own, _, name = quantity.role.partition(".")
+        own, _, load_name = quantity.role.partition(".")
         if (
             own != role
-            or not part.match(name)
             or (quantity.metric, quantity.statistic) != (metric, statistic)
+            or not part.match(load_name)
         ):
             continue
-        loads = by_path.get(f"{quantity.role}.tested_load.mean")
-        at = {(tuple(one.point.items()), one.realisation): one for one in (loads.cells if loads else ())}
-        pairs = [
-            (load, one)
-            for one in result.cells
-            if one.present
-            and (load := at.get((tuple(one.point.items()), one.realisation))) is not None
-            and load.present
-        ]
-        if pairs:
+        loads = data.by_setting(f"{quantity.role}.tested_load.mean")
+        pairs = [(loads[one.setting], one) for one in result.cells if one.present and one.setting in loads]
+        if pairs := [(load, one) for load, one in pairs if load.present]:
             found.append((result, pairs))
     return found
 
 
-def mean_of(one: Cell) -> float:
-    """Mean over the runs that have a value."""
-    return sum(one.present) / len(one.present)
-
-
 def _figure(
-    name: str,
-    title: str,
-    series: Series,
-    role: str,
-    factors: Sequence[Factor],
-    *,
-    split: bool,
+    plot: str, title: str, series: Series, role: str, factors: Sequence[Factor], *, split: bool
 ) -> Figure:
     colour = main_factor(factors)
-    panels = [factor.name for factor in factors if factor is not colour] + ([REALISATION] if split else [])
-    unit = series[0][0].quantity.unit
-    loads = [mean_of(load) for _, pairs in series for load, _ in pairs]
-    x_shown = display("bit/s", loads)
-    y_shown = display(unit, [mean_of(one) for _, pairs in series for _, one in pairs])
-
-    def label(one: Cell) -> str:
-        return panel_label({**one.point, REALISATION: one.realisation}, panels)
-
-    labels = panel_labels(factors, panels, (label(one) for _, pairs in series for _, one in pairs))[
-        :MAXIMUM_PANELS
-    ]
+    pairs = [pair for _, found in series for pair in found]
+    x_shown = display("bit/s", [load.mean for load, _ in pairs])
+    y_shown = display(series[0][0].quantity.unit, [one.mean for _, one in pairs])
+    panels = Panels.of(
+        [one for _, one in pairs], factors, split=split, without=[colour.name] if colour else []
+    )
     rows: list[Row] = []
-    for result, pairs in series:
-        for load, one in pairs:
-            if label(one) not in labels:
+    for result, found in series:
+        for load, one in found:
+            if panels.label(one) not in panels.labels:
                 continue
             row: Row = {
-                "x": mean_of(load) / x_shown.size, "y": mean_of(one) / y_shown.size, "panel": label(one),
+                "x": load.mean / x_shown.size, "y": one.mean / y_shown.size, "panel": panels.label(one),
                 "colour": one.point.get(colour.name, "") if colour else "runs", "runs": len(one.present),
                 "at": result.quantity.role.partition(".")[2], "statistic": result.quantity.statistic,
             }  # fmt: skip
             for key in ("low", "high"):
-                end = getattr(one.estimate, key) if one.estimate is not None else None
+                end = getattr(one.estimate, key, None)
                 if end is not None and math.isfinite(end):
                     row[key] = max(0.0, end) / y_shown.size
             rows.append(row)
-    spec = _spec(rows, labels, colour, x_shown, y_shown)
     ends = sorted(rows, key=lambda row: (row["x"], row["y"]))
+
+    def at(row: Row) -> str:
+        return f"{row['x']:.4g} {x_shown.unit}: {row['y']:.4g} {y_shown.unit}"
+
     return Figure(
-        name=name,
+        name=plot,
         title=title,
         subtitle="Mean of the runs at each load tested, with the interval of the mean where several runs were made",
-        alt=f"{title}. At the least load, {ends[0]['x']:.4g} {x_shown.unit}: {ends[0]['y']:.4g} {y_shown.unit}; at the "
-        f"greatest, {ends[-1]['x']:.4g} {x_shown.unit}: {ends[-1]['y']:.4g} {y_shown.unit}.",
-        spec=spec,
+        alt=f"{title}. At the least load, {at(ends[0])}; at the greatest, {at(ends[-1])}.",
+        spec=panels.arrange(_layers(rows, colour, x_shown, y_shown), 280, 200),
         group=names.search_section(role),
         statistic="by load",
         x="load",
     )
 
 
-def _spec(
-    rows: list[Row],
-    labels: Sequence[str],
-    colour: Factor | None,
-    x_shown: Display,
-    y_shown: Display,
-) -> Row:
-    kinds = [one for one in QUANTILES if any(row["statistic"] == one for row in rows)]
-    series: Row = {"color": {"datum": "runs", "type": "nominal", "legend": None}}
+def _layers(rows: list[Row], colour: Factor | None, x_shown: Display, y_shown: Display) -> list[Row]:
+    kinds = [one for one in DASHES if any(row["statistic"] == one for row in rows)]
+    series = {"color": one_colour("runs")}
     if colour is not None:
         levels = list(colour.levels)
-        series = {
-            "color": {
-                "field": "colour", "type": "nominal", "title": colour.name, "sort": levels, "scale": {"domain": levels},
-            }
-        }  # fmt: skip
-    dashes = {}
-    if kinds:
-        scale = {"domain": kinds, "range": [DASHES[QUANTILES.index(one)] for one in kinds]}
-        dashes = {
-            "strokeDash": {"field": "statistic", "type": "nominal", "title": "quantile", "scale": scale}
-        }
-    x = _axis("x", "load", x_shown, rows)
-    y = _axis("y", "", y_shown, rows if kinds else ())
-    tooltip = [
-        *([{"field": "statistic", "title": "quantile", "type": "nominal"}] if kinds else []),
-        *([{"field": "colour", "title": colour.name, "type": "nominal"}] if colour else []),
-        {"field": "at", "title": "load", "type": "nominal"},
-        {"field": "x", "title": x_shown.unit or "load", "type": "quantitative", "format": ".5~g"},
-        {"field": "y", "title": y_shown.unit or "value", "type": "quantitative", "format": ".5~g"},
-        {"field": "runs", "title": "runs", "type": "quantitative"},
-    ]
+        series = {"color": name("colour", colour.name, levels, scale={"domain": levels})}
+    scale = {"domain": kinds, "range": [DASHES[one] for one in kinds]}
+    dashes = {"strokeDash": name("statistic", "quantile", scale=scale)} if kinds else {}
+    x, y = _axis("x", "load", x_shown, rows), _axis("y", "", y_shown, rows if kinds else ())
+    tooltip = tips(
+        *([("statistic", "quantile")] if kinds else []),
+        *([("colour", colour.name)] if colour else []),
+        ("at", "load"), ("x", x_shown.unit or "load", ".5~g"), ("y", y_shown.unit or "value", ".5~g"), ("runs", "runs", ""),
+    )  # fmt: skip
     whiskers = [row for row in rows if "low" in row and "high" in row]
-    layers: list[Row] = [
-        {
-            "data": {"values": rows}, "mark": {"type": "line", "style": "curve"},
-            "encoding": {"x": x, "y": y, **series, **dashes},
-        },
-        {
-            "data": {"values": whiskers}, "mark": {"type": "rule", "style": "whisker"},
-            "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, **series},
-        },
-        {
-            "data": {"values": rows}, "mark": {"type": "point", "style": "mean"},
-            "encoding": {"x": x, "y": y, **series, "tooltip": tooltip},
-        },
-    ]  # fmt: skip
-    return arrange(layers, labels if len(labels) > 1 else (), height=280 if len(labels) <= 1 else 200)
+    return [
+        layer(rows, "line", "curve", x=x, y=y, **series, **dashes),
+        layer(whiskers, "rule", "whisker", x=x, y={**y, "field": "low"}, y2={"field": "high"}, **series),
+        layer(rows, "point", "mean", x=x, y=y, **series, tooltip=tooltip),
+    ]
 
 
-def _axis(field: str, what: str, shown: Display, rows: Sequence[Row]) -> Row:
+def _axis(field: str, what: str, shown: Display, rows: Sequence[Row]) -> dict[str, Any]:
     """An axis, logarithmic where the values of `rows` lie far apart."""
-    values = [row[field] for row in rows]
-    wide = bool(values) and min(values) > 0 and max(values) > WIDE * min(values)
+    wide = far_apart([row[field] for row in rows], WIDE)
     unit = (shown.unit or "value") + (", logarithmic" if wide else "")
     scale: Row = {"type": "log", "nice": False} if wide else {"zero": True}
-    return {
-        "field": field, "type": "quantitative", "title": f"{what} ({unit})" if what else unit, "scale": scale,
-    }  # fmt: skip
+    return amount(field, f"{what} ({unit})" if what else unit, scale=scale)

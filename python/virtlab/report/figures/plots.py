@@ -1,59 +1,74 @@
-"""All plots of a report, from what was gathered: chosen, named, ready to be rendered."""
+"""All plots of a report, and which of all possible ones these are: few enough to read, and every one that was asked for.
+
+Drawn always: of a workload's primary metrics the leading statistic over every factor, mean, median and p99 over the main
+factor, distribution and course; of its other metrics the leading statistic over the main factor. Drawn when asked: what a
+claim speaks about, and what the study's figures.yaml names. The probe's own health stands in tables. A value that was the
+same in every run is said in a sentence.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
+from virtlab.metrics import METRICS
+from virtlab.metrics.benchmarks import BENCHMARKS
 from virtlab.report import names
 from virtlab.report.figures.classes import class_figures
+from virtlab.report.figures.comparison import comparison_figures
 from virtlab.report.figures.cores import cores_figure
-from virtlab.report.figures.distributions import ecdf_figure, series_figure
+from virtlab.report.figures.courses import course_figure
+from virtlab.report.figures.distributions import distribution_figure
 from virtlab.report.figures.figure import Figure
+from virtlab.report.figures.histograms import histogram_figure
 from virtlab.report.figures.intervals import interval_figure
-from virtlab.report.figures.load import benchmark_figures
-from virtlab.report.figures.selection import interval_plots
+from virtlab.report.figures.load import load_figures
+from virtlab.report.figures.panels import main_factor
+from virtlab.report.figures.runs import runs_figure
+from virtlab.report.figures.searches import search_figure
 from virtlab.report.gather.fairness import NAME, FairnessAxis
-from virtlab.report.gather.histograms import histogram_figure
-from virtlab.report.gather.model import Gathered
-from virtlab.report.gather.recurrence import runs_figure
-from virtlab.report.gather.searches import search_figure
-from virtlab.report.tables.comparison import beside_figures
+from virtlab.report.gather.gathered import Gathered
+from virtlab.report.gather.model import Factor, Result
+from virtlab.report.gather.selection import AGAINST_LOAD, HEALTH, LEADING, PRIMARY, lead
 
 
 def figures_of(data: Gathered) -> list[Figure]:
     """Interval plots, then distributions, histograms, runs and courses; within a section in that order too."""
     split = len(data.realisations) > 1
-    asked = frozenset(plot for entry in data.entries for plot in entry.plots)
-    found = [
-        interval_figure(name, result, data.factors, x, split=split)
-        for result, x, name in interval_plots(data.results, data.factors, asked, data.claimed)
-    ]
-    for role in dict.fromkeys(one.role for one in data.searches):
-        found.append(search_figure(role, data.searches, data.factors, split=split))
-    found += benchmark_figures(data, split=split)
-    if data.fairness is not None:
-        found += _against_fairness(data, data.fairness, asked, split=split)
-    for one in data.distributions:
-        name = names.of_metric("ecdf", one.role, one.metric)
-        found.append(ecdf_figure(name, one, data.factors, split=split))
-    found += beside_figures(data)
-    found += [histogram_figure(one, data.factors, split=split) for one in data.histograms]
-    found += [runs_figure(one, data.factors, split=split) for one in data.recurring]
-    found += [series_figure(names.of_metric("series", one.role, one.metric), one) for one in data.courses]
-    found += class_figures(data)
+    asked = data.source.plots
+    plots = interval_plots(data.results, data.design.factors, asked, data.claimed)
     cores = cores_figure(data)
-    return [*found, cores] if cores is not None else found
+    return [
+        *(interval_figure(name, result, data.design.factors, x, split=split) for result, x, name in plots),
+        *(
+            search_figure(role, data.searches, data.design.factors, split=split)
+            for role in data.searched_roles
+        ),
+        *load_figures(data, split=split),
+        *(
+            _against_fairness(data, data.design.fairness, plots, asked, split=split)
+            if data.design.fairness
+            else []
+        ),
+        *(distribution_figure(one, data.design.factors, split=split) for one in data.samples.distributions),
+        *comparison_figures(data),
+        *(histogram_figure(one, data.design.factors, split=split) for one in data.samples.histograms),
+        *(runs_figure(one, data.design.factors, split=split) for one in data.samples.recurring),
+        *(course_figure(one) for one in data.samples.courses),
+        *class_figures(data),
+        *([cores] if cores is not None else []),
+    ]
+
+
+Chosen = list[tuple[Result, str | None, str]]  # result, axis factor, name
 
 
 def _against_fairness(
-    data: Gathered, axis: FairnessAxis, asked: frozenset[str], *, split: bool
+    data: Gathered, axis: FairnessAxis, plots: Chosen, asked: frozenset[str], *, split: bool
 ) -> list[Figure]:
     """Each interval plot over the factor that decides J once more, over J."""
-    factors = axis.factors(data.factors)
+    factors = axis.factors(data.design.factors)
     others = [factor.name for factor in factors]
-    over = {
-        result.quantity.path
-        for result, x, _ in interval_plots(data.results, data.factors, asked, data.claimed)
-        if x == axis.factor
-    }
+    over = {result.quantity.path for result, x, _ in plots if x == axis.factor}
     found = []
     for result in data.results:
         quantity = result.quantity
@@ -61,3 +76,41 @@ def _against_fairness(
         if name in asked or quantity.path in over:
             found.append(interval_figure(name, axis.result(result), factors, NAME, split=split))
     return found
+
+
+def interval_plots(
+    results: Iterable[Result], factors: Sequence[Factor], asked: frozenset[str], claimed: frozenset[str]
+) -> Chosen:
+    """Every interval plot to draw, in the order of the page."""
+    main = main_factor(factors)
+    varying = [factor.name for factor in factors]
+    axes: list[str | None] = [*varying] if varying else [None]
+    if main is not None:
+        axes.sort(key=lambda name: name != main.name)
+    chosen = []
+    for result in results:
+        quantity = result.quantity
+        for x in axes:
+            name = names.interval_plot(quantity.role, quantity.metric, quantity.statistic, x, varying)
+            at_main = main is None or x == main.name
+            if name in asked or _unasked(result, at_main=at_main, claimed=quantity.path in claimed):
+                chosen.append((result, x, name))
+    return chosen
+
+
+def _unasked(result: Result, *, at_main: bool, claimed: bool) -> bool:
+    quantity = result.quantity
+    metric = METRICS.get(quantity.metric)
+    values = {value for cell in result.cells for value in cell.present}
+    if not values or metric is None or metric.of == "entity":
+        return False
+    if claimed and at_main:
+        return True
+    if quantity.metric in AGAINST_LOAD or (quantity.role.count(".") > 1 and quantity.metric in BENCHMARKS):
+        return False  # they are drawn against load; of single flows at a load they stand in a table
+    if len(values) == 1 or quantity.metric in HEALTH:
+        return False
+    leading = quantity.statistic == lead(metric.statistics)
+    if quantity.metric not in PRIMARY:
+        return leading and at_main
+    return leading or (at_main and quantity.statistic in LEADING)

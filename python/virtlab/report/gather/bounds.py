@@ -6,14 +6,23 @@ guests and bridges cost comes on top: a measured value above it is no contradict
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from virtlab.errors import ExperimentError
 from virtlab.prediction.bound import bounds_of
-from virtlab.report.gather.comparison import Other, bound_cell
-from virtlab.report.gather.model import Gathered, Result
-from virtlab.report.tables.comparison import BOUND
+from virtlab.report.gather.comparison import (
+    BOUND,
+    Other,
+    bound_cell,
+    comparisons,
+    label_of,
+    other_goals,
+    others_of,
+)
+from virtlab.report.gather.gathered import Gathered
+from virtlab.report.gather.model import Result
 
 if TYPE_CHECKING:
     from virtlab.plan import Plan
@@ -26,7 +35,11 @@ def bounds_beside(data: Gathered, plans: Mapping[int, Plan]) -> tuple[Other | No
     by_role: dict[str, list[tuple[Mapping[str, str], float]]] = {}
     reasons: dict[str, str] = {}
     for plan in plans.values():
-        point = {factor.name: plan.point[factor.name] for factor in data.factors if factor.name in plan.point}
+        point = {
+            factor.name: plan.point[factor.name]
+            for factor in data.design.factors
+            if factor.name in plan.point
+        }
         for role, found in bounds_of(plan).items():
             if isinstance(found, str):
                 reasons.setdefault(
@@ -42,3 +55,21 @@ def bounds_beside(data: Gathered, plans: Mapping[int, Plan]) -> tuple[Other | No
             bounds = tuple(bound_cell(point, value, quantity, "ideal platform") for point, value in cells)
             results.append(replace(result, cells=bounds, published=()))
     return (Other(BOUND, tuple(results), {}) if results else None), list(reasons.values())
+
+
+def compared(data: Gathered, others: Iterable[tuple[str, Gathered]], plans: Mapping[int, Plan]) -> Gathered:
+    """The report with other datasets (name, content), and the worst cases of its own Plans, beside it.
+
+    ExperimentError where none of them has a value at one of the report's settings.
+    """
+    taken = {label_of(data, realisation) for realisation in data.realisations}
+    sources = [source for name, other in others for source in others_of(other, name, data, taken)]
+    bound, reasons = bounds_beside(data, plans)
+    sources += [bound] if bound is not None else []
+    pairs, goals = comparisons(data, sources), other_goals(data, sources)
+    if not pairs:
+        what = "; ".join(["no quantity has a value at the same levels in both", *goals, *reasons])
+        raise ExperimentError("--with", what, "name a dataset of the same experiment")
+    differs = ", ".join(one.label for one in sources if one.file_differs)
+    note = [f"The experiment file of {differs} is not this one's; compare with care."] if differs else []
+    return replace(data, comparisons=pairs, notes=(*data.notes, *note, *goals, *reasons))

@@ -13,13 +13,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from virtlab.errors import ExperimentError
-from virtlab.metrics import level_number
-from virtlab.report.gather.model import Cell, Factor, Gathered, Quantity, Result, RunValue
+from virtlab.metrics import METRICS, level_number
+from virtlab.report.gather.gathered import Gathered
+from virtlab.report.gather.model import Cell, Comparison, Factor, Pair, Quantity, Result, RunValue
+from virtlab.report.gather.selection import LEADING, PRIMARY, lead
 
 if TYPE_CHECKING:
     from virtlab.stats import Estimate
 
 SOURCE = "source"
+BOUND = "bound"
+JITTER = frozenset({("rtt", "mdev"), ("jitter_rfc3550", "final")})
 NO_LINKS = frozenset({"none", "simulated"})
 
 
@@ -33,38 +37,13 @@ class Other:
     file_differs: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """One setting: the reference's cell, and what the other source says there; `difference` is other less reference."""
-
-    point: Mapping[str, str]
-    reference: Cell
-    label: str
-    other: Cell
-    difference: Estimate | None
-
-    @property
-    def relative(self) -> float | None:
-        """The difference as a share of the reference's mean; None where either has no value, or the mean is zero."""
-        if self.difference is None or self.reference.estimate is None or self.reference.estimate.point == 0:
-            return None
-        return self.difference.point / abs(self.reference.estimate.point)
-
-
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """One quantity over all settings and sources. `result` has the factor `source` added, for drawing."""
-
-    quantity: Quantity
-    reference: str
-    labels: tuple[str, ...]
-    pairs: tuple[Pair, ...]
-    result: Result
-
-
 def label_of(data: Gathered, realisation: str) -> str:
     """What a source is called: measured or simulated, and how its links were made."""
-    how = "measured" if data.backend == "testbed" else data.backend.replace("simulator", "simulated")
+    how = (
+        "measured"
+        if data.origin.backend == "testbed"
+        else data.origin.backend.replace("simulator", "simulated")
+    )
     if realisation in NO_LINKS:
         return how
     shown = realisation.replace("_", " ")
@@ -83,12 +62,12 @@ def others_of(data: Gathered, name: str, against: Gathered, taken: set[str]) -> 
             replace(one, cells=tuple(cell for cell in one.cells if cell.realisation == realisation))
             for one in data.results
         )
-        differs = data.experiment_text.split() != against.experiment_text.split()
-        found.append(Other(label, results, data.conditions, differs))
+        differs = data.origin.experiment_text.split() != against.origin.experiment_text.split()
+        found.append(Other(label, results, data.design.conditions, differs))
     return found
 
 
-def beside(data: Gathered, others: Sequence[Other]) -> tuple[Beside, ...]:
+def comparisons(data: Gathered, others: Sequence[Other]) -> tuple[Comparison, ...]:
     """Every quantity that another source has too, in the order of the report.
 
     ExperimentError when a source has several settings at one of the dataset's: what differs there is no factor here.
@@ -100,11 +79,13 @@ def beside(data: Gathered, others: Sequence[Other]) -> tuple[Beside, ...]:
         for other in others:
             match = next((one for one in other.results if one.quantity.path == result.quantity.path), None)
             if match is not None and match.quantity.goal == result.quantity.goal:
-                pairs += _pairs(result, data.conditions, other, match)
+                pairs += _pairs(result, data.design.conditions, other, match)
         if pairs:
             labels = tuple(dict.fromkeys([*taken.values(), *(pair.label for pair in pairs)]))
             drawn = _drawn(result, taken, pairs)
-            found.append(Beside(result.quantity, next(iter(taken.values()), ""), labels, tuple(pairs), drawn))
+            found.append(
+                Comparison(result.quantity, next(iter(taken.values()), ""), labels, tuple(pairs), drawn)
+            )
     return tuple(found)
 
 
@@ -126,7 +107,22 @@ def other_goals(data: Gathered, others: Sequence[Other]) -> list[str]:
     ]
 
 
-def source_factor(one: Beside) -> Factor:
+def worth_drawing(data: Gathered) -> list[Comparison]:
+    """The comparisons to draw: delay, jitter, throughput, what has a bound, and what a claim speaks about."""
+    found = []
+    for one in data.comparisons:
+        quantity = one.quantity
+        metric = METRICS.get(quantity.metric)
+        if metric is None or metric.of == "entity":
+            continue
+        leading = quantity.statistic == lead(metric.statistics) or quantity.statistic in LEADING
+        delay = (quantity.metric in PRIMARY and leading) or (quantity.metric, quantity.statistic) in JITTER
+        if delay or BOUND in one.labels or quantity.path in data.claimed:
+            found.append(one)
+    return found
+
+
+def source_factor(one: Comparison) -> Factor:
     """The factor that stands for the source in plots."""
     return Factor(SOURCE, one.labels)
 

@@ -16,16 +16,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from virtlab.report import names
-from virtlab.report.figures.figure import NUMBERS, Figure, Row, title_of
-from virtlab.report.figures.panels import Panels, is_split, setting_cells, setting_head
-from virtlab.report.gather.model import Factor, Gathered
-from virtlab.report.gather.samples import Source, rows_of
-from virtlab.report.quantities import display
-from virtlab.report.tables.table import Block, cell
+from virtlab.metrics import METRICS
+from virtlab.report.gather.model import Result
+from virtlab.report.gather.samples import SAMPLED, Source, rows_of
+from virtlab.report.gather.selection import BUCKETED, bucketed, leading
 
 if TYPE_CHECKING:
     import duckdb
+
+    from virtlab.results import RunRecord
 
 DEFAULT_BUCKETS = 20  # PsPing's own
 
@@ -57,7 +56,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a role asks for: a number of equal buckets, or edges."""
+    """The buckets that a role asks for: a number of equal ones, or their edges."""
 
     buckets: int = DEFAULT_BUCKETS
     edges: tuple[float, ...] = ()
@@ -67,6 +66,30 @@ class Wish:
         """From the parameters of a role in the Plan."""
         edges = tuple(float(edge) for edge in parameters.get("histogram_edges_ns") or ())
         return cls(int(parameters.get("histogram_buckets") or DEFAULT_BUCKETS), edges)
+
+
+def histograms_of(
+    db: duckdb.DuckDBPyConnection,
+    used: Sequence[RunRecord],
+    results: Sequence[Result],
+    points: Mapping[int, Mapping[str, str]],
+) -> tuple[Histogram, ...]:
+    """Histograms of the roles whose workload has them, with the buckets that they ask for."""
+    roles = {name: role for record in used for name, role in record.plan.roles.items()}
+    found = []
+    for result in leading(results, BUCKETED):
+        name, metric = result.quantity.role, METRICS[result.quantity.metric]
+        role = roles.get(name)
+        if (
+            role is None
+            or not bucketed(role.workload, metric.key)
+            or not any(one.present for one in result.cells)
+        ):
+            continue
+        wish = Wish.of(role.parameters)
+        settings = buckets_of(db, name, SAMPLED[metric.key], points, wish)
+        found.append(Histogram(name, metric.key, metric.unit, metric.title(), wish.edges, tuple(settings)))
+    return tuple(found)
 
 
 def buckets_of(
@@ -124,108 +147,3 @@ def edges_between(low: float, high: float, wish: Wish) -> tuple[float, ...]:
         return (low, high)
     steps = wish.buckets - 1
     return tuple(low + (high - low) * at / steps for at in range(wish.buckets + 1))
-
-
-def histogram_figure(found: Histogram, factors: Sequence[Factor], *, split: bool) -> Figure:
-    """A bar per bucket, as wide as it is; a panel per setting, each with its own range."""
-    panels = Panels.of(found.settings, factors, split=split)
-    shown = display(found.unit, [edge for one in found.settings for edge in one.edges])
-    rows: list[Row] = []
-    for one in found.settings:
-        if panels.label(one) in panels.labels:
-            bars = list(zip(one.edges[:-1], one.edges[1:], one.counts, strict=True))
-            if one.edges[0] == one.edges[-1]:  # all alike: a thin bar amid nothing
-                thin = max(one.edges[0] * 1e-3, 1.0)
-                at = one.edges[0] - thin / 2
-                bars = [
-                    (at - 10 * thin, at, 0),
-                    (at, at + thin, one.counts[0]),
-                    (at + thin, at + 11 * thin, 0),
-                ]
-            for low, high, count in bars:
-                rows.append({
-                    "x": low / shown.size, "end": high / shown.size, "y": count, "panel": panels.label(one),
-                    "says": f"{shown.number(low)} to {shown.text(high)}",
-                })  # fmt: skip
-    unit = shown.unit or "value"
-    layer: Row = {
-        "data": {"values": rows},
-        "mark": {"type": "bar", "binSpacing": 1},
-        "encoding": {
-            "x": {
-                "field": "x",
-                "type": "quantitative",
-                "title": unit,
-                "bin": "binned",
-                "scale": {"zero": False, "nice": False},
-                "axis": {"labelExpr": NUMBERS, "tickCount": 6, "labelOverlap": True},
-            },
-            "x2": {"field": "end"},
-            "y": {"field": "y", "type": "quantitative", "title": "requests" if panels.alone else None},
-            "color": {"datum": "requests", "type": "nominal", "legend": None},
-            "tooltip": [
-                {"field": "says", "title": "bucket", "type": "nominal"},
-                {"field": "y", "title": "requests", "type": "quantitative"},
-            ],
-        },
-    }
-    spec = panels.arrange([layer], height=260, height_of_many=180, independent=("x", "y"))
-    total = sum(sum(one.counts) for one in found.settings)
-    buckets = max((len(one.counts) for one in found.settings), default=0)
-    if found.given:
-        how = f"buckets at {', '.join(display(found.unit, [edge]).text(edge) for edge in found.given)}"
-    elif buckets == 1:
-        how = "those of a setting are in one bucket"
-    else:
-        how = f"{buckets} equal buckets over the range of each setting"
-    more = f"; {panels.left_out} more panels are left out" if panels.left_out else ""
-    return Figure(
-        name=names.of_metric("histogram", found.role, found.metric),
-        title=title_of(found.title or found.metric, found.role, "requests per bucket"),
-        subtitle=f"{total} requests; {how}; all runs of a setting together{more}",
-        alt=_alt(found, panels),
-        spec=spec,
-        group=f"{found.role}.{found.metric}",
-        statistic="histogram",
-        empty=not rows,
-    )
-
-
-def _alt(found: Histogram, panels: Panels) -> str:
-    says = []
-    for one in found.settings:
-        most = max(range(len(one.counts)), key=lambda at, one=one: one.counts[at])  # type: ignore[misc]
-        shown = display(found.unit, one.edges)
-        says.append(
-            f"most of {sum(one.counts)} requests ({one.counts[most]}) took {shown.number(one.edges[most])} to "
-            f"{shown.text(one.edges[most + 1])}"
-        )
-    return f"Histogram of {found.role}.{found.metric}. {panels.words(found.settings, says)}."
-
-
-def buckets_table(data: Gathered, found: Histogram) -> Block:
-    """A row per bucket of each setting: its edges, how many requests, their share, and the share up to there."""
-    split = is_split(found.settings)
-    shown = display(found.unit, [edge for one in found.settings for edge in one.edges])
-    unit = f" ({shown.unit})" if shown.unit else ""
-    numbers = [f"from{unit}", f"below{unit}", "requests", "share", "up to here"]
-    rows = []
-    for one in found.settings:
-        start = setting_cells(one, data.varying, split=split)
-        total, up_to = sum(one.counts), 0
-        for at, count in enumerate(one.counts):
-            up_to += count
-            low, high = (shown.number(edge, 5) for edge in one.edges[at : at + 2])
-            if found.given:
-                low = "smallest" if at == 0 else low
-                high = "largest" if at == len(one.counts) - 1 else high
-            texts = (low, high, str(count), f"{count / total:.2%}", f"{up_to / total:.2%}")
-            rows.append({"cells": [*start, *(cell(text, "number") for text in texts)], "out": count == 0})
-    return {
-        "id": names.of_metric("buckets", found.role, found.metric),
-        "title": "histogram",
-        "caption": f"{found.role}.{found.metric}: requests per bucket, as PsPing's -h; all runs of a setting together"
-        + ("" if found.given else "; the last of equal buckets holds the largest value"),
-        "head": setting_head(data.varying, numbers, split=split),
-        "rows": rows,
-    }

@@ -1,25 +1,18 @@
-"""What a report shows, as plain data: gathered from a dataset once, then drawn as page, pictures, terminal
-text, JSON.
+"""What a report shows, as plain data: the nouns that pictures, tables, page and terminal speak of.
 
-Everything here is already aggregated: a cell holds one value per run, a distribution at most a thousand
-points. Nothing below knows DuckDB, files or HTML. Values are in the metric's base unit (ns, bit/s, ratio
-0..1); the drawing scales them.
+Everything here is already aggregated: a cell holds one value per run, a distribution at most a thousand points. Nothing
+here knows DuckDB, files or HTML. Values are in the metric's base unit (ns, bit/s, ratio 0..1); what is drawn is scaled.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from virtlab.report.quantities import Display
 
 if TYPE_CHECKING:
-    from virtlab.analysis.effects import Effect
-    from virtlab.report.gather.comparison import Beside
-    from virtlab.report.gather.fairness import FairnessAxis
-    from virtlab.report.gather.histograms import Histogram
-    from virtlab.report.gather.recurrence import Recurring
-    from virtlab.report.gather.searches import Searched
     from virtlab.stats import Estimate
 
 
@@ -41,10 +34,10 @@ class Quantity:
     unit: str
     better: str = ""  # 'lower', 'higher' or '' where neither is
     title: str = ""  # the metric in words
-    goal: str = ""  # of the search that it hangs on
+    goal: str = ""  # of the search that gave it
 
     @property
-    def beside(self) -> str:
+    def by_goal(self) -> str:
         """The goal as it stands behind a title."""
         return f" ({self.goal})" if self.goal else ""
 
@@ -64,11 +57,12 @@ class RunValue:
     reason: str = ""  # why there is no value
 
 
+SettingKey = tuple[tuple[tuple[str, str], ...], str]  # of a design point and a link realisation
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """All valid runs of one design point under one link realisation; `estimate` is None where too few runs
-    have a value.
-    """
+    """All valid runs of one design point under one link realisation; `estimate` is None where too few have a value."""
 
     point: Mapping[str, str]
     realisation: str
@@ -80,18 +74,35 @@ class Cell:
         """The values that exist."""
         return [one.value for one in self.values if one.value is not None]
 
+    @property
+    def mean(self) -> float:
+        """Mean over the runs that have a value."""
+        return sum(self.present) / len(self.present)
+
+    @property
+    def setting(self) -> SettingKey:
+        """What the cell is of, to look it up by."""
+        return tuple(self.point.items()), self.realisation
+
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A number of the literature that stands beside a cell: levels it refers to, value, and how the source
-    hedges it.
-    """
+    """A number of the literature: the levels that it refers to, its value, and how the source hedges it."""
 
     point: Mapping[str, str]  # a part of the factors; the rest is free
     low: float
     high: float
     qualifier: str
     source: str
+
+    def is_of(self, point: Mapping[str, str]) -> bool:
+        """Whether it speaks of a design point."""
+        return all(point.get(name) == level for name, level in self.point.items())
+
+    def text(self, shown: Display) -> str:
+        """The number as the source hedges it."""
+        to = f" to {shown.text(self.high)}" if self.high != self.low else ""
+        return f"{self.qualifier} {shown.text(self.low)}{to}".strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +112,18 @@ class Result:
     quantity: Quantity
     cells: tuple[Cell, ...]
     published: tuple[Published, ...] = ()
+
+
+class Setting(Protocol):
+    """Anything of one setting: a design point under one realisation of its links."""
+
+    @property
+    def point(self) -> Mapping[str, str]:
+        """Factor -> level."""
+
+    @property
+    def realisation(self) -> str:
+        """Of its links."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +167,8 @@ class Verdict:
     n: str = ""
     published: str = ""
     more_runs: int | None = None
-    goal: str = ""  # of the search that what was judged hangs on
+    goal: str = ""  # of the search that gave what was judged
+    paths: tuple[str, ...] = ()  # what the claim speaks about
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +188,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class Realisation:
-    """An object of the world: intended, applied, read back, over how many runs this was so."""
+    """A state of an object of the world: intended, applied, read back, and in how many runs it was so."""
 
     path: str
     by: str
@@ -176,9 +200,7 @@ class Realisation:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One figure or table of the source: names here that reproduce it, from which experiments, or why none
-    does.
-    """
+    """One figure or table of the source: names here that reproduce it, from which experiments, or why none does."""
 
     figure: str
     shows: str
@@ -202,49 +224,29 @@ class ClassSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
-    """Everything a report says, from one dataset."""
+class Pair:
+    """One setting in two sources: the dataset's own cell, the other source's, and their difference, other less own."""
 
-    title: str
-    description: str
-    dataset: str
-    backend: str
-    created: str
-    factors: tuple[Factor, ...]
-    conditions: Mapping[str, str]  # factors of one level
-    points: tuple[Mapping[str, str], ...]
-    verdicts: tuple[Verdict, ...]
-    results: tuple[Result, ...]
-    distributions: tuple[Sampled, ...]
-    courses: tuple[Sampled, ...]
-    recurring: tuple[Recurring, ...]
-    histograms: tuple[Histogram, ...]
-    runs: tuple[RunRow, ...]
-    machine: Mapping[str, Mapping[str, str]]  # group -> name -> text
-    link_quality: tuple[Mapping[str, Any], ...]  # switch lateness and added delay per realisation
-    realised: tuple[Realisation, ...]
-    experiment_text: str
-    plan: Mapping[str, Any] | None
-    glossary: tuple[Mapping[str, str], ...]
-    entries: tuple[Entry, ...] = ()  # of the study's figures.yaml
-    source: str = ""
-    claimed: frozenset[str] = frozenset()  # paths that claims speak about
-    sources: tuple[Path, ...] = ()  # files that stand beside the dataset: figures.yaml, published tables
-    notes: tuple[str, ...] = ()
-    beside: tuple[Beside, ...] = ()  # other sources beside the dataset's own
-    effects: tuple[Effect, ...] = ()  # of one more switch, and of one more guest
-    queues: tuple[Mapping[str, str], ...] = ()  # of link directions, a row per class and setting
-    classes: tuple[ClassSeen, ...] = ()  # the same, as numbers
-    searches: tuple[Searched, ...] = ()  # one of each design point
-    wire: Mapping[str, str] = field(default_factory=dict)  # role -> what it asks of the wire
-    fairness: FairnessAxis | None = None  # where a factor decides Jain's index of the load
+    point: Mapping[str, str]
+    reference: Cell
+    label: str
+    other: Cell
+    difference: Estimate | None
 
     @property
-    def realisations(self) -> list[str]:
-        """The link realisations of the runs in use, sorted."""
-        return sorted({run.realisation for run in self.runs if run.used})
+    def relative(self) -> float | None:
+        """The difference as a share of the reference's mean; None where either has no value, or the mean is zero."""
+        if self.difference is None or self.reference.estimate is None or self.reference.estimate.point == 0:
+            return None
+        return self.difference.point / abs(self.reference.estimate.point)
 
-    @property
-    def varying(self) -> list[str]:
-        """Names of the factors that have two levels or more."""
-        return [factor.name for factor in self.factors]
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One quantity over all settings and sources. `result` has the factor `source` added, for drawing."""
+
+    quantity: Quantity
+    reference: str
+    labels: tuple[str, ...]
+    pairs: tuple[Pair, ...]
+    result: Result

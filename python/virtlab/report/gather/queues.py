@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from virtlab.planner.ports import guest_ports, port_of
 from virtlab.report.gather.model import ClassSeen
 from virtlab.report.quantities import display
-from virtlab.report.tables.table import Block, cell, head
-from virtlab.report.words import plural
 
 if TYPE_CHECKING:
     import duckdb
@@ -158,25 +156,3 @@ def _shown(runs: Sequence[Mapping[str, float]]) -> dict[str, str]:
         else:
             shown[title] = f"{median(present):g}"
     return shown
-
-
-def table(rows: Sequence[Row]) -> Block | None:
-    """The table; None without queues to speak of."""
-    if not rows:
-        return None
-    names = [name for name in rows[0] if any(row[name] for row in rows)]
-    numbers = [name for name in names if name not in ("setting", "direction", "queue", "class", MARK)]
-    cells: list[dict[str, Any]] = [
-        {"cells": [cell(row[name], "number" if name in numbers else "text") for name in names], "out": False}
-        for row in rows[:ROWS_MAX]
-    ]
-    return {"head": head(*names, numbers=numbers), "rows": cells, "left_out": len(rows[ROWS_MAX:])}
-
-
-def about(rows: Sequence[Row]) -> str:
-    """What the table is."""
-    beyond = len(rows) - ROWS_MAX
-    text = "Queues by class: passed, dropped, marked, waited; medians over runs"
-    if any(row[MARK] for row in rows):
-        text += "; 'here' marks where packets of a setting waited longest in the mean"
-    return f"{text}; {plural(beyond, 'more row')} in the dataset" if beyond > 0 else text

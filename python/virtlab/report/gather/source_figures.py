@@ -20,10 +20,10 @@ from virtlab.errors import ExperimentError
 from virtlab.metrics import METRICS
 from virtlab.metrics.benchmarks import BENCHMARKS
 from virtlab.report import names
-from virtlab.report.figures.selection import RECURRING, bucketed
 from virtlab.report.gather.fairness import axis_of_experiment
 from virtlab.report.gather.model import Entry
 from virtlab.report.gather.samples import SAMPLED
+from virtlab.report.gather.selection import RECURRING, bucketed
 from virtlab.report.names import CLASS_DROPS_PLOT, CLASS_WAITS_PLOT, CORES_PLOT, Measured, expected_names
 
 FILE_NAME = "figures.yaml"

@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from virtlab import __version__
-from virtlab.report.figures import theme, topology, vega, verdicts
+from virtlab.report.figures import theme, topology, vega
 from virtlab.report.figures.figure import Figure
-from virtlab.report.gather import queues
-from virtlab.report.gather.model import Gathered
-from virtlab.report.page import results, sections
-from virtlab.report.tables.comparison import beside_section
-from virtlab.report.tables.effects import effects_section
-from virtlab.report.words import plural, verdict_kind, verdict_word
+from virtlab.report.gather.gathered import Gathered
+from virtlab.report.page import design, results, verdicts
+from virtlab.report.page.glossary import glossary
+from virtlab.report.tables import queues
+from virtlab.report.tables.conditions import quality_table, realised_table
+from virtlab.report.tables.runs import runs_table
+from virtlab.report.words import plural
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -43,15 +44,13 @@ def html(data: Gathered, figures: Sequence[Figure], pictures: Mapping[str, str])
     )
     environment.filters["code"] = _code
     library, script = vega.javascript(), (TEMPLATES / "page.js").read_text(encoding="utf-8")
-    world = topology.picture(data.plan) if data.plan else ""
-    blocks = results.metric_sections(data, figures, pictures)
-    several = beside_section(data, figures, pictures)
-    effects = effects_section(data)
-    blocks = [*([several] if several else []), *blocks, *([effects] if effects else [])]
+    world = topology.picture(data.world.plan) if data.world.plan else ""
+    blocks = results.sections(data, figures, pictures)
     tables = [table["id"] for block in blocks for table in (*block["tables"], *block["nested"])]
     anchors = frozenset([*(figure.name for figure in figures), *tables, *(["topology"] if world else [])])
     return environment.get_template("page.html.j2").render(
-        data=data,
+        origin=data.origin,
+        notes=data.notes,
         version=__version__,
         policy=_policy(library, script),
         css=Markup(_css()),  # noqa: S704 - our own file
@@ -60,24 +59,26 @@ def html(data: Gathered, figures: Sequence[Figure], pictures: Mapping[str, str])
         specs=Markup(embedded({figure.name: figure.spec for figure in figures if not figure.empty})),  # noqa: S704 - no '<'
         configs=Markup(embedded(vega.configs())),  # noqa: S704 - no '<'
         topology=Markup(world),  # noqa: S704 - built with every name escaped
-        facts=sections.facts(data),
-        verdicts=[_verdict(data, index) for index in range(len(data.verdicts))],
-        tally=_tally(data),
-        world_note=sections.world_note(data),
+        facts=design.facts(data),
+        verdicts=verdicts.verdict_blocks(data),
+        tally=verdicts.tally(data),
+        world_note=design.world_note(data),
         sections=blocks,
         contents=_contents(data, blocks),
-        source_figures=[sections.source_figure(one, anchors) for one in data.entries],
-        design=sections.design(data),
-        design_about=sections.design_about(data),
-        runs_table=sections.runs_table(data),
-        runs_about=sections.runs_about(data),
+        source=data.source.title,
+        source_figures=[design.source_figure(one, anchors) for one in data.source.entries],
+        design=design.design(data),
+        design_about=design.design_about(data),
+        runs_table=runs_table(data),
+        runs_about=design.runs_about(data),
         runs_summary=f"All {plural(len(data.runs), 'run')} and attempts",
         runs_open=len(data.runs) <= 24,
-        conditions=sections.conditions(data),
-        quality=sections.quality_table(data),
-        queues=queues.table(data.queues),
-        queues_about=queues.about(data.queues),
-        realised=sections.realised_table(data),
+        conditions=design.conditions(data),
+        quality=quality_table(data.world.link_quality),
+        queues=queues.queues_table(data.world.queues),
+        queues_about=queues.about(data.world.queues),
+        realised=realised_table(data.world.realised),
+        glossary=glossary(data.results),
     )
 
 
@@ -141,43 +142,18 @@ def _css() -> str:
     return text
 
 
-def _verdict(data: Gathered, index: int) -> dict[str, Any]:
-    from markupsafe import Markup
-
-    verdict = data.verdicts[index]
-    return {
-        "id": f"verdict-{index + 1}",
-        "kind": verdict_kind(verdict.verdict),
-        "word": verdict_word(verdict.verdict),
-        "sentence": verdict.sentence,
-        "claim": verdict.claim,
-        "because": verdict.because,
-        "picture": Markup(verdicts.picture(verdict)),  # noqa: S704 - built with every word escaped
-        "facts": sections.verdict_facts(verdict, any(one.published for one in data.verdicts)),
-    }
-
-
-def _tally(data: Gathered) -> list[dict[str, str]]:
-    words: dict[str, int] = {}
-    for verdict in data.verdicts:
-        words[verdict.verdict] = words.get(verdict.verdict, 0) + 1
-    order = {"good": 0, "bad": 1, "open": 2}
-    return [
-        {"kind": verdict_kind(word), "text": f"{count} {verdict_word(word)}"}
-        for word, count in sorted(words.items(), key=lambda pair: (order[verdict_kind(pair[0])], pair[0]))
-    ]
-
-
 def _contents(data: Gathered, blocks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    results = [{"id": block["id"], "title": block["short"]} for block in blocks]
-    entries: list[dict[str, Any]] = [
-        {"id": "verdicts", "title": "Verdicts"},
-        {"id": "world", "title": "What was built"},
+    """The list beside the page: the sections of results below one entry, each other section by itself."""
+    children = [{"id": block["id"], "title": block["short"]} for block in blocks]
+    entries = {
+        "verdicts": "Verdicts",
+        "world": "What was built",
+        **({children[0]["id"]: "Results"} if children else {}),
+    }
+    entries |= {"source": "The source's figures"} if data.source.entries else {}
+    entries |= {"design": "Design", "runs": "Runs", "conditions": "Conditions", "file": "Experiment file"}
+    entries["glossary"] = "Glossary"
+    return [
+        {"id": name, "title": title, "children": children if title == "Results" else []}
+        for name, title in entries.items()
     ]
-    if results:
-        entries.append({"id": results[0]["id"], "title": "Results", "children": results})
-    if data.entries:
-        entries.append({"id": "source", "title": "The source's figures"})
-    rest = (("design", "Design"), ("runs", "Runs"), ("conditions", "Conditions"), ("file", "Experiment file"))
-    entries += [{"id": name, "title": title} for name, title in (*rest, ("glossary", "Glossary"))]
-    return [{"children": [], **entry} for entry in entries]

@@ -8,11 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from virtlab.report.figures.selection import PRIMARY, lead
 from virtlab.report.gather.dataset import gather
-from virtlab.report.gather.model import Cell, Gathered, Result, Verdict
-from virtlab.report.gather.recurrence import recurrence_rows
+from virtlab.report.gather.gathered import Gathered
+from virtlab.report.gather.model import Cell, Result, Verdict
+from virtlab.report.gather.selection import PRIMARY, lead
 from virtlab.report.quantities import Display, display, interval_digits
+from virtlab.report.tables.comparison import numbers_of
+from virtlab.report.tables.recurrence import recurrence_rows
 from virtlab.report.words import plural, verdict_kind, verdict_word
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ def summary(dataset: Dataset, data: Gathered | None = None) -> Group:
     from rich.text import Text
 
     data = data or gather(dataset, curves=False)
-    parts: list[Any] = [Text(data.title, style="bold")]
+    parts: list[Any] = [Text(data.origin.title, style="bold")]
     parts += [Text(note, style="yellow") for note in data.notes]
     if data.verdicts:
         parts.append(_verdicts(data.verdicts))
@@ -88,7 +90,7 @@ def _estimates(data: Gathered) -> Any:
             runs = plural(len(values), "run")
             constant.append(
                 Text(
-                    f"{result.quantity.path}{result.quantity.beside}: {shown.text(values[0])} in all of {runs}",
+                    f"{result.quantity.path}{result.quantity.by_goal}: {shown.text(values[0])} in all of {runs}",
                     style="dim",
                 )
             )
@@ -98,7 +100,7 @@ def _estimates(data: Gathered) -> Any:
         return Group(*constant) if constant else Text("No run has a value yet.", style="yellow")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", caption_justify="left")
     split = len(data.realisations) > 1
-    for name in [*data.varying, *(["links"] if split else [])]:
+    for name in [*data.design.varying, *(["links"] if split else [])]:
         table.add_column(Text(name), no_wrap=True)
     for result, shown in varied:
         role, _, rest = result.quantity.path.partition(".")
@@ -106,7 +108,9 @@ def _estimates(data: Gathered) -> Any:
         table.add_column(Text("\n".join(lines)), justify="right", no_wrap=True)
     cells = varied[0][0].cells
     for at, cell in enumerate(cells[:ROWS]):
-        row = [cell.point.get(name, "") for name in data.varying] + ([cell.realisation] if split else [])
+        row = [cell.point.get(name, "") for name in data.design.varying] + (
+            [cell.realisation] if split else []
+        )
         row += [
             _plus_minus(result.cells[at], shown) if at < len(result.cells) else "" for result, shown in varied
         ]
@@ -144,16 +148,16 @@ def as_json(dataset: Dataset, page: Path | None = None, data: Gathered | None = 
     data = data or gather(dataset, curves=False)
     return {
         "schema": SCHEMA,
-        "title": data.title,
-        "dataset": data.dataset,
+        "title": data.origin.title,
+        "dataset": data.origin.dataset,
         "report": str(page) if page else None,
-        "backend": data.backend,
+        "backend": data.origin.backend,
         "runs": {"used": sum(run.used for run in data.runs), "all": len(data.runs)},
-        "factors": {factor.name: list(factor.levels) for factor in data.factors},
+        "factors": {factor.name: list(factor.levels) for factor in data.design.factors},
         "notes": list(data.notes),
         "verdicts": [_verdict_json(verdict) for verdict in data.verdicts],
         "estimates": [row for result in data.results for row in _estimate_rows(result)],
-        "recurrence": recurrence_rows(data.recurring),
+        "recurrence": recurrence_rows(data.samples.recurring),
     }
 
 
@@ -164,7 +168,7 @@ def _verdict_json(verdict: Verdict) -> dict[str, Any]:
         "claim": verdict.claim,
         "verdict": verdict.verdict,
         "sentence": verdict.sentence,
-        "estimate": None if estimate is None else _numbers(estimate),
+        "estimate": numbers_of(estimate),
         "required": list(verdict.required),
         "effect": verdict.effect or None,
         "runs": verdict.n,
@@ -172,16 +176,6 @@ def _verdict_json(verdict: Verdict) -> dict[str, Any]:
         "goal": verdict.goal or None,
         "more_runs": verdict.more_runs,
     }
-
-
-def numbers_of(estimate: Any) -> dict[str, Any] | None:
-    """An estimate as plain values; None where there is none."""
-    return None if estimate is None else _numbers(estimate)
-
-
-def _numbers(estimate: Any) -> dict[str, Any]:
-    names = ("unit", "point", "low", "high", "level", "n", "method")
-    return {name: getattr(estimate, name) for name in names}
 
 
 def _estimate_rows(result: Result) -> list[dict[str, Any]]:
@@ -194,7 +188,7 @@ def _estimate_rows(result: Result) -> list[dict[str, Any]]:
             "point": dict(cell.point),
             "links": cell.realisation,
             "runs": len(cell.present),
-            "estimate": None if cell.estimate is None else _numbers(cell.estimate),
+            "estimate": numbers_of(cell.estimate),
         }
         for cell in result.cells
     ]

@@ -20,7 +20,7 @@ from virtlab.report.figures import vega
 from virtlab.report.figures.figure import Figure
 from virtlab.report.figures.plots import figures_of
 from virtlab.report.gather.dataset import PUBLISHED, SOURCE, gather
-from virtlab.report.gather.model import Gathered
+from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.source_figures import FILE_NAME
 from virtlab.report.page import document
 
@@ -71,7 +71,7 @@ def write_report(
     place = root.joinpath(*below)
     try:
         _sweep(root, below)
-        _keep_sources(root, (*below, SOURCE), data.sources)
+        _keep_sources(root, (*below, SOURCE), data.source.files)
         with Folder.open(root, *below, PICTURES, make=True) as folder:
             _write_pictures(folder, figures, wanted)
         with Folder.open(root, *below, make=True) as folder:

@@ -1,154 +1,55 @@
-"""The section of a report that puts sources beside each other: plots coloured by source, and the differences as tables."""
+"""The dataset beside another source: the difference of each setting, as a table, for programs and for the terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import median
 from typing import Any
 
 from virtlab.report import names
-from virtlab.report.figures import theme
-from virtlab.report.figures.distributions import main_factor
-from virtlab.report.figures.figure import Figure
-from virtlab.report.figures.intervals import interval_figure
-from virtlab.report.figures.selection import LEADING, PRIMARY, lead
-from virtlab.report.gather.comparison import Beside, Pair, source_factor
-from virtlab.report.gather.model import Gathered
+from virtlab.report.gather.comparison import SOURCE, worth_drawing
+from virtlab.report.gather.gathered import Gathered
+from virtlab.report.gather.model import Cell, Comparison, Pair
 from virtlab.report.quantities import Display, display, interval
 from virtlab.report.tables.estimates import published_words
-from virtlab.report.tables.table import Block, cell, head
-
-GROUP = "beside"
-BOUND = "bound"
-JITTER = frozenset({("rtt", "mdev"), ("jitter_rfc3550", "final")})
+from virtlab.report.tables.table import Block, Column, number, setting_columns, table, text
 
 
-def plot_name(one: Beside) -> str:
-    """The name of a plot of several sources."""
-    return names.slug(f"beside {one.quantity.path}")
-
-
-def shown(data: Gathered) -> list[Beside]:
-    """What is drawn: delay, jitter, throughput and whatever a claim speaks about; the rest is in tables nowhere."""
-    from virtlab.metrics import METRICS
-
-    found = []
-    for one in data.beside:
-        quantity = one.quantity
-        metric = METRICS.get(quantity.metric)
-        if metric is None or metric.of == "entity":
-            continue
-        leading = quantity.statistic == lead(metric.statistics) or quantity.statistic in LEADING
-        delay = (quantity.metric in PRIMARY and leading) or (quantity.metric, quantity.statistic) in JITTER
-        bounded = any(label == BOUND for label in one.labels)
-        if delay or bounded or quantity.path in data.claimed:
-            found.append(one)
-    return found
-
-
-def beside_figures(data: Gathered) -> list[Figure]:
-    """An interval plot per quantity: source is the colour, the main factor the axis, the rest panels."""
-    from dataclasses import replace
-
-    main = main_factor(data.factors)
-    found = []
-    for one in shown(data):
-        factors = [source_factor(one), *data.factors]
-        x = main.name if main is not None else None
-        figure = interval_figure(plot_name(one), one.result, factors, x, split=False)
-        title = f"{figure.title}, several sources"
-        found.append(replace(figure, group=GROUP, title=title))
-    return found
-
-
-def beside_section(data: Gathered, figures: Sequence[Figure], pictures: Mapping[str, str]) -> Block | None:
-    """The section; None where nothing stands beside."""
-    from markupsafe import Markup
-
-    if not data.beside:
-        return None
-    drawn = [figure for figure in figures if figure.group == GROUP]
-    chosen = shown(data)
-    sources = list(dict.fromkeys(label for one in chosen for label in one.labels))
-    return {
-        "id": "beside",
-        "title": "Several sources beside each other",
-        "short": "several sources",
-        "about": f"{', '.join(sources)}{' and published numbers' if _published(chosen) else ''}: setting by setting, never "
-        "pooled. A difference is the other source less the first, with Welch's interval over independent runs.",
-        "figures": [
-            {
-                "name": figure.name, "title": figure.title, "subtitle": figure.subtitle, "alt": figure.alt,
-                "empty": figure.empty,
-                "tab": one.quantity.path,
-                "svg": Markup(theme.themable(pictures.get(figure.name, ""))),  # noqa: S704 - Vega escapes its text
-            }
-            for figure, one in zip(drawn, chosen, strict=True)
-        ],
-        "table": None,
-        "tables": [difference_table(data, one) for one in chosen],
-        "nested": [],
-    }  # fmt: skip
-
-
-def _published(chosen: Sequence[Beside]) -> bool:
-    return any(one.result.published for one in chosen)
-
-
-def difference_table(data: Gathered, one: Beside) -> Block:
+def difference_table(data: Gathered, one: Comparison) -> Block:
     """One row per setting and source beside the reference."""
-    values = [value for each in one.result.cells for value in each.present]
-    unit = display(one.quantity.unit, values)
-    published = bool(one.result.published)
-    split = len({pair.reference.realisation for pair in one.pairs}) > 1
-    numbers = [one.reference, "other", "difference", "relative"]
-    columns = [
-        *data.varying,
-        *(["links"] if split else []),
-        one.reference,
-        "source",
-        "other",
-        "difference",
-        "relative",
+    unit = display(one.quantity.unit, [value for cell in one.result.cells for value in cell.present])
+    path = one.quantity.path
+    own = [
+        replace(each, point={k: v for k, v in each.point.items() if k != SOURCE})
+        for each in one.result.published
     ]
-    rows = []
-    for pair in one.pairs:
-        cells = [cell(pair.point.get(name, "")) for name in data.varying]
-        cells += [cell(pair.reference.realisation)] if split else []
-        cells += [
-            cell(_mean(pair.reference, unit), "number"),
-            cell(pair.label),
-            cell(_mean(pair.other, unit), "number"),
-        ]
-        cells += [cell(_difference(pair, unit), "number"), cell(relative_text(pair), "number")]
-        if published:
-            cells.append(cell(published_words(_own(one), pair.point), "text"))
-        rows.append({"cells": cells, "out": False})
-    return {
-        "id": names.slug(f"differences of {one.quantity.path}"),
-        "title": f"{one.quantity.path}: differences",
-        "caption": f"{one.quantity.path}: means of runs with their intervals, and other less {one.reference}",
-        "head": head(*columns, *(["published"] if published else []), numbers=numbers),
-        "rows": rows,
-    }
-
-
-def _own(one: Beside) -> Any:
-    from dataclasses import replace
-
-    from virtlab.report.gather.comparison import SOURCE
-
-    plain = tuple(
-        replace(number, point={key: level for key, level in number.point.items() if key != SOURCE})
-        for number in one.result.published
+    stated = replace(one.result, published=tuple(own))
+    return table(
+        [
+            *setting_columns(
+                data.design.varying, [pair.reference for pair in one.pairs], lambda pair: pair.reference
+            ),
+            number(one.reference, lambda pair: _mean(pair.reference, unit)),
+            Column("source", lambda pair: pair.label),
+            number("other", lambda pair: _mean(pair.other, unit)),
+            number("difference", lambda pair: _difference(pair, unit)),
+            number("relative", relative_text),
+            *([text("published", lambda pair: published_words(stated, pair.point))] if own else []),
+        ],
+        one.pairs,
+        name=names.slug(f"differences of {path}"),
+        title=f"{path}: differences",
+        caption=f"{path}: means of runs with their intervals, and other less {one.reference}",
     )
-    return replace(one.result, published=plain)
 
 
-def _mean(one: Any, unit: Display) -> str:
+def _mean(one: Cell, unit: Display) -> str:
     estimate = one.estimate
-    if estimate is None:
-        return unit.text(sum(one.present) / len(one.present))
-    return interval(estimate.low, estimate.point, estimate.high, unit)
+    return (
+        unit.text(one.mean)
+        if estimate is None
+        else interval(estimate.low, estimate.point, estimate.high, unit)
+    )
 
 
 def _difference(pair: Pair, unit: Display) -> str:
@@ -163,10 +64,8 @@ def relative_text(pair: Pair) -> str:
     return f"{pair.relative * 100:+.1f} %".replace("-", "\N{MINUS SIGN}")
 
 
-def beside_json(data: Gathered) -> list[dict[str, Any]]:
+def comparison_rows(data: Gathered) -> list[dict[str, Any]]:
     """Every pair of every quantity, for programs."""
-    from virtlab.report.page.terminal import numbers_of
-
     return [
         {
             "path": one.quantity.path, "unit": one.quantity.unit, "goal": one.quantity.goal or None,
@@ -178,21 +77,26 @@ def beside_json(data: Gathered) -> list[dict[str, Any]]:
             "estimate": numbers_of(pair.other.estimate), "difference": numbers_of(pair.difference),
             "relative": pair.relative,
         }
-        for one in data.beside
+        for one in data.comparisons
         for pair in one.pairs
     ]  # fmt: skip
 
 
-def beside_lines(data: Gathered) -> list[str]:
-    """The median relative difference of each quantity that is drawn, per source, for the terminal."""
-    from statistics import median
+def numbers_of(estimate: Any) -> dict[str, Any] | None:
+    """An estimate as plain values; None where there is none."""
+    fields = ("unit", "point", "low", "high", "level", "n", "method")
+    return None if estimate is None else {field: getattr(estimate, field) for field in fields}
 
+
+def comparison_lines(data: Gathered) -> list[str]:
+    """The median relative difference of each quantity that is drawn, per source, for the terminal."""
     lines = []
-    for one in shown(data):
+    for one in worth_drawing(data):
         for label in dict.fromkeys(pair.label for pair in one.pairs):
-            mine = [pair for pair in one.pairs if pair.label == label]
-            shares = [abs(pair.relative) for pair in mine if pair.relative is not None]
+            shares = [
+                abs(pair.relative) for pair in one.pairs if pair.label == label and pair.relative is not None
+            ]
             if shares:
-                text = f"median difference {median(shares) * 100:.1f} % over {len(shares)} settings"
-                lines.append(f"{one.quantity.path}: {label} beside {one.reference}, {text}")
+                words = f"median difference {median(shares) * 100:.1f} % over {len(shares)} settings"
+                lines.append(f"{one.quantity.path}: {label} beside {one.reference}, {words}")
     return lines

@@ -1,68 +1,59 @@
-"""The table of effects: what one more switch, and one more guest on every host, does to delay, jitter and throughput."""
+"""What one more switch, and one more guest on every host, does to delay, jitter and throughput."""
 
 from __future__ import annotations
 
-from virtlab.report.gather.model import Gathered
-from virtlab.report.quantities import display, interval
-from virtlab.report.tables.table import Block, cell, head
+from dataclasses import dataclass, field
 
-LIST_MAX = 200  # rows; averages always stand
+from virtlab.analysis.effects import Effect
+from virtlab.report.gather.gathered import Gathered
+from virtlab.report.names import REALISATION
+from virtlab.report.quantities import Display, display, interval
+from virtlab.report.tables.table import Block, Column, absent, number, table
+from virtlab.report.words import point_words
+
+ROWS_MAX = 200  # averages always stand
+ADDED = {"switch": "switch", "guest": "guest on every host"}
 
 
-def effects_section(data: Gathered) -> Block | None:
-    """The section; None where no two design points differ in one of the two numbers alone."""
-    if not data.effects:
-        return None
-    paths = list(dict.fromkeys(one.path for one in data.effects))
-    units = {
-        path: display(
-            path.unit,
-            [abs(one.estimate.point) for one in data.effects if one.path == path],
-        )
-        for path in paths
-    }
-    rows: dict[tuple[str, ...], dict[str, str]] = {}
-    split = len({one.realisation for one in data.effects}) > 1
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One more of something, at one setting or on average: the effect on each quantity."""
+
+    first: Effect
+    where: str
+    by_path: dict[str, Effect] = field(default_factory=dict)
+
+
+def effects_table(data: Gathered) -> tuple[Block, int]:
+    """The table, averages first, and how many settings it leaves out."""
+    steps: dict[tuple[str, ...], _Step] = {}
     for one in data.effects:
-        where = (
-            "on average"
-            if one.average
-            else ", ".join(f"{name} {level}" for name, level in one.levels.items() if name in data.varying)
-        )
-        key = (one.what, f"{one.factor} {one.before} to {one.after}", where, one.realisation)
-        estimate = one.estimate
-        text = interval(estimate.low, estimate.point, estimate.high, units[one.path])
-        rows.setdefault(key, {})[str(one.path)] = text if estimate.low is not None else f"{text}, no interval"
-    order = sorted(rows, key=lambda key: (key[0] != "switch", key[2] != "on average"))
-    kept = [key for key in order if key[2] == "on average"] + [
-        key for key in order if key[2] != "on average"
-    ][:LIST_MAX]
-    names = [str(path) for path in paths]
-    columns = ["one more", "from", "where", *(["links"] if split else []), *names]
-    table = {
-        "head": head(*columns, numbers=names),
-        "rows": [
-            {
-                "cells": [
-                    cell("switch" if key[0] == "switch" else "guest on every host"), cell(key[1]), cell(key[2] or "always"),
-                    *([cell(key[3])] if split else []),
-                    *(cell(rows[key].get(name, "no value"), "number" if name in rows[key] else "absent") for name in names),
-                ],
-                "out": False,
-            }
-            for key in kept
-        ],
-        "caption": "Effect of one more switch and of one more guest on every host, with its interval",
-    }  # fmt: skip
-    more = f" {len(order) - len(kept)} further settings are left out." if len(order) > len(kept) else ""
-    return {
-        "id": "effects",
-        "title": "One more switch, one more guest",
-        "short": "effects",
-        "about": "Differences of means between neighbouring settings, per switch or per guest on every host, with Welch's "
-        f"interval over independent runs. What else a level changes is part of its effect.{more}",
-        "figures": [],
-        "table": table,
-        "tables": [],
-        "nested": [],
-    }
+        levels = {name: level for name, level in one.levels.items() if name in data.design.varying}
+        where = "on average" if one.average else point_words(levels, "always")
+        key = (one.what, str(one.factor), str(one.before), str(one.after), where, one.realisation)
+        steps.setdefault(key, _Step(one, where)).by_path[str(one.path)] = one
+    ordered = sorted(steps.values(), key=lambda step: (step.first.what != "switch", not step.first.average))
+    averages = [step for step in ordered if step.first.average]
+    single = [step for step in ordered if not step.first.average]
+    split = len({one.realisation for one in data.effects}) > 1
+    columns: list[Column[_Step]] = [
+        Column("one more", lambda step: ADDED.get(step.first.what, ADDED["guest"])),
+        Column("from", lambda step: f"{step.first.factor} {step.first.before} to {step.first.after}"),
+        Column("where", lambda step: step.where),
+        *([Column(REALISATION, lambda step: step.first.realisation)] if split else []),
+        *(_column(data, path) for path in dict.fromkeys(str(one.path) for one in data.effects)),
+    ]
+    caption = "Effect of one more switch and of one more guest on every host, with its interval"
+    return table(columns, [*averages, *single[:ROWS_MAX]], caption=caption), max(0, len(single) - ROWS_MAX)
+
+
+def _column(data: Gathered, path: str) -> Column[_Step]:
+    of_path = [one for one in data.effects if str(one.path) == path]
+    shown = display(of_path[0].path.unit, [abs(one.estimate.point) for one in of_path])
+    return number(path, lambda step: _text(step.by_path[path], shown) if path in step.by_path else absent())
+
+
+def _text(effect: Effect, shown: Display) -> str:
+    estimate = effect.estimate
+    words = interval(estimate.low, estimate.point, estimate.high, shown)
+    return words if estimate.low is not None else f"{words}, no interval"

@@ -1,0 +1,64 @@
+"""Runs beside each other: whether results come out the same again.
+
+A run is a line from 5 to 95 % of its samples, a bar from 25 to 75 %, its median and its mean; a panel per setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from virtlab.report import names
+from virtlab.report.figures.figure import Figure, Row, amount, layer, one_colour, tips, title_of
+from virtlab.report.figures.panels import Panels, described
+from virtlab.report.gather.model import Factor
+from virtlab.report.gather.recurrence import Recurring
+from virtlab.report.quantities import display
+
+_QUANTILES = ("low", "quarter", "middle", "upper", "high")
+
+
+def runs_figure(found: Recurring, factors: Sequence[Factor], *, split: bool) -> Figure:
+    """The runs of one metric of one role."""
+    panels = Panels.of(found.settings, factors, split=split)
+    shown = display(found.unit, [box.summary.mean for one in found.settings for box in one.runs])
+    rows: list[Row] = [
+        {"x": number, "panel": label, "run": box.run, "y": box.summary.mean / shown.size}
+        | dict(zip(_QUANTILES, (value / shown.size for value in box.quantiles), strict=True))
+        for label, one in panels.drawn(found.settings)
+        for number, box in enumerate(one.runs, 1)
+    ]
+    place: Row = {
+        "x": {
+            "field": "x",
+            "type": "ordinal",
+            "title": "run",
+            "axis": {"labelAngle": 0, "labelOverlap": True},
+        },
+        "color": one_colour("runs"),
+        "tooltip": tips(("run", "run"), ("y", "mean", ".5~g"), ("middle", "median", ".5~g")),
+    }
+
+    def at(field: str) -> Row:
+        return {**place, "y": amount(field, shown.unit or "value", scale={"zero": False})}
+
+    layers = [
+        layer(rows, "rule", "whisker", **at("low"), y2={"field": "high"}),
+        layer(rows, "bar", look={"size": 9, "opacity": 0.45}, **at("quarter"), y2={"field": "upper"}),
+        layer(rows, "tick", look={"size": 13, "thickness": 2}, **at("middle")),
+        layer(rows, "point", "mean", **at("y")),
+    ]
+    shares = [
+        (panels.label(one), f"{one.components.icc:.0%} of the variance lies between runs")
+        if one.components else (panels.label(one), "not estimable")
+        for one in found.settings
+    ]  # fmt: skip
+    return Figure(
+        name=names.of_metric("runs", found.role, found.metric),
+        title=title_of(found.title or found.metric, found.role, "run by run"),
+        subtitle="Each run: 5 to 95 % of its samples as a line, 25 to 75 % as a bar, median as a tick, mean as a mark",
+        alt=f"Runs of {found.role}.{found.metric} beside each other. {described(shares)}.",
+        spec=panels.arrange(layers, 260, 190, independent=("y",)),
+        group=f"{found.role}.{found.metric}",
+        statistic="run by run",
+        empty=not rows,
+    )

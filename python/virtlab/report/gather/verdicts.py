@@ -1,0 +1,56 @@
+"""The claims of an experiment as the analysis judged them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from virtlab.report.gather.goals import goal_of_paths
+from virtlab.report.gather.model import Verdict
+from virtlab.report.quantities import significant
+
+if TYPE_CHECKING:
+    from virtlab.analysis.goals import Goals
+    from virtlab.analysis.table import RunTable
+    from virtlab.experiment import Experiment
+
+
+def verdicts_of(
+    experiment: Experiment, claims: list[Any], table: RunTable, goals: Goals, published: Path | None
+) -> tuple[Verdict, ...]:
+    """A verdict per claim, in the file's order."""
+    from virtlab.analysis import judge
+
+    if not claims:
+        return ()
+    judged = judge(claims, table, experiment.repeat.confidence, published=published)
+    names = (claim.id for claim in experiment.claims)
+    return tuple(_verdict(name, verdict, goals) for name, verdict in zip(names, judged, strict=True))
+
+
+def _verdict(name: str, verdict: Any, goals: Goals) -> Verdict:
+    """The sentence is the analysis' own, and the goal of the search behind it."""
+    from virtlab.analysis.published import together
+
+    decided, paths = verdict.comparison, verdict.claim.expression.paths()
+    goal = goal_of_paths(paths, goals)
+    effect = ""
+    if decided is not None and decided.effect is not None:
+        effect = f"{decided.effect_name} {significant(decided.effect, 3)}".strip()
+    return Verdict(
+        name=name,
+        claim=verdict.claim.text,
+        verdict=verdict.ruling,
+        sentence=f"{verdict.text} Goal: {goal}." if goal else verdict.text,
+        because="; ".join(verdict.notes),
+        unit=verdict.estimate.unit if verdict.estimate is not None else "",
+        estimate=verdict.estimate,
+        required=decided.required if decided is not None else (None, None),
+        place=decided.label if decided is not None else "",
+        effect=effect,
+        n=" + ".join(str(count) for count in decided.runs) if decided is not None else "none",
+        published=together(verdict.published),
+        more_runs=verdict.more_runs,
+        goal=goal,
+        paths=tuple(map(str, paths)),
+    )

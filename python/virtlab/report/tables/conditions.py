@@ -1,0 +1,58 @@
+"""What was built: the states of its objects as intended, applied and read back, and how well the links kept to them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from virtlab.report.gather.model import Realisation
+from virtlab.report.tables.table import Block, Column, cell, number, table, text
+
+
+def quality_table(quality: Sequence[Mapping[str, Any]]) -> Block | None:
+    """Lateness of the switch and delay it added, per realisation, over all runs in use."""
+    if not quality:
+        return None
+
+    def column(name: str) -> Column[Mapping[str, Any]]:
+        return Column(name, lambda row: str(row.get(name, "")))
+
+    return table([column(name) for name in quality[0]], quality)
+
+
+def realised_table(realised: Sequence[Realisation]) -> Block | None:
+    """Objects in groups that were intended, applied and read back alike; what was read back differently is marked."""
+    if not realised:
+        return None
+    return table(
+        [
+            text("object", lambda one: one.path),
+            Column("by", lambda one: one.by),
+            number("runs", lambda one: str(one.runs)),
+            text("intended", lambda one: _facts(one.intended)),
+            text("applied", lambda one: _facts(one.applied)),
+            text(
+                "read back",
+                lambda one: cell(_facts(one.read_back), "text differs" if differing(one) else "text"),
+            ),
+        ],
+        realised,
+    )
+
+
+def differing(one: Realisation) -> list[str]:
+    """Names that were intended or applied with one value and read back with another of the same kind."""
+    wanted = {**one.intended, **one.applied}
+    return [
+        name
+        for name, value in wanted.items()
+        if name in one.read_back and type(one.read_back[name]) is type(value) and one.read_back[name] != value
+    ]
+
+
+def _facts(values: Mapping[str, Any]) -> str:
+    def words(value: Any) -> str:
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+    return ", ".join(f"{name} {words(value)}" for name, value in values.items()) or "—"

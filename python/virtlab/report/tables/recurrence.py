@@ -1,0 +1,64 @@
+"""Whether results come out the same again: variance within a run and between runs, as a table and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from virtlab.analysis.recurrence import Recurrence
+from virtlab.report import names
+from virtlab.report.gather.gathered import Gathered
+from virtlab.report.gather.recurrence import Recurring, Setting
+from virtlab.report.quantities import display
+from virtlab.report.tables.table import Block, Column, absent, in_unit, number, setting_columns, table
+
+_SHARES = {"share between": "icc", "low": "low", "high": "high"}
+
+
+def recurrence_table(data: Gathered, found: Recurring) -> Block:
+    """Per setting: what varies within a run, what between runs, and the share of the latter with its interval."""
+    shown = display(found.unit, [box.summary.mean for one in found.settings for box in one.runs])
+    level = next((one.components.level for one in found.settings if one.components), 0.95)
+
+    def component(title: str, says: Callable[[Recurrence], str]) -> Column[Setting]:
+        return number(title, lambda one: says(one.components) if one.components else absent("not estimable"))
+
+    def share(title: str, field: str) -> Column[Setting]:
+        return component(title, lambda had: f"{getattr(had, field):.1%}")
+
+    return table(
+        [
+            *setting_columns(data.design.varying, found.settings),
+            number("runs", lambda one: str(len(one.runs))),
+            number("samples per run", lambda one: f"{one.samples / len(one.runs):.0f}"),
+            number(
+                "worth", lambda one: f"{one.components.effective_samples:.0f}" if one.components else None
+            ),
+            number(in_unit("mean", shown.unit), lambda one: shown.number(one.mean, 5)),
+            component(in_unit("sd within a run", shown.unit), lambda had: shown.number(had.within_sd)),
+            component(in_unit("sd between runs", shown.unit), lambda had: shown.number(had.between_sd)),
+            *(share(title, field) for title, field in _SHARES.items()),
+        ],
+        found.settings,
+        name=names.of_metric("recurrence", found.role, found.metric),
+        title="variance within and between runs",
+        caption=f"{found.role}.{found.metric}: standard deviation within a run and between runs; the share of the "
+        f"variance that lies between runs (intra-class correlation) with its {level * 100:g} % interval; 'worth' is how "
+        "many independent samples tell as much as those of a run, which follow each other",
+    )
+
+
+def recurrence_rows(found: Sequence[Recurring]) -> list[dict[str, Any]]:
+    """The same for programs: values in the metric's unit; None where not estimable."""
+    return [
+        {
+            "role": one.role, "metric": one.metric, "unit": one.unit, "point": dict(setting.point),
+            "realisation": setting.realisation, "runs": len(setting.runs), "samples": setting.samples, "mean": setting.mean,
+            "within_sd": getattr(setting.components, "within_sd", None),
+            "between_sd": getattr(setting.components, "between_sd", None),
+            "share_between": getattr(setting.components, "icc", None),
+            "low": getattr(setting.components, "low", None), "high": getattr(setting.components, "high", None),
+        }
+        for one in found
+        for setting in one.settings
+    ]  # fmt: skip

@@ -104,7 +104,7 @@ impl QueueLayout {
     /// # Errors
     /// When the discipline is unknown or has no such parameter.
     pub fn queueing(&self) -> Result<Queueing, BuildError> {
-        let kind = self.kind.as_deref().unwrap_or("fifo");
+        let kind = self.kind.as_deref().unwrap_or(virtlab_qdisc::DEFAULT.name);
         if !self.classes.is_empty() {
             if let Some(key) = self.parameters.keys().next() {
                 return Err(BuildError {
@@ -120,12 +120,12 @@ impl QueueLayout {
         }
         let (limit_packets, limit_bytes) = self.limits();
         let qdisc = virtlab_qdisc::build(kind, limit_packets, limit_bytes, &self.parameters)?;
-        Ok(match kind {
-            "fifo" | "pfifo" | "bfifo" => Queueing::Fifo { limit_packets, limit_bytes },
-            "pfifo_fast" => Queueing::Classes {
+        Ok(match virtlab_qdisc::declared(kind) {
+            Some(declared) if declared.is_fifo => Queueing::Fifo { limit_packets, limit_bytes },
+            Some(virtlab_qdisc::Declaration { bands: Some((names, classifier)), .. }) => Queueing::Classes {
                 qdisc,
-                classifier: virtlab_qdisc::Classifier::bands(),
-                names: virtlab_qdisc::PFIFO_FAST_BANDS.map(str::to_owned).to_vec(),
+                classifier: classifier(),
+                names: names.iter().map(|name| (*name).to_owned()).collect(),
             },
             _ => Queueing::Discipline(qdisc),
         })
@@ -135,9 +135,9 @@ impl QueueLayout {
     /// full frames); other disciplines have their own.
     #[must_use]
     pub fn limits(&self) -> (Option<u64>, Option<u64>) {
-        match (self.kind.as_deref().unwrap_or("fifo"), self.limit_packets, self.limit_bytes) {
-            ("fifo" | "pfifo" | "pfifo_fast", None, None) => (Some(100), None),
-            ("bfifo", None, None) => (None, Some(100 * 1514)),
+        let declared = self.kind.as_deref().map_or(Some(virtlab_qdisc::DEFAULT), virtlab_qdisc::declared);
+        match (declared, self.limit_packets, self.limit_bytes) {
+            (Some(declared), None, None) => declared.port_limits,
             (_, packets, bytes) => (packets, bytes),
         }
     }

@@ -4,6 +4,8 @@
 //! `interval / sqrt(count)` after the last; Linux keeps 1/sqrt as a 16-bit fraction and takes one Newton step per drop, so
 //! its gaps begin 100, 50.0, 56.3, 48.8, 44.2 ms for an interval of 100 ms where the ideal has 100, 70.7, 57.7, 50, 44.7.
 
+use crate::build::{BuildError, Declaration, Reader};
+use crate::kernel::{Form, cell, micros, word};
 use crate::{Backlog, DropReason, Dropped, Ecn, Packet, Qdisc};
 use std::collections::VecDeque;
 use virtlab_wire::Nanos;
@@ -254,6 +256,33 @@ impl Qdisc for Codel {
         self.options.ecn
     }
 }
+
+impl CodelOptions {
+    /// These options where a Plan says nothing else.
+    pub(crate) fn or_given(self, given: &Reader<'_>) -> Result<Self, BuildError> {
+        Ok(Self {
+            target: given.positive("target_ns")?.map_or(self.target, Nanos),
+            interval: given.positive("interval_ns")?.map_or(self.interval, Nanos),
+            limit_packets: given.limit_packets.unwrap_or(self.limit_packets),
+            mtu_bytes: self.mtu_bytes,
+            law: if given.flag("ideal")?.unwrap_or(false) { ControlLaw::Ideal } else { ControlLaw::Linux },
+            ecn: given.flag("ecn")?.unwrap_or(self.ecn),
+        })
+    }
+}
+
+pub(crate) const DECLARATION: Declaration = Declaration {
+    plain: Some(|given| Ok(Box::new(Codel::new(CodelOptions::default().or_given(given)?)))),
+    kernel: Some(&[
+        word("limit_packets", 2),
+        micros("interval_ns", 3),
+        micros("target_ns", 1),
+        cell("ecn", 4, 0, Form::Flag),
+    ]),
+    // struct tc_codel_xstats.
+    statistics: (None, &[("marked_packets", 6)]),
+    ..Declaration::of("codel")
+};
 
 #[cfg(test)]
 mod tests {

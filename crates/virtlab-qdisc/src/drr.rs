@@ -4,6 +4,8 @@
 //! quantum. A head that does not fit the deficit waits for the next round, so over n rounds a busy class sends within
 //! one packet of `n * quantum` bytes.
 
+use crate::build::Declaration;
+use crate::kernel::{Form, needed};
 use crate::{Backlog, DropReason, Dropped, Packet, Qdisc};
 use std::collections::VecDeque;
 use virtlab_wire::Nanos;
@@ -96,6 +98,18 @@ impl Qdisc for Drr {
         self.held
     }
 }
+
+pub(crate) const DECLARATION: Declaration = Declaration {
+    classed: Some(|tree| {
+        let classes = tree.each(|class| {
+            let quantum_bytes = class.reader.bytes("quantum_bytes")?.unwrap_or(1514);
+            Ok(DrrClass { quantum_bytes, limit_packets: class.limit_packets })
+        })?;
+        Ok(Box::new(Drr::new(&classes)))
+    }),
+    kernel_class: Some(&[needed("quantum_bytes", 1, 0, Form::Word(1))]),
+    ..Declaration::of("drr")
+};
 
 #[cfg(test)]
 mod tests {

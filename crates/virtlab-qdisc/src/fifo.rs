@@ -3,6 +3,8 @@
 //! The rules are those of the kernel's `pfifo` and `bfifo` (`net/sched/sch_fifo.c`): a packet is taken while fewer than
 //! `limit_packets` wait, and while the waiting bytes and its own are at most `limit_bytes`.
 
+use crate::build::{Declaration, Limited};
+use crate::kernel::{Form, needed};
 use crate::{Backlog, DropReason, Dropped, Packet, Qdisc};
 use std::collections::VecDeque;
 use virtlab_wire::Nanos;
@@ -79,6 +81,43 @@ impl Qdisc for Fifo {
         Backlog { packets: self.waiting.len() as u64, bytes: self.bytes }
     }
 }
+
+/// Where an interface says nothing else: `txqueuelen` of an Ethernet port, from which the kernel's FIFOs take their limit.
+pub(crate) const QUEUE_PACKETS: u64 = 1000;
+/// Packets that wait at a port where the Plan says nothing.
+pub(crate) const PORT_PACKETS: u64 = 100;
+/// What `bfifo` takes for a packet of it: MTU and Ethernet header.
+const FULL_FRAME_BYTES: u64 = 1514;
+
+pub(crate) const ANY: Declaration = Declaration {
+    limited: Limited::Both,
+    port_limits: (Some(PORT_PACKETS), None),
+    plain: Some(|given| Ok(Box::new(Fifo::new(given.limit_packets, given.limit_bytes)))),
+    is_fifo: true,
+    kernel: None,
+    ..Declaration::of("fifo")
+};
+
+pub(crate) const PFIFO: Declaration = Declaration {
+    port_limits: (Some(PORT_PACKETS), None),
+    plain: Some(|given| Ok(Box::new(Fifo::new(given.limit_packets.or(Some(QUEUE_PACKETS)), None)))),
+    is_fifo: true,
+    kernel: Some(&[needed("limit_packets", 0, 0, Form::Word(1))]),
+    trial: &[("limit_packets", 100)],
+    ..Declaration::of("pfifo")
+};
+
+pub(crate) const BFIFO: Declaration = Declaration {
+    limited: Limited::Bytes,
+    port_limits: (None, Some(PORT_PACKETS * FULL_FRAME_BYTES)),
+    plain: Some(|given| {
+        Ok(Box::new(Fifo::new(None, given.limit_bytes.or(Some(QUEUE_PACKETS * FULL_FRAME_BYTES)))))
+    }),
+    is_fifo: true,
+    kernel: Some(&[needed("limit_bytes", 0, 0, Form::Word(1))]),
+    trial: &[("limit_bytes", 150_000)],
+    ..Declaration::of("bfifo")
+};
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,9 @@
 //! flow cannot stay new by sending one packet at a time. Over the limit the fattest queue loses packets from its head,
 //! half its backlog or `drop_batch` packets, whichever is less.
 
+use crate::build::Declaration;
 use crate::codel::{CodelOptions, Controller, Stamped};
+use crate::kernel::{Form, cell, micros, word};
 use crate::{Backlog, DropReason, Dropped, Packet, Qdisc};
 use std::collections::VecDeque;
 use virtlab_wire::Nanos;
@@ -183,6 +185,35 @@ impl Qdisc for FqCodel {
         self.options.codel.ecn
     }
 }
+
+pub(crate) const DECLARATION: Declaration = Declaration {
+    plain: Some(|given| {
+        let default = FqCodelOptions::default();
+        Ok(Box::new(FqCodel::new(FqCodelOptions {
+            codel: default.codel.or_given(given)?,
+            flows: given.bytes("flows")?.unwrap_or(default.flows),
+            quantum_bytes: given.bytes("quantum_bytes")?.unwrap_or(default.quantum_bytes),
+            memory_limit_bytes: given.positive("memory_limit_bytes")?.unwrap_or(default.memory_limit_bytes),
+            drop_batch: given.bytes("drop_batch")?.unwrap_or(default.drop_batch),
+        })))
+    }),
+    kernel: Some(&[
+        word("limit_packets", 2),
+        word("flows", 5),
+        word("quantum_bytes", 6),
+        micros("interval_ns", 3),
+        micros("target_ns", 1),
+        cell("ecn", 4, 0, Form::Flag),
+        word("memory_limit_bytes", 9),
+        word("drop_batch", 8),
+    ]),
+    // struct tc_fq_codel_xstats of the discipline: how often a flow became new, and the flows on the new and the old list.
+    statistics: (
+        Some(0),
+        &[("marked_packets", 3), ("new_flows", 4), ("new_flows_waiting", 5), ("old_flows_waiting", 6)],
+    ),
+    ..Declaration::of("fq_codel")
+};
 
 #[cfg(test)]
 mod tests {

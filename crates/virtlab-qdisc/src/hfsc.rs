@@ -5,6 +5,9 @@
 //! share). A leaf whose eligible time has come is served by earliest deadline; else the tree is walked down by least
 //! virtual time among the children that their upper limits allow. Link-share service does not count against `rt`.
 
+use crate::build::{BuildError, Declaration, Reader};
+use crate::classes::CLASS_PACKETS;
+use crate::kernel::{Form, cell};
 use crate::service_curve::{Curve, Runtime, Work};
 use crate::{Backlog, Dropped, Fifo, Packet, Qdisc};
 use std::collections::BTreeMap;
@@ -366,6 +369,49 @@ impl Qdisc for Hfsc {
         self.held
     }
 }
+
+/// A curve of a class; absent where no slope is given.
+fn curve(given: &Reader<'_>, keys: [&'static str; 3]) -> Result<Option<Curve>, BuildError> {
+    let [m1, d, m2] = keys;
+    let (first, length, second) = (given.whole(m1)?, given.whole(d)?, given.whole(m2)?);
+    let m2_bit_per_s = second.unwrap_or(0);
+    Ok(first.or(second).map(|m1_bit_per_s| Curve { m1_bit_per_s, d_ns: length.unwrap_or(0), m2_bit_per_s }))
+}
+
+pub(crate) const DECLARATION: Declaration = Declaration {
+    plain: Some(|given| {
+        given.required("m2_bit_per_s")?;
+        let curve = curve(given, ["m1_bit_per_s", "d_ns", "m2_bit_per_s"])?;
+        let limit_packets = given.limit_packets.unwrap_or(CLASS_PACKETS);
+        let class = HfscClass { id: 0, parent: None, rt: curve, ls: curve, ul: None, limit_packets };
+        let made = Hfsc::new(&[class], Some(0));
+        Ok(Box::new(made.map_err(|error| BuildError::new("m2_bit_per_s", error.to_string()))?))
+    }),
+    classed: Some(|tree| {
+        let classes = tree.each(|class| {
+            Ok(HfscClass {
+                id: class.id,
+                parent: class.parent,
+                rt: curve(&class.reader, ["rt_m1_bit_per_s", "rt_d_ns", "rt_m2_bit_per_s"])?,
+                ls: curve(&class.reader, ["ls_m1_bit_per_s", "ls_d_ns", "ls_m2_bit_per_s"])?,
+                ul: curve(&class.reader, ["ul_m1_bit_per_s", "ul_d_ns", "ul_m2_bit_per_s"])?,
+                limit_packets: class.limit_packets,
+            })
+        })?;
+        let made = Hfsc::new(&classes, None);
+        Ok(Box::new(made.map_err(|error| BuildError::new("classes", error.to_string()))?))
+    }),
+    tree: true,
+    // struct tc_hfsc_qopt.
+    kernel: Some(&[cell("default_class", 0, 0, Form::Half)]),
+    kernel_class: Some(&[
+        cell("real_time", 1, 0, Form::Curve),
+        cell("link_share", 2, 0, Form::Curve),
+        cell("upper_limit", 3, 0, Form::Curve),
+    ]),
+    trial: &[("default_class", 0)],
+    ..Declaration::of("hfsc")
+};
 
 #[cfg(test)]
 mod tests {

@@ -6,6 +6,9 @@
 //! best priority, and equals take turns by `quantum`. A packet is charged to every class from its leaf up at ceil, and at
 //! rate only from the lender up, as in the kernel.
 
+use crate::build::{BuildError, Declaration, Reader};
+use crate::classes::CLASS_PACKETS;
+use crate::kernel::{Form, LINK_LAYER_ETHERNET, cell, fixed, needed};
 use crate::{Backlog, Dropped, Fifo, Packet, Qdisc};
 use std::collections::BTreeMap;
 use virtlab_wire::{Nanos, ethernet};
@@ -277,6 +280,80 @@ impl Qdisc for Htb {
         })
     }
 }
+
+/// Priorities that a class can have (Linux: `TC_HTB_NUMPRIO`), from 0 on.
+const PRIORITIES: u8 = 8;
+
+impl HtbClass {
+    /// Without `prio`, which only a class among others has.
+    fn given(
+        id: u32,
+        parent: Option<usize>,
+        limit_packets: u64,
+        given: &Reader<'_>,
+    ) -> Result<Self, BuildError> {
+        let default = Self::of_rate(id, parent, given.required("rate_bit_per_s")?);
+        let burst_bytes = given.bytes("burst_bytes")?.unwrap_or(default.burst_bytes);
+        Ok(Self {
+            ceil_bit_per_s: given.positive("ceil_bit_per_s")?.unwrap_or(default.rate_bit_per_s),
+            burst_bytes,
+            cburst_bytes: given.bytes("cburst_bytes")?.unwrap_or(burst_bytes),
+            quantum_bytes: given.bytes("quantum_bytes")?.unwrap_or(default.quantum_bytes),
+            limit_packets,
+            ..default
+        })
+    }
+}
+
+pub(crate) const DECLARATION: Declaration = Declaration {
+    plain: Some(|given| {
+        let class = HtbClass::given(0, None, given.limit_packets.unwrap_or(CLASS_PACKETS), given)?;
+        let made = Htb::new(&[class], Some(0));
+        Ok(Box::new(made.map_err(|error| BuildError::new("ceil_bit_per_s", error.to_string()))?))
+    }),
+    classed: Some(|tree| {
+        let classes = tree.each(|class| {
+            let prio = class.reader.whole("prio")?.unwrap_or(0);
+            let given = HtbClass::given(class.id, class.parent, class.limit_packets, &class.reader)?;
+            match u8::try_from(prio) {
+                Ok(prio) if prio < PRIORITIES => Ok(HtbClass { prio, ..given }),
+                _ => {
+                    let what = format!("{prio} is none of the priorities 0 to {}", PRIORITIES - 1);
+                    Err(BuildError::new("prio", what))
+                }
+            }
+        })?;
+        let made = Htb::new(&classes, None);
+        Ok(Box::new(made.map_err(|error| BuildError::new("classes", error.to_string()))?))
+    }),
+    tree: true,
+    // struct tc_htb_glob: version 3, rate2quantum 10, defcls, debug, direct_pkts.
+    kernel: Some(&[
+        fixed(2, 0, Form::Constant(3)),
+        fixed(2, 4, Form::Constant(10)),
+        needed("default_class", 2, 8, Form::Word(1)),
+        fixed(2, 16, Form::Constant(0)),
+        cell("direct_limit_packets", 5, 0, Form::Word(1)),
+    ]),
+    // struct tc_htb_opt: rate, ceil, buffer, cbuffer, quantum, level, prio.
+    kernel_class: Some(&[
+        fixed(1, 1, Form::Byte(LINK_LAYER_ETHERNET)),
+        fixed(1, 13, Form::Byte(LINK_LAYER_ETHERNET)),
+        cell("overhead_bytes", 1, 2, Form::Half),
+        cell("overhead_bytes", 1, 14, Form::Half),
+        cell("minimum_bytes", 1, 6, Form::Half),
+        cell("minimum_bytes", 1, 18, Form::Half),
+        needed("rate_bit_per_s", 1, 8, Form::Rate(6)),
+        needed("ceil_bit_per_s", 1, 20, Form::Rate(7)),
+        needed("burst_bytes", 1, 24, Form::Burst("rate_bit_per_s")),
+        needed("cburst_bytes", 1, 28, Form::Burst("ceil_bit_per_s")),
+        needed("quantum_bytes", 1, 32, Form::Word(1)),
+        fixed(1, 40, Form::Constant(0)),
+        cell("prio", 1, 40, Form::Word(1)),
+    ]),
+    trial: &[("default_class", 1), ("direct_limit_packets", 100)],
+    ..Declaration::of("htb")
+};
 
 #[cfg(test)]
 mod tests {

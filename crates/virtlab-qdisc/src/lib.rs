@@ -10,24 +10,24 @@ mod build;
 mod classes;
 mod classify;
 mod codel;
+mod draws;
 mod drr;
 mod fifo;
 mod fq_codel;
 mod hfsc;
 mod htb;
+pub mod kernel;
 mod netem;
 mod pfifo_fast;
 mod prio;
-#[cfg(test)]
-mod properties;
 mod service_curve;
 mod sfq;
 mod tbf;
 #[cfg(test)]
 mod testing;
 
-pub use build::{BuildError, KINDS, Parameter, build};
-pub use classes::{CLASSFUL, ClassLayout, build_classes, leaves};
+pub use build::{BuildError, DEFAULT, Declaration, Parameter, TABLE, build, declared};
+pub use classes::{ClassLayout, build_classes, leaves};
 pub use classify::{Classifier, Headers, Rule};
 pub use codel::{Codel, CodelOptions, ControlLaw};
 pub use drr::{Drr, DrrClass};
@@ -36,7 +36,7 @@ pub use fq_codel::{FqCodel, FqCodelOptions};
 pub use hfsc::{Hfsc, HfscClass, HfscError};
 pub use htb::{Htb, HtbClass, HtbError};
 pub use netem::{Netem, NetemOptions};
-pub use pfifo_fast::{BANDS as PFIFO_FAST_BANDS, band as band_of_tos, pfifo_fast};
+pub use pfifo_fast::{band as band_of_tos, pfifo_fast};
 pub use prio::{DEFAULT_PRIOMAP, Prio};
 pub use service_curve::Curve;
 pub use sfq::{Sfq, SfqOptions};

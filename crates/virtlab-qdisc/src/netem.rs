@@ -4,6 +4,9 @@
 //! chance in as many as a number of 32 bits says; what does not fit is dropped; the others leave when their time is over and
 //! the transmitter is free. The delay is one and the same for all, so none overtakes another.
 
+use crate::build::Declaration;
+use crate::draws::Draws;
+use crate::kernel::{Form, cell, fixed, needed};
 use crate::{Backlog, DropReason, Dropped, Packet, Qdisc};
 use std::collections::VecDeque;
 use virtlab_wire::Nanos;
@@ -35,7 +38,7 @@ pub struct Netem {
     lost_of_all: u64,
     waiting: VecDeque<(Nanos, Packet)>,
     bytes: u64,
-    draws: u64,
+    draws: Draws,
 }
 
 impl Netem {
@@ -43,21 +46,13 @@ impl Netem {
     #[must_use]
     pub fn new(options: NetemOptions) -> Self {
         let lost_of_all = (options.loss_ratio.clamp(0.0, 1.0) * 4_294_967_296.0).round() as u64;
-        Self { options, lost_of_all, waiting: VecDeque::new(), bytes: 0, draws: options.seed }
-    }
-
-    /// 32 random bits: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-    fn draw(&mut self) -> u64 {
-        self.draws = self.draws.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let value = (self.draws ^ (self.draws >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (value ^ (value >> 31)) >> 32
+        Self { options, lost_of_all, waiting: VecDeque::new(), bytes: 0, draws: Draws(options.seed) }
     }
 }
 
 impl Qdisc for Netem {
     fn enqueue(&mut self, packet: Packet, now: Nanos, drops: &mut Vec<Dropped>) {
-        if self.lost_of_all > 0 && self.draw() < self.lost_of_all {
+        if self.lost_of_all > 0 && self.draws.draw() >> 32 < self.lost_of_all {
             drops.push(Dropped { packet, reason: DropReason::Lost });
         } else if self.waiting.len() as u64 >= self.options.limit_packets {
             drops.push(Dropped { packet, reason: DropReason::PacketLimit });
@@ -82,6 +77,37 @@ impl Qdisc for Netem {
         Backlog { packets: self.waiting.len() as u64, bytes: self.bytes }
     }
 }
+
+pub(crate) const DECLARATION: Declaration = Declaration {
+    plain: Some(|given| {
+        let default = NetemOptions::default();
+        Ok(Box::new(Netem::new(NetemOptions {
+            delay: given.whole("delay_ns")?.map_or(default.delay, Nanos),
+            loss_ratio: given.ratio("loss_ratio")?.unwrap_or(default.loss_ratio),
+            limit_packets: given.limit_packets.unwrap_or(default.limit_packets),
+            seed: given.whole("seed")?.unwrap_or(default.seed),
+        })))
+    }),
+    is_far: true,
+    // struct tc_netem_qopt: latency, limit, loss, gap, duplicate, jitter; TCA_NETEM_RATE, without cells; TCA_NETEM_LATENCY64.
+    kernel: Some(&[
+        cell("delay_ns", 0, 0, Form::Ticks),
+        needed("limit_packets", 0, 4, Form::Word(1)),
+        cell("loss_ratio", 0, 8, Form::Share),
+        fixed(0, 20, Form::Constant(0)),
+        cell("rate_bit_per_s", 6, 0, Form::Rate(8)),
+        cell("overhead_bytes", 6, 4, Form::Word(1)),
+        fixed(6, 12, Form::Constant(0)),
+        cell("delay_ns", 10, 0, Form::Long),
+    ]),
+    trial: &[
+        ("rate_bit_per_s", 100_000_000),
+        ("delay_ns", 1000),
+        ("limit_packets", 100),
+        ("overhead_bytes", 24),
+    ],
+    ..Declaration::of("netem")
+};
 
 #[cfg(test)]
 mod tests {

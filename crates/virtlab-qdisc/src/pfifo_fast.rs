@@ -5,8 +5,10 @@
 //! is that of one band, as the kernel gives each band the interface's whole `txqueuelen`. Packets that are no IPv4 have
 //! priority 0. The kernel has these priorities only for packets of its own IP stack; here every frame is looked at.
 
+use crate::build::Declaration;
+use crate::fifo::{PORT_PACKETS, QUEUE_PACKETS};
 use crate::prio::DEFAULT_PRIOMAP;
-use crate::{Fifo, Headers, Prio, Qdisc};
+use crate::{Classifier, Fifo, Headers, Prio, Qdisc};
 
 /// Names of the bands, the first is served first.
 pub const BANDS: [&str; 3] = ["band0", "band1", "band2"];
@@ -31,6 +33,13 @@ pub fn pfifo_fast(limit_packets: u64) -> Prio {
     let bands = BANDS.iter().map(|_| Box::new(Fifo::new(Some(limit_packets), None)) as Box<dyn Qdisc + Send>);
     Prio::new(bands.collect(), vec![0, 1, 2])
 }
+
+pub(crate) const DECLARATION: Declaration = Declaration {
+    port_limits: (Some(PORT_PACKETS), None),
+    plain: Some(|given| Ok(Box::new(pfifo_fast(given.limit_packets.unwrap_or(QUEUE_PACKETS))))),
+    bands: Some((&BANDS, Classifier::bands)),
+    ..Declaration::of("pfifo_fast")
+};
 
 #[cfg(test)]
 mod tests {

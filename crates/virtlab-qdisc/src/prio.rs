@@ -3,7 +3,9 @@
 //! Source: Linux `net/sched/sch_prio.c`. `Packet::class` picks the band through `priomap`, as the kernel's does with the
 //! packet's priority; a class beyond the map goes to the last band.
 
-use crate::{Backlog, Dropped, Packet, Qdisc};
+use crate::build::Declaration;
+use crate::kernel::{Form, cell, needed};
+use crate::{Backlog, Dropped, Fifo, Packet, Qdisc};
 use virtlab_wire::Nanos;
 
 /// tc's default map of sixteen priorities onto three bands.
@@ -63,6 +65,25 @@ impl Qdisc for Prio {
         self.bands.iter().any(|band| band.wants_flow())
     }
 }
+
+pub(crate) const DECLARATION: Declaration = Declaration {
+    classed: Some(|tree| {
+        let mut bands =
+            tree.each(|class| Ok((class.reader.whole("prio")?.unwrap_or(0), class.id, class.limit_packets)))?;
+        bands.sort_unstable();
+        let mut map = vec![0; bands.len()];
+        for (band, (_, id, _)) in bands.iter().enumerate() {
+            map[*id as usize] = band;
+        }
+        let queue = |(_, _, limit)| Box::new(Fifo::new(Some(limit), None)) as Box<dyn Qdisc + Send>;
+        Ok(Box::new(Prio::new(bands.into_iter().map(queue).collect(), map)))
+    }),
+    // struct tc_prio_qopt: bands, and one band for each of sixteen priorities.
+    kernel: Some(&[needed("bands", 0, 0, Form::Word(1)), cell("band", 0, 4, Form::Bands)]),
+    kernel_class: Some(&[]),
+    trial: &[("bands", 3)],
+    ..Declaration::of("prio")
+};
 
 #[cfg(test)]
 mod tests {

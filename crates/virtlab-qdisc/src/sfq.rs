@@ -4,6 +4,8 @@
 //! `quantum` bytes a turn; its allotment may go below zero and is made up in later turns. Over the limit the longest slot
 //! loses its newest packet. Every `perturb` the hash key changes and waiting packets are hashed again.
 
+use crate::build::Declaration;
+use crate::kernel::{Form, cell, fixed};
 use crate::{Backlog, DropReason, Dropped, Packet, Qdisc};
 use std::collections::VecDeque;
 use virtlab_wire::Nanos;
@@ -176,6 +178,32 @@ impl Qdisc for Sfq {
         true
     }
 }
+
+pub(crate) const DECLARATION: Declaration = Declaration {
+    plain: Some(|given| {
+        let default = SfqOptions::default();
+        Ok(Box::new(Sfq::new(SfqOptions {
+            limit_packets: given.limit_packets.unwrap_or(default.limit_packets),
+            depth_packets: given.positive("depth")?.unwrap_or(default.depth_packets),
+            flows: given.bytes("flows")?.unwrap_or(default.flows),
+            divisor: given.bytes("divisor")?.unwrap_or(default.divisor),
+            quantum_bytes: given.bytes("quantum_bytes")?.unwrap_or(default.quantum_bytes),
+            perturb: given.whole("perturb_ns")?.filter(|period| *period > 0).map(Nanos),
+            seed: default.seed,
+        })))
+    }),
+    // struct tc_sfq_qopt_v1: 0 leaves the kernel's own; the rest is RED, which is off.
+    kernel: Some(&[
+        cell("quantum_bytes", 0, 0, Form::Word(1)),
+        cell("perturb_ns", 0, 4, Form::Word(1_000_000_000)),
+        cell("limit_packets", 0, 8, Form::Word(1)),
+        cell("divisor", 0, 12, Form::Word(1)),
+        cell("flows", 0, 16, Form::Word(1)),
+        cell("depth", 0, 20, Form::Word(1)),
+        fixed(0, 68, Form::Constant(0)),
+    ]),
+    ..Declaration::of("sfq")
+};
 
 #[cfg(test)]
 mod tests {

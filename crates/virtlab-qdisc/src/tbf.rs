@@ -4,6 +4,8 @@
 //! costs the time of its own bytes. A second bucket, `peakrate` with `mtu`, bounds how fast a burst may leave. Behind the
 //! buckets waits a FIFO of `limit` bytes; a packet longer than the bucket is deep can never pass and is dropped at once.
 
+use crate::build::{BuildError, Declaration, Limited};
+use crate::kernel::{Form, LINK_LAYER_ETHERNET, cell, fixed, needed, word};
 use crate::{Backlog, DropReason, Dropped, Fifo, Packet, Qdisc};
 use virtlab_wire::{Nanos, ethernet};
 
@@ -139,6 +141,40 @@ impl Qdisc for Tbf {
         }
     }
 }
+
+pub(crate) const DECLARATION: Declaration = Declaration {
+    limited: Limited::Bytes,
+    plain: Some(|given| {
+        let rate_bit_per_s = given.required("rate_bit_per_s")?;
+        let burst_bytes =
+            given.bytes("burst_bytes")?.ok_or_else(|| BuildError::new("burst_bytes", "is missing"))?;
+        // tc asks for a limit; 50 ms is what its manual page shows.
+        let limit_bytes = given
+            .limit_bytes
+            .unwrap_or_else(|| TbfOptions::limit_of_latency(rate_bit_per_s, burst_bytes, Nanos(50_000_000)));
+        Ok(Box::new(Tbf::new(TbfOptions {
+            rate_bit_per_s,
+            burst_bytes,
+            limit_bytes,
+            peak: None,
+            overhead_bytes: 0,
+            minimum_bytes: 0,
+        })))
+    }),
+    // TCA_TBF_PARMS, struct tc_tbf_qopt, without a peak rate; TCA_TBF_BURST.
+    kernel: Some(&[
+        fixed(1, 1, Form::Byte(LINK_LAYER_ETHERNET)),
+        cell("overhead_bytes", 1, 2, Form::Half),
+        cell("minimum_bytes", 1, 6, Form::Half),
+        needed("rate_bit_per_s", 1, 8, Form::Rate(4)),
+        needed("limit_bytes", 1, 24, Form::Word(1)),
+        needed("burst_bytes", 1, 28, Form::Burst("rate_bit_per_s")),
+        fixed(1, 32, Form::Constant(0)),
+        word("burst_bytes", 6),
+    ]),
+    trial: &[("rate_bit_per_s", 100_000_000), ("burst_bytes", 15_000), ("limit_bytes", 150_000)],
+    ..Declaration::of("tbf")
+};
 
 #[cfg(test)]
 mod tests {

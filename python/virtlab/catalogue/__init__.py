@@ -8,7 +8,6 @@ from virtlab.catalogue.declaration import (
     Features,
     Parameter,
     Platform,
-    QueueDiscipline,
     TimelineAction,
     VirtualSwitch,
     Workload,
@@ -16,6 +15,7 @@ from virtlab.catalogue.declaration import (
 )
 from virtlab.catalogue.platforms import DEFAULT_PLATFORM, DEFAULT_ROUTER, PLATFORMS
 from virtlab.catalogue.qdiscs import QDISCS
+from virtlab.catalogue.queueing import QueueDiscipline
 from virtlab.catalogue.vswitches import DEFAULT_VSWITCH, VSWITCHES
 from virtlab.catalogue.workloads import WORKLOADS, below_ip, measuring
 

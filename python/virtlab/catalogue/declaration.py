@@ -210,25 +210,6 @@ class VirtualSwitch:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueDiscipline:
-    """A queue discipline; parameters carry their tc names. `limit` says whether a limit can be given, and in what."""
-
-    name: str
-    meaning: str
-    limit: tuple[str, ...]  # 'packets', 'bytes'
-    parameters: tuple[Parameter, ...] = ()
-    classes: tuple[Parameter, ...] = ()  # of each class; empty: it has no classes
-    tree: bool = False  # classes can have parents
-    bare: bool = True  # it can also stand without classes
-    default: Mapping[str, int] = field(default_factory=dict)  # the limit where the file gives none
-    arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
-
-    def parameter(self, name: str) -> Parameter | None:
-        """The parameter of that file name, or None."""
-        return next((entry for entry in self.parameters if entry.name == name), None)
-
-
-@dataclass(frozen=True, slots=True)
 class TimelineAction:
     """A step that a timeline can take: what the file says of it, what it does to its role, and which events it tells of.
 

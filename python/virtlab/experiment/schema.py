@@ -11,8 +11,10 @@ from typing import Any
 
 from virtlab.catalogue import PLATFORMS, QDISCS, VSWITCHES, WORKLOADS
 from virtlab.catalogue.actions import ACTIONS, EVENTS, PLAYED
-from virtlab.catalogue.declaration import Parameter, QueueDiscipline
+from virtlab.catalogue.declaration import Parameter
 from virtlab.catalogue.kinds import DURATION, FLAG, LIMIT, POSITIVE_DURATION
+from virtlab.catalogue.qdiscs import FIFO
+from virtlab.catalogue.queueing import QueueDiscipline
 from virtlab.experiment.load import SEED_MAX
 from virtlab.experiment.read.leaves import NAME_SCHEMA
 from virtlab.experiment.read.model import SECTIONS, RepeatSpec, TestsSpec
@@ -209,7 +211,7 @@ def _queue() -> Schema:
             choices.append(_classed(name, discipline, by))
         if not discipline.bare:
             continue
-        if name != "fifo":
+        if name != FIFO.name:
             required.insert(0, "kind")
         choices.append({
             "type": "object", "properties": properties | _parameters(discipline.parameters), "required": required,

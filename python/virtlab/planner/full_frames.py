@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from virtlab.catalogue import QDISCS
 from virtlab.plan import Plan, Queue, Refusal
 from virtlab.planner.ports import guest_ports
 
@@ -20,8 +21,13 @@ def full_frame_refusals(plan: Plan) -> Iterator[Refusal]:
         return
     least_bytes = min(mtus) + HEADER_BYTES
     for path, queue in _queues(plan):
+        if queue.kind not in QDISCS:
+            reason = f"there is no queue discipline '{queue.kind}'"
+            yield Refusal(f"{path}.kind", reason, f"write one of {', '.join(QDISCS)}")
+            continue
+        bucket = QDISCS[queue.kind].bucket or ""
         for key, octets in (
-            ("parameters.burst_bytes", queue.parameters.get("burst_bytes") if queue.kind == "tbf" else None),
+            (f"parameters.{bucket}", queue.parameters.get(bucket)),
             ("limit_bytes", queue.limit_bytes),
         ):
             if octets is not None and octets < least_bytes:

@@ -26,7 +26,8 @@ their pace is its cost. The guest's second vNIC and the second virtual switch co
 
 from __future__ import annotations
 
-from virtlab.catalogue import DEFAULT_VSWITCH, VSWITCHES
+from virtlab.catalogue import DEFAULT_VSWITCH, QDISCS, VSWITCHES
+from virtlab.catalogue.qdiscs import FIFO
 from virtlab.catalogue.workloads.raw_stream import RAW_STREAM
 from virtlab.catalogue.workloads.udp_stream import UDP_STREAM
 
@@ -37,18 +38,7 @@ PIN = "pin"
 BESIDE = "beside"
 OTHER_VSWITCHES = tuple(kind for kind in VSWITCHES if kind != DEFAULT_VSWITCH)
 PAIRS_MAX = 8
-DISCIPLINES = {
-    "codel": "",
-    "fq_codel": "",
-    "sfq": "",
-    "tbf": ", rate: 1 Gbit/s, burst: 1 MB, limit: 10 MB",
-    "htb": ", rate: 1 Gbit/s",
-    "hfsc": ", m2: 1 Gbit/s",
-    "drr": ", classes: {first: {}, rest: {}}, default: rest",
-    "prio": ", classes: {first: {}, rest: {}}, default: rest",
-}
-
-QUICK_DISCIPLINES = ("codel", "fq_codel")
+DISCIPLINES = {name: entry.calibrated for name, entry in QDISCS.items() if entry.calibrated is not None}
 
 _HEAD = """version: 1
 name: calibrate-{name}
@@ -212,7 +202,7 @@ def designs(*, quick: bool, processors: int = 2) -> dict[str, str]:
         workload=RAW_STREAM.name,
         size="${size}",
         factors="  size: [64 B frame, 256 B frame]",
-        world=_FAST.format(kind="fifo", more=""),
+        world=_FAST.format(kind=FIFO.name, more=""),
         **_SIDES,
         **floods,
     )
@@ -224,7 +214,7 @@ def designs(*, quick: bool, processors: int = 2) -> dict[str, str]:
     found["pinned"] = _PINNED.format(name="pinned", count=100 if quick else 300, repeat=3 if quick else 6)
     found[BUSY] = _busy(processors, 100 if quick else 300, 3 if quick else 6)
     for kind, more in DISCIPLINES.items():
-        if quick and kind not in QUICK_DISCIPLINES:
+        if quick and not QDISCS[kind].calibrated_first:
             continue
         found[f"switch_{kind}"] = _FLOOD.format(
             name=f"switch-{kind.replace('_', '-')}",

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from virtlab.campaign import CampaignObserver
-from virtlab.catalogue import WORKLOADS
+from virtlab.catalogue import QDISCS, WORKLOADS
 from virtlab.errors import ExperimentError, MachineError
 from virtlab.lazy import NDArray, np
 from virtlab.plan import Outcome, Plan, Trial
@@ -254,7 +254,7 @@ def _flood(record: RunRecord, role: str) -> Iterator[Row]:
     elif period > SLOWER * offered:
         kind = next(iter(plan.world.links.values())).queue.ab.kind
         design = {"links.frame_ns": 1.0, "links.frame_byte_ns": float(bytes_)}
-        more = {} if kind == "fifo" else {f"qdisc.{kind}.frame_ns": 1.0}
+        more = {} if QDISCS[kind].calibrated is None else {f"qdisc.{kind}.frame_ns": 1.0}
         yield Row("period", period, PERIOD_ERROR * period, design | more)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_address, ip_network
 from typing import Any
 
-from virtlab.catalogue import VSWITCHES
+from virtlab.catalogue import QDISCS, VSWITCHES
 from virtlab.catalogue.actions import EXEC
 from virtlab.plan import Action, Guest, Plan, Queue, Role, Route, Vnic, Vswitch
 from virtlab.plan.seeds import stream_seed
@@ -19,8 +19,6 @@ from virtlab.simulator.programs import deeds
 WITHOUT_EFFECT = frozenset(  # `refusals` has seen to what they may say; a histogram is of the report
     {"family", "meter", "pacing", "idle", "histogram_buckets", "histogram_edges_ns"}
 )
-
-LOSING = "netem"
 
 
 def vnic_path(guest: str, vnic: str) -> str:
@@ -134,7 +132,7 @@ def reseeded(lowered: Mapping[str, Any], seed: int) -> dict[str, Any]:
     if "noise" in lowered:
         live["noise"] = {**lowered["noise"], "seed": noise_seed(seed)}
     links = lowered["fabric"]["links"]
-    if any(entry["kind"] == LOSING for link in links.values() for entry in link["queue"].values()):
+    if any(_draws(entry) for link in links.values() for entry in link["queue"].values()):
         again = {
             name: {
                 **link,
@@ -168,11 +166,18 @@ def queue(entry: Queue) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
+def _draws(entry: Mapping[str, Any]) -> bool:
+    return entry["kind"] in QDISCS and QDISCS[entry["kind"]].draws
+
+
 def seeded(entry: dict[str, Any], seed: int, link: str, way: str) -> dict[str, Any]:
-    """A queue that loses packets at random, with the seed of its draws; any other as it is."""
-    if entry["kind"] != LOSING:
+    """A queue that draws at random, with the seed of its draws; any other as it is."""
+    if not _draws(entry):
         return entry
-    return {**entry, "parameters": {**entry["parameters"], "seed": stream_seed(seed, "netem", link, way)}}
+    return {
+        **entry,
+        "parameters": {**entry["parameters"], "seed": stream_seed(seed, entry["kind"], link, way)},
+    }
 
 
 def _way(port: str, wiring: Wiring, vnics: Mapping[str, int]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from virtlab.catalogue import ACTIONS, PLATFORMS, VSWITCHES, WORKLOADS, played
 from virtlab.catalogue.actions import EXEC, RESET, RUN
 from virtlab.catalogue.declaration import NOT_PLAYED, Reset
+from virtlab.catalogue.qdiscs import FIFO, HTB, NETEM, PFIFO
 from virtlab.catalogue.workloads import is_alone
 from virtlab.plan import Capabilities, Plan, Refusal, Role
 from virtlab.planner.check import mistakes
@@ -304,9 +305,9 @@ def capabilities(found: Findings, fingerprint: Mapping[str, str]) -> Capabilitie
     world = None if found.world is None else "; ".join(part for part in found.world if part)
     qdiscs = {f"{kind}/virtlab": world for kind in found.switch_qdiscs}
     qdiscs |= {f"{kind}/kernel": world or why for kind, why in found.qdiscs.items()}
-    fifo = found.qdiscs.get("pfifo", "not tried")
-    qdiscs["fifo/kernel"] = world or fifo
-    netem = found.qdiscs.get("netem", "not tried")
+    fifo = found.qdiscs.get(PFIFO.name, "not tried")
+    qdiscs[f"{FIFO.name}/kernel"] = world or fifo
+    netem = found.qdiscs.get(NETEM.name, "not tried")
     return Capabilities(
         backend="testbed",
         platforms={name: world or platforms.of(name).missing(found) for name in platforms.played()},
@@ -317,7 +318,7 @@ def capabilities(found: Findings, fingerprint: Mapping[str, str]) -> Capabilitie
         links={
             "netem": world or (f"this kernel has no netem ({netem})" if netem is not None else None),
             "soft_switch": world,
-            "shaping": world or found.qdiscs.get("htb", "not tried"),
+            "shaping": world or found.qdiscs.get(HTB.name, "not tried"),
         },
         parallel_sessions=1,
         fingerprint=fingerprint,

@@ -43,7 +43,7 @@ def test_a_licence_limits_each_port_of_each_router_and_nothing_else(
     licensed = [
         step.op.namespace
         for step in lower(plan).steps
-        if isinstance(step.op, ClassAdd) and step.op.rate_bit_per_s == 2_500_000
+        if isinstance(step.op, ClassAdd) and step.op.discipline.options["rate_bit_per_s"] == 2_500_000
     ]
     assert sorted(licensed) == [f"guest:r{number}" for number in (1, 1, 1, 2, 2, 2, 3, 3, 3)]
     assert {name: guest.licence_bit_per_s for name, guest in plan.world.guests.items()} == {

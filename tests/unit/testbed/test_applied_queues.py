@@ -14,24 +14,13 @@ from virtlab.plan import Queue
 from virtlab.testbed.build.lower import lower
 from virtlab.testbed.build.operations import (
     U32,
-    Bfifo,
     ClassAdd,
-    Codel,
-    DrrClassAdd,
+    Discipline,
     FilterAdd,
     Flower,
-    FqCodel,
-    Hfsc,
-    HfscClassAdd,
-    Htb,
-    Netem,
     Operation,
-    Pfifo,
-    Prio,
     QdiscAdd,
     QueueLengthSet,
-    Sfq,
-    Tbf,
 )
 from virtlab.testbed.queues.applied import check_operations, of_operation
 from virtlab.testbed.queues.kernel import check_queues, missing, queueing
@@ -39,37 +28,52 @@ from virtlab.testbed.queues.ports import as_built, check_qos
 from virtlab.testbed.vswitches.ovs_qos import Qos, qos_of
 
 RATE = 100_000_000
+CODEL = Discipline(
+    "codel", {"limit_packets": 1000, "target_ns": 7_000_000, "interval_ns": 70_000_000, "ecn": True}
+)
 # What was done, and what a kernel (Linux 6.1) told of it.
 TOLD: list[tuple[Any, dict[str, Any]]] = [
-    (Pfifo(30), {"limit_packets": 30}),
-    (Bfifo(5000), {"limit_bytes": 5000}),
-    (Htb(3), {"default_class": 3, "direct_limit_packets": 1000}),
-    (Hfsc(2), {"default_class": 2}),
-    (Prio(4, 3), {"bands": 4, "band": 3}),
+    (Discipline("pfifo", {"limit_packets": 30}), {"limit_packets": 30}),
+    (Discipline("bfifo", {"limit_bytes": 5000}), {"limit_bytes": 5000}),
     (
-        Tbf(RATE + 1, 9_999, 50_000, 0, 0),
+        Discipline("htb", {"default_class": 3, "direct_limit_packets": 1000}),
+        {"default_class": 3, "direct_limit_packets": 1000},
+    ),
+    (Discipline("hfsc", {"default_class": 2}), {"default_class": 2}),
+    (Discipline("prio", {"bands": 4, "band": 3}), {"bands": 4, "band": 3}),
+    (
+        Discipline("tbf", {
+            "rate_bit_per_s": RATE + 1, "burst_bytes": 9_999, "limit_bytes": 50_000, "overhead_bytes": 0, "minimum_bytes": 0,
+        }),
         {"rate_bit_per_s": RATE, "burst_bytes": 9_999, "limit_bytes": 50_000, "overhead_bytes": 0, "minimum_bytes": 0},
     ),
     (
-        Netem(RATE, 1_000_001, 50, 24, 1e-9),
+        Discipline("netem", {
+            "rate_bit_per_s": RATE, "delay_ns": 1_000_001, "limit_packets": 50, "overhead_bytes": 24, "loss_ratio": 1e-9,
+        }),
         {
             "limit_packets": 50, "delay_ns": 1_000_001, "loss_ratio": 4 / (2**32 - 1), "rate_bit_per_s": RATE,
             "overhead_bytes": 24,
         },
     ),
     (
-        Codel(1000, 7_000_000, 70_000_000, ecn=True),
+        CODEL,
         {"limit_packets": 1000, "target_ns": 6_999_000, "interval_ns": 69_999_000, "ecn": 1},
     ),
     (
-        FqCodel(2000, 5 * 10**6, 10**8, ecn=False, flows=64, quantum_bytes=300, memory_limit_bytes=1 << 20, drop_batch=8),
+        Discipline("fq_codel", {
+            "limit_packets": 2000, "target_ns": 5 * 10**6, "interval_ns": 10**8, "ecn": False, "flows": 64,
+            "quantum_bytes": 300, "memory_limit_bytes": 1 << 20, "drop_batch": 8,
+        }),
         {
             "limit_packets": 2000, "target_ns": 4_999_000, "interval_ns": 99_999_000, "ecn": 0, "flows": 64,
             "quantum_bytes": 300, "memory_limit_bytes": 1 << 20, "drop_batch": 8,
         },
     ),
     (
-        Sfq(60, 3000, 10**10, 100, 64, 512),
+        Discipline("sfq", {
+            "limit_packets": 60, "quantum_bytes": 3000, "perturb_ns": 10**10, "flows": 100, "depth": 64, "divisor": 512,
+        }),
         {"limit_packets": 60, "quantum_bytes": 3000, "perturb_ns": 10**10, "flows": 60, "depth": 64, "divisor": 512},
     ),
 ]  # fmt: skip
@@ -82,7 +86,10 @@ OPERATIONS: list[tuple[Operation, dict[str, Any]]] = [
         for discipline, told in TOLD
     ),
     (
-        ClassAdd("n", "p", "10:", "10:1", RATE + 7, 2 * RATE, 15_380, 20_001, 3, 1514),
+        ClassAdd("n", "p", "10:", "10:1", Discipline("htb", {
+            "rate_bit_per_s": RATE + 7, "ceil_bit_per_s": 2 * RATE, "burst_bytes": 15_380, "cburst_bytes": 20_001,
+            "prio": 3, "quantum_bytes": 1514, "overhead_bytes": 24, "minimum_bytes": 84,
+        })),
         {
             "kind": "htb", "parent": "root", "rate_bit_per_s": RATE, "ceil_bit_per_s": 2 * RATE,
             "burst_bytes": 15_379, "cburst_bytes": 20_000, "prio": 3, "quantum_bytes": 1514, "overhead_bytes": 24,
@@ -90,15 +97,20 @@ OPERATIONS: list[tuple[Operation, dict[str, Any]]] = [
         },
     ),
     (
-        HfscClassAdd("n", "p", "10:", "10:1", (RATE, 10_000_500, RATE // 2), (7, 0, RATE), None),
+        ClassAdd("n", "p", "10:", "10:1", Discipline("hfsc", {
+            "real_time": (RATE, 10_000_500, RATE // 2), "link_share": (7, 0, RATE),
+        })),
         {
             "kind": "hfsc", "parent": "10:", "real_time": [RATE, 10_000_000, RATE // 2], "link_share": [0, 0, RATE],
             "upper_limit": None,
         },
     ),
-    (DrrClassAdd("n", "p", "10:", "10:1", 900), {"kind": "drr", "parent": "root", "quantum_bytes": 900}),
+    (
+        ClassAdd("n", "p", "10:", "10:1", Discipline("drr", {"quantum_bytes": 900})),
+        {"kind": "drr", "parent": "root", "quantum_bytes": 900},
+    ),
 ]  # fmt: skip
-NAMES = [type(getattr(op, "discipline", op)).__name__ for op, _ in OPERATIONS]
+NAMES = [f"{op.json()['op']} of {op.json()['discipline']['kind']}" for op, _ in OPERATIONS]
 EACH = [
     pytest.param(op, told, key, id=f"{name}-{key}")
     for name, (op, told) in zip(NAMES, OPERATIONS, strict=True)
@@ -143,7 +155,7 @@ def test_any_other_value_is_an_error_with_its_place_and_a_cure(
 
 @pytest.mark.parametrize("key", ["limit_packets", "target_ns", "interval_ns", "ecn"])
 def test_what_the_kernel_does_not_tell_is_not_taken_for_done(key: str) -> None:
-    op = QdiscAdd("n", "p", Codel(1000, 7_000_000, 70_000_000, ecn=True), handle="1:")
+    op = QdiscAdd("n", "p", CODEL, handle="1:")
     told = {"kind": "codel", "parent": "root", "limit_packets": 1000, "target_ns": 6_999_000}
     told |= {"interval_ns": 69_999_000, "ecn": 1}
     del told[key]
@@ -152,7 +164,7 @@ def test_what_the_kernel_does_not_tell_is_not_taken_for_done(key: str) -> None:
 
 
 def test_all_that_differs_at_a_port_is_told_at_once() -> None:
-    op = QdiscAdd("n", "p", Codel(1000, 7_000_000, 70_000_000, ecn=True), handle="1:")
+    op = QdiscAdd("n", "p", CODEL, handle="1:")
     told = {"kind": "codel", "parent": "root", "limit_packets": 9, "target_ns": 1, "interval_ns": 2, "ecn": 0}
     with pytest.raises(MachineError) as caught:
         checked(op, told)
@@ -172,7 +184,8 @@ def test_all_that_differs_at_a_port_is_told_at_once() -> None:
     ],
 )
 def test_a_burst_is_forgiven_one_tick_of_its_rate(burst_bytes: int, rate: int, told: int, same: bool) -> None:
-    op = ClassAdd("n", "p", "1:", "1:1", rate, rate, burst_bytes, 0)
+    told_to = {"rate_bit_per_s": rate, "ceil_bit_per_s": rate, "burst_bytes": burst_bytes, "cburst_bytes": 0}
+    op = ClassAdd("n", "p", "1:", "1:1", Discipline("htb", told_to))
     entry = {
         "kind": "htb", "parent": "root", "rate_bit_per_s": rate // 8 * 8, "ceil_bit_per_s": rate // 8 * 8,
         "burst_bytes": told, "cburst_bytes": 0, "prio": 0, "overhead_bytes": 24, "minimum_bytes": 84,
@@ -189,7 +202,7 @@ def test_a_class_of_the_disciplines_own_handle_is_not_taken_for_it() -> None:
         {"handle": "10:", "kind": "hfsc", "parent": "1:1", "default_class": 1},
         {"handle": "10:", "kind": "hfsc", "parent": "root"},
     ]
-    op = QdiscAdd("n", "p", Hfsc(1), parent="1:1", handle="10:")
+    op = QdiscAdd("n", "p", Discipline("hfsc", {"default_class": 1}), parent="1:1", handle="10:")
     check_operations("links.l0", [op], "p", {"qdiscs": entries})
 
 

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from tests.unit.testbed.test_testbed_lowering import SWITCHED, with_links
 
+from virtlab.catalogue.qdiscs.netem import line
 from virtlab.errors import MachineError
 from virtlab.plan import LinkQueues, Plan, Queue
 from virtlab.testbed.build.lower import lower
-from virtlab.testbed.build.operations import Netem, QdiscAdd
+from virtlab.testbed.build.operations import Discipline, QdiscAdd
 from virtlab.testbed.play.queue_waits import Waiting
 from virtlab.testbed.play.records import kernel_rows
 from virtlab.testbed.queues.netem_links import NetemQueue
@@ -38,6 +39,10 @@ def at_uplink(plan: Plan) -> list[QdiscAdd]:
     return [op for op in done if isinstance(op, QdiscAdd) and (op.namespace, op.link) == ("host:h1", "up")]
 
 
+def link(*line_of: int) -> Discipline:
+    return Discipline("netem", line(*line_of))
+
+
 def at_first_link(plan: Plan) -> NetemQueue:
     queue = lower(plan).queues["h1-s1", "ab"]
     assert isinstance(queue, NetemQueue)
@@ -46,17 +51,18 @@ def at_first_link(plan: Plan) -> NetemQueue:
 
 def test_the_frame_on_the_wire_is_let_in_beside_those_that_wait() -> None:
     (only,) = at_uplink(by_netem())
-    assert only.discipline == Netem(GIGABIT, 0, 101)
+    assert only.discipline == link(GIGABIT, 0, 101, 24)
 
 
 def test_frames_in_a_long_cable_take_no_room_from_those_that_wait() -> None:
     delay, rate = at_uplink(by_netem(propagation_ns=10_000_000))
     assert (delay.parent, delay.handle) == ("root", "1:")
-    assert isinstance(delay.discipline, Netem)
-    assert (delay.discipline.rate_bit_per_s, delay.discipline.delay_ns) == (0, 10_000_000)
+    assert delay.discipline.kind == "netem"
+    assert delay.discipline.options["rate_bit_per_s"] == 0
+    assert delay.discipline.options["delay_ns"] == 10_000_000
     # Of the shortest frames, 84 octets, 14,880 are in 10 ms of cable at 1 Gbit/s.
-    assert delay.discipline.limit_packets > 2 * 14_880
-    assert (rate.parent, rate.handle, rate.discipline) == ("1:1", "10:", Netem(GIGABIT, 0, 101))
+    assert delay.discipline.options["limit_packets"] > 2 * 14_880
+    assert (rate.parent, rate.handle, rate.discipline) == ("1:1", "10:", link(GIGABIT, 0, 101, 24))
 
 
 @pytest.mark.parametrize(

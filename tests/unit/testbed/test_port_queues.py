@@ -148,7 +148,7 @@ def test_without_a_rate_the_kernels_discipline_stands_alone_at_the_port() -> Non
 def test_a_ports_rate_is_held_by_htb_with_the_discipline_inside() -> None:
     plan = planned("queue: {kind: fifo, limit: 30 packets, by: kernel}, port_rate: 50 Mbit/s")
     top, paced, inner = at_port(plan, "h1.g1.eth0")
-    assert (top.handle, paced.rate_bit_per_s, inner.parent) == ("1:", 50_000_000, "1:1")
+    assert (top.handle, paced.discipline.options["rate_bit_per_s"], inner.parent) == ("1:", 50_000_000, "1:1")
 
 
 def test_a_port_of_the_soft_switch_is_a_link_between_virtual_switch_and_guest() -> None:
@@ -297,7 +297,11 @@ def test_a_ports_rate_counts_what_a_wire_adds_to_a_frame_at_an_open_vswitch_too(
     host = "queue: {kind: htb, by: kernel, rate: 20 Mbit/s}, port_rate: 20 Mbit/s, vswitch: "
     for kind in ("linux_bridge", "ovs-netdev"):
         operations = at_port(planned(host + kind), "h1.g1.eth0")
-        told = [(op.rate_bit_per_s, op.overhead_bytes) for op in operations if isinstance(op, ClassAdd)]
+        told = [
+            tuple(op.discipline.options[key] for key in ("rate_bit_per_s", "overhead_bytes"))
+            for op in operations
+            if isinstance(op, ClassAdd)
+        ]
         assert told == [(20_000_000, 24), (20_000_000, 0)]
 
 
@@ -306,7 +310,11 @@ def test_a_rate_that_open_vswitch_would_cut_to_the_ports_is_tcs_and_stays_as_it_
     plan = planned(queue)
     bridge = lower(as_built(plan, "soft_switch")).vswitches["h1.br"]
     assert bridge.port("h1.g1.eth0").qos == LEFT_ALONE
-    rates = [op.rate_bit_per_s for op in at_port(plan, "h1.g1.eth0") if isinstance(op, ClassAdd)]
+    rates = [
+        op.discipline.options["rate_bit_per_s"]
+        for op in at_port(plan, "h1.g1.eth0")
+        if isinstance(op, ClassAdd)
+    ]
     assert rates == [20_000_000, 50_000_000], "the port's, and the queue's inside"
 
 

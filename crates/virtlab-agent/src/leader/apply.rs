@@ -4,7 +4,7 @@
 //! the batch had done is undone in reverse, and the answer names the operation and carries the kernel's text.
 
 use crate::leader::bridge_port;
-use crate::leader::encode::{self, LinkChange, NewLink, Shape};
+use crate::leader::encode::{self, LinkChange, NewLink};
 use crate::leader::netlink::{KernelError, Request};
 use crate::leader::operation::{End, Operation};
 use crate::leader::tap;
@@ -352,51 +352,13 @@ fn encode_one(world: &mut World, operation: &Operation) -> anyhow::Result<(Strin
             let index = world.interface(namespace, link)?.index;
             let parent = encode::parse_handle(parent)?;
             let handle = handle.as_deref().map(encode::parse_handle).transpose()?.unwrap_or(0);
-            let request = encode::qdisc(index, handle, parent, discipline);
+            let request = encode::qdisc(index, handle, parent, discipline)?;
             by(namespace, request, encode::delete_qdisc(index, handle, parent))
         }
-        Operation::Class {
-            namespace,
-            link,
-            parent,
-            handle,
-            rate_bit_per_s,
-            ceil_bit_per_s,
-            burst_bytes,
-            cburst_bytes,
-            prio,
-            quantum_bytes,
-            overhead_bytes,
-            minimum_bytes,
-        } => {
-            if *prio > 7 {
-                anyhow::bail!("{prio} is no priority of a class of HTB, which the kernel has from 0 to 7");
-            }
+        Operation::Class { namespace, link, parent, handle, discipline } => {
             let index = world.interface(namespace, link)?.index;
             let (parent, handle) = (encode::parse_handle(parent)?, encode::parse_handle(handle)?);
-            let shape = Shape {
-                rate_bit_per_s: *rate_bit_per_s,
-                ceil_bit_per_s: *ceil_bit_per_s,
-                burst_bytes: *burst_bytes,
-                cburst_bytes: cburst_bytes.unwrap_or(*burst_bytes),
-                prio: *prio,
-                // A quantum of its own: the kernel's default (rate / 10) warns about fast links.
-                quantum_bytes: quantum_bytes.unwrap_or((*burst_bytes).clamp(1600, 60_000)),
-                overhead_bytes: *overhead_bytes,
-                minimum_bytes: *minimum_bytes,
-            };
-            by(namespace, encode::class(index, handle, parent, shape), encode::delete_class(index, handle))
-        }
-        Operation::HfscClass { namespace, link, parent, handle, real_time, link_share, upper_limit } => {
-            let index = world.interface(namespace, link)?.index;
-            let (parent, handle) = (encode::parse_handle(parent)?, encode::parse_handle(handle)?);
-            let made = traffic::hfsc_class(index, handle, parent, [*real_time, *link_share, *upper_limit]);
-            by(namespace, made, encode::delete_class(index, handle))
-        }
-        Operation::DrrClass { namespace, link, parent, handle, quantum_bytes } => {
-            let index = world.interface(namespace, link)?.index;
-            let (parent, handle) = (encode::parse_handle(parent)?, encode::parse_handle(handle)?);
-            let made = traffic::drr_class(index, handle, parent, *quantum_bytes);
+            let made = encode::class(index, handle, parent, discipline)?;
             by(namespace, made, encode::delete_class(index, handle))
         }
         Operation::Filter { namespace, link, parent, preference, protocol, target, matcher } => {

@@ -2,7 +2,6 @@
 
 use crate::leader::netlink::Request;
 use crate::leader::operation::Discipline;
-use crate::leader::traffic;
 use anyhow::{Context, bail};
 use std::net::IpAddr;
 
@@ -15,9 +14,6 @@ const NDA_LLADDR: u16 = 2;
 const NTF_MASTER: u8 = 4;
 const IFA_F_NODAD: u8 = 2;
 const IFA_F_PERMANENT: u8 = 0x80;
-/// Nanoseconds of one scheduler tick (`PSCHED_SHIFT` is 6).
-const TICK_NS: u128 = 64;
-const LINK_LAYER_ETHERNET: u8 = 1;
 
 /// Where a new interface stands and what it is.
 #[derive(Clone, Copy, Debug)]
@@ -214,69 +210,14 @@ pub fn traffic_header(index: i32, handle: u32, parent: u32) -> [u8; 20] {
     bytes
 }
 
-/// Where a token-bucket class stands and how it is shaped.
-#[derive(Clone, Copy, Debug)]
-pub struct Shape {
-    pub rate_bit_per_s: u64,
-    pub ceil_bit_per_s: u64,
-    pub burst_bytes: u32,
-    pub cburst_bytes: u32,
-    pub prio: u32,
-    pub quantum_bytes: u32,
-    pub overhead_bytes: u16,
-    pub minimum_bytes: u16,
+fn new_traffic(kind: u16, index: i32, handle: u32, parent: u32) -> Request {
+    Request::new(kind, (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16)
+        .put(&traffic_header(index, handle, parent))
 }
 
 /// Adds a queue discipline.
-pub fn qdisc(index: i32, handle: u32, parent: u32, discipline: &Discipline) -> Request {
-    let request = Request::new(libc::RTM_NEWQDISC, (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16)
-        .put(&traffic_header(index, handle, parent))
-        .text(libc::TCA_KIND, discipline.kind());
-    match *discipline {
-        Discipline::Htb { default_class, direct_limit_packets } => {
-            request.nested(libc::TCA_OPTIONS, |options| {
-                // struct tc_htb_glob: version 3, rate2quantum 10, defcls, debug, direct_pkts.
-                let glob: Vec<u8> =
-                    [3, 10, default_class, 0, 0].iter().flat_map(|word: &u32| word.to_ne_bytes()).collect();
-                options.attribute(2, &glob).u32(5, direct_limit_packets)
-            })
-        }
-        Discipline::Tbf { rate_bit_per_s, burst_bytes, limit_bytes, overhead_bytes, minimum_bytes } => {
-            request.nested(libc::TCA_OPTIONS, |options| {
-                let mut parameters = rate_spec(rate_bit_per_s, overhead_bytes, minimum_bytes).to_vec();
-                parameters.extend([0; 12]); // no peak rate
-                parameters.extend(limit_bytes.to_ne_bytes());
-                parameters.extend(ticks(burst_bytes, rate_bit_per_s).to_ne_bytes());
-                parameters.extend(0u32.to_ne_bytes());
-                let options = options.attribute(1, &parameters).u32(6, burst_bytes);
-                big_rate(options, 4, rate_bit_per_s)
-            })
-        }
-        Discipline::Pfifo { limit_packets: limit } | Discipline::Bfifo { limit_bytes: limit } => {
-            request.u32(libc::TCA_OPTIONS, limit)
-        }
-        Discipline::Netem { rate_bit_per_s, delay_ns, limit_packets, overhead_bytes, loss_ratio } => {
-            request.nested(libc::TCA_OPTIONS, |options| {
-                // struct tc_netem_qopt: latency (ticks), limit, loss, gap, duplicate, jitter.
-                let latency = (u128::from(delay_ns) / TICK_NS).min(u128::from(u32::MAX)) as u32;
-                let loss = (loss_ratio * f64::from(u32::MAX)).round() as u32;
-                let head: Vec<u8> = [latency, limit_packets, loss, 0, 0, 0]
-                    .iter()
-                    .flat_map(|word| word.to_ne_bytes())
-                    .collect();
-                let rate = byte_rate(rate_bit_per_s).to_ne_bytes();
-                let mut shape = rate.to_vec();
-                shape.extend(overhead_bytes.to_ne_bytes());
-                shape.extend([0; 8]); // no cells
-                let mut options = options.put(&head);
-                if rate_bit_per_s > 0 {
-                    options = big_rate(options.attribute(6, &shape), 8, rate_bit_per_s);
-                }
-                options.attribute(10, &(delay_ns as i64).to_ne_bytes())
-            })
-        }
-        _ => traffic::options(request, discipline),
-    }
+pub fn qdisc(index: i32, handle: u32, parent: u32, discipline: &Discipline) -> anyhow::Result<Request> {
+    discipline.put(new_traffic(libc::RTM_NEWQDISC, index, handle, parent))
 }
 
 /// Removes a queue discipline.
@@ -284,55 +225,14 @@ pub fn delete_qdisc(index: i32, handle: u32, parent: u32) -> Request {
     Request::new(libc::RTM_DELQDISC, 0).put(&traffic_header(index, handle, parent))
 }
 
-/// Adds a class of HTB.
-pub fn class(index: i32, handle: u32, parent: u32, shape: Shape) -> Request {
-    Request::new(libc::RTM_NEWTCLASS, (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16)
-        .put(&traffic_header(index, handle, parent))
-        .text(libc::TCA_KIND, "htb")
-        .nested(libc::TCA_OPTIONS, |options| {
-            // struct tc_htb_opt: rate, ceil, buffer, cbuffer, quantum, level, prio.
-            let mut parameters =
-                rate_spec(shape.rate_bit_per_s, shape.overhead_bytes, shape.minimum_bytes).to_vec();
-            parameters.extend(rate_spec(shape.ceil_bit_per_s, shape.overhead_bytes, shape.minimum_bytes));
-            parameters.extend(ticks(shape.burst_bytes, shape.rate_bit_per_s).to_ne_bytes());
-            parameters.extend(ticks(shape.cburst_bytes, shape.ceil_bit_per_s).to_ne_bytes());
-            parameters.extend(shape.quantum_bytes.to_ne_bytes());
-            parameters.extend([0; 4]);
-            parameters.extend(shape.prio.to_ne_bytes());
-            let options = options.attribute(1, &parameters);
-            let options = big_rate(options, 6, shape.rate_bit_per_s);
-            big_rate(options, 7, shape.ceil_bit_per_s)
-        })
+/// Adds a class.
+pub fn class(index: i32, handle: u32, parent: u32, discipline: &Discipline) -> anyhow::Result<Request> {
+    discipline.put_class(new_traffic(libc::RTM_NEWTCLASS, index, handle, parent))
 }
 
 /// Removes a class.
 pub fn delete_class(index: i32, handle: u32) -> Request {
     Request::new(libc::RTM_DELTCLASS, 0).put(&traffic_header(index, handle, 0))
-}
-
-fn byte_rate(rate_bit_per_s: u64) -> u32 {
-    u32::try_from(rate_bit_per_s / 8).unwrap_or(u32::MAX)
-}
-
-fn big_rate(request: Request, kind: u16, rate_bit_per_s: u64) -> Request {
-    let bytes = rate_bit_per_s / 8;
-    if bytes > u64::from(u32::MAX) { request.attribute(kind, &bytes.to_ne_bytes()) } else { request }
-}
-
-/// `struct tc_ratespec`. With a link layer named the kernel computes from rate and overhead, without rate tables.
-fn rate_spec(rate_bit_per_s: u64, overhead_bytes: u16, minimum_bytes: u16) -> [u8; 12] {
-    let mut bytes = [0; 12];
-    bytes[1] = LINK_LAYER_ETHERNET;
-    bytes[2..4].copy_from_slice(&overhead_bytes.to_ne_bytes());
-    bytes[6..8].copy_from_slice(&minimum_bytes.to_ne_bytes());
-    bytes[8..12].copy_from_slice(&byte_rate(rate_bit_per_s).to_ne_bytes());
-    bytes
-}
-
-/// Time of `burst_bytes` at a rate, in scheduler ticks.
-fn ticks(burst_bytes: u32, rate_bit_per_s: u64) -> u32 {
-    let ns = u128::from(burst_bytes) * 8_000_000_000 / u128::from(rate_bit_per_s.max(1));
-    u32::try_from(ns / TICK_NS).unwrap_or(u32::MAX)
 }
 
 fn family(address: IpAddr) -> u8 {
@@ -418,12 +318,6 @@ mod tests {
         for text in ["10.0.0.1", "10.0.0.1/33", "10.0.0/8", "fd00::1/129"] {
             assert!(parse_network(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn ten_full_frames_at_100_mbit_last_a_burst_of_19225_ticks() {
-        // 15,380 octets at 100 Mbit/s last 1,230,400 ns.
-        assert_eq!(ticks(15_380, 100_000_000), 19_225);
     }
 
     #[test]

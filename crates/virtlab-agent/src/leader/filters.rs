@@ -1,9 +1,8 @@
 //! Filters of queue disciplines, read back under the names they were asked for by. Layouts: linux/pkt_cls.h.
 
 use crate::leader::encode::{print_handle, traffic_header};
-use crate::leader::netlink::{Socket, attributes, number32, text};
+use crate::leader::netlink::{Socket, attributes, half, number32, text};
 use crate::leader::observe::print_address;
-use crate::leader::options::half;
 use crate::leader::traffic::{VLAN, prefix_mask};
 use serde_json::{Value, json};
 

@@ -22,7 +22,6 @@ mod memory;
 mod netlink;
 mod observe;
 mod operation;
-mod options;
 mod orphans;
 mod peer;
 mod reach;

@@ -136,6 +136,11 @@ pub fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
+/// Two bytes as a number.
+pub fn half(value: &[u8], at: usize) -> u16 {
+    value.get(at..at + 2).map_or(0, |bytes| u16::from_ne_bytes([bytes[0], bytes[1]]))
+}
+
 /// The number in an attribute of four bytes (0 when it is shorter).
 pub fn number32(value: &[u8]) -> u32 {
     value.get(..4).map_or(0, |bytes| u32::from_ne_bytes(bytes.try_into().expect("four bytes")))

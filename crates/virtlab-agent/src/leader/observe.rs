@@ -3,18 +3,17 @@
 use crate::leader::bridge_port;
 use crate::leader::encode::{self, link_header, print_handle, traffic_header};
 use crate::leader::filters;
-use crate::leader::netlink::{KernelError, Socket, attributes, number32, number64, text};
+use crate::leader::netlink::{KernelError, Socket, attributes, half, number32, number64, text};
 use crate::leader::operation::{Discipline, Matcher};
-use crate::leader::options::{self, half};
 use crate::leader::traffic;
 use crate::leader::world::World;
 use crate::offload;
+use anyhow::Context;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-
-/// Disciplines whose classes are read back with them.
-const CLASSFUL: [&str; 4] = ["htb", "hfsc", "drr", "prio"];
+use virtlab_qdisc::kernel::{Cell, decode};
+use virtlab_qdisc::{Declaration, TABLE, declared};
 
 /// Who set a route, as zebra says it for OSPF (rtnetlink.h has it, libc has not).
 const RTPROT_OSPF: u8 = 188;
@@ -33,10 +32,8 @@ pub struct Queueing {
     pub overlimits: u64,
     pub backlog_packets: u64,
     pub backlog_bytes: u64,
-    /// Frames marked instead of dropped, of disciplines that mark.
-    pub marked_packets: Option<u64>,
-    /// FQ-CoDel: how often a flow became new, and the flows now on the new and on the old list.
-    pub flows: Option<[u64; 3]>,
+    /// What its kind counts beside these.
+    pub counted: Vec<(&'static str, u64)>,
 }
 
 impl Queueing {
@@ -51,14 +48,7 @@ impl Queueing {
         value.insert("overlimits".into(), json!(self.overlimits));
         value.insert("backlog_packets".into(), json!(self.backlog_packets));
         value.insert("backlog_bytes".into(), json!(self.backlog_bytes));
-        if let Some(marked) = self.marked_packets {
-            value.insert("marked_packets".into(), json!(marked));
-        }
-        if let Some([new, new_waiting, old_waiting]) = self.flows {
-            value.insert("new_flows".into(), json!(new));
-            value.insert("new_flows_waiting".into(), json!(new_waiting));
-            value.insert("old_flows_waiting".into(), json!(old_waiting));
-        }
+        value.extend(self.counted.iter().map(|(name, count)| ((*name).to_owned(), json!(count))));
         Value::Object(value)
     }
 }
@@ -156,16 +146,19 @@ fn link_state(body: &[u8]) -> LinkState {
 pub fn qdiscs(world: &mut World, namespace: &str) -> anyhow::Result<Vec<Queueing>> {
     let socket = &mut world.namespace(namespace)?.netlink;
     let dump = socket.dump(libc::RTM_GETQDISC, &traffic_header(0, 0, 0))?;
-    Ok(dump.iter().map(|(_, body)| queueing(body)).collect())
+    Ok(dump.iter().map(|(_, body)| queueing(body, |declared| declared.kernel)).collect())
 }
 
 fn classes(world: &mut World, namespace: &str, index: i32) -> anyhow::Result<Vec<Queueing>> {
     let socket = &mut world.namespace(namespace)?.netlink;
     let dump = socket.dump(libc::RTM_GETTCLASS, &traffic_header(index, 0, 0))?;
-    Ok(dump.iter().map(|(_, body)| queueing(body)).collect())
+    Ok(dump.iter().map(|(_, body)| queueing(body, |declared| declared.kernel_class)).collect())
 }
 
-fn queueing(body: &[u8]) -> Queueing {
+type Cells = Option<&'static [Cell]>;
+
+/// What the kernel tells of a discipline or class. `cells`: which of a declaration's tables its options have.
+fn queueing(body: &[u8], cells: fn(&Declaration) -> Cells) -> Queueing {
     let mut found = Queueing {
         index: body.get(4..8).map_or(0, number32) as i32,
         handle: body.get(8..12).map_or(0, number32),
@@ -191,21 +184,10 @@ fn queueing(body: &[u8]) -> Queueing {
                             found.drops = at(2);
                             found.overlimits = at(4);
                         }
-                        // TCA_STATS_APP: struct tc_codel_xstats, struct tc_fq_codel_xstats of the discipline.
+                        // TCA_STATS_APP
                         4 => {
-                            let word = match found.kind.as_str() {
-                                "codel" => 6,
-                                "fq_codel" if number32(value) == 0 => 3,
-                                _ => continue,
-                            };
-                            let at =
-                                |word: usize| value.get(word * 4..).map(|bytes| u64::from(number32(bytes)));
-                            found.marked_packets = at(word);
-                            if found.kind == "fq_codel" {
-                                found.flows = at(4)
-                                    .zip(at(5))
-                                    .zip(at(6))
-                                    .map(|((new, waiting), old)| [new, waiting, old]);
+                            if let Some(known) = declared(&found.kind) {
+                                found.counted = known.counted(value);
                             }
                         }
                         // TCA_STATS_PKT64: the count above has 32 bits.
@@ -217,7 +199,9 @@ fn queueing(body: &[u8]) -> Queueing {
             _ => {}
         }
     }
-    found.options = options::decode(&found.kind, options);
+    let settings = declared(&found.kind).and_then(cells).map(|cells| decode(cells, options));
+    let told = settings.into_iter().flatten();
+    found.options = told.map(|(name, setting)| (name, json!(setting))).collect();
     found
 }
 
@@ -318,7 +302,7 @@ fn observe_one(world: &mut World, namespace: &str) -> anyhow::Result<Value> {
         }
         let (index, handle) = (discipline.index, discipline.handle);
         disciplines.entry(index).or_default().push(discipline.json());
-        if CLASSFUL.contains(&discipline.kind.as_str()) {
+        if declared(&discipline.kind).is_some_and(|declared| declared.kernel_class.is_some()) {
             let own = |class: &Queueing| class.handle >> 16 == handle >> 16 && class.kind == discipline.kind;
             for class in classes(world, namespace, index)?.into_iter().filter(own) {
                 disciplines.entry(index).or_default().push(class.json());
@@ -408,11 +392,11 @@ pub fn try_qdiscs(world: &mut World, kinds: &[String]) -> anyhow::Result<Value> 
                     .insert(kind.clone(), verdict.map_or_else(|error| json!(error.text), |()| Value::Null));
                 continue;
             }
-            let discipline = trial_of(kind);
+            let discipline = Discipline::trial(kind);
             let (handle, parent) =
                 if kind == "ingress" { (0xffff_0000, 0xffff_fff1) } else { (0x1_0000, 0xffff_ffff) };
             verdict = match discipline {
-                Some(discipline) => socket.execute_one(encode::qdisc(index, handle, parent, &discipline))?,
+                Some(discipline) => socket.execute_one(encode::qdisc(index, handle, parent, &discipline)?)?,
                 None => {
                     verdicts.insert(kind.clone(), json!("this agent cannot encode it"));
                     continue;
@@ -437,39 +421,13 @@ fn filter_of(kind: &str) -> Option<Matcher> {
 
 /// A filter needs a discipline with classes.
 fn try_filter(socket: &mut Socket, index: i32, matcher: &Matcher) -> anyhow::Result<Result<(), KernelError>> {
-    let htb = Discipline::Htb { default_class: 1, direct_limit_packets: 100 };
-    let made = socket.execute_one(encode::qdisc(index, 0x1_0000, u32::MAX, &htb))?;
+    let sorted = TABLE.iter().find(|each| each.has_classes() && !each.trial.is_empty());
+    let classful =
+        sorted.and_then(|each| Discipline::trial(each.name)).context("a discipline has classes")?;
+    let made = socket.execute_one(encode::qdisc(index, 0x1_0000, u32::MAX, &classful)?)?;
     if made.is_err() {
         return Ok(made);
     }
     let protocol = if matches!(matcher, Matcher::U32 { .. }) { 0x0800 } else { 0x8100 };
     socket.execute_one(traffic::filter(index, 0x1_0000, 1, protocol, 0x1_0001, matcher)?)
-}
-
-fn trial_of(kind: &str) -> Option<Discipline> {
-    let rate_bit_per_s = 100_000_000;
-    Some(match kind {
-        "htb" => Discipline::Htb { default_class: 1, direct_limit_packets: 100 },
-        "tbf" => Discipline::Tbf {
-            rate_bit_per_s,
-            burst_bytes: 15_000,
-            limit_bytes: 150_000,
-            overhead_bytes: 24,
-            minimum_bytes: 84,
-        },
-        "pfifo" => Discipline::Pfifo { limit_packets: 100 },
-        "bfifo" => Discipline::Bfifo { limit_bytes: 150_000 },
-        "netem" => Discipline::Netem {
-            rate_bit_per_s,
-            delay_ns: 1000,
-            limit_packets: 100,
-            overhead_bytes: 24,
-            loss_ratio: 0.0,
-        },
-        // The others need no option.
-        "codel" | "fq_codel" | "sfq" | "hfsc" | "prio" | "drr" | "pfifo_fast" | "fq" | "ingress" => {
-            serde_json::from_value(json!({"kind": kind})).ok()?
-        }
-        _ => return None,
-    })
 }

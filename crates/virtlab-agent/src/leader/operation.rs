@@ -4,9 +4,12 @@
 //! the world dies with its leader).
 
 use crate::leader::bridge_port::Rules;
-use crate::leader::traffic::Curve;
+use crate::leader::netlink::Request;
+use anyhow::Context;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use virtlab_qdisc::kernel::{Cell, Setting, Settings, encode};
+use virtlab_qdisc::{Declaration, declared};
 
 /// One end of a veth pair.
 #[derive(Clone, Debug, Deserialize)]
@@ -101,43 +104,10 @@ pub enum Operation {
         handle: Option<String>,
         discipline: Discipline,
     },
-    /// A class of HTB.
-    Class {
-        namespace: String,
-        link: String,
-        parent: String,
-        handle: String,
-        rate_bit_per_s: u64,
-        ceil_bit_per_s: u64,
-        burst_bytes: u32,
-        /// Bytes that may go at once at ceil; absent: `burst_bytes`.
-        cburst_bytes: Option<u32>,
-        /// 0 (served first) to 7.
-        #[serde(default)]
-        prio: u32,
-        /// Bytes in a turn among equals; absent: the burst within 1600 to 60,000.
-        quantum_bytes: Option<u32>,
-        /// Octets per frame beyond what the kernel counts (Ethernet header included).
-        #[serde(default)]
-        overhead_bytes: u16,
-        /// Least octets that a frame counts for.
-        #[serde(default)]
-        minimum_bytes: u16,
-    },
-    /// A class of HFSC; a curve is its first slope in bit/s, the length of the first piece in ns, its second slope.
-    HfscClass {
-        namespace: String,
-        link: String,
-        parent: String,
-        handle: String,
-        real_time: Option<Curve>,
-        link_share: Option<Curve>,
-        upper_limit: Option<Curve>,
-    },
+    /// A class of a discipline, with its own options.
+    Class { namespace: String, link: String, parent: String, handle: String, discipline: Discipline },
     /// Packets that the kernel's own FIFOs at an interface take for their limit (`txqueuelen`).
     QueueLength { namespace: String, link: String, packets: u32 },
-    /// A class of DRR.
-    DrrClass { namespace: String, link: String, parent: String, handle: String, quantum_bytes: u32 },
     /// A filter: frames of `protocol` (an EtherType, 3 for all) that it matches go to class `target`; the smallest preference is
     /// asked first.
     Filter {
@@ -159,79 +129,52 @@ fn root() -> String {
     "root".to_owned()
 }
 
-/// Queue disciplines with the options that this agent can encode.
+/// A queue discipline that this agent can encode, with options by name; which there are says `virtlab_qdisc`'s table.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Discipline {
-    /// Hierarchical token bucket; unclassified frames go to class `default_class` of its handle.
-    Htb {
-        default_class: u32,
-        /// Packets that may wait outside any class.
-        #[serde(default = "thousand")]
-        direct_limit_packets: u32,
-    },
-    /// Token bucket.
-    Tbf {
-        rate_bit_per_s: u64,
-        burst_bytes: u32,
-        limit_bytes: u32,
-        #[serde(default)]
-        overhead_bytes: u16,
-        #[serde(default)]
-        minimum_bytes: u16,
-    },
-    /// First in, first out, limited in packets.
-    Pfifo { limit_packets: u32 },
-    /// First in, first out, limited in bytes.
-    Bfifo { limit_bytes: u32 },
-    /// Link emulation: each frame holds the port for its time at `rate_bit_per_s` (0: for none), and arrives `delay_ns`
-    /// later.
-    Netem {
-        rate_bit_per_s: u64,
-        #[serde(default)]
-        delay_ns: u64,
-        limit_packets: u32,
-        /// Octets per frame beyond what the kernel counts.
-        #[serde(default)]
-        overhead_bytes: i32,
-        /// Share of frames that are lost at random.
-        #[serde(default)]
-        loss_ratio: f64,
-    },
-    /// Controlled delay; what is absent here and below is whatever the kernel's own is.
-    Codel { limit_packets: Option<u32>, target_ns: Option<u64>, interval_ns: Option<u64>, ecn: Option<bool> },
-    /// The same in every flow.
-    FqCodel {
-        limit_packets: Option<u32>,
-        target_ns: Option<u64>,
-        interval_ns: Option<u64>,
-        ecn: Option<bool>,
-        flows: Option<u32>,
-        quantum_bytes: Option<u32>,
-        memory_limit_bytes: Option<u32>,
-        drop_batch: Option<u32>,
-    },
-    /// Stochastic fairness; the kernel counts `perturb_ns` in whole seconds.
-    Sfq {
-        limit_packets: Option<u32>,
-        quantum_bytes: Option<u32>,
-        perturb_ns: Option<u64>,
-        flows: Option<u32>,
-        depth: Option<u32>,
-        divisor: Option<u32>,
-    },
-    /// Hierarchical fair service curves.
-    Hfsc { default_class: Option<u16> },
-    /// Strict priority over `bands`; frames that no filter takes go to `band`, absent: by their priority.
-    Prio { bands: Option<u8>, band: Option<u8> },
-    /// Deficit round robin.
-    Drr,
-    /// Three bands by priority, limited by the interface's `txqueuelen`.
-    PfifoFast,
-    /// Without options.
-    Fq,
-    /// Without options.
-    Ingress,
+pub struct Discipline {
+    kind: String,
+    #[serde(flatten)]
+    settings: Settings,
+}
+
+impl Discipline {
+    /// What tells the kernel its name and options.
+    ///
+    /// # Errors
+    /// When the discipline, or an option of it, is unknown, missing or impossible.
+    pub fn put(&self, request: Request) -> anyhow::Result<Request> {
+        self.put_as(request, |declared| declared.kernel)
+    }
+
+    /// The same of a class of it.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub fn put_class(&self, request: Request) -> anyhow::Result<Request> {
+        self.put_as(request, |declared| declared.kernel_class)
+    }
+
+    fn put_as(
+        &self,
+        request: Request,
+        cells: impl Fn(&Declaration) -> Option<&'static [Cell]>,
+    ) -> anyhow::Result<Request> {
+        let kind = self.kind.as_str();
+        let cells = declared(kind).and_then(cells);
+        let cells = cells.with_context(|| format!("kind: this agent cannot encode '{kind}'"))?;
+        let options = encode(kind, cells, &self.settings)?;
+        let request = request.text(libc::TCA_KIND, kind);
+        Ok(if options.is_empty() { request } else { request.attribute(libc::TCA_OPTIONS, &options) })
+    }
+
+    /// The least of this kind that shows whether the kernel has it; `None` for what this agent cannot encode.
+    #[must_use]
+    pub fn trial(kind: &str) -> Option<Self> {
+        let declared = declared(kind).filter(|declared| declared.kernel.is_some())?;
+        let settings =
+            declared.trial.iter().map(|(name, value)| ((*name).to_owned(), Setting::Whole(*value)));
+        Some(Self { kind: kind.to_owned(), settings: settings.collect() })
+    }
 }
 
 /// How a filter looks at a frame.
@@ -251,33 +194,6 @@ pub enum Matcher {
     },
 }
 
-fn thousand() -> u32 {
-    1000
-}
-
-impl Discipline {
-    /// The kernel's name of the discipline.
-    #[must_use]
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Htb { .. } => "htb",
-            Self::Tbf { .. } => "tbf",
-            Self::Pfifo { .. } => "pfifo",
-            Self::Bfifo { .. } => "bfifo",
-            Self::Netem { .. } => "netem",
-            Self::Codel { .. } => "codel",
-            Self::FqCodel { .. } => "fq_codel",
-            Self::Sfq { .. } => "sfq",
-            Self::Hfsc { .. } => "hfsc",
-            Self::Prio { .. } => "prio",
-            Self::Drr => "drr",
-            Self::PfifoFast => "pfifo_fast",
-            Self::Fq => "fq",
-            Self::Ingress => "ingress",
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -295,6 +211,7 @@ mod tests {
         let Operation::Qdisc { discipline, parent, .. } = serde_json::from_str(text).unwrap() else {
             panic!()
         };
-        assert_eq!((discipline.kind(), parent.as_str()), ("htb", "root"));
+        assert_eq!(parent, "root");
+        assert!(discipline.put(Request::new(0, 0)).is_ok());
     }
 }

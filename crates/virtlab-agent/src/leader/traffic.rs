@@ -1,104 +1,13 @@
-//! Queue disciplines' options, classes and filters as netlink requests. Layouts: linux/pkt_sched.h, linux/pkt_cls.h; every
-//! request's bytes are those that tc sends for the same (tested).
-//!
-//! Times go over the wire in microseconds where the kernel counts so (CoDel, service curves), rates in bytes per second.
+//! Filters as netlink requests. Layouts: linux/pkt_cls.h; every request's bytes are those that tc sends for the same (tested).
 
 use crate::leader::encode::{link_header, traffic_header};
 use crate::leader::netlink::Request;
-use crate::leader::operation::{Discipline, Matcher};
+use crate::leader::operation::Matcher;
 use std::net::IpAddr;
 
 const TC_U32_TERMINAL: u8 = 1;
 /// The EtherType of a tagged frame.
 pub const VLAN: u16 = 0x8100;
-
-/// The options of a discipline that has some, nested or not as its kind has it.
-pub fn options(request: Request, discipline: &Discipline) -> Request {
-    match *discipline {
-        Discipline::Codel { limit_packets, target_ns, interval_ns, ecn } => {
-            request.nested(libc::TCA_OPTIONS, |options| {
-                let options = some(options, 2, limit_packets);
-                let options = some(options, 3, interval_ns.map(micros));
-                some(some(options, 1, target_ns.map(micros)), 4, ecn.map(u32::from))
-            })
-        }
-        Discipline::FqCodel {
-            limit_packets,
-            target_ns,
-            interval_ns,
-            ecn,
-            flows,
-            quantum_bytes,
-            memory_limit_bytes,
-            drop_batch,
-        } => request.nested(libc::TCA_OPTIONS, |options| {
-            let options = some(some(some(options, 2, limit_packets), 5, flows), 6, quantum_bytes);
-            let options = some(some(options, 3, interval_ns.map(micros)), 1, target_ns.map(micros));
-            some(some(some(options, 4, ecn.map(u32::from)), 9, memory_limit_bytes), 8, drop_batch)
-        }),
-        Discipline::Sfq { limit_packets, quantum_bytes, perturb_ns, flows, depth, divisor } => {
-            // struct tc_sfq_qopt_v1: 0 leaves the kernel's own; the rest is RED, which is off.
-            let seconds = perturb_ns.map(|period| (period / 1_000_000_000) as u32);
-            let head = [quantum_bytes, seconds, limit_packets, divisor, flows, depth];
-            let mut bytes: Vec<u8> = head.iter().flat_map(|word| word.unwrap_or(0).to_ne_bytes()).collect();
-            bytes.resize(72, 0);
-            request.attribute(libc::TCA_OPTIONS, &bytes)
-        }
-        Discipline::Hfsc { default_class } => {
-            request.attribute(libc::TCA_OPTIONS, &default_class.unwrap_or(0).to_ne_bytes())
-        }
-        Discipline::Prio { bands, band } => {
-            // struct tc_prio_qopt: bands, and one band for each of sixteen priorities.
-            let mut bytes = u32::from(bands.unwrap_or(3)).to_ne_bytes().to_vec();
-            match band {
-                Some(band) => bytes.extend([band; 16]),
-                None => bytes.extend([1, 2, 2, 2, 1, 2, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1]),
-            }
-            request.attribute(libc::TCA_OPTIONS, &bytes)
-        }
-        _ => request,
-    }
-}
-
-fn some(request: Request, kind: u16, value: Option<u32>) -> Request {
-    match value {
-        Some(value) => request.u32(kind, value),
-        None => request,
-    }
-}
-
-fn micros(ns: u64) -> u32 {
-    u32::try_from(ns / 1000).unwrap_or(u32::MAX)
-}
-
-fn new_class(index: i32, handle: u32, parent: u32, kind: &str) -> Request {
-    Request::new(libc::RTM_NEWTCLASS, (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16)
-        .put(&traffic_header(index, handle, parent))
-        .text(libc::TCA_KIND, kind)
-}
-
-/// A two-piece service curve: bit/s, ns, bit/s.
-pub type Curve = [u64; 3];
-
-/// A class of HFSC with its real-time, link-share and upper-limit curves.
-pub fn hfsc_class(index: i32, handle: u32, parent: u32, curves: [Option<Curve>; 3]) -> Request {
-    new_class(index, handle, parent, "hfsc").nested(libc::TCA_OPTIONS, |mut options| {
-        for (kind, curve) in (1..).zip(curves) {
-            if let Some([m1, d, m2]) = curve {
-                let bytes = |rate: u64| u32::try_from(rate / 8).unwrap_or(u32::MAX);
-                let words = [bytes(m1), micros(d), bytes(m2)];
-                let packed: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-                options = options.attribute(kind, &packed);
-            }
-        }
-        options
-    })
-}
-
-/// A class of DRR.
-pub fn drr_class(index: i32, handle: u32, parent: u32, quantum_bytes: u32) -> Request {
-    new_class(index, handle, parent, "drr").nested(libc::TCA_OPTIONS, |options| options.u32(1, quantum_bytes))
-}
 
 fn filter_header(index: i32, parent: u32, preference: u16, protocol: u16) -> [u8; 20] {
     let mut header = traffic_header(index, 0, parent);
@@ -195,78 +104,10 @@ pub fn queue_length(index: i32, packets: u32) -> Request {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::leader::encode;
 
     /// What follows the message's header, as hexadecimal text.
     fn body(request: Request) -> String {
         request.body().iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-
-    fn qdisc(discipline: &Discipline) -> String {
-        // After tcmsg (20 bytes): from the options on.
-        let all = body(encode::qdisc(1, 0x5_0000, u32::MAX, discipline));
-        let kind = 4 + discipline.kind().len() + 1;
-        all[2 * (20 + kind.next_multiple_of(4))..].to_owned()
-    }
-
-    #[test]
-    fn disciplines_are_encoded_as_tc_encodes_them() {
-        let codel = Discipline::Codel {
-            limit_packets: Some(1000),
-            target_ns: Some(5_000_000),
-            interval_ns: Some(100_000_000),
-            ecn: Some(true),
-        };
-        assert_eq!(qdisc(&codel), "2400020008000200e803000008000300a086010008000100881300000800040001000000");
-        let fair = Discipline::FqCodel {
-            limit_packets: Some(1000),
-            target_ns: Some(5_000_000),
-            interval_ns: Some(100_000_000),
-            ecn: Some(false),
-            flows: Some(64),
-            quantum_bytes: Some(300),
-            memory_limit_bytes: Some(1 << 20),
-            drop_batch: Some(8),
-        };
-        assert_eq!(
-            qdisc(&fair),
-            "4400020008000200e80300000800050040000000080006002c01000008000300a086010008000100881300000800040000000000\
-             08000900000010000800080008000000"
-        );
-        let sfq = Discipline::Sfq {
-            limit_packets: Some(100),
-            quantum_bytes: Some(3000),
-            perturb_ns: Some(10_000_000_000),
-            flows: Some(100),
-            depth: Some(64),
-            divisor: Some(512),
-        };
-        let wanted = "4c000200b80b00000a00000064000000000200006400000040000000".to_owned() + &"00".repeat(48);
-        assert_eq!(qdisc(&sfq), wanted);
-        assert_eq!(
-            qdisc(&Discipline::Hfsc { default_class: Some(2) }),
-            "06000200\
-            02000000"
-                .to_owned()
-                .as_str()
-        );
-        let prio = Discipline::Prio { bands: Some(4), band: Some(3) };
-        // tc adds an empty attribute that the kernel does not need.
-        assert_eq!(
-            qdisc(&prio),
-            "18000200040000000303030303030303\
-            0303030303030303"
-        );
-    }
-
-    #[test]
-    fn classes_are_encoded_as_tc_encodes_them() {
-        let curves = [Some([20_000_000, 10_000_000, 10_000_000]), Some([0, 0, 5_000_000]), None];
-        assert_eq!(
-            body(hfsc_class(1, 0x5_0001, 0x5_0000, curves))[2 * 32..],
-            *"2400020010000100a025260010270000d01213001000020000000000000000006889 0900".replace(' ', "")
-        );
-        assert_eq!(body(drr_class(1, 0x5_0001, 0x5_0000, 2000))[2 * 28..], *"0c00020008000100d0070000");
     }
 
     #[test]

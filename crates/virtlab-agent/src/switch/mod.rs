@@ -273,8 +273,8 @@ fn hello(protocol: (u16, u16)) -> anyhow::Result<Value> {
     }
     let paired = clock::pair();
     let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let capabilities: Vec<&str> =
-        virtlab_qdisc::KINDS.into_iter().chain(["prio", "drr", "vlan", "ecn", "record"]).collect();
+    let played = virtlab_qdisc::TABLE.iter().filter(|each| each.is_played()).map(|each| each.name);
+    let capabilities: Vec<&str> = played.chain(["vlan", "ecn", "record"]).collect();
     Ok(json!({
         "protocol": PROTOCOL, "build": env!("VIRTLAB_BUILD"), "role": "switch",
         "capabilities": capabilities, "boot_id": boot_id.trim(),

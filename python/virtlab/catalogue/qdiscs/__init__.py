@@ -1,6 +1,5 @@
 """Queue disciplines. One file each; the names here are what `queue: {kind: ...}` may say."""
 
-from virtlab.catalogue.declaration import QueueDiscipline
 from virtlab.catalogue.qdiscs.codel import CODEL
 from virtlab.catalogue.qdiscs.drr import DRR
 from virtlab.catalogue.qdiscs.fifo import BFIFO, FIFO, PFIFO, PFIFO_FAST
@@ -11,10 +10,11 @@ from virtlab.catalogue.qdiscs.netem import NETEM
 from virtlab.catalogue.qdiscs.prio import PRIO
 from virtlab.catalogue.qdiscs.sfq import SFQ
 from virtlab.catalogue.qdiscs.tbf import TBF
+from virtlab.catalogue.queueing import QueueDiscipline
 
 QDISCS: dict[str, QueueDiscipline] = {
     entry.name: entry
     for entry in (FIFO, PFIFO, BFIFO, PFIFO_FAST, SFQ, CODEL, FQ_CODEL, TBF, HTB, HFSC, PRIO, DRR, NETEM)
 }
 
-__all__ = ["QDISCS"]
+__all__ = ["FIFO", "HTB", "NETEM", "PFIFO", "QDISCS"]

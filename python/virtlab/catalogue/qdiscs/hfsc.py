@@ -1,7 +1,48 @@
 """`hfsc`: hierarchical fair service curve with one class. Parameters by their tc-hfsc(8) names."""
 
-from virtlab.catalogue.declaration import Parameter, QueueDiscipline
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from virtlab.catalogue.declaration import Parameter, Values
 from virtlab.catalogue.kinds import POSITIVE_DURATION, RATE
+from virtlab.catalogue.queueing import Kernel, QueueDiscipline, curve, same
+
+if TYPE_CHECKING:
+    from virtlab.plan import Queue
+
+CURVES = {"real_time": "rt", "link_share": "ls", "upper_limit": "ul"}
+TOO_FAST_BIT_PER_S = 8 << 32
+
+
+def _class_options(values: Values) -> dict[str, tuple[int, int, int]]:
+    """Curves of a class by the agent's names: first slope in bit/s, length of the first piece in ns, second slope."""
+    found = {}
+    for name, word in CURVES.items():
+        first, second = values.get(f"{word}_m1_bit_per_s"), values.get(f"{word}_m2_bit_per_s")
+        if first is not None or second is not None:
+            slope = int(second or 0)
+            found[name] = int(slope if first is None else first), int(values.get(f"{word}_d_ns", 0)), slope
+    return found
+
+
+def _beyond(queue: Queue) -> Iterator[tuple[str, str, str]]:
+    places = {"parameters": queue.parameters}
+    places |= {f"classes.{name}.parameters": entry.parameters for name, entry in queue.classes.items()}
+    for path, values in places.items():
+        for key, value in values.items():
+            if key.endswith("_bit_per_s") and value >= TOO_FAST_BIT_PER_S:
+                reason = "the kernel's curves have 32 bits for bytes per second"
+                yield f"{path}.{key}", reason, "write '34 Gbit/s' at most"
+    parents = {entry.parent for entry in queue.classes.values()}
+    for name, entry in queue.classes.items():
+        if name in parents and not any(key.startswith("ls_") for key in entry.parameters):
+            reason = (
+                "without a link-sharing curve newer kernels give a class that has classes one of their own"
+            )
+            yield f"classes.{name}.parameters", reason, "write ls_m2 there"
+
 
 HFSC = QueueDiscipline(
     name="hfsc",
@@ -25,4 +66,14 @@ HFSC = QueueDiscipline(
         Parameter("ul_m2", RATE, "ul_m2_bit_per_s", "second slope of the upper-limit curve"),
     ),
     tree=True,
+    serves="in_order",
+    shares="by_curve",
+    calibrated=", m2: 1 Gbit/s",
+    kernel=Kernel(
+        options=lambda _, number: {"default_class": number},
+        class_options=_class_options,
+        only_class=lambda values: {f"{word}_{key}": values[key] for word in ("rt", "ls") for key in values},
+        class_kept=lambda options: {name: same(curve(options.get(name))) for name in CURVES},
+        beyond=_beyond,
+    ),
 )

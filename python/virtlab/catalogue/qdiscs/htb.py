@@ -1,7 +1,46 @@
 """`htb`: hierarchical token bucket with one class. Parameters by their tc-htb(8) names."""
 
-from virtlab.catalogue.declaration import Parameter, QueueDiscipline
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from virtlab.catalogue.declaration import Parameter, Values
 from virtlab.catalogue.kinds import CLASS_PRIORITY, POSITIVE_SIZE, RATE
+from virtlab.catalogue.queueing import CLASS_PACKETS, Kernel, QueueDiscipline
+
+if TYPE_CHECKING:
+    from virtlab.plan import Queue
+
+BURST_BYTES = 1600  # tc's least
+PRIORITY_MAX = 7  # TC_HTB_NUMPRIO - 1
+
+
+def class_options(values: Values) -> dict[str, int]:
+    """A class as Linux is told it."""
+    rate, burst_bytes = int(values["rate_bit_per_s"]), int(values.get("burst_bytes", BURST_BYTES))
+    return {
+        "rate_bit_per_s": rate,
+        "ceil_bit_per_s": int(values.get("ceil_bit_per_s", rate)),
+        "burst_bytes": burst_bytes,
+        "cburst_bytes": int(values.get("cburst_bytes", burst_bytes)),
+        "prio": int(values.get("prio", 0)),
+        "quantum_bytes": int(values.get("quantum_bytes", min(200_000, max(1000, rate // 80)))),
+        "overhead_bytes": 0,  # octets per frame beyond what the kernel counts
+        "minimum_bytes": 0,  # least octets of a frame
+    }
+
+
+def _beyond(queue: Queue) -> Iterator[tuple[str, str, str]]:
+    for name, entry in queue.classes.items():
+        if entry.parameters.get("prio", 0) > PRIORITY_MAX:
+            path = f"classes.{name}.parameters.prio"
+            yield (
+                path,
+                f"the kernel's htb has priorities 0 to {PRIORITY_MAX}",
+                f"write at most {PRIORITY_MAX}",
+            )
+
 
 HTB = QueueDiscipline(
     name="htb",
@@ -29,4 +68,16 @@ HTB = QueueDiscipline(
         Parameter("quantum", POSITIVE_SIZE, "quantum_bytes", "bytes per turn among equals"),
     ),
     tree=True,
+    guarantees=True,
+    serves="shaped",
+    shares="by_rate",
+    calibrated=", rate: 1 Gbit/s",
+    kernel=Kernel(
+        options=lambda _, number: {"default_class": number, "direct_limit_packets": CLASS_PACKETS},
+        class_options=class_options,
+        only_class=lambda values: values,
+        beyond=_beyond,
+        purpose="pushback of access links",
+        essential=True,
+    ),
 )

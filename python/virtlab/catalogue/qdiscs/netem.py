@@ -1,7 +1,43 @@
 """`netem`: a distant network behind a port: every packet is held for a time, and some are lost at random. tc-netem(8)."""
 
-from virtlab.catalogue.declaration import Parameter, QueueDiscipline
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from virtlab.catalogue.declaration import Parameter, Values
 from virtlab.catalogue.kinds import DURATION, LOSS_RATIO
+from virtlab.catalogue.queueing import CLASS_PACKETS, Kernel, QueueDiscipline, Spans, same, whole_bytes
+
+if TYPE_CHECKING:
+    from virtlab.plan import Queue
+
+LOSS_STEP = 1 / (2**32 - 1)
+
+
+def line(rate_bit_per_s: int, delay_ns: int, limit_packets: int, overhead_bytes: int) -> dict[str, Any]:
+    """A link: each frame holds the port for its time at the rate (0: for none), and arrives `delay_ns` later."""
+    return {
+        "rate_bit_per_s": rate_bit_per_s, "delay_ns": delay_ns, "limit_packets": limit_packets,
+        "overhead_bytes": overhead_bytes,
+    }  # fmt: skip
+
+
+def _options(queue: Queue, _: int) -> dict[str, Any]:
+    values = queue.parameters
+    lost = float(values.get("loss_ratio", 0.0))
+    told = line(0, int(values.get("delay_ns", 0)), queue.limit_packets or CLASS_PACKETS, 0)
+    return told | ({"loss_ratio": lost} if lost else {})
+
+
+def _kept(options: Values) -> Spans:
+    """A loss is a share of 2**32 - 1; what nobody asks for is not there."""
+    lost = options.get("loss_ratio", 0.0)
+    return {
+        "loss_ratio": (lost, lost - LOSS_STEP, lost + LOSS_STEP),
+        "rate_bit_per_s": whole_bytes(options.get("rate_bit_per_s", 0)),
+        "overhead_bytes": same(options.get("overhead_bytes", 0)),
+    }
+
 
 NETEM = QueueDiscipline(
     name="netem",
@@ -11,5 +47,10 @@ NETEM = QueueDiscipline(
     parameters=(
         Parameter("delay", DURATION, "delay_ns", "how long each packet is held", "0 s"),
         Parameter("loss", LOSS_RATIO, "loss_ratio", "share of packets lost at random", "0 %"),
+    ),
+    draws=True,
+    far=True,
+    kernel=Kernel(
+        options=_options, kept=_kept, purpose="links by its rate mode; without it the soft switch plays them"
     ),
 )

@@ -1,7 +1,24 @@
 """`prio`: strict priority over classes. Parameters by their tc-prio(8) names."""
 
-from virtlab.catalogue.declaration import Parameter, QueueDiscipline
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from virtlab.catalogue.declaration import Parameter
 from virtlab.catalogue.kinds import COUNT
+from virtlab.catalogue.queueing import TWO_CLASSES, Kernel, QueueDiscipline
+
+if TYPE_CHECKING:
+    from virtlab.plan import Queue
+
+BANDS_MAX = 16
+
+
+def _beyond(queue: Queue) -> Iterator[tuple[str, str, str]]:
+    if len(queue.classes) > BANDS_MAX:
+        yield "classes", f"the kernel's prio has {BANDS_MAX} bands at most", "write fewer classes"
+
 
 PRIO = QueueDiscipline(
     name="prio",
@@ -9,4 +26,11 @@ PRIO = QueueDiscipline(
     limit=("packets",),
     classes=(Parameter("prio", COUNT, "prio", "the smallest is served first"),),
     bare=False,
+    ranked_by="prio",
+    shares="by_rank",
+    calibrated=TWO_CLASSES,
+    kernel=Kernel(
+        options=lambda queue, number: {"bands": max(2, len(queue.classes)), "band": number - 1},
+        beyond=_beyond,
+    ),
 )

@@ -11,8 +11,8 @@ import ipaddress
 import re
 from typing import Any
 
-from virtlab.catalogue.declaration import QueueDiscipline
 from virtlab.catalogue.kinds import DSCP, LIMIT, nearest, shown
+from virtlab.catalogue.queueing import QueueDiscipline
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.leaves import NAME
 
@@ -99,7 +99,7 @@ def _tree(
             above = classes[above].get("parent")
         rate = entry["parameters"].get("rate_bit_per_s")
         ceil = entry["parameters"].get("ceil_bit_per_s", rate)
-        if discipline.name != "htb" or rate is None:
+        if not discipline.guarantees or rate is None:
             continue
         if ceil < rate:
             findings.add((*path, "ceil"), "the ceiling is below the rate", "write at least the rate")

@@ -7,7 +7,7 @@ from typing import Any
 
 from virtlab.catalogue import QDISCS
 from virtlab.catalogue.kinds import LIMIT, choice, nearest, shown
-from virtlab.catalogue.qdiscs.fifo import PORT_PACKETS
+from virtlab.catalogue.qdiscs.fifo import FIFO, PORT_PACKETS
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.world.classes import read_classes
 
@@ -20,7 +20,7 @@ _BY = choice("auto", "kernel", "virtlab")
 class QueueSpec:
     """A queue; `parameters` carry tc's names with a unit suffix, in SI units."""
 
-    kind: str = "fifo"
+    kind: str = FIFO.name
     by: str = "auto"
     limit_packets: int | None = PORT_PACKETS
     limit_bytes: int | None = None
@@ -39,7 +39,7 @@ def read_queue(at: Steps, written: Any, findings: Findings) -> QueueSpec:
     if not isinstance(written, dict):
         findings.add(at, f"'{shown(written)}' is no queue", "write e.g. '{kind: fifo, limit: 100 packets}'")
         return QueueSpec()
-    kind = written.get("kind", "fifo")
+    kind = written.get("kind", FIFO.name)
     if not isinstance(kind, str) or kind not in QDISCS:
         cure = nearest(str(kind), QDISCS) or f"write one of {', '.join(QDISCS)}"
         findings.add((*at, "kind"), f"there is no queue discipline '{shown(kind)}'", cure)

@@ -22,7 +22,7 @@ COUNTED_LESS_BYTES = 24  # of the wire's bytes that a queue discipline does not 
 Port = tuple[
     str, str
 ]  # ("vnic" or "licence", guest/vnic), ("shaper", "NAME ab"), ("link", "NAME ab CLASS") or ("guest", its name)
-Serves = Literal["fifo", "prio", "drr", "htb", "hfsc", "guest", "any"]
+Serves = Literal["in_order", "by_rank", "by_rounds", "by_rate", "by_curve", "guest", "any_order"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ class NoBoundError(Exception):
 class Hop:
     """A port on the way, `rate` in bit/s of wire.
 
-    `serves`: how it chooses among its classes; `any` is in whatever order, never idle while something waits; `guest` is
-    one that forwards.
+    `serves`: how it chooses among its classes; `any_order` is in whatever order, never idle while something waits;
+    `guest` is one that forwards.
     """
 
     port: Port
@@ -76,13 +76,13 @@ class Hop:
     after_ns: int = 0  # propagation, and the switch behind it
     free: float = 0.0  # bits that go at once after a pause
     line: str = ""  # the direction of a link that its classes share
-    serves: Serves = "fifo"
-    rank: int = 0  # prio: of its class, 0 is served first
-    quantum_bits: float = 0.0  # drr: as the discipline counts
-    sure: float = 0.0  # htb: bit/s that its class is sure of, as the discipline counts
-    burst_bits: float = 0.0  # htb: as the discipline counts
-    curve: Curve | None = None  # hfsc: the real-time curve of its class
-    idles: bool = False  # hfsc: whether it may send nothing while something waits
+    serves: Serves = "in_order"
+    rank: int = 0  # by_rank: of its class, 0 is served first
+    quantum_bits: float = 0.0  # by_rounds: as the discipline counts
+    sure: float = 0.0  # by_rate: bit/s that its class is sure of, as the discipline counts
+    burst_bits: float = 0.0  # by_rate: as the discipline counts
+    curve: Curve | None = None  # by_curve: the real-time curve of its class
+    idles: bool = False  # by_curve: whether it may send nothing while something waits
     limit_packets: int | None = None  # of its queue; None: as long as it must be
     limit_bytes: int | None = None
     leaves: bool = False  # a link with a virtual switch behind it

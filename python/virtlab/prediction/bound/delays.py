@@ -10,15 +10,15 @@ class of a port has what the others leave it, as rate R' after a latency:
 
 | port | what is left to a class |
 |---|---|
-| `prio` | the rate less that of the classes before it, after what these may send at once and one frame of a class behind |
-| `drr` | C Q_i / F after (F - Q_i)(1 + l_i / Q_i) + sum of the others' l_j, and one frame; over C |
-| `htb` | the rate that it is sure of, after X and one frame of its own at that rate |
+| `by_rank` | the rate less that of the classes before it, after what these may send at once and a frame of a class behind |
+| `by_rounds` | C Q_i / F after (F - Q_i)(1 + l_i / Q_i) + sum of the others' l_j, and one frame; over C |
+| `by_rate` | the rate that it is sure of, after X and one frame of its own at that rate |
 
 F is the sum of the quanta of classes in use, l a largest frame. X = (sum of the others' bursts and largest frames, and one
 frame) / (C - sum of their rates): so long at most the others can keep a class waiting that may send, since lenders that
 stand lowest go first. It holds where the rates come to C at most, and where no token is lost meanwhile: burst >= rate X.
 
-What is left to a class of `hfsc` is in `real_time`, how long a guest that forwards delays in `forwarding`.
+What is left to a class served `by_curve` is in `real_time`, how long a guest that forwards delays in `forwarding`.
 
 A port that is never idle while a frame waits, in whatever order it serves, delays no frame longer than it can be busy at a
 stretch: until the sum of all curves meets C t. A flow with a window W adds no more than W to what waits at a port that is
@@ -110,11 +110,11 @@ def _spread(flows: Sequence[Flow], found: Mapping[Port, float]) -> None:
 def _full_s(hop: Hop, largest: float, flows: Sequence[Flow]) -> float:
     """How long the last frame of a full queue takes: of what is first in, first out, or of the class served first."""
     first, rate = 0.0, hop.rate
-    if hop.serves == "hfsc":
+    if hop.serves == "by_curve":
         return real_time.full_s(hop, flows)
-    if hop.serves in {"drr", "htb"}:
+    if hop.serves in {"by_rounds", "by_rate"}:
         first, rate = _left(hop, flows)
-    elif hop.serves in {"any", "guest"} or any(
+    elif hop.serves in {"any_order", "guest"} or any(
         each.line == hop.line and each.rank < hop.rank for flow in flows for each in flow.hops
     ):
         return math.inf
@@ -163,11 +163,11 @@ def _served_s(
     hop: Hop, flows: Sequence[Flow], hops: Mapping[Port, Hop], servers: Mapping[str, Server]
 ) -> float:
     """Largest horizontal distance of the port's curves to what is left to it."""
-    if hop.serves == "any":
+    if hop.serves == "any_order":
         return math.inf
     if hop.serves == "guest":
         return forwarding_s(hop, flows, servers)
-    if hop.serves == "hfsc":
+    if hop.serves == "by_curve":
         pieces = _pieces(hop.port, flows, hops)
         if _endless(pieces):
             return math.inf
@@ -188,7 +188,7 @@ def _served_s(
 
 def _busy_s(hop: Hop, flows: Sequence[Flow], hops: Mapping[Port, Hop]) -> float:
     """How long the port, with all its classes, can be busy at a stretch; infinite where it may idle with frames waiting."""
-    if hop.port[0] != "link" or hop.serves == "htb" or hop.idles:
+    if hop.port[0] != "link" or hop.serves == "by_rate" or hop.idles:
         return math.inf
     lines = [port for port, each in hops.items() if each.line == hop.line and port[0] == "link"]
     pieces = [piece for port in lines for piece in _pieces(port, flows, hops)]
@@ -204,7 +204,7 @@ def _window_s(hop: Hop, flows: Sequence[Flow]) -> float:
     """Of a port that is first in, first out, with flows that wait for answers."""
     mine = _through(hop.port, flows)
     windows = [flow for flow in mine if flow.window is not None]
-    if hop.serves != "fifo" or not windows:
+    if hop.serves != "in_order" or not windows:
         return math.inf
     others = [flow for flow in mine if flow.window is None]
     rate = hop.rate - sum(flow.rho for flow in others)
@@ -218,9 +218,9 @@ def _window_s(hop: Hop, flows: Sequence[Flow]) -> float:
 
 def _left(hop: Hop, flows: Sequence[Flow]) -> tuple[float, float]:
     """Bits that go before a class at once, and the rate that is left to it."""
-    if hop.serves == "drr":
+    if hop.serves == "by_rounds":
         return _by_rounds(hop, flows)
-    if hop.serves == "htb":
+    if hop.serves == "by_rate":
         return _by_rates(hop, flows)
     bits, rate, behind = 0.0, hop.rate, 0.0
     for flow in flows:

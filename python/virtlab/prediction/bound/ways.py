@@ -1,16 +1,16 @@
 """Ports on the way from one guest to another, and what each promises a class of its queue.
 
-| queue | its port is |
+| its discipline serves, or shares among classes | the port is |
 |---|---|
-| `fifo`, `pfifo`, `bfifo`, `codel`, `hfsc` without classes | first in, first out; what CoDel drops only shortens it |
-| `prio` | strict priority |
-| `drr` | rounds of quanta |
-| `htb` with classes | each leaf sure of its rate |
-| `hfsc` with classes | each leaf sure of its real-time curve |
-| `tbf`, `htb` without classes | a shaper in front of a FIFO |
-| `sfq`, `fq_codel`, `pfifo_fast` | in whatever order, never idle: bounded by how long the port is busy at a stretch |
+| `in_order` | first in, first out; what it drops early only shortens it |
+| `by_rank` | strict priority |
+| `by_rounds` | rounds of quanta |
+| `by_rate` | each leaf sure of its rate |
+| `by_curve` | each leaf sure of its real-time curve |
+| `shaped` | a shaper in front of a FIFO |
+| `any_order` | in whatever order, never idle: bounded by how long the port is busy at a stretch |
 
-`netem` (drawn delays) has none here. Classes are told by code points.
+A discipline that serves and shares in no way (drawn delays) has none here. Classes are told by code points.
 
 Frames go as the tables of switches and virtual switches have them; packets from router to router, as routes have them
 (those of OSPF as it has converged). A guest that forwards, at layer 3 or 2, is a port like any other, and so is a
@@ -26,6 +26,10 @@ from functools import cached_property
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any
 
+from virtlab.catalogue import QDISCS
+from virtlab.catalogue.qdiscs.drr import QUANTUM_BYTES
+from virtlab.catalogue.qdiscs.htb import BURST_BYTES
+from virtlab.catalogue.queueing import CLASS_PACKETS
 from virtlab.plan import Link, Plan, Queue, Vnic
 from virtlab.planner.ends import RoleEnd, interfaces
 from virtlab.planner.licence import QUEUE_PACKETS, burst_bytes
@@ -42,11 +46,6 @@ from virtlab.prediction.bound.curves import (
 from virtlab.simulator.ospf import converged
 
 PUSHBACK_FRAMES = 10  # that a vNIC's pushback lets go at once
-FIFO_KINDS = ("fifo", "pfifo", "bfifo", "codel", "hfsc")
-ANY_ORDER = ("sfq", "fq_codel", "pfifo_fast")
-HTB_BURST_BYTES = 1600  # of a class that names none
-QUANTUM_BYTES = 1514
-CLASS_PACKETS = 1000  # that wait in a class of hfsc that names no limit
 MOST_HOPS = 64
 
 
@@ -207,16 +206,17 @@ class Ways:
         line, rate = f"{name} {way}", float(link.rate_bit_per_s)
         if queue.classes:
             return [_of_class(name, queue, dscp, line, rate, after_ns)]
-        if queue.kind in FIFO_KINDS:
+        serves = QDISCS[queue.kind].serves
+        if serves == "in_order":
             return [
                 Hop(
                     ("link", line), rate, after_ns, line=line, limit_packets=queue.limit_packets,
                     limit_bytes=queue.limit_bytes,
                 )
             ]  # fmt: skip
-        if queue.kind in ANY_ORDER:
-            return [Hop(("link", line), rate, after_ns, line=line, serves="any")]
-        if queue.kind in {"tbf", "htb"}:
+        if serves == "any_order":
+            return [Hop(("link", line), rate, after_ns, line=line, serves="any_order")]
+        if serves == "shaped":
             return [self._shaper(line, queue), Hop(("link", line), rate, after_ns, line=line)]
         raise NoBoundError(f"links.{name} has a queue, {queue.kind}, that this has no curve of")
 
@@ -224,8 +224,8 @@ class Ways:
         """Bits of wire: the discipline counts fewer, the least fewer of full frames. A packet waits whole."""
         values, whole = queue.parameters, self._whole_bits
         share = per_counted_bit(whole)
-        depth_bits = 8.0 * int(values.get("burst_bytes") or HTB_BURST_BYTES)
-        if queue.kind == "tbf" and depth_bits < whole - 8 * 24:
+        depth_bits = 8.0 * int(values.get("burst_bytes") or BURST_BYTES)
+        if QDISCS[queue.kind].bucket is not None and depth_bits < whole - 8 * 24:
             raise NoBoundError(f"links.{line} has a bucket that a full frame never fits")
         return Hop(
             ("shaper", line), share * float(values["rate_bit_per_s"]), free=share * depth_bits - whole,
@@ -253,7 +253,8 @@ def _of_class(link: str, queue: Queue, dscp: int | None, line: str, rate: float,
         rule == type(rule).model_validate({"class": rule.class_, "dscp": rule.dscp}) and rule.dscp
         for rule in queue.match
     )
-    if queue.kind not in {"prio", "drr", "htb", "hfsc"} or not by_code_point:
+    shares = QDISCS[queue.kind].shares
+    if shares is None or not by_code_point:
         raise NoBoundError(
             f"links.{link} has classes that are not told by code points, or of no kind that this knows"
         )
@@ -262,28 +263,28 @@ def _of_class(link: str, queue: Queue, dscp: int | None, line: str, rate: float,
         raise NoBoundError(f"links.{link} has no class for code point {dscp}")
     own = queue.classes[name]
     port = ("link", f"{line} {name}")
-    if queue.kind == "prio":
-        order = sorted(queue.classes, key=lambda each: (queue.classes[each].parameters.get("prio", 0), each))
+    if shares == "by_rank":
+        order = QDISCS[queue.kind].ranks(queue)
         return Hop(
-            port, rate, after_ns, line=line, serves="prio", rank=order.index(name), limit_packets=own.limit_packets
+            port, rate, after_ns, line=line, serves="by_rank", rank=order.index(name), limit_packets=own.limit_packets
         )  # fmt: skip
-    if queue.kind == "drr":
+    if shares == "by_rounds":
         quantum = 8.0 * int(own.parameters.get("quantum_bytes") or QUANTUM_BYTES)
         return Hop(
-            port, rate, after_ns, line=line, serves="drr", quantum_bits=quantum, limit_packets=own.limit_packets
+            port, rate, after_ns, line=line, serves="by_rounds", quantum_bits=quantum, limit_packets=own.limit_packets
         )  # fmt: skip
     if any(each.parent == name for each in queue.classes.values()):
         raise NoBoundError(f"links.{link}: class {name} is no leaf")
     values = own.parameters
-    if queue.kind == "hfsc":
+    if shares == "by_curve":
         return Hop(
-            port, rate, after_ns, line=line, serves="hfsc", curve=_curve(values), idles=_may_idle(queue),
+            port, rate, after_ns, line=line, serves="by_curve", curve=_curve(values), idles=_may_idle(queue),
             limit_packets=own.limit_packets or CLASS_PACKETS,
         )  # fmt: skip
-    burst = int(values.get("burst_bytes") or HTB_BURST_BYTES)
+    burst = int(values.get("burst_bytes") or BURST_BYTES)
     cburst = int(values.get("cburst_bytes") or burst)
     return Hop(
-        port, rate, after_ns, line=line, serves="htb", sure=float(values["rate_bit_per_s"]),
+        port, rate, after_ns, line=line, serves="by_rate", sure=float(values["rate_bit_per_s"]),
         burst_bits=8.0 * min(burst, cburst), limit_packets=own.limit_packets,
     )  # fmt: skip
 

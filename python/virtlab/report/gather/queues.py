@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
+from virtlab.catalogue import QDISCS
 from virtlab.planner.ports import guest_ports, port_of
 from virtlab.report.gather.model import ClassSeen
 from virtlab.report.quantities import display
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from virtlab.results.record import RunRecord
 
 ROWS_MAX = 240
-PLAIN = ("fifo", "pfifo", "bfifo")
 COUNTS = {"packets": "packets", "drops": "drops", "marked_packets": "marked"}
 WAITS = {
     "residence_ns": "mean wait",
@@ -58,7 +58,7 @@ def queues(
                 of_class = entity.removeprefix(line).removeprefix(".")
                 told = _told(values)
                 silent = not told.get("packets") and not told.get("drops")
-                plain = not of_class and queue.kind in PLAIN and not told.get("drops")
+                plain = not of_class and QDISCS[queue.kind].tail_drop and not told.get("drops")
                 if silent or (plain and not placed):
                     continue
                 place = f"{queue.kind}, {_placed(by)}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from virtlab.catalogue import QDISCS
 from virtlab.plan import Plan, Queue
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed.build.names import FABRIC, interface
@@ -21,7 +22,11 @@ from virtlab.testbed.queues.kernel import PortQueue
 if TYPE_CHECKING:
     from virtlab.testbed.build.lower import Lowered
 
-NETEM_KINDS = ("fifo", "pfifo")
+
+def netem_queues(queue: Queue) -> bool:
+    """Whether netem queues so by itself: it is a FIFO that counts packets."""
+    discipline = QDISCS.get(queue.kind)
+    return discipline is not None and discipline.tail_drop and "packets" in discipline.limit
 
 
 def realisation(plan: Plan, automatic: str) -> str:
@@ -37,7 +42,7 @@ def realisation(plan: Plan, automatic: str) -> str:
         return next(iter(asked))
     queues = [queue for link in plan.world.links.values() for queue in (link.queue.ab, link.queue.ba)]
     owners = {queue.by for queue in queues}
-    plain = all(queue.kind in NETEM_KINDS and queue.limit_bytes is None for queue in queues)
+    plain = all(netem_queues(queue) and queue.limit_bytes is None for queue in queues)
     if "kernel" in owners or (automatic == "kernel" and "virtlab" not in owners):
         return "netem" if automatic in {"netem", "kernel"} and plain else "shaping"
     if "virtlab" in owners or (automatic == "netem" and not plain):

@@ -11,29 +11,15 @@ from pathlib import Path
 
 from virtlab import __version__
 from virtlab.catalogue import QDISCS
+from virtlab.catalogue.qdiscs import FIFO, NETEM
 from virtlab.errors import VirtlabError
 from virtlab.testbed.build.lower import Machine
 from virtlab.testbed.build.operations import NamespaceAdd
 from virtlab.testbed.leader.process import Leader
 
-KERNEL_QDISCS = (
-    "htb",
-    "tbf",
-    "pfifo",
-    "bfifo",
-    "netem",
-    "codel",
-    "fq_codel",
-    "sfq",
-    "hfsc",
-    "prio",
-    "pfifo_fast",
-    "fq",
-    "ingress",
-    "drr",
-    "cls_u32",
-    "cls_flower",
-)
+OTHERS = ("fq", "ingress", "cls_u32", "cls_flower")  # of which the doctor tells, too
+# `fifo` is the kernel's pfifo and bfifo.
+KERNEL_QDISCS = (*(name for name, entry in QDISCS.items() if not entry.kernel.needs), *OTHERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +31,7 @@ class Findings:
     root: bool
     has_ipv6: bool
     filters_bridges: bool = False  # whether its kernel's packet filter can see what crosses a bridge
-    switch_qdiscs: tuple[str, ...] = ("fifo",)  # queue disciplines that the soft switch plays
+    switch_qdiscs: tuple[str, ...] = (FIFO.name,)  # queue disciplines that the soft switch plays
     open_vswitch: Mapping[str, str | None] | None = (
         None  # by kind; None: this machine is asked when one is wanted
     )
@@ -56,7 +42,7 @@ class Findings:
     @property
     def machine(self) -> Machine:
         """For lowering: netem where the kernel has it, else the soft switch."""
-        link = "netem" if self.world is None and self.qdiscs.get("netem", "") is None else "soft_switch"
+        link = "netem" if self.world is None and self.qdiscs.get(NETEM.name, "") is None else "soft_switch"
         return Machine(
             link=self.automatic_link or link, has_ipv6=self.has_ipv6, filters_bridges=self.filters_bridges
         )

@@ -7,7 +7,8 @@ the agent's `apply` (crates/virtlab-agent/src/leader/operation.rs).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar
 
 
@@ -28,7 +29,9 @@ def _fields(value: Any) -> dict[str, Any]:
         held = getattr(value, entry.name)
         if held is None:
             continue
-        if is_dataclass(held):
+        if isinstance(held, Discipline):
+            held = {"kind": held.kind, **{key: _listed(each) for key, each in held.options.items()}}
+        elif is_dataclass(held):
             held = {"kind": held.kind, **_fields(held)} if isinstance(held, Kind) else _fields(held)
         elif isinstance(held, tuple):
             held = [_fields(each) if is_dataclass(each) else _listed(each) for each in held]
@@ -215,127 +218,11 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Discipline(Kind):
-    """A queue discipline's own options; None: the kernel's own."""
+class Discipline:
+    """Options of a queue discipline, or of a class of it, by the agent's names; what is absent is the kernel's own."""
 
-
-@dataclass(frozen=True, slots=True)
-class Htb(Discipline):
-    """Hierarchical token bucket."""
-
-    kind: ClassVar[str] = "htb"
-    default_class: int
-    direct_limit_packets: int = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Pfifo(Discipline):
-    """First in, first out, limited in packets."""
-
-    kind: ClassVar[str] = "pfifo"
-    limit_packets: int
-
-
-@dataclass(frozen=True, slots=True)
-class Bfifo(Discipline):
-    """First in, first out, limited in bytes."""
-
-    kind: ClassVar[str] = "bfifo"
-    limit_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Tbf(Discipline):
-    """Token bucket."""
-
-    kind: ClassVar[str] = "tbf"
-    rate_bit_per_s: int
-    burst_bytes: int
-    limit_bytes: int
-    overhead_bytes: int = 24
-    minimum_bytes: int = 84
-
-
-@dataclass(frozen=True, slots=True)
-class Netem(Discipline):
-    """A link: each frame holds the port for its time at the rate (0: for none), and arrives `delay_ns` later."""
-
-    kind: ClassVar[str] = "netem"
-    rate_bit_per_s: int
-    delay_ns: int
-    limit_packets: int
-    overhead_bytes: int = 24
-    loss_ratio: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Codel(Discipline):
-    """Controlled delay."""
-
-    kind: ClassVar[str] = "codel"
-    limit_packets: int | None = None
-    target_ns: int | None = None
-    interval_ns: int | None = None
-    ecn: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FqCodel(Discipline):
-    """Controlled delay in every flow."""
-
-    kind: ClassVar[str] = "fq_codel"
-    limit_packets: int | None = None
-    target_ns: int | None = None
-    interval_ns: int | None = None
-    ecn: bool | None = None
-    flows: int | None = None
-    quantum_bytes: int | None = None
-    memory_limit_bytes: int | None = None
-    drop_batch: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Sfq(Discipline):
-    """Stochastic fairness; `perturb_ns` in whole seconds."""
-
-    kind: ClassVar[str] = "sfq"
-    limit_packets: int | None = None
-    quantum_bytes: int | None = None
-    perturb_ns: int | None = None
-    flows: int | None = None
-    depth: int | None = None
-    divisor: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Hfsc(Discipline):
-    """Hierarchical fair service curves."""
-
-    kind: ClassVar[str] = "hfsc"
-    default_class: int
-
-
-@dataclass(frozen=True, slots=True)
-class Prio(Discipline):
-    """Strict priority; frames that no filter takes go to `band`, counted from 0."""
-
-    kind: ClassVar[str] = "prio"
-    bands: int
-    band: int
-
-
-@dataclass(frozen=True, slots=True)
-class Drr(Discipline):
-    """Deficit round robin."""
-
-    kind: ClassVar[str] = "drr"
-
-
-@dataclass(frozen=True, slots=True)
-class PfifoFast(Discipline):
-    """Three bands by priority, limited by the interface's queue length."""
-
-    kind: ClassVar[str] = "pfifo_fast"
+    kind: str  # the kernel's name
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,44 +237,12 @@ class QdiscAdd(AtLink):
 
 @dataclass(frozen=True, slots=True)
 class ClassAdd(AtLink):
-    """A class of HTB. `overhead_bytes`: octets per frame beyond what the kernel counts; `minimum_bytes`: least octets."""
+    """A class of a queue discipline."""
 
     op: ClassVar[str] = "class"
     parent: str
     handle: str
-    rate_bit_per_s: int
-    ceil_bit_per_s: int
-    burst_bytes: int
-    cburst_bytes: int | None = None
-    prio: int | None = None
-    quantum_bytes: int | None = None
-    overhead_bytes: int = 24
-    minimum_bytes: int = 84
-
-
-Curve = tuple[int, int, int]  # first slope in bit/s, length of the first piece in ns, second slope
-
-
-@dataclass(frozen=True, slots=True)
-class HfscClassAdd(AtLink):
-    """A class of HFSC."""
-
-    op: ClassVar[str] = "hfsc_class"
-    parent: str
-    handle: str
-    real_time: Curve | None = None
-    link_share: Curve | None = None
-    upper_limit: Curve | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DrrClassAdd(AtLink):
-    """A class of DRR."""
-
-    op: ClassVar[str] = "drr_class"
-    parent: str
-    handle: str
-    quantum_bytes: int
+    discipline: Discipline
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_interface
 from typing import Any
 
-from virtlab.catalogue import PLATFORMS
+from virtlab.catalogue import PLATFORMS, QDISCS
 from virtlab.errors import MachineError
 from virtlab.plan import Plan, Realised, RealisedObject, Vnic
 from virtlab.planner.ports import port_of
@@ -134,7 +134,8 @@ def _facts(link: Mapping[str, Any]) -> dict[str, Any]:
     ]
     if link.get("filters"):
         facts["filters"] = link["filters"]
-    if any(qdisc["kind"] == "pfifo_fast" for qdisc in link["qdiscs"]):
+    kinds = (qdisc["kind"] for qdisc in link["qdiscs"])
+    if any(kind in QDISCS and QDISCS[kind].kernel.length_of_interface for kind in kinds):
         facts["queue_length_packets"] = link["queue_length_packets"]
     if link["addresses"]:
         facts["addresses"] = link["addresses"]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from virtlab.catalogue import QDISCS
 from virtlab.testbed.build.machine import KERNEL_QDISCS, findings
 from virtlab.testbed.doctor.finding import Finding
 
 GROUP = "queue disciplines of the kernel"
-_PURPOSE = {
-    "htb": "pushback of access links",
-    "netem": "links by its rate mode; without it the soft switch plays them",
+_PURPOSE = {name: entry.kernel.purpose for name, entry in QDISCS.items()} | {
     "cls_u32": "match rules of queues by the kernel",
     "cls_flower": "802.1p priorities in match rules by the kernel",
 }
-_MODULE = {"pfifo": "", "bfifo": "", "pfifo_fast": ""} | {name: name for name in ("cls_u32", "cls_flower")}
+_MODULE = {name: name for name in ("cls_u32", "cls_flower")}
+_MODULE |= {name: "" for name, entry in QDISCS.items() if entry.kernel.built_in}
 
 
 def examine() -> Iterator[Finding]:
@@ -22,7 +22,7 @@ def examine() -> Iterator[Finding]:
     found = findings()
     for kind in KERNEL_QDISCS:
         name = f"qdisc.{kind}"
-        needed = kind == "htb"
+        needed = kind in QDISCS and QDISCS[kind].kernel.essential
         if found.world is not None:
             yield Finding(
                 name, GROUP, "untried", "no private world to try it in", "see 'world'", needed=needed

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from virtlab.catalogue import QDISCS
+from virtlab.catalogue.qdiscs import NETEM
 from virtlab.plan import Link, Plan, Queue, Refusal
 from virtlab.testbed.build import fabric, switch_capacity
 from virtlab.testbed.build.machine import Findings
 from virtlab.testbed.queues import kernel as kernel_queues
-from virtlab.testbed.queues.outputs import KERNEL_ALONE, LAB_VM, by_another, lacking
+from virtlab.testbed.queues.outputs import LAB_VM, by_another, lacking
 
 
 def realised(plan: Plan, found: Findings) -> str:
@@ -27,8 +29,8 @@ def links(plan: Plan, found: Findings) -> Iterator[Refusal]:
     if not plan.world.links:
         return
     by = realised(plan, found)
-    if by == "netem" and found.qdiscs.get("netem", "unknown") is not None:
-        reason = f"this kernel has no netem ({found.qdiscs.get('netem', 'not tried')})"
+    if by == "netem" and found.qdiscs.get(NETEM.name, "unknown") is not None:
+        reason = f"this kernel has no netem ({found.qdiscs.get(NETEM.name, 'not tried')})"
         cure = "write 'realise: shaping'"
         if found.inside is None:
             cure = f"write 'realise: auto', load sch_netem, or {LAB_VM}"
@@ -44,6 +46,8 @@ def links(plan: Plan, found: Findings) -> Iterator[Refusal]:
             yield Refusal(f"{path}.rate_bit_per_s", reason, "lower it, or use a machine with netem")
         for direction, queue in (("ab", link.queue.ab), ("ba", link.queue.ba)):
             queue_path = f"{path}.queue.{direction}"
+            if queue.kind not in QDISCS:
+                continue  # which is refused wherever it stands
             if by == "soft_switch":
                 yield from _in_soft_switch(queue_path, queue, link, found)
             else:
@@ -54,7 +58,7 @@ def links(plan: Plan, found: Findings) -> Iterator[Refusal]:
 
 
 def _in_soft_switch(path: str, queue: Queue, link: Link, found: Findings) -> Iterator[Refusal]:
-    if queue.kind in KERNEL_ALONE:
+    if QDISCS[queue.kind].far:
         reason = f"'{queue.kind}' is the kernel's alone, and the soft switch holds the links"
         yield Refusal(f"{path}.kind", reason, _by_kernel(queue, link, found))
     elif queue.by == "kernel":
@@ -81,10 +85,10 @@ def _in_kernel(path: str, queue: Queue, by: str, end: str, plan: Plan, found: Fi
         reason = f"a link by {by} queues in the kernel"
         yield Refusal(f"{path}.by", reason, "write 'by: auto', or 'realise: soft_switch'")
     elif by == "netem":
-        if queue.kind not in fabric.NETEM_KINDS:
+        if not fabric.netem_queues(queue):
             reason = f"'{queue.kind}' cannot stand in front of netem, which is a FIFO itself"
             cure = "write 'realise: shaping'"
-            if found.inside is None and queue.kind not in KERNEL_ALONE:
+            if found.inside is None and not QDISCS[queue.kind].far:
                 cure = "write 'realise: soft_switch' or 'realise: shaping'"
             yield Refusal(f"{path}.kind", reason, cure)
         elif queue.limit_bytes is not None:
@@ -92,7 +96,7 @@ def _in_kernel(path: str, queue: Queue, by: str, end: str, plan: Plan, found: Fi
     else:
         for key, reason, cure in kernel_queues.missing(queue, found.qdiscs, found.inside):
             yield Refusal(f"{path}.{key}", reason, cure)
-        if queue.kind == "pfifo_fast" and not _of_native(plan, end):
+        if QDISCS[queue.kind].kernel.own_packets and not _of_native(plan, end):
             reason = (
                 "frames that crossed a virtual cable have lost the priority that the kernel's bands go by"
             )

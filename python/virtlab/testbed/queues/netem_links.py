@@ -25,11 +25,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from virtlab.catalogue.qdiscs import NETEM
+from virtlab.catalogue.qdiscs.netem import line
+from virtlab.catalogue.queueing import CLASS_PACKETS
 from virtlab.errors import MachineError
 from virtlab.plan import Queue
 from virtlab.planner.licence import ETHERNET_OCTETS
-from virtlab.testbed.build.operations import Netem, Operation, QdiscAdd
-from virtlab.testbed.queues.kernel import CLASS_PACKETS, PortQueue
+from virtlab.testbed.build.operations import Discipline, Operation, QdiscAdd
+from virtlab.testbed.queues.kernel import PortQueue
 
 TOP = "1:"
 RATE_STAGE = "10:"
@@ -105,11 +108,11 @@ def at_port(
     """The operations at the sending end of a direction, in order."""
     held = limit_packets + 1
     if not apart(rate_bit_per_s, delay_ns, limit_packets):
-        yield QdiscAdd(namespace, link, Netem(rate_bit_per_s, delay_ns, held), handle=TOP)
+        yield QdiscAdd(namespace, link, _netem(rate_bit_per_s, delay_ns, held), handle=TOP)
         return
     # What is in the stage at the rate counts here, too, and more may come than the wire takes.
-    yield QdiscAdd(namespace, link, Netem(0, delay_ns, LIMIT_MAX, 0), handle=TOP)
-    rate = Netem(rate_bit_per_s, 0, held)
+    yield QdiscAdd(namespace, link, _netem(0, delay_ns, LIMIT_MAX, 0), handle=TOP)
+    rate = _netem(rate_bit_per_s, 0, held)
     yield QdiscAdd(namespace, link, rate, parent=f"{TOP}1", handle=RATE_STAGE)
 
 
@@ -119,3 +122,9 @@ def queue_at(
     """The same direction, for counters and read-back."""
     stages = apart(rate_bit_per_s, delay_ns, limit_packets)
     return NetemQueue(namespace, link, {}, TOP, rate_bit_per_s, delay_ns, stages, single_frames)
+
+
+def _netem(
+    rate_bit_per_s: int, delay_ns: int, limit_packets: int, overhead_bytes: int = BESIDE_OCTETS
+) -> Discipline:
+    return Discipline(NETEM.name, line(rate_bit_per_s, delay_ns, limit_packets, overhead_bytes))

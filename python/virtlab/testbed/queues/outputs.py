@@ -6,7 +6,8 @@ no other laboratory machine to go to.
 
 from __future__ import annotations
 
-KERNEL_ALONE = ("netem",)  # kinds that no soft switch plays: what is far away
+from virtlab.catalogue import QDISCS
+
 SIMULATED = "simulate it: 'virtlab run FILE --backend simulator'"
 LAB_VM = "take the lab VM's kernel: 'virtlab run FILE --in lab-vm'"
 
@@ -21,7 +22,7 @@ def by_another(kind: str, inside: str | None = None) -> str:
     >>> by_another("netem")
     "simulate it: 'virtlab run FILE --backend simulator'"
     """
-    if kind in KERNEL_ALONE:
+    if QDISCS[kind].far:
         return SIMULATED
     leaving = "" if inside is None else f" and leave out --in {inside}"
     return f"write 'by: virtlab'{leaving}: the soft switch plays it"
@@ -39,4 +40,4 @@ def lacking(kind: str, module: str, inside: str | None = None) -> str:
     if inside is not None:
         return another  # its kernel has what it has
     kernels = f"load {module}, or {LAB_VM}"
-    return f"{kernels}, or {another}" if kind in KERNEL_ALONE else f"{another}, {kernels}"
+    return f"{kernels}, or {another}" if QDISCS[kind].far else f"{another}, {kernels}"

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from virtlab.plan import Vnic
+from virtlab.catalogue.qdiscs import HTB, PFIFO
+from virtlab.catalogue.qdiscs.htb import class_options
+from virtlab.plan import Queue, Vnic
 from virtlab.planner.licence import ETHERNET_OCTETS, QUEUE_PACKETS, burst_bytes
-from virtlab.testbed.build.operations import ClassAdd, Htb, LinkSet, Operation, Pfifo, QdiscAdd
+from virtlab.testbed.build.operations import ClassAdd, Discipline, LinkSet, Operation, QdiscAdd
 
 BURST_FRAMES = 10
+SHORTEST_OCTETS = 84  # of a frame on the wire, preamble and gap included
 
 
 def shaper(
     namespace: str, link: str, rate_bit_per_s: int, burst_bytes: int, *, octets: bool = True
 ) -> Iterator[Operation]:
     """HTB with one class, 1:1, at a rate. `octets`: a frame counts as its octets on Ethernet, else as the kernel has it."""
-    yield QdiscAdd(namespace, link, Htb(default_class=1), handle="1:")
-    counted = {} if octets else {"overhead_bytes": 0, "minimum_bytes": 0}
-    yield ClassAdd(
-        namespace,
-        link,
-        parent="1:",
-        handle="1:1",
-        rate_bit_per_s=rate_bit_per_s,
-        ceil_bit_per_s=rate_bit_per_s,
-        burst_bytes=burst_bytes,
-        **counted,
+    top = Discipline(HTB.name, HTB.kernel.options(Queue(kind=HTB.name), 1))
+    yield QdiscAdd(namespace, link, top, handle="1:")
+    # A quantum of its own: the kernel's default (rate / 10) warns about fast links.
+    quantum_bytes = min(60_000, max(1600, burst_bytes))
+    options = class_options(
+        {"rate_bit_per_s": rate_bit_per_s, "burst_bytes": burst_bytes, "quantum_bytes": quantum_bytes}
     )
+    if octets:
+        options |= {"overhead_bytes": ETHERNET_OCTETS - 14, "minimum_bytes": SHORTEST_OCTETS}
+    yield ClassAdd(namespace, link, "1:", "1:1", Discipline(HTB.name, options))
 
 
 def pushback(namespace: str, link: str, vnic: Vnic, *, by_link: bool = False) -> Iterator[Operation]:
@@ -55,4 +56,6 @@ def licence(namespace: str, link: str, vnic: Vnic, rate_bit_per_s: int) -> Itera
     A token bucket of two frames, and 100 packets that wait; the port's own serialisation is its link's.
     """
     yield from shaper(namespace, link, rate_bit_per_s, burst_bytes(vnic), octets=False)
-    yield QdiscAdd(namespace, link, Pfifo(QUEUE_PACKETS), parent="1:1", handle="10:")
+    yield QdiscAdd(
+        namespace, link, Discipline(PFIFO.name, {"limit_packets": QUEUE_PACKETS}), parent="1:1", handle="10:"
+    )

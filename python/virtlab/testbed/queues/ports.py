@@ -11,33 +11,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from virtlab.catalogue import QDISCS
+from virtlab.catalogue.qdiscs import HTB
+from virtlab.catalogue.queueing import TICK_NS, Spans, same
 from virtlab.errors import MachineError
 from virtlab.plan import Plan, QueueClass, Refusal, Vnic
 from virtlab.planner.ports import Wanted, guest_ports, port_mistakes, port_of, with_port_links
 from virtlab.testbed.build import fabric
-from virtlab.testbed.build.operations import (
-    Codel,
-    Discipline,
-    FqCodel,
-    Netem,
-    Operation,
-    Pfifo,
-    QdiscAdd,
-    Sfq,
-)
+from virtlab.testbed.build.operations import Discipline, Operation, QdiscAdd
 from virtlab.testbed.queues import kernel as kernel_queues
-from virtlab.testbed.queues.applied import (
-    NOT_THERE,
-    TICK_NS,
-    Spans,
-    burst,
-    by_handle,
-    curve,
-    differences,
-    of_discipline,
-    same,
-    whole_bytes,
-)
+from virtlab.testbed.queues.applied import NOT_THERE, by_handle, differences, of_class, of_discipline
 from virtlab.testbed.queues.kernel import PortQueue
 from virtlab.testbed.queues.outputs import LAB_VM
 from virtlab.testbed.queues.rules import filters
@@ -48,7 +31,6 @@ if TYPE_CHECKING:
     from virtlab.testbed.build.machine import Findings
     from virtlab.testbed.vswitches.ovs_rules import OvsBridge
 
-DISCIPLINES: Mapping[str, type[Discipline]] = {"codel": Codel, "fq_codel": FqCodel, "sfq": Sfq}
 NOT_PASSED_ON = "write values that it passes on as they are, or 'vswitch: linux_bridge'"
 
 
@@ -99,7 +81,7 @@ def at_ovs_port(guest: str, name: str, vnic: Vnic, ovs: OvsBridge, link: str, ou
     leaves = vnic.queue.classes or {"all": QueueClass(limit_packets=vnic.queue.limit_packets)}
     for number in range(len(qos.queues)):
         own = next((each for each, at in qos.names.items() if at == number), "all")
-        fifo = Pfifo(leaves[own].limit_packets or kernel_queues.CLASS_PACKETS)
+        fifo = kernel_queues.waiting(leaves[own].limit_packets)
         handle = f"{0x100 + number:x}:"
         ovs.afterwards.append(QdiscAdd(ovs.namespace, link, fifo, parent=qos.handle(number), handle=handle))
     if ovs.in_kernel and ovs.told:
@@ -113,35 +95,18 @@ def _of_qos(qos: Qos) -> dict[str, Spans]:
     kind = qos.kind.removeprefix("linux-")
     if not qos.queues:
         values = qos.said()
-        if kind != "netem":
-            return {ROOT: of_discipline(DISCIPLINES[kind](**values))}
-        delay_ns, packets = int(values.get("delay_ns", 0)), int(values["limit_packets"])
-        spans = of_discipline(Netem(0, delay_ns, packets, 0, values.get("loss_ratio")))
-        # It says the delay in ticks.
-        return {ROOT: spans | {"delay_ns": (delay_ns, delay_ns // TICK_NS * TICK_NS, delay_ns)}}
+        found = of_discipline(Discipline(kind, values))
+        if "delay_ns" in values:  # the record says it in ticks
+            delay_ns = int(values["delay_ns"])
+            found["delay_ns"] = delay_ns, delay_ns // TICK_NS * TICK_NS, delay_ns
+        return {ROOT: found}
     whole = OvsQueue(qos.config["max-rate"], qos.config["max-rate"])
-    found: dict[str, Spans] = {ROOT: {"kind": same(kind), "default_class": same(1)}}
+    spans: dict[str, Spans] = {ROOT: {"kind": same(kind), "default_class": same(1)}}
     queues = {qos.handle(number): queue for number, queue in enumerate(qos.queues)}
     for handle, queue in {WHOLE: whole, **queues}.items():
         parent = ROOT if handle == WHOLE else WHOLE
-        found[handle] = {"kind": same(kind), "parent": same(parent), **_of_queue(kind, queue)}
-    return found
-
-
-def _of_queue(kind: str, queue: OvsQueue) -> Spans:
-    least, most = queue.minimum_bit_per_s, queue.maximum_bit_per_s
-    if kind == "hfsc":
-        curves = {"real_time": least, "link_share": least, "upper_limit": most}
-        return {name: same(curve((0, 0, slope))) for name, slope in curves.items()}
-    found = {
-        "rate_bit_per_s": whole_bytes(least),
-        "ceil_bit_per_s": whole_bytes(most),
-        "prio": same(queue.priority or 0),
-    }
-    if queue.burst_bit is not None:
-        found["burst_bytes"] = burst(queue.burst_bit // 8, least)
-        found["cburst_bytes"] = burst(queue.burst_bit // 8, most)
-    return found
+        spans[handle] = {**of_class(Discipline(kind, queue.options(kind))), "parent": same(parent)}
+    return spans
 
 
 def check_qos(qos: Qos, link: Mapping[str, Any], where: str) -> None:
@@ -164,6 +129,8 @@ def port_refusals(plan: Plan, found: Findings) -> Iterator[Refusal]:
     for guest, name, vnic in guest_ports(plan):
         assert vnic.queue is not None
         path = f"guests.{guest}.vnics.{name}.queue"
+        if vnic.queue.kind not in QDISCS:
+            continue  # which is refused wherever it stands
         if switched(vnic):
             if vnic.port_rate_bit_per_s is None:
                 reason = (
@@ -174,11 +141,11 @@ def port_refusals(plan: Plan, found: Findings) -> Iterator[Refusal]:
         for key, reason, cure in kernel_queues.missing(vnic.queue, found.qdiscs, found.inside):
             paced = "" if vnic.port_rate_bit_per_s is not None else " and a 'port_rate'"
             yield Refusal(f"{path}.{key}", reason, cure.replace("'by: virtlab'", f"'by: virtlab'{paced}", 1))
-        if vnic.port_rate_bit_per_s is not None and found.qdiscs.get("htb", "not tried") is not None:
+        if vnic.port_rate_bit_per_s is not None and found.qdiscs.get(HTB.name, "not tried") is not None:
             yield Refusal(
                 f"{path}.by", "this kernel has no htb to hold a port's rate", f"load sch_htb, or {LAB_VM}"
             )
-        if vnic.queue.kind == "pfifo_fast":
+        if QDISCS[vnic.queue.kind].kernel.own_packets:
             reason = (
                 "frames that crossed a virtual switch have lost the priority that the kernel's bands go by"
             )

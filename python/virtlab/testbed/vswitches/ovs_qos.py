@@ -90,6 +90,16 @@ class OvsQueue:
     burst_bit: int | None = None
     priority: int | None = None
 
+    def options(self, kind: str) -> dict[str, Any]:
+        """Options of the kernel's class that it is."""
+        least, most = self.minimum_bit_per_s, self.maximum_bit_per_s
+        if kind == "hfsc":
+            return {"real_time": (0, 0, least), "link_share": (0, 0, least), "upper_limit": (0, 0, most)}
+        found = {"rate_bit_per_s": least, "ceil_bit_per_s": most, "prio": self.priority or 0}
+        if self.burst_bit is not None:
+            found |= {"burst_bytes": self.burst_bit // 8, "cburst_bytes": self.burst_bit // 8}
+        return found
+
     @property
     def borrows(self) -> bool:
         """Whether it may send more than its own."""

@@ -3,11 +3,11 @@
 //!
 //! Each discipline is built by its name as a Plan builds it, so that a new one is held to all of this at once.
 
-use crate::{
-    Backlog, CLASSFUL, ClassLayout, Dropped, Ecn, KINDS, Packet, Parameter, Qdisc, build, build_classes,
-};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use virtlab_qdisc::{
+    Backlog, ClassLayout, Dropped, Ecn, Packet, Parameter, Qdisc, TABLE, build, build_classes,
+};
 use virtlab_wire::Nanos;
 
 const MBIT: u64 = 1_000_000;
@@ -72,8 +72,10 @@ fn classed(kind: &str) -> Box<dyn Qdisc> {
 }
 
 fn everything() -> Vec<(String, Box<dyn Qdisc>)> {
-    let plain = KINDS.iter().chain(&["netem"]).map(|kind| ((*kind).to_owned(), plain(kind)));
-    plain.chain(CLASSFUL.iter().map(|kind| (format!("{kind} with classes"), classed(kind)))).collect()
+    let alone = TABLE.iter().filter(|each| each.stands_alone());
+    let plain = alone.map(|each| (each.name.to_owned(), plain(each.name)));
+    let classful = TABLE.iter().filter(|each| each.has_classes());
+    plain.chain(classful.map(|each| (format!("{} with classes", each.name), classed(each.name)))).collect()
 }
 
 /// Gap before it, bytes, flow (also its class), whether it can be marked.

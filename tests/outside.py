@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from virtlab.catalogue import PLATFORMS, VSWITCHES, Features, Platform, VirtualSwitch
-from virtlab.plan import Observer, Vswitch
-from virtlab.testbed.platforms.protocol import Counted, GuestPlatform, Running, Surroundings
+from virtlab.plan import Observer
+from virtlab.testbed.platforms.protocol import Counted, GuestPlatform, Running
 from virtlab.testbed.registry import platforms, vswitches
 from virtlab.testbed.vswitches.linux_bridge import Bridge
-from virtlab.testbed.vswitches.protocol import BuiltSwitch, SwitchKind
+from virtlab.testbed.vswitches.protocol import SwitchKind
 
 UNMEASURED = "nobody has measured what it costs"
 PAUSE_NS = 1_000_000
@@ -62,13 +62,6 @@ class Paused(Running):
         return ((f"guests.{name}", "start_ns", PAUSE_NS) for name in self.names)
 
 
-class PausePlatform(GuestPlatform):
-    """The platform."""
-
-    def running(self, world: Surroundings, names: Sequence[str]) -> Running:
-        return Paused(names)
-
-
 class Repeater(Bridge):
     """One hub."""
 
@@ -76,16 +69,11 @@ class Repeater(Bridge):
         """It is told nothing."""
 
 
-class Hub(SwitchKind):
-    """The kind."""
-
-    def built(self, vswitch: Vswitch, namespace: str, link: str, *, told: bool) -> BuiltSwitch:
-        return Repeater(namespace, link, learning=False)
-
-
 def declare(monkeypatch: pytest.MonkeyPatch) -> None:
     """Declares and registers both, until the test ends."""
     monkeypatch.setitem(PLATFORMS, PAUSE.name, PAUSE)
     monkeypatch.setitem(VSWITCHES, HUB.name, HUB)
-    platforms.register(PAUSE.name, PausePlatform())
-    vswitches.register(HUB.name, Hub())
+    platforms.register(PAUSE.name, GuestPlatform(running=lambda world, names: Paused(names)))
+    vswitches.register(
+        HUB.name, SwitchKind(lambda vswitch, namespace, link, told: Repeater(namespace, link, learning=False))
+    )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.testbed.test_testbed_refusals import HERE
 
 from virtlab.cli.main import main
 from virtlab.errors import ExperimentError, MachineError
@@ -73,7 +74,7 @@ def test_a_plan_from_elsewhere_cannot_either(settings: Path, tmp_path: Path) -> 
     host = plan.world.hosts["h1"].model_copy(update={"hypervisor": ATTACK})
     changed: dict[str, Any] = {"hosts": {**plan.world.hosts, "h1": host}}
     plan = plan.model_copy(update={"world": plan.world.model_copy(update=changed)})
-    found = list(existing_refusals("guests.h1.g1", plan.world.guests["h1.g1"], plan))
+    found = list(existing_refusals("guests.h1.g1", "h1.g1", plan, HERE))
     assert "guests.h1.g1.hypervisor" in [refusal.path for refusal in found]
 
 

@@ -311,7 +311,7 @@ def capabilities(found: Findings, fingerprint: Mapping[str, str]) -> Capabilitie
     return Capabilities(
         backend="testbed",
         platforms={name: world or platforms.of(name).missing(found) for name in platforms.played()},
-        vswitches={name: world or vswitches.of(name).missing(name, found) for name in vswitches.played()},
+        vswitches={name: world or vswitches.of(name).missing(found) for name in vswitches.played()},
         qdiscs=qdiscs,
         workloads=dict.fromkeys(played(WORKLOADS, ARM), world),
         actions={name: entry.arms.get(ARM, NOT_PLAYED) or world for name, entry in ACTIONS.items()},

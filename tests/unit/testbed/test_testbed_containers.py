@@ -8,10 +8,11 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from tests.unit.testbed.test_testbed_refusals import HERE
 
 from virtlab.errors import VirtlabError
 from virtlab.experiment import load
-from virtlab.plan import Guest, Plan
+from virtlab.plan import Guest, Host, Plan, Refusal, World
 from virtlab.planner import plan_run
 from virtlab.testbed.build.groups import Groups
 from virtlab.testbed.build.lower import lower
@@ -32,6 +33,11 @@ link: {rate: 100 Mbit/s}
 roles: {probe: {workload: rtt, from: h1.g1, to: h2.g1, size: 100 B payload, interval: 10 ms, count: 10}}
 """
 BOUNDED = Limits((50_000, 100_000), 64 << 20)
+
+
+def refused(guest: Guest) -> list[Refusal]:
+    plan = Plan(world=World(hosts={guest.host: Host()}, guests={"a": guest}))
+    return list(container_refusals("guests.a", "a", plan, HERE))
 
 
 def planned(tmp_path: Path, text: str = FILE) -> Plan:
@@ -239,7 +245,7 @@ def test_what_is_missing_is_refused_before_anything_is_built(
     guest = Guest(
         platform="container", host="h", vnics={}, image="small", memory_bytes=1 << 20, routing="ospf"
     )
-    found = {refusal.path: refusal for refusal in container_refusals("guests.a", guest)}
+    found = {refusal.path: refusal for refusal in refused(guest)}
     assert found["guests.a.platform"].reason == "runc and crun are missing"
     assert "there is no image 'small'" in found["guests.a.image"].reason
     assert found["guests.a.memory_bytes"].cure == "write at least '16 MiB'"
@@ -251,12 +257,12 @@ def test_what_is_missing_is_refused_before_anything_is_built(
 def test_a_runtime_that_nobody_knows_is_told_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(runtime.FORCED, "runk")
     guest = Guest(platform="container", host="h", vnics={})
-    (told,) = container_refusals("guests.a", guest)
+    (told,) = refused(guest)
     assert told.reason == "$VIRTLAB_RUNTIME is 'runk', which is no runtime"
     assert told.cure == "unset VIRTLAB_RUNTIME, or set it to runc, crun or podman"
     assert runtime.find() is None, "no other runs in its place"
     if runtime.find("runc") is not None:
-        assert not list(container_refusals("guests.a", guest.model_copy(update={"runtime": "runc"})))
+        assert not list(refused(guest.model_copy(update={"runtime": "runc"})))
 
 
 def test_each_runtime_is_asked_in_its_own_way() -> None:
@@ -308,7 +314,7 @@ def test_a_file_says_what_runs_a_container_and_no_other_guest(
     guest = planned(tmp_path, text).world.guests["h1.g1"]
     assert guest.runtime == "podman"
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = {refusal.path: refusal for refusal in container_refusals("guests.a", guest)}
+    found = {refusal.path: refusal for refusal in refused(guest)}
     assert found["guests.a.runtime"].reason == "podman is missing"
     assert found["guests.a.runtime"].cure.startswith("install podman")
     with pytest.raises(VirtlabError, match="run by no container runtime"):

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.testbed.test_testbed_refusals import HERE
 
 from virtlab.errors import VirtlabError
 from virtlab.experiment import load
-from virtlab.plan import Plan
+from virtlab.plan import Guest, Host, Plan, Refusal, World
 from virtlab.planner import plan_run
 from virtlab.testbed.build.lower import lower
 from virtlab.testbed.build.operations import AddressAdd, Claim, HomeAdd, TapAdd, VethAdd
@@ -34,6 +35,11 @@ topology: line
 link: {rate: 100 Mbit/s}
 roles: {probe: {workload: rtt, from: h1.g1, to: h2.g1, size: 100 B payload, interval: 10 ms, count: 10}}
 """
+
+
+def refused(path: str, guest: Guest) -> list[Refusal]:
+    plan = Plan(world=World(hosts={guest.host: Host()}, guests={"g": guest}))
+    return list(refusals.machine_refusals(path, "g", plan, HERE))
 
 
 def planned(tmp_path: Path, text: str = FILE) -> Plan:
@@ -125,18 +131,14 @@ def test_what_is_missing_is_refused_with_its_cure(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(refusals, "PROGRAM", "qemu-of-nowhere")
     monkeypatch.setattr(tap, "TUN", str(tmp_path / "tun"))
     guest = planned(tmp_path).world.guests["h1.g1"]
-    found = {refusal.cure for refusal in refusals.machine_refusals("guests.h1.g1", guest)}
+    found = {refusal.cure for refusal in refused("guests.h1.g1", guest)}
     assert {"install qemu-system-x86", "run `virtlab image build --kernel generic`"} <= found
     assert any("/dev/net/tun" in cure for cure in found)
 
 
 def test_too_little_memory_is_refused_before_a_kernel_panics(tmp_path: Path) -> None:
     guest = planned(tmp_path, FILE.replace("128 MiB", "64 MiB")).world.guests["h1.g1"]
-    found = [
-        refusal
-        for refusal in refusals.machine_refusals("guests.g", guest)
-        if refusal.path.endswith("memory_bytes")
-    ]
+    found = [refusal for refusal in refused("guests.g", guest) if refusal.path.endswith("memory_bytes")]
     assert len(found) == 1
     assert "64 MiB" in found[0].reason
     assert found[0].cure == "write at least '100 MiB'", "its device needs the generic kernel"
@@ -150,7 +152,7 @@ def test_the_least_memory_is_of_the_kernel_that_the_devices_need(
     vnics = {name: vnic.model_copy(update={"model": model}) for name, vnic in guest.vnics.items()}
     for memory_mib in (least_mib - 1, least_mib):
         bounded = guest.model_copy(update={"vnics": vnics, "memory_bytes": memory_mib << 20})
-        found = [one.path for one in refusals.machine_refusals("guests.g", bounded)]
+        found = [one.path for one in refused("guests.g", bounded)]
         assert ("guests.g.memory_bytes" in found) == (memory_mib < least_mib)
 
 
@@ -190,7 +192,7 @@ def test_firmware_is_of_a_disk_and_has_to_be_here(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
     guest = planned(tmp_path, FILE.replace("vcpus: 2", "firmware: uefi")).world.guests["h1.g1"]
     assert guest.firmware == "uefi"
-    found = [one for one in refusals.machine_refusals("guests.g", guest) if one.path == "guests.g.firmware"]
+    found = [one for one in refused("guests.g", guest) if one.path == "guests.g.firmware"]
     assert [one.cure.partition(",")[0] for one in found] == ["remove it", "install ovmf"]
     with pytest.raises(VirtlabError, match="boot no disk"):
         planned(tmp_path, FILE.replace("platform: namespace", "platform: namespace, firmware: uefi"))
@@ -235,7 +237,7 @@ def test_a_disk_needs_no_kernel_of_ours_and_no_least_memory(
     image.write_bytes(bytes(510) + b"\x55\xaa")
     guest = planned(tmp_path, FILE.replace("128 MiB", "32 MiB")).world.guests["h1.g1"]
     guest = guest.model_copy(update={"image": str(image)})
-    found = {refusal.path: refusal.cure for refusal in refusals.machine_refusals("guests.g", guest)}
+    found = {refusal.path: refusal.cure for refusal in refused("guests.g", guest)}
     assert not any("image build" in cure for cure in found.values())
     assert "guests.g.memory_bytes" not in found
     assert "guests.g.image" not in found

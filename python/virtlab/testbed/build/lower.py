@@ -266,7 +266,7 @@ def _bridges(
             out.add(f"vswitches.{name}", *_unfiltered(namespace, machine))
         names = taken.setdefault(namespace, set())
         link = interface(name.removeprefix(f"{vswitch.host}."), names)
-        built = vswitches.of(vswitch.kind).built(vswitch, namespace, link, told=plan.world.arp == "static")
+        built = vswitches.of(vswitch.kind).built(vswitch, namespace, link, plan.world.arp == "static")
         out.vswitches[name] = built
         out.add(f"vswitches.{name}", *built.made(mtus[f"vswitch:{name}"]))
 

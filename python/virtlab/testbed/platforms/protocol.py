@@ -8,7 +8,8 @@ the world's Steps have built, so a platform says only what is different about it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from virtlab.agents import Notice
@@ -112,25 +113,25 @@ class Running:
         """Lets go of what this process holds for them; they themselves end with their world."""
 
 
+def nothing_missing(found: Findings) -> str | None:
+    """Nothing is missing."""
+    del found
+    return None
+
+
+def nothing_refused(path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
+    """Nothing is refused."""
+    del path, name, plan, found
+    return iter(())
+
+
+@dataclass(frozen=True, slots=True)
 class GuestPlatform:
     """A platform: whether its guests can be here, and who starts them."""
 
-    def missing(self, found: Findings) -> str | None:
-        """Why none of its guests can be started here; None when they can."""
-        del found
-        return None
-
-    def refusals(self, path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
-        """Every reason not to start this guest, by its path in the Plan."""
-        del path, name, plan, found
-        return iter(())
-
-    @property
-    def starter(self) -> GuestPlatform:
-        """Who starts its guests: itself, or the platform whose guests they are started beside."""
-        return self
-
-    def running(self, world: Surroundings, names: Sequence[str]) -> Running | None:
-        """Its guests of a session, not started yet; None where the world's Steps are all that they need."""
-        del world, names
-        return None
+    missing: Callable[[Findings], str | None] = nothing_missing  # why none of its guests can be started here
+    # Every reason not to start a guest: its path in the Plan, its name.
+    refusals: Callable[[str, str, Plan, Findings], Iterator[Refusal]] = nothing_refused
+    # Its guests of a session, not started yet, with those of other platforms that have the same function.
+    # None: the world's Steps are all that they need.
+    running: Callable[[Surroundings, Sequence[str]], Running] | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from virtlab.agents import Notice
 from virtlab.catalogue import PLATFORMS
@@ -15,17 +15,18 @@ from virtlab.testbed.leader.channels import place_of
 from virtlab.testbed.leader.control import BREACH, CURE_BREACH, Control, SilenceError, ending
 from virtlab.testbed.platforms import plain
 from virtlab.testbed.platforms.clock import GuestClock, Reading, read
-from virtlab.testbed.platforms.protocol import Counted, GuestPlatform, Running
+from virtlab.testbed.platforms.protocol import Counted, Running
 from virtlab.testbed.platforms.reach import OURS, Reach
 from virtlab.testbed.play.records import CounterRow
 from virtlab.testbed.registry import platforms, vswitches
-from virtlab.testbed.vswitches.protocol import RunningSwitches, SwitchKind
+from virtlab.testbed.vswitches.protocol import RunningSwitches
 
 if TYPE_CHECKING:
     from virtlab.testbed.build.groups import Bounds
     from virtlab.testbed.platforms.container.home import Home
     from virtlab.testbed.site import Site
 
+Run = TypeVar("Run", bound=Callable[..., Running])
 CONSOLE_TAIL_LINES = 12
 CURE_SILENT = (
     "see whether it still runs and has processor time; where this machine is busy, use fewer guests at once"
@@ -65,29 +66,26 @@ class Guests:
 
     def start(self, observe: Observer) -> None:
         """Starts those that have to be started. GuestError or MachineError when one does not come up."""
-        kinds: dict[SwitchKind, list[str]] = {}
-        for name, vswitch in self.plan.world.vswitches.items():
-            kinds.setdefault(vswitches.of(vswitch.kind).starter, []).append(name)
-        for kind, names in kinds.items():
-            if (switches := kind.running(self, names)) is not None:
-                self.running.append(switches)
-                self.switches |= dict.fromkeys(names, switches)
+        kinds = ((name, vswitches.of(each.kind).running) for name, each in self.plan.world.vswitches.items())
+        for run, names in _grouped(kinds).items():
+            switches = run(self, names)
+            self.running.append(switches)
+            self.switches |= dict.fromkeys(names, switches)
         self._begun(existing=False)
         for each in self.running:
             each.start(observe)
 
     def _begun(self, *, existing: bool) -> list[Running]:
         """Takes in the guests of each platform that starts any."""
-        names: dict[GuestPlatform, list[str]] = {}
-        for name, guest in self.plan.world.guests.items():
-            if PLATFORMS[guest.platform].existing is existing:
-                names.setdefault(platforms.of(guest.platform).starter, []).append(name)
+        kinds = (
+            (name, platforms.of(guest.platform).running)
+            for name, guest in self.plan.world.guests.items()
+            if PLATFORMS[guest.platform].existing is existing
+        )
         found: list[Running] = []
-        for platform, own in names.items():
-            each = platform.running(self, own)
-            if each is not None:
-                found.append(each)
-                self.owners |= dict.fromkeys(own, each)
+        for run, names in _grouped(kinds).items():
+            found.append(run(self, names))
+            self.owners |= dict.fromkeys(names, found[-1])
         self.running += found
         return found
 
@@ -243,3 +241,12 @@ def _agentless(guest: str, how: str) -> GuestError:
     return GuestError(
         f"guests.{guest}", f"its agent ended with {how.removeprefix('code None: ')}", CURE_BREACH
     )
+
+
+def _grouped(kinds: Iterable[tuple[str, Run | None]]) -> dict[Run, list[str]]:
+    """Who starts something -> the names of what it starts."""
+    found: dict[Run, list[str]] = {}
+    for name, run in kinds:
+        if run is not None:
+            found.setdefault(run, []).append(name)
+    return found

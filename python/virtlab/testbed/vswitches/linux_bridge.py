@@ -46,13 +46,10 @@ class Bridge(BuiltSwitch):
         return ForwardingAdd(self.namespace, port, mac)
 
 
-class LinuxBridge(SwitchKind):
-    """Bridges of the kernel."""
-
-    def built(self, vswitch: Vswitch, namespace: str, link: str, *, told: bool) -> BuiltSwitch:
-        """As the file has it learn and flood; what it is told stays beside what it learns."""
-        del told
-        return Bridge(namespace, link, learning=vswitch.learning, flooding=vswitch.flooding)
+def _built(vswitch: Vswitch, namespace: str, link: str, told: bool) -> Bridge:
+    """As the file has it learn and flood; what it is told stays beside what it learns."""
+    del told
+    return Bridge(namespace, link, learning=vswitch.learning, flooding=vswitch.flooding)
 
 
-IMPLEMENTATION = LinuxBridge()
+IMPLEMENTATION = SwitchKind(_built)

@@ -1,5 +1,6 @@
 """Open vSwitch whose datapath is a process."""
 
-from virtlab.testbed.vswitches.open_vswitch import NETDEV
+from virtlab.catalogue.vswitches.ovs_netdev import OVS_NETDEV
+from virtlab.testbed.vswitches import open_vswitch
 
-IMPLEMENTATION = NETDEV
+IMPLEMENTATION = open_vswitch.kind(OVS_NETDEV.name, "netdev")

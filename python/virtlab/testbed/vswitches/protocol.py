@@ -8,11 +8,18 @@ what its `BuiltSwitch` noted. It is found by its declared name (`testbed/registr
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from virtlab.plan import Plan, Refusal, Vnic, Vswitch
-from virtlab.testbed.platforms.protocol import Counted, Running, Surroundings
+from virtlab.testbed.platforms.protocol import (
+    Counted,
+    Running,
+    Surroundings,
+    nothing_missing,
+    nothing_refused,
+)
 
 if TYPE_CHECKING:
     from virtlab.testbed.build.lower import Lowered
@@ -83,29 +90,12 @@ class RunningSwitches(Running, ABC):
         return iter(())
 
 
-class SwitchKind(ABC):
-    """A kind of virtual switch."""
+@dataclass(frozen=True, slots=True)
+class SwitchKind:
+    """A kind of virtual switch: `missing`, `refusals` and `running` as of `GuestPlatform`."""
 
-    def missing(self, kind: str, found: Findings) -> str | None:
-        """Why none can be here; None when one can."""
-        del kind, found
-        return None
-
-    def refusals(self, path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
-        """Every reason not to build this one, by its path in the Plan."""
-        del path, name, plan, found
-        return iter(())
-
-    @abstractmethod
-    def built(self, vswitch: Vswitch, namespace: str, link: str, *, told: bool) -> BuiltSwitch:
-        """One of them; `told`: it is told from the start where addresses are."""
-
-    @property
-    def starter(self) -> SwitchKind:
-        """Who starts its switches: itself, or the kind that they are started beside."""
-        return self
-
-    def running(self, world: Surroundings, names: Sequence[str]) -> RunningSwitches | None:
-        """Its switches of a session, not started yet; None where the world's Steps are all that they need."""
-        del world, names
-        return None
+    # One of them: in a namespace, by a name, and whether it is told from the start where addresses are.
+    built: Callable[[Vswitch, str, str, bool], BuiltSwitch]
+    missing: Callable[[Findings], str | None] = nothing_missing
+    refusals: Callable[[str, str, Plan, Findings], Iterator[Refusal]] = nothing_refused
+    running: Callable[[Surroundings, Sequence[str]], RunningSwitches] | None = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from virtlab.catalogue.platforms.appliance import APPLIANCE
 from virtlab.errors import MachineError
-from virtlab.plan import Guest, Plan, Refusal
+from virtlab.plan import Plan, Refusal
 from virtlab.testbed.platforms.appliance import recipe
 from virtlab.testbed.platforms.protocol import GuestPlatform, Running, Surroundings
 from virtlab.testbed.platforms.qemu.command import PROGRAM
@@ -32,8 +32,10 @@ def iso_program() -> str | None:
     return next((found for name in ISO_PROGRAMS if (found := shutil.which(name))), None)
 
 
-def appliance_refusals(path: str, name: str, guest: Guest, plan: Plan) -> Iterator[Refusal]:
+def appliance_refusals(path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
     """All of one guest."""
+    del found
+    guest = plan.world.guests[name]
     why = appliances_missing()
     if why is not None:
         yield Refusal(f"{path}.platform", why, "install qemu-system-x86; as root: chmod 0666 /dev/net/tun")
@@ -41,10 +43,10 @@ def appliance_refusals(path: str, name: str, guest: Guest, plan: Plan) -> Iterat
         yield Refusal(f"{path}.image", "no recipe is named", "write 'image: NAME'")
     else:
         try:
-            found = recipe.load(guest.image)
-            for text in [*(step.send for step in found.steps), *found.iso.values()]:
-                recipe.filled(text, found, plan, name)
-            if found.iso and iso_program() is None:
+            wanted = recipe.load(guest.image)
+            for text in [*(step.send for step in wanted.steps), *wanted.iso.values()]:
+                recipe.filled(text, wanted, plan, name)
+            if wanted.iso and iso_program() is None:
                 yield Refusal(f"{path}.image", "nothing here writes ISO images", "install xorriso")
         except MachineError as error:
             yield Refusal(f"{path}.image", f"{error.where}: {error.what}", error.cure or "mend the recipe")
@@ -66,24 +68,10 @@ def appliance_refusals(path: str, name: str, guest: Guest, plan: Plan) -> Iterat
             )
 
 
-class AppliancePlatform(GuestPlatform):
-    """Virtual machines with somebody else's system."""
+def _running(world: Surroundings, names: Sequence[str]) -> Running:
+    from virtlab.testbed.platforms.appliance.appliances import Appliances
 
-    def missing(self, found: Findings) -> str | None:
-        """QEMU or taps, where they are not there."""
-        del found
-        return appliances_missing()
-
-    def refusals(self, path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
-        """All of one guest."""
-        del found
-        return appliance_refusals(path, name, plan.world.guests[name], plan)
-
-    def running(self, world: Surroundings, names: Sequence[str]) -> Running:
-        """Booted and configured side by side."""
-        from virtlab.testbed.platforms.appliance.appliances import Appliances
-
-        return Appliances(world.control, world.plan, world.lowered, names, world.tasks)
+    return Appliances(world.control, world.plan, world.lowered, names, world.tasks)
 
 
-IMPLEMENTATION = AppliancePlatform()
+IMPLEMENTATION = GuestPlatform(lambda _: appliances_missing(), appliance_refusals, _running)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from virtlab.plan import Guest, Plan, Refusal
+from virtlab.plan import Plan, Refusal
 from virtlab.testbed.image.rootfs import find_rootfs, rootfs_folder
 from virtlab.testbed.platforms.container import runtime
 from virtlab.testbed.platforms.protocol import GuestPlatform, Running, Surroundings
@@ -16,21 +16,23 @@ if TYPE_CHECKING:
 MEMORY_MIN_BYTES = 16 << 20  # the runtime itself needs that much while it starts a container
 
 
-def container_refusals(path: str, guest: Guest) -> Iterator[Refusal]:
+def container_refusals(path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
     """All of one guest."""
+    del found
+    guest = plan.world.guests[name]
     why = runtime.missing(guest.runtime)
     if why is not None:
         key = "platform" if guest.runtime is None else "runtime"
         yield Refusal(f"{path}.{key}", why, runtime.cure(guest.runtime))
     if guest.image is not None:
-        found = find_rootfs(guest.image)
-        if found is None:
+        rootfs = find_rootfs(guest.image)
+        if rootfs is None:
             reason = f"there is no image '{guest.image}' in {rootfs_folder()}"
             yield Refusal(f"{path}.image", reason, f"run `virtlab image add {guest.image} FOLDER-OR-ARCHIVE`")
-        elif set(str(found)) & set(",:\\'"):
+        elif set(str(rootfs)) & set(",:\\'"):
             yield Refusal(
                 f"{path}.image",
-                f"{found} has a character that layers cannot have",
+                f"{rootfs} has a character that layers cannot have",
                 "set XDG_CACHE_HOME to another folder",
             )
     if guest.memory_bytes is not None and guest.memory_bytes < MEMORY_MIN_BYTES:
@@ -40,24 +42,10 @@ def container_refusals(path: str, guest: Guest) -> Iterator[Refusal]:
         yield Refusal(f"{path}.routing", "routing daemons run in namespaces only", "write 'routing: static'")
 
 
-class ContainerPlatform(GuestPlatform):
-    """Containers by an OCI runtime."""
+def _running(world: Surroundings, names: Sequence[str]) -> Running:
+    from virtlab.testbed.platforms.container.containers import Containers
 
-    def missing(self, found: Findings) -> str | None:
-        """The runtime, where there is none."""
-        del found
-        return runtime.missing()
-
-    def refusals(self, path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
-        """All of one guest."""
-        del found
-        return container_refusals(path, plan.world.guests[name])
-
-    def running(self, world: Surroundings, names: Sequence[str]) -> Running:
-        """Started side by side."""
-        from virtlab.testbed.platforms.container.containers import Containers
-
-        return Containers(world.control, world.plan, world.lowered, names, world.groups, world.container_home)
+    return Containers(world.control, world.plan, world.lowered, names, world.groups, world.container_home)
 
 
-IMPLEMENTATION = ContainerPlatform()
+IMPLEMENTATION = GuestPlatform(lambda _: runtime.missing(), container_refusals, _running)

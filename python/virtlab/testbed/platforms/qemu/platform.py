@@ -31,8 +31,10 @@ def flavour_of(guest: Guest) -> str:
     return "cloud" if {vnic.model or "virtio" for vnic in guest.vnics.values()} <= {"virtio"} else "generic"
 
 
-def machine_refusals(path: str, guest: Guest) -> Iterator[Refusal]:
+def machine_refusals(path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
     """All of one guest."""
+    del found
+    guest = plan.world.guests[name]
     flavour = flavour_of(guest) if guest.image is None else None
     for what, cure in _lacking(flavour):
         yield Refusal(f"{path}.platform", what, cure)
@@ -61,17 +63,17 @@ def machine_refusals(path: str, guest: Guest) -> Iterator[Refusal]:
         yield Refusal(f"{path}.routing", "its image has no routing daemon", "write 'routing: static'")
     if guest.pin != "none":
         yield Refusal(f"{path}.pin", "a virtual machine forwards on its own processors", "write 'pin: none'")
-    for name, vnic in guest.vnics.items():
+    for own, vnic in guest.vnics.items():
         if vnic.model is not None and vnic.model not in QEMU.vnic_models:
             models = ", ".join(QEMU.vnic_models)
             yield Refusal(
-                f"{path}.vnics.{name}.model",
+                f"{path}.vnics.{own}.model",
                 f"QEMU is not asked for '{vnic.model}' here",
                 f"there are {models}",
             )
         if vnic.uplink is not None:
             reason = "a virtual machine stands on a virtual switch"
-            yield Refusal(f"{path}.vnics.{name}", reason, "write 'vswitch: linux_bridge'")
+            yield Refusal(f"{path}.vnics.{own}", reason, "write 'vswitch: linux_bridge'")
 
 
 def machines_missing() -> str | None:
@@ -100,24 +102,10 @@ def _lacking(flavour: str | None) -> Iterator[tuple[str, str]]:
         yield error.what, error.cure
 
 
-class QemuPlatform(GuestPlatform):
-    """Virtual machines."""
+def _running(world: Surroundings, names: Sequence[str]) -> Running:
+    from virtlab.testbed.platforms.qemu.machines import Machines
 
-    def missing(self, found: Findings) -> str | None:
-        """What QEMU, taps and images lack."""
-        del found
-        return machines_missing()
-
-    def refusals(self, path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
-        """All of one guest."""
-        del found
-        return machine_refusals(path, plan.world.guests[name])
-
-    def running(self, world: Surroundings, names: Sequence[str]) -> Running:
-        """Booted side by side."""
-        from virtlab.testbed.platforms.qemu.machines import Machines
-
-        return Machines(world.control, world.plan, world.lowered, names, world.tasks)
+    return Machines(world.control, world.plan, world.lowered, names, world.tasks)
 
 
-IMPLEMENTATION = QemuPlatform()
+IMPLEMENTATION = GuestPlatform(lambda _: machines_missing(), machine_refusals, _running)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from virtlab.errors import VirtlabError
-from virtlab.plan import Guest, Plan, Refusal
+from virtlab.plan import Plan, Refusal
 from virtlab.testbed.platforms.libvirt.connections import uri_of
 from virtlab.testbed.platforms.protocol import GuestPlatform, Running, Surroundings
 from virtlab.testbed.platforms.ssh.connection import client_missing
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 CURE = "install openssh-client"
 
 
-def existing_refusals(path: str, guest: Guest, plan: Plan) -> Iterator[Refusal]:
+def existing_refusals(path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
     """All of one guest."""
+    del found
+    guest = plan.world.guests[name]
     why = client_missing()
     if why is not None:
         yield Refusal(f"{path}.platform", why, CURE)
@@ -38,24 +40,11 @@ def existing_refusals(path: str, guest: Guest, plan: Plan) -> Iterator[Refusal]:
         yield Refusal(f"{path}.vnics", reason, "write no links to it")
 
 
-class SshPlatform(GuestPlatform):
-    """Hosts that exist already."""
+def running(world: Surroundings, names: Sequence[str]) -> Running:
+    """Existing hosts of a session, of whatever platform: they are met together, before the world is built."""
+    from virtlab.testbed.platforms.ssh.existing import Existing
 
-    def missing(self, found: Findings) -> str | None:
-        """The client, where there is none."""
-        del found
-        return client_missing()
-
-    def refusals(self, path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
-        """All of one guest."""
-        del found
-        return existing_refusals(path, plan.world.guests[name], plan)
-
-    def running(self, world: Surroundings, names: Sequence[str]) -> Running:
-        """Reached before the world is built."""
-        from virtlab.testbed.platforms.ssh.existing import Existing
-
-        return Existing(world.control, world.plan, names)
+    return Existing(world.control, world.plan, names)
 
 
-IMPLEMENTATION = SshPlatform()
+IMPLEMENTATION = GuestPlatform(lambda _: client_missing(), existing_refusals, running)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from virtlab.catalogue.platforms.xen import XEN
-from virtlab.plan import Guest, Plan, Refusal
+from virtlab.plan import Plan, Refusal
 from virtlab.testbed.platforms.protocol import GuestPlatform, Running, Surroundings
 from virtlab.testbed.platforms.xen.config import MEMORY_BYTES, MIB
 from virtlab.testbed.platforms.xen.xentop import DOMAIN_0
@@ -22,9 +22,10 @@ VCPUS_MAX = 32
 _NAME = re.compile(r"[A-Za-z0-9_.+-]{1,60}\Z")
 
 
-def domain_refusals(path: str, name: str, guest: Guest, *, xen: bool) -> Iterator[Refusal]:
-    """All of one guest. `xen`: whether the hypervisor is there."""
-    if not xen:
+def domain_refusals(path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
+    """All of one guest."""
+    guest = plan.world.guests[name]
+    if not found.xen:
         yield Refusal(
             f"{path}.platform", "a guest of Xen needs the hypervisor beneath it", "run it with --in xen"
         )
@@ -65,22 +66,10 @@ def memory_refusals(plan: Plan) -> Iterator[Refusal]:
         yield Refusal(f"guests.{largest}.memory_bytes", what, "use fewer guests, or give them less memory")
 
 
-class XenPlatform(GuestPlatform):
-    """Domains of Xen."""
+def _running(world: Surroundings, names: Sequence[str]) -> Running:
+    from virtlab.testbed.platforms.xen.domains import Domains
 
-    def missing(self, found: Findings) -> str | None:
-        """The hypervisor, where it is not beneath this machine."""
-        return None if found.xen else NO_XEN
-
-    def refusals(self, path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
-        """All of one guest."""
-        return domain_refusals(path, name, plan.world.guests[name], xen=found.xen)
-
-    def running(self, world: Surroundings, names: Sequence[str]) -> Running:
-        """Created by `xl`."""
-        from virtlab.testbed.platforms.xen.domains import Domains
-
-        return Domains(world.control, world.plan, world.lowered, names, world.now)
+    return Domains(world.control, world.plan, world.lowered, names, world.now)
 
 
-IMPLEMENTATION = XenPlatform()
+IMPLEMENTATION = GuestPlatform(lambda found: None if found.xen else NO_XEN, domain_refusals, _running)

@@ -76,6 +76,46 @@ def test_claims_about_a_known_truth_are_judged_as_it_is(text: str, ruling: str) 
     assert verdict.text.startswith(ruling.capitalize())
 
 
+@pytest.mark.parametrize(
+    ("text", "joint", "members"),
+    [
+        (f"{RTT}: load 0 B < {{10 kB, 30 kB, 60 kB}}", "holds", ["holds", "holds", "holds"]),
+        (f"{RTT}: load 30 kB < {{10 kB, 60 kB}}", "refuted", ["refuted", "holds"]),
+        (f"{RTT} <= 3 ms where load = {{0 B, 60 kB}}", "refuted", ["holds", "refuted"]),
+        (
+            f"{RTT}: switches 2 - 1 between 220 us and 260 us where load = {{0 B, 60 kB}}",
+            "holds",
+            ["holds"] * 2,
+        ),
+    ],
+)
+def test_a_list_of_levels_has_a_joint_verdict_and_one_per_member(
+    text: str, joint: str, members: list[str]
+) -> None:
+    verdict = rule(text, STUDY)
+    assert [member.ruling for member in verdict.members] == members
+    assert verdict.ruling == joint, verdict.text
+    for member in verdict.members:
+        assert f"{member.ruling}: {member.claim.text}" in verdict.notes
+        assert member.ruling == rule(member.claim.text, STUDY).ruling
+
+
+def test_a_member_without_runs_leaves_the_joint_verdict_open() -> None:
+    part = table_of({"load": ["0 B", "10 kB"]}, {RTT: line}, spread=3_000)
+    verdict = rule(f"{RTT}: load 0 B < {{10 kB, 30 kB}}", part)
+    assert [member.ruling for member in verdict.members] == ["holds", "undecided"]
+    assert verdict.ruling == "undecided"
+    assert "load 0 B < 30 kB" in verdict.text
+
+
+def test_members_are_corrected_for_the_tests_of_all() -> None:
+    table = table_of(SWITCHES, {RTT: line}, spread=300_000)
+    text = f"{RTT} >= 1 ms where load = {{0 B, 10 kB}} and switches = 1"
+    joint = rule(text, table)
+    alone = [rule(member.claim.text, table) for member in joint.members]
+    assert min(one.comparisons[0].p for one in alone) < min(one.p for one in joint.comparisons)
+
+
 def test_a_curve_is_not_linear() -> None:
     table = table_of(
         LOADS, {RTT: lambda levels: 1e6 + (number(levels, "load") / 100) ** 2 * 10}, spread=2_000

@@ -132,6 +132,13 @@ def test_bounds_are_kept_in_the_metrics_unit() -> None:
         ("stream.goodput.mean + stream.loss.ratio is constant over load within 2 %", 23, "one unit"),
         ("stream.goodput.mean within published +- 5 %", 28, "no published rows"),
         ("probe.rtt.mean > 0 us !", 18, "no unit"),
+        ("probe.rtt.mean: load {0 B, 5 kB < 10 kB", 33, "where '}' should"),
+        ("probe.rtt.mean: load {0 B} < 10 kB", 22, "has one level"),
+        ("probe.rtt.mean: load {0 B, } < 10 kB", 28, "a level is missing in the list"),
+        ("probe.rtt.mean: load {0 B, 5 kB, 0 B} < 10 kB", 34, "twice in the list"),
+        ("probe.rtt.mean < {1 ms, 2 ms}", 18, "a constant should"),
+        ("{probe, load}.rtt.mean < 1 ms", 1, "a path should"),
+        ("probe.rtt.mean < 1 ms where {load, switches} = 1", 29, "factor is missing"),
     ],
 )
 def test_a_mistake_names_its_column_and_the_cure(text: str, column: int, words: str) -> None:
@@ -159,6 +166,9 @@ def test_a_mistake_names_its_column_and_the_cure(text: str, column: int, words: 
         ("probe.rtt.mean is linear in switches within 10 %", "this needs 3"),
         ("load.loss.ratio exceeds 0.1 % from load 7 kB", "no level of load"),
         ("probe.rtt.mean: streams 3 < 1 at low vswitch and > at high load", "have no order"),
+        ("probe.rtt.mean: streams 1 < {2, 4}", "'4' is no level of streams"),
+        ("probe.rtt.mean: streams {1, 2} < {2, 3}", "named twice"),
+        ("probe.rtt.mean < 1 ms where load = {0 B, 7 kB}", "no level of load"),
     ],
 )
 def test_checking_finds_what_the_experiment_does_not_have(text: str, words: str) -> None:
@@ -184,6 +194,27 @@ def test_conditions_select_design_points() -> None:
 
 def test_levels_are_ordered_by_quantity_not_by_text() -> None:
     assert ordered(["85 kB", "0 B", "5 kB"]) == ["0 B", "5 kB", "85 kB"]
+
+
+def test_lists_of_levels_stand_for_a_claim_per_combination() -> None:
+    claim = parse_claim("probe.rtt.mean: streams {1, 2} < 3 where load = {0 B, 5 kB}")
+    assert [member.text for member in claim.members] == [
+        "probe.rtt.mean: streams 1 < 3 where load = 0 B",
+        "probe.rtt.mean: streams 1 < 3 where load = 5 kB",
+        "probe.rtt.mean: streams 2 < 3 where load = 0 B",
+        "probe.rtt.mean: streams 2 < 3 where load = 5 kB",
+    ]
+    assert [member.at for member in claim.members] == ["load 0 B", "load 5 kB"] * 2
+    orders = [member.relation for member in claim.members if isinstance(member.relation, Ordering)]
+    named = [[operand.text for operand in order.operands] for order in orders]
+    assert named == [["streams 1", "3"]] * 2 + [["streams 2", "3"]] * 2
+    assert claim.check(FACTORS, ROLES) == []
+
+
+def test_lists_cannot_stand_for_more_claims_than_anybody_reads() -> None:
+    text = "probe.rtt.mean: load " + " < ".join(["{0 B, 5 kB, 10 kB, 30 kB}"] * 5)
+    with pytest.raises(ClaimError, match="more than 256 claims"):
+        parse_claim(text)
 
 
 def test_a_quoted_level_may_look_like_a_keyword() -> None:
@@ -248,6 +279,8 @@ WORDS = [
     ",",
     "by",
     "growth",
+    "{",
+    "}",
     '"x"',
 ]
 

@@ -48,6 +48,9 @@ def mistakes(
     """Every mistake of one claim; empty when it can be judged."""
     workloads = dict(roles) if isinstance(roles, Mapping) else dict.fromkeys(roles, "")
     known = None if entities is None else set(entities)
+    if claim.members:
+        every = (found for member in claim.members for found in mistakes(member, factors, workloads, known))
+        return list(dict.fromkeys(every))
     found: list[Mistake] = []
     for term in claim.expression.terms:
         for path in (term.path, term.over_path):

@@ -1,6 +1,6 @@
 """Words of a claim, each with its column.
 
-A word is anything between blanks and the signs `: , | ~ = != < <= > >= +- ( )`. `+`, `-` and `/` are signs
+A word is anything between blanks and the signs `: , | ~ = != < <= > >= +- { }`. `+`, `-` and `/` are signs
 only when they stand alone, so `bit/s` and `linux-bridge` are words. A level that looks like a sign or keyword
 is written in quotes.
 """
@@ -13,8 +13,8 @@ from typing import Literal
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<quoted>"[^"]*"|'[^']*')
-    |(?P<sign>\+-|±|<=|>=|!=|[<>~=,|:]|[-+/](?=\s|\Z))
-    |(?P<word>(?:[^\s<>~=!,|:"'±]|!(?!=)|(?<=\S)['"])+))""",
+    |(?P<sign>\+-|±|<=|>=|!=|[<>~=,|:{}]|[-+/](?=\s|\Z))
+    |(?P<word>(?:[^\s<>~=!,|:{}"'±]|!(?!=)|(?<=\S)['"])+))""",
     re.VERBOSE,
 )
 

@@ -282,6 +282,8 @@ class Claim:
     """One statement to be judged; `text` as written, `line` and `column` where it stands in its file.
 
     `averaged`: factors over whose levels each repetition's values are averaged before anything is compared.
+    `members`: the claims that lists of levels (`{a, b}`) stand for, each with one level of each list; the claim itself then
+    has the relation of the first. `at`: of a member, the levels that lists of its conditions have here.
     """
 
     text: str
@@ -293,6 +295,8 @@ class Claim:
     line: int = 1
     column: int = 1
     name: str = ""
+    members: tuple[Claim, ...] = ()
+    at: str = ""
 
     def check(
         self,

@@ -6,6 +6,10 @@ here; factors, levels and roles by `Claim.check`, which knows the experiment.
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import cast
 
 from virtlab.analysis.claims.lexer import Token, tokens
@@ -43,6 +47,7 @@ KEYWORDS = frozenset(
      "in", "over", "constant", "exceeds", "from", "to", "equivalent", "ordered", "as", "published", "growth",
      "averaged"}
 )  # fmt: skip
+MEMBERS_MAX = 256  # claims that the lists of one claim stand for
 EXAMPLES = (
     "'probe.rtt.median: ovs < linux_bridge', 'load.loss.ratio <= 0.1 %', 'probe.rtt.mean grows with load' or "
     "'probe.rtt.mean: switches 2 - 1 within 244.16 us +- 10 %'"
@@ -60,12 +65,38 @@ def parse_claim(
     Traceback (most recent call last):
     virtlab.analysis.claims.nouns.ClaimError: 1:24: a level is missing here; write e.g. 'ovs' or 'switches 2'
     """
-    return _Parser(text, line, column).claim(published, name)
+    first = _Parser(text, line, column)
+    claim = first.claim(published, name)
+    if not first.lists:
+        return claim
+    if math.prod(len(each.levels) for each in first.lists) > MEMBERS_MAX:
+        raise first.error(
+            first.lists[0].begin + 1,
+            f"the lists stand for more than {MEMBERS_MAX} claims",
+            "write shorter lists",
+        )
+    every = itertools.product(*(each.levels for each in first.lists))
+    members = tuple(_Parser(text, line, column, chosen).claim(published, name) for chosen in every)
+    return replace(claim, members=members)
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    """A list of levels in a claim's text, from `begin` to before `end`; `factor`: of a condition, its factor."""
+
+    levels: tuple[str, ...]
+    begin: int
+    end: int
+    factor: str = ""
 
 
 class _Parser:
-    def __init__(self, text: str, line: int, column: int) -> None:
+    """Parses a claim with the `chosen` level of each of its lists; with their first levels, and notes them, by default."""
+
+    def __init__(self, text: str, line: int, column: int, chosen: Sequence[str] = ()) -> None:
         self.text, self.line, self.offset = text, line, column - 1
+        self.chosen = chosen
+        self.lists: list[_List] = []
         try:
             self.tokens = tokens(text)
         except ValueError as error:
@@ -135,7 +166,34 @@ class _Parser:
                 "end the claim here, or begin conditions with 'where'",
             )
         column = self.offset + 1
-        return Claim(self.text, expression, relation, where, averaged, published, self.line, column, name)
+        text, at = self.member() if self.chosen else (self.text, "")
+        return Claim(text, expression, relation, where, averaged, published, self.line, column, name, at=at)
+
+    def member(self) -> tuple[str, str]:
+        """The text with the chosen levels, and those of conditions by themselves."""
+        text = self.text
+        for each, level in reversed(list(zip(self.lists, self.chosen, strict=True))):
+            text = text[: each.begin] + level + text[each.end :]
+        named = zip(self.lists, self.chosen, strict=True)
+        return text, ", ".join(f"{each.factor} {level}" for each, level in named if each.factor)
+
+    def list_of_levels(self, factor: str = "") -> str:
+        """The chosen level of a list `{a, b, c}`; "" where no list begins."""
+        if not self.is_sign("{"):
+            return ""
+        begin = self.take().column - 1
+        levels: list[str] = []
+        while not levels or self.skip(","):
+            level, column = self.words_until_stop()
+            if not level or level in levels:
+                what = f"'{level}' stands twice in the list" if level else "a level is missing in the list"
+                raise self.error(column, what, "write e.g. '{sfq, codel, fq_codel}'")
+            levels.append(level)
+        end = self.expect("}", "end the list, e.g. '{sfq, codel, fq_codel}'").column
+        if len(levels) < 2:
+            raise self.error(begin + 1, "the list has one level", f"write '{levels[0]}' without braces")
+        self.lists.append(_List(tuple(levels), begin, end, factor))
+        return self.chosen[len(self.lists) - 1] if self.chosen else levels[0]
 
     def expression(self) -> Expression:
         terms = [self.term(1)]
@@ -331,9 +389,11 @@ class _Parser:
         if text and self.is_sign("="):
             self.take()
             level, at = self.words_until_stop()
+            level = level or self.list_of_levels()
             if not level:
                 raise self.error(at, "a level is missing here", f"write e.g. '{text}=2'")
             return Operand(f"{text}={level}", column, text, level)
+        text = f"{text} {self.list_of_levels()}".strip()
         if not text:
             what = (
                 f"'{self.here.text}' stands where a level should"
@@ -499,6 +559,7 @@ class _Parser:
 
     def level(self, factor: str) -> str:
         text, column = self.words_until_stop()
+        text = text or self.list_of_levels(factor)
         if not text:
             raise self.error(column, "a level is missing here", f"write e.g. 'where {factor} = 2'")
         return text

@@ -3,14 +3,15 @@
 Tests of a claim are corrected with Holm, for holding and for being refuted apart. A claim holds when each
 test that decides holds and none is refuted; it is refuted when one is; else it is undecided, and the test
 that needs most runs says about how many. Where a campaign stopped sequentially, its correction for looking is
-used here too.
+used here too. A claim with lists of levels is one claim: its members are corrected together, and it holds when all do.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 from virtlab.analysis.claims import Claim
@@ -39,7 +40,7 @@ def judge(
 def judge_one(
     claim: Claim, table: RunTable, level: float = 0.95, *, published: Path | None = None
 ) -> Verdict:
-    """The verdict on one claim."""
+    """The verdict on one claim; of a claim with lists of levels also on each member, corrected for the tests of all."""
     beside: tuple[PublishedValue, ...] = ()
     notes: list[str] = []
     if claim.published is not None:
@@ -48,48 +49,91 @@ def judge_one(
         except VirtlabError as error:
             notes.append(str(error))
     effective = look_level(table.planned_looks, level) if table.stopped_early else level
-    parts = [table]
-    mixed = table.mixed_points()
-    if mixed:
-        parts = [table.only(realisation=name) for name in table.realisations]
+    if mixed := table.mixed_points():
         notes.append(
             f"{len(mixed)} design points were measured over several link realisations; "
             "each is judged by itself"
         )
-    tests: list[Test] = []
-    missing: dict[str, int] = {}
-    trouble: list[str] = []
-    same: list[str] = []
-    for part in parts:
+    found = [_evidence(member, table, effective, beside) for member in claim.members or (claim,)]
+    whole = found[0] if len(found) == 1 else _together(found)
+    comparisons = _correct(whole.tests, 1.0 - effective)
+    if not claim.members:
+        return _verdict(claim, comparisons, whole, beside, notes)
+    left = iter(comparisons)
+    members = tuple(
+        _verdict(member, list(islice(left, len(each.tests))), each, beside, [])
+        for member, each in zip(claim.members, found, strict=True)
+    )
+    notes += [f"{member.ruling}: {member.claim.text}" for member in members]
+    verdict = _verdict(claim, comparisons, whole, beside, notes)
+    if verdict.ruling == "holds" and any(member.ruling != "holds" for member in members):
+        unseen = [member.claim.text for member in members if member.ruling != "holds"]
+        text = f"Undecided: of {len(members)} claims {len(unseen)} cannot be judged, e.g. '{unseen[0]}'."
+        verdict = replace(verdict, ruling="undecided", text=text, comparison=None)
+    return replace(verdict, members=members)
+
+
+@dataclass(slots=True)
+class _Evidence:
+    """The tests of a claim; why runs have no value (reason -> runs), what prevented tests, and levels that are one world."""
+
+    tests: list[Test] = field(default_factory=list)
+    missing: dict[str, int] = field(default_factory=dict)
+    trouble: list[str] = field(default_factory=list)
+    same: list[str] = field(default_factory=list)
+
+
+def _evidence(claim: Claim, table: RunTable, level: float, beside: tuple[PublishedValue, ...]) -> _Evidence:
+    found = _Evidence()
+    mixed = bool(table.mixed_points())
+    for part in [table.only(realisation=name) for name in table.realisations] if mixed else [table]:
         cells, alike = told_apart(claim, gather(claim, part))
         for reason, count in cells.missing.items():
-            missing[reason] = missing.get(reason, 0) + count
-        same += [each for each in alike if each not in same]
+            found.missing[reason] = found.missing.get(reason, 0) + count
+        found.same += [each for each in alike if each not in found.same]
         if not cells.of:
             continue
         try:
-            found = tests_of(Case(claim, cells, effective, beside))
+            tests = tests_of(Case(claim, cells, level, beside))
         except ValueError as error:
-            trouble.append(str(error))
+            found.trouble.append(str(error))
             continue
-        if mixed:
-            found = [
-                replace(test, label=f"{test.label} ({part.realisations[0]} links)".strip()) for test in found
-            ]
-        tests += found
-    notes += same
-    if claim.averaged and tests:
+        for test in tests:
+            links = f" ({part.realisations[0]} links)" if mixed else ""
+            label = " at ".join(filter(None, (test.label, claim.at)))
+            found.tests.append(replace(test, label=f"{label}{links}".strip()))
+    return found
+
+
+def _together(found: list[_Evidence]) -> _Evidence:
+    """The evidence on all members of a claim; a run without a value is one run, however many members would use it."""
+    whole = _Evidence()
+    for each in found:
+        whole.tests += each.tests
+        whole.trouble += each.trouble
+        whole.same += [one for one in each.same if one not in whole.same]
+        for reason, count in each.missing.items():
+            whole.missing[reason] = max(whole.missing.get(reason, 0), count)
+    return whole
+
+
+def _verdict(
+    claim: Claim,
+    comparisons: list[Comparison],
+    found: _Evidence,
+    beside: tuple[PublishedValue, ...],
+    notes: list[str],
+) -> Verdict:
+    notes = notes + found.same
+    if claim.averaged and found.tests:
         names = " and ".join(each.name for each in claim.averaged)
         notes.append(f"each value is the mean of a repetition over the levels of {names}")
-    if missing:
-        notes += [f"{count} runs have no value: {reason}" for reason, count in missing.items()]
-    comparisons = _correct(tests, 1.0 - effective)
+    notes += [f"{count} runs have no value: {reason}" for reason, count in found.missing.items()]
     ruling, deciding = _rule(comparisons)
     notes += sorted({comparison.note for comparison in comparisons if comparison.note})
     more = deciding.more_runs if ruling == "undecided" and deciding is not None else None
-    text = sentence(
-        claim, ruling, comparisons, deciding, published=beside, trouble=same or trouble or [_nothing(missing)]
-    )
+    trouble = found.same or found.trouble or [_nothing(found.missing)]
+    text = sentence(claim, ruling, comparisons, deciding, published=beside, trouble=trouble)
     return Verdict(claim, ruling, text, tuple(comparisons), deciding, more, beside, tuple(notes))
 
 

@@ -41,7 +41,8 @@ class Verdict:
     """A judged claim. `comparison` is the one that decided (the weakest of those that hold); None when there
     is no data.
 
-    `more_runs` is about how many more runs per design point would decide; None when it cannot be said.
+    `more_runs` is about how many more runs per design point would decide; None when it cannot be said. `members`: the
+    verdicts on the claims that its lists of levels stand for.
     """
 
     claim: Claim
@@ -52,6 +53,7 @@ class Verdict:
     more_runs: int | None = None
     published: tuple[PublishedValue, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    members: tuple[Verdict, ...] = ()
 
     @property
     def estimate(self) -> Estimate | None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def overlays(
     for one in asked:
         found.setdefault(one.path, []).extend(_numbers(one, folder, factors))
     named = {path for path, numbers in found.items() if numbers}
-    for claim in claims:
+    for claim in chain.from_iterable(each.members or (each,) for each in claims):
         path = _path_of(claim)
         if path is not None and path not in named:
             found.setdefault(path, []).extend(_of_claim(claim, path, folder, factors))

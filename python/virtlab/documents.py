@@ -64,7 +64,7 @@ def yaml_values(text: str) -> Any:
     except MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}" if error.problem_mark else ""
         problem = error.problem or str(error).splitlines()[0]
-        raise ExperimentError(line, f"is no YAML: {problem}", "mend it there") from None
+        raise ExperimentError(line, f"is not YAML: {problem}", "mend it there") from None
     except (
         YAMLError,
         ArithmeticError,
@@ -76,7 +76,7 @@ def yaml_values(text: str) -> Any:
     ) as error:
         # The reader of YAML raises all of these for text that is not YAML.
         problem = next(iter(str(error).splitlines()), "") or type(error).__name__
-        raise ExperimentError("", f"is no YAML: {problem}", "mend it") from None
+        raise ExperimentError("", f"is not YAML: {problem}", "mend it") from None
 
 
 def _bounded(events: Any) -> None:

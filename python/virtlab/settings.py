@@ -126,7 +126,7 @@ def _read(path: Path) -> tuple[dict[str, Any], os.stat_result | None]:
             continue
         if name not in known:
             names = ", ".join([*known, *TRUSTING])
-            raise ExperimentError(str(path), f"'{name}' is no setting", f"use one of {names}")
+            raise ExperimentError(str(path), f"'{name}' is not a setting", f"use one of {names}")
         if type(value) is not known[name]:
             example = "true" if known[name] is bool else '"text"'
             raise ExperimentError(

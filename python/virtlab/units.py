@@ -35,7 +35,7 @@ def exact_number(text: str) -> Decimal:
     except ArithmeticError:
         number = Decimal("nan")
     if not (bare.isascii() and number.is_finite()):
-        raise ValueError(f"'{bare}' is no number; write decimal digits, 0 to 9")
+        raise ValueError(f"'{bare}' is not a number; write decimal digits, 0 to 9")
     return number
 
 
@@ -172,7 +172,7 @@ class PacketSize:
                     f"'{text.strip()}' does not say what it is the size of; write {', '.join(choices[:-1])} or {choices[-1]}"
                 )
             raise ValueError(
-                f"'{layer}' is no layer; write one of {', '.join(cls.layers)}, e.g. '{cls.example}'"
+                f"'{layer}' is not a layer; write one of {', '.join(cls.layers)}, e.g. '{cls.example}'"
             )
         return cls(Size.parse(size).size_bytes, layer)
 
@@ -196,7 +196,7 @@ class Ratio:
         """From text such as '5 %'. ValueError when the unit is missing or unknown, or the share negative."""
         value, unit = _split(text, cls.example)
         if unit not in {"%", "ratio"}:
-            raise ValueError(f"'{unit}' is no unit of a ratio; write '%' or 'ratio', e.g. '{cls.example}'")
+            raise ValueError(f"'{unit}' is not a unit of a ratio; write '%' or 'ratio', e.g. '{cls.example}'")
         if value < 0:
             raise ValueError(f"'{text.strip()}' is negative")
         return cls(float(value / 100 if unit == "%" else value))
@@ -210,7 +210,7 @@ def _parse(text: str, units: dict[str, int], example: str, base: str, *, positiv
     if unit not in units:
         near = next((name for name in units if name.lower() == unit.lower()), None)
         hint = f"did you mean '{near}'?" if near else f"write one of {', '.join(units)}"
-        raise ValueError(f"'{unit}' is no unit of this quantity; {hint}, e.g. '{example}'")
+        raise ValueError(f"'{unit}' is not a unit of this quantity; {hint}, e.g. '{example}'")
     number = _whole(value * units[unit], text.strip(), base)
     if number < 0 or (positive and number == 0):
         raise ValueError(f"'{text.strip()}' must be {'more than zero' if positive else 'zero or more'}")

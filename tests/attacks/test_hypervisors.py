@@ -67,7 +67,7 @@ def test_local_daemons_are_named_by_their_uri(uri: str, tmp_path: Path) -> None:
 
 
 def test_a_plan_from_elsewhere_cannot_either(settings: Path, tmp_path: Path) -> None:
-    with pytest.raises(MachineError, match="no local daemon's URI"):
+    with pytest.raises(MachineError, match="not a local daemon's URI"):
         uri_of("guests.a", ATTACK)
     experiment = load(file_with(tmp_path, "qemu:///system"))
     plan = plan_run(experiment, experiment.points()[0], 0)

@@ -180,7 +180,7 @@ def test_qemu_is_told_every_file_and_its_kind(tmp_path: Path, secret: Path) -> N
     ("kind", "content", "what"),
     [
         ("qcow2", qcow2("/etc/shadow"), "no bare name"),
-        ("vmdk", b'# Disk DescriptorFile\nRW 1 FLAT "/etc/shadow" 0\n', "no format of a disk here"),
+        ("vmdk", b'# Disk DescriptorFile\nRW 1 FLAT "/etc/shadow" 0\n', "not a format of a disk here"),
     ],
 )
 def test_the_disk_of_a_recipe_names_no_file_either(

@@ -30,7 +30,7 @@ DAMAGES = {
     "another kind": b"[1, 2]",
     "a number for guests": WHOLE.replace(b'{"a": "guest:a"}', b"5"),
     "a channel that is a text": WHOLE.replace(b'"leaders": {}', b'"leaders": {"a": ["x", 1]}'),
-    "no text": b"\xff\xfe\x00",
+    "not a text": b"\xff\xfe\x00",
     "nested without end": b"[" * 100_000,
 }
 

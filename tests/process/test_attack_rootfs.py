@@ -73,7 +73,7 @@ def test_the_name_of_a_folder_is_no_option(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_an_image_of_an_engine_is_no_option() -> None:
-    with pytest.raises(VirtlabError, match="no name of an image"):
+    with pytest.raises(VirtlabError, match="not a valid name of an image"):
         rootfs.add_rootfs("evil", "podman:--volume=/:/host")
 
 

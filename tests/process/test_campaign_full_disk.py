@@ -106,7 +106,7 @@ def test_a_disk_without_room_for_the_reason_is_one_error_and_the_same_command_go
     runs = told["runs"]
     assert isinstance(runs, dict)
     assert "the disk is full: not even the reason of p" in str(told["error"])
-    assert str(told["error"]).endswith("make room there; the same command goes on where it was")
+    assert str(told["error"]).endswith("make room there; the same command resumes")
     assert [status for status, _, _ in runs.values()] == ["ok", "ok"], "what was finished is there"
     assert (told["partial"], told["after"], told["good"]) == ([], 6, 8)
 

@@ -70,7 +70,7 @@ def test_a_source_without_files_is_refused_and_leaves_nothing(
     (tmp_path / "empty").mkdir()
     with pytest.raises(ExperimentError, match=r"no '|is empty"):
         rootfs.add_rootfs("a", str(tmp_path / source))
-    with pytest.raises(ExperimentError, match="is no name"):
+    with pytest.raises(ExperimentError, match="is not a valid name"):
         rootfs.add_rootfs("../a", str(tmp_path))
     assert list(rootfs.rootfs_folder().iterdir()) == []
 

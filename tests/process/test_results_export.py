@@ -103,7 +103,7 @@ def test_rows_keep_what_is_missing(tmp_path: Path) -> None:
     ("arguments", "problem"),
     [
         (["--format", "parquet"], "--output FILE.parquet"),
-        (["--what", "samples", "--kind", "colours"], "no kind of sample"),
+        (["--what", "samples", "--kind", "colours"], "not a kind of sample"),
         (["--what", "samples", "--stream", "nobody"], "no samples of 'nobody'"),
         (["--what", "runs", "-o", "/proc/no/such/file.csv"], "cannot be written"),
     ],

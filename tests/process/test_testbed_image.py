@@ -66,7 +66,7 @@ def test_modules_come_after_what_they_need_and_what_is_built_in_is_left_out() ->
 
 def test_a_ring_of_needs_is_refused_by_nothing_that_loops() -> None:
     assert module_facts(module(depends="a,b"))["depends"] == ["a,b"]
-    with pytest.raises(ValueError, match="no kernel module"):
+    with pytest.raises(ValueError, match="not a kernel module"):
         module_facts(b"#!/bin/sh\n")
 
 

@@ -59,7 +59,7 @@ def test_a_kept_world_ends_by_itself_when_nobody_comes(folder: Path) -> None:
 
 
 def test_names_are_checked_and_not_taken_twice(folder: Path) -> None:
-    with pytest.raises(ExperimentError, match="no name for a world"):
+    with pytest.raises(ExperimentError, match="not a valid name for a world"):
         kept.keep(worlds.plan(worlds.one_host()), "../w", "test", worlds.Patient())
     kept.keep(worlds.plan(worlds.one_host()), "w", "test", worlds.Patient())
     with pytest.raises(ExperimentError, match="kept already"):

@@ -160,9 +160,9 @@ def test_an_input_is_named_as_the_file_names_things(reference: str, place: str) 
 @pytest.mark.parametrize(
     ("reference", "says"),
     [
-        ("nothing", "is no input of the file"), ("size", "could be several inputs"),
+        ("nothing", "is not an input of the file"), ("size", "could be several inputs"),
         ("burst", "is given by the factor 'load'"),
-        ("links", "is no input"), ("roles.probe.size.x", "is no input"),
+        ("links", "is not an input"), ("roles.probe.size.x", "is not an input"),
     ],
 )  # fmt: skip
 def test_what_is_no_input_is_said_with_a_cure(reference: str, says: str) -> None:
@@ -195,8 +195,8 @@ def test_limits_without_a_role_hold_for_every_measuring_role_that_has_the_metric
         "load.loss.ratio"
     ]
     for text, says in [
-        ("rtt.p99 5 ms", "is no limit"), ("rtt.p99 < 5", "has no unit"), ("rtt.medain < 5 ms", "medain"),
-        ("nobody.rtt.p99 < 5 ms", "no role"), ("response_time < 1 s", "no role has"),
+        ("rtt.p99 5 ms", "is not a limit"), ("rtt.p99 < 5", "has no unit"), ("rtt.medain < 5 ms", "medain"),
+        ("nobody.rtt.p99 < 5 ms", "not a role"), ("response_time < 1 s", "no role has"),
     ]:  # fmt: skip
         with pytest.raises(ExperimentError, match=says):
             parse_limits([text], roles, "--until")
@@ -236,4 +236,4 @@ def test_the_command_says_its_answer_in_json_and_by_its_exit_code(tmp_path: Path
         app, [str(file), "--until", "rtt.mean < 1 us", "--vary", "switches", "--from", "1", "--to", "2"]
     )
     assert none.exit_code == 4
-    assert "no level of topology.switches is shown to keep it" in none.stdout
+    assert "not a level of topology.switches is shown to keep it" in none.stdout

@@ -114,7 +114,7 @@ def test_a_profile_survives_its_file(tmp_path: Path) -> None:
 def test_a_file_that_is_no_profile_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "p.toml"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(ExperimentError, match="is no profile"):
+    with pytest.raises(ExperimentError, match="is not a profile"):
         load_profile(str(path))
 
 

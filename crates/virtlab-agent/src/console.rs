@@ -60,7 +60,7 @@ pub fn main(options: &Options) -> anyhow::Result<()> {
         .open(&options.tty)
         .with_context(|| format!("cannot open {}", options.tty.display()))?
         .into();
-    let mut mode = tcgetattr(&tty).with_context(|| format!("{} is no terminal", options.tty.display()))?;
+    let mut mode = tcgetattr(&tty).with_context(|| format!("{} is not a terminal", options.tty.display()))?;
     cfmakeraw(&mut mode);
     tcsetattr(&tty, SetArg::TCSANOW, &mode).context("cannot set the terminal's mode")?;
     for fd in [control.as_fd(), tty.as_fd()] {

@@ -51,11 +51,11 @@ impl TryFrom<String> for Mac {
                 .next()
                 .filter(|octet| octet.len() == 2)
                 .and_then(|octet| u8::from_str_radix(octet, 16).ok())
-                .ok_or_else(|| format!("'{text}' is no MAC address; write it as 02:00:00:00:00:01"))?;
+                .ok_or_else(|| format!("'{text}' is not a MAC address; write it as 02:00:00:00:00:01"))?;
         }
         match octets.next() {
             None => Ok(Self(bytes)),
-            Some(_) => Err(format!("'{text}' is no MAC address; it has more than six octets")),
+            Some(_) => Err(format!("'{text}' is not a MAC address; it has more than six octets")),
         }
     }
 }

@@ -280,7 +280,7 @@ impl Layout {
                 if self.end(&path, port)? != End::Switch(index) || !used.contains_key(port) {
                     return Err(LayoutError::new(
                         path,
-                        format!("'{port}' is no port of switch '{switch}' with a link"),
+                        format!("'{port}' is not a port of switch '{switch}' with a link"),
                         "name the end of one of its links",
                     ));
                 }

@@ -67,7 +67,7 @@ struct Network {
 
 impl Network {
     fn parse(key: &str, text: &str) -> Result<Self, BuildError> {
-        let wrong = || BuildError::new(key, format!("'{text}' is no network; write e.g. 10.0.0.0/24"));
+        let wrong = || BuildError::new(key, format!("'{text}' is not a network; write e.g. 10.0.0.0/24"));
         let (address, prefix) = text.split_once('/').map_or((text, None), |(a, p)| (a, Some(p)));
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
         let most = if address.is_ipv4() { 32 } else { 128 };
@@ -137,7 +137,7 @@ impl Classifier {
                 .iter()
                 .find(|(known, _)| *known == name)
                 .map(|(_, class)| *class)
-                .ok_or_else(|| BuildError::new(key, format!("'{name}' is no class without children")))
+                .ok_or_else(|| BuildError::new(key, format!("'{name}' is not a class without children")))
         };
         let default = find("default", default.ok_or_else(|| BuildError::new("default", "is missing"))?)?;
         let mut compiled = Vec::new();

@@ -43,7 +43,7 @@ pub enum HfscError {
     #[error("class {0}: a leaf needs rt or ls, an inner class ls, and ul needs ls")]
     Curves(u32),
     /// The default is no leaf.
-    #[error("the default class {0} is no leaf")]
+    #[error("the default class {0} is not a leaf")]
     Default(u32),
 }
 

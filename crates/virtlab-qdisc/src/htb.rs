@@ -129,7 +129,7 @@ pub enum HtbError {
     #[error("class {0}: rate must be above zero and ceil at least rate")]
     Rate(u32),
     /// The default is no leaf.
-    #[error("the default class {0} is no leaf")]
+    #[error("the default class {0} is not a leaf")]
     Default(u32),
 }
 

@@ -1,8 +1,8 @@
 """One side of a control stream: requests become bytes, bytes become messages.
 
 Frames carry a channel: 0 is the leader itself, others are the agents and commands behind it. Nothing here reads or
-writes; the owner of the socket does. Who speaks may be a guest or a host of somebody else's: whatever the bytes are, they
-are messages of the types below, or a `Breach` that tells of which channel they were.
+writes; the owner of the socket does. Who speaks may be a guest or a host of somebody else's: whatever the bytes
+are, they are messages of the types below, or a `Breach` that tells of which channel they were.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ PROTOCOL = (1, 0)
 MOST_STRAY_BYTES = 1 << 20  # greetings of a login, noise of a console: what is more is no control stream
 MOST_NOTICE_BYTES = 64 << 10
 LONGEST_TEXT = 4096  # of what an agent says in its own words
-LARGEST = 2**61  # of an instant or a sample: differences of two fit 64 bits, on whoever's clock
-# Of what runs on a channel: that it was stopped by a signal, and that it goes on; and what they tell.
+LARGEST = 2**61  # of an instant or a sample: differences of two fit 64 bits, on any clock
+# Events of a channel's process: stopped by a signal, and running again; with their fields.
 STOPS = {"stopped": ("channel", "t_ns"), "stood_still": ("channel", "t_ns", "for_ns")}
 _DEEPEST = 32
 _U64 = 2**64

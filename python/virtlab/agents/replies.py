@@ -2,7 +2,7 @@
 
 An agent inside a guest or on a host of somebody else's may say what it likes. So all that is read of a reply is checked
 here, once, as it comes in: keys that are needed are there, numbers are finite and fit 64 bits, addresses are addresses,
-texts are bounded. What else a newer agent tells stays in the reply. Whoever asked reads mappings of the shapes below.
+texts are bounded. Further fields of a newer agent stay in the reply. The caller reads mappings of the shapes below.
 """
 
 from __future__ import annotations
@@ -237,13 +237,13 @@ def _adapter(do: str) -> TypeAdapter[Any]:
 
 
 def checked(do: str, reply: Mapping[str, Any]) -> dict[str, Any]:
-    """The reply to a request of that name. ValueError with one line that says where it is none."""
+    """The reply to a request of that name. ValueError with one line that says where it has another shape."""
     if do not in SHAPES:
         return dict(reply)
     try:
         found: dict[str, Any] = _adapter(do).validate_python(reply)
     except ValidationError as error:
-        raise ValueError(f"its answer to '{do}' is none: {_first(error)}") from None
+        raise ValueError(f"its answer to '{do}' has another shape: {_first(error)}") from None
     return found
 
 

@@ -1,7 +1,7 @@
 """Columnar blocks as columns of numpy arrays, checked against the schema they claim.
 
-Whoever sent a block may be a guest: every column of the schema is there once and of its type, and no other; numbers are
-finite, whole ones less than 2^61 from zero, so that differences of them are numbers too.
+The sender of a block may be a hostile guest: every column of the schema is there once and of its type, and no
+other; numbers are finite, whole ones less than 2^61 from zero, so that differences of them are numbers too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Samples:
 
 
 def decode_samples(body: bytes) -> Samples:
-    """The columns of a block. AgentError when the bytes are no block of a known schema, or its values are none of it."""
+    """The columns of a block. AgentError if the bytes are no block of a known schema, or have values that it excludes."""
     from virtlab._native import decode_block
 
     try:

@@ -1,6 +1,6 @@
 """Samples to run-level values; claims to verdicts.
 
-Importing this room costs little: claims are text, and what needs numpy is fetched when it is first asked for.
+Importing this room costs little: claims are text, and what needs numpy is imported at its first use.
 
 >>> parse_claim("load.loss.ratio <= 0.1 %").expression.unit
 'ratio'

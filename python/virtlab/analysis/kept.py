@@ -1,10 +1,10 @@
 """Values of a run, kept in its folder: `values.json` is derived, and may be deleted at any time.
 
-Values follow from the samples, which never change once a run is committed, and from the code that sums them
-up. The file names both: a digest of that code, and one of `run.json` with the sizes and times of the samples. When
-either differs the values are taken anew. So they are when somebody else wrote the file: it is sealed with a key that
-each user has in a file of his own (HMAC, RFC 2104), and a dataset that was received has no seal of his. Where the folder
-or the key cannot be written they are taken every time.
+Values follow from the samples, which never change once a run is committed, and from the code that sums them up. The
+file names both: a digest of that code, and one of `run.json` with the sizes and times of the samples. If either
+differs, or somebody else wrote the file, the values are computed again: it is sealed with a key that each user has
+in a file of his own (HMAC, RFC 2104), and a dataset that was received has no seal of his. Where the folder or the
+key cannot be written they are taken every time.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def code_identity() -> str:
 
 
 def _basis(record: RunRecord) -> dict[str, str]:
-    """What the values of a run rest on. Nobody who copies or sends a file can set the time of its last change."""
+    """What the values of a run rest on. No copy or transfer of a file can set the time of its last change."""
     digest = hashlib.sha256(record.text())
     files: list[tuple[str, int, int]] = []
     for folder in (record.folder, record.folder / "samples", record.folder / "artefacts"):
@@ -77,7 +77,7 @@ def _basis(record: RunRecord) -> dict[str, str]:
 
 
 def _read(record: RunRecord, basis: dict[str, str]) -> list[list[Any]] | None:
-    """Rows as kept; None when there are none, they rest on something else, or somebody else wrote them."""
+    """Rows as kept; None if they are missing, rest on something else, or were written by somebody else."""
     key = _key()
     if key is None:
         return None
@@ -112,7 +112,7 @@ def _seal(key: bytes, basis: dict[str, str], rows: list[list[Any]]) -> str:
 
 @functools.cache
 def _key() -> bytes | None:
-    """The user's own key, made when first asked for; None where there is no place for it."""
+    """The user's own key, made at its first use; None if there is no place for it."""
     cache = os.environ.get("XDG_CACHE_HOME")
     try:
         place = (Path(cache) if cache else Path.home() / ".cache") / "virtlab"

@@ -1,8 +1,8 @@
 """What a packet costs in processor time, machine and all: all processors while a stream ran, per packet that arrived.
 
-Senders, receivers, virtual switches and whatever holds the links work on the same processors, and the kernel's part of
-that is nobody's process. So the figure is of the whole machine, and what a virtual switch costs is the difference between
-two settings that differ in nothing else. Other work that keeps a processor busy is counted, too.
+Senders, receivers, virtual switches and whatever holds the links work on the same processors, and the kernel's part
+of that belongs to no process. So the figure is of the whole machine, and what a virtual switch costs is the
+difference between two settings that differ in nothing else. Other work that keeps a processor busy is counted, too.
 """
 
 from __future__ import annotations

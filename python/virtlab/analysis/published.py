@@ -1,4 +1,4 @@
-"""Numbers from the literature, from tables that lie beside a study; they stand beside what was measured,
+"""Numbers from the literature, from tables that lie beside a study; they are shown beside what was measured,
 never in it.
 
 A table is a CSV with columns `metric`, `unit`, `value`, `qualifier` and columns of conditions; an empty
@@ -119,8 +119,8 @@ def is_table_name(name: str) -> bool:
 
 
 def read_table(folder: Path, name: str) -> tuple[dict[str, str], ...]:
-    """Rows of a published table, every cell as text. ExperimentError when the name is none of a file in the folder, or
-    the file is not there or is no such table.
+    """Rows of a published table, every cell as text. ExperimentError if the name is not that of a file in the
+    folder, or the file is not there or is no such table.
     """
     if not is_table_name(name):
         raise ExperimentError(f"published.{name}", NO_NAME, NAME_CURE)
@@ -138,12 +138,12 @@ def _rows(path: Path) -> tuple[dict[str, str], ...]:
         raise ExperimentError(str(path), f"no such published table ({error.strerror})", cure) from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise ExperimentError(
-            str(path), f"is no published table ({error})", "write it as CSV in UTF-8"
+            str(path), f"is not a published table ({error})", "write it as CSV in UTF-8"
         ) from error
     if not rows or not {"metric", "value", "unit"} <= set(rows[0]) or any(None in row for row in rows):
         raise ExperimentError(
             str(path),
-            "is no published table",
+            "is not a published table",
             "it needs columns metric, value and unit, and no row more cells than columns",
         )
     return rows
@@ -162,11 +162,11 @@ def published_values(reference: PublishedReference, folder: Path | None) -> list
     rows = read_table(folder, reference.file)
     for column in (*reference.where, *([reference.level_column] if reference.level_column else [])):
         if column not in rows[0]:
-            raise ExperimentError(where, f"'{column}' is no column", did_you_mean(column, rows[0]))
+            raise ExperimentError(where, f"'{column}' is not a column", did_you_mean(column, rows[0]))
     metrics = {row["metric"]: None for row in rows}
     if reference.metric not in metrics:
         raise ExperimentError(
-            where, f"'{reference.metric}' is no metric of it", did_you_mean(reference.metric, metrics)
+            where, f"'{reference.metric}' is not a metric of it", did_you_mean(reference.metric, metrics)
         )
     found = [
         row
@@ -194,7 +194,7 @@ def _value(
         number = float(row["value"])
     except ValueError:
         raise ExperimentError(
-            where, f"the value '{row['value']}' is no number", "name rows with numbers"
+            where, f"the value '{row['value']}' is not a number", "name rows with numbers"
         ) from None
     level = row[reference.level_column] if reference.level_column else None
     return PublishedValue(

@@ -51,7 +51,7 @@ def tests_of(record: RunRecord) -> tuple[dict[str, Any], ...]:
 
 
 def _lines(record: RunRecord) -> list[dict[str, Any]] | None:
-    """Header, trials and what was found. DatasetError when the file is none of this run's search."""
+    """Header, trials and what was found. DatasetError if the file is not of this run's search."""
     path = record.folder / "artefacts" / FILE_NAME
     if not path.is_file():
         return None
@@ -62,7 +62,7 @@ def _lines(record: RunRecord) -> list[dict[str, Any]] | None:
         for line in lines[1:-1]:
             _Line.model_validate(line)
     except (OSError, ValueError, RecursionError) as error:
-        what = first_mistake(error) if isinstance(error, ValidationError) else "a line is none of a search"
+        what = first_mistake(error) if isinstance(error, ValidationError) else "a line that no search writes"
         raise DatasetError(str(path), f"is damaged ({what})", CURE) from error
     role = record.plan.roles.get(header.role)
     flows = len(flow_names(role.parameters)) if role is not None else 0

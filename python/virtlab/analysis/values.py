@@ -22,7 +22,7 @@ class RunValue:
     """A statistic of one metric of one role in one run, in the SI unit `unit`; `samples` is how many it rests
     on.
 
-    `value` is None where there is none, and `reason` says why. `levels` is the design point as the file
+    `value` is None if it does not exist, and `reason` says why. `levels` is the design point as the file
     writes it.
     """
 

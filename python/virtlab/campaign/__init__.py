@@ -1,4 +1,4 @@
-"""Which runs, in what order, how often, until how precise; cut anywhere, the same command goes on."""
+"""Which runs, in what order, how often, until how precise; cut off anywhere, the same command resumes."""
 
 from virtlab.campaign.interruption import Interruption
 from virtlab.campaign.loop.campaign import Campaign, Ending

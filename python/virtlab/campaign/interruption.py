@@ -1,6 +1,6 @@
 """Ctrl-C, SIGTERM, SIGHUP: the first asks the current run to end, a second one stops at once.
 
-Either way the dataset holds what was finished, and the same command goes on from there.
+Either way the dataset holds what was finished, and the same command resumes from there.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """One testbed run at a time per machine: two of them would measure each other.
 
-Root's lock is a file in a folder where only root writes; every user can open it to read, which is enough to lock it. An
-ordinary user makes one in the folder that all users share, /run/lock (where that is missing or another has spoilt it: in
-the user's runtime folder, then in the temporary folder, and that user's runs exclude each other alone). Whoever runs holds
-both of those that are there, in this order, so root and all users exclude each other. Nobody writes into a file of another
-user, follows a link, or shows what another wrote: then the kernel says which process it is.
+Root's lock is a file in a folder where only root writes; every user can open it to read, which is enough to lock
+it. An ordinary user makes one in the folder that all users share, /run/lock (where that is missing or another has
+spoilt it: in the user's runtime folder, then in the temporary folder, and that user's runs exclude each other
+alone). A run holds both of those that exist, in this order, so root and all users exclude each other. No process
+writes into a file of another user, follows a link, or shows what another wrote: in that case the kernel says which
+process holds the lock.
 
-What this cannot hinder: whoever may open the lock can hold it for ever. `--no-wait` says which process that is.
+What this cannot prevent: a user who may open the lock can hold it for ever. `--no-wait` names the process.
 """
 
 from __future__ import annotations

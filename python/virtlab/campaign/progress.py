@@ -103,7 +103,7 @@ class CampaignObserver:
     `cancelled` is asked often and must be cheap; the campaign sets what it asks (`asked`).
     """
 
-    live_every_ns: int | None = None  # nobody sees it
+    live_every_ns: int | None = None  # there is no display
 
     def __init__(self) -> None:
         self.asked: Callable[[], bool] = lambda: False

@@ -89,16 +89,16 @@ def _levels(points: Sequence[DesignPoint], text: str) -> dict[str, set[str]]:
     for part in text.split(","):
         factor, is_level, level = part.strip().partition("=")
         if not is_level:
-            what = f"'{part.strip()}' is no level, and beside levels there are no numbers"
+            what = f"'{part.strip()}' is not a level, and beside levels there are no numbers"
             again = next((name for name in reversed(wanted) if _has(points, name, factor)), None)
             cure = f"write '{again}={factor}' for another level of {again}" if again else ""
             raise ExperimentError("--points", what, cure or "write either 0,3-5 or 'load=30 kB,switches=2'")
         if factor not in factors:
             known = ", ".join(factors) or "none"
-            raise ExperimentError("--points", f"'{factor}' is no factor", f"use one of {known}")
+            raise ExperimentError("--points", f"'{factor}' is not a factor", f"use one of {known}")
         levels = list(dict.fromkeys(point.levels[factor] for point in points))
         if level not in levels:
-            what = f"'{level}' is no level of {factor}"
+            what = f"'{level}' is not a level of {factor}"
             parts = [one.strip() for one in level.split("|")]
             either = ",".join(f"{factor}={one}" for one in parts)
             cure = f"write '{either}'" if set(parts) <= set(levels) else f"use one of {', '.join(levels)}"
@@ -117,7 +117,7 @@ def _range(part: str) -> range:
         return range(int(first), int(last if dash else first) + 1)
     except ValueError:
         raise ExperimentError(
-            "--points", f"'{part}' is no point", "write e.g. 0,3-5 or 'load=30 kB'"
+            "--points", f"'{part}' is not a point", "write e.g. 0,3-5 or 'load=30 kB'"
         ) from None
 
 

@@ -75,9 +75,9 @@ def text_of(value: Any, example: str) -> str:
     '10'
     """
     if isinstance(value, (dict, list, tuple)) or value is None or isinstance(value, bool):
-        raise ValueError(f"{shown(value)} is no quantity; write e.g. '{example}'")
+        raise ValueError(f"{shown(value)} is not a quantity; write e.g. '{example}'")
     if len(str(value)) > 200:
-        raise ValueError(f"'{shown(value)}' is no quantity; write e.g. '{example}'")
+        raise ValueError(f"'{shown(value)}' is not a quantity; write e.g. '{example}'")
     if re.search(r"[eE][+-]?[0-9]{4,}", str(value)):
         raise ValueError(f"'{shown(value)}' is beyond any quantity; write e.g. '{example}'")
     return str(value)
@@ -140,14 +140,16 @@ def _packet_size(value: Any) -> PacketSize:
 def _frame_size(value: Any) -> PacketSize:
     size = _packet_size(value)
     if size.layer != "frame":
-        raise ValueError(f"'{shown(value)}' is no frame size; write e.g. '64 B frame' (header to checksum)")
+        raise ValueError(
+            f"'{shown(value)}' is not a frame size; write e.g. '64 B frame' (header to checksum)"
+        )
     return size
 
 
 def _ratio(value: Any) -> float:
     ratio = Ratio.parse(text_of(value, Ratio.example)).ratio
     if not 0 < ratio <= 1024:
-        raise ValueError(f"'{shown(value)}' is no share that can be given; write e.g. '50 %'")
+        raise ValueError(f"'{shown(value)}' is not a share that can be given; write e.g. '50 %'")
     return ratio
 
 
@@ -172,7 +174,7 @@ def _packet_rate(value: Any) -> int:
     text = text_of(value, "10 kpacket/s")
     match = _PACKET_RATE.match(text)
     if not match:
-        what = "has no unit" if re.fullmatch(r"\s*[0-9_.]+\s*", text) else "is no rate of packets"
+        what = "has no unit" if re.fullmatch(r"\s*[0-9_.]+\s*", text) else "is not a rate of packets"
         raise ValueError(
             f"'{shown(value)}' {what}; write 'packet/s', 'kpacket/s' or 'Mpacket/s', e.g. '10 kpacket/s'"
         )
@@ -182,7 +184,7 @@ def _packet_rate(value: Any) -> int:
 
 def _count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"'{shown(value)}' is no whole number; write e.g. 100, without a unit")
+        raise ValueError(f"'{shown(value)}' is not a whole number; write e.g. 100, without a unit")
     return _bounded(value, value, 1, COUNT_MAX, f"write a number between 1 and {COUNT_MAX}")
 
 
@@ -192,7 +194,7 @@ def _flag(value: Any) -> bool:
     if isinstance(value, str) and value.lower() in {"yes", "no", "on", "off", "y", "n"}:
         truth = "true" if value.lower() in {"yes", "on", "y"} else "false"
         raise ValueError(f"'{value}' is text in YAML 1.2 and no truth value; write {truth}")
-    raise ValueError(f"'{shown(value)}' is no truth value; write true or false")
+    raise ValueError(f"'{shown(value)}' is not a truth value; write true or false")
 
 
 def _limit(value: Any) -> tuple[str, int]:
@@ -214,7 +216,7 @@ def _limit(value: Any) -> tuple[str, int]:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"'{shown(value)}' is no text; put it in quotes")
+        raise ValueError(f"'{shown(value)}' is not a text; put it in quotes")
     return value
 
 
@@ -229,14 +231,14 @@ def choice(*options: str) -> Kind:
 
     >>> choice("udp", "icmp").parse("ucp")
     Traceback (most recent call last):
-    ValueError: 'ucp' is none of udp, icmp; did you mean 'udp'?
+    ValueError: 'ucp' is not one of udp, icmp; did you mean 'udp'?
     """
 
     def parse(value: Any) -> str:
         if isinstance(value, str) and value in options:
             return value
         cure = nearest(str(value), options) or f"write one of {', '.join(options)}"
-        raise ValueError(f"'{shown(value)}' is none of {', '.join(options)}; {cure}")
+        raise ValueError(f"'{shown(value)}' is not one of {', '.join(options)}; {cure}")
 
     return Kind("choice", parse, {"enum": list(options)}, options[0])
 
@@ -279,7 +281,9 @@ TEXT = Kind("text", _text, {"type": "string", "minLength": 1}, "text")
 
 def _name_text(value: Any) -> str:
     if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,62}", value):
-        raise ValueError(f"'{shown(value)}' is no name; begin with a letter; use letters, digits, _ and -")
+        raise ValueError(
+            f"'{shown(value)}' is not a valid name; begin with a letter; use letters, digits, _ and -"
+        )
     return value
 
 
@@ -295,7 +299,7 @@ def _dscp(value: Any) -> int:
         return _CODE_POINTS[value.lower()]
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 63:
         return value
-    raise ValueError(f"'{shown(value)}' is no DSCP; write 0 to 63 or a name, e.g. EF")
+    raise ValueError(f"'{shown(value)}' is not a DSCP; write 0 to 63 or a name, e.g. EF")
 
 
 DSCP = Kind("DSCP", _dscp, {"type": ["integer", "string"], "examples": ["EF", 46]}, "EF")
@@ -310,7 +314,9 @@ def _priority(value: Any) -> int:
 def _class_priority(value: Any) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 7:
         return value
-    raise ValueError(f"'{shown(value)}' is no priority of a class; write 0 (the first, and the default) to 7")
+    raise ValueError(
+        f"'{shown(value)}' is not a priority of a class; write 0 (the first, and the default) to 7"
+    )
 
 
 CLASS_PRIORITY = Kind("class priority", _class_priority, {"type": "integer", "minimum": 0, "maximum": 7}, "0")

@@ -21,7 +21,7 @@ def _checked(guests: int, strong: int, weak_share: float) -> None:
     if not 1 <= strong <= guests:
         raise ValueError(f"{strong} of {guests} guests cannot be strong; write between 1 and {guests}")
     if strong < guests and not 0 <= weak_share < 1:
-        raise ValueError(f"a weak share of {weak_share:g} is no share; write between 0 % and 100 %")
+        raise ValueError(f"a weak share of {weak_share:g} is not a share; write between 0 % and 100 %")
 
 
 def shares(guests: int, strong: int, weak_share: float) -> tuple[float, ...]:

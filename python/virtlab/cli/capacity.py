@@ -79,7 +79,9 @@ def capacity(
     levels, open_end = ordered_levels(one, first=first, last=last, step=step)
     guests = one.place is not None and one.place[-1] == "guests"
     if carrying and not guests:
-        raise ExperimentError("--carrying", f"{one.label} is no number of guests", "write --vary host.guests")
+        raise ExperimentError(
+            "--carrying", f"{one.label} is not a number of guests", "write --vary host.guests"
+        )
     own = one.place is None and (first, last, step) == (None, None, None)  # the file's own levels
     shown = sys.stderr.isatty() and not as_json
     found: list[Capacity] = []

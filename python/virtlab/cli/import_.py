@@ -66,7 +66,7 @@ def _flags(
             "import", "--role needs --experiment and --source", "say both, or name a mapping file"
         )
     if tool is not None and tool not in READERS:
-        raise ExperimentError("--tool", f"'{tool}' is no tool", f"there are {', '.join(READERS)}")
+        raise ExperimentError("--tool", f"'{tool}' is not a tool", f"there are {', '.join(READERS)}")
     levels = {}
     for words in level:
         name, found, value = words.partition("=")

@@ -61,7 +61,9 @@ def _write(folder: Path, template: str) -> Path:
     name = folder.resolve().name
     if not DATASET_NAME.match(name):
         raise ExperimentError(
-            str(folder), f"'{name}' is no name of an experiment", "use lower-case letters, digits and '-'"
+            str(folder),
+            f"'{name}' is not a valid name of an experiment",
+            "use lower-case letters, digits and '-'",
         )
     files = {
         "experiment.yaml": text_of(template, name),

@@ -81,7 +81,7 @@ def recommend(
         what, _, cure = str(error).partition("; ")
         raise ExperimentError("--margin", what, cure) from None
     if not 0 <= share < 1:
-        raise ExperimentError("--margin", f"'{margin}' is no share", "write e.g. '5 %'")
+        raise ExperimentError("--margin", f"'{margin}' is not a share", "write e.g. '5 %'")
     varied = {}
     for text in vary:
         name, _, written = text.partition("=")
@@ -89,7 +89,7 @@ def recommend(
         levels = [" ".join(level.split()) for level in written.split(",")] if written else list(one.levels)
         if not levels:
             raise ExperimentError(
-                f"--vary {name}", "is no factor", f"write its levels: --vary '{name}=1,2,4'"
+                f"--vary {name}", "is not a factor", f"write its levels: --vary '{name}=1,2,4'"
             )
         varied[one] = list(dict.fromkeys(levels))
     names = [one.name for one in varied if one.place is None]

@@ -28,7 +28,7 @@ def read_claims(
     if not isinstance(node.value, list):
         findings.add(
             ("claims",),
-            "is no list of claims",
+            "is not a list of claims",
             "write e.g. '- {id: linear, text: probe.rtt.mean grows with load}'",
         )
         return ()
@@ -46,7 +46,7 @@ def _claim(position: int, node: Node, findings: Findings, taken: set[str]) -> Cl
     if isinstance(node.value, str):
         return Claim(f"claim-{position + 1}", node.value, node.line, node.column)
     if not isinstance(node.value, dict):
-        findings.add(at, "is no claim", "write e.g. '{id: linear, text: probe.rtt.mean grows with load}'")
+        findings.add(at, "is not a claim", "write e.g. '{id: linear, text: probe.rtt.mean grows with load}'")
         return None
     for key in node.value:
         if key not in {"id", "text", "published"}:
@@ -58,11 +58,13 @@ def _claim(position: int, node: Node, findings: Findings, taken: set[str]) -> Cl
         return None
     identity = str(name.value) if name is not None else f"claim-{position + 1}"
     if not DATASET_NAME.match(identity):
-        findings.add((*at, "id"), f"'{shown(identity)}' is no id", "use lower-case letters, digits and '-'")
+        findings.add(
+            (*at, "id"), f"'{shown(identity)}' is not an id", "use lower-case letters, digits and '-'"
+        )
     if identity in taken:
         findings.add((*at, "id"), f"'{identity}' is already a claim", "give each its own id")
     if published is not None and not isinstance(published.value, dict):
-        findings.add((*at, "published"), "is no mapping", "write '{file: study.csv, metric: rtt_mean}'")
+        findings.add((*at, "published"), "is not a mapping", "write '{file: study.csv, metric: rtt_mean}'")
         return None
     return Claim(
         identity, text.value, text.line, text.column, published.plain() if published is not None else None

@@ -75,7 +75,7 @@ def load_text(text: str, *, name: str = "experiment.yaml", runs_max: int | None 
 
 def _experiment(root: Node, text: str, mistakes: Mistakes, runs_max: int | None) -> Experiment | None:
     if not isinstance(root.value, dict):
-        what = f"'{shown(root.plain())}' is no experiment"
+        what = f"'{shown(root.plain())}' is not an experiment"
         mistakes.add(Mistake(root.line, root.column, "", what, "begin with 'version: 1'; see 'virtlab init'"))
         return None
     findings = Findings(root, mistakes)
@@ -155,17 +155,21 @@ def _heading(root: Node, findings: Findings) -> tuple[str, str, int]:
         findings.add((), "'name' is missing", "write e.g. 'name: my-study'; it names the folder of results")
     elif not isinstance(name.value, str) or not DATASET_NAME.match(name.value):
         findings.add(
-            ("name",), f"'{shown(name.plain())}' is no name", "use lower-case letters, digits and '-'"
+            ("name",),
+            f"'{shown(name.plain())}' is not a valid name",
+            "use lower-case letters, digits and '-'",
         )
     title = root.get("title")
     if title is not None and (not isinstance(title.value, str) or not title.value.strip()):
-        findings.add(("title",), f"'{shown(title.plain())}' is no title", "write a line of text")
+        findings.add(("title",), f"'{shown(title.plain())}' is not a title", "write a line of text")
     seed = root.get("seed")
     if seed is not None and (
         isinstance(seed.value, bool) or not isinstance(seed.value, int) or not 0 <= seed.value < SEED_MAX
     ):
         findings.add(
-            ("seed",), f"'{shown(seed.plain())}' is no seed", f"write a whole number from 0 to {SEED_MAX - 1}"
+            ("seed",),
+            f"'{shown(seed.plain())}' is not a seed",
+            f"write a whole number from 0 to {SEED_MAX - 1}",
         )
     return (
         str(name.value) if name is not None else "",
@@ -206,7 +210,7 @@ def _repeat(findings: Findings) -> Repeat:
         except ValueError:
             findings.add(
                 ("repeat",),
-                f"'{shown(node.plain())}' is no repetition",
+                f"'{shown(node.plain())}' is not a repetition",
                 "write e.g. 3, or '{minimum: 3, maximum: 10}'",
             )
             return Repeat()

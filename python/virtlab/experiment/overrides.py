@@ -1,10 +1,10 @@
-"""An experiment with inputs set to other values than its file gives: for questions about set-ups that nobody wrote down.
+"""An experiment with inputs set to other values than its file gives: for questions about set-ups that are in no file.
 
-An input is named as the file names things: a factor (`load`), a place in the file (`host.guests`, `topology.switches`,
-`link.rate`, `roles.load.burst`), `ROLE.PARAMETER` (`load.burst`), or the last word of a place alone where the file has
-only one such (`guests`). The input becomes a factor of one level, so everything else about the experiment, its seeds and
-its checks included, is what it would be had its author written that level. Claims are left out: they speak of the levels
-of the file.
+An input is named as the file names things: a factor (`load`), a place in the file (`host.guests`,
+`topology.switches`, `link.rate`, `roles.load.burst`), `ROLE.PARAMETER` (`load.burst`), or the last word of a place
+alone where the file has only one such (`guests`). The input becomes a factor of one level, so everything else about
+the experiment, its seeds and its checks included, is what it would be had its author written that level. Claims are
+left out: they speak of the levels of the file.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NUMBERED = re.compile(r"([\w-]+)\.g(\d+)\Z")
 class Input:
     """One input of a file. `levels` are those that the file declares; empty where it is no factor.
 
-    `place` is where it stands in the file; None for a factor.
+    `place` is its path in the file; None for a factor.
     """
 
     text: str = field(repr=False)
@@ -56,7 +56,7 @@ class Input:
 
 
 def find_input(experiment: Experiment, reference: str) -> Input:
-    """The input that a reference means. ExperimentError when there is none, or several."""
+    """The input that a reference means. ExperimentError for no match, or several."""
     root = _root(experiment.text)
     if reference in experiment.factors:
         declared = root.get("factors")
@@ -100,8 +100,9 @@ def at_level(inputs: Mapping[Input, str], carrying: Sequence[str] = ()) -> Exper
 
 
 def carry(data: dict[str, Any], one: Input, level: str, roles: Sequence[str]) -> None:
-    """Repeats roles between the guests that a larger number of guests adds: `load` from h1.g2 to h2.g2 becomes `load-g3`
-    from h1.g3 to h2.g3 too, and so on. With fewer guests than the file has, a role whose guest is gone makes no traffic.
+    """Repeats roles between the guests that a larger number of guests adds: `load` from h1.g2 to h2.g2 becomes
+    `load-g3` from h1.g3 to h2.g3 too, and so on. With fewer guests than the file has, a role whose guest is gone
+    makes no traffic.
 
     ExperimentError when guests have names, or a role does not run between numbered guests.
     """
@@ -122,7 +123,7 @@ def carry(data: dict[str, Any], one: Input, level: str, roles: Sequence[str]) ->
             cure = (
                 f"name one of {', '.join(every)}" if role is None else "write e.g. 'from: h1.g2, to: h2.g2'"
             )
-            raise ExperimentError(where, f"'{name}' is no role between numbered guests", cure)
+            raise ExperimentError(where, f"'{name}' is not a role between numbered guests", cure)
         if any(int(end[2]) > after for end in found):
             every[name] = {**role, "from": f"{found[0][1]}.g1", "to": f"{found[1][1]}.g1", "enabled": False}
             continue
@@ -136,7 +137,8 @@ def _number(text: str) -> int | None:
 
 
 def grid(first: str, last: str, step: str | None) -> list[str]:
-    """Levels from first to last. The step is 1 of the first level's unit unless given. ExperimentError when there is none.
+    """Levels from first to last. The step is 1 of the first level's unit unless given. ExperimentError for an empty
+    range.
 
     >>> grid("1", "4", None), grid("10 kB", "20 kB", "5 kB")
     (['1', '2', '3', '4'], ['10 kB', '15 kB', '20 kB'])
@@ -188,7 +190,7 @@ def _set(data: dict[str, Any], one: Input, level: str) -> None:
     named = isinstance(declared, dict) and "from" not in declared
     if named and level not in one.levels:
         raise ExperimentError(
-            f"--vary {one.name}", f"'{level}' is no level", f"levels are {', '.join(one.levels)}"
+            f"--vary {one.name}", f"'{level}' is not a level", f"levels are {', '.join(one.levels)}"
         )
     if named:
         factors[one.name] = {
@@ -238,9 +240,9 @@ def _place(root: Node, reference: str, experiment: Experiment) -> tuple[str, ...
     known = [*experiment.factors, *(".".join(place) for place in _places(root))]
     cure = (
         nearest(reference, known)
-        or f"write a factor ({', '.join(experiment.factors) or 'there is none'}) or a place such as host.guests"
+        or f"write a factor ({', '.join(experiment.factors) or 'the file has no factors'}) or a place such as host.guests"
     )
-    raise ExperimentError(f"--vary {reference}", "is no input of the file", cure)
+    raise ExperimentError(f"--vary {reference}", "is not an input of the file", cure)
 
 
 def _places(root: Node) -> Iterator[tuple[str, ...]]:
@@ -284,7 +286,7 @@ def alone(experiment: Experiment, levels: Mapping[str, str]) -> dict[str, Any]:
 
 
 def reread(values: Mapping[str, Any], name: str) -> Experiment:
-    """The experiment of such values; `name` is what an error calls it. ExperimentError when they are none."""
+    """The experiment of such values; `name` is its name in errors. ExperimentError for values of no experiment."""
     try:
         return load_text(json.dumps(values, ensure_ascii=False), name=name, runs_max=None)
     except FileMistakesError as error:

@@ -366,7 +366,7 @@ def _claim() -> Schema:
             "level_column": {"type": "string"},
         },
         "required": ["file", "metric"], "additionalProperties": False,
-        "description": "rows of a published table that stand beside the claim",
+        "description": "rows of a published table that are shown beside the claim",
     }  # fmt: skip
     text = {"type": "string", "examples": ["probe.rtt.mean grows with load", "load.loss.ratio <= 0.1 %"]}
     full = {

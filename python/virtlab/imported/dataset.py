@@ -126,7 +126,7 @@ def _point(experiment: Experiment, one: ImportRun) -> DesignPoint:
         if name not in experiment.factors:
             known = ", ".join(experiment.factors) or "no factor"
             raise ExperimentError(
-                f"{one.where}.levels.{name}", "is no factor of the experiment", f"it has {known}"
+                f"{one.where}.levels.{name}", "is not a factor of the experiment", f"it has {known}"
             )
     points = experiment.points()
     found = [
@@ -157,7 +157,7 @@ def _same(mine: str, theirs: str) -> bool:
 def _role(where: str, role: str, file: ImportFile, plan: Plan) -> tuple[Told, bytes]:
     if role not in plan.roles:
         known = ", ".join(plan.roles) or "none"
-        raise ExperimentError(where, "is no role of that design point", f"it has {known}")
+        raise ExperimentError(where, "is not a role of that design point", f"it has {known}")
     told, content = _told(file)
     workload = plan.roles[role].workload
     if workload not in told.workloads:

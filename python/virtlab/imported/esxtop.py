@@ -88,7 +88,7 @@ def read(text: str) -> Told:
                     told.points.append(Point(t_ns, one.entity, one.metric, value))
             told.points += [Point(t_ns, *which, value) for which, value in ports.items()]
     except csv.Error as error:
-        raise UnreadableError(f"is no CSV ({error})", rows.line_num) from None
+        raise UnreadableError(f"is not a CSV ({error})", rows.line_num) from None
     if not told.points:
         raise UnreadableError("has no sample of a counter that is known here")
     return told

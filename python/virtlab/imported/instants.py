@@ -1,7 +1,8 @@
 """Instants as tools write them: of a day, or of a calendar; counted in ns from the first.
 
-`05/06/2018` is in May or in June, by the language of whoever wrote it. Samples follow each other within a day, so of an
-output as a whole it can mostly be told; where it cannot, and where it would matter, nothing is guessed.
+`05/06/2018` is in May or in June, by the language of the system that wrote it. Samples follow each other within a
+day, so of an output as a whole it can mostly be told; where it cannot, and where it would matter, nothing is
+guessed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Instants:
         """UnreadableError when the text is no instant, or one before the one before."""
         at = _of_day(text) if _TIME.match(text) else calendar_ns(text, day_first=self._day_first)
         if at is None:
-            raise UnreadableError(f"'{text[:40]}' is no instant", line)
+            raise UnreadableError(f"'{text[:40]}' is not an instant", line)
         if self._first is None:
             self._first = self._last = at
         if at < self._last and _TIME.match(text):
@@ -58,7 +59,7 @@ def _of_day(text: str) -> int | None:
 
 
 def calendar_ns(text: str, *, day_first: bool = False) -> int | None:
-    """ns since 1970 of an instant with its day, as UTC where it has no zone; None when it is none.
+    """ns since 1970 of an instant with its day, as UTC where it has no zone; None for other text.
 
     >>> [calendar_ns("02/01/1970 00:00:00", day_first=first) // DAY_NS for first in (False, True)]
     [31, 1]
@@ -74,7 +75,8 @@ def calendar_ns(text: str, *, day_first: bool = False) -> int | None:
 
 
 def day_comes_first(stamps: Iterable[str]) -> bool:
-    """Whether `a/b/year` in all of these is a day and then a month. UnreadableError where that matters and cannot be told.
+    """Whether `a/b/year` in all of these is a day and then a month. UnreadableError where that matters and cannot
+    be told.
 
     The reading is taken in which every stamp is an instant; of two such, that without gaps of more than a day.
 

@@ -116,7 +116,7 @@ def _csv(text: str) -> Told:
             continue
         cells = words.strip().split(",")
         if len(cells) < 9 or not _CSV.match(words.strip()):
-            raise UnreadableError("is no row of iperf's CSV", line)
+            raise UnreadableError("is not a row of iperf's CSV", line)
         if number(cells[6].partition("-")[0], line, "time") == 0:
             found.append((line, cells))
     received = [row for row in found if len(row[1]) >= 14]

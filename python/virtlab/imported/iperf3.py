@@ -1,8 +1,8 @@
 """iperf3: JSON (`-J`) and text, TCP and UDP, of its client, or of a server that received.
 
-Goodput is what the receiver got, as the client was told at the end; a server is not told what the other side counted, and
-writes 0 for it. Intervals are those of the side that wrote the output; the congestion window is told in bytes, ours counts
-packets, so it is left out.
+Goodput is what the receiver got, as the client was told at the end; a server is not told what the other side
+counted, and writes 0 for it. Intervals are those of the side that wrote the output; the congestion window is told
+in bytes, ours counts packets, so it is left out.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def _json(text: str) -> Told:
     try:
         whole_ = json.loads(text)
     except json.JSONDecodeError as error:
-        raise UnreadableError(f"is no JSON ({error.msg})", error.lineno) from None
+        raise UnreadableError(f"is not a JSON ({error.msg})", error.lineno) from None
     except ValueError as error:
-        raise UnreadableError(f"is no JSON ({error})") from None
+        raise UnreadableError(f"is not a JSON ({error})") from None
     try:
         if "error" in whole_:
             raise UnreadableError(f"iperf3 failed: {str(whole_['error'])[:200]}")
@@ -186,7 +186,7 @@ def _rate(row: re.Match[str], line: int) -> float:
 
 
 def _real(value: Any) -> float:
-    """A number of the report. UnreadableError when it is none."""
+    """A number of the report. UnreadableError for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UnreadableError(f"'{str(value)[:40]}' is no number of iperf3's report")
+        raise UnreadableError(f"'{str(value)[:40]}' is not a number of iperf3's report")
     return number(repr(value) if abs(value) < 1e300 else "inf", 0, "a value")

@@ -60,7 +60,7 @@ def read_mapping(path: Path) -> Sources:
     root = read_yaml(path, cure="name a mapping file")
     where = str(path)
     if not isinstance(root, dict):
-        raise ExperimentError(where, "is no mapping", "see docs/reference/import.md")
+        raise ExperimentError(where, "is not a mapping", "see docs/reference/import.md")
     _keys(root, KEYS, where)
     if root.get("version") != 1:
         raise ExperimentError(f"{where}: version", f"is {root.get('version')!r}", "write 'version: 1'")
@@ -78,13 +78,13 @@ def _keys(value: Mapping[Any, Any], known: frozenset[str], where: str) -> None:
     for key in value:
         if key not in known:
             raise ExperimentError(
-                f"{where}: {key}", "is no key here", f"there are {', '.join(sorted(known))}"
+                f"{where}: {key}", "is not a key here", f"there are {', '.join(sorted(known))}"
             )
 
 
 def _run(where: str, value: Any, folder: Path) -> ImportRun:
     if not isinstance(value, dict):
-        raise ExperimentError(where, "is no run", "write 'roles: {...}', and 'levels: {...}'")
+        raise ExperimentError(where, "is not a run", "write 'roles: {...}', and 'levels: {...}'")
     _keys(value, RUN_KEYS, where)
     levels: Any = value.get("levels") or {}
     roles: Any = value.get("roles") or {}
@@ -121,7 +121,7 @@ def _file(where: str, value: Any, folder: Path, *, series: bool = False) -> Impo
     if not isinstance(value, str) or not value.strip() or "\0" in value:
         raise ExperimentError(where, "names no file", "write a path, or {file: PATH, tool: TOOL}")
     if tool is not None and (not isinstance(tool, str) or tool not in READERS):
-        raise ExperimentError(f"{where}.tool", f"'{tool}' is no tool", f"there are {', '.join(READERS)}")
+        raise ExperimentError(f"{where}.tool", f"'{tool}' is not a tool", f"there are {', '.join(READERS)}")
     if not isinstance(host, str):
-        raise ExperimentError(f"{where}.host", f"{host!r} is no name", "write 'host: NAME'")
+        raise ExperimentError(f"{where}.host", f"{host!r} is not a valid name", "write 'host: NAME'")
     return ImportFile(folder / value, tool, host.strip())

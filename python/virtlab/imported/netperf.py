@@ -1,11 +1,13 @@
 """netperf: tables of its classic tests, and `KEY=VALUE` (`-k`) or CSV (`-o`) of its omni tests.
 
-Source: netperf's manual, "Using Netperf to Measure Bulk Data Transfer", "... Request/Response", and omni_output_list.txt.
-The inverse of a transaction rate is a mean, and is not given as more; with a burst, that many more are on their way at once.
+Source: netperf's manual, "Using Netperf to Measure Bulk Data Transfer", "... Request/Response", and
+omni_output_list.txt. The inverse of a transaction rate is a mean, and is not given as more; with a burst, that many
+more are on their way at once.
 
-`THROUGHPUT` of a stream is what its receiver counted, over UDP too (netperf's nettest_omni.c, where it sums up): goodput.
-What was sent, and so loss, is in other keys, which an omni test tells where it is asked for them. Without a control
-connection (`-N`) nobody asks the receiver, and netperf takes all that was sent for received: refused where it can be seen.
+`THROUGHPUT` of a stream is what its receiver counted, over UDP too (netperf's nettest_omni.c, where it sums up):
+goodput. What was sent, and so loss, is in other keys, which an omni test prints on request. Without a control
+connection (`-N`) the receiver reports nothing, and netperf takes all that was sent for received: refused where it
+can be seen.
 """
 
 from __future__ import annotations
@@ -169,7 +171,7 @@ def _transactions(text: str, what: str, rows: list[tuple[int, list[str]]]) -> To
 
 
 def _csv_head(text: str) -> int | None:
-    """The line of names of an omni test's CSV; None when there is none."""
+    """The line of names of an omni test's CSV; None without one."""
     lines = enumerate(text.splitlines()[:200], start=1)
     return next((line for line, words in lines if _is_csv_head(words)), None)
 
@@ -205,7 +207,7 @@ def _pairs(text: str, values: dict[str, tuple[int, str]] | None = None) -> Told:
         _latencies(told, values)
         return told
     if units not in _UNITS:
-        raise UnreadableError(f"'{units[:30]}' is no unit of netperf's throughput", line)
+        raise UnreadableError(f"'{units[:30]}' is not a unit of netperf's throughput", line)
     if "RESPONSE" in direction.upper() or "|" in direction:
         raise UnreadableError("tells bits of both ways together, not transactions", line, "run it without -f")
     if protocol not in {"TCP", "UDP"}:

@@ -73,10 +73,10 @@ class Told:
 
 
 def number(text: str, line: int, what: str) -> float:
-    """A finite number that is not below 0. UnreadableError when it is none.
+    """A finite number that is not below 0. UnreadableError for other text.
 
     No tool that is read here writes thousands apart, so a comma is another language's decimal point; what '1,234' means
-    is then anybody's guess, and nobody guesses.
+    is then unknown, and not guessed.
 
     >>> number("1024.5", 3, "rate")
     1024.5
@@ -91,9 +91,9 @@ def number(text: str, line: int, what: str) -> float:
     try:
         value = float("_" if "_" in text else text)
     except ValueError:
-        raise UnreadableError(f"{what} '{text[:40]}' is no number", line) from None
+        raise UnreadableError(f"{what} '{text[:40]}' is not a number", line) from None
     if not math.isfinite(value) or value < 0:
-        raise UnreadableError(f"{what} '{text[:40]}' is no number of its kind", line)
+        raise UnreadableError(f"{what} '{text[:40]}' is not a number of its kind", line)
     return value
 
 
@@ -108,7 +108,7 @@ def whole(text: str, line: int, what: str) -> int:
     """A whole number that is not below 0 and fits 62 bits."""
     value = number(text, line, what)
     if value != int(value) or value >= 2**62:
-        raise UnreadableError(f"{what} '{text[:40]}' is no whole number", line)
+        raise UnreadableError(f"{what} '{text[:40]}' is not a whole number", line)
     return int(value)
 
 
@@ -116,5 +116,5 @@ def nanoseconds(value: float, unit_ns: float, line: int, what: str) -> int:
     """A time in ns. UnreadableError beyond a century."""
     found = value * unit_ns
     if not 0 <= found < 3.2e18:
-        raise UnreadableError(f"{what} {value} is no time that was measured", line)
+        raise UnreadableError(f"{what} {value} is not a time that was measured", line)
     return round(found)

@@ -61,7 +61,7 @@ def read(text: str) -> Told:
             times = _three(found, line, 1.0, MS)
         elif found := _RATES.search(words):
             if unknown := {found["u1"], found["u2"], found["u3"]} - set(_UNITS):
-                raise UnreadableError(f"'{min(unknown)[:20]}' is no unit of PsPing's rates", line)
+                raise UnreadableError(f"'{min(unknown)[:20]}' is not a unit of PsPing's rates", line)
             rates = tuple(
                 number(found[key], line, "rate") * _UNITS[found[unit]]
                 for key, unit in (("min", "u1"), ("max", "u2"), ("mean", "u3"))

@@ -30,11 +30,11 @@ def read(text: str, tool: str | None = None) -> Told:
     if tool is None:
         tool = next((name for name, (mine, _) in READERS.items() if mine(text)), None)
         if tool is None:
-            raise UnreadableError(f"is no output of {', '.join(READERS)}")
+            raise UnreadableError(f"is not an output of {', '.join(READERS)}")
     try:
         told = READERS[tool][1](text)
     except RecursionError:
-        raise UnreadableError(f"is no output of {tool}: it is nested too deeply") from None
+        raise UnreadableError(f"is not an output of {tool}: it is nested too deeply") from None
     seen = set()
     for point in told.points:
         value = point.t_ns, point.entity, point.metric

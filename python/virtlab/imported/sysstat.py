@@ -1,7 +1,8 @@
 """sar and iostat of sysstat: text, and the JSON of `sadf -j` and `iostat -o JSON`.
 
-Busy is what is neither idle nor waiting for disks nor stolen, as our own `cpu`. iostat's first report is of the time since
-the machine booted, and is left out. Sizes are in kB of 1024 bytes. Numbers are as with LC_ALL=C: a decimal comma is refused.
+Busy is what is neither idle nor waiting for disks nor stolen, as our own `cpu`. iostat's first report is of the
+time since the machine booted, and is left out. Sizes are in kB of 1024 bytes. Numbers are as with LC_ALL=C: a
+decimal comma is refused.
 """
 
 from __future__ import annotations
@@ -78,11 +79,11 @@ def _sar_text(told: Told, text: str) -> None:
                 and not words.startswith(("Linux", "Average:", "Summary:"))
                 and "LINUX RESTART" not in words
             ):
-                raise UnreadableError("is no row of sar", line, POINT_CURE)
+                raise UnreadableError("is not a row of sar", line, POINT_CURE)
             continue
         cells = found[2].split()
         if not cells:
-            raise UnreadableError("is no row of sar", line)
+            raise UnreadableError("is not a row of sar", line)
         if not re.match(r"^-?[\d.,]+$", cells[-1]):
             head = cells
             continue
@@ -184,7 +185,7 @@ _DISK: dict[str, tuple[str, float]] = {
 def _disk(told: Told, t_ns: int, device: str, row: Mapping[str, float]) -> None:
     requests = {"disk_read_time": row.get("r/s", 1.0), "disk_write_time": row.get("w/s", 1.0)}
     for key, (metric, factor) in _DISK.items():
-        # A time over no requests is printed as 0, and is none.
+        # A time over no requests is printed as 0, and is no value.
         if key in row and requests.get(metric, 1.0) > 0:
             told.points.append(Point(t_ns, f"host.{device}", metric, row[key] * factor))
 
@@ -197,7 +198,7 @@ def _json(told: Told, text: str, keep: Callable[[Mapping[str, Any]], None], *, s
         for report in reports[1:] if skip_first else reports:
             keep(report)
     except json.JSONDecodeError as error:
-        raise UnreadableError(f"is no JSON ({error.msg})", error.lineno, POINT_CURE) from None
+        raise UnreadableError(f"is not a JSON ({error.msg})", error.lineno, POINT_CURE) from None
     except UnreadableError:
         raise
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
@@ -211,7 +212,7 @@ def _instant(told: Told, text: str) -> int:
 
 def _number(value: Any, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UnreadableError(f"{what} '{str(value)[:40]}' is no number")
+        raise UnreadableError(f"{what} '{str(value)[:40]}' is not a number")
     return number(repr(value), 0, what)
 
 

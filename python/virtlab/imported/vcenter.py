@@ -1,14 +1,15 @@
 """vCenter's statistics as PowerCLI writes them: `Get-Stat ... | Export-Csv`, a row per entity, metric and instant.
 
-Of a guest `cpu.usage.average` is the mean over its virtual processors, while `cpu` counts them everywhere else (1.5 of two):
-it is told as `cpu_share`. `cpu` is of `cpu.used.summation` (ms of the interval, all together), else the sum of its
-processors' own rows where the row of all confirms that they are all. Of a host it is `cpu`, as of any host's processors.
-`cpu.ready.summation` is in ms of the interval, whose length is in `IntervalSecs`. Rates are in KBps of 1024 bytes. Metrics
-that are not listed here are left out.
+Of a guest `cpu.usage.average` is the mean over its virtual processors, while `cpu` counts them everywhere else (1.5
+of two): it is told as `cpu_share`. `cpu` is of `cpu.used.summation` (ms of the interval, all together), else the
+sum of its processors' own rows where the row of all confirms that they are all. Of a host it is `cpu`, as of any
+host's processors. `cpu.ready.summation` is in ms of the interval, whose length is in `IntervalSecs`. Rates are in
+KBps of 1024 bytes. Metrics that are not listed here are left out.
 
-PowerShell cares for no letter's case: headings are as somebody's `Select-Object` had them (`MetricID`, `TimeStamp`), and
-older versions say `virtualdisk.read.average`. `Export-Csv -Delimiter` and `-UseCulture` may separate by `;` or a tab. Where
-`;` separates, a comma may begin the decimals: it does where one of the file's numbers cannot be read otherwise.
+PowerShell cares for no letter's case: headings are as somebody's `Select-Object` had them (`MetricID`,
+`TimeStamp`), and older versions say `virtualdisk.read.average`. `Export-Csv -Delimiter` and `-UseCulture` may
+separate by `;` or a tab. Where `;` separates, a comma may begin the decimals: it does where one of the file's
+numbers cannot be read otherwise.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _HOSTS_PORT = re.compile(r"^(?:vmnic|vmk)\d+$")
 _DECIMAL_COMMA = re.compile(r"^-?\d+,\d+$")
 _THOUSANDS = re.compile(r"^-?\d{1,3}(?:,\d{3})+$")
 _CURE = (
-    "export it anew without -UseCulture, or in an English session: [cultureinfo]::CurrentCulture = 'en-US'"
+    "export it again without -UseCulture, or in an English session: [cultureinfo]::CurrentCulture = 'en-US'"
 )
 # Two means of the same interval, each rounded: points of a percent, and of the value.
 _ROUNDED, _ROUNDED_SHARE = 0.5, 0.02
@@ -108,7 +109,7 @@ def _cells(text: str) -> tuple[str, list[tuple[int, Mapping[str, str]]]]:
                 raise UnreadableError("has more or less values than headings", line)
             found.append((line, row))
     except csv.Error as error:
-        raise UnreadableError(f"is no CSV ({error})", rows.line_num + skipped) from None
+        raise UnreadableError(f"is not a CSV ({error})", rows.line_num + skipped) from None
     return separator, found
 
 
@@ -123,7 +124,7 @@ def _rows(told: Told, text: str) -> Iterator[_Row]:
     for line, row in cells:
         found = calendar_ns(row["Timestamp"], day_first=day_first)
         if found is None:
-            raise UnreadableError(f"'{row['Timestamp'][:40]}' is no instant with its day", line)
+            raise UnreadableError(f"'{row['Timestamp'][:40]}' is not an instant with its day", line)
         at[line] = found
     instants = Instants(day_first=day_first)
     for line, row in sorted(cells, key=lambda one: at[one[0]]):

@@ -36,10 +36,10 @@ def read(text: str) -> Told:
         if not words.strip() or _DETAIL.match(words) or (len(words.split()) < 4 and not head):
             continue
         if not head:
-            raise UnreadableError("is no heading of xentop", line)
+            raise UnreadableError("is not a heading of xentop", line)
         found = _ROW.match(words)
         if found is None:
-            raise UnreadableError("is no line of a domain", line)
+            raise UnreadableError("is not a line of a domain", line)
         cells = [found["name"], found["state"], *found["rest"].replace("no limit", "no-limit").split()]
         if len(cells) != len(head):
             raise UnreadableError(f"has {len(cells)} values under {len(head)} headings", line)

@@ -53,7 +53,7 @@ class MetricPath:
     'probe.rtt.p99.9'
     >>> MetricPath.parse("probe.rtt.medain")
     Traceback (most recent call last):
-    ValueError: 'medain' is no statistic of rtt; did you mean 'median'?
+    ValueError: 'medain' is not a statistic of rtt; did you mean 'median'?
     """
 
     role: str
@@ -67,7 +67,7 @@ class MetricPath:
         match = _PATH.match(text)
         if not match:
             raise ValueError(
-                f"'{text}' is no path; write <role>.<metric>.<statistic>, e.g. 'probe.rtt.median'"
+                f"'{text}' is not a path; write <role>.<metric>.<statistic>, e.g. 'probe.rtt.median'"
             )
         role, metric, statistic = match.groups()
         if metric == "jitter":
@@ -76,10 +76,10 @@ class MetricPath:
                 "ipdv.mean, pdv.p99"
             )
         if metric not in METRICS:
-            raise ValueError(f"'{metric}' is no metric; {did_you_mean(metric, METRICS)}")
+            raise ValueError(f"'{metric}' is not a metric; {did_you_mean(metric, METRICS)}")
         if statistic not in METRICS[metric].statistics:
             cure = did_you_mean(statistic, METRICS[metric].statistics)
-            raise ValueError(f"'{statistic}' is no statistic of {metric}; {cure}")
+            raise ValueError(f"'{statistic}' is not a statistic of {metric}; {cure}")
         return cls(role, metric, statistic)
 
     def __str__(self) -> str:

@@ -73,7 +73,7 @@ def parse_quantity(text: str, unit: str) -> float:
     hint = (
         f"did you mean '{near}'?" if near else f"write one of {', '.join(known for known in scales if known)}"
     )
-    raise ValueError(f"'{name}' is no unit of this quantity; {hint}, e.g. '{example}'")
+    raise ValueError(f"'{name}' is not a unit of this quantity; {hint}, e.g. '{example}'")
 
 
 def level_number(text: str) -> float | None:

@@ -31,7 +31,7 @@ def mistakes(plan: Plan, arm: str, wiring: Wiring) -> Iterator[Refusal]:
     yield from _timeline(plan, arm)
     for name in plan.collect.packets:
         if name not in plan.roles:
-            yield Refusal(f"collect.packets.{name}", "is no role", "name a role of the file")
+            yield Refusal(f"collect.packets.{name}", "is not a role", "name a role of the file")
     yield from wiring.mistakes(plan)
 
 

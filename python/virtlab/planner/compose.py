@@ -1,6 +1,6 @@
 """One design point and repetition as a Plan: pure, the same on every machine.
 
-Every object says in `because` which place of the file asked for it. Seeds and MAC addresses come from names
+Every object says in `because` which place of the file requires it. Seeds and MAC addresses come from names
 by hash, so one more guest or level changes those of no other.
 """
 

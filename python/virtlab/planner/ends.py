@@ -101,7 +101,7 @@ def _near_vnic(plan: Plan, here: RoleEnd, sender: Vnic, name: str) -> tuple[str,
 
 
 def via_mistakes(path: str, plan: Plan, role: Role) -> Iterator[Refusal]:
-    """Does every guest of `via` stand beside the sender and forward, and do both ends have IPv4?"""
+    """Does every guest of `via` share the sender's virtual switch and forward, and do both ends have IPv4?"""
     names = role.parameters.get("via") or ()
     ends = role_ends(plan, role)
     if not names or ends is None:

@@ -1,6 +1,7 @@
 """Queues that no full frame passes: a token bucket that never holds so much, or a limit in bytes below one frame.
 
-Nothing waits there, everything of more is dropped, whoever queues; and before a run every path is tried with full frames.
+Nothing waits there and everything longer is dropped, on every backend; and before a run every path is tried with
+full frames.
 """
 
 from __future__ import annotations

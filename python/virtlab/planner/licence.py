@@ -1,4 +1,4 @@
-"""A router's licence, whoever realises it: a token bucket at each of its ports, and what may wait before it.
+"""A router's licence, on every backend: a token bucket at each of its ports, and what may wait before it.
 
 The bucket counts frames as the kernel does, with the Ethernet header and without FCS, and holds two of the largest.
 """

@@ -1,6 +1,6 @@
 """The order of runs, a pure function of the experiment's seed.
 
-Repetitions are blocks: round r holds repetition r of every design point once, shuffled anew. So a slow drift
+Repetitions are blocks: round r holds repetition r of every design point once, in another random order. So a slow drift
 of the machine meets every point alike instead of the points that happen to stand last in the file. A point's
 place is the hash of (seed, round, levels), so a point that is added or left out does not change the order of
 the others.

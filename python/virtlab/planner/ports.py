@@ -1,8 +1,9 @@
 """Queues at guest ports as links of their own: the Plan that a soft switch or the simulator plays.
 
-A port of a virtual switch towards a guest, with a rate and a queue, is a cable between the two: the virtual switch queues in
-front of it, the guest's direction is as fast and never the narrow place. So whoever plays links plays ports, too. Only where
-nothing paces the port (no rate) is it more than that: there the simulator's port is faster than anything in front of it.
+A port of a virtual switch towards a guest, with a rate and a queue, is a cable between the two: the virtual switch
+queues in front of it, the guest's direction is as fast and never the narrow place. So the player of links plays
+ports too. Only where nothing paces the port (no rate) is it more than that: there the simulator's port is faster
+than anything in front of it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def guest_ports(plan: Plan) -> Iterator[tuple[str, str, Vnic]]:
 
 
 def with_port_links(plan: Plan, wanted: Wanted) -> Plan:
-    """The Plan with a link in place of every wanted guest port; the same Plan where there is none.
+    """The Plan with a link in place of every wanted guest port; the same Plan without such ports.
 
     A guest with a kernel of its own keeps its tap on a bridge of two ports, which the link ends at.
     """

@@ -12,7 +12,7 @@ from virtlab.experiment.world.addresses import Addresses
 from virtlab.experiment.world.topology import Station, Wiring
 from virtlab.plan import Route
 
-Routers = Mapping[str, list[Station]]  # routers that stand in a domain, by name
+Routers = Mapping[str, list[Station]]  # routers of a domain, by name
 
 
 def routes_of(wiring: Wiring, addresses: Addresses) -> dict[str, tuple[Route, ...]]:

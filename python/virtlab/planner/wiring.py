@@ -1,8 +1,8 @@
 """Who is wired to whom: ports, the boxes that own them, and which way a MAC address lies from each box.
 
-A box is a virtual switch (`vswitch:h1.br`), a physical switch (`switch:s1`), a guest that forwards frames (`bridge:a`) or
-another guest's vNIC (`vnic:a/eth0`). An edge joins two boxes through a port of each. Routers join nothing here: a router's
-vNICs are separate boxes.
+A box is a virtual switch (`vswitch:h1.br`), a physical switch (`switch:s1`), a guest that forwards frames
+(`bridge:a`) or another guest's vNIC (`vnic:a/eth0`). An edge joins two boxes through a port of each. Routers join
+nothing here: a router's vNICs are separate boxes.
 """
 
 from __future__ import annotations
@@ -141,10 +141,10 @@ class Wiring:
         return self._find(first) == self._find(second)
 
     def ways(self, guest: str, vnic: str) -> dict[str, str]:
-        """For every switching box that may see a frame to this vNIC, the port through which it goes on.
+        """For every switching box that may see a frame to this vNIC, the port through which it leaves.
 
-        Where the guest forwards frames, a frame to its vNIC leaves it through its other one, and the virtual switch there
-        by its only port that is not isolated, if there is just one.
+        Where the guest forwards frames, a frame to its vNIC leaves it through its other one, and the virtual switch
+        there by its only port that is not isolated, if there is just one.
         """
         entry = self._guests[guest]
         box = guest_box(guest, entry, vnic)
@@ -192,7 +192,7 @@ class Wiring:
         for path, end in self.dangling:
             yield Refusal(
                 path,
-                f"'{end}' is no port of a host, a switch or a virtual switch",
+                f"'{end}' is not a port of a host, a switch or a virtual switch",
                 "name an uplink or SWITCH.PORT",
             )
         for path in self.loops:

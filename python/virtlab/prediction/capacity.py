@@ -280,7 +280,7 @@ def ordered_levels(
         raise ExperimentError("--step", f"{one.label} has a unit", f"write e.g. --step '10 {unit}', or --to")
     begin, wide = level_number(least), level_number(step) if step else 1.0
     if begin is None or not wide:
-        raise ExperimentError("--step", f"'{step}' is no step", "write a number with the level's unit")
+        raise ExperimentError("--step", f"'{step}' is not a step", "write a number with the level's unit")
     number = Decimal(least.split()[0])
     width = Decimal((step or "1").split()[0])
     if step and step.strip().partition(" ")[2] != unit:

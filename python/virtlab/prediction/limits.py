@@ -120,7 +120,7 @@ def parse_limits(texts: Sequence[str], roles: Mapping[str, str], where: str) -> 
     for text in texts:
         match = _LIMIT.match(text)
         if match is None:
-            raise ExperimentError(where, f"'{text}' is no limit", "write e.g. 'rtt.p99 < 5 ms'")
+            raise ExperimentError(where, f"'{text}' is not a limit", "write e.g. 'rtt.p99 < 5 ms'")
         for path in measuring_paths(match[1], roles, where):
             try:
                 found.append(Limit(path, match[2], parse_quantity(match[3], path.unit)))

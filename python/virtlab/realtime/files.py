@@ -61,7 +61,7 @@ def _rows(path: Path, text: str) -> list[Mapping[str, Any]]:
         try:
             content = json.loads(text, parse_float=str)
         except (ValueError, RecursionError) as error:
-            raise ExperimentError("", f"is no JSON: {error}", "mend it there") from None
+            raise ExperimentError("", f"is not a JSON: {error}", "mend it there") from None
         return (
             _rt_app(content)
             if isinstance(content, dict) and isinstance(content.get("tasks"), dict)
@@ -70,7 +70,9 @@ def _rows(path: Path, text: str) -> list[Mapping[str, Any]]:
     if suffix == ".xml":
         return _simso(text)
     raise ExperimentError(
-        "", f"'{suffix}' is no kind of task file", "use .csv, .yaml, .json (ours or rt-app's) or .xml (SimSo)"
+        "",
+        f"'{suffix}' is not a kind of task file",
+        "use .csv, .yaml, .json (ours or rt-app's) or .xml (SimSo)",
     )
 
 
@@ -101,7 +103,7 @@ def _listed(content: Any) -> list[Mapping[str, Any]]:
         unknown = sorted(set(map(str, content)) - {"tasks", "version"})
         if unknown:
             raise ExperimentError(
-                "", f"'{unknown[0]}' is no key of a task file", "it has 'tasks' (and 'version')"
+                "", f"'{unknown[0]}' is not a key of a task file", "it has 'tasks' (and 'version')"
             )
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ExperimentError(
@@ -115,7 +117,7 @@ def _task(row: Mapping[str, Any], number: int) -> Task:
     where = f"task {name}"
     for key in row:
         if key not in COLUMNS:
-            raise ExperimentError(where, f"'{key}' is no column of a task", f"it has {', '.join(COLUMNS)}")
+            raise ExperimentError(where, f"'{key}' is not a column of a task", f"it has {', '.join(COLUMNS)}")
     times: dict[str, Fraction] = {}
     for key in _TIMES:
         value = row.get(key)
@@ -152,7 +154,7 @@ def _whole(row: Mapping[str, Any], key: str, where: str) -> int | None:
             raise ValueError
         return int(str(value))
     except ValueError:
-        raise ExperimentError(where, f"{key} '{value}' is no whole number", "write e.g. 1") from None
+        raise ExperimentError(where, f"{key} '{value}' is not a whole number", "write e.g. 1") from None
 
 
 def _rt_app(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -161,7 +163,7 @@ def _rt_app(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     for name, body in content["tasks"].items():
         where = f"task {name}"
         if not isinstance(body, dict):
-            raise ExperimentError(where, "is no rt-app task", "write a mapping with 'run' and 'timer'")
+            raise ExperimentError(where, "is not an rt-app task", "write a mapping with 'run' and 'timer'")
         run, period = _rt_app_events(body, where)
         phases = body.get("phases")
         if isinstance(phases, dict):
@@ -183,7 +185,9 @@ def _rt_app(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
             row["priority"] = 100 - body["priority"]  # SCHED_FIFO counts upwards, we count from the highest
         instances = body.get("instance", 1)
         if not isinstance(instances, int) or not 0 < instances <= 10_000:
-            raise ExperimentError(where, f"'instance' {instances} is no number of copies", "write 1 to 10000")
+            raise ExperimentError(
+                where, f"'instance' {instances} is not a number of copies", "write 1 to 10000"
+            )
         for copy in range(instances):
             rows.append(row if instances == 1 else {**row, "name": f"{name}-{copy}"})
     return rows
@@ -204,7 +208,9 @@ def _microseconds(value: Any, where: str) -> Fraction:
     try:
         return exact_fraction(str(value), str(value)) * 1000
     except ValueError:
-        raise ExperimentError(where, f"'{value}' is no number of microseconds", "write e.g. 1000") from None
+        raise ExperimentError(
+            where, f"'{value}' is not a number of microseconds", "write e.g. 1000"
+        ) from None
 
 
 def _simso(text: str) -> list[Mapping[str, Any]]:
@@ -214,7 +220,7 @@ def _simso(text: str) -> list[Mapping[str, Any]]:
     try:
         root = ElementTree.fromstring(text)  # noqa: S314 - entities are refused above
     except ElementTree.ParseError as error:
-        raise ExperimentError("", f"is no XML: {error}", "mend it there") from None
+        raise ExperimentError("", f"is not an XML: {error}", "mend it there") from None
     rows: list[Mapping[str, Any]] = []
     for number, element in enumerate(root.iter("task"), 1):
         name = element.get("name") or f"task{number}"
@@ -232,7 +238,7 @@ def _simso(text: str) -> list[Mapping[str, Any]]:
                 row[ours] = exact_fraction(value, value) * 1_000_000
             except ValueError:
                 raise ExperimentError(
-                    where, f"{theirs} '{value}' is no number of milliseconds", "write e.g. 10"
+                    where, f"{theirs} '{value}' is not a number of milliseconds", "write e.g. 10"
                 ) from None
         rows.append(row)
     return rows

@@ -32,13 +32,13 @@ def load_study(path: Path) -> tuple[list[str], Scenarios, Overheads]:
     content = read_yaml(path)
     if not isinstance(content, dict) or content.get("study") != "realtime-vm" or content.get("version") != 1:
         raise ExperimentError(
-            str(path), "is no real-time study", "begin with 'version: 1' and 'study: realtime-vm'"
+            str(path), "is not a real-time study", "begin with 'version: 1' and 'study: realtime-vm'"
         )
     known = {"version", "study", "form", "parts", "scenarios", "overhead"}
     if unknown := set(content) - known:
         where = f"{path}: {sorted(map(str, unknown))[0]}"
         raise ExperimentError(
-            where, "is no key of a real-time study", f"there are {', '.join(sorted(known))}"
+            where, "is not a key of a real-time study", f"there are {', '.join(sorted(known))}"
         )
     form = content.get("form", "full")
     if form not in FORMS:
@@ -62,7 +62,7 @@ def override(settings: Settings, values: dict[str, Any], where: str) -> Settings
     changed: dict[str, Any] = {}
     for key, value in values.items():
         if key not in known:
-            raise ExperimentError(f"{where}.{key}", "is no setting", f"there are {', '.join(known)}")
+            raise ExperimentError(f"{where}.{key}", "is not a setting", f"there are {', '.join(known)}")
         before = known[key]
         try:
             if isinstance(before, tuple):

@@ -1,9 +1,10 @@
 """Many guests on one host: do they fit, on how many cores, with which (P, B) each, and how many more.
 
-A host file lists guests with their tasks; each virtual CPU is a server. Where a guest's period and budget are not stated
-they are chosen together: each its own best pair, one common period, or harmonic periods (powers of two of a base), the
-choice that needs the fewest cores and then the least share. A machine that is started s times a period (preemptions
-counted) loses s X, so budgets are found again with it until nothing changes; at the end every guest is proved.
+A host file lists guests with their tasks; each virtual CPU is a server. Where a guest's period and budget are not
+stated they are chosen together: each its own best pair, one common period, or harmonic periods (powers of two of a
+base), the choice that needs the fewest cores and then the least share. A machine that is started s times a period
+(preemptions counted) loses s X, so budgets are found again with it until nothing changes; at the end every guest is
+proved.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def load_host(path: Path) -> Host:
     _only(content, {"version", "host", "overhead", "guests"}, str(path))
     host = content.get("host") or {}
     if not isinstance(host, dict):
-        raise ExperimentError(f"{path}: host", "is no mapping", "write 'host: {cores: 4}'")
+        raise ExperimentError(f"{path}: host", "is not a mapping", "write 'host: {cores: 4}'")
     _only(host, {"cores", "scheduler", "preemptive", "switch_cost", "packing"}, f"{path}: host")
     scheduler, packing = host.get("scheduler", "edf"), host.get("packing", "exact")
     if scheduler not in SCHEDULERS:
@@ -180,7 +181,7 @@ def how_many_more(host: Host, guest: str, most: int = 64) -> int:
 
 def _guest(row: Any, number: int, path: Path) -> Iterator[Vcpu]:
     if not isinstance(row, dict):
-        raise ExperimentError(f"{path}: guest {number}", "is no mapping", "write '{name: a, tasks: ...}'")
+        raise ExperimentError(f"{path}: guest {number}", "is not a mapping", "write '{name: a, tasks: ...}'")
     name = str(row.get("name", f"guest{number}"))
     where = f"{path}: guest {name}"
     _only(row, {"name", "tasks", "policy", "period", "budget", "vcpus", "copies", "server"}, where)
@@ -197,7 +198,7 @@ def _guest(row: Any, number: int, path: Path) -> Iterator[Vcpu]:
         tasks = tasks_of(listed, where, policy)
     else:
         raise ExperimentError(
-            f"{where}.tasks", "is no list of tasks and no file", "write tasks, or a task file's name"
+            f"{where}.tasks", "is not a list of tasks and no file", "write tasks, or a task file's name"
         )
     period, budget = _time(row, "period", where), _time(row, "budget", where)
     if budget is not None and period is None:
@@ -253,7 +254,7 @@ def _choices(host: Host) -> Iterator[tuple[str, Chosen]]:
     for vcpu in free:
         key = id(vcpu.tasks)
         if key not in curves:
-            # Without an overhead ever shorter periods would win: 1 us stands in for it in the choice of periods.
+            # Without an overhead ever shorter periods would win: 1 us replaces it in the choice of periods.
             overhead = host.overhead_ns or 1000
             tasks = vcpu.tasks if vcpu.tasks.policy != "opa" else replace(vcpu.tasks, policy="dm")
             curves[key] = [
@@ -344,7 +345,7 @@ def _only(row: Mapping[Any, Any], known: set[str], where: str) -> None:
 def _count(row: Mapping[str, Any], key: str, default: int, where: str) -> int:
     value = row.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ExperimentError(f"{where}.{key}", f"'{value}' is no whole number above 0", "write e.g. 2")
+        raise ExperimentError(f"{where}.{key}", f"'{value}' is not a whole number above 0", "write e.g. 2")
     return value
 
 
@@ -357,5 +358,7 @@ def _time(row: Mapping[str, Any], key: str, where: str) -> int | None:
     except ValueError as error:
         raise ExperimentError(f"{where}.{key}", str(error)) from None
     if found < 0 or found.denominator != 1:
-        raise ExperimentError(f"{where}.{key}", f"'{value}' is no whole number of ns", "write e.g. '10 ms'")
+        raise ExperimentError(
+            f"{where}.{key}", f"'{value}' is not a whole number of ns", "write e.g. '10 ms'"
+        )
     return int(found)

@@ -1,8 +1,8 @@
 """Which published values and statements hold here: every row of `published/realtime_scheduling.csv`, computed again.
 
-A value holds when the printed digits are its own, rounded or cut off; 'about' and 'less than' allow one unit of the last
-digit. Statements are judged by the source's own criterion (the mean curve of max R/T comes down to 1), with the fraction
-of task sets beside it, which that criterion hides.
+A value holds when the printed digits are its own, rounded or cut off; 'about' and 'less than' allow one unit of the
+last digit. Statements are judged by the source's own criterion (the mean curve of max R/T comes down to 1), with
+the fraction of task sets beside it, which that criterion hides.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _check(row: dict[str, str], studied: _Studied) -> Check:
         return Check(case, metric, "stated", here, holds, note)
     if metric == "standard_deviation_over_mean":
         spread = _spread(case, studied)
-        # '0' stands beside values with three decimals: it is read as 0.000.
+        # The source prints '0' among values with three decimals: it is read as 0.000.
         return Check(case, metric, published, f"{spread:.2g}", abs(spread - float(published)) <= 0.001, note)
     compute = _VALUES.get(metric)
     if compute is None:

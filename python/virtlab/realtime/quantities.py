@@ -26,12 +26,12 @@ def parse_time_ns(text: str) -> Fraction:
     """
     match = _TIME.match(text)
     if not match:
-        raise ValueError(f"'{text.strip()}' is no time; write e.g. '10 ms'")
+        raise ValueError(f"'{text.strip()}' is not a time; write e.g. '10 ms'")
     unit = match[2].replace("µ", "u").replace("μ", "u")
     if not unit:
         raise ValueError(f"'{text.strip()}' has no unit; write e.g. '{text.strip()} ms'")
     if unit not in Duration.units:
-        raise ValueError(f"'{unit}' is no unit of time; write one of {', '.join(Duration.units)}")
+        raise ValueError(f"'{unit}' is not a unit of time; write one of {', '.join(Duration.units)}")
     return exact_fraction(match[1], text) * Duration.units[unit]
 
 
@@ -44,7 +44,7 @@ def parse_share(text: str) -> Fraction:
     bare = text.strip()
     value = exact_fraction(bare[:-1], text) / 100 if bare.endswith("%") else exact_fraction(bare, text)
     if not 0 < value <= 1:
-        raise ValueError(f"'{bare}' is no share of a CPU; write a number above 0 and at most 1, or '40 %'")
+        raise ValueError(f"'{bare}' is not a share of a CPU; write a number above 0 and at most 1, or '40 %'")
     return value
 
 
@@ -55,7 +55,7 @@ def exact_fraction(text: str, whole: str) -> Fraction:
         value = Fraction(exact_number(top))
         return value / Fraction(exact_number(bottom)) if bottom else value
     except ZeroDivisionError:
-        raise ValueError(f"'{whole.strip()}' is no number") from None
+        raise ValueError(f"'{whole.strip()}' is not a number") from None
 
 
 def show_time(value_ns: Fraction | int) -> str:

@@ -1,7 +1,8 @@
 """The studies: 81 scenarios of task sets, and the effect of the overhead. Seeded; any number of sets; all cores.
 
-Spread is the standard deviation over the mean. Sets at no period schedulable count as 0 ('zero', as the source counts) or
-are left out of mean and spread ('leave_out'); the share of sets schedulable stands beside either, with its interval.
+Spread is the standard deviation over the mean. Sets at no period schedulable count as 0 ('zero', as the source
+counts) or are left out of mean and spread ('leave_out'); the share of sets schedulable is given with either, with
+its interval.
 """
 
 from __future__ import annotations

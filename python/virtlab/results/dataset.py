@@ -117,7 +117,7 @@ class Dataset:
         path = Path(path)
         if not path.is_dir():
             raise DatasetError(
-                str(path), "is no dataset: there is no such folder", "name the folder of a dataset"
+                str(path), "is not a dataset: there is no such folder", "name the folder of a dataset"
             )
         only_files_and_folders(path)
         manifest = Manifest.load(path / "manifest.json")

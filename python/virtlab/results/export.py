@@ -58,7 +58,7 @@ def write_samples(
     """All samples of a kind with run, point and factor levels; `status` None: of every run."""
     known = [schema.partition("/")[0] for schema in BLOCKS]
     if kind not in known:
-        raise ExperimentError("--kind", f"'{kind}' is no kind of sample", f"use one of {', '.join(known)}")
+        raise ExperimentError("--kind", f"'{kind}' is not a kind of sample", f"use one of {', '.join(known)}")
     conditions = [
         f"{column} = {text(value)}"
         for column, value in (("stream", stream), ("status", status))

@@ -63,7 +63,7 @@ class Manifest:
             file = ManifestFile.model_validate_json(read_bounded(path, MAX_BYTES))
         except FileNotFoundError as error:
             raise DatasetError(
-                str(path.parent), "is no dataset: it has no manifest.json", "name another folder"
+                str(path.parent), "is not a dataset: it has no manifest.json", "name another folder"
             ) from error
         except (OSError, ValidationError) as error:
             what = first_mistake(error) if isinstance(error, ValidationError) else error.strerror

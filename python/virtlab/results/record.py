@@ -52,7 +52,7 @@ class RunKey(NamedTuple):
         """From a folder's name. ValueError for any other name."""
         match = _NAME.match(name)
         if not match:
-            raise ValueError(f"'{name}' is no run's name; write e.g. 'p0003-r02-a0'")
+            raise ValueError(f"'{name}' is not a run's name; write e.g. 'p0003-r02-a0'")
         return cls(*(int(group) for group in match.groups()))
 
 
@@ -141,7 +141,7 @@ class RunRecord:
             plan = Plan.parse(text)
         except (OSError, ValidationError) as error:
             what = first_mistake(error) if isinstance(error, ValidationError) else error.strerror
-            raise DatasetError(str(path), f"is no Plan ({what})", parquet.CURE) from error
+            raise DatasetError(str(path), f"is not a Plan ({what})", parquet.CURE) from error
         own = (identity_of(text), plan.seed, plan.repetition, plan.point)
         if own != (self.plan_identity, self.seed, self.repetition, self.levels):
             raise DatasetError(str(path), "is not the Plan that run.json names", parquet.CURE)

@@ -41,7 +41,7 @@ class OverLimitError(MachineError):
 def _file_name(name: str, what: str) -> str:
     """A name that came from a backend, fit to be a file's: what a guest sends never leaves its folder."""
     if not _FILE_NAME.match(name):
-        raise AgentError(name[:80], f"is no name for {what}", "use letters, digits and _ . : @ + -")
+        raise AgentError(name[:80], f"is not a valid name for {what}", "use letters, digits and _ . : @ + -")
     return name
 
 

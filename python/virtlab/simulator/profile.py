@@ -199,11 +199,11 @@ def load_profile(name: str) -> Profile:
         what = f"there is no profile '{name}'" + (f" ({path})" if name == LOCAL else "")
         raise ExperimentError("--profile", what, cure) from None
     except (ValueError, RecursionError) as error:
-        raise ExperimentError(str(path), f"is no profile ({error})", "calibrate again") from None
+        raise ExperimentError(str(path), f"is not a profile ({error})", "calibrate again") from None
     try:
         return _parsed(values)
     except (KeyError, TypeError, ValueError) as error:
-        raise ExperimentError(str(path), f"is no profile: {error}", "calibrate again") from None
+        raise ExperimentError(str(path), f"is not a profile: {error}", "calibrate again") from None
 
 
 def _parsed(values: dict[str, Any]) -> Profile:

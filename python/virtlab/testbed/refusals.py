@@ -273,7 +273,7 @@ def _collect(plan: Plan, found: Findings) -> Iterator[Refusal]:
         if series.source not in SERIES:
             yield Refusal(
                 f"collect.series.{series.source}",
-                "is no series of this testbed",
+                "is not a series of this testbed",
                 f"there are {', '.join(SERIES)}",
             )
         elif series.every_ns < 1_000_000:

@@ -240,7 +240,7 @@ def test_an_order_is_judged_against_the_published_one() -> None:
         (PublishedReference("proxmox_switched_network.csv", "thruput"), "did you mean 'throughput'"),
         (
             PublishedReference("proxmox_switched_network.csv", "throughput", {"load": "0"}),
-            "'load' is no column",
+            "'load' is not a column",
         ),
         (PublishedReference("proxmox_switched_network.csv", "throughput", {"load_bytes": "7"}), "no row"),
     ],
@@ -451,11 +451,11 @@ def test_an_interval_that_seems_to_decide_and_does_not_says_why(
 def test_a_level_that_was_not_run_leaves_the_claim_undecided_with_the_cure() -> None:
     verdict = rule(f"{RTT}: switches 1 < 3", STUDY)
     assert verdict.ruling == "undecided"
-    assert "'3' is no level of switches" in verdict.text
+    assert "'3' is not a level of switches" in verdict.text
     begun = RunTable(STUDY.rows, declared={"switches": ("1", "2", "3"), "load": tuple(LOADS["load"])})
     verdict = rule(f"{RTT}: switches 1 < 3", begun)
     assert (verdict.ruling, verdict.text) == ("undecided", "Undecided: no run has a value at switches 3.")
-    assert "'4' is no level of switches" in rule(f"{RTT}: switches 1 < 4", begun).text
+    assert "'4' is not a level of switches" in rule(f"{RTT}: switches 1 < 4", begun).text
 
 
 def test_effect_and_interval_go_with_every_verdict() -> None:

@@ -425,7 +425,7 @@ def test_late_bursts_and_lost_replies_are_counted(tmp_path: Path) -> None:
 def test_a_load_of_nothing_achieves_nothing_and_its_loss_is_absent(tmp_path: Path) -> None:
     record = record_of(tmp_path, plan_with({**BURST, "burst_bytes": 0}), {})
     assert values_of(record)["achieved_load.mean"] == 0
-    assert reason_of(record, "r.loss.ratio") == "the role was asked for no load"
+    assert reason_of(record, "r.loss.ratio") == "no load was requested of the role"
     paths = [value.path for value in values_of_run(record)]
     assert len(paths) == len(set(paths))
 

@@ -152,7 +152,7 @@ def test_half_an_average_is_a_mistake_with_its_place(text: str, told: str) -> No
     [
         (
             f"{RTT}: vswitch linux_bridge < ovs averaged over qdsic",
-            "'qdsic' is no factor; did you mean 'qdisc'?",
+            "'qdsic' is not a factor; did you mean 'qdisc'?",
         ),
         (
             f"{RTT}: vswitch linux_bridge < ovs averaged over vswitch",

@@ -397,7 +397,7 @@ def test_tests_that_were_cut_go_on_from_their_told_trials_and_end_the_same(
         ("back_to_back: {}", "back_to_bak: {}", "did you mean 'back_to_back'"),
         ("back_to_back: {}", "reset: {guest: h2.g2}", "there is no guest 'h2.g2'"),
         ("back_to_back: {}", "reset: {guest: h2.g1}", "sends or receives"),
-        ("pace: quick", "pace: slow", "is none of letter, quick"),
+        ("pace: quick", "pace: slow", "is not one of letter, quick"),
         ("load.at10.latency.max", "laod.at10.latency.max", "did you mean 'load'"),
     ],
 )

@@ -157,15 +157,15 @@ def test_any_input_is_searched_until_a_condition_on_a_metric_holds(tmp_path: Pat
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("load.rate", "load.duration", "is no input that a trial can set"),
-        ("load.rate", "load.arrivals", "is no input that a trial can set"),
+        ("load.rate", "load.duration", "is not an input that a trial can set"),
+        ("load.rate", "load.arrivals", "is not an input that a trial can set"),
         (
             "variable: load.rate\n  low: 4 kpacket/s",
             "variable: load.size\n  low: 64 B frame",
             "write the highest value",
         ),
         ("load.rate", "lod.rate", "did you mean 'load'"),
-        ("load.rate", "load.speed", "is no parameter of raw_stream"),
+        ("load.rate", "load.speed", "is not a parameter of raw_stream"),
         ("low: 4 kpacket/s", "low: 4", "has no unit"),
         ("low: 4 kpacket/s", "low: 900 kpacket/s", "is not below 'high'"),
         ("low: 4 kpacket/s", "low: 4 kpacket/s\n  high: 2 Mpacket/s", "write 'high: wire'"),
@@ -243,7 +243,7 @@ def test_the_bounds_of_a_size_are_of_one_layer_and_a_role_must_stand_both() -> N
 def test_loss_alone_is_no_goal_of_an_input_that_is_no_rate() -> None:
     with pytest.raises(FileMistakesError, match=r"until"):
         load_text(UNTIL.replace("  until: load.loss.ratio > 0 %\n", ""))
-    with pytest.raises(FileMistakesError, match=r"no metric"):
+    with pytest.raises(FileMistakesError, match=r"not a metric"):
         load_text(UNTIL.replace("load.loss.ratio > 0 %", "load.los.ratio > 0 %"))
 
 

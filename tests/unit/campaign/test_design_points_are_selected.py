@@ -35,17 +35,21 @@ def test_levels_of_several_factors_hold_together_and_of_one_either() -> None:
 @pytest.mark.parametrize(
     ("text", "what", "cure"),
     [
-        ("load=30 kB,3", "'3' is no level, and beside levels there are no numbers", "write either 0,3-5 or"),
-        ("loads=30 kB", "'loads' is no factor", "use one of load, switches"),
-        ("load=31 kB", "'31 kB' is no level of load", "use one of 0 B, 30 kB"),
-        ("load=0 B|30 kB", "'0 B|30 kB' is no level of load", "write 'load=0 B,load=30 kB'"),
+        (
+            "load=30 kB,3",
+            "'3' is not a level, and beside levels there are no numbers",
+            "write either 0,3-5 or",
+        ),
+        ("loads=30 kB", "'loads' is not a factor", "use one of load, switches"),
+        ("load=31 kB", "'31 kB' is not a level of load", "use one of 0 B, 30 kB"),
+        ("load=0 B|30 kB", "'0 B|30 kB' is not a level of load", "write 'load=0 B,load=30 kB'"),
         (
             "switches=1,load=0 B,30 kB",
-            "'30 kB' is no level, and beside levels there are no numbers",
+            "'30 kB' is not a level, and beside levels there are no numbers",
             "write 'load=30 kB' for another level of load",
         ),
         ("7", "there is no point 7", "points are 0 to 3"),
-        ("three", "'three' is no point", "write e.g."),
+        ("three", "'three' is not a point", "write e.g."),
     ],
 )
 def test_what_selects_nothing_is_told(text: str, what: str, cure: str) -> None:

@@ -83,10 +83,11 @@ def test_a_condition_can_be_of_one_flow_or_of_any(tmp_path: Path) -> None:
 def test_a_flow_that_is_none_is_a_mistake_with_its_cure() -> None:
     with pytest.raises(FileMistakesError, match=r"load has no flow 'flow7'; did you mean 'flow"):
         load_text(FILE.replace("GOAL", "until: load.flow7.loss.ratio > 0 %"))
-    with pytest.raises(FileMistakesError, match=r"none of flow, stream"):
+    with pytest.raises(FileMistakesError, match=r"not one of flow, stream"):
         load_text(FILE.replace("GOAL", "loss_per: guest"))
     with pytest.raises(
-        FileMistakesError, match=r"65 flows are more than are told apart, 64; write 'loss_per: stream'"
+        FileMistakesError,
+        match=r"65 flows are more than are counted separately, 64; write 'loss_per: stream'",
     ):
         load_text(FILE.replace("GOAL", "loss_per: flow").replace("flows: 3", "flows: 65"))
     load_text(FILE.replace("GOAL", "goals: [{loss: 0 %}]").replace("flows: 3", "flows: 65"))

@@ -65,7 +65,7 @@ def test_a_split_takes_its_number_of_flows_from_the_guests_of_via() -> None:
         ("weak_share: 1 %", "weak_share: 0 %", r"between 0 % and 100 %"),
         (", weak_share: 1 %", "", r"a split without 'weak_share'"),
         ("weak_share: 1 %", "weak_part: 1 %", r"did you mean 'weak_share'\?"),
-        ('{strong: "${strong}", weak_share: 1 %}', "4", r"is no split of a load; write e.g."),
+        ('{strong: "${strong}", weak_share: 1 %}', "4", r"is not a split of a load; write e.g."),
     ],
 )  # fmt: skip
 def test_a_wrong_split_is_a_mistake_with_its_cure(old: str, new: str, says: str) -> None:

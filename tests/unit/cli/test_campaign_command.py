@@ -146,9 +146,9 @@ def test_some_points_can_be_run_alone(place: Path, points: str, levels: set[str]
     ("arguments", "problem"),
     [
         (["--points", "7"], "no point 7"),
-        (["--points", "x"], "'x' is no point"),
-        (["--points", "switches=3"], "no level of switches"),
-        (["--points", "colour=red"], "no factor"),
+        (["--points", "x"], "'x' is not a point"),
+        (["--points", "switches=3"], "not a level of switches"),
+        (["--points", "colour=red"], "not a factor"),
         (["--backend", "abacus"], "not a backend"),
     ],
 )
@@ -195,7 +195,7 @@ def test_a_flag_wins_over_the_environment_and_that_over_the_file(place: Path) ->
 
 @pytest.mark.parametrize(
     ("content", "problem"),
-    [("colour = 1", "no setting"), ("wait = 1", "wrong kind"), ("wait", "cannot be read")],
+    [("colour = 1", "not a setting"), ("wait = 1", "wrong kind"), ("wait", "cannot be read")],
 )
 def test_a_wrong_settings_file_is_told_with_its_cure(place: Path, content: str, problem: str) -> None:
     file = place / "config/virtlab/settings.toml"

@@ -145,7 +145,7 @@ def test_init_refuses_a_folder_that_names_no_experiment(
 ) -> None:
     code, _, err = called(capsys, "init", str(tmp_path / "My Study"))
     assert code == 2
-    assert "is no name" in err
+    assert "is not a valid name" in err
 
 
 def test_schema_is_written_or_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

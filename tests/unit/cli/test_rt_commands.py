@@ -82,7 +82,7 @@ def test_every_format_gives_the_same_tasks(tmp_path, name, text):
         ("x,8 ms,-1 ms", "more than zero"),
         ("x,8 ms,0 ms", "more than zero"),
         ("x,8,1 ms", "has no unit"),
-        ("x,8 mss,1 ms", "no unit of time"),
+        ("x,8 mss,1 ms", "not a unit of time"),
         ("x,99999999999999 h,1 ms", "overflow"),
         ("x,8 ms", "has no wcet"),
         ("x,8 ms,1 ms,2,3,4,5,6,7", "values for"),

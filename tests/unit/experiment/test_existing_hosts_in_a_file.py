@@ -54,7 +54,7 @@ def test_a_vxlan_has_addresses_of_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("address: root@lab-a", "address: -oProxyCommand=x", "no address for ssh"),
+        ("address: root@lab-a", "address: -oProxyCommand=x", "not an address for ssh"),
         (", address: root@lab-a", "", "nothing says how ssh reaches it"),
         ("MORE", ", mtu: 1400 B", "mtu of a host that exists already is read, not set"),
         ("MORE", ", cpu: 50 %", "cpu of a host that exists already is read, not set"),

@@ -49,11 +49,11 @@ def test_a_plan_holds_classes_rules_and_the_default() -> None:
         ("{kind: drr, classes: {a: {}}}", "'default' is missing"),
         ("{kind: drr, classes: {a: {}}, default: b}", "there is no class 'b'"),
         ("{kind: drr, classes: {a: {}}, default: a, match: [{class: b}]}", "there is no class 'b'"),
-        ("{kind: drr, classes: {a: {parent: a}}, default: a}", "'parent' is no key of a drr class"),
+        ("{kind: drr, classes: {a: {parent: a}}, default: a}", "'parent' is not a key of a drr class"),
         ("{kind: htb, classes: {a: {}}, default: a}", "'rate' of the class is missing"),
         (
             "{kind: htb, classes: {a: {rate: 1 Mbit/s, prio: 8}}, default: a}",
-            "classes.a.prio: '8' is no priority of a class; write 0 (the first, and the default) to 7",
+            "classes.a.prio: '8' is not a priority of a class; write 0 (the first, and the default) to 7",
         ),
         (
             "{kind: htb, classes: {a: {rate: 1 Mbit/s}, b: {rate: 2 Mbit/s, parent: a}}, default: b}",
@@ -72,8 +72,8 @@ def test_a_plan_holds_classes_rules_and_the_default() -> None:
             "the protocol has no ports",
         ),
         ("{kind: drr, classes: {a: {}}, default: a, match: [{class: a, pcp: 8}]}", "no 802.1p priority"),
-        ("{kind: drr, classes: {a: {}}, default: a, match: [{class: a, dscp: 64}]}", "is no DSCP"),
-        ("{kind: drr, classes: {a: {}}, default: a, match: [{class: a, flow: 5 of 4}]}", "no share"),
+        ("{kind: drr, classes: {a: {}}, default: a, match: [{class: a, dscp: 64}]}", "is not a DSCP"),
+        ("{kind: drr, classes: {a: {}}, default: a, match: [{class: a, flow: 5 of 4}]}", "not a share"),
         ("{kind: drr, classes: {a: {}}, default: a, match: [{class: a, colour: 1}]}", "nothing to match"),
     ],
 )

@@ -54,7 +54,7 @@ def test_xentop_of_an_older_version_with_fewer_columns() -> None:
 
 
 def test_a_line_of_xentop_that_is_no_domain_is_told_with_its_number() -> None:
-    with pytest.raises(UnreadableError, match="no line of a domain") as caught:
+    with pytest.raises(UnreadableError, match="not a line of a domain") as caught:
         read(xentop("what is this doing here, among the domains"))
     assert caught.value.line == 2
 
@@ -283,7 +283,11 @@ def test_vcenter_of_disks_and_readiness_in_old_and_new_spelling() -> None:
             "more or less values",
             2,
         ),
-        ("MetricId,Timestamp,Value,Entity\ncpu.usage.average,02:13:20,1,a\n", "no instant with its day", 2),
+        (
+            "MetricId,Timestamp,Value,Entity\ncpu.usage.average,02:13:20,1,a\n",
+            "not an instant with its day",
+            2,
+        ),
         (
             "MetricId,Timestamp,Value,Entity\ncpu.ready.summation,5/15/2018 2:13:20 AM,1,a\n",
             "IntervalSecs",
@@ -328,7 +332,7 @@ def test_rows_of_sar_with_decimal_commas_are_not_taken_for_headings_and_lost() -
     with pytest.raises(UnreadableError, match="'78,50' has a comma") as caught:
         read(SAR_GERMAN)
     assert caught.value.line == 4
-    with pytest.raises(UnreadableError, match="is no row of sar") as caught:
+    with pytest.raises(UnreadableError, match="is not a row of sar") as caught:
         read(SAR_GERMAN.replace(",", ".") + "\nDurchschn.:     all     69.65      0.00     30.10\n")
     assert "LC_ALL=C" in caught.value.cure
 

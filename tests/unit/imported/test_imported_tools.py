@@ -226,7 +226,7 @@ def test_hypervisors_tell_of_their_guests() -> None:
         ("ping.txt", "8 packets transmitted", "3 packets transmitted", 12, "8 replies to 3"),
         ("ping.txt", "8 received", "7 received", 0, "a part is missing"),
         ("iperf3-tcp.json", '"sum_received"', '"sum_lost"', 0, "lacks 'sum_received'"),
-        ("iperf3-tcp.json", "{", "[", 1, "is no output"),
+        ("iperf3-tcp.json", "{", "[", 1, "is not an output"),
         ("iperf3-tcp.json", '"reverse":\t0', '"bidir":\t1', 0, "was run with --bidir"),
         ("iperf3-udp.txt", "0.020 ms  0/58", "0.020 ms  59/58", 10, "59 of 58"),
         ("netperf-tcp-stream.txt", "87380  16384  16384", "16384", 7, "five numbers"),
@@ -234,9 +234,9 @@ def test_hypervisors_tell_of_their_guests() -> None:
         ("sar.txt", "78.50      0.00", "78.50", 4, "6 values under 7"),
         ("xentop.txt", "150.0     524288", "524288", 6, "18 values under 19"),
         ("esxtop.csv", '"12.5","20.0",', '"12.5",', 2, "7 values under 8"),
-        ("esxtop.csv", "01/31/2024 10:00:10", "yesterday", 3, "no instant"),
-        ("vcenter.csv", '"400"', '"much"', 5, "is no number"),
-        ("vcenter.csv", '"MetricId"', '"Metric"', 0, "is no output"),
+        ("esxtop.csv", "01/31/2024 10:00:10", "yesterday", 3, "not an instant"),
+        ("vcenter.csv", '"400"', '"much"', 5, "is not a number"),
+        ("vcenter.csv", '"MetricId"', '"Metric"', 0, "is not an output"),
     ],
 )
 def test_a_mistake_is_told_with_its_line(name: str, old: str, new: str, line: int, what: str) -> None:
@@ -245,7 +245,7 @@ def test_a_mistake_is_told_with_its_line(name: str, old: str, new: str, line: in
     with pytest.raises(UnreadableError) as caught:
         read(broken)
     assert what in caught.value.what
-    assert caught.value.line == (0 if "is no output" in what else line)
+    assert caught.value.line == (0 if "is not an output" in what else line)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

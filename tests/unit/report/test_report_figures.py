@@ -211,5 +211,5 @@ def test_every_claim_on_a_path_puts_its_numbers_there(tmp_path: Path) -> None:
 
 def test_levels_that_are_no_mapping_are_refused(tmp_path: Path) -> None:
     wrong = "published:\n  - {file: a.csv, metric: m, path: probe.rtt.mean, levels: [KVM]}\n"
-    with pytest.raises(ExperimentError, match="is no mapping"):
+    with pytest.raises(ExperimentError, match="is not a mapping"):
         read_figures(written(tmp_path, GOOD + wrong))

@@ -169,7 +169,7 @@ def test_pictures_of_an_earlier_report_go(tmp_path: Path) -> None:
     (folder / "notes.txt").write_text("mine")
     write_report(dataset, formats=["svg"])
     assert {path.suffix for path in folder.iterdir() if path.name != ".pictures"} == {".svg", ".txt"}
-    with pytest.raises(ExperimentError, match="'gif' is no format; write png, svg or none"):
+    with pytest.raises(ExperimentError, match="'gif' is not a format; write png, svg or none"):
         write_report(dataset, formats=["gif"])
 
 

@@ -118,7 +118,7 @@ def test_a_run_is_never_overwritten(tmp_path: Path) -> None:
         ("probe", "rtt/1", {"seq": np.arange(3)}, "other columns"),
         ("probe", "rtt/1", rtt_block(0, 3) | {"seq": np.arange(4)}, "differ in length"),
         ("probe", "rtt/1", rtt_block(0, 3) | {"seq": np.ones(3)}, "holds float64"),
-        ("../probe", "rtt/1", rtt_block(0, 3), "no name for a stream"),
+        ("../probe", "rtt/1", rtt_block(0, 3), "not a valid name for a stream"),
     ],
 )
 def test_a_block_that_does_not_fit_its_schema_is_refused(
@@ -267,7 +267,7 @@ def test_damaged_samples_are_told_with_their_place_and_cure(tmp_path: Path) -> N
         record.samples("probe", "rtt/1")
     assert caught.value.where == str(path)
     (record.folder / "plan.json").write_text("{}")
-    with pytest.raises(DatasetError, match="no Plan"):
+    with pytest.raises(DatasetError, match="not a Plan"):
         _ = Dataset.open(dataset.path).runs()[0].plan
 
 

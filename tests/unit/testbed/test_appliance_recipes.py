@@ -41,9 +41,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("line", "what", "cure"),
     [
         ("memory = '256'", "memory: ", "256 MiB"),
-        ("prompt = '('", "prompt: '(' is no regular expression", "backslash"),
+        ("prompt = '('", "prompt: '(' is not a regular expression", "backslash"),
         ("[[step]]\nexpect = 'a'\ntimeout = 'soon'", "timeout: ", "60 s"),
-        ("[[step]]\nexpect = '['", "expect: '[' is no regular expression", "backslash"),
+        ("[[step]]\nexpect = '['", "expect: '[' is not a regular expression", "backslash"),
         ("[iso]\n'/etc/passwd' = ''", "iso: '/etc/passwd' is outside the image", "inside"),
         ("[iso]\n'a/../../b' = ''", "iso: 'a/../../b' is outside the image", "inside"),
         ("[iso]\n'a' = ''\n'a/b' = ''", "iso: 'a' is a file and a folder", "otherwise"),

@@ -18,6 +18,6 @@ def test_an_accelerator_that_is_named_needs_no_trial(name: str, monkeypatch: pyt
 
 def test_an_accelerator_that_is_none_is_told_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(acceleration.FORCED, "hvf")
-    with pytest.raises(MachineError, match="'hvf' is no accelerator; write kvm or tcg") as error:
+    with pytest.raises(MachineError, match="'hvf' is not an accelerator; write kvm or tcg") as error:
         acceleration.accelerator(Path("/no/kernel"))
     assert error.value.where == "$VIRTLAB_ACCELERATOR"

@@ -55,9 +55,9 @@ def test_a_disk_is_what_its_content_says_not_its_name(tmp_path: Path) -> None:
     ("content", "what"),
     [
         (None, "there is no disk image"),
-        (b"", "is no disk to boot"),
+        (b"", "is not a disk to boot"),
         (bytes(4096), "no boot signature"),
-        (b"QFI\xfb", "is no disk"),
+        (b"QFI\xfb", "is not a disk"),
     ],
 )
 def test_what_is_no_disk_is_told_with_the_cure(content: bytes | None, what: str, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ impl Leader {
             Request::TryQdiscs { kinds } => observe::try_qdiscs(&mut self.world, &kinds),
             Request::Spawn { channel, role, namespace, cpus, fifo_priority, cgroups } => {
                 if !["probe", "switch"].contains(&role.as_str()) {
-                    bail!("'{role}' is no role of an agent in a world");
+                    bail!("'{role}' is not a role of an agent in a world");
                 }
                 self.free(id, channel)?;
                 let placement = Placement { namespace, cpus, fifo_priority, cgroups, confined: false };

@@ -431,7 +431,7 @@ fn plain_end(namespace: &str, name: &str, mac: Option<&String>, mtu_bytes: Optio
 fn new_interface(world: &mut World, end: &End) -> anyhow::Result<Interface> {
     anyhow::ensure!(
         (1..=15).contains(&end.name.len()) && !end.name.contains(['/', ' ']),
-        "'{}' is no interface name: 1 to 15 characters without '/' and space",
+        "'{}' is not an interface name: 1 to 15 characters without '/' and space",
         end.name
     );
     let mac = end.mac.as_deref().map(encode::parse_mac).transpose()?;
@@ -464,5 +464,5 @@ fn new_link<'a>(name: &'a str, made: &Interface, namespace_fd: Option<i32>) -> N
 
 fn parse_address(text: &str) -> anyhow::Result<std::net::IpAddr> {
     use anyhow::Context;
-    text.parse().with_context(|| format!("'{text}' is no IP address"))
+    text.parse().with_context(|| format!("'{text}' is not a IP address"))
 }

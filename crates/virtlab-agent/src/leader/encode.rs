@@ -251,7 +251,7 @@ pub fn parse_network(text: &str) -> anyhow::Result<(IpAddr, u8)> {
     let (address, prefix) = text
         .split_once('/')
         .with_context(|| format!("'{text}' has no prefix length; write e.g. 10.0.0.1/24"))?;
-    let address: IpAddr = address.parse().with_context(|| format!("'{address}' is no IP address"))?;
+    let address: IpAddr = address.parse().with_context(|| format!("'{address}' is not a IP address"))?;
     let most = if address.is_ipv4() { 32 } else { 128 };
     match prefix.parse::<u8>() {
         Ok(length) if length <= most => Ok((address, length)),
@@ -267,10 +267,10 @@ pub fn parse_mac(text: &str) -> anyhow::Result<[u8; 6]> {
         let part = parts.next().filter(|part| part.len() == 2);
         *octet = part
             .and_then(|part| u8::from_str_radix(part, 16).ok())
-            .with_context(|| format!("'{text}' is no MAC address"))?;
+            .with_context(|| format!("'{text}' is not a MAC address"))?;
     }
     if parts.next().is_some() {
-        bail!("'{text}' is no MAC address");
+        bail!("'{text}' is not a MAC address");
     }
     Ok(mac)
 }
@@ -283,10 +283,10 @@ pub fn parse_handle(text: &str) -> anyhow::Result<u32> {
         _ => {}
     }
     let (major, minor) =
-        text.split_once(':').with_context(|| format!("'{text}' is no handle; write e.g. 1:2"))?;
+        text.split_once(':').with_context(|| format!("'{text}' is not a handle; write e.g. 1:2"))?;
     let parse = |part: &str| if part.is_empty() { Ok(0) } else { u16::from_str_radix(part, 16) };
-    let major = parse(major).with_context(|| format!("'{text}' is no handle"))?;
-    let minor = parse(minor).with_context(|| format!("'{text}' is no handle"))?;
+    let major = parse(major).with_context(|| format!("'{text}' is not a handle"))?;
+    let minor = parse(minor).with_context(|| format!("'{text}' is not a handle"))?;
     Ok(u32::from(major) << 16 | u32::from(minor))
 }
 

@@ -41,7 +41,7 @@ impl Endpoint {
     pub fn ip(&self, whose: &str) -> anyhow::Result<IpAddr> {
         let text = self.address.as_deref().with_context(|| format!("{whose}.address is missing"))?;
         let bare = text.split('/').next().unwrap_or(text);
-        bare.parse().with_context(|| format!("{whose}.address '{text}' is no IP address"))
+        bare.parse().with_context(|| format!("{whose}.address '{text}' is not a IP address"))
     }
 
     /// Its address and port, 0 when none is known.
@@ -73,11 +73,11 @@ pub fn parse_mac(text: &str) -> anyhow::Result<[u8; 6]> {
         let part = parts.next().filter(|part| part.len() == 2);
         match part.and_then(|part| u8::from_str_radix(part, 16).ok()) {
             Some(value) => *octet = value,
-            None => bail!("'{text}' is no hardware address; write six octets, 02:00:00:00:00:01"),
+            None => bail!("'{text}' is not a hardware address; write six octets, 02:00:00:00:00:01"),
         }
     }
     if parts.next().is_some() {
-        bail!("'{text}' is no hardware address; it has more than six octets");
+        bail!("'{text}' is not a hardware address; it has more than six octets");
     }
     Ok(octets)
 }

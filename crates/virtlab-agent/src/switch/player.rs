@@ -70,7 +70,7 @@ impl Player {
     pub fn new(configure: Configure) -> anyhow::Result<Self> {
         let fabric = Fabric::new(&configure.layout())?;
         if !(68..=65_535).contains(&configure.mtu_bytes) {
-            bail!("mtu_bytes: {} is no MTU; give 68 to 65535", configure.mtu_bytes);
+            bail!("mtu_bytes: {} is not a MTU; give 68 to 65535", configure.mtu_bytes);
         }
         let mut ports = Vec::new();
         for (name, ifname) in configure.interfaces() {

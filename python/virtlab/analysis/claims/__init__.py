@@ -5,7 +5,7 @@ here.
 >>> claim.check({"switches": ["1", "2"], "load": ["0 B", "30 kB"]}, {"probe": "rtt"})
 []
 >>> print(claim.check({"switches": ["1", "3"], "load": ["0 B", "30 kB"]}, {"probe": "rtt"})[0])
-'2' is no level of switches; write one of 1, 3
+'2' is not a level of switches; write one of 1, 3
 """
 
 from virtlab.analysis.claims.check import Mistake, mistakes

@@ -66,7 +66,7 @@ def mistakes(
                 if find_level(level, factors[condition.factor]) is None:
                     found.append(_no_level(level, condition.factor, condition.column, factors))
             elif level_number(level) is None:
-                what = f"'{level}' is no number, so '{condition.op}' cannot compare it"
+                what = f"'{level}' is not a number, so '{condition.op}' cannot compare it"
                 found.append(Mistake(condition.column, what, "use = or != here"))
     wrong_relation = _relation_mistakes(claim, factors)
     for factor in claim.averaged:
@@ -97,7 +97,7 @@ def _path_mistakes(
         return _path_mistakes(replace(path, role=role), column, workloads, entities)
     if path.role not in workloads:
         cure = did_you_mean(role, workloads) if workloads else "declare the role"
-        return [Mistake(column, f"'{path.role}' is no role", cure)]
+        return [Mistake(column, f"'{path.role}' is not a role", cure)]
     workload = workloads[path.role]
     if workload and path.metric not in WORKLOADS[workload].metrics:
         measured = [key for key in METRICS if key in WORKLOADS[workload].metrics]
@@ -110,12 +110,14 @@ def _factor_mistake(factor: str, column: int, factors: Factors) -> Mistake | Non
     if factor in factors:
         return None
     cure = did_you_mean(factor, factors) if factors else "declare the factor under 'factors'"
-    return Mistake(column, f"'{factor}' is no factor", cure)
+    return Mistake(column, f"'{factor}' is not a factor", cure)
 
 
 def _no_level(level: str, factor: str, column: int, factors: Factors) -> Mistake:
     return Mistake(
-        column, f"'{level}' is no level of {factor}", did_you_mean(level, [str(x) for x in factors[factor]])
+        column,
+        f"'{level}' is not a level of {factor}",
+        did_you_mean(level, [str(x) for x in factors[factor]]),
     )
 
 

@@ -33,22 +33,24 @@ def find_operand(operand: Operand, factors: Factors, hint: str | None) -> tuple[
     """
     if operand.factor is not None:
         if operand.factor not in factors:
-            raise ValueError(f"'{operand.factor}' is no factor; {_near(operand.factor, factors)}")
+            raise ValueError(f"'{operand.factor}' is not a factor; {_near(operand.factor, factors)}")
         level = find_level(operand.level or "", factors[operand.factor])
         if level is None:
             cure = _near(operand.level or "", factors[operand.factor])
-            raise ValueError(f"'{operand.level}' is no level of {operand.factor}; {cure}")
+            raise ValueError(f"'{operand.level}' is not a level of {operand.factor}; {cure}")
         return operand.factor, level
     name, _, rest = operand.text.partition(" ")
     if rest and name in factors:
         level = find_level(rest, factors[name])
         if level is None:
-            raise ValueError(f"'{rest}' is no level of {name}; {_near(rest, factors[name])}")
+            raise ValueError(f"'{rest}' is not a level of {name}; {_near(rest, factors[name])}")
         return name, level
     if hint is not None:
         level = find_level(operand.text, factors[hint])
         if level is None:
-            raise ValueError(f"'{operand.text}' is no level of {hint}; {_near(operand.text, factors[hint])}")
+            raise ValueError(
+                f"'{operand.text}' is not a level of {hint}; {_near(operand.text, factors[hint])}"
+            )
         return hint, level
     having = [
         (factor, level)
@@ -61,7 +63,7 @@ def find_operand(operand: Operand, factors: Factors, hint: str | None) -> tuple[
         names = ", ".join(factor for factor, _ in having)
         raise ValueError(f"'{operand.text}' is a level of {names}; write '{having[0][0]} {operand.text}'")
     every = [str(level) for levels in factors.values() for level in levels]
-    raise ValueError(f"'{operand.text}' is no level of any factor; {_near(operand.text, every)}")
+    raise ValueError(f"'{operand.text}' is not a level of any factor; {_near(operand.text, every)}")
 
 
 def ordered(levels: Sequence[str]) -> list[str] | None:

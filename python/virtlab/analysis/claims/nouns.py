@@ -252,7 +252,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class PublishedReference:
-    """Which rows of a published table stand beside a claim: `metric` and equal cells; `level_column` for
+    """Which rows of a published table are shown beside a claim: `metric` and equal cells; `level_column` for
     orderings."""
 
     file: str
@@ -279,7 +279,7 @@ class PublishedReference:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One statement to be judged; `text` as written, `line` and `column` where it stands in its file.
+    """One statement to be judged; `text` as written, `line` and `column` its place in the file.
 
     `averaged`: factors over whose levels each repetition's values are averaged before anything is compared.
     `members`: the claims that lists of levels (`{a, b}`) stand for, each with one level of each list; the claim itself then

@@ -340,7 +340,9 @@ class _Parser:
             factor, margin, column = self.constant_over(unit)
             return Constant(factor, margin, column)
         what = (
-            f"'{self.here.text}' is no relation" if self.here.text else "the claim says nothing of this value"
+            f"'{self.here.text}' is not a relation"
+            if self.here.text
+            else "the claim says nothing of this value"
         )
         raise self.error(
             self.here.column,
@@ -426,7 +428,9 @@ class _Parser:
             return self.difference(first, unit, published)
         if self.is_sign(*COMPARATORS):
             return self.ordering(first, unit)
-        what = f"'{self.here.text}' is no relation of levels" if self.here.text else "only one level is named"
+        what = (
+            f"'{self.here.text}' is not a relation of levels" if self.here.text else "only one level is named"
+        )
         raise self.error(
             self.here.column,
             what,

@@ -66,8 +66,8 @@ class Case:
 
 
 def bounds_of(case: Case, target: Centre | Bounds, unit: str) -> tuple[float, float]:
-    """The range that a target means; a published value may itself be a range. ValueError when there is
-    none."""
+    """The range that a target means; a published value may itself be a range. ValueError without
+    one."""
     if isinstance(target, Bounds):
         return target.low, target.high
     if target.value is not None:

@@ -1,4 +1,4 @@
-"""`burst_load`: L bytes every T in S streams; did the load that was asked for really flow?
+"""`burst_load`: L bytes every T in S streams; did the requested load really flow?
 
 Achieved load is bytes sent per time, stream by stream, from the first burst to the last (the first opens the
 interval).
@@ -14,7 +14,7 @@ from virtlab.analysis.workloads import health
 from virtlab.lazy import NDArray, np
 
 LATE_SHARE = 0.1  # of a period
-IDLE = "the role was asked for no load"
+IDLE = "no load was requested of the role"
 
 
 def values(context: RoleContext) -> None:
@@ -112,11 +112,11 @@ def _replies(context: RoleContext, bursts: dict[str, NDArray[Any]]) -> None:
         for statistic in ("min", "max"):
             out.add("goodput", statistic, None, 0, "replies are not counted per interval")
         return
-    out.absent("burst_time", "no reply was asked for")
-    out.absent("goodput", "no reply was asked for")
+    out.absent("burst_time", "no reply was requested")
+    out.absent("goodput", "no reply was requested")
     counters = context.counters
     if counters.get("sent_packets", 0) > 0 and "received_packets" in counters:
         lost = 1.0 - counters["received_packets"] / counters["sent_packets"]
         out.add("loss", "ratio", max(0.0, lost), counters["sent_packets"])
     else:
-        out.absent("loss", "no reply was asked for, and the far end counted nothing")
+        out.absent("loss", "no reply was requested, and the far end counted nothing")

@@ -45,7 +45,7 @@ def values(
     for statistic in ("final", "mean", "max"):
         value = jitter_ns if statistic == "final" else None
         out.add("jitter_rfc3550", statistic, value, found.count, "iperf3 tells the final value only")
-    out.absent("fairness", "one flow shares with nobody")
+    out.absent("fairness", "there is only one flow")
     health.values(context)
 
 

@@ -59,4 +59,4 @@ def _fairness_of_the_load(context: RoleContext) -> None:
     flows_asked = flows_of(context.role.parameters)
     shares = context.role.parameters.get("shares") or [1.0 / flows_asked] * flows_asked
     index = jain(np.array(shares)) if flows_asked > 1 else None
-    context.out.add("offered_fairness", "jain", index, flows_asked, "one flow shares with nobody")
+    context.out.add("offered_fairness", "jain", index, flows_asked, "there is only one flow")

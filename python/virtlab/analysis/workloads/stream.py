@@ -230,7 +230,7 @@ def _losses(
             "fairness", "jain", jain(np.array([distinct.get(flow, 0) for flow in sent])), len(sent), NOTHING
         )
     else:
-        out.add("fairness", "jain", None, 1, "one flow shares with nobody")
+        out.add("fairness", "jain", None, 1, "there is only one flow")
     mean_bytes = float(load_bytes) if isinstance(load_bytes, int) else float(load_bytes.mean())
     achieved = _achieved_packets_per_s(packets)
     load = None if achieved is None else 8.0 * achieved * mean_bytes

@@ -26,7 +26,7 @@ def values(context: RoleContext) -> None:
         flows, which = np.unique(rows["flow"], return_inverse=True)
         shares = np.bincount(which, weights=rows["received_bytes"] * share)
         fairness = jain(shares) if flows.size > 1 else None
-        out.add("fairness", "jain", fairness, int(flows.size), "one flow shares with nobody")
+        out.add("fairness", "jain", fairness, int(flows.size), "there is only one flow")
     sending = rows["sent_bytes"] > 0
     if not bool(sending.any()):
         for metric in METRICS_OF_SENDER:

@@ -89,7 +89,7 @@ def payload_of(context: RoleContext, version: int) -> int | None:
 
 
 def _offered(context: RoleContext, version: int) -> float | None:
-    """The rate asked for is of IP packets; as payload it is smaller by the headers' share."""
+    """The requested rate is of IP packets; as payload it is smaller by the headers' share."""
     rate = context.parameter("rate_bit_per_s")
     payload = payload_of(context, version)
     if rate is None or payload is None:

@@ -1,10 +1,10 @@
 """A pool of the workers of a Dask scheduler, on this machine or others: an optional extra, `virtlab[dask]`.
 
-A worker plays a run into a folder of its own and sends the files; they are stored here, by whoever holds the dataset, as
-they come. So workers need no common file system, and one that is lost takes no finished run with it: Dask gives its
-tasks to another, and when it gives up the campaign asks again.
+A worker plays a run into a folder of its own and sends the files; they are stored here, by the process that holds
+the dataset, as they arrive. So workers need no common file system, and one that is lost takes no finished run with
+it: Dask gives its tasks to another, and when it gives up the campaign asks again.
 
-Dask runs what it is sent, and both sides send each other pickles: whoever speaks for the other runs programs here or there.
+Dask runs what it receives, and both sides send each other pickles, so an impostor can run programs on either side.
 So a scheduler on another machine is spoken to by TLS, with certificates of one authority on both sides, or not at all.
 """
 
@@ -33,12 +33,13 @@ CERTIFICATES = "with the certificates in Dask's own configuration (distributed.c
 class DaskPool:
     """Workers of the scheduler at an address, e.g. `tls://10.0.0.1:8786`.
 
-    ExperimentError when the way there is open to others; MachineError when Dask is not installed or nobody answers there.
+    ExperimentError if others could read or write the connection; MachineError if Dask is not installed or no
+    scheduler answers.
     """
 
     def __init__(self, dataset: Dataset, backend: Backend, address: str) -> None:
         if not closed(address):
-            what = f"'{address}' is on another machine, and whoever is between it and this one could run programs on both"
+            what = f"'{address}' is on another machine, and anybody between it and this one could run programs on both"
             raise ExperimentError("--scheduler", what, f"write tls://HOST:PORT, {CERTIFICATES}")
         try:
             import distributed
@@ -104,7 +105,7 @@ class DaskPool:
 
 
 def closed(address: str) -> bool:
-    """Whether nobody else can come in between: the way is TLS, or does not leave this machine.
+    """Whether no third party can interfere: the connection is TLS, or does not leave this machine.
 
     >>> [closed(text) for text in ("tls://a:8786", "tcp://127.0.0.1:8786", "[::1]:8786", "tcp://10.0.0.1:8786", "a:8786")]
     [True, True, True, False, False]

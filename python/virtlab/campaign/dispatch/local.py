@@ -1,9 +1,10 @@
 """A pool of processes of this machine.
 
-Processes, not threads: a simulated run is a few milliseconds of the core, which gives the interpreter's lock away, and
-about as many of Python, which plans, lowers and stores it. A worker stores its runs itself, in the dataset whose lock its
-parent holds, so flushes to the disk overlap. Workers are begun afresh (spawn): nothing of the parent's threads and open
-files is copied. Signals of the terminal are the parent's affair; a worker whose parent dies is killed by the kernel.
+Processes, not threads: a simulated run is a few milliseconds of the core, which gives the interpreter's lock away,
+and about as many of Python, which plans, lowers and stores it. A worker stores its runs itself, in the dataset
+whose lock its parent holds, so flushes to the disk overlap. Workers are begun afresh (spawn): nothing of the
+parent's threads and open files is copied. Signals of the terminal are the parent's affair; a worker whose parent
+dies is killed by the kernel.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def portable(backend: Backend) -> bool:
 
 
 class LocalPool:
-    """`size` processes, each begun with its first task, and anew when it has died."""
+    """`size` processes, each started with its first task, and again after it has died."""
 
     def __init__(self, dataset: Dataset, backend: Backend, size: int) -> None:
         self.size = size

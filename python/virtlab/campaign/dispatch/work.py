@@ -54,8 +54,8 @@ class Pool(Protocol):
     def submit(self, tasks: Sequence[Task], worker: int) -> list[Future[RunRecord | None]]:
         """Has a worker, 0 <= worker < size, make runs: None when one was cancelled, LostWorkerError when it is gone.
 
-        A worker that has made a run of a design point knows its world. Where workers are not ours to choose, any does it.
-        A record that comes is on disk, whole and durable.
+        A worker that has made a run of a design point knows its world. Where workers are not ours to choose, any
+        does it. A record that comes is on disk, whole and durable.
         """
 
     def settle(self) -> None:
@@ -73,8 +73,8 @@ def make(
 ) -> list[RunRecord | None]:
     """Plays tasks and commits them to the dataset, together; None for those that were cancelled.
 
-    What was played before something went wrong is committed. The values are taken here too, so that whoever reads the
-    runs next finds them beside them.
+    What was played before something went wrong is committed. The values are computed here too, so that the next
+    reader of the runs finds them there.
     """
     observer = CampaignObserver()
     observer.asked = cancelled
@@ -90,7 +90,7 @@ def make(
         group.commit()
     for task, record in zip(tasks, records, strict=True):
         if record is not None and record.status == "ok":
-            with contextlib.suppress(VirtlabError):  # whoever reads the run next says so
+            with contextlib.suppress(VirtlabError):  # the next reader of the run reports it
                 for row in values_of(record):
                     if task.tell and row.path_text == task.tell:
                         record.tell(task.tell, row.value)

@@ -1,8 +1,10 @@
-"""A disk that is full, or a run that would keep more than its file allows: it failed, and what was finished is untouched.
+"""A disk that is full, or a run that would keep more than its file allows: it failed, and what was finished is
+untouched.
 
-What the run had written is taken away first, so that there is usually room for the record that says why it failed. A full
-disk is the machine's: the campaign stops, and the same command goes on where it was once there is room. Where not even that
-record fits, it ends with one error. A run beyond its own file's limit is the file's: other design points may keep less.
+What the run had written is taken away first, so that there is usually room for the record that says why it failed.
+A full disk is the machine's: the campaign stops, and the same command resumes once there is room. If not even that
+record fits, it ends with one error. A run beyond its own file's limit is the file's: other design points may keep
+less.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from virtlab.results.files import NO_ROOM
 from virtlab.results.writer import OverLimitError
 
 CURE = "make room there"
-GOES_ON = "the same command goes on where it was"
+RESUMES = "the same command resumes"
 
 
 def is_no_room(error: BaseException) -> bool:
@@ -44,5 +46,5 @@ def recorded(dataset: Dataset, key: RunKey, plan: Plan, error: Exception) -> Run
         if again.errno not in NO_ROOM:
             raise
         raise MachineError(
-            where, f"the disk is full: not even the reason of {key.name} fits", f"{CURE}; {GOES_ON}"
+            where, f"the disk is full: not even the reason of {key.name} fits", f"{CURE}; {RESUMES}"
         ) from error

@@ -1,8 +1,8 @@
 """One run from Plan to disk: open the world, play the timeline once, leave the world, commit.
 
-A world that could not be built, a guest or an agent that failed make a failed run, kept with its reason and
-with what guests said on their consoles. Where only the machine's owner can mend it, the run says so: it is no attempt. A run
-that was cancelled is not kept: it says nothing, and is made again.
+A world that could not be built, a guest or an agent that failed make a failed run, kept with its reason and with
+what guests said on their consoles. Where only the machine's owner can mend it, the run says so: it is no attempt. A
+run that was cancelled is not kept: it says nothing, and is made again.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def execute(
     """Plays one Plan and commits what came of it; None when it was cancelled.
 
     With a `search`, many trials are made in the world; those of a run that was cut off are told again first. With a
-    `group` the run is committed when that is, and the record has its samples at hand, for whoever takes the values then.
+    `group` the run is committed when that is, and the record has its samples at hand to compute values from.
     """
     journal = _journal(dataset, key, plan, search) if search is not None else None
     try:

@@ -61,7 +61,7 @@ def header(search: SearchFor, plan: Plan) -> dict[str, Any]:
 
 
 def goal_texts(search: SearchFor) -> dict[str, str]:
-    """Goal -> its text for people, as it stands beside every number."""
+    """Goal -> its text for people, as shown beside every number."""
     if search.until is not None:
         return {"limit": f"not {search.until.text}, by bisection"}
     whose = " of every flow" if search.loss_per == "flow" else ""

@@ -1,15 +1,15 @@
 """One trial in a built world: its overrides, what is taken from it, and how often it is made again.
 
-Loss is from counters, read after the traffic has stopped and drained: what the sender sent less what arrived. Frames
-that the sender could not send in time count as lost beyond 10 us worth (the sender's own counter allows for that);
-frames that the receiver's own ring dropped had come through the device, and do not. Where the loss of each flow judges
-a load it is the worst flow's; drops of the receiver's ring, which know no flow, are taken off all flows alike. A trial
-that is disturbed for whatever reason (generator or receiver starved, a clock that stepped, a switch that was late, samples
-without memory) is made again, three times in all. One that stays disturbed may be so by its load, which the generator or
-the receiver cannot bear: the search is told what was measured, and the line is marked, so that no answer may rest on it.
-Where five trials in a row stay disturbed although all their frames left in time and none was dropped by the receiver,
-it is not the load but the machine, and the run ends there. Source: RFC 2544, section 26; draft-ietf-bmwg-mlrsearch,
-trial loss ratio.
+Loss is from counters, read after the traffic has stopped and drained: what the sender sent less what arrived.
+Frames that the sender could not send in time count as lost beyond 10 us worth (the sender's own counter allows for
+that); frames that the receiver's own ring dropped had come through the device, and do not. Where the loss of each
+flow judges a load it is the worst flow's; drops of the receiver's ring, which know no flow, are taken off all flows
+alike. A trial that is disturbed for whatever reason (generator or receiver starved, a clock that stepped, a switch
+that was late, samples without memory) is made again, three times in all. One that stays disturbed may be so by its
+load, which the generator or the receiver cannot bear: the search is told what was measured, and the line is marked,
+so that no answer may rest on it. Where five trials in a row stay disturbed although all their frames left in time
+and none was dropped by the receiver, it is not the load but the machine, and the run ends there. Source: RFC 2544,
+section 26; draft-ietf-bmwg-mlrsearch, trial loss ratio.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ATTEMPTS = 3
 IN_A_ROW = 5  # trials that stay disturbed by what is not their load
 AT_GOOD_LOADS = frozenset(
     {"search", "latency", "reset"}
-)  # the others are made at loads that nobody need bear
+)  # the others are made at loads that no device has to bear
 NS = 10**9
 STILL_LOST = "frames were still lost at the end of the trial"
 OTHER_CLOCKS = "the two ends have different clocks, and how far apart they are is not known"
@@ -292,7 +292,7 @@ def worst_flow(counters: Mapping[str, int], flows: int, drops: int, gaps: Gaps |
 def _recovered(gaps: Gaps, line: TrialLine, outcome: Outcome, watched_ns: float) -> tuple[float | None, str]:
     """From the drop of the load to the last frame lost; 0 when that was lost before it.
 
-    Where the last loss lies in the last tenth of what was watched, nobody knows whether it was the last.
+    If the last loss lies in the last tenth of the observed time, it may not be the last one.
     """
     if not line.lost:
         return None, "nothing was lost at the overload"

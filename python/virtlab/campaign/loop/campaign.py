@@ -1,5 +1,6 @@
-"""The loop of a campaign: ask the schedule for the next run, play it, until nothing is left or someone says
-stop, or the machine cannot go on: then no further run would tell anything, and what failed was no attempt.
+"""The loop of a campaign: ask the schedule for the next run, play it, until nothing is left, the user stops it, or
+the machine fails. After a failure of the machine no further run would tell anything, and the failed run does not
+count as an attempt.
 
 It keeps no state of its own. What is finished lies in the dataset, so stopping it anywhere, by any means,
 loses at most the run that was under way.
@@ -59,8 +60,8 @@ class Campaign:
     run_limit: int | None = None
     asked: str = ""  # the path of the metric that precision looks at
     search_of: Callable[[int], SearchFor | None] = lambda _point: None
-    learnt: Callable[[RunRecord], None] = lambda _record: None  # told of every finished run
-    retry: bool = False  # runs that failed in earlier sessions are no attempts
+    learnt: Callable[[RunRecord], None] = lambda _record: None  # called with every finished run
+    retry: bool = False  # runs that failed in earlier sessions do not count as attempts
 
     def __post_init__(self) -> None:
         self.history = Finished()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 AHEAD = 4  # pieces of work under way per worker, so that none waits for it
 TOGETHER_S = 0.25  # about how long the runs of one piece take
 LOOK_S = 0.05  # how often the observer is asked
-SHOW_S = 0.5  # how often what is left is counted anew
+SHOW_S = 0.5  # how often what is left is counted again
 LOSSES_OF_ONE = 3  # times that a run may take its worker with it, alone, before it has failed
 LOSSES = 5 * LOSSES_OF_ONE  # workers lost to runs that were alone, without a finished run between
 
@@ -155,7 +155,7 @@ class Ahead:
             raise MachineError(
                 f"runs.{key.name}",
                 f"workers died one after the other ({error})",
-                "see whether memory is short, or use --jobs 1; the same command goes on",
+                "see whether memory is short, or use --jobs 1; the same command resumes",
             ) from error
         if self._suspects[key] < LOSSES_OF_ONE:
             self._again.append(key)

@@ -54,7 +54,7 @@ class Precision:
         return found
 
     def learn(self, record: RunRecord) -> None:
-        """Whoever tells of one run tells of all: then the folder is not searched at every look."""
+        """Callers report every run or none: after the first, the folder is not searched at every look."""
         if self._learnt is None:
             self._learnt = {}
         if record.status == "ok":
@@ -66,7 +66,7 @@ class Precision:
         return self._learnt.get(point, [])
 
     def _value(self, record: RunRecord) -> float | None:
-        if str(self.path) in record.told:  # by whoever made the run just now
+        if str(self.path) in record.told:  # sent along by the process that made the run
             return record.told[str(self.path)]
         return next((row.value for row in values_of(record) if row.path == self.path), None)
 

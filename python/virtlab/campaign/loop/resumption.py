@@ -141,5 +141,5 @@ def check_identities(dataset: Dataset, plan_of: Callable[[int, int], Plan]) -> N
                 f"{dataset.path}/runs/{record.name}",
                 f"was planned differently (by virtlab {record.conditions.get('virtlab', 'unknown')}): "
                 f"its Plan is {record.plan_identity[:12]}, now it would be {plan.identity()[:12]}",
-                "name a new dataset (--dataset or --fresh-name), or go on with the virtlab that began it",
+                "name a new dataset (--dataset or --fresh-name), or resume with the version of virtlab that began it",
             )

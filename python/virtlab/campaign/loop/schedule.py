@@ -1,12 +1,11 @@
 """Which run is next: a pure function of what lies in the dataset.
 
-Rounds go over all design points that are still in play, each repetition once, in the order of
-`planner.order`. What did not come out well (tainted, failed) is tried again at the end of its round, up to a
-bound; the attempts stay in the dataset and are never averaged. A repetition of which every attempt was
-tainted is given up, and the point has a spare one for it, up to a bound again; one of which every attempt
-failed ends the point. What failed for the machine's sake, and what is to be forgiven, is *excused*: it stays in
-the dataset and is no attempt. Because nothing but finished runs decides, an interrupted campaign goes on exactly as
-if it had never stopped.
+Rounds go over all design points that are still in play, each repetition once, in the order of `planner.order`. What
+did not come out well (tainted, failed) is tried again at the end of its round, up to a bound; the attempts stay in
+the dataset and are never averaged. A repetition of which every attempt was tainted is given up, and the point has a
+spare one for it, up to a bound again; one of which every attempt failed ends the point. What failed for the
+machine's sake, and what is to be forgiven, is *excused*: it stays in the dataset and does not count as an attempt.
+Because nothing but finished runs decides, an interrupted campaign resumes exactly as if it had never stopped.
 
 Precision is looked at only when a point has as many good repetitions as one of the planned sizes.
 """
@@ -48,7 +47,7 @@ class Finished(dict[RunKey, Counted]):
 class Schedule:
     """What to run: `points` (factor -> level), repetitions per point, and when a point is precise enough.
 
-    `precise(point, n)` is asked for n in `looks` only, and must depend on the point's first n good
+    `precise(point, n)` is called with n from `looks` only, and must depend on the point's first n good
     repetitions only. `selected` restricts the points that are run.
     """
 

@@ -72,7 +72,7 @@ class Bisection:
         """What came of it."""
         wanted = self.ask()
         assert wanted is not None, "the search is over"
-        assert told.load == wanted.load, "not the trial asked for"
+        assert told.load == wanted.load, "another trial than requested"
         if wanted.purpose == "warm-up":
             self._warm = True
         elif told.loss_ratio <= self.loss_ratio:

@@ -1,16 +1,17 @@
 """The largest of ordered levels that is good, each tried by runs that scatter: pure, ask and tell.
 
 Every level that is tried gets runs at planned sizes until it is shown to be good or to be bad, or the last size is
-reached; a level that is neither is undecided and does not count as good. The error probability is shared out (Bonferroni)
-over all levels that can be tried and all looks, so the level reported is good at the stated confidence, whatever was tried
-on the way. Good levels are taken to lie below bad ones: a bracket of a good and a bad level is narrowed, by where the
-straight line through its ends crosses zero and by halving in turn, so a smooth response takes few steps and no response
-takes more than twice those of halving. `open_end` looks upward in doubling steps instead of trying the last level first,
-which may be large beyond reason. Where an undecided level lies in between, both sides are narrowed: what is reported is the
-largest level shown to be good and the smallest shown to be bad.
+reached; a level that is neither is undecided and does not count as good. The error probability is shared out
+(Bonferroni) over all levels that can be tried and all looks, so the level reported is good at the stated
+confidence, whatever was tried on the way. Good levels are taken to lie below bad ones: a bracket of a good and a
+bad level is narrowed, by where the straight line through its ends crosses zero and by halving in turn, so a smooth
+response takes few steps and no response takes more than twice those of halving. `open_end` looks upward in doubling
+steps instead of trying the last level first, which may be large beyond reason. Where an undecided level lies in
+between, both sides are narrowed: what is reported is the largest level shown to be good and the smallest shown to
+be bad.
 
-Then the order is checked: levels spread below the answer are tried too. One that is bad below the answer breaks the order;
-the answer is then the largest good level below every bad one.
+Then the order is checked: levels spread below the answer are tried too. One that is bad below the answer breaks the
+order; the answer is then the largest good level below every bad one.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class Largest:
         return Asked(self._pick, self.sizes[one.look], purpose)
 
     def tell(self, p_bad: float, p_good: float, margin: float | None = None) -> State:
-        """What the runs of the level asked for show: p values of it being bad, and of it being good.
+        """What the runs of the requested level show: p values of it being bad, and of it being good.
 
         `margin` is how far it is on the good side (below zero: on the bad one), in any unit; it only guides the search.
         """
@@ -112,7 +113,7 @@ class Largest:
         return one.state
 
     def refuse(self) -> None:
-        """The level asked for cannot be had: it counts as bad."""
+        """The requested level is impossible: it counts as bad."""
         assert self._pick is not None, "nothing was asked"
         self._tried[self._pick].state = "bad"
         self._pick = None
@@ -133,7 +134,7 @@ class Largest:
         return Answer(largest, above, tuple(sorted(place for place in bad if place < top)), undecided)
 
     def _bracket(self) -> tuple[int, int] | None:
-        """Places between which the search goes on: (good or -1, not good or `levels`)."""
+        """Places between which the search continues: (good or -1, not good or `levels`)."""
         good = max((place for place, one in self._tried.items() if one.state == "good"), default=-1)
         worse = min(
             (

@@ -47,10 +47,10 @@ class MlrSearch:
         return self._wanted
 
     def tell(self, told: Told) -> None:
-        """What came of it. AssertionError when it is another trial than was asked for."""
+        """The outcome of a trial. AssertionError for another trial than requested."""
         assert self._wanted is not None, "the search is over"
         assert (told.load, told.trial_s) == (self._wanted.load, self._wanted.trial_s), (
-            "not the trial asked for"
+            "another trial than requested"
         )
         try:
             self._wanted = self._asking.send(told)

@@ -1,7 +1,7 @@
 """What a search and its caller say to each other: a trial to make, what came of it, what was found.
 
-A search never measures. It is asked for the next trial and told the outcome; the same told trials give the same
-next one, so a search that was cut off goes on by being told again what is already known.
+A search never measures. It names the next trial and receives the outcome. The same outcomes give the same
+next trial, so an interrupted search resumes by receiving again what is already known.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Search(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What makes a load good: stands beside every number that a search gives.
+    """What makes a load good; shown beside every number that a search gives.
 
     One preceding target, where the authors' implementation has two: a target between the first trials and the last
     duration sum judges by few trials, and each load that a stall makes it judge bad sends the search further down.

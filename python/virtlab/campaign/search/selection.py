@@ -1,18 +1,20 @@
 """The best of several candidates, each tried by runs that scatter: sequential elimination, pure, ask and tell.
 
-All candidates that are still in question get runs at planned sizes. After each size every pair is compared (Welch): one that
-is shown to be worse than a feasible other, by more than the margin as far as the means go, gets no more runs; one shown to
-lie within the margin of the leading one (two one-sided tests) is equivalent. Constraints are tested alike, by one-sided
-tests of what the caller measured; a candidate shown to break one is out at once, and only one shown to keep all can lead or
-eliminate another.
+All candidates that are still in question get runs at planned sizes. After each size every pair is compared (Welch):
+one that is shown to be worse than a feasible other, by more than the margin as far as the means go, gets no more
+runs; one shown to lie within the margin of the leading one (two one-sided tests) is equivalent. Constraints are
+tested alike, by one-sided tests of what the caller measured; a candidate shown to break one is out at once, and
+only one shown to keep all can lead or eliminate another.
 
-The error probability is shared out (Bonferroni) over all pairs and both sides, all looks, and all constraints of all
-candidates; so everything that is said holds together at the stated confidence, whichever candidate the data made the leading
-one. Source of the scheme: Kim and Nelson 2006, Selecting the best system, section 2 (elimination); here with unequal
-variances and Bonferroni's bound, which is valid without common random numbers and for any stopping among the looks.
+The error probability is shared out (Bonferroni) over all pairs and both sides, all looks, and all constraints of
+all candidates; so everything that is said holds together at the stated confidence, whichever candidate the data
+made the leading one. Source of the scheme: Kim and Nelson 2006, Selecting the best system, section 2 (elimination);
+here with unequal variances and Bonferroni's bound, which is valid without common random numbers and for any
+stopping among the looks.
 
-Where the model itself is unsure, each candidate brings how far its mean moves in the same few drawn models (`shifts`): a
-difference of two candidates then moves by the difference of theirs, so what moves both alike does not blur it.
+Where the model itself is unsure, each candidate brings how far its mean moves in the same few drawn models
+(`shifts`): a difference of two candidates then moves by the difference of theirs, so what moves both alike does not
+blur it.
 """
 
 from __future__ import annotations
@@ -99,7 +101,7 @@ class Selection:
         constraints: Mapping[int, Sequence[Constraint]],
         shifts: Mapping[int, Sequence[float]] | None = None,
     ) -> None:
-        """Values of all runs of each candidate asked for (None: some run had none), and its constraints.
+        """Values of all runs of each requested candidate (None: some run had no value), and its constraints.
 
         `shifts`: of each, how far its mean moves in the same drawn models in order; all have as many.
         """

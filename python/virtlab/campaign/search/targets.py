@@ -41,7 +41,7 @@ def _target(goal: Goal, sum_s: float, trial_s: float, width: int) -> Target:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The relevant bounds of one target as places; None: there is none yet."""
+    """The relevant bounds of one target as places; None: not known yet."""
 
     low: int | None
     high: int | None

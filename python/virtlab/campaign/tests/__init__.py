@@ -1,7 +1,7 @@
 """The tests of RFC 2544 beside throughput: pure, ask and tell, trial by trial.
 
-Each is asked for its next trial and told what came of it, as searches are; the same told trials give the same next
-one, so tests that were cut off go on by being told again what is already known. `results` are values of the run.
+Each names its next trial and receives the outcome, as searches do. The same outcomes give the same next
+trial, so interrupted tests resume by receiving again what is already known. `results` are values of the run.
 """
 
 from __future__ import annotations

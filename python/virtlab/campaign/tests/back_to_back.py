@@ -60,7 +60,7 @@ class BackToBack:
     def tell(self, line: TrialLine) -> None:
         """What came of it."""
         burst = self._burst()
-        assert burst is not None, "no burst was asked for"
+        assert burst is not None, "no burst was requested"
         if line.sent and line.trial_s > 0:
             self._rate_pps = self._rate_pps or line.sent / (burst / self.high)
         if line.lost == 0:

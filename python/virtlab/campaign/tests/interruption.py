@@ -3,7 +3,7 @@
 RFC 2544, 26.5: 110 % of the throughput (or the highest load, whichever is lower) for at least 60 s, then half of that;
 the time from the drop to the last frame lost. RFC 2544, 26.6 with RFC 6201: traffic at the throughput, a reset, and the
 time from the last frame received before it to the first one after. Both are repeated and averaged. An overload that
-loses nothing was none, and a device that does not come back while it is watched has no number.
+loses nothing was too weak, and a device that does not come back while it is watched has no number.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def spread(
     sd: bool = True,
     flow: int | None = None,
 ) -> list[Value]:
-    """Mean, smallest, largest (and standard deviation) over trials; why there is none when no trial has a value.
+    """Mean, smallest, largest (and standard deviation) over trials; the reason if no trial has a value.
 
     >>> [value.value for value in spread("at50", "latency", [1.0, 3.0, None], "nothing arrived")]
     [2.0, 1.0, 3.0, 1.4142135623730951]

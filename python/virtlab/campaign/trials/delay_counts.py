@@ -1,8 +1,8 @@
 """Delays of many frames as counts in bins of equal ratio, from which quantiles of several trials together can be told.
 
-A trial of 120 s has more frames than a journal should hold, and quantiles of trials cannot be put together again. Counts
-can: 128 bins per doubling, so a quantile is known to 0.3 %. Frames of no time or less (clocks that differ by less than
-their bound) stand in bin 0 with those of up to 1 ns.
+A trial of 120 s has more frames than a journal should hold, and quantiles of trials cannot be put together again.
+Counts can: 128 bins per doubling, so a quantile is known to 0.3 %. Frames of no time or less (clocks that differ by
+less than their bound) are in bin 0 with those of up to 1 ns.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """What a search's trials leave behind: one line each in a journal, on disk before the next trial begins.
 
 The journal of a run that is under way lies in `journal/RUN.jsonl` of the dataset. When the run is committed its
-lines become `artefacts/trials.jsonl` of the run and the journal goes; when it was cut off, the next attempt is told
-what the journal holds and goes on from there. Its first line says what was searched; a journal of anything else is
-not used. A line that was cut in half by a crash is the last one, and does not count. What is there is never shortened in
-place: a journal whose end was cut off, or that is of something else, is replaced as a whole by one rename.
+lines become `artefacts/trials.jsonl` of the run and the journal goes; after an interruption, the next attempt reads
+the journal and resumes from there. Its first line says what was searched; a journal of anything else is not used. A
+line that was cut in half by a crash is the last one, and does not count. What is there is never shortened in place:
+a journal whose end was cut off, or that is of something else, is replaced as a whole by one rename.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FOLDER = "journal"
 
 @dataclass(frozen=True, slots=True)
 class TrialLine:
-    """One trial as kept. `value`: what the input really was, a whole number; `load`: what the search asked for.
+    """One trial as kept. `value`: what the input really was, a whole number; `load`: what the search requested.
 
     `purpose`: warm-up, search, or the test of a benchmark; `part`: the load of such a test by name. `repeated`: a
     disturbed attempt that was made again and counts for nothing; `disturbed`: why it may not be trusted. `low` and
@@ -113,7 +113,7 @@ def _line(values: Mapping[str, Any]) -> str:
 def _read(path: Path) -> tuple[list[Any], bool]:
     """Whole lines as values, and whether the last one is cut off; none when there is no such file.
 
-    DatasetError when a whole line is none of a journal.
+    DatasetError for a whole line that no journal has.
     """
     try:
         lines = read_bounded(path, MAX_BYTES).split(b"\n")
@@ -126,7 +126,7 @@ def _read(path: Path) -> tuple[list[Any], bool]:
         try:
             found.append(json.loads(line))
         except (ValueError, RecursionError) as error:
-            raise DatasetError(f"{path}, line {number}", "is no line of a journal", CURE) from error
+            raise DatasetError(f"{path}, line {number}", "is not a line of a journal", CURE) from error
     return found, lines[-1] != b""
 
 
@@ -134,7 +134,9 @@ def _parsed(path: Path, number: int, line: Any) -> TrialLine:
     try:
         return _LINE.validate_python(line)
     except ValidationError as error:
-        raise DatasetError(f"{path}, line {number}", f"is no trial ({first_mistake(error)})", CURE) from error
+        raise DatasetError(
+            f"{path}, line {number}", f"is not a trial ({first_mistake(error)})", CURE
+        ) from error
 
 
 _LINE = TypeAdapter(TrialLine)

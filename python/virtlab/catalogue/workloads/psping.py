@@ -39,7 +39,7 @@ BUCKETS_MAX = 200
 
 def _warmup(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= COUNT_MAX:
-        raise ValueError(f"'{shown(value)}' is no number of requests; write 0 or more, without a unit")
+        raise ValueError(f"'{shown(value)}' is not a number of requests; write 0 or more, without a unit")
     return value
 
 
@@ -64,7 +64,7 @@ def _histogram(value: Any) -> tuple[str, Any]:
 
 def _buckets(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= BUCKETS_MAX:
-        what = f"'{shown(value)}' is no number of buckets"
+        what = f"'{shown(value)}' is not a number of buckets"
         raise ValueError(f"{what}; write 1 to {BUCKETS_MAX}, or a list of times, e.g. '[1 ms, 5 ms]'")
     return value
 

@@ -40,10 +40,10 @@ SHARES_TOLERANCE = 1e-6  # by which shares may miss a sum of 1
 
 def _guests(value: Any) -> list[str]:
     if not isinstance(value, list) or not value:
-        raise ValueError(f"'{shown(value)}' is no list of guests; write e.g. '[h1.g1, h1.g2]'")
+        raise ValueError(f"'{shown(value)}' is not a list of guests; write e.g. '[h1.g1, h1.g2]'")
     for place, guest in enumerate(value):
         if not isinstance(guest, str):
-            raise PlacedError((place,), f"'{shown(guest)}' is no guest; name one, e.g. h1.g1")
+            raise PlacedError((place,), f"'{shown(guest)}' is not a guest; name one, e.g. h1.g1")
         if guest in value[:place]:
             raise PlacedError((place,), f"'{guest}' is in the list already; name each guest once")
     return list(value)
@@ -51,7 +51,7 @@ def _guests(value: Any) -> list[str]:
 
 def _shares(value: Any) -> list[float]:
     if not isinstance(value, list) or len(value) < 2:
-        raise ValueError(f"'{shown(value)}' is no list of shares; write e.g. '[99 %, 1 %]'")
+        raise ValueError(f"'{shown(value)}' is not a list of shares; write e.g. '[99 %, 1 %]'")
     found: list[float] = []
     for place, share in enumerate(value):
         try:
@@ -76,7 +76,7 @@ SHARES = Kind(
 
 def _split(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError(f"'{shown(value)}' is no split of a load; write e.g. '{SPLIT_EXAMPLE}'")
+        raise ValueError(f"'{shown(value)}' is not a split of a load; write e.g. '{SPLIT_EXAMPLE}'")
     for key in value:
         if key not in SPLIT_KEYS:
             cure = nearest(str(key), SPLIT_KEYS) or f"it has {', '.join(SPLIT_KEYS)}"

@@ -40,7 +40,7 @@ def _rows_of(
 
     def parse(value: Any) -> list[dict[str, Any]]:
         if not isinstance(value, list):
-            raise ValueError(f"'{shown(value)}' is no list of {what}s; write e.g. '[{example}]'")
+            raise ValueError(f"'{shown(value)}' is not a list of {what}s; write e.g. '[{example}]'")
         if len(value) > most:
             raise ValueError(f"{len(value)} {what}s are more than one guest plays; write at most {most}")
         rows: list[dict[str, Any]] = []
@@ -64,7 +64,7 @@ def _row(what: str, example: str, keys: Mapping[str, bool], place: int, entry: A
     for key in entry:
         if key not in keys:
             cure = nearest(key, keys) or f"it has {', '.join(keys)}"
-            raise PlacedError((place, key), f"'{shown(key)}' is no key of a {what}; {cure}")
+            raise PlacedError((place, key), f"'{shown(key)}' is not a key of a {what}; {cure}")
     row: dict[str, Any] = {}
     for key, required in keys.items():
         if key not in entry:

@@ -62,7 +62,7 @@ def tasks_of(path: Path, policy: str, speed: str) -> TaskSet:
     try:
         factor = Fraction(speed)
     except (ValueError, ZeroDivisionError):
-        raise ExperimentError("--speed", f"'{speed}' is no number", "write e.g. 1.5") from None
+        raise ExperimentError("--speed", f"'{speed}' is not a number", "write e.g. 1.5") from None
     return tasks if factor == 1 else tasks.faster(factor)
 
 

@@ -93,7 +93,9 @@ def read_factors(node: Node | None, mistakes: Mistakes) -> dict[str, Factor]:
         path = f"factors.{name}"
         if not NAME.match(name):
             cure = "begin with a letter; use letters, digits, _ and -"
-            mistakes.add(Mistake(line, column, path, f"'{shown(name)}' is no name of a factor", cure))
+            mistakes.add(
+                Mistake(line, column, path, f"'{shown(name)}' is not a valid name of a factor", cure)
+            )
             continue
         own = {name.lower(), f"factor_{name}".lower()}
         alike = next((columns[column] for column in own if column in columns), None)
@@ -129,7 +131,7 @@ def _levels(node: Node, path: str, mistakes: Mistakes) -> dict[str, Node] | None
     what = (
         "has no levels"
         if isinstance(node.value, dict) or node.value is None
-        else f"'{shown(node.plain())}' is no list of levels"
+        else f"'{shown(node.plain())}' is not a list of levels"
     )
     mistakes.add(Mistake(node.line, node.column, path, what, cure))
     return None
@@ -244,7 +246,7 @@ def _split(node: Node) -> tuple[Decimal, str]:
             raise InvalidOperation
         return Decimal(match[1]), match[2]
     except InvalidOperation:
-        raise ValueError(f"'{shown(node.text)}' is no number with a unit") from None
+        raise ValueError(f"'{shown(node.text)}' is not a number with a unit") from None
 
 
 def _scale(unit: str, target: str) -> Decimal:
@@ -278,7 +280,7 @@ def read_exclusions(
                     entry.line,
                     entry.column,
                     path,
-                    "is no combination",
+                    "is not a combination",
                     "write e.g. '{streams: 1, load: 85 kB}'",
                 )
             )
@@ -309,7 +311,7 @@ def _excluded_levels(factor: Factor, node: Node, path: str, mistakes: Mistakes) 
             cure = f"levels are: {', '.join(levels[:12])}{', ...' if len(levels) > 12 else ''}"
             mistakes.add(
                 Mistake(
-                    child.line, child.column, path, f"'{shown(text)}' is no level of '{factor.name}'", cure
+                    child.line, child.column, path, f"'{shown(text)}' is not a level of '{factor.name}'", cure
                 )
             )
 
@@ -340,7 +342,7 @@ def check_references(node: Node, path: str, factors: Mapping[str, Factor], mista
             if factor is None:
                 cure = (
                     nearest(name, factors)
-                    or f"write it under 'factors:' ({', '.join(factors) or 'there is none'})"
+                    or f"write it under 'factors:' ({', '.join(factors) or 'it has no factors'})"
                 )
                 mistakes.add(
                     Mistake(leaf.line, leaf.column, where, f"there is no factor '{shown(name)}'", cure)

@@ -1,4 +1,4 @@
-"""Where a check puts what it finds: a path in the file, resolved to line and column of the node that stands there."""
+"""Where a check reports what it finds: a path in the file, resolved to line and column of the node there."""
 
 from __future__ import annotations
 

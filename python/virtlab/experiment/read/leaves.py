@@ -41,11 +41,13 @@ def object_name(value: Any) -> str:
 
     >>> object_name("2nd")
     Traceback (most recent call last):
-    ValueError: '2nd' is no name; begin with a letter; use letters, digits, _ and -
+    ValueError: '2nd' is not a valid name; begin with a letter; use letters, digits, _ and -
     """
     if isinstance(value, str) and NAME.match(value):
         return value
-    raise ValueError(f"'{shown(value)}' is no name; begin with a letter; use letters, digits, _ and -")
+    raise ValueError(
+        f"'{shown(value)}' is not a valid name; begin with a letter; use letters, digits, _ and -"
+    )
 
 
 DISKS = (".qcow2", ".raw", ".img")
@@ -84,12 +86,12 @@ def destination(value: Any) -> str:
 
     >>> destination("-oProxyCommand=anything")
     Traceback (most recent call last):
-    ValueError: '-oProxyCommand=anything' is no address for ssh; write e.g. root@lab-a, or ssh://root@lab-a:2222
+    ValueError: '-oProxyCommand=anything' is not an address for ssh; write e.g. root@lab-a, or ssh://root@lab-a:2222
     """
     if isinstance(value, str) and DESTINATION.match(value):
         return value
     raise ValueError(
-        f"'{shown(value)}' is no address for ssh; write e.g. root@lab-a, or ssh://root@lab-a:2222"
+        f"'{shown(value)}' is not an address for ssh; write e.g. root@lab-a, or ssh://root@lab-a:2222"
     )
 
 
@@ -97,7 +99,7 @@ def interface_name(value: Any) -> str:
     """The name of a network interface."""
     if isinstance(value, str) and INTERFACE.match(value):
         return value
-    raise ValueError(f"'{shown(value)}' is no name of an interface; write e.g. eth1")
+    raise ValueError(f"'{shown(value)}' is not a valid name of an interface; write e.g. eth1")
 
 
 def link_end(value: Any) -> str:
@@ -125,7 +127,7 @@ def network(version: int) -> Callable[[Any], str]:
                 raise ValueError
         except ValueError:
             raise ValueError(
-                f"'{shown(value)}' is no IPv{version} network; write e.g. '{example}', or none"
+                f"'{shown(value)}' is not an IPv{version} network; write e.g. '{example}', or none"
             ) from None
         return str(pool)
 
@@ -145,7 +147,7 @@ def interface(version: int) -> Callable[[Any], str]:
                 raise ValueError
         except ValueError:
             cure = f"write address and prefix length, e.g. '{example}'"
-            raise ValueError(f"'{shown(value)}' is no IPv{version} interface address; {cure}") from None
+            raise ValueError(f"'{shown(value)}' is not an IPv{version} interface address; {cure}") from None
         usable = address.network.num_addresses > 2 and version == 4
         if usable and address.ip in {address.network.network_address, address.network.broadcast_address}:
             raise ValueError(f"'{value}' is the network's own address; take one inside, e.g. '{example}'")
@@ -180,7 +182,9 @@ def _vswitches() -> list[str]:
 def _mtu(value: Any) -> int:
     size_bytes: int = POSITIVE_SIZE.parse(value)
     if not 576 <= size_bytes <= 9000:
-        raise ValueError(f"an MTU of '{shown(value)}' is no Ethernet MTU; write between '576 B' and '9000 B'")
+        raise ValueError(
+            f"an MTU of '{shown(value)}' is not a Ethernet MTU; write between '576 B' and '9000 B'"
+        )
     return size_bytes
 
 
@@ -191,13 +195,13 @@ def _mac(value: Any) -> str:
     if isinstance(value, str) and _MAC.match(value):
         return value
     raise ValueError(
-        f"'{shown(value)}' is no MAC address of a guest; write e.g. '02:00:00:00:00:01' (lower case, 02 first)"
+        f"'{shown(value)}' is not a MAC address of a guest; write e.g. '02:00:00:00:00:01' (lower case, 02 first)"
     )
 
 
 def _switches(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 64:
-        raise ValueError(f"'{shown(value)}' is no number of switches; write between 0 and 64")
+        raise ValueError(f"'{shown(value)}' is not a number of switches; write between 0 and 64")
     return value
 
 

@@ -1,6 +1,6 @@
 """Mistakes of an experiment file: each says where (line, column, path), what is wrong, and the cure.
 
-All mistakes of a file are collected and raised at once; whoever mends a file sees the whole list.
+All mistakes of a file are collected and raised at once, so its author sees the whole list.
 """
 
 from __future__ import annotations

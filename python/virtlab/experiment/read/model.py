@@ -63,7 +63,7 @@ class GuestSpec(Part):
 
 
 class PlacedGuestSpec(GuestSpec):
-    """A guest of a host: how it exists and where it stands there, and whether it forwards."""
+    """A guest of a host: its platform, its virtual switches, and whether it forwards."""
 
     platform: leaves.Platform | None = Field(
         None, description="how it exists, where that is not as its host says: machines beside namespaces"
@@ -88,7 +88,7 @@ class VswitchSpec(Part):
     )
     learning: leaves.Flag = Field(default=True, description="source addresses become forwarding entries")
     flooding: leaves.Flag = Field(
-        default=True, description="frames to nobody known, to groups and to all leave through every port"
+        default=True, description="frames to unknown addresses, to groups and to all leave through every port"
     )
     flow_entries: leaves.FlowEntries = Field(
         "shared",
@@ -110,7 +110,7 @@ def _vswitches(value: Any) -> Any:
 def _guests(value: Any) -> Any:
     """Guests as a mapping of names; a count gives g1, g2, ..."""
     if isinstance(value, bool):
-        raise ValueError(f"'{shown(value)}' is no number of guests; write e.g. 2, or [web, database]")
+        raise ValueError(f"'{shown(value)}' is not a number of guests; write e.g. 2, or [web, database]")
     if isinstance(value, int):
         if not 1 <= value <= GUESTS_MAX:
             raise ValueError(f"{value} guests on a host are not possible; write between 1 and {GUESTS_MAX}")
@@ -122,7 +122,7 @@ def _guests(value: Any) -> Any:
             raise ValueError("a host without guests takes part in nothing; write e.g. 1")
         return _counted_out(value)
     raise ValueError(
-        f"'{shown(value)}' is no guests; write their number, names [web, database], or a mapping"
+        f"'{shown(value)}' does not name guests; write their number, names [web, database], or a mapping"
     )
 
 
@@ -135,7 +135,7 @@ def _counted_out(guests: dict[Any, Any]) -> dict[str, Any]:
         if count is not None and (
             isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= GUESTS_MAX
         ):
-            raise ValueError(f"'{shown(count)}' is no number of guests; write 'count: 12'")
+            raise ValueError(f"'{shown(count)}' is not a number of guests; write 'count: 12'")
         for number in range(1, (count or 1) + 1):
             if len(found) >= GUESTS_MAX:
                 raise ValueError(f"more than {GUESTS_MAX} guests on a host are not possible; write fewer")

@@ -53,9 +53,9 @@ def _translate(at: Steps, problem: Any, kind: Any, findings: Findings) -> None:
         case "model_type" | "dict_type" | "model_attributes_type":
             known = _keys_at(kind, problem["loc"])
             cure = f"write keys: {', '.join(known)}" if known else "write 'NAME: {...}'"
-            findings.add(steps, f"'{shown(problem['input'])}' is no mapping", cure)
+            findings.add(steps, f"'{shown(problem['input'])}' is not a mapping", cure)
         case "list_type" | "tuple_type":
-            findings.add(steps, f"'{shown(problem['input'])}' is no list", "write [first, second]")
+            findings.add(steps, f"'{shown(problem['input'])}' is not a list", "write [first, second]")
         case "too_short" | "too_long":
             findings.add(steps, "a list of the wrong length", "write exactly two, e.g. [h1, s1]")
         case _:

@@ -127,7 +127,7 @@ def read_tree(text: str, mistakes: Mistakes) -> Node | None:
 
 
 def _refused_characters(text: str, mistakes: Mistakes) -> bool:
-    """Whether the text, comments too, holds characters that are none of a text; the first of them are mistakes."""
+    """Whether the text or its comments contain characters that no text needs; the first of them are mistakes."""
     found = list(itertools.islice(UNSAFE.finditer(text), UNSAFE_SHOWN))
     for one in found:
         begin = text.rfind("\n", 0, one.start()) + 1
@@ -360,7 +360,7 @@ class _Reader:
         if _OCTAL.match(text) or _HEX.match(text):
             return int(text, 0)
         if _NOT_A_NUMBER.match(text):
-            self._add(f"'{text}' is no value that can be measured or set", "write a number with its unit")
+            self._add(f"'{text}' is not a value that can be measured or set", "write a number with its unit")
             return text
         return float(text) if len(text) < 40 and _FLOAT.match(text) else text
 

@@ -101,7 +101,7 @@ class ResetTest:
 
 @dataclass(frozen=True, slots=True)
 class TestsFor:
-    """The tests that a file asks for; None: not asked for."""
+    """The tests that a file requests; None: not requested."""
 
     __test__ = False  # not a test case, whatever its name begins with
     pace: str
@@ -152,14 +152,14 @@ def part_of_highest(share: float) -> str:
 def read_tests(
     findings: Findings, spec: TestsSpec | None, parameter: Parameter, role: RoleSpec, wiring: Wiring | None
 ) -> TestsFor | None:
-    """The tests of a search whose input is a stream's rate; None when there are none, or a mistake was added."""
+    """The tests of a search whose input is a stream's rate; None for no tests, or after a mistake."""
     if spec is None:
         return None
     pace = PACES[spec.pace]
     asked = (spec.latency, spec.frame_loss, spec.back_to_back, spec.recovery, spec.reset)
     if all(one is None for one in asked):
         cure = "write e.g. 'tests: [latency, frame_loss, back_to_back, recovery]'"
-        findings.add(("search", "tests"), "no test is asked for", cure)
+        findings.add(("search", "tests"), "no test is requested", cure)
         return None
     return TestsFor(
         spec.pace,

@@ -55,7 +55,9 @@ def check_roles(
 
 
 def _check_forwarders(name: str, role: RoleSpec, wiring: Wiring, findings: Findings) -> None:
-    """Guests of `via` exist and are neither end; whether they stand beside the sender and forward, a backend says."""
+    """Guests of `via` exist and are neither end; whether they share the sender's virtual switch and forward, a
+    backend says.
+    """
     for place, guest in enumerate(role.parameters["via"]):
         at = ("roles", name, "via", place)
         if guest not in wiring.stations:

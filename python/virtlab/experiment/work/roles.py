@@ -21,7 +21,7 @@ COMMON = ("workload", "from", "to", "as", "meter", "family", "enabled")
 class RoleSpec:
     """A role of one design point; `parameters` carry their Plan names and SI values.
 
-    `target` is empty where the workload talks to nobody.
+    `target` is empty if the workload sends no traffic.
     """
 
     name: str
@@ -65,14 +65,14 @@ def _read_role(name: str, node: Node, findings: Findings) -> RoleSpec | None:
     at: Steps = ("roles", name)
     if not NAME.match(name):
         cure = "begin with a letter; use letters, digits, _ and -"
-        findings.add(at, f"'{shown(name)}' is no name of a role", cure, key=True)
+        findings.add(at, f"'{shown(name)}' is not a valid name of a role", cure, key=True)
         return None
     if name in RESERVED or name.startswith("stop-"):
         findings.add(at, f"'{name}' is a word of the timeline", "give the role another name", key=True)
         return None
     if not isinstance(node.value, dict):
         findings.add(
-            at, f"'{shown(node.plain())}' is no mapping", "write '{workload: rtt, from: h1.g1, to: h2.g1}'"
+            at, f"'{shown(node.plain())}' is not a mapping", "write '{workload: rtt, from: h1.g1, to: h2.g1}'"
         )
         return None
     workload = _workload(at, node, findings)
@@ -139,17 +139,17 @@ def _common(at: Steps, node: Node, workload: Workload, findings: Findings) -> di
 
 
 def _guests(at: Steps, node: Node, workload: Workload, values: dict[str, Any], findings: Findings) -> None:
-    """The ends; a workload that talks to nobody has one."""
+    """The ends; a workload that sends no traffic has one."""
     for key in ("from", "to"):
         entry = node.get(key)
         if workload.alone and key == "to":
             if entry is not None:
-                findings.add((*at, "to"), f"{workload.name} talks to nobody", "remove 'to'", key=True)
+                findings.add((*at, "to"), f"{workload.name} sends no traffic", "remove 'to'", key=True)
             continue
         if entry is None:
             findings.add(at, f"'{key}' is missing", "name a guest, e.g. h1.g1", key=True)
         elif not isinstance(entry.value, str):
-            findings.add((*at, key), f"'{shown(entry.plain())}' is no guest", "name one guest, e.g. h1.g1")
+            findings.add((*at, key), f"'{shown(entry.plain())}' is not a guest", "name one guest, e.g. h1.g1")
         else:
             values[key] = entry.value
 
@@ -163,7 +163,7 @@ def _parameters(
     for key in node.value:
         if key not in known and key not in COMMON:
             cure = nearest(key, [*known, *COMMON]) or f"it has {', '.join(known)}"
-            findings.add((*at, key), f"'{shown(key)}' is no parameter of {workload.name}", cure, key=True)
+            findings.add((*at, key), f"'{shown(key)}' is not a parameter of {workload.name}", cure, key=True)
             wrong = True
     values: dict[str, Any] = {}
     for parameter in workload.parameters:

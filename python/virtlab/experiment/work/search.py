@@ -1,8 +1,9 @@
 """The section `search`: the highest value of one numeric input that a goal allows, found inside every design point.
 
 Without `until`, the input is the rate of a stream and a load is good by its loss (`goals`). With `until` it is any
-parameter of a role that is a number (rate, size, time, count), and a value is too much when a condition on any metric
-holds after a trial of the whole timeline. A role is armed anew for every trial, so none of them is built into the world.
+parameter of a role that is a number (rate, size, time, count), and a value is too much when a condition on any
+metric holds after a trial of the whole timeline. A role is armed again for every trial, so no parameter is built
+into the world.
 """
 
 from __future__ import annotations
@@ -102,7 +103,9 @@ def read_search(
     if parameter.plan != role.declaration.pace and spec.until is None:
         cure = "add e.g. 'until: probe.loss.ratio > 0 %'"
         findings.add(
-            ("search", "variable"), f"{spec.variable} is no rate of a stream, so loss alone is no goal", cure
+            ("search", "variable"),
+            f"{spec.variable} is not a rate of a stream, so loss alone is no goal",
+            cure,
         )
     until = _until(findings, spec, roles)
     method = spec.method or ("bisection" if until else "mlrsearch")
@@ -121,7 +124,7 @@ def read_search(
     _check_ends(findings, role, parameter, bounds)
     tests = None
     if spec.tests is not None and parameter.plan != role.declaration.pace:
-        what = f"{spec.variable} is no rate of a stream, and these tests are of frames at rates"
+        what = f"{spec.variable} is not a rate of a stream, and these tests are of frames at rates"
         findings.add(("search", "tests"), what, "remove 'tests'", key=True)
     else:
         tests = read_tests(findings, spec.tests, parameter, role, wiring)
@@ -136,9 +139,9 @@ def read_search(
 
 
 def _loss_per(findings: Findings, spec: SearchSpec, flows: int) -> str:
-    """Whose loss judges a load; flows are told apart up to a number."""
+    """Whose loss judges a load; flows are counted separately up to a number."""
     if spec.loss_per == "flow" and flows > FLOWS_TOLD:
-        what = f"{flows} flows are more than are told apart, {FLOWS_TOLD}"
+        what = f"{flows} flows are more than are counted separately, {FLOWS_TOLD}"
         findings.add(("search", "loss_per"), what, "write 'loss_per: stream', or take fewer flows")
     return "stream" if flows == 1 or flows > FLOWS_TOLD else spec.loss_per or "flow"
 
@@ -225,11 +228,13 @@ def _variable(findings: Findings, spec: SearchSpec, roles: Mapping[str, RoleSpec
     inputs = [each.name for each in role.declaration.parameters if _is_input(each, role)]
     listed = f"{role.workload} has {', '.join(inputs) or 'none'}"
     if parameter is None:
-        findings.add(at, f"'{shown(key)}' is no parameter of {role.workload}", nearest(key, inputs) or listed)
+        findings.add(
+            at, f"'{shown(key)}' is not a parameter of {role.workload}", nearest(key, inputs) or listed
+        )
         return None
     if not _is_input(parameter, role):
         cure = f"{listed}; what is no number, or is built into the world, can be a factor"
-        findings.add(at, f"{spec.variable} is no input that a trial can set to more and less", cure)
+        findings.add(at, f"{spec.variable} is not an input that a trial can set to more and less", cure)
         return None
     if role.meter != "virtlab":
         findings.add(at, f"the meter {role.meter} cannot be searched", "remove 'meter' from the role")
@@ -258,7 +263,7 @@ def _until(findings: Findings, spec: SearchSpec, roles: Mapping[str, RoleSpec]) 
     at = ("search", "until")
     match = _CONDITION.match(spec.until)
     if match is None:
-        findings.add(at, f"'{shown(spec.until)}' is no condition", "write e.g. 'probe.rtt.p99 > 1 ms'")
+        findings.add(at, f"'{shown(spec.until)}' is not a condition", "write e.g. 'probe.rtt.p99 > 1 ms'")
         return None
     try:
         path = MetricPath.parse(match[1])

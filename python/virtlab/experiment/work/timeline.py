@@ -57,7 +57,7 @@ def read_timeline(
         return None
     if not isinstance(node.value, list) or not node.value:
         findings.add(
-            ("timeline",), "is no list of actions", "write e.g. '- {id: load, do: start, role: load}'"
+            ("timeline",), "is not a list of actions", "write e.g. '- {id: load, do: start, role: load}'"
         )
         return ()
     actions = []
@@ -84,7 +84,9 @@ def read_windows(findings: Findings, actions: Iterable[str] | None) -> dict[str,
         return None
     if not isinstance(node.value, dict):
         findings.add(
-            ("windows",), "is no mapping", "write e.g. 'measured: {from: probe.started, to: probe.finished}'"
+            ("windows",),
+            "is not a mapping",
+            "write e.g. 'measured: {from: probe.started, to: probe.finished}'",
         )
         return {}
     windows = {}
@@ -109,7 +111,7 @@ def _action(
     at: Steps, node: Node, findings: Findings, roles: Mapping[str, RoleSpec], guests: list[str] | None
 ) -> ActionSpec | None:
     if not isinstance(node.value, dict):
-        findings.add(at, "is no action", "write e.g. '{id: load, do: start, role: load}'")
+        findings.add(at, "is not an action", "write e.g. '{id: load, do: start, role: load}'")
         return None
     watch = findings.watch()
     values = node.plain()
@@ -220,13 +222,13 @@ def _until(at: Steps, value: Any, findings: Findings) -> dict[str, Any] | None:
         or "series" not in value
     ):
         findings.add(
-            at, "is no condition", "write e.g. '{series: host.cpu, op: <=, value: 0.1, every: 200 ms}'"
+            at, "is not a condition", "write e.g. '{series: host.cpu, op: <=, value: 0.1, every: 200 ms}'"
         )
         return None
     number = value.get("value")
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         findings.add(
-            at, f"'{shown(number)}' is no number", "write e.g. 'value: 0.1', in the unit of the series"
+            at, f"'{shown(number)}' is not a number", "write e.g. 'value: 0.1', in the unit of the series"
         )
         return None
     every = _parsed(at, value, "every", POSITIVE_DURATION.parse, findings)
@@ -252,7 +254,7 @@ def _trigger(at: Steps, value: Any, findings: Findings) -> TriggerSpec | None:
         key, events = next(iter(value.items()))
         if isinstance(events, list) and events and all(isinstance(event, str) for event in events):
             return TriggerSpec(any=tuple(events)) if key == "any" else TriggerSpec(all=tuple(events))
-    findings.add(at, "is no trigger", "write 'EVENT', 'EVENT + 500 ms', '{any: [...]}' or '{all: [...]}'")
+    findings.add(at, "is not a trigger", "write 'EVENT', 'EVENT + 500 ms', '{any: [...]}' or '{all: [...]}'")
     return None
 
 
@@ -260,7 +262,7 @@ def _check_event(at: Steps, event: str, actions: list[str] | None, findings: Fin
     match = _EVENT.match(event)
     if match is None or match[2] not in EVENTS:
         findings.add(
-            at, f"'{shown(event)}' is no event", f"write ACTION.EVENT with one of {', '.join(EVENTS)}"
+            at, f"'{shown(event)}' is not an event", f"write ACTION.EVENT with one of {', '.join(EVENTS)}"
         )
     elif actions is not None and match[1] not in actions:
         cure = nearest(match[1], actions) or f"there are {', '.join(actions)}"

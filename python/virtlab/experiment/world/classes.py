@@ -31,7 +31,7 @@ def read_classes(
     classes: dict[str, dict[str, Any]] = {}
     for name, entry in written["classes"].items():
         if not NAME.match(str(name)) or not isinstance(entry or {}, dict):
-            findings.add((*at, "classes", name), "is no class", "write e.g. 'voice: {limit: 100 packets}'")
+            findings.add((*at, "classes", name), "is not a class", "write e.g. 'voice: {limit: 100 packets}'")
             continue
         classes[name] = _class((*at, "classes", name), entry or {}, discipline, findings)
     _tree(at, classes, discipline, findings)
@@ -68,7 +68,7 @@ def _class(
                 words = ["limit", *(["parent"] if discipline.tree else []), *known]
                 cure = nearest(str(key), words) or f"it has {', '.join(words)}"
                 findings.add(
-                    (*at, key), f"'{shown(key)}' is no key of a {discipline.name} class", cure, key=True
+                    (*at, key), f"'{shown(key)}' is not a key of a {discipline.name} class", cure, key=True
                 )
         except ValueError as error:
             findings.add_text((*at, key), str(error))
@@ -116,13 +116,13 @@ def _rules(at: Steps, written: Any, leaves: list[str], findings: Findings) -> li
     if written is None:
         return []
     if not isinstance(written, list):
-        findings.add((*at, "match"), "is no list of rules", "write e.g. '[{class: voice, dscp: EF}]'")
+        findings.add((*at, "match"), "is not a list of rules", "write e.g. '[{class: voice, dscp: EF}]'")
         return []
     rules = []
     for position, entry in enumerate(written):
         path: Steps = (*at, "match", position)
         if not isinstance(entry, dict):
-            findings.add(path, "is no rule", "write e.g. '{class: voice, dscp: EF}'")
+            findings.add(path, "is not a rule", "write e.g. '{class: voice, dscp: EF}'")
             continue
         if entry.get("class") not in leaves:
             cure = nearest(str(entry.get("class")), leaves) or f"there are {', '.join(leaves)}"
@@ -160,19 +160,19 @@ def _condition(key: str, value: Any) -> dict[str, Any]:
             number = PROTOCOLS.get(value, value) if isinstance(value, str) else value
             if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= 255:
                 raise ValueError(
-                    f"'{shown(value)}' is no IP protocol; write {', '.join(PROTOCOLS)} or 0 to 255"
+                    f"'{shown(value)}' is not an IP protocol; write {', '.join(PROTOCOLS)} or 0 to 255"
                 )
             return {"protocol": number}
         case "from" | "to":
             try:
                 network = ipaddress.ip_network(value if isinstance(value, str) else "", strict=False)
             except ValueError:
-                raise ValueError(f"'{shown(value)}' is no network; write e.g. '10.0.0.0/24'") from None
+                raise ValueError(f"'{shown(value)}' is not a network; write e.g. '10.0.0.0/24'") from None
             return {"source" if key == "from" else "destination": str(network)}
         case "flow":
             found_share = re.fullmatch(r"([1-9][0-9]*) of ([1-9][0-9]*)", str(value))
             if found_share is None or int(found_share[1]) > int(found_share[2]):
-                raise ValueError(f"'{shown(value)}' is no share of the flows; write e.g. '1 of 4'")
+                raise ValueError(f"'{shown(value)}' is not a share of the flows; write e.g. '1 of 4'")
             return {"flow": (int(found_share[1]) - 1, int(found_share[2]))}
         case _:
             span = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", str(value))

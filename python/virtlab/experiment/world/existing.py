@@ -25,7 +25,7 @@ def check_existing(at: Steps, host: HostSpec, cables: int, findings: Findings) -
             at, "nothing says which domain it is", "write e.g. 'domain: guest1', as virsh lists it", key=True
         )
     if host.hypervisor is not None and not (LOCAL.match(host.hypervisor) or NAME.match(host.hypervisor)):
-        what = f"'{host.hypervisor}' is no local daemon of libvirt: such a URI can run programs"
+        what = f"'{host.hypervisor}' is not a local daemon of libvirt: such a URI can run programs"
         cure = "write e.g. 'qemu:///system', or a name of [hypervisors] in your own settings file"
         findings.add((*at, "hypervisor"), what, cure)
     if not PLATFORMS[host.platform].domains:

@@ -37,7 +37,9 @@ def read_queue(at: Steps, written: Any, findings: Findings) -> QueueSpec:
     if isinstance(written, str):
         written = {"kind": written}
     if not isinstance(written, dict):
-        findings.add(at, f"'{shown(written)}' is no queue", "write e.g. '{kind: fifo, limit: 100 packets}'")
+        findings.add(
+            at, f"'{shown(written)}' is not a queue", "write e.g. '{kind: fifo, limit: 100 packets}'"
+        )
         return QueueSpec()
     kind = written.get("kind", FIFO.name)
     if not isinstance(kind, str) or kind not in QDISCS:
@@ -58,7 +60,7 @@ def read_queue(at: Steps, written: Any, findings: Findings) -> QueueSpec:
             continue
         if classed and key not in ("kind", "by"):
             findings.add(
-                (*at, key), f"'{shown(key)}' stands in the classes", "write it in each class", key=True
+                (*at, key), f"'{shown(key)}' belongs to the classes", "write it in each class", key=True
             )
             continue
         try:
@@ -75,7 +77,7 @@ def read_queue(at: Steps, written: Any, findings: Findings) -> QueueSpec:
                 parameters |= parameter.plan_values(value)
             elif key != "kind":
                 cure = nearest(key, [*COMMON, *known]) or f"it has {', '.join([*COMMON, *known])}"
-                findings.add((*at, key), f"'{shown(key)}' is no parameter of {kind}", cure, key=True)
+                findings.add((*at, key), f"'{shown(key)}' is not a parameter of {kind}", cure, key=True)
         except ValueError as error:
             findings.add_text((*at, key), str(error))
     if classed:

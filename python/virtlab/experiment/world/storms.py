@@ -1,9 +1,9 @@
 """Can a frame circle for ever? Exact for any graph of boxes that pass frames on, some of their ports isolated.
 
-A frame that entered a box through one port may leave through any other, unless both are isolated. So the frames' ways are
-the walks of a directed graph whose vertices are (box, port of entry); a flooded frame takes all of them, and circles if and
-only if that graph has a cycle. Without isolation this is any loop of the wires; with it, guests side by side between two
-virtual switches are none, as no frame goes back through a second one.
+A frame that entered a box through one port may leave through any other, unless both are isolated. So the frames'
+ways are the walks of a directed graph whose vertices are (box, port of entry); a flooded frame takes all of them,
+and circles if and only if that graph has a cycle. Without isolation this is any loop of the wires; with it, guests
+side by side between two virtual switches make no loop, as no frame goes back through a second one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ Port = tuple[str, str]  # box, name of its port
 def storm(boxes: Mapping[str, Mapping[str, bool]], cables: Iterable[tuple[Port, Port]]) -> list[str]:
     """Boxes that a frame passes again and again, in order; empty when none circles.
 
-    `boxes`: ports by box, and whether each is isolated. `cables` join two ports; boxes that pass nothing on are left out.
+    `boxes`: ports by box, and whether each is isolated. `cables` join two ports; boxes that pass nothing on are
+    left out.
 
     >>> side_by_side = {"br0": {"a": True, "b": True}, "br1": {"a": True, "b": True},
     ...                 "vm1": {"0": False, "1": False}, "vm2": {"0": False, "1": False}}

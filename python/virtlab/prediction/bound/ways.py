@@ -274,7 +274,7 @@ def _of_class(link: str, queue: Queue, dscp: int | None, line: str, rate: float,
             port, rate, after_ns, line=line, serves="by_rounds", quantum_bits=quantum, limit_packets=own.limit_packets
         )  # fmt: skip
     if any(each.parent == name for each in queue.classes.values()):
-        raise NoBoundError(f"links.{link}: class {name} is no leaf")
+        raise NoBoundError(f"links.{link}: class {name} is not a leaf")
     values = own.parameters
     if shares == "by_curve":
         return Hop(

@@ -88,7 +88,7 @@ def _published(path: Path, values: Any) -> PublishedColumns:
     known = {"file", "metric", "path", "columns", "where", "levels"}
     if not isinstance(values, dict) or not {"file", "metric", "path"} <= set(values) <= known:
         raise ExperimentError(
-            f"{path}: published", "is no overlay", "write file, metric, path, columns, where, levels"
+            f"{path}: published", "is not an overlay", "write file, metric, path, columns, where, levels"
         )
     try:
         MetricPath.parse(str(values["path"]))
@@ -101,7 +101,9 @@ def _published(path: Path, values: Any) -> PublishedColumns:
     for key in ("columns", "where", "levels"):
         value = values.get(key) or {}
         if not isinstance(value, dict):
-            raise ExperimentError(f"{path}: published.{key}", "is no mapping", f"write {key}: {{NAME: NAME}}")
+            raise ExperimentError(
+                f"{path}: published.{key}", "is not a mapping", f"write {key}: {{NAME: NAME}}"
+            )
         maps.append({str(name): str(one) for name, one in value.items()})
     return PublishedColumns(str(values["file"]), str(values["metric"]), str(values["path"]), *maps)
 

@@ -55,7 +55,7 @@ def write_report(
     for name in wanted:
         if name not in FORMATS:
             raise ExperimentError(
-                "--figures", f"'{name}' is no format", f"write {', '.join(FORMATS)} or none"
+                "--figures", f"'{name}' is not a format", f"write {', '.join(FORMATS)} or none"
             )
     with ThreadPoolExecutor(1, "virtlab-report") as beside:
         library = beside.submit(vega.javascript)  # a second of work that needs nothing from the dataset

@@ -109,9 +109,7 @@ def look(where: str, name: str) -> Disk:
         raise MachineError(where, f"{path} cannot be read ({error.strerror})", "name a disk image") from error
     if len(head) == SECTOR_BYTES and head.endswith(_SIGNATURE):
         return Disk(path, "raw", size_bytes)
-    what = (
-        f"{path} is no disk to boot: it is not of the kind qcow2, and its first sector has no boot signature"
-    )
+    what = f"{path} is not a disk to boot: it is not of the kind qcow2, and its first sector has no boot signature"
     raise MachineError(
         where, what, "give an image of a whole disk, raw or qcow2 (`qemu-img convert -O qcow2` makes one)"
     )
@@ -164,7 +162,9 @@ def _base(where: str, path: Path, header: _Header, above: tuple[_Identity, ...])
 
 def _header(where: str, path: Path, file: BinaryIO) -> _Header:
     """MachineError where it cannot be one: QEMU must not read it otherwise than we do."""
-    damaged = MachineError(where, f"{path} is no disk: its header of the kind qcow2 is damaged", CURE_WHOLE)
+    damaged = MachineError(
+        where, f"{path} is not a disk: its header of the kind qcow2 is damaged", CURE_WHOLE
+    )
     head = os.pread(file.fileno(), 1 << _CLUSTER_BITS[-1], 0)
     if len(head) < _QCOW2_HEAD_BYTES or not head.startswith(_QCOW2):
         raise damaged

@@ -79,7 +79,7 @@ def loaded_part(content: bytes) -> bytes:
 def module_facts(content: bytes) -> dict[str, list[str]]:
     """The section .modinfo of a kernel module: 'key=value' strings by key, in their order. ValueError when it has none."""
     if not is_elf(content):
-        raise ValueError("is no kernel module")
+        raise ValueError("is not a kernel module")
     (at,) = struct.unpack_from("<Q", content, 40)
     size, count, names = struct.unpack_from("<HHH", content, 58)
     sections = [struct.unpack_from("<IIQQQQ", content, at + number * size) for number in range(count)]
@@ -93,4 +93,4 @@ def module_facts(content: bytes) -> dict[str, list[str]]:
                 if equals:
                     found.setdefault(key, []).append(value)
             return found
-    raise ValueError("is no kernel module")
+    raise ValueError("is not a kernel module")

@@ -56,7 +56,9 @@ def add_rootfs(name: str, source: str) -> Path:
     wrong, MachineError when a program is missing or fails.
     """
     if not NAME.match(name):
-        raise ExperimentError("name", f"'{name}' is no name of an image", "use letters, digits, '-' and '_'")
+        raise ExperimentError(
+            "name", f"'{name}' is not a valid name of an image", "use letters, digits, '-' and '_'"
+        )
     home = rootfs_folder()
     try:
         home.mkdir(parents=True, exist_ok=True)
@@ -120,7 +122,7 @@ def _fill(place: Path, source: str) -> None:
     if engine in ENGINES and reference:
         if reference.startswith("-"):
             raise ExperimentError(
-                "source", f"'{reference}' is no name of an image", "name one of the engine's"
+                "source", f"'{reference}' is not a valid name of an image", "name one of the engine's"
             )
         _export(place, engine, reference)
         return

@@ -131,7 +131,9 @@ def check(plan: Plan, name: str) -> None:
     """ExperimentError when a world cannot be kept, or not under this name; before anything is waited for or built."""
     if not NAME.match(name):
         raise ExperimentError(
-            "world", f"'{name}' is no name for a world", "use letters, digits, '-', '_' and '.' (--name)"
+            "world",
+            f"'{name}' is not a valid name for a world",
+            "use letters, digits, '-', '_' and '.' (--name)",
         )
     if name in worlds():
         raise ExperimentError(

@@ -98,7 +98,7 @@ def load(name: str) -> Recipe:
     except OSError as error:
         raise MachineError(where, f"cannot be read ({error.strerror})", "put a readable file there") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MachineError(where, f"is no TOML: {error}", "see the reference of appliances") from error
+        raise MachineError(where, f"is not a TOML: {error}", "see the reference of appliances") from error
     unknown = sorted(set(said) - _KEYS)
     if unknown:
         raise MachineError(
@@ -110,7 +110,7 @@ def load(name: str) -> Recipe:
     kind = said.get("format", "raw")
     if kind not in FORMATS:
         cure = f"write {', '.join(FORMATS)}; a disk of another kind is converted: `qemu-img convert -O qcow2`"
-        raise MachineError(where, f"'{kind}' is no format of a disk here", cure)
+        raise MachineError(where, f"'{kind}' is not a format of a disk here", cure)
     if files["disk"] is not None:
         of_kind(f"{where}: disk", files["disk"], kind)
     return Recipe(
@@ -167,7 +167,7 @@ def _pattern(where: str, key: str, said: Mapping[str, Any]) -> re.Pattern[str] |
     try:
         return re.compile(str(said[key]), re.MULTILINE)
     except re.error as error:
-        what = f"{key}: '{said[key]}' is no regular expression: {error}"
+        what = f"{key}: '{said[key]}' is not a regular expression: {error}"
         cure = "write a backslash before a sign that means itself, and the whole in single quotes"
         raise MachineError(where, what, cure) from error
 
@@ -191,7 +191,7 @@ def _steps(where: str, said: Mapping[str, Any]) -> list[Any]:
 def _step(where: str, said: Any) -> Exchange:
     if not isinstance(said, dict) or set(said) - _STEP_KEYS or "expect" not in said:
         raise MachineError(
-            where, "is no step", "write 'expect', and 'send' or 'timeout' where they are needed"
+            where, "is not a step", "write 'expect', and 'send' or 'timeout' where they are needed"
         )
     expect = _pattern(where, "expect", said)
     assert expect is not None

@@ -17,7 +17,7 @@ def uri_of(where: str, named: str) -> str:
         return named
     known = load_trusted().hypervisors
     if named not in known:
-        what = f"'{named}' is no local daemon's URI, and no name of [hypervisors] in your settings"
+        what = f"'{named}' is not a local daemon's URI, and no name of [hypervisors] in your settings"
         there = f"there are {', '.join(sorted(known))}; " if known else ""
         cure = f"{there}write e.g. 'qemu:///system', or name the URI in your settings file"
         raise MachineError(f"{where}.hypervisor", what, cure)

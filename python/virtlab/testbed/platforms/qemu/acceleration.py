@@ -27,7 +27,7 @@ def accelerator(kernel: Path) -> str:
     """`kvm` or `tcg`. $VIRTLAB_ACCELERATOR decides without a trial; MachineError where it names neither."""
     forced = os.environ.get(FORCED)
     if forced and forced not in ACCELERATORS:
-        raise MachineError(f"${FORCED}", f"'{forced}' is no accelerator", "write kvm or tcg, or nothing")
+        raise MachineError(f"${FORCED}", f"'{forced}' is not an accelerator", "write kvm or tcg, or nothing")
     if forced:
         return forced
     if not os.access(kvm.DEVICE, os.R_OK | os.W_OK):

@@ -31,7 +31,9 @@ def domain_refusals(path: str, name: str, plan: Plan, found: Findings) -> Iterat
         )
     if not _NAME.match(name) or name == DOMAIN_0:
         yield Refusal(
-            path, f"'{name}' is no name that Xen can give a guest", "use letters, digits, '.', '-' and '_'"
+            path,
+            f"'{name}' is not a valid name that Xen can give a guest",
+            "use letters, digits, '.', '-' and '_'",
         )
     if guest.memory_bytes is not None and guest.memory_bytes < MEMORY_MIN_BYTES:
         reason = f"a kernel does not boot in {guest.memory_bytes / MIB:.4g} MiB"

@@ -43,19 +43,12 @@ STILL: dict[str, int] = {
     "virtlab-sim": 63,
     "virtlab-tcp": 8,
     "virtlab-wire": 11,
-    "virtlab/agents": 7,
-    "virtlab/analysis": 24,
-    "virtlab/campaign": 49,
-    "virtlab/catalogue": 17,
+    "virtlab/catalogue": 19,
     "virtlab/cli": 1,
-    "virtlab/experiment": 25,
-    "virtlab/imported": 10,
-    "virtlab/planner": 9,
     "virtlab/prediction": 20,
-    "virtlab/realtime": 3,
     "virtlab/report": 31,
-    "virtlab/simulator": 15,
-    "virtlab/testbed": 171,
+    "virtlab/simulator": 14,
+    "virtlab/testbed": 177,
 }
 PAGES = sorted(
     page

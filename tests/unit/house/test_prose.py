@@ -38,7 +38,7 @@ STILL: dict[str, int] = {
     "virtlab-fabric": 12,
     "virtlab-load": 12,
     "virtlab-py": 2,
-    "virtlab-qdisc": 9,
+    "virtlab-qdisc": 13,
     "virtlab-rt": 1,
     "virtlab-sim": 63,
     "virtlab-tcp": 8,
@@ -48,7 +48,7 @@ STILL: dict[str, int] = {
     "virtlab/prediction": 20,
     "virtlab/report": 31,
     "virtlab/simulator": 14,
-    "virtlab/testbed": 177,
+    "virtlab/testbed": 171,
 }
 PAGES = sorted(
     page

@@ -61,6 +61,13 @@ def test_every_published_reference_names_rows_that_exist(study: Path) -> None:
             )
 
 
+def test_a_file_of_a_study_has_80_lines_or_says_why_not(study: Path) -> None:
+    for path in study.glob("*.yaml"):
+        lines = path.read_text().splitlines()
+        head = lines[: lines.index("version: 1")] if "version: 1" in lines else []
+        assert len(lines) <= 80 or any("more than 80 lines because" in line for line in head), path.name
+
+
 def test_the_page_repeats_the_runs_of_each_file(study: Path) -> None:
     page = (study / "README.md").read_text()
     for name, experiment in _LOADED[study].items():

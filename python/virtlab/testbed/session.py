@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from virtlab.agents.conversation import one_line
+from virtlab.catalogue import PLATFORMS
 from virtlab.errors import AgentError, GuestError, VirtlabError
 from virtlab.plan import Access, Observer, Outcome, Plan, Realised, Sink, Trial
 from virtlab.testbed.build import idle, networks, pinning, readback
@@ -99,7 +100,8 @@ class TestbedSession:
                 control,
                 {
                     self.lowered.guests[name]: self._guests.reach(name).leader
-                    for name in [*self.lowered.machines, *sorted(self.lowered.existing)]
+                    for name, guest in plan.world.guests.items()
+                    if not PLATFORMS[guest.platform].shares_kernel
                 },
             )
             held = site.conditions(self.leader.hello)

@@ -110,11 +110,9 @@ class Lowered:
         default_factory=dict
     )  # ports of links that are interfaces: kernel realisations
     machines: dict[str, Inside] = field(default_factory=dict)  # guests with a kernel of their own
-    existing: set[str] = field(default_factory=set)  # guests that are found, not made
     late: list[Step] = field(
         default_factory=list
     )  # about ports that come with a hypervisor's guests, once they are there
-    late_ports: set[Place] = field(default_factory=set)
 
     def add_inside(self, guest: str, because: str, *operations: Operation) -> None:
         """Adds operations where a guest's network is: in the private world, or inside its own kernel."""
@@ -208,14 +206,13 @@ def _namespaces(plan: Plan, machine: Machine, out: Lowered) -> None:
     for name, guest in plan.world.guests.items():
         if PLATFORMS[guest.platform].existing:
             out.guests[name] = guest_namespace(name)
-            out.existing.add(name)
             # Its name in our books; it is elsewhere.
             out.add(f"guests.{name}", NamespaceAdd(guest_namespace(name)))
             interface_there = plan.world.hosts[guest.host].interface or "(its own)"
             for vnic_name, vnic in guest.vnics.items():
                 link = "vxlan0" if vnic.network == "vxlan" else interface_there
                 out.vnics[name, vnic_name] = Place(out.guests[name], link)
-        elif PLATFORMS[guest.platform].features.own_kernel:
+        elif not PLATFORMS[guest.platform].shares_kernel:
             out.guests[name] = guest_namespace(name)
             out.machines[name] = Inside()
             out.add(
@@ -296,7 +293,6 @@ def _guest_ports(plan: Plan, taken: dict[str, set[str]], out: Lowered) -> None:
             if PLATFORMS[plan.world.guests[guest].platform].late_ports:
                 place = Place(namespace, port)
                 out.machines[guest].taps[name] = out.ports[f"{guest}/{name}"] = place
-                out.late_ports.add(place)
                 queued = at_guest_port(guest, name, vnic, namespace, port, out)
                 claim = Claim(namespace, port, back_end_mac(vnic.mac))
                 member = LinkSet(namespace, port, mtu_bytes=vnic.mtu_bytes, master=switch.master)
@@ -389,7 +385,7 @@ def _guests(plan: Plan, machine: Machine, out: Lowered) -> None:
     # A native guest sends from its host's uplink: the queue of a link that the kernel realises holds it back itself.
     shaped = {(queue.namespace, queue.link) for queue in out.queues.values()}
     for guest, entry in plan.world.guests.items():
-        if guest in out.existing:
+        if PLATFORMS[entry.platform].existing:
             continue
         namespace = out.guests[guest]
         asking = _speaks_ecn(plan, guest)
@@ -457,6 +453,8 @@ def _forwards(namespace: str, ipv6: bool, machine: Machine) -> Iterator[Operatio
 def _forwarding(plan: Plan, wiring: Wiring, out: Lowered) -> None:
     """Every bridge knows from the start behind which of its ports each vNIC is."""
     entries: dict[str, list[Step]] = {f"vswitch:{name}": [] for name in plan.world.vswitches}
+    claimed = [step.op for step in out.late if isinstance(step.op, Claim)]
+    late = {Place(claim.namespace, claim.name) for claim in claimed}
     for guest, entry in plan.world.guests.items():
         for name, vnic in entry.vnics.items():
             for box, port in wiring.ways(guest, name).items():
@@ -472,7 +470,7 @@ def _forwarding(plan: Plan, wiring: Wiring, out: Lowered) -> None:
                 if known is None:
                     continue
                 step = Step(known, f"guests.{guest}.vnics.{name}")
-                if place in out.late_ports:
+                if place in late:
                     out.late.append(step)
                 elif box.startswith("bridge:") and inside in out.machines:
                     out.machines[inside].steps.append(step)

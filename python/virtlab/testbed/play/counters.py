@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from virtlab.catalogue import PLATFORMS
 from virtlab.plan import Mark, Plan
 from virtlab.testbed.build import reset as resetting
 from virtlab.testbed.build.lower import Lowered, Place
@@ -109,7 +110,10 @@ class Counting:
 
     def _mark_inside(self, mark: str, groups: list[str], entities: Entities) -> None:
         """Counters of guests that have a kernel of their own, as that has them."""
-        counting = {*self.lowered.machines, *self.lowered.existing} - self.reset
+        guests = self.plan.world.guests.items()
+        counting = {
+            name for name, guest in guests if not PLATFORMS[guest.platform].shares_kernel
+        } - self.reset
         leaders = {name: reach for name, reach in self.guests.alive().items() if name in counting}
         asked = [("counters", {"groups": groups}, reach.leader) for reach in leaders.values()]
         for (guest, reach), reply in zip(leaders.items(), self.control.call_all(asked), strict=True):

@@ -42,7 +42,7 @@ def ask(control: Control, plan: Plan, lowered: Lowered, guests: Guests, sources:
     machines = any(each.source in OF_EACH_KERNEL for each in plan.collect.series)
     asked: list[tuple[str, Mapping[str, Any], int]] = []
     for name, reach in guests.alive().items():
-        if name in lowered.existing:
+        if PLATFORMS[plan.world.guests[name].platform].existing:
             asked.append(("sample", {"sources": list(sources), "hold": bool(sources)}, reach.leader))
         elif name in lowered.machines and machines:
             asked.append(("sample", {"sources": inside}, reach.leader))

@@ -136,7 +136,7 @@ class Reset:
 
     how: str
     boots: bool = False  # its kernel begins again: whatever ran in it is gone
-    anew: bool = False  # its ports are made anew, so what they count is not of the whole run
+    anew: bool = False  # its ports are new ones, which count from zero
 
 
 BY_LINKS = Reset("all its vNICs down and up, routes and neighbours given back")

@@ -1,7 +1,7 @@
 """`libvirt`: a domain that libvirt's daemon knows, started for the run by `virsh` and measured inside over ssh.
 
 Local QEMU domains are what it is for. A file names local daemons by URI; a URI can do more than that, run programs among
-it, so any other stands in the user's settings under a name, and is used untested.
+it, so any other is listed in the user's settings under a name, and is used untested.
 """
 
 import re
@@ -29,6 +29,6 @@ LIBVIRT = Platform(
     existing=True,
     domains=True,
     reset=None,
-    arms={"testbed": None, "simulator": "nobody knows what an existing guest costs before it is measured"},
+    arms={"testbed": None, "simulator": "what an existing guest costs is unknown until it is measured"},
     start_ns=3_000_000_000,
 )

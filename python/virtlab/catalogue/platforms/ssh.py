@@ -1,6 +1,7 @@
 """`ssh`: a host or guest that exists already, on whatever platform; our agent is brought there over ssh and removed again.
 
-Nothing is made or changed there: roles use its own interface and addresses, or (asked for) a VXLAN between such hosts.
+Nothing is made or changed there: roles use its own interface and addresses, or (where the file says so) a VXLAN between
+such hosts.
 """
 
 from virtlab.catalogue.declaration import Features, Platform
@@ -21,5 +22,5 @@ SSH = Platform(
     ),
     existing=True,
     reset=None,
-    arms={"testbed": None, "simulator": "nobody knows what an existing host costs before it is measured"},
+    arms={"testbed": None, "simulator": "what an existing host costs is unknown until it is measured"},
 )

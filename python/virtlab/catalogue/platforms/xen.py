@@ -21,7 +21,7 @@ XEN = Platform(
     ),
     start_ns=5_000_000_000,
     reset=Reset(
-        "xl destroy and xl create: the domain is made anew, its kernel begins again, and it is told its network again",
+        "xl destroy and xl create: a new domain is made, its kernel begins again, and it is told its network again",
         boots=True,
         anew=True,
     ),

@@ -1,9 +1,9 @@
 """What a platform is to this testbed, whatever its guests are made of.
 
 `GuestPlatform` says whether its guests can be here, and starts them; `Running` are the guests of one platform in one
-session: started, reset, heard, counted, read back. Both do for a guest that is a namespace of the private world, which
-the world's Steps have built, so a platform says only what is different about it. It is found by its declared name
-(`testbed/registry.py`) and its guests are asked for nothing else.
+session: started, reset, heard, counted, read back. The defaults of both are right for a guest that the world's Steps have
+built, a namespace of the private world, so a platform says only what differs. It is found by its declared name
+(`testbed/registry.py`), and nothing else of it is used.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Running:
         raise AssertionError(f"{guest} boots on a reset, and nothing restarts it")
 
     def ended(self, exited: Notice) -> str | None:
-        """Whose process ended, and how, in words; None when it is none of theirs."""
+        """Whose process ended, and how, in words; None when it is another's."""
         del exited
         return None
 

@@ -1,8 +1,8 @@
-"""What a kind of virtual switch is to this testbed, whoever forwards its frames.
+"""What a kind of virtual switch is to this testbed, whether the kernel or a program forwards its frames.
 
 `SwitchKind` says whether such switches can be here, and lowers each to a `BuiltSwitch`: its part of the world's Steps. One
 that the kernel forwards for is done when these are applied; one that is a program is started by `running`, and told then
-what its `BuiltSwitch` noted. It is found by its declared name (`testbed/registry.py`), and is asked for nothing else.
+what its `BuiltSwitch` noted. It is found by its declared name (`testbed/registry.py`), and nothing else of it is used.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class BuiltSwitch:
         """Notes a port towards a link."""
 
     def rules(self, *, isolated: bool = False) -> Rules | None:
-        """What the kernel's bridge is told of a port beyond its own defaults; None when that is nothing."""
+        """What to set at a port of a kernel's bridge; None where the kernel's own defaults hold."""
         del isolated
         return None
 

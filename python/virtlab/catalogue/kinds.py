@@ -69,7 +69,7 @@ def nearest(word: str, words: Any) -> str:
 
 
 def text_of(value: Any, example: str) -> str:
-    """The scalar as text for a quantity parser; ValueError when it is none.
+    """The scalar as text for a quantity parser; ValueError for any other value.
 
     >>> text_of(10, "10 ms")
     '10'
@@ -308,7 +308,7 @@ DSCP = Kind("DSCP", _dscp, {"type": ["integer", "string"], "examples": ["EF", 46
 def _priority(value: Any) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 7:
         return value
-    raise ValueError(f"'{shown(value)}' is no 802.1p priority; write 0 to 7")
+    raise ValueError(f"'{shown(value)}' is not an 802.1p priority; write 0 to 7")
 
 
 def _class_priority(value: Any) -> int:

@@ -1,10 +1,11 @@
 """What a queue discipline is declared with: its parameters, what it does to packets, and how Linux has it.
 
-Names of Linux's options are the agent's; `crates/virtlab-qdisc` has their layout. Two values of an option are the same where
-only Linux's own units lie between them (`by_units`); a discipline that rounds in another way says so (`Kernel.kept`).
+Names of Linux's options are the agent's; `crates/virtlab-qdisc` has their layout. Two values of an option are the
+same where only Linux's own units lie between them (`by_units`); a discipline that rounds in another way says so
+(`Kernel.kept`).
 
 - Rates and slopes are whole bytes per second (`struct tc_ratespec`, `struct tc_service_curve`).
-- A curve's first piece is whole microseconds long, and without a length there is none.
+- A curve's first piece is whole microseconds long, and without a length there is no first piece.
 - A burst is the time that it lasts at its rate, in ticks of 64 ns (`PSCHED_SHIFT`, include/net/pkt_sched.h), which tbf
   finds by multiplying and shifting: it comes back smaller by what a tick holds, and a byte.
 """

@@ -43,7 +43,7 @@ def strong_load(total: float, guests: int, strong: int, weak_share: float) -> fl
 
 
 def weak_load(total: float, guests: int, strong: int, weak_share: float) -> float | None:
-    """O_l: what each weak guest carries of a total; None when there is none."""
+    """O_l: what each weak guest carries of a total; None without weak guests."""
     return total * shares(guests, strong, weak_share)[-1] if strong < guests else None
 
 

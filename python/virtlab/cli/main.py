@@ -160,7 +160,7 @@ def main(arguments: list[str] | None = None) -> Any:
             sys.exit(130)
         except (
             BaseException
-        ) as error:  # also what nobody expected, and a panic of the extension module, which is no
+        ) as error:  # also what was not expected, and a panic of the extension module, which is no
             sys.exit(_told(error))  # Exception: its exit code must not read as an answer
 
 

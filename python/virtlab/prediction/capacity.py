@@ -1,14 +1,15 @@
-"""How far one can go: the largest level of an input that keeps limits, by simulation, and what stands in the way beyond it.
+"""How far one can go: the largest level of an input that keeps limits, by simulation, and the bottleneck beyond it.
 
-The search (`campaign.search.largest`) says which level to simulate and how often; here its runs are played and judged. Each
-limit must be shown to be kept by itself, and one that is shown to be broken is enough. So the answer is an interval: the
-largest level shown to keep all limits, and the smallest level above it shown to break one. In between nothing was shown.
+The search (`campaign.search.largest`) says which level to simulate and how often; here its runs are played and
+judged. Each limit must be shown to be kept by itself, and one that is shown to be broken is enough. So the answer
+is an interval: the largest level shown to keep all limits, and the smallest level above it shown to break one. In
+between nothing was shown.
 
-Where the profile's parameters have intervals, every level is played with a few drawn profiles too, the same at all levels,
-and what they move widens each judgement: the answer holds for what the parameters may be (`uncertainty`).
+Where the profile's parameters have intervals, every level is played with a few drawn profiles too, the same at all
+levels, and what they move widens each judgement: the answer holds for what the parameters may be (`uncertainty`).
 
-What limits is told by two worlds, at the answer and at the level that breaks: which lines are full there, and which term of
-the prediction (`explain`) grew most.
+What limits is told by two worlds, at the answer and at the level that breaks: which lines are full there, and which
+term of the prediction (`explain`) grew most.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ DRAWS = 8  # of the profile's parameters, at every level that is tried
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A level that was simulated: `state` is good, bad or undecided; `estimates` by limit, None where a run had no value."""
+    """A level that was simulated: `state` is good, bad or undecided; `estimates` by limit, None where a run had no
+    value.
+    """
 
     text: str
     runs: int
@@ -62,8 +65,8 @@ class Growth:
 class Capacity:
     """The answer at one combination of the other factors. `largest` is None where no level keeps the limits.
 
-    `violations` are levels that break a limit although a larger one keeps all: the order that the search relies on does not
-    hold. `beyond` says why the last level is the last.
+    `violations` are levels that break a limit although a larger one keeps all: the order that the search relies on
+    does not hold. `beyond` says why the last level is the last.
     """
 
     others: Mapping[str, str]
@@ -265,7 +268,7 @@ def ordered_levels(
         known = [number for number in numbers if number is not None]
         if len(known) == len(numbers):
             return [level for _, level in sorted(zip(known, one.levels, strict=True))], False
-        return list(one.levels), False  # named levels stand in the order of the file
+        return list(one.levels), False  # named levels are in the order of the file
     if one.named:
         raise ExperimentError(
             "--from, --to, --step", f"the levels of {one.label} are names", "leave the range out"

@@ -1,17 +1,18 @@
 """What busy neighbours cost: a process that wakes, and a frame that crosses a vNIC, while every processor has work.
 
-Echoes between two guests are measured while k pairs of other guests flood each other, k = 0, 1, and as many as the machine
-has processors. What k adds to the medians is laid to two things:
+Echoes between two guests are measured while k pairs of other guests flood each other, k = 0, 1, and as many as the
+machine has processors. What k adds to the medians is laid to two things:
 
 | of an echo | laid to | in the simulator |
 |---|---|---|
 | the process's part | `wakeup.busy`, a table | instead of the guest's own wake-ups while all processors are busy |
 | the path's part | `busy.crossing_ns` | more for every crossing of a vNIC while all processors are busy |
 
-Utilisation below full is not modelled: where a processor is free a process wakes there as ever. What one pair adds is
-reported beside, so that one sees whether that is so. A pair keeps two processors busy, its sender and its receiver; the
-simulated receiver has pauses, so only as many pairs as processors are sure to keep all busy in either world. Guests are
-not pinned: where they run is the kernel's choice, as in every other run. Routers that are pinned to one are `steering`'s.
+Utilisation below full is not modelled: where a processor is free, a process wakes there as usual. What one pair
+adds is reported beside, so that one sees whether that is so. A pair keeps two processors busy, its sender and its
+receiver; the simulated receiver has pauses, so only as many pairs as processors are sure to keep all busy in either
+world. Guests are not pinned: where they run is the kernel's choice, as in every other run. Routers that are pinned
+to one are `steering`'s.
 
 Intervals are of differences of means over runs (Welch). A run in which a process was starved is what this looks for, so
 tainted runs count here.

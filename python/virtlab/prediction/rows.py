@@ -8,10 +8,10 @@
 | `whole` | median of a request and its answer, or of a datagram's way, where no echo is measured | all of these |
 | `period` | usual time between two packets of a flood | the next call, or the links' player where packets were sent faster |
 
-What one ns of a cost adds to `path` and `process` is found by simulating the same Plan with that cost alone, so the design
-is the simulator's own. A frame that stays in the links for less than their player needs to notice it leaves late by the
-rest, so there its stay is added to the excess, and the row tells the notice itself. Medians keep single stalls out; a row
-weighs by its standard error (1.2533 * (interquartile range / 1.349) / sqrt(n) of a median).
+What one ns of a cost adds to `path` and `process` is found by simulating the same Plan with that cost alone, so the
+design is the simulator's own. A frame that stays in the links for less than their player needs to notice it leaves
+late by the rest, so there its stay is added to the excess, and the row tells the notice itself. Medians keep single
+stalls out; a row weighs by its standard error (1.2533 * (interquartile range / 1.349) / sqrt(n) of a median).
 
 Calibration's own designs have one role, `probe` or `flood`; `rows_of_role` takes any role of any run.
 """
@@ -111,8 +111,9 @@ def rows_of_role(
 ) -> tuple[list[Row], list[Spread]]:
     """Rows of one role of a run; none where it measures nothing that costs show in, or too little of it.
 
-    `names` are the costs in question. `designs` are kept from run to run: runs of one design point that differ by their
-    seed alone should be given with one key, see `key_of`. `beside`: other roles run at the same time, and are played too.
+    `names` are the costs in question. `designs` are kept from run to run: runs of one design point that differ by
+    their seed alone should be given with one key, see `key_of`. `beside`: other roles run at the same time, and are
+    played too.
     """
     plan = record.plan
     if is_flood(plan, role):
@@ -246,7 +247,7 @@ def _flood(record: RunRecord, role: str) -> Iterator[Row]:
         name = f"flood.{workload}"
         calls = {f"{name}.packet_ns": 1.0, f"{name}.byte_ns": float(bytes_)}
         forwarded = _forwarded(plan, role, bytes_)
-        # Of frames that a guest dropped nobody knows when they were sent; numbers say how many there were.
+        # The sending times of frames that a guest dropped are unknown; numbers say how many there were.
         numbers = int(columns["seq"].max()) - int(columns["seq"].min())
         sent_each = float(sent.max() - sent.min()) / max(numbers, 1)
         held_by_guest = bool(forwarded) and period > SLOWER * sent_each
@@ -301,7 +302,7 @@ class _Samples:
         """Events say nothing here."""
 
     def artefact(self, name: str, chunks: Iterable[bytes]) -> None:
-        """There is none."""
+        """Designed runs keep no artefacts."""
 
 
 def played(plan: Plan, profile: Profile, role: str) -> Numbers:

@@ -8,10 +8,10 @@ alone and beside a paced stream that it forwards as well.
 | pinned less not pinned, alone | two times `steer_ns` | a frame that comes to a pinned guest while it has nothing to do |
 | pinned, loaded less alone | nothing of its own | frames take turns on their processor, each for what forwarding costs |
 
-The second needs no cost, if the model is right. So it is held against the model: what the same load adds in a simulation
-with the profile is reported beside what it added. Intervals are of differences of means over runs (Welch); a steered
-frame can be faster than one that is not, where it is then forwarded on a processor that was idle: that is told, and the
-cost is none.
+The second needs no cost, if the model is right. So it is held against the model: what the same load adds in a
+simulation with the profile is reported beside what it added. Intervals are of differences of means over runs
+(Welch); a steered frame can be faster than one that is not, where it is then forwarded on a processor that was
+idle: that is reported, and the cost is zero.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ NOTHING = "not told from nothing: runs differ by as much"
 
 @dataclass(frozen=True)
 class Steering:
-    """What was found: `added_ns` to an echo's path by being pinned; `loaded_ns` by a load there, and as the model has it."""
+    """What was found: `added_ns` to an echo's path by being pinned; `loaded_ns` by a load there, and as the model
+    has it.
+    """
 
     cost: Parameter | None = None
     added_ns: float | None = None

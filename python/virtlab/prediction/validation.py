@@ -1,16 +1,17 @@
-"""How far predictions are from measurements: one factor level left out at a time, the rest fitted, the left-out predicted.
+"""How far predictions are from measurements: one factor level left out at a time, the rest fitted, the left-out
+predicted.
 
-Whole levels, never random folds: a prediction is asked about set-ups that nobody measured, and runs beside a left-out one
-would give it away. Beside the error stands that of the naive guess, the measured value at the nearest other level of that
-factor: a model that is no better is not worth its name. A level between others is an interpolation, one at an end an
-extrapolation; levels that are names are neither.
+Whole levels, never random folds: a prediction is asked about set-ups that were never measured, and runs beside a
+left-out one would give it away. The error is compared with that of the naive guess, the measured value at the
+nearest other level of that factor: a model that is no better is not worth its name. A level between others is an
+interpolation, one at an end an extrapolation; levels that are names are neither.
 
-The error is |predicted - measured| / |measured|, of means over runs. Cells that were measured as zero have none. Runs of
-different link realisations are never pooled: each has errors of its own.
+The error is |predicted - measured| / |measured|, of means over runs. Cells that were measured as zero have none.
+Runs of different link realisations are never pooled: each has errors of its own.
 
-Any dataset can be asked. What cannot be judged is said with its reason: a factor of one level, a level without which nothing
-is left that tells a cost it pays, a world that the simulator refuses, a metric that a search makes. Where no role tells any
-cost, the ideal platform is held, and that is said.
+Any dataset can be asked. What cannot be judged is said with its reason: a factor of one level, a level without
+which nothing is left that tells a cost it pays, a world that the simulator refuses, a metric that a search makes.
+Where no role tells any cost, the ideal platform is held, and that is said.
 """
 
 from __future__ import annotations
@@ -64,13 +65,14 @@ class Error:
 
     @property
     def naive_ratio(self) -> float | None:
-        """Relative error of the nearest level; None where there is none."""
+        """Relative error of the nearest level; None without one."""
         return None if self.nearest is None else abs(self.nearest - self.measured) / abs(self.measured)
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Errors of one factor and metric, or of one metric over all factors (`factor` empty): medians and 90th percentiles.
+    """Errors of one factor and metric, or of one metric over all factors (`factor` empty): medians and 90th
+    percentiles.
 
     `noise` is the median of the measured means' own relative half widths: no model can be closer than that.
     """
@@ -117,9 +119,9 @@ def validate(
 ) -> Validation:
     """Leaves one level of one factor out at a time. `profile` None: refitted each time; else that one is held.
 
-    Each left-out point is simulated `repetitions` times (None: as often as it was measured, at most 5), with the seeds of
-    its measured runs. At most `per_level` design points of a level are predicted, spread over the others. What cannot be
-    judged stands in `notes`, with the reason.
+    Each left-out point is simulated `repetitions` times (None: as often as it was measured, at most 5), with the
+    seeds of its measured runs. At most `per_level` design points of a level are predicted, spread over the others.
+    What cannot be judged is listed in `notes`, with the reason.
     """
     experiment = load_text(dataset.experiment_text, runs_max=None)
     table = run_values(dataset)

@@ -1,6 +1,6 @@
 """Tables, plots, the page: what an experiment found, from its dataset alone.
 
-Every number stands with unit, interval, number of runs and conditions. Missing is not zero. Nothing here
+Every number has its unit, interval, number of runs and conditions. Missing is not zero. Nothing here
 measures, judges or estimates: values and verdicts come from the analysis, intervals from stats.
 """
 

@@ -104,7 +104,7 @@ class Measured:
     metric: str
     statistics: tuple[str, ...]
     sampled: bool = False
-    recurring: bool = False  # its runs stand beside each other
+    recurring: bool = False  # its runs are plotted beside each other
     bucketed: bool = False  # it has a histogram
 
 

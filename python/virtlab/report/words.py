@@ -9,7 +9,7 @@ _WORDS = {"holds": "holds", "refuted": "refuted", "undecided": "undecided"}
 
 
 def verdict_kind(verdict: str) -> str:
-    """'good', 'bad' or 'open': never told by colour alone, the word stands beside.
+    """'good', 'bad' or 'open': never by colour alone, always with the word.
 
     >>> verdict_kind("holds"), verdict_kind("undecided")
     ('good', 'open')

@@ -28,7 +28,7 @@ class Simulator:
         self.profile = profile or IDEAL_PROFILE
         self._sound: set[bytes] = (
             set()
-        )  # digests of worlds found without fault: whoever is sent this knows them too
+        )  # digests of worlds found without fault; they travel to workers with this object
 
     def capabilities(self) -> Capabilities:
         """What is modelled, with the reason for what is not."""

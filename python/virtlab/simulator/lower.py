@@ -161,7 +161,7 @@ def noise_seed(seed: int) -> int:
 
 
 def queue(entry: Queue) -> dict[str, Any]:
-    """One queue: the discipline alone, whoever would realise it."""
+    """One queue: the discipline alone, without its implementation."""
     values = entry.model_dump(mode="json", exclude={"by"})
     return {key: value for key, value in values.items() if value is not None}
 
@@ -260,7 +260,7 @@ def _role(
 def _ends(
     plan: Plan, role: Role, found: tuple[ends.RoleEnd, ends.RoleEnd] | None, vnics: Mapping[str, int]
 ) -> list[tuple[int, str | None]]:
-    """Place of the vNIC and address of both ends; a role that talks to nobody has none, and its guest at both."""
+    """Place of the vNIC and address of both ends; a role without traffic has no vNIC, and its guest at both."""
     if found is None:
         guest = str(role.from_)
         own = next(iter(plan.world.guests[guest].vnics), None)

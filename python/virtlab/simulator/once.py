@@ -23,7 +23,7 @@ def structure(plan: Plan) -> str:
 
 
 class Remembered(Generic[Result]):
-    """Results by key, those asked for last."""
+    """Results by key, the most recently used ones."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most

@@ -1,12 +1,14 @@
 """Platform profiles: what a platform costs, as a small TOML file that `virtlab calibrate` fits.
 
-What forwarding costs calibration fits, too, but not when a guest falls asleep (`doze_ns`, `rouse_ns`): that a profile is
-given. Frames wait for their guest's forwarding in a backlog of 1000, Linux's default, and what finds it full is dropped;
-so forwarding costs make a capacity. Guests forward one frame at a time each, on as many processors as there are.
+What forwarding costs calibration fits, too, but not when a guest falls asleep (`doze_ns`, `rouse_ns`): that a
+profile is given. Frames wait for their guest's forwarding in a backlog of 1000, Linux's default, and what finds it
+full is dropped; so forwarding costs make a capacity. Guests forward one frame at a time each, on as many processors
+as there are.
 
 A parameter has a value, an interval, and whether the measurements could tell it from the others; its unit is in its
-name (`_ns` per packet, call or message, `_byte_ns` per byte). A table of wake-ups or of lateness is a list of quantiles. The
-`ideal` profile is built in and costs nothing. A profile is known by its name and the digest of its content.
+name (`_ns` per packet, call or message, `_byte_ns` per byte). A table of wake-ups or of lateness is a list of
+quantiles. The `ideal` profile is built in and costs nothing. A profile is known by its name and the digest of its
+content.
 
 The parameters, and where a world pays them:
 
@@ -94,9 +96,9 @@ class Quantiles:
 class Profile:
     """Costs of a platform. `fit` holds the residuals, `provenance` where and when it was measured.
 
-    `draws`: of some costs, how far each of several resamples of the measurements puts them from their values, in ns. One
-    place in all of these lists is one resample: costs that are known as a sum only move against each other there. Of a table
-    it is the median that moves.
+    `draws`: of some costs, how far each of several resamples of the measurements puts them from their values, in
+    ns. One place in all of these lists is one resample: costs that are known as a sum only move against each other
+    there. Of a table it is the median that moves.
     """
 
     name: str
@@ -186,7 +188,7 @@ def local_file() -> Path:
 
 
 def load_profile(name: str) -> Profile:
-    """`ideal`, `local` (what `virtlab calibrate` wrote on this machine) or a path. ExperimentError when it is none."""
+    """`ideal`, `local` (what `virtlab calibrate` wrote on this machine) or a path. ExperimentError for anything else."""
     if name == IDEAL:
         return IDEAL_PROFILE
     path = local_file() if name == LOCAL else Path(name)
@@ -355,8 +357,10 @@ def _busy(profile: Profile) -> dict[str, Any]:
 
 
 def wakeups(plan: Plan, idle: str) -> tuple[str, ...]:
-    """Tables that hold a receiver's wake-up in this world, the best first. Where links are played, or a virtual switch is a
-    process, these have a processor of their own, and what they deliver wakes a process on another one, which was idle."""
+    """Tables that hold a receiver's wake-up in this world, the best first. Where links are played, or a virtual
+    switch is a process, these have a processor of their own, and what they deliver wakes a process on another one,
+    which was idle.
+    """
     own = f"wakeup.{idle}"
     elsewhere = plan.world.links or any(
         VSWITCHES[each.kind].process for each in plan.world.vswitches.values()

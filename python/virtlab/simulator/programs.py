@@ -1,10 +1,11 @@
-"""What a program of an `exec` does to a simulated guest: nothing, but for the few that change what the world has a part for.
+"""What a program of an `exec` does to a simulated guest: nothing, but for the few that change what the world has a
+part for.
 
-A simulated guest runs no programs. Of some it is known what they would do there: take time (`sleep`), end well or badly
-(`true`, `false`), make the guest forget its neighbours (`ip neigh flush all`, ip-neighbour(8); entries that it was told of
-stay) or what it has learnt of paths (`ip route flush cache`, ip-route(8)). Words of a shell that are such programs one after
-the other are known, too. Any other program ends at once: badly where the timeline says what happens then, as it cannot run;
-else well, and it has changed nothing, which is said with the results.
+A simulated guest runs no programs. Of some it is known what they would do there: take time (`sleep`), end well or
+badly (`true`, `false`), make the guest forget its neighbours (`ip neigh flush all`, ip-neighbour(8); entries that
+were set stay) or what it has learnt of paths (`ip route flush cache`, ip-route(8)). Words of a shell that are such
+programs one after the other are known, too. Any other program ends at once: badly where the timeline says what
+happens then, as it cannot run; else well, and it has changed nothing, which is said with the results.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Deed = Any  # a word or an object, as the core reads it
 
 
 def known(argv: Sequence[str]) -> list[Deed] | None:
-    """What a program does, in order; None when nobody knows.
+    """What a program does, in order; None for an unknown program.
 
     >>> known(["sleep", "1.5"]), known(["sh", "-c", "true; sleep 1m"])
     ([{'sleep': 1500000000}], [{'sleep': 60000000000}])
@@ -75,7 +76,7 @@ def slept_ns(action: Action) -> int:
 
 
 def why_without_effect(plan: Plan, action: Action) -> str | None:
-    """What became of a program that nobody knows; None of one that is known."""
+    """Say how the simulator treats a program it does not know; None if it knows it."""
     if known(action.argv) is not None:
         return None
     ended = "it fails" if deeds(plan, action) is None else "it is taken as done, at once"

@@ -116,11 +116,13 @@ class SimulatorSession:
         )
 
     def _world(self) -> str:
-        """Digest of what is played, seeds apart: equal ones are one and the same world, whatever their levels are called."""
+        """Digest of what is played, seeds apart: equal ones are one and the same world, whatever their levels are
+        called.
+        """
         return world_once(self.plan, self.profile)
 
     def describe(self) -> Access:
-        """Addresses only; nobody can walk around in a simulated guest."""
+        """Addresses only; a simulated guest has no shell."""
         return Access(
             {
                 name: tuple(text for vnic in guest.vnics.values() for text in vnic.ip)

@@ -1,9 +1,10 @@
 """What a Plan says that changes nothing in a simulated world: said beside the results, never left unsaid.
 
-An ideal platform costs nothing, so platforms, devices, virtual switches, processors and shares of one are all the same in
-it: two levels of such a factor are one and the same world, and a claim that compares them is not judged. Where kernels speak
-of themselves (`ipv6_noise`) a Linux bridge does, too, so that kinds of virtual switches and those of two ports differ.
-Memory, programs and foreign meters are in no world of the simulator, whatever its profile.
+An ideal platform costs nothing, so platforms, devices, virtual switches, processors and shares of one are all the
+same in it: two levels of such a factor are one and the same world, and a claim that compares them is not judged.
+Where kernels speak of themselves (`ipv6_noise`) a Linux bridge does, too, so that kinds of virtual switches and
+those of two ports differ. Memory, programs and foreign meters are in no world of the simulator, whatever its
+profile.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def by_path(found: list[WithoutEffect]) -> Mapping[str, dict[str, str]]:
 
 def _network(plan: Plan) -> Iterator[WithoutEffect]:
     if plan.world.spin != "auto":
-        why = "a simulated link lets frames go at their very instant, whoever spins"
+        why = "a simulated link lets frames go at their very instant, with or without spinning"
         yield WithoutEffect("network", f"spin {plan.world.spin}", why)
 
 

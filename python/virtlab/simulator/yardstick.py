@@ -1,8 +1,8 @@
 """How fast the simulator's core is: hosts on one switch, each sending at half of its link, statistics on.
 
-100 Mbit/s, queues of 100 packets, 1500 B IP packets of 123.04 us each. `constant`: host i to host i + 1 every 246.08 us,
-first at i * 246.08 us / N; nobody shares a link, so every one-way delay is two serialisations, 244.16 us. `poisson`:
-exponential gaps of that mean, each packet to one of the other hosts at random.
+100 Mbit/s, queues of 100 packets, 1500 B IP packets of 123.04 us each. `constant`: host i to host i + 1 every
+246.08 us, first at i * 246.08 us / N; no two hosts share a link, so every one-way delay is two serialisations,
+244.16 us. `poisson`: exponential gaps of that mean, each packet to one of the other hosts at random.
 
 CPU time is this thread's while it plays. Memory is what the core adds: the peak of the process's resident set while the
 world is built and played, less what it held before; the interpreter's own share is several times that.
@@ -40,12 +40,13 @@ def star(
     """Plays a star for so much virtual time.
 
     `packets` delivered, `undelivered` (dropped by full queues), `events`, `cpu_s`, `packets_per_cpu_s`,
-    `peak_rss_bytes` of the core, `delay_ns`: least, quantiles (to 1/64), largest. ExperimentError for fewer than two hosts.
+    `peak_rss_bytes` of the core, `delay_ns`: least, quantiles (to 1/64), largest. ExperimentError for fewer than
+    two hosts.
     """
     from virtlab._native import Star
 
     _give_back()
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew: proc(5)
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins again: proc(5)
     before_bytes = _status_bytes("VmRSS")
     try:
         world = Star(hosts, arrivals == "poisson", duration_ns, seed)

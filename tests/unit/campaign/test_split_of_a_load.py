@@ -59,7 +59,7 @@ def test_a_split_takes_its_number_of_flows_from_the_guests_of_via() -> None:
     ("old", "new", "says"),
     [
         ("flows: 4", "flows: 3", r"4 of 3 flows cannot be strong; write between 1 and 3"),
-        ("flows: 4, ", "", r"one flow shares its load with nobody; say how many there are by 'via' or 'flows'"),
+        ("flows: 4, ", "", r"one flow cannot share its load; say how many there are by 'via' or 'flows'"),
         ("flows: 4", "shares: [50 %, 50 %]", r"by 'shares' or by 'split'; keep one"),
         ("weak_share: 1 %", "weak_share: 1", r"'1' has no unit"),
         ("weak_share: 1 %", "weak_share: 0 %", r"between 0 % and 100 %"),

@@ -43,11 +43,6 @@ STILL: dict[str, int] = {
     "virtlab-sim": 63,
     "virtlab-tcp": 8,
     "virtlab-wire": 11,
-    "virtlab/catalogue": 19,
-    "virtlab/cli": 1,
-    "virtlab/prediction": 20,
-    "virtlab/report": 31,
-    "virtlab/simulator": 14,
     "virtlab/testbed": 171,
 }
 PAGES = sorted(

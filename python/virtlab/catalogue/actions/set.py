@@ -1,4 +1,4 @@
-"""`set`: a tunable parameter of a role takes another value while its traffic goes on."""
+"""`set`: a tunable parameter of a role takes another value while its traffic continues."""
 
 from virtlab.catalogue.declaration import TimelineAction
 

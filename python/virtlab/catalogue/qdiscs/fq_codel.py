@@ -33,7 +33,7 @@ FQ_CODEL = QueueDiscipline(
     limit=("packets",),
     default={"limit_packets": 10240},
     parameters=(
-        Parameter("flows", COUNT, "flows", "number of flows told apart", 1024),
+        Parameter("flows", COUNT, "flows", "number of separate flows", 1024),
         Parameter("quantum", POSITIVE_SIZE, "quantum_bytes", "bytes a flow may send per turn", "1514 B"),
         Parameter("target", POSITIVE_DURATION, "target_ns", "acceptable standing wait", "5 ms"),
         Parameter("interval", POSITIVE_DURATION, "interval_ns", "how long the wait must exceed it", "100 ms"),

@@ -30,7 +30,7 @@ def _options(queue: Queue, _: int) -> dict[str, Any]:
 
 
 def _kept(options: Values) -> Spans:
-    """A loss is a share of 2**32 - 1; what nobody asks for is not there."""
+    """A loss is a share of 2**32 - 1; a loss that is not requested is absent."""
     lost = options.get("loss_ratio", 0.0)
     return {
         "loss_ratio": (lost, lost - LOSS_STEP, lost + LOSS_STEP),

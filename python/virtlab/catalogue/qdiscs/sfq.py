@@ -56,7 +56,7 @@ SFQ = QueueDiscipline(
     parameters=(
         Parameter("quantum", POSITIVE_SIZE, "quantum_bytes", "bytes a flow may send per turn"),
         Parameter("perturb", DURATION, "perturb_ns", "time between changes of the hash; 0 s: never"),
-        Parameter("flows", COUNT, "flows", "number of flows told apart"),
+        Parameter("flows", COUNT, "flows", "number of separate flows"),
         Parameter("depth", COUNT, "depth", "packets held per flow"),
         Parameter("divisor", COUNT, "divisor", "slots that flows are hashed into"),
     ),

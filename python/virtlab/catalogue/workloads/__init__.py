@@ -28,7 +28,7 @@ def below_ip(workload: str) -> bool:
 
 
 def is_alone(workload: str) -> bool:
-    """Whether a workload talks to nobody."""
+    """Whether a workload sends no traffic."""
     return workload in WORKLOADS and WORKLOADS[workload].alone
 
 

@@ -1,10 +1,10 @@
 """`raw_stream`: frames of exact size with sequence number and time stamp, through memory-mapped rings, in one or many
 flows.
 
-`via` names guests that forward: flow f goes to the vNIC of guest number f modulo their count that stands on the sender's
-virtual switch, as UDP over IPv4 to the receiver. `shares` gives each flow its part of the rate; `split` says the same as
-how many flows are strong, and what the weak ones carry together (`catalogue.split`), and becomes `shares` in the Plan. One
-thread sends all flows, or `threads` of them share the flows.
+`via` names guests that forward: flow f goes to the vNIC of guest number f modulo their count that stands on the
+sender's virtual switch, as UDP over IPv4 to the receiver. `shares` gives each flow its part of the rate; `split`
+says the same as how many flows are strong, and what the weak ones carry together (`catalogue.split`), and becomes
+`shares` in the Plan. One thread sends all flows, or `threads` of them share the flows.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def _check_split(values: Values, flows: int) -> list[tuple[str, str]]:
     if values.get("shares") is not None:
         return [("split", "a load is shared by 'shares' or by 'split'; keep one of them")]
     if flows < 2:
-        what = "one flow shares its load with nobody"
+        what = "one flow cannot share its load"
         return [("split", f"{what}; say how many there are by 'via' or 'flows', or remove 'split'")]
     try:
         split.shares(flows, values["split"]["strong"], values["split"]["weak_share"])

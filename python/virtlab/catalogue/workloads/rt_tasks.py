@@ -1,4 +1,4 @@
-"""`rt_tasks`: hard-deadline tasks inside a guest that gets a CPU budget each period; it talks to nobody.
+"""`rt_tasks`: hard-deadline tasks inside a guest that gets a CPU budget each period; it sends no traffic.
 
 The guest is one virtual CPU: a thread under SCHED_DEADLINE (or in a control group with a quota), with a preemptive
 fixed-priority executive inside. All tasks are released together, once per episode of two of the longest task period, at
@@ -199,7 +199,7 @@ RT_TASKS = Workload(
         Parameter("server", choice("deadline", "quota"), "server", "what gives the budget", "deadline"),
         Parameter("competitors", COMPETITORS, "competitors", "other reservations that use theirs up", []),
         Parameter("phases", COUNT, "phases", "points of the guest's period at which all tasks are released", 8),
-        Parameter("duration", POSITIVE_DURATION, "duration_ns", "how long it goes on", "2 s"),
+        Parameter("duration", POSITIVE_DURATION, "duration_ns", "how long it lasts", "2 s"),
     ),
     streams={"rt_job/1": "from", "rt_supply/1": "from"},
     metrics=frozenset({

@@ -23,7 +23,7 @@ TCP_RR = Workload(
     meaning="request and response over TCP, one at a time",
     part="measure",
     parameters=(
-        Parameter("duration", POSITIVE_DURATION, "duration_ns", "how long it goes on", "10 s"),
+        Parameter("duration", POSITIVE_DURATION, "duration_ns", "how long it lasts", "10 s"),
         Parameter("request", POSITIVE_SIZE, "request_bytes", "bytes of a request", "1 B"),
         Parameter("response", POSITIVE_SIZE, "response_bytes", "bytes of a response", "1 B"),
         Parameter(

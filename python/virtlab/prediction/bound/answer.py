@@ -1,13 +1,13 @@
 """A worst case that no echo exceeds: deterministic network calculus of the ports on its way.
 
-Which flows there are is told by `sources`, which ports they pass by `ways`, how long a port delays by `delays`, what a
-platform adds by `costs`. An echo's bound is the sum over its ports, there and back. A reply begins where its request ended.
-Roles that run one after another meet only while something of the first is still under way, see `meeting`: whether that
-can be is found with the delays of all.
+Which flows there are is told by `sources`, which ports they pass by `ways`, how long a port delays by `delays`,
+what a platform adds by `costs`. An echo's bound is the sum over its ports, there and back. A reply begins where its
+request ended. Roles that run one after another meet only while something of the first is still under way, see
+`meeting`: whether that can be is found with the delays of all.
 
 TCP is bounded by its windows as long as it never gives up a segment that still waits in a queue: where its bounded
-round trip (an acknowledgement may be held back for 40 ms) comes to its least time-out, nothing is known of what it sends,
-and only full queues bound what meets it.
+round trip (an acknowledgement may be held back for 40 ms) comes to its least time-out, nothing is known of what it
+sends, and only full queues bound what meets it.
 
 On the ideal platform a bound holds for every echo. With a profile it holds while no wake-up and no lateness exceeds the
 stated quantile, which is no worst case.
@@ -74,14 +74,14 @@ def echo_bound(plan: Plan, role: str, profile: Profile = IDEAL_PROFILE, quantile
 
 
 def echo_bound_ns(plan: Plan, role: str) -> float:
-    """The bound on an ideal platform, in ns. NoBoundError says why there is none."""
+    """The bound on an ideal platform, in ns. NoBoundError gives the reason if no bound exists."""
     return echo_bound(plan, role).ns
 
 
 def bounds_of(
     plan: Plan, profile: Profile = IDEAL_PROFILE, quantile: float = QUANTILE
 ) -> dict[str, Bound | str]:
-    """Echo role -> its bound, or why there is none."""
+    """Echo role -> its bound, or the reason why none exists."""
     found: dict[str, Bound | str] = {}
     for name, role in plan.roles.items():
         if WORKLOADS[role.workload].echoes:

@@ -7,16 +7,16 @@
 | wake-ups, lateness, the notice of frames | their quantile, as a latency |
 | what forwarding costs a guest | a wait for its turn, see `forwarding` |
 
-Frames follow each other and none overtakes, so a latency of a full frame holds for all. What a vNIC's bucket or a link has
-spaced comes closer together behind a frame that needed more than others (a longer one, one that a virtual switch had no
-entry for, one that left late): what the rate lets go in the difference comes at once.
+Frames follow each other and none overtakes, so a latency of a full frame holds for all. What a vNIC's bucket or a
+link has spaced comes closer together behind a frame that needed more than others (a longer one, one that a virtual
+switch had no entry for, one that left late): what the rate lets go in the difference comes at once.
 
-Work of processes is served first come, first served; one processor keeps it waiting at least as long as several do. It comes
-no faster than its sources and the links in front of its guests let it: B of it at once and u per second wait B / (1 - u) at
-the most.
+Work of processes is served first come, first served; one processor keeps it waiting at least as long as several do.
+It comes no faster than its sources and the links in front of its guests let it: B of it at once and u per second
+wait B / (1 - u) at the most.
 
 A quantile is exceeded: a bound with a profile holds while no wake-up and no lateness exceeds the stated quantile of its
-table. That is no worst case. Where the quantile is 1, it is the longest that calibration saw, which is none either.
+table. That is not a worst case. At quantile 1 it is the longest that calibration saw, which is not a worst case either.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def pay(plan: Plan, flows: Sequence[Flow], profile: Profile, quantile: float) ->
         flow.uneven_ns, flow.late_ns = uneven, out
         flow.lead_ns = wait + call + held + crossing + bridge
         flow.tail_ns = out + crossing
-        # Out of the links, into a guest that forwards and out again: in front, where it spreads what comes behind the most.
+        # Out of the links, into a guest that forwards and out again: in front, where it spreads what comes behind
+        # the most.
         between = sum(hop.serves == "guest" for hop in flow.hops)
         flow.lead_ns += between * (out + 2 * crossing + held + 2 * bridge)
         # So is a way over a virtual switch from link to link.

@@ -1,8 +1,8 @@
 """What a bound is made of: flows with what they may send, and the ports on their way.
 
-A flow is held by an arrival curve sigma + rho t of bits on the wire. One that waits for answers before it sends more (a
-window of TCP) has never more than its `window` between its two ends, as well. A role that nothing bounds has an infinite
-sigma: full queues bound it all the same.
+A flow is held by an arrival curve sigma + rho t of bits on the wire. One that waits for answers before it sends
+more (a window of TCP) has never more than its `window` between its two ends, as well. A role that nothing bounds
+has an infinite sigma: full queues bound it all the same.
 
 Frames: an IP packet of b bytes is b + 14 bytes to a queue discipline and b + 38 on the wire, 84 at least.
 """
@@ -60,7 +60,7 @@ class Curve:
 
 
 class NoBoundError(Exception):
-    """Why there is none."""
+    """No bound exists; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,8 @@ class Hop:
 
 @dataclass
 class Flow:
-    """Bits of wire: `sigma` at once, `rho` per second; `largest` and `smallest` of its frames. A reply follows `request`.
+    """Bits of wire: `sigma` at once, `rho` per second; `largest` and `smallest` of its frames. A reply follows
+    `request`.
 
     `window`: bits that are between its ends at the most.
     """

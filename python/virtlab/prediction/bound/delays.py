@@ -4,9 +4,9 @@ A port that is first in, first out with rate R delays no frame longer than
 
     h = max over t of (sum of the curves at t) / R - t,   own transmission included,
 
-and no frame of a full queue of n packets longer than n + 2 largest frames take: whichever is less. What comes through one
-link comes no faster than that link sends, which counts. A flow that was delayed by up to h leaves with sigma + rho h. A
-class of a port has what the others leave it, as rate R' after a latency:
+and no frame of a full queue of n packets longer than n + 2 largest frames take: whichever is less. What comes
+through one link comes no faster than that link sends, which counts. A flow that was delayed by up to h leaves with
+sigma + rho h. A class of a port has what the others leave it, as rate R' after a latency:
 
 | port | what is left to a class |
 |---|---|
@@ -14,24 +14,26 @@ class of a port has what the others leave it, as rate R' after a latency:
 | `by_rounds` | C Q_i / F after (F - Q_i)(1 + l_i / Q_i) + sum of the others' l_j, and one frame; over C |
 | `by_rate` | the rate that it is sure of, after X and one frame of its own at that rate |
 
-F is the sum of the quanta of classes in use, l a largest frame. X = (sum of the others' bursts and largest frames, and one
-frame) / (C - sum of their rates): so long at most the others can keep a class waiting that may send, since lenders that
-stand lowest go first. It holds where the rates come to C at most, and where no token is lost meanwhile: burst >= rate X.
+F is the sum of the quanta of classes in use, l a largest frame. X = (sum of the others' bursts and largest frames,
+and one frame) / (C - sum of their rates): so long at most the others can keep a class waiting that may send, since
+lenders that stand lowest go first. It holds where the rates come to C at most, and where no token is lost
+meanwhile: burst >= rate X.
 
 What is left to a class served `by_curve` is in `real_time`, how long a guest that forwards delays in `forwarding`.
 
-A port that is never idle while a frame waits, in whatever order it serves, delays no frame longer than it can be busy at a
-stretch: until the sum of all curves meets C t. A flow with a window W adds no more than W to what waits at a port that is
-first in, first out, however fast it comes; with the others' curves sum sigma + sum rho t, what waits when a frame comes came
-within the longest delay D, so D <= (sum W + sum sigma) / (C - sum rho).
+A port that is never idle while a frame waits, in whatever order it serves, delays no frame longer than it can be
+busy at a stretch: until the sum of all curves meets C t. A flow with a window W adds no more than W to what waits
+at a port that is first in, first out, however fast it comes; with the others' curves sum sigma + sum rho t, what
+waits when a frame comes came within the longest delay D, so D <= (sum W + sum sigma) / (C - sum rho).
 
 Delays begin at those of full queues (infinite where a queue has no end), so each round is a bound, whatever circles the
 flows make; and rounds only lower it.
 
-Source: Le Boudec and Thiran, Network Calculus, 2001: theorems 1.4.2 (delay) and 1.4.3 (output), sections 1.3 (priority) and
-1.5 (greedy shapers), aggregates of chapter 6. DRR: Boyer, Stea and Sofack, Deficit Round Robin with network calculus, 2012,
-theorem 1; here with a turn that is under way as the frame comes, and frames whose bits on the wire are more than those that
-the discipline counts. HTB, the window's bound and the start at full queues in place of feed-forward order are ours.
+Source: Le Boudec and Thiran, Network Calculus, 2001: theorems 1.4.2 (delay) and 1.4.3 (output), sections 1.3
+(priority) and 1.5 (greedy shapers), aggregates of chapter 6. DRR: Boyer, Stea and Sofack, Deficit Round Robin with
+network calculus, 2012, theorem 1; here with a turn that is under way as the frame comes, and frames whose bits on
+the wire are more than those that the discipline counts. HTB, the window's bound and the start at full queues in
+place of feed-forward order are ours.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ ROUNDS = 100
 
 
 def delays(flows: Sequence[Flow], servers: Mapping[str, Server] | None = None) -> dict[Port, float]:
-    """A bound in seconds of every port, lowered round by round; infinite where there is none.
+    """A bound in seconds of every port, lowered round by round; infinite without a bound.
 
     `servers`: what forwarding costs guests; those that are not there forward at once.
     """
@@ -187,7 +189,9 @@ def _served_s(
 
 
 def _busy_s(hop: Hop, flows: Sequence[Flow], hops: Mapping[Port, Hop]) -> float:
-    """How long the port, with all its classes, can be busy at a stretch; infinite where it may idle with frames waiting."""
+    """How long the port, with all its classes, can be busy at a stretch; infinite where it may idle with frames
+    waiting.
+    """
     if hop.port[0] != "link" or hop.serves == "by_rate" or hop.idles:
         return math.inf
     lines = [port for port, each in hops.items() if each.line == hop.line and port[0] == "link"]

@@ -1,13 +1,13 @@
 """How long a guest that forwards delays a frame, where that costs it something.
 
-Guests forward one frame at a time each, on processors that they share; those that wait for one take turns, a frame each.
-So a guest that has frames waits for at most one frame of every other guest before each of its own, however many
-processors there are: it serves a frame in c + sum of the others' longest, after the time in which it is roused. Where
-nobody is roused, all guests together are never idle while a frame waits, so none waits longer than one processor can be
-busy at a stretch.
+Guests forward one frame at a time each, on processors that they share; those that wait for one take turns, a frame
+each. So a guest that has frames waits for at most one frame of every other guest before each of its own, however
+many processors there are: it serves a frame in c + sum of the others' longest, after the time in which it is
+roused. If no guest is roused, all guests together are never idle while a frame waits, so none waits longer than one
+processor can be busy at a stretch.
 
-Frames follow each other, so both hold for all. What finds the guest's backlog full is dropped, and delays nobody; so no
-frame waits for more than a full backlog of turns.
+Frames follow each other, so both hold for all. A frame that finds the guest's backlog full is dropped, and delays
+no other; so no frame waits for more than a full backlog of turns.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which roles may have something under way while an echo role runs.
 
-What begins when the echoes are over meets none of them. What was over before they begin can meet them all the same: that a
-role is over means that it sends no more, not that queues are empty. It is gone when it has been quiet for longer than its
-frames can be under way, beside all that was sent until then:
+What begins when the echoes are over meets none of them. What was over before they begin can meet them all the same:
+that a role is over means that it sends no more, not that queues are empty. It is gone when it has been quiet for
+longer than its frames can be under way, beside all that was sent until then:
 
 | role | quiet, when it is over, for |
 |---|---|
@@ -10,8 +10,8 @@ frames can be under way, beside all that was sent until then:
 | `burst_load` from one end, with replies | the grace for replies |
 | others | no time |
 
-and for as long as the timeline waits afterwards. Where all were answered nothing is under way at all. Of TCP nobody can
-tell: what is not acknowledged is sent again, and a full buffer is sent after its role is over.
+and for as long as the timeline waits afterwards. Where all were answered nothing is under way at all. For TCP this is
+unknown: what is not acknowledged is sent again, and a full buffer is sent after its role is over.
 """
 
 from __future__ import annotations

@@ -8,13 +8,14 @@
 | `tcp_stream`, `tcp_rr` | its window, or one request | that, per least round trip |
 | anything else that speaks IP | not bounded: only full queues bound what meets it | |
 
-A sender cuts its packets by the MTU of its own vNIC; TCP's segments fit both ends'. What the timeline sets while a role runs
-counts from the beginning where it is more than the role's own value. A stream begins anew with each, at once.
+A sender cuts its packets by the MTU of its own vNIC; TCP's segments fit both ends'. What the timeline sets while a
+role runs counts from the beginning where it is more than the role's own value. A stream begins again with each, at
+once.
 
-A TCP source is bounded by its window: no more than the smaller of the two buffers is between its ends, a probe for a lost
-tail besides, and in the least round trip each byte passes a port once. What comes back are acknowledgements, two at the most
-for each segment (the second tells of a window that opened). That holds while no segment is given up that still waits in a
-queue: as long as a round trip takes less than the least time-out.
+A TCP source is bounded by its window: no more than the smaller of the two buffers is between its ends, a probe for
+a lost tail besides, and in the least round trip each byte passes a port once. What comes back are acknowledgements,
+two at the most for each segment (the second tells of a window that opened). That holds while no segment is given up
+that still waits in a queue: as long as a round trip takes less than the least time-out.
 """
 
 from __future__ import annotations
@@ -220,15 +221,18 @@ def _frames(
         elif (by := near[place]) is not None:
             hops = ways.by_way_of(here, by, there, dscp, packet_bytes)
         else:
-            raise NoBoundError(f"{name} has a guest on its way that does not stand beside its sender")
+            raise NoBoundError(
+                f"{name} has a guest on its path that does not share its sender's virtual switch"
+            )
         mine = shares[place :: len(near)] if near else shares
         if not mine:
             continue
         if not paced:
             yield _unbounded(name, hops, bits)
             continue
-        # Flows of equal shares take turns at even instants, and so do those of one way where all ways have as many; else
-        # each flow is even by itself. One more at once, since instants are whole nanoseconds; and with each new rate.
+        # Flows of equal shares take turns at even instants, and so do those of one way where all ways have as many;
+        # else each flow is even by itself. One more at once, since instants are whole nanoseconds; and with each
+        # new rate.
         evenly = len(set(shares)) == 1 and (not near or count % len(near) == 0)
         at_once = (1 if evenly else len(mine)) * (1 + changes) + 1
         per_s = values["rate_pps"] * sum(mine) / sum(shares)

@@ -62,8 +62,9 @@ class Ways:
         return wire_bits(max(each.mtu_bytes for each in vnics))
 
     def packets(self, here: RoleEnd, there: RoleEnd, dscp: int, packet_bytes: int) -> list[Hop]:
-        """Ports in order of IP packets of so many bytes at most, over routers. NoBoundError where one is of no kind that
-        this knows."""
+        """Ports in order of IP packets of so many bytes at most, over routers. NoBoundError where one is of no kind
+        that this knows.
+        """
         if there.address is None:
             raise NoBoundError(f"{there.guest} has no address")
         return self._routed(here.guest, there.address.ip, dscp, packet_bytes)
@@ -94,7 +95,7 @@ class Ways:
                 raise NoBoundError(f"{guest} cuts packets that are longer than its next link takes")
             found = self._owners.get(near)
             if found is None:
-                raise NoBoundError(f"nobody has the address {near}")
+                raise NoBoundError(f"no vNIC has the address {near}")
             hops += self._wired((guest, vnic), found, dscp)[0]
             guest = found[0]
             if to in self._own[guest]:

@@ -1,7 +1,8 @@
-"""The grammar of pictures: a figure is words and layers of marks; a layer is rows, a mark, and the channels it is drawn by.
+"""The grammar of pictures: a figure is words and layers of marks; a layer is rows, a mark, and the channels it is
+drawn by.
 
-Specs are Vega-Lite and free of colours: theme and font come from the config, so one spec serves page, SVG and PNG, light
-and dark. Every file beside this one declares one kind of figure in these words; `panels` lays layers out.
+Specs are Vega-Lite and free of colours: theme and font come from the config, so one spec serves page, SVG and PNG,
+light and dark. Every file beside this one declares one kind of figure in these words; `panels` lays layers out.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ NUMBERS = "format(datum.value, '.9~g')"  # plain numbers on axes: 10, not 1e+1
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A plot of the report; `group` is the ROLE.METRIC section it stands in."""
+    """A plot of the report; `group` is its section, ROLE.METRIC."""
 
     name: str
     title: str

@@ -62,7 +62,7 @@ def interval_figure(
 
 
 class _Stage:
-    """Where a design point stands in the plot: axis, colour, panel."""
+    """The place of a design point in the plot: axis, colour, panel."""
 
     def __init__(
         self, cells: Sequence[Cell], factors: Sequence[Factor], x: str | None, *, split: bool
@@ -221,7 +221,7 @@ def _subtitle(cells: Sequence[Cell], panels: Panels, *, has_published: bool) -> 
     text = f"Mean of {runs} run{'' if counts == [1] else 's'} per setting"
     text += f" with its {level * 100:g} % interval" if level is not None else "; too few runs for an interval"
     text += "; small dots are single runs" + ("; open diamonds are published" if has_published else "")
-    return text + (f"; {panels.left_out} more panels stand in the table only" if panels.left_out else "")
+    return text + (f"; {panels.left_out} more panels are in the table only" if panels.left_out else "")
 
 
 def _alt(result: Result, cells: Sequence[Cell], x: str | None, shown: Display) -> str:

@@ -123,7 +123,7 @@ def main_factor(factors: Sequence[Factor]) -> Factor | None:
 def arrange(layers: list[Row], labels: Sequence[str], *, height: int) -> Row:
     """Layers alone, or one panel per label.
 
-    A facet of layers needs one table, so the rows of all layers stand in it, and each layer takes those of its `kind`.
+    A facet of layers needs one table, so it has the rows of all layers, and each layer takes those of its `kind`.
     """
     if not labels:
         return {"$schema": SCHEMA, "width": WIDTH, "height": height, "layer": [_alone(one) for one in layers]}

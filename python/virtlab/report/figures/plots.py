@@ -1,9 +1,10 @@
-"""All plots of a report, and which of all possible ones these are: few enough to read, and every one that was asked for.
+"""All plots of a report, and which of all possible ones these are: few enough to read, and every one that was
+requested.
 
-Drawn always: of a workload's primary metrics the leading statistic over every factor, mean, median and p99 over the main
-factor, distribution and course; of its other metrics the leading statistic over the main factor. Drawn when asked: what a
-claim speaks about, and what the study's figures.yaml names. The probe's own health stands in tables. A value that was the
-same in every run is said in a sentence.
+Drawn always: of a workload's primary metrics the leading statistic over every factor, mean, median and p99 over the
+main factor, distribution and course; of its other metrics the leading statistic over the main factor. Drawn when
+asked: what a claim speaks about, and what the study's figures.yaml names. The probe's own health is shown in
+tables. A value that was the same in every run is said in a sentence.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def _unasked(result: Result, *, at_main: bool, claimed: bool) -> bool:
     if claimed and at_main:
         return True
     if quantity.metric in AGAINST_LOAD or (quantity.role.count(".") > 1 and quantity.metric in BENCHMARKS):
-        return False  # they are drawn against load; of single flows at a load they stand in a table
+        return False  # they are drawn against load; of single flows at a load they are in a table
     if len(values) == 1 or quantity.metric in HEALTH:
         return False
     leading = quantity.statistic == lead(metric.statistics)

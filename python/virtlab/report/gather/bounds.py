@@ -1,7 +1,8 @@
 """Computed worst cases of a dataset's own Plans as a source beside its results.
 
-A bound holds for every echo of every run on an ideal platform, so it stands beside the largest and the 99th percentile. What
-guests and bridges cost comes on top: a measured value above it is no contradiction, but says how much that was.
+A bound holds for every echo of every run on an ideal platform, so it is shown beside the largest and the 99th
+percentile. What guests and bridges cost comes on top: a measured value above it is no contradiction, but says how
+much that was.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Results of several datasets and other sources beside each other, setting by setting: never pooled.
 
-The report's own dataset is the reference. Another source (a dataset of another backend, profile or link realisation; a
-computed bound) stands beside it where it has a value of the same quantity at the same levels; factors of one level count as
-levels too, written in any unit. The difference is the other source's mean less the reference's, with Welch's interval over
-independent runs; beside a number without runs, a bound or a published one, it has none.
+The report's own dataset is the reference. Another source (a dataset of another backend, profile or link
+realisation; a computed bound) is shown beside it where it has a value of the same quantity at the same levels;
+factors of one level count as levels too, written in any unit. The difference is the other source's mean less the
+reference's, with Welch's interval over independent runs; beside a number without runs, a bound or a published one,
+it has none.
 """
 
 from __future__ import annotations

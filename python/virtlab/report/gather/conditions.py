@@ -100,7 +100,8 @@ def _numbers(values: Iterable[str]) -> list[float]:
 def realised(records: Iterable[RunRecord]) -> tuple[Realisation, ...]:
     """Every state that an object of the world had, with the number of runs in which it was so.
 
-    What the soft switch measured of itself at its start differs in every run and stands with the links' quality instead.
+    What the soft switch measured of itself at its start differs in every run and is shown with the links' quality
+    instead.
     """
     states: dict[tuple[str, str], list[Any]] = {}
     for record in records:
@@ -141,10 +142,11 @@ def _few(names: Sequence[str], most: int = 4) -> str:
 
 
 def link_quality(db: duckdb.DuckDBPyConnection, records: Iterable[RunRecord]) -> tuple[dict[str, str], ...]:
-    """What the links' realisation says of its own quality: each figure smallest, median and largest over the valid runs.
+    """What the links' realisation says of its own quality: each figure smallest, median and largest over the valid
+    runs.
 
-    Counters are as read at the end of each run; measured overshoot of sleeps, and the most frames per second that doctor has
-    seen it pass on this machine, as read when the switch was set up.
+    Counters are as read at the end of each run; measured overshoot of sleeps, and the most frames per second that
+    doctor has seen it pass on this machine, as read when the switch was set up.
     """
     found: dict[tuple[str, str], list[float]] = {}
     rows = db.execute(

@@ -1,7 +1,7 @@
 """From a dataset to what a report shows. Nothing else of the report reads a dataset.
 
-Values come from the analysis, curves from DuckDB, conditions from the runs as they were built. Runs that did not end well
-are listed with their reasons, and are in no estimate.
+Values come from the analysis, curves from DuckDB, conditions from the runs as they were built. Runs that did not
+end well are listed with their reasons, and are in no estimate.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SOURCE = "source"  # below the report: figures.yaml and published tables as they
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """A study's figures.yaml and the folder of its published tables; None where there is none."""
+    """A study's figures.yaml and the folder of its published tables; None if absent."""
 
     figures: Path | None
     published: Path | None
@@ -177,7 +177,7 @@ def _is_table(folder: Path, name: str) -> bool:
 
 
 def nearest(place: Path, name: str) -> Path | None:
-    """The file or folder of that name in a folder or in one around it; None when there is none."""
+    """The nearest file or folder of that name in a folder or one around it; None if absent."""
     places = [place.absolute(), *place.absolute().parents]
     return next((place / name for place in places if (place / name).exists()), None)
 

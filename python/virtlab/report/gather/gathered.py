@@ -43,7 +43,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """The settings that were asked for: factors of two levels or more, what was constant, and the points."""
+    """The requested settings: factors of two levels or more, what was constant, and the points."""
 
     factors: tuple[Factor, ...]
     conditions: Mapping[str, str]  # factors of one level
@@ -58,7 +58,7 @@ class Design:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """What single samples show, of the metrics that have them; empty where only run-level values were asked for."""
+    """What single samples show, of the metrics that have them; empty if only run-level values were requested."""
 
     distributions: tuple[Sampled, ...] = ()
     courses: tuple[Sampled, ...] = ()

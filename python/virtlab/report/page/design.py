@@ -20,7 +20,7 @@ def facts(data: Gathered) -> list[tuple[str, str]]:
 
 
 def _realisations(data: Gathered) -> list[str]:
-    """How links were realised; empty where there was none."""
+    """How links were realised; empty without links."""
     return [] if data.realisations == ["none"] else data.realisations
 
 
@@ -29,13 +29,13 @@ def world_note(data: Gathered) -> str:
     if len(data.realisations) > 1:
         return (
             f"The dataset holds {len(data.realisations)} link realisations ({', '.join(data.realisations)}); "
-            "they stand in panels of their own and are never pooled."
+            "they have panels of their own and are never pooled."
         )
     return "".join(f"Links were realised by: {name.replace('_', ' ')}." for name in _realisations(data))
 
 
 def source_figure(entry: Entry, present: frozenset[str]) -> Block:
-    """One row of the section on the source's figures: links to what stands in this page, words for what does not."""
+    """One row of the section on the source's figures: links to what this page has, words for what it does not."""
     of = f"in the report of {', '.join(entry.experiments)}" if entry.experiments else "not in this dataset"
     links: list[Block] = [{"id": name, "text": name} for name in entry.plots if name in present]
     links += [{"id": "", "text": f"{name} ({of})"} for name in entry.plots if name not in present]
@@ -74,7 +74,7 @@ def runs_about(data: Gathered) -> str:
     if not statuses:
         return "Every run counts: none was tainted, failed or repeated."
     words = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
-    return f"{plural(statuses.total(), 'run')} shown but not in any estimate ({words}); the reason stands beside each."
+    return f"{plural(statuses.total(), 'run')} shown but not in any estimate ({words}); the reason is beside each."
 
 
 def conditions(data: Gathered) -> list[Block]:

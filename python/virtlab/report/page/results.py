@@ -1,7 +1,7 @@
-"""The sections of results: sources beside each other, a section per primary metric, further metrics role by role, searches,
-classes of queues, the health of the measurement, and what one more switch or guest does.
+"""The sections of results: sources beside each other, a section per primary metric, further metrics role by role,
+searches, classes of queues, the health of the measurement, and what one more switch or guest does.
 
-Every plot and every table of a metric stands in its section; what never changed is said in a sentence.
+Every plot and every table of a metric is in its section; a sentence lists what never changed.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class _Results:
         groups: Groups = {}
         for result in self.data.results:
             if result.quantity.metric in BENCHMARKS and self.data.searches:
-                continue  # they stand with their search
+                continue  # they are shown with their search
             groups.setdefault(f"{result.quantity.role}.{result.quantity.metric}", []).append(result)
         for path, results in groups.items():
             metric = METRICS[results[0].quantity.metric]
@@ -142,8 +142,8 @@ class _Results:
         trials = trials_table(role, self.data.searches, self.data.design.varying)
         return section(
             names.slug(f"results {key}"), f"Search of {role}" + (", and the tests after it" if tested else ""), short=key,
-            about="Which loads were tried, what came of each, and how the bounds closed in. Without its goal what was found "
-            "means nothing; it stands in the title of each such number.",
+            about="Which loads were tried, the outcome of each, and how the bounds closed in. A result means nothing "
+            "without its goal, which the title of each such number states.",
             figures=drawn(plots, self.pictures, lambda figure: figure.title),
             tables=[*([tested] if tested else []), trials],
         )  # fmt: skip
@@ -179,7 +179,7 @@ def _is_lead(result: Result) -> bool:
 
 
 def _benchmark_of(group: str, role: str) -> bool:
-    """Whether a group is that of a benchmark metric of a role, which was asked for or claimed."""
+    """Whether a group is that of a benchmark metric of a role, which was requested or claimed."""
     own, _, metric = group.rpartition(".")
     return metric in BENCHMARKS and own.partition(".")[0] == role
 

@@ -22,7 +22,7 @@ def section(
     tables: Sequence[Block] = (),
     nested: Sequence[Block] = (),
 ) -> Block:
-    """A section; `short` stands in the contents, `nested` tables fold out together."""
+    """A section; `short` is its entry in the contents, `nested` tables fold out together."""
     return {
         "id": name, "title": title, "short": short, "about": about, "figures": list(figures), "table": table,
         "tables": list(tables), "nested": list(nested),

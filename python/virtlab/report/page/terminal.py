@@ -116,7 +116,7 @@ def _estimates(data: Gathered) -> Any:
         ]
         table.add_row(*(Text(part) for part in row))
     if len(cells) > ROWS:
-        table.caption = f"{len(cells) - ROWS} more settings stand in the report"
+        table.caption = f"{len(cells) - ROWS} more settings are in the report"
     counts = sorted({len(cell.values) for cell in cells})
     level = next((cell.estimate.level for cell in cells if cell.estimate), 0.95)
     runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"

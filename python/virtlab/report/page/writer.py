@@ -1,8 +1,8 @@
 """Writes a report: the page, and the same plots as SVG and PNG beside it.
 
 Every file appears whole (written aside, then renamed), so a report that is open in a browser is never half a
-report, and nothing is written through a link. The folder may hold pictures of the user's own: those of an earlier report
-are removed by the list of them that it left (`LIST`), and nothing else is.
+report, and nothing is written through a link. The folder may hold pictures of the user's own: those of an earlier
+report are removed by the list of them that it left (`LIST`), and nothing else is.
 """
 
 from __future__ import annotations
@@ -127,6 +127,6 @@ def _write_pictures(folder: Folder, figures: Iterable[Figure], formats: tuple[st
 
 
 def _listed(folder: Folder) -> set[str]:
-    """Pictures that an earlier report says it wrote into the folder; a name that is no plain picture's is none."""
+    """Pictures that an earlier report says it wrote into the folder; a name that is no plain picture's does not count."""
     text = (folder.read(LIST, LIST_MAX_BYTES) or b"").decode(errors="replace")
     return {name for name in text.split("\n") if "/" not in name and name.endswith((".png", ".svg"))}

@@ -47,7 +47,7 @@ def tests_table(data: Gathered, role: str) -> Block | None:
     """The table; None where nothing was tested.
 
     `mean` is over runs of what each run had as its mean over trials, with the interval; smallest, largest and sd are of
-    trials, quantiles of the frames of all trials, averaged over runs. What no run could measure stands there too, with the
+    trials, quantiles of the frames of all trials, averaged over runs. What no run could measure is listed too, with the
     reason.
     """
     rows = [*_measured(data, role), *_unmeasured(data, role)]

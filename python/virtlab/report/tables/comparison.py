@@ -83,7 +83,7 @@ def comparison_rows(data: Gathered) -> list[dict[str, Any]]:
 
 
 def numbers_of(estimate: Any) -> dict[str, Any] | None:
-    """An estimate as plain values; None where there is none."""
+    """An estimate as plain values; None without one."""
     fields = ("unit", "point", "low", "high", "level", "n", "method")
     return None if estimate is None else {field: getattr(estimate, field) for field in fields}
 

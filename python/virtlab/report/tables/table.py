@@ -1,4 +1,5 @@
-"""The grammar of tables: rows, and columns that each say one thing of a row. Every file beside this one declares tables.
+"""The grammar of tables: rows, and columns that each say one thing of a row. Every file beside this one declares
+tables.
 
 Tables are the text behind every plot: whatever a picture shows, a table holds in numbers.
 """
@@ -72,7 +73,7 @@ def table(
 def setting_columns(
     varying: Sequence[str], settings: Iterable[Setting], of: Callable[[Any], Setting] = lambda row: row
 ) -> list[Column[Any]]:
-    """The columns that say which setting a row is of; `of` is the setting of a row that is none itself."""
+    """The columns that say which setting a row is of; `of` gives the setting of a row that is not itself a setting."""
 
     def level(name: str) -> Column[Any]:
         return Column(name, lambda row: of(row).point.get(name, ""))

@@ -17,6 +17,8 @@ from virtlab.experiment.read.mistakes import Mistake
 from virtlab.experiment.read.tree import Node
 from virtlab.metrics import METRICS, MetricPath
 
+KEYS = ("id", "title", "text", "published")  # of a claim
+
 
 def read_claims(
     findings: Findings, factors: Mapping[str, Factor], roles: Mapping[str, str]
@@ -49,10 +51,10 @@ def _claim(position: int, node: Node, findings: Findings, taken: set[str]) -> Cl
         findings.add(at, "is not a claim", "write e.g. '{id: linear, text: probe.rtt.mean grows with load}'")
         return None
     for key in node.value:
-        if key not in {"id", "text", "published"}:
-            cure = nearest(key, ["id", "text", "published"]) or "it has id, text, published"
+        if key not in KEYS:
+            cure = nearest(key, KEYS) or f"it has {', '.join(KEYS)}"
             findings.add((*at, key), f"unknown key '{shown(key)}' of a claim", cure, key=True)
-    name, text, published = node.get("id"), node.get("text"), node.get("published")
+    name, text, published, title = (node.get(key) for key in ("id", "text", "published", "title"))
     if text is None or not isinstance(text.value, str) or not text.value.strip():
         findings.add(at, "'text' is missing", "write e.g. 'text: probe.rtt.mean grows with load'")
         return None
@@ -66,9 +68,12 @@ def _claim(position: int, node: Node, findings: Findings, taken: set[str]) -> Cl
     if published is not None and not isinstance(published.value, dict):
         findings.add((*at, "published"), "is not a mapping", "write '{file: study.csv, metric: rtt_mean}'")
         return None
-    return Claim(
-        identity, text.value, text.line, text.column, published.plain() if published is not None else None
-    )
+    words = title.value if title is not None else ""
+    if not isinstance(words, str) or (title is not None and not words.strip()):
+        findings.add((*at, "title"), "is no title", "write the claim in words, e.g. 'Delay grows with load'")
+        return None
+    rows = published.plain() if published is not None else None
+    return Claim(identity, text.value, text.line, text.column, rows, words.strip())
 
 
 def _check_claim(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -45,20 +45,22 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim as the file holds it: its id, text, where the text stands, and the published rows beside it."""
+    """A claim as the file holds it: its id, text, where the text stands, published rows beside it, and its title."""
 
     id: str
     text: str
     line: int
     column: int
     published: Mapping[str, Any] | None = None
+    title: str = ""
 
     def parsed(self) -> ParsedClaim:
         """The claim as analysis judges it."""
         from virtlab.analysis.claims import PublishedReference, parse_claim
 
         reference = PublishedReference.parse(self.published) if self.published is not None else None
-        return parse_claim(self.text, line=self.line, column=self.column, published=reference, name=self.id)
+        claim = parse_claim(self.text, line=self.line, column=self.column, published=reference, name=self.id)
+        return replace(claim, title=self.title)
 
 
 @dataclass(frozen=True, slots=True)

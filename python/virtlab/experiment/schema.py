@@ -373,6 +373,7 @@ def _claim() -> Schema:
         "type": "object",
         "properties": {
             "id": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,62}$"},
+            "title": {"type": "string", "description": "the claim in words, with which its verdict begins"},
             "text": text,
             "published": published,
         },

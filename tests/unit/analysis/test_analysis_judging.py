@@ -10,6 +10,8 @@ import pytest
 from tests.unit.analysis.claims_specimen import PUBLISHED, number, rule, table_of
 
 from virtlab.analysis import PublishedReference, RunTable, RunValue, exit_code, parse_claim
+from virtlab.analysis.claims.words import in_words
+from virtlab.analysis.judging.text import ANSWERS
 from virtlab.analysis.published import published_values
 from virtlab.errors import ExperimentError
 from virtlab.metrics import MetricPath
@@ -73,7 +75,7 @@ STUDY = table_of(SWITCHES, {RTT: line}, spread=3_000)
 def test_claims_about_a_known_truth_are_judged_as_it_is(text: str, ruling: str) -> None:
     verdict = rule(text, STUDY)
     assert verdict.ruling == ruling, verdict.text
-    assert verdict.text.startswith(ruling.capitalize())
+    assert verdict.text.startswith(f"{in_words(verdict.claim)}: {ANSWERS[ruling]}")
 
 
 @pytest.mark.parametrize(
@@ -454,7 +456,10 @@ def test_a_level_that_was_not_run_leaves_the_claim_undecided_with_the_cure() -> 
     assert "'3' is not a level of switches" in verdict.text
     begun = RunTable(STUDY.rows, declared={"switches": ("1", "2", "3"), "load": tuple(LOADS["load"])})
     verdict = rule(f"{RTT}: switches 1 < 3", begun)
-    assert (verdict.ruling, verdict.text) == ("undecided", "Undecided: no run has a value at switches 3.")
+    assert (verdict.ruling, verdict.text) == (
+        "undecided",
+        f"{in_words(verdict.claim)}: undecided, no run has a value at switches 3.",
+    )
     assert "'4' is not a level of switches" in rule(f"{RTT}: switches 1 < 4", begun).text
 
 

@@ -301,7 +301,7 @@ def rows(worlds: dict[str, str]) -> RunTable:
 def test_a_claim_between_levels_that_are_one_world_is_not_judged(text: str) -> None:
     alike = judge_one(parse_claim(text), rows({"namespace": "w", "qemu": "w"}))
     assert (alike.ruling, alike.comparisons) == ("undecided", ())
-    assert alike.text.startswith("Undecided: not judged: to this simulated world platform ")
+    assert ": undecided, not judged: to this simulated world platform " in alike.text
     assert judge_one(parse_claim(text), rows({"namespace": "w", "qemu": "v"})).ruling == "holds"
     assert (
         judge_one(parse_claim(text), rows({"namespace": "w", "qemu": "v", "container": "u"})).ruling

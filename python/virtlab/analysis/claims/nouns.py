@@ -284,6 +284,7 @@ class Claim:
     `averaged`: factors over whose levels each repetition's values are averaged before anything is compared.
     `members`: the claims that lists of levels (`{a, b}`) stand for, each with one level of each list; the claim itself then
     has the relation of the first. `at`: of a member, the levels that lists of its conditions have here.
+    `title`: the claim in words, where its file says them.
     """
 
     text: str
@@ -297,6 +298,7 @@ class Claim:
     name: str = ""
     members: tuple[Claim, ...] = ()
     at: str = ""
+    title: str = ""
 
     def check(
         self,

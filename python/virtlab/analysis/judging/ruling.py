@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from virtlab.analysis.claims import Claim
+from virtlab.analysis.claims.words import in_words
 from virtlab.analysis.judging.alike import told_apart
 from virtlab.analysis.judging.case import Case
 from virtlab.analysis.judging.cells import gather
@@ -68,7 +69,8 @@ def judge_one(
     verdict = _verdict(claim, comparisons, whole, beside, notes)
     if verdict.ruling == "holds" and any(member.ruling != "holds" for member in members):
         unseen = [member.claim.text for member in members if member.ruling != "holds"]
-        text = f"Undecided: of {len(members)} claims {len(unseen)} cannot be judged, e.g. '{unseen[0]}'."
+        said = f"of {len(members)} claims {len(unseen)} cannot be judged, e.g. '{unseen[0]}'"
+        text = f"{in_words(claim)}: undecided, {said}."
         verdict = replace(verdict, ruling="undecided", text=text, comparison=None)
     return replace(verdict, members=members)
 

@@ -1,15 +1,17 @@
-"""A verdict in one sentence: the ruling, what was seen with its interval, what was required, published values
-beside."""
+"""A verdict in one sentence: the claim in words, the answer, what was seen with its interval, what was required, and what
+is published."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from virtlab.analysis.claims import Claim
+from virtlab.analysis.claims.words import in_words
 from virtlab.analysis.judging.verdict import Comparison, Ruling
 from virtlab.analysis.published import PublishedValue, together
 from virtlab.metrics import show_interval, show_number, show_quantity
 
+ANSWERS = {"holds": "yes", "refuted": "no", "undecided": "undecided"}
 FEW = 3  # published values that a sentence holds one by one
 
 
@@ -22,21 +24,23 @@ def sentence(
     published: Sequence[PublishedValue],
     trouble: Sequence[str],
 ) -> str:
-    """The one sentence of a verdict."""
+    """The one sentence of a verdict: the claim in words, the answer, and what was seen."""
+    title = in_words(claim)
     if deciding is None:
-        return f"Undecided: {'; '.join(trouble)}.{_beside(published)}"
+        return f"{title}: undecided, {'; '.join(trouble)}.{_beside(published)}"
     required_to_hold = [comparison for comparison in comparisons if comparison.decides]
-    head = {"holds": "Holds", "refuted": "Refuted", "undecided": "Undecided"}[ruling]
+    head = ""
     if ruling == "holds" and len(required_to_hold) > 1:
-        head += f" in all {len(required_to_hold)} comparisons, the least clear"
+        head = f" in all {len(required_to_hold)} comparisons, the least clear"
     elif ruling == "refuted" and len(comparisons) > 1:
         alike = sum(comparison.ruling == ruling for comparison in comparisons)
-        head += f" in {alike} of {len(comparisons)} comparisons, the clearest"
+        head = f" in {alike} of {len(comparisons)} comparisons, the clearest"
     elif ruling == "undecided" and len(required_to_hold) > 1:
         alike = sum(comparison.ruling == ruling for comparison in required_to_hold)
-        head += f" in {alike} of {len(required_to_hold)}"
+        head = f" in {alike} of {len(required_to_hold)} comparisons"
     place = f" ({deciding.label})" if deciding.label else ""
-    body = f"{head}{place}: {seen(claim, deciding)}"
+    how = f",{head}{place}:" if head else f"{place}:" if place else ","
+    body = f"{title}: {ANSWERS[ruling]}{how} {seen(claim, deciding)}"
     if ruling == "undecided":
         if _lies_inside(deciding):
             body += f", which is not enough {_what_else_counts(len(required_to_hold))}"

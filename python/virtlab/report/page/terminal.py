@@ -71,7 +71,7 @@ def _verdicts(verdicts: tuple[Verdict, ...]) -> Any:
     table.add_column(ratio=1)
     for verdict in verdicts:
         word = Text(verdict_word(verdict.verdict), style=_STYLES[verdict_kind(verdict.verdict)])
-        table.add_row(word, Text.assemble((verdict.claim, "dim"), "\n", verdict.sentence))
+        table.add_row(word, Text.assemble(verdict.sentence, "\n", (verdict.claim, "dim")))
     return table
 
 

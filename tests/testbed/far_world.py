@@ -10,7 +10,6 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -234,10 +233,3 @@ def restart(made: FarHosts, name: str, *more: str) -> None:
     made.daemons[name].kill()
     made.daemons[name].wait()
     _daemon(made, name, f"{NETWORK}{NAMES.index(name) + 1}", *more)
-
-
-def free_port() -> int:
-    """A port of loopback that nobody has."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])

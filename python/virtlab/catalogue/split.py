@@ -37,16 +37,6 @@ def shares(guests: int, strong: int, weak_share: float) -> tuple[float, ...]:
     return (high,) * strong + (low,) * (guests - strong)
 
 
-def strong_load(total: float, guests: int, strong: int, weak_share: float) -> float:
-    """O_h: what each strong guest carries of a total."""
-    return total * shares(guests, strong, weak_share)[0]
-
-
-def weak_load(total: float, guests: int, strong: int, weak_share: float) -> float | None:
-    """O_l: what each weak guest carries of a total; None without weak guests."""
-    return total * shares(guests, strong, weak_share)[-1] if strong < guests else None
-
-
 def fairness(guests: int, strong: int, weak_share: float) -> float:
     """J(k): Jain's index of the split, 1/N to 1. ValueError when impossible.
 

@@ -42,7 +42,7 @@ import json
 import os
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -134,11 +134,6 @@ class Profile:
         """A parameter's value; 0 where the profile has none."""
         found = self.parameters.get(name)
         return 0.0 if found is None else found.value
-
-    def replaced(self, values: Mapping[str, float]) -> Profile:
-        """The same profile with other values of some parameters."""
-        parameters = dict(self.parameters) | {name: Parameter(value) for name, value in values.items()}
-        return replace(self, parameters=parameters)
 
     def text(self) -> str:
         """The file."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from virtlab.catalogue.split import combined_latency_ns, fairness, shares, strong_load, weak_load
+from virtlab.catalogue.split import combined_latency_ns, fairness, shares
 
 PUBLISHED = (0.0850, 0.1701, 0.2551, 0.3401, 0.4251, 0.5101)  # N = 12, q = 0.01, k = 1..6
 
@@ -33,15 +33,6 @@ def test_shares_make_a_whole_and_their_jain_index_is_the_closed_form(split: tupl
     jain = sum(parts) ** 2 / (guests * sum(part * part for part in parts))
     assert fairness(guests, strong, weak) == pytest.approx(jain)
     assert 1 / guests - 1e-9 <= fairness(guests, strong, weak) <= 1 + 1e-9
-
-
-@given(splits, st.floats(1.0, 1e9))
-def test_strong_and_weak_loads_add_up_to_the_total(split: tuple[int, int, float], total: float) -> None:
-    guests, strong, weak = split
-    low = weak_load(total, guests, strong, weak)
-    whole = strong * strong_load(total, guests, strong, weak) + (guests - strong) * (low or 0.0)
-    assert whole == pytest.approx(total)
-    assert (low is None) == (strong == guests)
 
 
 def test_combined_latency_weighs_the_groups_and_is_the_plain_mean_of_all_strong() -> None:

@@ -208,7 +208,6 @@ def _switches(value: Any) -> int:
 Rate = Annotated[int, *_types(RATE)]
 Time = Annotated[int, *_types(DURATION)]
 PositiveTime = Annotated[int, *_types(POSITIVE_DURATION)]
-Bytes = Annotated[int, *_types(SIZE)]
 PositiveBytes = Annotated[int, *_types(POSITIVE_SIZE)]
 Share = Annotated[float, *_types(RATIO)]
 ProperShare = Annotated[float, *_types(PROPER_RATIO)]

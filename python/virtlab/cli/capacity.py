@@ -104,8 +104,8 @@ def capacity(
 
 
 def _lines(one: Capacity) -> list[str]:
-    from virtlab.metrics import show_quantity
     from virtlab.prediction.capacity import STATES
+    from virtlab.units import show_quantity
 
     head = ", ".join(f"{name} = {level}" for name, level in one.others.items())
     limits = " and ".join(map(str, one.limits))

@@ -98,11 +98,11 @@ def _predicted(
     repetitions: int, draws: int,
 ) -> Answer:  # fmt: skip
     from virtlab.errors import ExperimentError
-    from virtlab.metrics import show_quantity
     from virtlab.planner import plan_run
     from virtlab.prediction.bound import Bound, bounds_of
     from virtlab.prediction.simulate import simulate
     from virtlab.prediction.uncertainty import combined, drawn_values, has_intervals
+    from virtlab.units import show_quantity
 
     table = simulate(experiment, costs, points=[point.index for point in points], repetitions=repetitions)
     paths = (

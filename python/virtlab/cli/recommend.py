@@ -62,12 +62,12 @@ def recommend(
     from virtlab.errors import ExperimentError
     from virtlab.experiment import load
     from virtlab.experiment.overrides import find_input
-    from virtlab.metrics import parse_quantity
     from virtlab.prediction.combinations import other_levels
     from virtlab.prediction.limits import parse_limits, refuse_search
     from virtlab.prediction.recommend import Choice, parse_goal
     from virtlab.settings import load_settings
     from virtlab.simulator.profile import load_profile
+    from virtlab.units import parse_quantity
 
     costs = load_profile(load_settings(profile=profile).profile)
     experiment = load(file)
@@ -114,7 +114,7 @@ def _levels(levels: Any) -> str:
 
 
 def _lines(one: Recommendation) -> list[str]:
-    from virtlab.metrics import show_quantity
+    from virtlab.units import show_quantity
 
     subject = f", subject to {' and '.join(map(str, one.limits))}" if one.limits else ""
     head = f"{_levels(one.others)}: " if one.others else ""

@@ -20,12 +20,12 @@ from virtlab.imported.mapping import ImportFile, ImportRun, Sources
 from virtlab.imported.output import Point, Told, UnreadableError
 from virtlab.imported.readers import read
 from virtlab.lazy import np
-from virtlab.metrics import level_number
 from virtlab.plan import Columns, Outcome, Plan, Realised, RealisedObject
 from virtlab.planner import plan_run
 from virtlab.results import Dataset
 from virtlab.results.record import RunKey
 from virtlab.results.writer import RunWriter
+from virtlab.units import level_number
 
 BACKEND = "imported"
 FILE_MAX_BYTES = 256 << 20

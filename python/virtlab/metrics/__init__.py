@@ -6,19 +6,9 @@
 
 from virtlab.metrics.metric import Better, Metric, Statistic, Unit
 from virtlab.metrics.path import METRICS, MetricPath, did_you_mean, unit_of
-from virtlab.metrics.quantity import (
-    level_number,
-    parse_quantity,
-    scale_of,
-    show_interval,
-    show_number,
-    show_quantity,
-    split_quantity,
-)
 from virtlab.metrics.statistic import DISTRIBUTION, SPREAD, STATISTICS
 
 __all__ = [
     "DISTRIBUTION", "METRICS", "SPREAD", "STATISTICS", "Better", "Metric", "MetricPath", "Statistic", "Unit",
-    "did_you_mean", "level_number", "parse_quantity", "scale_of", "show_interval", "show_number",
-    "show_quantity", "split_quantity", "unit_of",
+    "did_you_mean", "unit_of",
 ]  # fmt: skip

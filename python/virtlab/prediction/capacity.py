@@ -23,7 +23,6 @@ from virtlab.campaign.search.largest import Largest, State
 from virtlab.errors import ExperimentError
 from virtlab.experiment import Experiment
 from virtlab.experiment.overrides import Input, at_level, find_input, grid
-from virtlab.metrics import level_number
 from virtlab.plan import Observer
 from virtlab.planner import plan_run
 from virtlab.prediction.explain import explain
@@ -34,6 +33,7 @@ from virtlab.prediction.uncertainty import drawn_jobs, has_intervals
 from virtlab.results.trial import TrialRecord
 from virtlab.simulator.profile import Profile
 from virtlab.stats import Estimate
+from virtlab.units import level_number
 
 EXPLAINED_RUNS = 3
 DRAWS = 8  # of the profile's parameters, at every level that is tried

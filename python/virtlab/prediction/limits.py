@@ -24,10 +24,11 @@ from virtlab.catalogue import WORKLOADS
 from virtlab.errors import ExperimentError
 from virtlab.experiment import Experiment
 from virtlab.lazy import np
-from virtlab.metrics import METRICS, MetricPath, parse_quantity, show_quantity
+from virtlab.metrics import METRICS, MetricPath
 from virtlab.prediction.uncertainty import combined
 from virtlab.stats import Estimate, contrast, mean_interval, proportion_interval
 from virtlab.stats.proportions import p_share_above, p_share_below
+from virtlab.units import parse_quantity, show_quantity
 
 _LIMIT = re.compile(r"\s*([A-Za-z][\w.-]*)\s*(<=|>=|<|>)\s*(.+?)\s*\Z")
 _HOLDS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}

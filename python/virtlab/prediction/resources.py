@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from virtlab.analysis.context import counter_rows
 from virtlab.catalogue.actions import BEGINNING
-from virtlab.metrics import show_quantity
 from virtlab.results.trial import TrialRecord
+from virtlab.units import show_quantity
 
 SATURATED = 0.9  # busy share of a line from which on it is called so
 

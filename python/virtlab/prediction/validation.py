@@ -25,7 +25,7 @@ from virtlab.catalogue import WORKLOADS
 from virtlab.errors import ExperimentError
 from virtlab.experiment import DesignPoint, Experiment, load_text
 from virtlab.lazy import np
-from virtlab.metrics import MetricPath, level_number
+from virtlab.metrics import MetricPath
 from virtlab.planner import plan_run
 from virtlab.prediction.refit import Rows, rows_of
 from virtlab.prediction.simulate import Job, play_all
@@ -33,6 +33,7 @@ from virtlab.results import Dataset, RunRecord
 from virtlab.simulator import Simulator
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, missing
 from virtlab.stats import mean_interval
+from virtlab.units import level_number
 
 Reach = Literal["interpolation", "extrapolation", "other name"]
 MATCHED_MAX = 5  # simulated runs of a point unless said otherwise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from virtlab.metrics import show_interval, show_quantity
+from virtlab.units import show_interval, show_quantity
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from virtlab.analysis import PublishedReference, RunTable, RunValue, Verdict, judge, parse_claim
-from virtlab.metrics import MetricPath, level_number
+from virtlab.metrics import MetricPath
+from virtlab.units import level_number
 
 PUBLISHED = Path(__file__).parents[3] / "published"
 Truth = Callable[[Mapping[str, str]], float]

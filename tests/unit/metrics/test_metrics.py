@@ -10,16 +10,8 @@ from hypothesis import strategies as st
 
 from virtlab.catalogue import measuring
 from virtlab.catalogue.metrics_page import page
-from virtlab.metrics import (
-    METRICS,
-    STATISTICS,
-    MetricPath,
-    level_number,
-    parse_quantity,
-    show_interval,
-    show_quantity,
-)
-from virtlab.metrics.quantity import SCALES
+from virtlab.metrics import METRICS, STATISTICS, MetricPath
+from virtlab.units import SCALES, level_number, parse_quantity, show_interval, show_quantity
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from virtlab.metrics import parse_quantity
-from virtlab.units import Duration, exact_number
+from virtlab.units import Duration, exact_number, parse_quantity
 
 
 @pytest.mark.parametrize("text", ["\u0661", "1\u0661", "\uff11", "1.\u0665", "1e\u0663"])

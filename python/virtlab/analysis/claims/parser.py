@@ -39,7 +39,8 @@ from virtlab.analysis.claims.nouns import (
     Threshold,
     Trend,
 )
-from virtlab.metrics import MetricPath, parse_quantity
+from virtlab.metrics import MetricPath
+from virtlab.units import parse_quantity
 
 COMPARATORS = ("<", "<=", ">", ">=")
 KEYWORDS = frozenset(

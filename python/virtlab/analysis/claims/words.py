@@ -30,7 +30,8 @@ from virtlab.analysis.claims.nouns import (
     Threshold,
     Trend,
 )
-from virtlab.metrics import METRICS, STATISTICS, MetricPath, show_interval, show_quantity
+from virtlab.metrics import METRICS, STATISTICS, MetricPath
+from virtlab.units import show_interval, show_quantity
 
 _LIMITS = {"<": "below", "<=": "at most", ">": "above", ">=": "at least"}
 _ORDERS = {"<": "lower", "<=": "no higher", ">": "higher", ">=": "no lower"}

@@ -14,8 +14,8 @@ from virtlab.analysis.judging.case import Case
 from virtlab.analysis.judging.hypotheses import Test, inside
 from virtlab.analysis.judging.pairs import pair_test, within_margin
 from virtlab.lazy import np
-from virtlab.metrics import level_number
 from virtlab.stats.contrasts import contrast
+from virtlab.units import level_number
 
 if TYPE_CHECKING:
     pass

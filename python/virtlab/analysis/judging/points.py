@@ -15,8 +15,8 @@ from virtlab.analysis.judging.case import Case, bounds_of
 from virtlab.analysis.judging.hypotheses import Subject, Test, counted, inside, sided
 from virtlab.analysis.table import Levels
 from virtlab.lazy import NDArray
-from virtlab.metrics import level_number
 from virtlab.stats.contrasts import contrast
+from virtlab.units import level_number
 
 
 def one_sided(

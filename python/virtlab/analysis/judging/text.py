@@ -9,7 +9,7 @@ from virtlab.analysis.claims import Claim
 from virtlab.analysis.claims.words import in_words
 from virtlab.analysis.judging.verdict import Comparison, Ruling
 from virtlab.analysis.published import PublishedValue, together
-from virtlab.metrics import show_interval, show_number, show_quantity
+from virtlab.units import show_interval, show_number, show_quantity
 
 ANSWERS = {"holds": "yes", "refuted": "no", "undecided": "undecided"}
 FEW = 3  # published values that a sentence holds one by one

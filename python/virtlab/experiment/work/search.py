@@ -22,7 +22,8 @@ from virtlab.experiment.read.model import GoalSpec, SearchSpec
 from virtlab.experiment.work.benchmark import TestsFor, read_tests
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.world.topology import Wiring
-from virtlab.metrics import MetricPath, parse_quantity
+from virtlab.metrics import MetricPath
+from virtlab.units import parse_quantity
 
 OWN_LENGTH = "duration_ns"  # of a stream: a trial's own length, no input
 WIRE = "wire"

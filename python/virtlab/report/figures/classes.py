@@ -13,7 +13,7 @@ from virtlab.report.figures.figure import Figure, Row, amount, layer, name, tips
 from virtlab.report.figures.panels import arrange
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import ClassSeen
-from virtlab.report.quantities import display
+from virtlab.units import display
 
 GROUP = "queues"
 MOST_DIRECTIONS = 2

@@ -16,8 +16,8 @@ from virtlab.report.figures.figure import (
 )
 from virtlab.report.figures.panels import arrange
 from virtlab.report.gather.model import Sampled
-from virtlab.report.quantities import display
 from virtlab.report.words import point_words
+from virtlab.units import display
 
 
 def course_figure(sampled: Sampled) -> Figure:

@@ -24,8 +24,8 @@ from virtlab.report.figures.figure import (
 )
 from virtlab.report.figures.panels import Panels, described, main_factor
 from virtlab.report.gather.model import Factor, Sampled
-from virtlab.report.quantities import Display, display, numeric_levels
 from virtlab.report.words import grouped, point_words
+from virtlab.units import Display, display, numeric_levels
 
 WIDE = 30.0  # samples further apart than this stand on a logarithmic axis
 

@@ -9,7 +9,7 @@ from virtlab.report.figures.figure import NUMBERS, Figure, amount, layer, one_co
 from virtlab.report.figures.panels import Panels, described
 from virtlab.report.gather.histograms import Buckets, Histogram
 from virtlab.report.gather.model import Factor
-from virtlab.report.quantities import display
+from virtlab.units import display
 
 
 def histogram_figure(found: Histogram, factors: Sequence[Factor], *, split: bool) -> Figure:

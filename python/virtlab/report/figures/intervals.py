@@ -26,8 +26,8 @@ from virtlab.report.figures.figure import (
 )
 from virtlab.report.figures.panels import Panels
 from virtlab.report.gather.model import Cell, Factor, Result
-from virtlab.report.quantities import Display, display, interval, numeric_levels
 from virtlab.report.words import point_words
+from virtlab.units import Display, display, interval, numeric_levels
 
 
 def interval_figure(

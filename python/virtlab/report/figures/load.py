@@ -17,7 +17,7 @@ from virtlab.report.figures.figure import Figure, Row, amount, far_apart, layer,
 from virtlab.report.figures.panels import Panels, main_factor
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Cell, Factor, Result
-from virtlab.report.quantities import Display, display
+from virtlab.units import Display, display
 
 AT = re.compile(r"(at|rate)[\d_]+\Z")  # loads of the latency test
 DOWN = re.compile(r"max[\d_]+\Z")  # loads of the frame-loss test

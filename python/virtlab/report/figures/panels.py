@@ -12,7 +12,7 @@ from typing import TypeVar
 from virtlab.report.figures.figure import Row
 from virtlab.report.gather.model import Factor, Setting
 from virtlab.report.names import REALISATION
-from virtlab.report.quantities import numeric_levels
+from virtlab.units import numeric_levels
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 WIDTH = 760  # of the plotting area, in CSS pixels

@@ -12,7 +12,7 @@ from virtlab.report.figures.figure import Figure, Row, amount, layer, one_colour
 from virtlab.report.figures.panels import Panels, described
 from virtlab.report.gather.model import Factor
 from virtlab.report.gather.recurrence import Recurring
-from virtlab.report.quantities import display
+from virtlab.units import display
 
 _QUANTILES = ("low", "quarter", "middle", "upper", "high")
 

@@ -13,8 +13,8 @@ from virtlab.report.figures.figure import Figure, Row, amount, far_apart, layer,
 from virtlab.report.figures.panels import Panels, described
 from virtlab.report.gather.model import Factor
 from virtlab.report.gather.searches import KINDS, Searched, goals_beside
-from virtlab.report.quantities import Display, display
 from virtlab.report.words import point_words
+from virtlab.units import Display, display
 
 WIDE = 50.0  # loads further apart than this stand on a logarithmic axis
 BOUNDS = {"lower bound": "low", "upper bound": "high"}

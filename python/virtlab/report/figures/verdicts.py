@@ -5,8 +5,8 @@ from __future__ import annotations
 from html import escape
 
 from virtlab.report.gather.model import Verdict
-from virtlab.report.quantities import display, interval
 from virtlab.report.words import verdict_kind
+from virtlab.units import display, interval
 
 WIDTH, HEIGHT, MARGIN, LINE = 420, 46, 14, 16
 CHARACTER, GAP = 6.5, 8.0  # about how wide a character of a label is, and what stays free between two

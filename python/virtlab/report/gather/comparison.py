@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from virtlab.errors import ExperimentError
-from virtlab.metrics import METRICS, level_number
+from virtlab.metrics import METRICS
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Cell, Comparison, Factor, Pair, Quantity, Result, RunValue
 from virtlab.report.gather.selection import LEADING, PRIMARY, lead
+from virtlab.units import level_number
 
 if TYPE_CHECKING:
     from virtlab.stats import Estimate

@@ -13,9 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from virtlab.report.gather.model import Realisation
-from virtlab.report.quantities import display
 from virtlab.report.words import plural
-from virtlab.units import Size
+from virtlab.units import Size, display
 
 if TYPE_CHECKING:
     import duckdb

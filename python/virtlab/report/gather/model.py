@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from virtlab.report.quantities import Display
+from virtlab.units import Display
 
 if TYPE_CHECKING:
     from virtlab.stats import Estimate

@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.errors import VirtlabError
-from virtlab.metrics import MetricPath, level_number
+from virtlab.metrics import MetricPath
 from virtlab.report.gather.model import Factor, Published
 from virtlab.report.gather.source_figures import PublishedColumns
+from virtlab.units import level_number
 
 _PLAIN = {"exact": ""}
 

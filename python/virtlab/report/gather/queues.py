@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from virtlab.catalogue import QDISCS
 from virtlab.planner.ports import guest_ports, port_of
 from virtlab.report.gather.model import ClassSeen
-from virtlab.report.quantities import display
+from virtlab.units import display
 
 if TYPE_CHECKING:
     import duckdb

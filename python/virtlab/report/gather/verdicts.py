@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from virtlab.report.gather.goals import goal_of_paths
 from virtlab.report.gather.model import Verdict
-from virtlab.report.quantities import significant
+from virtlab.units import significant
 
 if TYPE_CHECKING:
     from virtlab.analysis.goals import Goals

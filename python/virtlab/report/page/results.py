@@ -19,7 +19,6 @@ from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Result
 from virtlab.report.gather.selection import HEALTH, LEADING, PRIMARY, lead
 from virtlab.report.page.section import Pictures, drawn, section, titled
-from virtlab.report.quantities import display
 from virtlab.report.tables.benchmarks import tests_table
 from virtlab.report.tables.comparison import difference_table
 from virtlab.report.tables.effects import effects_table
@@ -30,6 +29,7 @@ from virtlab.report.tables.recurrence import recurrence_table
 from virtlab.report.tables.searches import trials_table
 from virtlab.report.tables.table import Block
 from virtlab.report.words import plural
+from virtlab.units import display
 
 Groups = dict[str, list[Result]]  # ROLE.METRIC -> its results by statistic
 

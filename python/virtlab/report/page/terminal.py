@@ -12,10 +12,10 @@ from virtlab.report.gather.dataset import gather
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Cell, Result, Verdict
 from virtlab.report.gather.selection import PRIMARY, lead
-from virtlab.report.quantities import Display, display, interval_digits
 from virtlab.report.tables.comparison import numbers_of
 from virtlab.report.tables.recurrence import recurrence_rows
 from virtlab.report.words import plural, verdict_kind, verdict_word
+from virtlab.units import Display, display, interval_digits
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -8,8 +8,8 @@ from typing import Any
 from virtlab.report.figures import verdicts
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Verdict
-from virtlab.report.quantities import display, interval
 from virtlab.report.words import plural, verdict_kind, verdict_word
+from virtlab.units import display, interval
 
 _ORDER = ("good", "bad", "open")
 

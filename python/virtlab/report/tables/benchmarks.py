@@ -11,8 +11,8 @@ from virtlab.report import names
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Cell, SettingKey
 from virtlab.report.gather.searches import goals_beside
-from virtlab.report.quantities import display
 from virtlab.report.tables.table import Block, Column, absent, number, setting_columns, table, text
+from virtlab.units import display
 
 LEADS = ("mean", "ratio")
 SPREAD = {  # statistic -> its column

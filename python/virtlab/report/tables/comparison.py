@@ -10,9 +10,9 @@ from virtlab.report import names
 from virtlab.report.gather.comparison import SOURCE, worth_drawing
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Cell, Comparison, Pair
-from virtlab.report.quantities import Display, display, interval
 from virtlab.report.tables.estimates import published_words
 from virtlab.report.tables.table import Block, Column, number, setting_columns, table, text
+from virtlab.units import Display, display, interval
 
 
 def difference_table(data: Gathered, one: Comparison) -> Block:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from virtlab.analysis.effects import Effect
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.names import REALISATION
-from virtlab.report.quantities import Display, display, interval
 from virtlab.report.tables.table import Block, Column, absent, number, table
 from virtlab.report.words import point_words
+from virtlab.units import Display, display, interval
 
 ROWS_MAX = 200  # averages always stand
 ADDED = {"switch": "switch", "guest": "guest on every host"}

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from virtlab.report import names
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Cell, Result, RunValue
-from virtlab.report.quantities import Display, display
 from virtlab.report.tables.table import Block, Column, absent, in_unit, number, setting_columns, table, text
 from virtlab.report.words import grouped
+from virtlab.units import Display, display
 
 
 def settings_table(data: Gathered, result: Result) -> Block:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from virtlab.metrics import METRICS
 from virtlab.report.gather.model import Result
-from virtlab.report.quantities import display
 from virtlab.report.tables.table import Block, Column, number, table, text
+from virtlab.units import display
 
 _Row = tuple[Result, list[float]]  # and the values of its runs, sorted
 

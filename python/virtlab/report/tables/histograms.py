@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from virtlab.report import names
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.histograms import Buckets, Histogram
-from virtlab.report.quantities import display
 from virtlab.report.tables.table import Block, in_unit, number, setting_columns, table
+from virtlab.units import display
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from virtlab.analysis.recurrence import Recurrence
 from virtlab.report import names
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.recurrence import Recurring, Setting
-from virtlab.report.quantities import display
 from virtlab.report.tables.table import Block, Column, absent, in_unit, number, setting_columns, table
+from virtlab.units import display
 
 _SHARES = {"share between": "icc", "low": "low", "high": "high"}
 

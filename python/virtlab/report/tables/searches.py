@@ -9,8 +9,8 @@ from typing import Any
 
 from virtlab.report import names
 from virtlab.report.gather.searches import Searched, goals_beside
-from virtlab.report.quantities import display
 from virtlab.report.tables.table import Block, Column, number, setting_columns, table, text
+from virtlab.units import display
 
 ROWS_MAX = 600
 COUNTS = ("sent", "received", "unsent")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 
-from virtlab.units import NUMBER, exact_number
+from virtlab.units.quantities import NUMBER, exact_number
 
 SCALES: dict[str, dict[str, float]] = {
     "ns": {"ns": 1.0, "us": 1e3, "µs": 1e3, "μs": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9, "h": 3600e9},

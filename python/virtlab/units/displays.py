@@ -8,6 +8,8 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from virtlab.units.quantities import Bitrate, Duration, PacketSize, Ratio, Size
+
 _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "ns": ((1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")),
     "bit/s": ((1.0, "bit/s"), (1e3, "kbit/s"), (1e6, "Mbit/s"), (1e9, "Gbit/s")),
@@ -117,8 +119,6 @@ def numeric_levels(levels: Iterable[str]) -> tuple[list[float], str] | None:
     >>> numeric_levels(["1", "2"]), numeric_levels(["fifo", "sfq"])
     (([1.0, 2.0], ''), None)
     """
-    from virtlab.units import Bitrate, Duration, PacketSize, Ratio, Size
-
     texts = list(levels)
     try:
         return [float(text) for text in texts], ""

@@ -1,12 +1,12 @@
 //! A guest that is reached through its console: the terminal that a hypervisor gives it carries frames and the kernel's
 //! words alike.
 //!
-//! What comes out of the terminal and belongs to no frame is what the guest says, and goes to standard output; frames go to
-//! the descriptor. Nothing is written to the terminal before the guest said its word: until then its end is a line editor
-//! that would swallow frames, or echo them. The terminal ends with the guest.
+//! What comes out of the terminal and belongs to no frame is what the guest says, and goes to standard output;
+//! frames go to the descriptor. Nothing is written to the terminal before the guest said its word: until then its
+//! end is a line editor that would swallow frames, or echo them. The terminal ends with the guest.
 //!
-//! Linux listens on a console for ^O, after which a byte is a request to the kernel itself (drivers/tty/hvc/hvc_console.c);
-//! twice ^O is one. So it is written twice.
+//! Linux listens on a console for ^O, after which a byte is a request to the kernel itself
+//! (drivers/tty/hvc/hvc_console.c); twice ^O is one. So it is written twice.
 
 use anyhow::{Context, bail};
 use nix::errno::Errno;
@@ -51,7 +51,7 @@ pub fn main(options: &Options) -> anyhow::Result<()> {
             options.control_fd
         );
     }
-    // SAFETY: the descriptor is open (checked above), and nobody else in this process uses it.
+    // SAFETY: the descriptor is open (checked above), and no other in this process uses it.
     let control = unsafe { OwnedFd::from_raw_fd(options.control_fd) };
     let tty: OwnedFd = OpenOptions::new()
         .read(true)

@@ -1,8 +1,8 @@
-//! The least time that a frame still needs to leave the fabric, so that whoever plays one in real time can sleep through
-//! the model's inner events: they have no effect outside before that time.
+//! The least time that a frame still needs to leave the fabric, so that whoever plays one in real time can sleep
+//! through the model's inner events: they have no effect outside before that time.
 //!
-//! From the far end of a line every way out costs a fixed time (propagation and processing) and a time per octet (the sum
-//! over its lines). Of the ways out only those remain of which none is both fixed and per octet better.
+//! From the far end of a line every way out costs a fixed time (propagation and processing) and a time per octet
+//! (the sum over its lines). Of the ways out only those remain of which none is both fixed and per octet better.
 
 use virtlab_wire::Nanos;
 use virtlab_wire::ethernet::{GAP_BYTES, wire_bytes};
@@ -19,7 +19,7 @@ pub(crate) fn step(rate_bit_per_s: u64, delay_ns: u64) -> Way {
     Way { fixed_ns: delay_ns, ps_per_octet: 8_000_000_000_000 / rate_bit_per_s }
 }
 
-/// The ways out of which none is better in both.
+/// The Pareto-optimal paths: none has both a lower delay and a lower time per octet.
 pub(crate) fn best(mut ways: Vec<Way>) -> Vec<Way> {
     ways.sort_unstable();
     let mut kept: Vec<Way> = Vec::new();

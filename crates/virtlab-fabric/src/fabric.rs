@@ -1,6 +1,6 @@
 //! The machine: frames in, model time, frames out.
 //!
-//! Every event stands in an agenda under its own time. `advance(now)` plays all up to `now`; a frame that comes in with a
+//! Every event is in an agenda under its own time. `advance(now)` plays all up to `now`; a frame that comes in with a
 //! stamp before that is still played from its stamp, because its first line belongs to its port alone and its effect on
 //! others lies a serialisation time ahead. Only an effect that would lie in the played past is late, and counted.
 
@@ -195,8 +195,8 @@ impl<P: Clone> Fabric<P> {
         self.agenda.first().map(|(at, _)| at)
     }
 
-    /// A time before which no frame leaves, whatever has come in so far; `None` when none is inside. Not before the next
-    /// event's time, and mostly the very time of the next departure.
+    /// A time before which no frame leaves, whatever has come in so far; `None` when none is inside. Not before the
+    /// next event's time, and mostly the very time of the next departure.
     #[must_use]
     pub fn next_departure_bound(&self) -> Option<Nanos> {
         const SHORTEST: u32 = 14;
@@ -303,7 +303,7 @@ impl<P: Clone> Fabric<P> {
     }
 
     /// After a line moved: frees what it dropped, and writes its next events into the agenda. `idle`: whether its cable
-    /// was empty before, so that its next delivery does not stand there yet.
+    /// was empty before, so that its next delivery is not there yet.
     fn settle(&mut self, line: usize, idle: bool) {
         while let Some(dropped) = self.drops.pop() {
             self.release(dropped.packet);

@@ -99,7 +99,7 @@ pub struct QueueLayout {
 }
 
 impl QueueLayout {
-    /// What stands in front of the transmitter: a FIFO in closed form, any other discipline asked frame by frame.
+    /// What is in front of the transmitter: a FIFO in closed form, any other discipline asked frame by frame.
     ///
     /// # Errors
     /// When the discipline is unknown or has no such parameter.
@@ -131,8 +131,8 @@ impl QueueLayout {
         })
     }
 
-    /// Its limits: those given. Without any a FIFO in all its forms has the Plan's default of 100 packets (in bytes: as many
-    /// full frames); other disciplines have their own.
+    /// Its limits: those given. Without any a FIFO in all its forms has the Plan's default of 100 packets (in
+    /// bytes: as many full frames); other disciplines have their own.
     #[must_use]
     pub fn limits(&self) -> (Option<u64>, Option<u64>) {
         let declared = self.kind.as_deref().map_or(Some(virtlab_qdisc::DEFAULT), virtlab_qdisc::declared);
@@ -195,8 +195,8 @@ impl Layout {
 
     /// Checks everything that can be wrong.
     ///
-    /// # Errors
-    /// The first [`LayoutError`]: dangling or doubly used ends, loops, ports without a link, impossible rates and queues.
+    /// # Errors The first [`LayoutError`]: dangling or doubly used ends, loops, ports without a link, impossible
+    /// rates and queues.
     pub fn check(&self) -> Result<(), LayoutError> {
         let mut used = BTreeMap::new();
         let mut groups: Vec<usize> = (0..self.switches.len()).collect();

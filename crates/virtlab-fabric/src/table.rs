@@ -3,7 +3,7 @@
 //! One table for all VLANs (shared learning): a switch without configuration knows no VLANs and passes tags on.
 //!
 //! Static entries come from the Plan, so they may be found by a simple hash; learned ones come from stations, who could
-//! choose addresses that collide, so they stand in a tree.
+//! choose addresses that collide, so they are in a tree.
 
 use crate::Mac;
 use std::collections::BTreeMap;
@@ -59,7 +59,8 @@ fn number(Mac([a, b, c, d, e, f]): Mac) -> u64 {
     u64::from_be_bytes([0, 0, a, b, c, d, e, f])
 }
 
-/// Addresses by an open hash, at most a quarter full. An address is below 2^48, so no place is taken by [`Fixed::FREE`].
+/// Addresses by an open hash, at most a quarter full. An address is below 2^48, so no place is taken by
+/// [`Fixed::FREE`].
 #[derive(Clone, Debug, Default)]
 struct Fixed {
     places: Vec<(u64, usize)>,

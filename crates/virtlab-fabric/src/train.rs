@@ -1,7 +1,7 @@
 //! A train: equal frames at even intervals, as fragments of a message come out of a line.
 //!
-//! What happens to all of them is worked out at once where it is the same for each. Where it is not, they go frame by frame,
-//! and what comes out is put together again.
+//! What happens to all of them is worked out at once where it is the same for each. Where it is not, they go frame
+//! by frame, and what comes out is put together again.
 
 use virtlab_wire::Nanos;
 
@@ -57,7 +57,7 @@ impl Train {
         Self { at: self.nth(first), step: self.step, count: self.count - first }
     }
 
-    /// Appends a train to trains: as a part of the last one where it goes on evenly.
+    /// Appends a train to trains: as a part of the last one where it continues evenly.
     #[inline]
     pub(crate) fn join(self, trains: &mut Vec<Self>) {
         if let Some(last) = trains.last_mut()

@@ -48,8 +48,8 @@ pub enum Arrivals {
 /// Gaps that a Poisson process draws at once.
 const DRAWN: usize = 16;
 
-/// A Poisson process that can be asked for an instant more than once, and between two packets: there it is linear, so that
-/// flows of unequal shares have their places.
+/// A Poisson process that can be asked for an instant more than once, and between two packets: there it is linear,
+/// so that flows of unequal shares have their places.
 #[derive(Clone, Debug)]
 pub struct Poisson {
     mean_ns: f64,
@@ -57,7 +57,7 @@ pub struct Poisson {
     /// Gaps drawn ahead, and how many of them are used.
     gaps_ns: [f64; DRAWN],
     used: usize,
-    /// The packet that was asked for last, its offset, and that of the next.
+    /// The packet that was requested last, its offset, and that of the next.
     number: u64,
     here_ns: f64,
     next_ns: f64,
@@ -149,7 +149,8 @@ impl Schedule {
         }
     }
 
-    /// Intended offset of a position between two packets, of a schedule with even gaps; whole ones as [`Self::offset`] has them.
+    /// Intended offset of a position between two packets, of a schedule with even gaps; whole ones as
+    /// [`Self::offset`] has them.
     #[must_use]
     pub fn offset_at(&mut self, at: f64) -> Nanos {
         if at.fract() == 0.0 {

@@ -1,9 +1,10 @@
 //! Hierarchical fair service curves: guarantees of rate and delay apart from each other, and fair sharing of the rest.
 //!
-//! Source: Stoica, Zhang, Ng 1997; Linux `net/sched/sch_hfsc.c`. A class may have three curves: `rt` (real time: by when how much
-//! must have left, for leaves), `ls` (link share: how siblings share what real time leaves) and `ul` (upper limit of link
-//! share). A leaf whose eligible time has come is served by earliest deadline; else the tree is walked down by least
-//! virtual time among the children that their upper limits allow. Link-share service does not count against `rt`.
+//! Source: Stoica, Zhang, Ng 1997; Linux `net/sched/sch_hfsc.c`. A class may have three curves: `rt` (real time: by
+//! when how much must have left, for leaves), `ls` (link share: how siblings share what real time leaves) and `ul`
+//! (upper limit of link share). A leaf whose eligible time has come is served by earliest deadline; else the tree
+//! is walked down by least virtual time among the children that their upper limits allow. Link-share service does
+//! not count against `rt`.
 
 use crate::build::{BuildError, Declaration, Reader};
 use crate::classes::CLASS_PACKETS;
@@ -160,7 +161,7 @@ impl Hfsc {
         Ok(Self { classes, by_id, default, held: Backlog::default() })
     }
 
-    /// A leaf becomes backlogged: its real-time curve begins anew where that is less than what it had.
+    /// A leaf becomes backlogged: its real-time curve begins again where that is less than what it had.
     fn begin_real_time(&mut self, leaf: usize, now: Nanos) {
         let class = &mut self.classes[leaf];
         let Some(rt) = class.rt else { return };

@@ -1,8 +1,9 @@
-//! A discipline's options as Linux lays them out in `TCA_OPTIONS`: one table per discipline or class, read in both directions.
+//! A discipline's options as Linux lays them out in `TCA_OPTIONS`: one table per discipline or class, read in both
+//! directions.
 //!
-//! The kernel takes a fixed structure (the *head*), attributes that hold one number or a structure each, or both. A table
-//! lists the numbers: the name that a Plan has for one, the attribute that it stands in (0: the head), the byte at which it
-//! begins there, and its form, which is the kernel's unit for it. Layouts: linux/pkt_sched.h.
+//! The kernel takes a fixed structure (the *head*), attributes that hold one number or a structure each, or both. A
+//! table lists the numbers: the name that a Plan has for one, the attribute that it is in (0: the head), the byte
+//! at which it begins there, and its form, which is the kernel's unit for it. Layouts: linux/pkt_sched.h.
 
 use crate::BuildError;
 use serde::{Deserialize, Serialize};
@@ -52,7 +53,8 @@ pub enum Form {
     Ticks,
     /// A burst: a word of the ticks that it lasts at the rate of this name.
     Burst(&'static str),
-    /// A rate: a word of bytes per second, and this attribute of 64 bits where a word is too small. 0 leaves its attribute out.
+    /// A rate: a word of bytes per second, and this attribute of 64 bits where a word is too small. 0 leaves its
+    /// attribute out.
     Rate(u16),
     /// A share of the largest word.
     Share,

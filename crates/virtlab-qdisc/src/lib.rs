@@ -1,9 +1,10 @@
 //! Queue disciplines as pure state machines: packets and model time in, packets and the next model time out.
 //!
-//! The soft switch runs them on real packets, the simulator in virtual time. One discipline a file. A discipline holds
-//! [`Packet`]s, small values that name a frame its owner keeps; it never sees the frame's bytes and never reads a clock.
-//! Whoever drives one gives it times that never go back, and asks in this order: `enqueue` as packets come; `dequeue`
-//! whenever the transmitter behind it is free; `next_event` to learn when asking again is worth while.
+//! The soft switch runs them on real packets, the simulator in virtual time. One discipline a file. A discipline
+//! holds [`Packet`]s, small values that name a frame its owner keeps; it never sees the frame's bytes and never
+//! reads a clock. Whoever drives one gives it times that never go back, and asks in this order: `enqueue` as
+//! packets come; `dequeue` whenever the transmitter behind it is free; `next_event` to learn when asking again is
+//! worth while.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod build;
@@ -131,7 +132,7 @@ pub trait Qdisc: Send {
     fn dequeue(&mut self, now: Nanos, drops: &mut Vec<Dropped>) -> Option<Packet>;
 
     /// The earliest time, `now` or later, at which `dequeue` may hand out a packet; `None` when nothing is held.
-    /// After `dequeue(now)` gave `None` it is later than `now`, so that whoever waits for it gets on.
+    /// After `dequeue(now)` gave `None` it is later than `now`, so that a caller that waits for it makes progress.
     fn next_event(&self, now: Nanos) -> Option<Nanos>;
 
     /// What is held at present.

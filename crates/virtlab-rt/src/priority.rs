@@ -33,7 +33,7 @@ pub fn reordered(set: &TaskSet, order: &[usize]) -> Result<TaskSet, RtError> {
     TaskSet::new(order.iter().map(|index| set.tasks()[*index]).collect())
 }
 
-/// Audsley's assignment at a given supply: an order in which all are safe (highest first), or None when there is none.
+/// Audsley's assignment at a given supply: an order in which all are safe (highest first), or None if none exists.
 ///
 /// # Errors
 /// On overflow.

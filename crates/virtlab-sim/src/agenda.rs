@@ -1,13 +1,14 @@
 //! What will happen, in the order of instants and, at equal ones, of planning; frames that land are first.
 //!
-//! A tournament, as the fabric's timers are one: every event has a place, a leaf of a binary tree whose inner nodes hold
-//! the lesser of their two children. What is compared is its instant, then its order; so no two are equal, and any
-//! structure would give them out in the same order. An event that is taken mostly plans the next one of its kind: so its
-//! place stays open until then, and both together are one way to the root, without a branch to mispredict.
+//! A tournament, as the fabric's timers are one: every event has a place, a leaf of a binary tree whose inner nodes
+//! hold the lesser of their two children. What is compared is its instant, then its order; so no two are equal, and
+//! any structure would give them out in the same order. An event that is taken mostly plans the next one of its
+//! kind: so its place stays open until then, and both together are one way to the root, without a branch to
+//! mispredict.
 
 use core::hint::select_unpredictable;
 
-/// What stands in the agenda.
+/// What is in the agenda.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     /// A frame stands at a port of the fabric.
@@ -16,7 +17,7 @@ pub enum Due {
     LookAfter(usize),
     /// A vNIC may let its next frame go.
     Release(usize),
-    /// A side of a role goes on; void when its generation is over.
+    /// A side of a role continues; void when its generation is over.
     Tick {
         /// Which role.
         role: usize,

@@ -146,7 +146,7 @@ pub struct FabricCosts {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Busy {
-    /// From a message's arrival until its blocked receiver runs, instead of its guest's own; empty: as ever.
+    /// From a message's arrival until its blocked receiver runs, instead of its guest's own; empty: as before.
     pub wakeup: Quantiles,
     /// How much longer a crossing of a vNIC takes.
     pub crossing_ns: u64,
@@ -330,7 +330,7 @@ impl Costs {
         follow(&mut self.port_ns[port], begun_ns + late_ns + cost)
     }
 
-    /// When a frame that has come to a vNIC stands in its guest's kernel.
+    /// When a frame that has come to a vNIC is in its guest's kernel.
     pub fn enter(&mut self, now_ns: u64, nic: usize, bytes: u32) -> u64 {
         let cost = self.crossing(now_ns, nic, bytes);
         follow(&mut self.in_ns[nic], now_ns + cost)
@@ -367,10 +367,10 @@ impl Costs {
         bridge.map_or(0, |place| self.given.vswitches[place].of(bytes))
     }
 
-    /// On the processor that is free first, done not before `from_ns` and the work. What a processor has to do counts from
-    /// when it was asked for: a wake-up that is still to come keeps nobody waiting, and two that come at once may overlap.
-    /// Nor does the work of a guest that is throttled until its next period: it is done from when that begins, one piece after
-    /// the other.
+    /// On the processor that is free first, done not before `from_ns` and the work. What a processor has to do
+    /// counts from when it was requested: a wake-up that is still to come keeps nobody waiting, and two that come
+    /// at once may overlap. Nor does the work of a guest that is throttled until its next period: it is done from
+    /// when that begins, one piece after the other.
     fn work(&mut self, guest: Option<usize>, now_ns: u64, from_ns: u64, work_ns: u64) -> u64 {
         if work_ns == 0 {
             return from_ns;
@@ -547,7 +547,7 @@ mod tests {
         let mut costs = Costs::new(given(), 0, 2);
         assert_eq!(costs.hand_over(1000, 0, 0, 1), 1070);
         assert_eq!(costs.hand_over(1010, 0, 0, 1), 1100, "behind the first, no second wake-up");
-        // 90 ns of work since 1000 on one processor: work counts from when it was asked for, not from the wake-up.
+        // 90 ns of work since 1000 on one processor: work counts from when it was requested, not from the wake-up.
         assert_eq!(
             costs.hand_over(1010, 0, 1, 1),
             1090,

@@ -76,7 +76,7 @@ impl Neighbour {
         }
     }
 
-    /// An instant that was asked for has come; one that has been put off means nothing.
+    /// An instant that was requested has come; one that has been put off means nothing.
     pub fn alarm(&mut self, now_ns: u64) -> Then {
         if self.alarm_ns != Some(now_ns) {
             return self.as_it_is();

@@ -1,8 +1,9 @@
 //! When a guest with a CPU budget has its processor: reservations under the earliest deadline first.
 //!
-//! The guest and its competitors share one processor. Each is always hungry, gets its budget at the beginning of each of its
-//! periods and has until their end; the one whose period ends first runs, of equals the guest last. The guest's periods begin
-//! with the role, its competitors' when they like. What each start costs the guest's budget is lost before its tasks run.
+//! The guest and its competitors share one processor. Each is always hungry, gets its budget at the beginning of
+//! each of its periods and has until their end; the one whose period ends first runs, of equals the guest last. The
+//! guest's periods begin with the role, its competitors' when they like. What each start costs the guest's budget
+//! is lost before its tasks run.
 
 use virtlab_load::parameters::RtTasks;
 use virtlab_load::random::Stream;
@@ -42,7 +43,7 @@ impl Reservation {
     }
 }
 
-/// Share of the processor that is asked for, in parts per million, rounded up.
+/// Share of the processor that is requested, in parts per million, rounded up.
 #[must_use]
 pub fn asked_ppm(own: &RtTasks) -> u64 {
     let share =

@@ -5,8 +5,9 @@
 //! serialisations, 2 * 122.08 us. `poisson`: exponential gaps of that mean, each packet to one of the others at random;
 //! then every line out of the switch is an M/D/1 queue, nearly, with room for 100 packets.
 //!
-//! It is a world like any other: hosts, vNICs, links, a switch and its table in an [`Input`], played by the engine that plays Plans. Only
-//! its role, `scatter`, stands in no Plan. What makes it fast (lines in closed form, frames that meet without events) holds for every world.
+//! It is a world like any other: hosts, vNICs, links, a switch and its table in an [`Input`], played by the engine
+//! that plays Plans. Only its role, `scatter`, is in no Plan. What makes it fast (lines in closed form, frames that
+//! meet without events) holds for every world.
 
 use crate::input::{Finding, Guest, Input, On, Role, RoleEnd, Route, Vnic};
 use crate::world::World;
@@ -62,7 +63,7 @@ pub fn star(hosts: u32, poisson: bool, duration_ns: u64, seed: u64) -> Result<Wo
     let end = |host: u32| RoleEnd {
         vnic: host as usize,
         address: Some(address(host)),
-        // Any one-to-one mixing does: streams are told apart by their seeds.
+        // Any one-to-one mixing does: streams are distinguished by their seeds.
         seed: seed.wrapping_add(u64::from(host).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
     };
     let parameters = json!({

@@ -1,10 +1,11 @@
 //! CUBIC's growth between losses: RFC 9438, in Linux's form.
 //!
-//! `W(t) = C (t - K)^3 + W_max`, `K = cbrt((W_max - cwnd) / C)`, C = 0.4 packet/s^3, beta = 0.7 (Linux: 717/1024). Linux's
-//! deviations, taken here: the window aimed at is W(t + least RTT); a new epoch begins at the window after the loss, not at
-//! beta W_max; before any loss it grows by 5 % a round trip at most; never by more than half a packet per packet
-//! acknowledged. Where Reno would be faster (its window estimated with the additive increase that its share calls for,
-//! 3 (1 - beta) / (1 + beta) per round trip) that is followed. Real arithmetic, not Linux's fixed point of 1/1024 s.
+//! `W(t) = C (t - K)^3 + W_max`, `K = cbrt((W_max - cwnd) / C)`, C = 0.4 packet/s^3, beta = 0.7 (Linux: 717/1024).
+//! Linux's deviations, taken here: the window aimed at is W(t + least RTT); a new epoch begins at the window after
+//! the loss, not at beta W_max; before any loss it grows by 5 % a round trip at most; never by more than half a
+//! packet per packet acknowledged. Where Reno would be faster (its window estimated with the additive increase that
+//! its share calls for, 3 (1 - beta) / (1 + beta) per round trip) that is followed. Real arithmetic, not Linux's
+//! fixed point of 1/1024 s.
 
 const C: f64 = 0.4;
 /// Multiplicative decrease.
@@ -50,7 +51,7 @@ impl Cubic {
         (window * BETA) as u32
     }
 
-    /// Begins anew, after a time-out.
+    /// Begins again, after a time-out.
     pub fn forget(&mut self) {
         *self = Self::default();
     }

@@ -1,9 +1,10 @@
 //! Segments under way: which were acknowledged selectively, which are held lost, which were sent again.
 //!
-//! Scoreboard of RFC 6675 in Linux's packet counts: `under way = sent - selectively acknowledged - lost + sent again`.
-//! Loss is found by time, RFC 8985 (RACK): a segment is lost when one sent later has arrived and a reordering window has
-//! passed. The window is 0 once three segments above were acknowledged (RFC 6675's DupThresh) or in recovery, unless
-//! reordering was seen: then, and before, a quarter of the least round trip. So a lost retransmission is found too.
+//! Scoreboard of RFC 6675 in Linux's packet counts: `under way = sent - selectively acknowledged - lost + sent
+//! again`. Loss is found by time, RFC 8985 (RACK): a segment is lost when one sent later has arrived and a
+//! reordering window has passed. The window is 0 once three segments above were acknowledged (RFC 6675's DupThresh)
+//! or in recovery, unless reordering was seen: then, and before, a quarter of the least round trip. So a lost
+//! retransmission is found too.
 
 use crate::ranges::Ranges;
 use std::collections::{BTreeSet, VecDeque};
@@ -267,12 +268,13 @@ impl Flight {
         }
     }
 
-    /// Without SACK: duplicates count anew.
+    /// Without SACK: duplicates count again.
     pub fn forget_duplicates(&mut self) {
         self.duplicates = 0;
     }
 
-    /// Cuts segments that are longer than `most_bytes` and not known to have arrived, and holds them lost; true when there was one.
+    /// Cuts segments that are longer than `most_bytes` and not known to have arrived, and holds them lost; true
+    /// when there was one.
     pub fn cut(&mut self, most_bytes: u32) -> bool {
         let mut found = false;
         let mut at = 0;

@@ -1,12 +1,12 @@
 //! TCP as a pure state machine: segments and time in, segments and the next time out. It knows bytes by number only.
 //!
 //! ```text
-//! connection   handshake, timers, what goes next         segment     what stands in a header, and its length
+//! connection   handshake, timers, what goes next         segment     what is in a header, and its length
 //! sender       acknowledgements, windows, recovery       flight      segments under way, scoreboard, RACK
 //! receiver     order, SACK blocks, delayed ACK, window   ranges      sets of byte ranges
 //! rtt          smoothed round trip, RTO                  control     NewReno | CUBIC (cubic), HyStart (hystart)
 //! ```
-//! Where the RFCs leave a choice, Linux's is taken, so that a simulated flow can stand beside a measured one; each file says
+//! Where the RFCs leave a choice, Linux's is taken, so that a simulated flow can be compared with a measured one; each file says
 //! where it differs. Sequence numbers are 64 bits and begin at 0 with the first byte of the stream: they never wrap, and SYN
 //! takes none. Not modelled: FIN and RST (a flow ends by no more being written), urgent data, F-RTO and undo of spurious
 //! recoveries, PAWS (nothing wraps), keep-alive.

@@ -1,10 +1,10 @@
 //! The sending side: what may go, what acknowledgements mean for it, and recovery.
 //!
-//! Recovery: RFC 6675's entry and end; the window falls by proportional rate reduction (RFC 9937, Linux's form with slow
-//! start's catch-up bound); an ECN echo is answered likewise, once a window (RFC 3168). Without SACK it is RFC 6582's. A
-//! time-out holds all lost and begins with one packet. A tail that stays silent for two round trips is probed first
-//! (RFC 8985, section 7). What a window limited by something else than itself does not use, it does not grow by (RFC 7661;
-//! Linux: in slow start up to twice of what was used).
+//! Recovery: RFC 6675's entry and end; the window falls by proportional rate reduction (RFC 9937, Linux's form with
+//! slow start's catch-up bound); an ECN echo is answered likewise, once a window (RFC 3168). Without SACK it is RFC
+//! 6582's. A time-out holds all lost and begins with one packet. A tail that stays silent for two round trips is
+//! probed first (RFC 8985, section 7). What a window limited by something else than itself does not use, it does
+//! not grow by (RFC 7661; Linux: in slow start up to twice of what was used).
 
 use crate::control::{Control, Growth};
 use crate::flight::{Flight, Told};
@@ -191,8 +191,8 @@ impl Sender {
         }
     }
 
-    /// How many new bytes may go as one segment: a full one, or the rest when neither Nagle's algorithm (in Minshall's form,
-    /// as in Linux) nor the avoidance of silly windows (RFC 9293, 3.8.6.2) holds it back.
+    /// How many new bytes may go as one segment: a full one, or the rest when neither Nagle's algorithm (in
+    /// Minshall's form, as in Linux) nor the avoidance of silly windows (RFC 9293, 3.8.6.2) holds it back.
     fn new_bytes(&self) -> Option<u32> {
         let full = u64::from(self.options.segment_bytes);
         let waiting = self.written - self.next;
@@ -245,7 +245,8 @@ impl Sender {
         self.plan_probe(now_ns);
     }
 
-    /// After a pause longer than the time-out the window halves for every time-out that passed (RFC 2861, RFC 5681 4.1).
+    /// After a pause longer than the time-out the window halves for every time-out that passed (RFC 2861, RFC 5681
+    /// 4.1).
     fn rest(&mut self, mut idle_ns: u64, now_ns: u64) {
         self.control.idle(idle_ns, now_ns);
         let timeout_ns = self.rtt.timeout_ns();
@@ -336,7 +337,7 @@ impl Sender {
         if self.state == State::Reducing && self.first == self.until {
             return;
         }
-        // RFC 6582 waits for an acknowledgement beyond the last: without SACK duplicates of old ones would begin anew.
+        // RFC 6582 waits for an acknowledgement beyond the last: without SACK duplicates of old ones would begin again.
         if !self.options.sack && self.state == State::Recovering && !advanced {
             return;
         }
@@ -391,8 +392,8 @@ impl Sender {
         self.control.window = under_way + quota.max(first);
     }
 
-    /// Segments of another length. Those under way that are longer than the path takes are lost for certain: they are cut and sent
-    /// again, without any reduction of the window (as Linux does: RFC 1191, 6.4, wants no more).
+    /// Segments of another length. Those under way that are longer than the path takes are lost for certain: they
+    /// are cut and sent again, without any reduction of the window (as Linux does: RFC 1191, 6.4, wants no more).
     pub fn fit(&mut self, segment_bytes: u32) -> bool {
         if segment_bytes == self.options.segment_bytes {
             return false;

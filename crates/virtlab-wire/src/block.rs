@@ -179,7 +179,7 @@ pub fn encode(
     Ok(out)
 }
 
-/// Reads the header, and where each column's bytes stand in `body`.
+/// Reads the header, and where each column's bytes are in `body`.
 ///
 /// # Errors
 /// [`BlockError`] when the bytes are no block.

@@ -1,9 +1,10 @@
 //! One stream of frames over connections that break: what was not received is sent again, and nothing arrives twice.
 //!
 //! Each side counts the frames that it received, and tells the count now and then in a **note**: a control frame on
-//! [`NOTE_CHANNEL`], itself not counted. A sender keeps every frame until a note covers it. On a new connection each side tells
-//! its count first, and nothing else until it has the other's; then it goes on with the first frame that the other lacks. What
-//! one connection delivers is whole and in order (ssh over TCP), so a count says which frames those were.
+//! [`NOTE_CHANNEL`], itself not counted. A sender keeps every frame until a note covers it. On a new connection
+//! each side tells its count first, and nothing else until it has the other's; then it continues with the first
+//! frame that the other lacks. What one connection delivers is whole and in order (ssh over TCP), so a count says
+//! which frames those were.
 //!
 //! No clock and no I/O: frames in, bytes out; bytes in, frames out.
 

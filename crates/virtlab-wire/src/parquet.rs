@@ -1,11 +1,11 @@
-//! Columns as one small Parquet file, in memory: what a simulated run keeps is a few thousand rows, and asking a database
-//! to write them takes longer than playing many a run.
+//! Columns as one small Parquet file, in memory: what a simulated run keeps is a few thousand rows, and asking a
+//! database to write them takes longer than playing many a run.
 //!
-//! One row group, one page per column, no column can be absent, no compression: whole numbers are kept as the differences
-//! of neighbours, packed into as few bits as 32 of them need, and names as numbers of their places in a dictionary. An
-//! instant every 20 ms so takes no room, and a delay two or three bytes.
+//! One row group, one page per column, no column can be absent, no compression: whole numbers are kept as the
+//! differences of neighbours, packed into as few bits as 32 of them need, and names as numbers of their places in a
+//! dictionary. An instant every 20 ms so takes no room, and a delay two or three bytes.
 //!
-//! The format: <https://github.com/apache/parquet-format>, `parquet.thrift` and `Encodings.md`; its metadata stand in
+//! The format: <https://github.com/apache/parquet-format>, `parquet.thrift` and `Encodings.md`; its metadata are in
 //! Thrift's compact protocol.
 
 use std::collections::BTreeMap;

@@ -34,16 +34,16 @@ BANNED = {
 PATTERN = re.compile("|".join(f"(?P<p{number}>{each})" for number, each in enumerate(BANNED.values())))
 BETTER = list(BANNED)
 STILL: dict[str, int] = {
-    "virtlab-agent": 117,
-    "virtlab-fabric": 12,
-    "virtlab-load": 12,
+    "virtlab-agent": 72,
+    "virtlab-fabric": 6,
+    "virtlab-load": 8,
     "virtlab-py": 2,
-    "virtlab-qdisc": 13,
-    "virtlab-rt": 1,
-    "virtlab-sim": 63,
-    "virtlab-tcp": 8,
-    "virtlab-wire": 11,
-    "virtlab/testbed": 171,
+    "virtlab-qdisc": 10,
+    "virtlab-sim": 43,
+    "virtlab-tcp": 3,
+    "virtlab-wire": 8,
+    "virtlab/catalogue": 1,
+    "virtlab/testbed": 100,
 }
 PAGES = sorted(
     page

@@ -1,9 +1,10 @@
 //! How a private world begins: unshare, map identities, fork PID 1.
 //!
-//! A user namespace can only be left for by a process of one thread, so this happens before anything else. Three things
-//! end the world, and with PID 1 the kernel removes every process, namespace and link: the control stream's end, the
-//! death of the process outside (a pipe that only it holds, and the kernel's signal), and the leader's own death. The process
-//! outside dies with whoever started it, unless the world may be kept. A stopped process hears of no end; it, too, is killed.
+//! A user namespace can only be left for by a process of one thread, so this happens before anything else. Three
+//! things end the world, and with PID 1 the kernel removes every process, namespace and link: the control stream's
+//! end, the death of the process outside (a pipe that only it holds, and the kernel's signal), and the leader's own
+//! death. The process outside dies with its starter, unless the world may be kept. A stopped process hears of no
+//! end; it, too, is killed.
 
 use anyhow::{Context, bail};
 use nix::mount::{MsFlags, mount};
@@ -45,7 +46,8 @@ pub fn born(control: &OwnedFd, parent: Option<i32>) -> anyhow::Result<Born> {
     }
     unshare(flags).map_err(|errno| anyhow::anyhow!("{}", refusal(errno)))?;
     if let Some(parent) = parent {
-        // After `unshare`, whose change of credentials would undo it. The child below is tied to this process by itself.
+        // After `unshare`, whose change of credentials would undo it. The child below is tied to this process by
+        // itself.
         prctl::set_pdeathsig(Signal::SIGKILL).context("cannot tie the world's life to its parent")?;
         anyhow::ensure!(getppid().as_raw() == parent, "who started this is gone");
     }

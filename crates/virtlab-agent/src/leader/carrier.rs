@@ -1,11 +1,12 @@
 //! Between the leader of an existing host and the connections to it: a line of frames that outlives a connection.
 //!
-//! The first connection is the standard input and output that an ssh session gave. When it is cut, the leader goes on and
-//! the carrier waits, for a bounded time, for another session of the same user that knocks at a door (an abstract socket: no
-//! port, no file, gone with this process). Over that one everything goes on with the first frame that was not received.
+//! The first connection is the standard input and output that an ssh session gave. When it is cut, the leader goes
+//! on and the carrier waits, for a bounded time, for another session of the same user that knocks at a door (an
+//! abstract socket: no port, no file, gone with this process). Over that one everything continues with the first
+//! frame that was not received.
 //!
-//! A cut is not an end. Where the control plane itself ended, its ssh client says so: the input ends while the output can
-//! still be written. Where the connection was cut, the output breaks with the input.
+//! A cut is not an end. Where the control plane itself ended, its ssh client says so: the input ends while the
+//! output can still be written. Where the connection was cut, the output breaks with the input.
 
 use crate::clock;
 use crate::leader::peer::{Peer, set_nonblocking};
@@ -20,7 +21,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use virtlab_wire::Nanos;
 use virtlab_wire::line::Line;
 
-/// How long an ended input may turn out to be a cut connection: on a busy host, ssh closes one way well after the other.
+/// How long an ended input may turn out to be a cut connection: on a busy host, ssh closes one way well after the
+/// other.
 const SETTLE: Nanos = Nanos(2_000_000_000);
 /// How long a leader without a connection waits for another one.
 const PATIENCE: Nanos = Nanos(12_000_000_000);
@@ -241,7 +243,8 @@ impl Carrier {
         self.line.connect();
     }
 
-    /// Lets somebody of the same user in, in place of whoever was connected: that one was cut and it was not noticed here.
+    /// Lets somebody of the same user in, in place of whoever was connected: that one was cut and it was not
+    /// noticed here.
     fn admit(&mut self) {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let Ok(fd) = socket::accept4(self.door.as_raw_fd(), flags) else { return };

@@ -365,8 +365,8 @@ fn become_child(
     unsafe { nix::sys::signal::signal(Signal::SIGPIPE, nix::sys::signal::SigHandler::SigDfl) }
         .context("cannot restore SIGPIPE")?;
     unistd::setsid().context("cannot begin a session")?;
-    // A session of its own hears of nobody's end, and not every leader is the first of a PID namespace. The kernel's signal
-    // comes with the end of the thread that forked: a leader has but one.
+    // A session of its own hears of no one's end, and not every leader is the first of a PID namespace. The
+    // kernel's signal comes with the end of the thread that forked: a leader has but one.
     prctl::set_pdeathsig(Signal::SIGKILL).context("cannot tie its life to the leader's")?;
     if unistd::getppid() != leader {
         bail!("the leader is gone");

@@ -1,5 +1,5 @@
-//! Streams of a command beside its own three: an agent behind it (in a virtual machine, reached through its serial port),
-//! or bytes of a monitor. Each is one end of a socket pair whose other end the command was born with.
+//! Streams of a command beside its own three: an agent behind it (in a virtual machine, reached through its serial
+//! port), or bytes of a monitor. Each is one end of a socket pair whose other end the command was born with.
 //!
 //! An agent behind a command may have children of its own, so it owns a range of channels: what the control plane sends
 //! on `first + n` reaches it as a frame of channel `n`, and the other way round.
@@ -206,7 +206,8 @@ impl Conduits {
         self.all.extend(more.all);
     }
 
-    /// Passes a frame on. A conduit whose client left is of whoever speaks to it next: so are a kept world's machines.
+    /// Passes a frame on. A conduit whose client left belongs to the next that connects: so are a kept world's
+    /// machines.
     pub fn pass_down(&mut self, (id, channel): Key, frame: &Frame, lives: impl Fn(u32) -> bool) {
         let at = self.all.iter().find(|((client, first), conduit)| {
             conduit.range(*first).contains(&channel) && (*client == id || !lives(*client))

@@ -1,9 +1,10 @@
 //! A command of an experiment file in a guest that shares the machine's files: it changes nothing of the machine.
 //!
-//! Such a guest has a network of its own and no root file system. Its commands get a mount namespace in which everything
-//! is read-only, nothing is a device but a few harmless ones, and the folders where people and programs keep what is
-//! theirs are empty; a PID namespace, from which no process of the world can be seen or signalled; NET_ADMIN and NET_RAW of
-//! all capabilities, and no way to more. `/proc/sys/net` alone can be written: it is the guest's own network.
+//! Such a guest has a network of its own and no root file system. Its commands get a mount namespace in which
+//! everything is read-only, nothing is a device but a few harmless ones, and the folders where people and programs
+//! keep what is theirs are empty; a PID namespace, from which no process of the world can be seen or signalled;
+//! NET_ADMIN and NET_RAW of all capabilities, and no way to more. `/proc/sys/net` alone can be written: it is the
+//! guest's own network.
 //!
 //! Three processes: the one that the leader knows waits for a word of how the command ended, and ends alike; the first
 //! process of the PID namespace collects orphans there; the command itself. What the command leaves running goes on
@@ -61,7 +62,8 @@ struct Attributes {
 
 /// Turns the calling child of the leader into one that waits for a confined command, and returns in the command.
 ///
-/// Descriptors above `last`, but for `report`, are closed in all of them; the report's number in the command is returned.
+/// Descriptors above `last`, but for `report`, are closed in all of them; the report's number in the command is
+/// returned.
 ///
 /// # Errors
 /// When the kernel has no such namespaces for it. What fails later is reported from there: then nothing is executed.
@@ -76,7 +78,7 @@ pub fn confine(last: RawFd, report: &OwnedFd) -> anyhow::Result<RawFd> {
     }
     keep_only(last, &[report.as_raw_fd(), end.as_raw_fd()])?;
     let (report, end) = (last + 1, last + 2);
-    // From here on the numbers above are others' or nobody's, so nothing that owns one of them may be dropped.
+    // From here on the numbers above are others' or no one's, so nothing that owns one of them may be dropped.
     match first_of_namespace() {
         Ok(ForkResult::Child) => Ok(report),
         Ok(ForkResult::Parent { child }) => gone(collect(child, report, end)),
@@ -175,7 +177,7 @@ fn collect(command: Pid, report: RawFd, end: RawFd) -> i32 {
     let Ok(news) = SignalFd::with_flags(&ends, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK) else {
         return 1;
     };
-    // SAFETY: the descriptor was placed for this process, and is closed by nobody else.
+    // SAFETY: the descriptor was placed for this process, and is closed by no other.
     let mut teller = Some(unsafe { OwnedFd::from_raw_fd(end) });
     loop {
         loop {
@@ -197,7 +199,8 @@ fn collect(command: Pid, report: RawFd, end: RawFd) -> i32 {
         let mut polled = vec![PollFd::new(news.as_fd(), PollFlags::POLLIN)];
         polled.extend(teller.as_ref().map(|teller| PollFd::new(teller.as_fd(), PollFlags::empty())));
         let _ = poll(&mut polled, PollTimeout::NONE);
-        // Whoever waited for the command was killed; the kernel ends all that is in the namespace with its first process.
+        // Whoever waited for the command was killed; the kernel ends all that is in the namespace with its first
+        // process.
         if polled.get(1).and_then(PollFd::revents).is_some_and(|events| events.contains(PollFlags::POLLERR)) {
             return 1;
         }
@@ -227,7 +230,8 @@ fn mounts() -> anyhow::Result<()> {
         }
     }
     processes()?;
-    // One of its own shows the guest's interfaces and no control groups. Where the kernel gives none, the machine's is read-only.
+    // One of its own shows the guest's interfaces and no control groups. Where the kernel gives none, the machine's
+    // is read-only.
     let safe = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     if mount(Some("sysfs"), "/sys", Some("sysfs"), safe, None::<&str>).is_ok() {
         attributes("/sys", 0, RDONLY, 0).context("/sys cannot be made read-only")?;

@@ -83,7 +83,7 @@ mod tests {
     use crate::leader::operation::Matcher;
     use crate::leader::traffic;
 
-    /// The filter that was asked for, as it is read back.
+    /// The filter that was requested, as it is read back.
     fn told(protocol: u16, matcher: &Value) -> Value {
         let matcher: Matcher = serde_json::from_value(matcher.clone()).unwrap();
         let asked = traffic::filter(1, 0xa_0000, 3, protocol, 0xa_0002, &matcher).unwrap();

@@ -1,9 +1,10 @@
 //! The leader of a whole guest: the same requests, in a world that is the guest itself.
 //!
-//! In a virtual machine it is the first process, started by the initial file system once drivers are loaded, and its
-//! control stream is a port of the virtual serial device, `/dev/vportNpM`. Such a port opens once, and reads as ended while
-//! nobody is connected outside: so the leader waits for that first. In a container it is the first process too, and is born
-//! with the stream. When the stream ends, the leader ends, and with its first process the kernel ends the guest.
+//! In a virtual machine it is the first process, started by the initial file system once drivers are loaded, and
+//! its control stream is a port of the virtual serial device, `/dev/vportNpM`. Such a port opens once, and reads as
+//! ended while nobody is connected outside: so the leader waits for that first. In a container it is the first
+//! process too, and is born with the stream. When the stream ends, the leader ends, and with its first process the
+//! kernel ends the guest.
 
 use crate::leader::birth::{Born, check_descriptor, raise_descriptor_limit};
 use crate::leader::serve;
@@ -65,7 +66,7 @@ fn opened(port: &Path) -> anyhow::Result<OwnedFd> {
 
 fn inherited(fd: i32) -> anyhow::Result<OwnedFd> {
     check_descriptor(fd)?;
-    // SAFETY: the descriptor is open (checked above), and nobody else in this process uses it.
+    // SAFETY: the descriptor is open (checked above), and no other in this process uses it.
     let control = unsafe { OwnedFd::from_raw_fd(fd) };
     nix::fcntl::fcntl(&control, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC))
         .context("cannot set descriptor flags")?;

@@ -59,7 +59,7 @@ pub struct Options {
 /// When this system does not let the caller have a private world, or the control stream breaks.
 pub fn main(options: Options) -> anyhow::Result<()> {
     birth::check_descriptor(options.control_fd)?;
-    // SAFETY: the descriptor is open (checked above), and nobody else in this process uses it.
+    // SAFETY: the descriptor is open (checked above), and no other in this process uses it.
     let control = unsafe { OwnedFd::from_raw_fd(options.control_fd) };
     nix::fcntl::fcntl(&control, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC))
         .context("cannot set descriptor flags")?;

@@ -168,7 +168,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Opens a socket in the network namespace that the caller stands in.
+    /// Opens a socket in the network namespace that the caller is in.
     ///
     /// # Errors
     /// When the kernel refuses the socket.

@@ -87,7 +87,7 @@ pub struct LinkState {
     pub traffic: Traffic,
 }
 
-/// All interfaces of the namespace that a socket stands in.
+/// All interfaces of the namespace that a socket is in.
 ///
 /// # Errors
 /// When the kernel refuses the dump.
@@ -350,7 +350,7 @@ fn observe_one(world: &mut World, namespace: &str) -> anyhow::Result<Value> {
     }))
 }
 
-/// What now stands in every value that was set in a namespace.
+/// The present content of every value that was set in a namespace.
 fn sysctls(world: &mut World, namespace: &str) -> anyhow::Result<BTreeMap<String, String>> {
     let paths = world.namespace(namespace)?.sysctls.clone();
     world.stand_in(namespace)?;

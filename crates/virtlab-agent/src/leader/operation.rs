@@ -1,7 +1,7 @@
-//! The typed kernel operations that the control plane asks for, as they stand in JSON.
+//! The typed kernel operations that the control plane asks for, as they are in JSON.
 //!
-//! An operation says what is to be; it holds no shell text and no undo (the leader knows how to undo a failed batch, and
-//! the world dies with its leader).
+//! An operation says what is to be; it holds no shell text and no undo (the leader knows how to undo a failed
+//! batch, and the world dies with its leader).
 
 use crate::leader::bridge_port::Rules;
 use crate::leader::netlink::Request;
@@ -54,7 +54,8 @@ pub enum Operation {
         #[serde(default)]
         offloads: bool,
     },
-    /// The network that the leader was born in, known by `name` from now on: of use where a whole machine is the guest's.
+    /// The network that the leader was born in, known by `name` from now on: of use where a whole machine is the
+    /// guest's.
     Home { name: String },
     /// The interface with this MAC, which the leader did not make, is called `name` from now on.
     Claim { namespace: String, name: String, mac: String },
@@ -108,8 +109,8 @@ pub enum Operation {
     Class { namespace: String, link: String, parent: String, handle: String, discipline: Discipline },
     /// Packets that the kernel's own FIFOs at an interface take for their limit (`txqueuelen`).
     QueueLength { namespace: String, link: String, packets: u32 },
-    /// A filter: frames of `protocol` (an EtherType, 3 for all) that it matches go to class `target`; the smallest preference is
-    /// asked first.
+    /// A filter: frames of `protocol` (an EtherType, 3 for all) that it matches go to class `target`; the smallest
+    /// preference is asked first.
     Filter {
         namespace: String,
         link: String,

@@ -1,4 +1,4 @@
-//! What the control plane asks of the leader, as it stands in JSON. An unknown request or field is an error.
+//! What the control plane asks of the leader, as it is in JSON. An unknown request or field is an error.
 
 use crate::leader::child::Terminal;
 use crate::leader::conduit::Descriptor;

@@ -23,7 +23,7 @@ use virtlab_wire::frame::{Frame, Kind};
 
 /// Bytes waiting for one client beyond which its children are not read: they wait instead of filling memory.
 const MOST_WAITING_BYTES: usize = 4 << 20;
-/// Of those, beyond which no output of a command is read: what a command writes without end shall not stand in front of
+/// Of those, beyond which no output of a command is read: what a command writes without end must not be in front of
 /// the answers of agents.
 const MOST_OUTPUT_BYTES: usize = 128 << 10;
 const NOISE: &str = "it sent more than belongs to any frame";
@@ -396,7 +396,7 @@ impl Leader {
         }
     }
 
-    /// Tells whoever started it how long a child stood still; not where it went on before it was seen to be stopped.
+    /// Tells its starter how long a child stood still; not where it went on before it was seen to be stopped.
     fn report_stop(&mut self, pid: Pid) {
         let Some((key, entry)) = self.children.iter_mut().find(|(_, entry)| entry.child.pid == pid) else {
             return;

@@ -1,7 +1,8 @@
-//! A virtual machine's port: a tap interface that lives as long as its descriptor, which the leader holds and passes on.
+//! A virtual machine's port: a tap interface that lives as long as its descriptor, which the leader holds and
+//! passes on.
 //!
-//! The interface belongs to the network namespace that the descriptor was opened in; nobody who has the descriptor needs
-//! to stand there. Layout: linux/if_tun.h.
+//! The interface belongs to the network namespace that the descriptor was opened in; nobody who has the descriptor
+//! needs to are there. Layout: linux/if_tun.h.
 
 use anyhow::{Context, bail};
 use nix::errno::Errno;
@@ -12,7 +13,7 @@ const DEVICE: &str = "/dev/net/tun";
 const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
 const TUNSETIFINDEX: libc::c_ulong = 0x4004_54da;
 
-/// Makes a tap in the network namespace that the caller stands in. With `offloads` every frame is preceded by a header
+/// Makes a tap in the network namespace that the caller is in. With `offloads` every frame is preceded by a header
 /// that says what its receiver still has to do (checksum, segmentation).
 ///
 /// # Errors

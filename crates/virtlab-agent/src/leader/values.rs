@@ -1,9 +1,10 @@
 //! Where the values under `/proc/sys` of each namespace are found, in constant time.
 //!
-//! The kernel keeps one cached entry `net` per namespace under one name of one directory, all in one chain of the name
-//! cache, and a look-up walks the chain: with N namespaces N^2 / 2 comparisons. But every mount of procfs has a cache of
-//! its own (proc(5), since Linux 5.8). So a detached mount serves a bounded number of namespaces, and the next one
-//! replaces it. Where procfs may not be mounted (a container that masks parts of it), the world's own `/proc` serves.
+//! The kernel keeps one cached entry `net` per namespace under one name of one directory, all in one chain of the
+//! name cache, and a look-up walks the chain: with N namespaces N^2 / 2 comparisons. But every mount of procfs has
+//! a cache of its own (proc(5), since Linux 5.8). So a detached mount serves a bounded number of namespaces, and
+//! the next one replaces it. Where procfs may not be mounted (a container that masks parts of it), the world's own
+//! `/proc` serves.
 
 use anyhow::Context;
 use nix::errno::Errno;
@@ -28,7 +29,7 @@ pub struct Values {
 }
 
 impl Values {
-    /// A directory below `/proc/sys`, `net/ipv4`, as the namespace sees it that the caller stands in.
+    /// A directory below `/proc/sys`, `net/ipv4`, as the namespace sees it that the caller is in.
     ///
     /// # Errors
     /// When there is no such directory.

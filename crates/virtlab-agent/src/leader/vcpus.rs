@@ -1,8 +1,8 @@
 //! Virtual processors as the machine's kernel sees them: threads of a process that runs a virtual machine.
 //!
-//! QEMU calls them `CPU 0/TCG`, `CPU 1/KVM`, ... when it is asked for names (`debug-threads=on`). How long each ran and
-//! waited for a processor comes from its `schedstat`; steal as the guest sees it is 0 under emulation. All other threads
-//! of the process (emulated devices, its main loop) are `io`.
+//! QEMU calls them `CPU 0/TCG`, `CPU 1/KVM`, ... if names are requested (`debug-threads=on`). How long each ran and
+//! waited for a processor comes from its `schedstat`; steal as the guest sees it is 0 under emulation. All other
+//! threads of the process (emulated devices, its main loop) are `io`.
 
 use nix::unistd::Pid;
 use std::collections::BTreeMap;

@@ -62,7 +62,8 @@ pub struct World {
     namespaces: BTreeMap<String, Namespace>,
 }
 
-/// Moves the calling thread into a network namespace. A leader inside a container may not move, and need not: it has one.
+/// Moves the calling thread into a network namespace. A leader inside a container may not move, and need not: it
+/// has one.
 ///
 /// # Errors
 /// When the kernel refuses and the thread is not there already.
@@ -78,7 +79,7 @@ fn own_network() -> anyhow::Result<OwnedFd> {
 }
 
 impl World {
-    /// An empty world; the leader stands in its own network namespace.
+    /// An empty world; the leader is in its own network namespace.
     ///
     /// # Errors
     /// When /proc is not readable.
@@ -125,7 +126,7 @@ impl World {
         self.namespaces.keys().map(String::as_str)
     }
 
-    /// Makes a namespace and stands in it.
+    /// Makes a namespace and enters it.
     ///
     /// # Errors
     /// When the name is taken or the kernel refuses.
@@ -172,8 +173,8 @@ impl World {
         self.learn(name)
     }
 
-    /// Brings the books up to what the kernel lists, where somebody else brings interfaces into a namespace and takes them
-    /// away: a hypervisor its ends of its guests' ports.
+    /// Brings the books up to what the kernel lists, where somebody else brings interfaces into a namespace and
+    /// takes them away: a hypervisor its ends of its guests' ports.
     ///
     /// # Errors
     /// When there is no such namespace or the kernel does not list them.

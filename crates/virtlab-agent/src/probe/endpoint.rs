@@ -24,7 +24,7 @@ pub struct Endpoint {
     /// UDP or TCP port, where one is known.
     #[serde(default)]
     pub port: Option<u16>,
-    /// Hardware address of the router towards it, where one stands in between.
+    /// Hardware address of the router towards it, where one is in between.
     #[serde(default)]
     pub next_hop_mac: Option<String>,
 }
@@ -55,7 +55,7 @@ impl Endpoint {
     /// Its hardware address.
     ///
     /// # Errors
-    /// When there is none or it is none.
+    /// If the MAC address is missing or malformed.
     pub fn mac(&self, whose: &str) -> anyhow::Result<[u8; 6]> {
         parse_mac(self.mac.as_deref().with_context(|| format!("{whose}.mac is missing"))?)
             .with_context(|| format!("{whose}.mac"))

@@ -1,4 +1,4 @@
-//! A server hears its peer and nobody else: the kernel drops what comes from elsewhere before the socket has it.
+//! A server hears its peer and no other: the kernel drops what comes from elsewhere before the socket has it.
 //!
 //! A server's port is open to whoever reaches its guest, and on existing hosts that may be anybody: a datagram of a
 //! stranger would be counted or answered to a forged address. A filter of the socket (classic BPF,

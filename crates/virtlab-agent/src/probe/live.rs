@@ -1,8 +1,8 @@
-//! What a role has seen so far: running totals that its threads keep and the control thread reads, told to whoever watches.
+//! What a role has seen so far: running totals that its threads keep and the control thread reads, shown to the user.
 //!
-//! They are for people and never results: samples travel after the traffic. Each thread has a tally of its own, on a cache
-//! line of its own, and is its only writer, so keeping one costs plain moves and no locked instruction. A reader may find
-//! one total a packet ahead of another.
+//! They are for people and never results: samples travel after the traffic. Each thread has a tally of its own, on
+//! a cache line of its own, and is its only writer, so keeping one costs plain moves and no locked instruction. A
+//! reader may find one total a packet ahead of another.
 
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,8 +1,8 @@
 //! Waiting for an instant: sleep, then spin.
 //!
-//! A sleep ends late by tens of microseconds, more in a virtual machine. So a precise wait sleeps until `instant - budget`
-//! and spins the rest, where the budget is this machine's own sleep overshoot, measured once per process. A load that
-//! needs its mean rate and not each instant sleeps only, and leaves the CPU to others.
+//! A sleep ends late by tens of microseconds, more in a virtual machine. So a precise wait sleeps until `instant -
+//! budget` and spins the rest, where the budget is this machine's own sleep overshoot, measured once per process. A
+//! load that needs its mean rate and not each instant sleeps only, and leaves the CPU to others.
 
 use crate::clock;
 use serde::Deserialize;
@@ -74,7 +74,7 @@ pub fn sleep(duration: Nanos) {
         tv_sec: (duration.0 / 1_000_000_000) as libc::time_t,
         tv_nsec: (duration.0 % 1_000_000_000) as libc::c_long,
     };
-    // SAFETY: the request is a valid timespec and no remainder is asked for.
+    // SAFETY: the request is a valid timespec and no remainder is requested.
     unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &raw const request, std::ptr::null_mut()) };
 }
 

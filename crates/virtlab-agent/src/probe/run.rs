@@ -43,7 +43,7 @@ pub struct Run {
     tuned: Mutex<BTreeMap<String, Value>>,
     /// What its threads have seen so far.
     tallies: Mutex<Vec<Arc<Tally>>>,
-    /// Why it was stopped by nobody's request.
+    /// Why it was stopped by no one's request.
     forsaken: Mutex<Option<String>>,
     /// Looks whether the process stands still, from the start on.
     watchdog: Mutex<Option<Watchdog>>,
@@ -180,7 +180,7 @@ impl Run {
             None => "stopped".to_owned(),
         };
         lock(&self.sleepers).clear();
-        // Whoever hears of the end can collect, and whoever waits for the end has its event before.
+        // Whoever hears of the end can collect, and a caller that waits for the end has its event before.
         let mut phase = lock(&self.phase);
         self.event("finished", &json!({"t_ns": clock::raw().0, "reason": reason}));
         *phase = Phase::Finished(Arc::new(report));

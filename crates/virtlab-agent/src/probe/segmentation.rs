@@ -1,10 +1,11 @@
-//! Many datagrams in one call, cut by the kernel before the vNIC sees them (UDP generic segmentation offload in software).
+//! Many datagrams in one call, cut by the kernel before the vNIC sees them (UDP generic segmentation offload in
+//! software).
 //!
-//! A socket with `UDP_SEGMENT` takes up to 64 KiB and its kernel cuts it into datagrams. Where the interface declares that
-//! it can do that itself (`tx-udp-segmentation`), the whole crosses a virtual network as one packet, and a packet rate
-//! would be an illusion; where it cannot, the kernel cuts in front of the interface, and what crosses are packets like any
-//! others. Where a queue discipline stands in front of the interface, it would see the whole, too. So a sender may do it
-//! only where there is neither.
+//! A socket with `UDP_SEGMENT` takes up to 64 KiB and its kernel cuts it into datagrams. Where the interface
+//! declares that it can do that itself (`tx-udp-segmentation`), the whole crosses a virtual network as one packet,
+//! and a packet rate would be an illusion; where it cannot, the kernel cuts in front of the interface, and what
+//! crosses are packets like any others. Where a queue discipline is in front of the interface, it would see the
+//! whole, too. So a sender may do it only where there is neither.
 
 use super::socket;
 use super::telemetry::qdisc;

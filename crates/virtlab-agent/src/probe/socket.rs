@@ -1,9 +1,10 @@
 //! Sockets with kernel packet stamps: the few system calls that the standard library does not have.
 //!
-//! Receive stamps are taken when the kernel gets the packet from the interface; transmit stamps when it hands the packet
-//! to the interface's queue discipline (`TX_SCHED`), so a wait in the sender's own queue belongs to the path. Both are
-//! CLOCK_REALTIME. The transmit stamp is in the socket's error queue before `sendmsg` returns, unless the neighbour was
-//! unknown; a socket that only sends keeps it away from the threads that sleep in a receive.
+//! Receive stamps are taken when the kernel gets the packet from the interface; transmit stamps when it hands the
+//! packet to the interface's queue discipline (`TX_SCHED`), so a wait in the sender's own queue belongs to the
+//! path. Both are CLOCK_REALTIME. The transmit stamp is in the socket's error queue before `sendmsg` returns,
+//! unless the neighbour was unknown; a socket that only sends keeps it away from the threads that sleep in a
+//! receive.
 
 use super::expected::only_from;
 use std::cell::Cell;
@@ -105,7 +106,7 @@ fn write_code_point(fd: &OwnedFd, domain: i32) -> io::Result<()> {
 pub fn open(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
     // SAFETY: socket takes three numbers.
     let fd = check(unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) })?;
-    // SAFETY: the descriptor was just opened and nobody else owns it.
+    // SAFETY: the descriptor was just opened and no other owns it.
     let fd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
     write_code_point(&fd, domain)?;
     Ok(fd)
@@ -261,7 +262,7 @@ pub fn udp(address: SocketAddr, share_port: bool) -> io::Result<OwnedFd> {
     ready(fd, address)
 }
 
-/// The same for a server, which hears `peer` and nobody else.
+/// The same for a server, which hears `peer` and no other.
 pub fn udp_from(address: SocketAddr, peer: IpAddr) -> io::Result<OwnedFd> {
     let fd = open(family(&address), libc::SOCK_DGRAM, 0)?;
     only_from(&fd, peer)?;

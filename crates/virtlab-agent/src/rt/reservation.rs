@@ -64,7 +64,7 @@ pub fn rest(until_ns: u64) {
         tv_sec: (until_ns / 1_000_000_000) as libc::time_t,
         tv_nsec: (until_ns % 1_000_000_000) as libc::c_long,
     };
-    // SAFETY: the time lives through the call, and no remaining time is asked for.
+    // SAFETY: the time lives through the call, and no remaining time is requested.
     unsafe {
         libc::clock_nanosleep(
             libc::CLOCK_MONOTONIC,

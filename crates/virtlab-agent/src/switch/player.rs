@@ -342,7 +342,7 @@ fn admit(
     Some(bytes)
 }
 
-/// Bytes of VLAN tags that stand in the frame; they do not count against the MTU.
+/// Bytes of VLAN tags that are in the frame; they do not count against the MTU.
 fn tags_inside(bytes: &[u8]) -> usize {
     match bytes.get(12..14) {
         Some([0x81, 0x00] | [0x88, 0xa8]) => 4,

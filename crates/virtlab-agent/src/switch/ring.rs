@@ -1,7 +1,8 @@
 //! A receive ring of one physical port: frames with the kernel's arrival stamps, in memory shared with the kernel.
 //!
 //! TPACKET_V2, because it hands over frame by frame (V3 hands over blocks, a millisecond later). Stamps are
-//! CLOCK_REALTIME, taken where the frame enters the interface (SO_TIMESTAMPNS turns that on), before the ring is filled.
+//! CLOCK_REALTIME, taken where the frame enters the interface (SO_TIMESTAMPNS turns that on), before the ring is
+//! filled.
 
 use anyhow::{Context, bail};
 use nix::errno::Errno;
@@ -189,7 +190,7 @@ pub fn packet_socket() -> anyhow::Result<OwnedFd> {
         }
         return Err(error).context("cannot open a packet socket");
     }
-    // SAFETY: `fd` was just opened and nobody else owns it.
+    // SAFETY: `fd` was just opened and no other owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

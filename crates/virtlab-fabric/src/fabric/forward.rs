@@ -6,7 +6,7 @@ use virtlab_qdisc::Packet;
 use virtlab_wire::Nanos;
 
 impl<P: Clone> Fabric<P> {
-    /// A whole frame stands in `switch`, come over `line`.
+    /// A whole frame is in `switch`, come over `line`.
     pub(super) fn forward(&mut self, switch: usize, line: usize, packet: Packet, now: Nanos) {
         let (source, destination) = {
             let frame = &self.held[packet.id as usize].as_ref().expect("a frame in a cable is held").frame;

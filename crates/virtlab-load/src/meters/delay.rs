@@ -63,7 +63,7 @@ impl RttSummary {
 }
 
 /// IPDV of consecutive sequence numbers (RFC 3393): `delay(seq) - delay(seq - 1)` where both packets arrived once.
-/// `delays` pairs sequence number and delay in ns, in any order; the result stands in order of sequence.
+/// `delays` pairs sequence number and delay in ns, in any order; the result is in order of sequence.
 #[must_use]
 pub fn ipdv_ns(delays: &[(u64, i64)]) -> Vec<i64> {
     let mut sorted = delays.to_vec();

@@ -1,5 +1,6 @@
-//! `psping`: the tests of Sysinternals PsPing. `ping` takes the time of an ICMP echo or of a TCP connection, `latency` that of
-//! a request and its answer over TCP or UDP, one at a time; `bandwidth` keeps `outstanding` requests under way.
+//! `psping`: the tests of Sysinternals PsPing. `ping` takes the time of an ICMP echo or of a TCP connection,
+//! `latency` that of a request and its answer over TCP or UDP, one at a time; `bandwidth` keeps `outstanding`
+//! requests under way.
 //!
 //! A request is over when the far end has it whole and its answer is back, so a bandwidth test is a latency test with a
 //! larger window. `reverse` (`-r`) swaps the sizes of request and answer.
@@ -93,7 +94,7 @@ pub struct Asked {
 }
 
 impl Psping {
-    /// What is asked for. Over UDP, request and answer hold at least the header that says which request they are of.
+    /// What is requested. Over UDP, request and answer hold at least the header that says which request they are of.
     ///
     /// # Errors
     /// When no end could play it.

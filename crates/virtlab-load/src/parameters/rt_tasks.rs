@@ -1,7 +1,8 @@
 //! `rt_tasks`: hard-deadline tasks in a guest with a CPU budget each period, and whether the supply kept its promise.
 //!
-//! All tasks are released together, once per episode, at several points of the guest's period, the last of them just after the
-//! budget is gone. What the proof assumes of the supply is that no interval brings less than supply(t) with E = B - X.
+//! All tasks are released together, once per episode, at several points of the guest's period, the last of them
+//! just after the budget is gone. What the proof assumes of the supply is that no interval brings less than
+//! supply(t) with E = B - X.
 
 use super::{OutOfRange, positive};
 use serde::Deserialize;
@@ -74,7 +75,7 @@ pub struct RtTasks {
     pub competitors: Vec<Competitor>,
     /// Points of the guest's period at which all tasks are released.
     pub phases: u64,
-    /// How long it goes on.
+    /// How long it continues.
     pub duration_ns: u64,
 }
 
@@ -134,8 +135,8 @@ impl RtTasks {
         (0..count as usize).map(|index| points[index % points.len()]).collect()
     }
 
-    /// How much the worst interval of a supply fell short of what is promised; 0: kept. `windows`: when the tasks had the
-    /// processor, in order.
+    /// How much the worst interval of a supply fell short of what is promised; 0: kept. `windows`: when the tasks
+    /// had the processor, in order.
     #[must_use]
     pub fn shortfall_ns(&self, windows: &[[u64; 2]]) -> u64 {
         let longest = self.tasks.iter().map(|task| task.deadline_ns).max().unwrap_or(0);
@@ -143,8 +144,8 @@ impl RtTasks {
     }
 }
 
-/// How much the worst interval up to `horizon_ns` fell short of the supply with E = B - X each period; 0: kept. The worst
-/// intervals begin with the end of a window and end with the beginning of a later one.
+/// How much the worst interval up to `horizon_ns` fell short of the supply with E = B - X each period; 0: kept. The
+/// worst intervals begin with the end of a window and end with the beginning of a later one.
 fn shortfall_ns(windows: &[[u64; 2]], period: u64, budget: u64, overhead: u64, horizon_ns: u64) -> u64 {
     let effective = budget - overhead;
     let gap = period - budget + overhead;

@@ -1,8 +1,8 @@
 //! Frames that are only counted and meet others at one switch: they have no event behind their sender.
 //!
-//! Where a vNIC stands at the fabric alone, or behind a virtual switch that knows the way, such a frame is handed to
-//! [`Fabric::meet`](virtlab_fabric::Fabric::meet) as it starts. What has come to a port is gathered before anybody reads a counter,
-//! and now and then, so that little waits.
+//! Where a vNIC stands at the fabric alone, or behind a virtual switch that knows the way, such a frame is handed
+//! to [`Fabric::meet`](virtlab_fabric::Fabric::meet) as it starts. What has come to a port is gathered before
+//! anybody reads a counter, and now and then, so that little waits.
 
 use super::Network;
 use super::bridges::Place;
@@ -12,7 +12,7 @@ use crate::addresses::Number;
 use virtlab_fabric::{Mac, Meeting, PortId};
 use virtlab_wire::Nanos;
 
-/// Such a way.
+/// A path on which frames may meet; see the module's head.
 #[derive(Clone, Copy)]
 pub(super) struct MeetingWay {
     /// Where its frames enter the fabric.

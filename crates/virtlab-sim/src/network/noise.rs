@@ -1,18 +1,20 @@
-//! What kernels say of themselves over IPv6: frames of every interface that comes up, which nobody asked for and which occupy links.
+//! What kernels say of themselves over IPv6: frames of every interface that comes up, which nobody asked for and
+//! which occupy links.
 //!
-//! An interface joins the multicast group of its link-local address and reports that (MLDv2, RFC 3810: twice, within a second);
-//! asks after up to a second whether another has the address (RFC 4862, 5.4: one solicitation, with a nonce as of RFC 7527);
-//! and, when a further second has brought no answer, reports its groups twice again, now from its address, and asks for routers
-//! (RFC 4861, 6.3.7), after 4 s again and then after twice as long each time (RFC 7559, with RFC 3315's random tenth). Interfaces
-//! of a router ask for none, and report the groups of all routers, too. A Linux bridge joins the group of all snoopers (RFC 4286)
-//! beside, and reports that twice. All interfaces come up at the beginning of a run; those of a guest that is reset fall silent,
-//! and come up again with it. Addresses that an interface is given are not asked after: the testbed gives them as known to be
-//! nobody else's (`IFA_F_NODAD`).
+//! An interface joins the multicast group of its link-local address and reports that (MLDv2, RFC 3810: twice,
+//! within a second); asks after up to a second whether another has the address (RFC 4862, 5.4: one solicitation,
+//! with a nonce as of RFC 7527); and, when a further second has brought no answer, reports its groups twice again,
+//! now from its address, and asks for routers (RFC 4861, 6.3.7), after 4 s again and then after twice as long each
+//! time (RFC 7559, with RFC 3315's random tenth). Interfaces of a router ask for none, and report the groups of all
+//! routers, too. A Linux bridge joins the group of all snoopers (RFC 4286) beside, and reports that twice. All
+//! interfaces come up at the beginning of a run; those of a guest that is reset fall silent, and come up again with
+//! it. Addresses that an interface is given are not asked after: the testbed gives them as known to be no other's
+//! (`IFA_F_NODAD`).
 //!
-//! An interface is each vNIC, the port of its virtual switch, which speaks to the guest alone, each uplink, which speaks to the link
-//! alone, and a Linux bridge's own, which speaks through all of its ports. Everything goes to groups, so switches flood it; who
-//! hears it counts it, and does nothing, as there are no routers that would answer and no address is taken twice.
-//! Source: Linux `net/ipv6/{addrconf,mcast,ndisc}.c`, with its defaults.
+//! An interface is each vNIC, the port of its virtual switch, which speaks to the guest alone, each uplink, which
+//! speaks to the link alone, and a Linux bridge's own, which speaks through all of its ports. Everything goes to
+//! groups, so switches flood it; who hears it counts it, and does nothing, as there are no routers that would
+//! answer and no address is taken twice. Source: Linux `net/ipv6/{addrconf,mcast,ndisc}.c`, with its defaults.
 
 use super::Network;
 use super::bridges::Place;
@@ -24,7 +26,7 @@ use std::collections::VecDeque;
 use virtlab_fabric::{Mac, PortId, flow_hash};
 use virtlab_load::random::Stream;
 
-/// The role of such frames, which is nobody's.
+/// Pseudo-role of such frames.
 const NOISE: u32 = u32::MAX - 2;
 const SECOND_NS: f64 = 1e9;
 /// Headers: Ethernet, IPv6, router alert, report and each of its groups, solicitations, an option.

@@ -1,12 +1,14 @@
 //! Path MTU discovery: packets that a router must not cut, what it tells their sender, and what that makes of it.
 //!
-//! A router cuts a packet of IPv4 that may be cut. One of IPv6 (RFC 8200, 5) or of TCP, which forbids it, is dropped, and its
-//! sender told the MTU that it met (RFC 1191, RFC 8201): as much of the packet is quoted as Linux quotes, 576 B of IPv4 or 1280 B of IPv6 at
-//! most, and no such message is ever withheld. A sender believes it for ten minutes, for packets to that address: sockets cut theirs to fit,
-//! TCP sends shorter segments, those under way at once again. Whole frames that a process made learn nothing.
+//! A router cuts a packet of IPv4 that may be cut. One of IPv6 (RFC 8200, 5) or of TCP, which forbids it, is
+//! dropped, and its sender told the MTU that it met (RFC 1191, RFC 8201): as much of the packet is quoted as Linux
+//! quotes, 576 B of IPv4 or 1280 B of IPv6 at most, and no such message is ever withheld. A sender believes it for
+//! ten minutes, for packets to that address: sockets cut theirs to fit, TCP sends shorter segments, those under way
+//! at once again. Whole frames that a process made learn nothing.
 //!
-//! Of IPv4 a sender believes in no MTU below 552 B (`net.ipv4.route.min_pmtu`): told of a shorter one it sends packets of 552 B, and
-//! allows routers to cut them (Linux: `ip_rt_update_pmtu` locks the MTU, `ip_dont_fragment` looks at that).
+//! Of IPv4 a sender believes in no MTU below 552 B (`net.ipv4.route.min_pmtu`): told of a shorter one it sends
+//! packets of 552 B, and allows routers to cut them (Linux: `ip_rt_update_pmtu` locks the MTU, `ip_dont_fragment`
+//! looks at that).
 
 use super::Network;
 use super::sockets::head;
@@ -20,7 +22,7 @@ use virtlab_fabric::flow_hash;
 use virtlab_load::size::IpVersion;
 use virtlab_wire::ethernet::HEADER_BYTES;
 
-/// The role of what routers tell, which is nobody's.
+/// Pseudo-role of ICMP errors sent by routers.
 const NOTICE: u32 = u32::MAX - 1;
 /// Longest packet that says so, and its header behind IP's.
 const QUOTED_BYTES: [u32; 2] = [576, 1280];
@@ -95,7 +97,8 @@ impl Network {
         known.map_or(given.mtu_bytes, |(mtu_bytes, _)| given.mtu_bytes.min(*mtu_bytes))
     }
 
-    /// A packet that is too long for a router's next link, and must not be cut: it is dropped, and its sender told. False where it may be cut.
+    /// A packet that is too long for a router's next link, and must not be cut: it is dropped, and its sender told.
+    /// False where it may be cut.
     pub(super) fn is_too_long(&mut self, nic: usize, packet: &Packet, message: &Message) -> bool {
         let version = packet.to.version();
         let role = message.role as usize;

@@ -1,10 +1,10 @@
 //! Asking for hardware addresses: ARP (RFC 826) and neighbour solicitation (RFC 4861) as frames on the wire.
 //!
-//! A packet whose next hop nobody has told of waits at its vNIC, before the queue discipline, as in Linux: 212,992 B of memory
-//! at most for each neighbour, of which the oldest goes first. The question is a broadcast, or a multicast to the group of the
-//! address that is sought, so switches flood it and learn where the asker is; the answer goes to the asker alone.
-//! Addresses do not change while a world is played. So a packet carries from the start the hardware address that the answer
-//! will give, and what is played is when it may go.
+//! A packet whose next hop nobody has told of waits at its vNIC, before the queue discipline, as in Linux: 212,992
+//! B of memory at most for each neighbour, of which the oldest goes first. The question is a broadcast, or a
+//! multicast to the group of the address that is sought, so switches flood it and learn where the asker is; the
+//! answer goes to the asker alone. Addresses do not change while a world is played. So a packet carries from the
+//! start the hardware address that the answer will give, and what is played is when it may go.
 
 use super::Network;
 use super::vnics::{Incoming, Outgoing};
@@ -19,7 +19,7 @@ use virtlab_fabric::{Mac, flow_hash};
 use virtlab_load::random::Stream;
 use virtlab_load::size::IpVersion;
 
-/// The role of questions and answers, which is nobody's.
+/// Pseudo-role of neighbours' questions and answers.
 const NOBODY: u32 = u32::MAX;
 /// A question or an answer in ARP, header of the frame included.
 const ARP_BYTES: u32 = 42;
@@ -84,7 +84,8 @@ const fn memory_bytes(frame_bytes: u32) -> u32 {
 }
 
 impl Network {
-    /// Through a vNIC when its next hop is known, behind its queue discipline's back until then; when it leaves, or now.
+    /// Through a vNIC when its next hop is known, behind its queue discipline's back until then; when it leaves, or
+    /// now.
     pub(super) fn put_resolved(&mut self, nic: usize, out: Outgoing, ready_ns: u64) -> u64 {
         let packet = out.cargo.ip.filter(|packet| !packet.tapped);
         let (Some(_), Some(packet)) = (&self.resolution, packet) else { return self.put(nic, out, ready_ns) };

@@ -1,15 +1,16 @@
-//! What forwarding costs: frames wait at their guest, which forwards them one after the other on one of the platform's processors.
+//! What forwarding costs: frames wait at their guest, which forwards them one after the other on one of the
+//! platform's processors.
 //!
-//! A guest that is pinned forwards on its own processor alone, which others may be pinned to as well; those that are not take
-//! any that is free. A frame that comes to a pinned guest which has nothing to do has to wake that processor, which takes so much
-//! longer. Where it is the guest's own processor that forwards, and the guest has a quota of processor time, it waits for its next
-//! period once that is used up.
+//! A guest that is pinned forwards on its own processor alone, which others may be pinned to as well; those that
+//! are not take any that is free. A frame that comes to a pinned guest which has nothing to do has to wake that
+//! processor, which takes so much longer. Where it is the guest's own processor that forwards, and the guest has a
+//! quota of processor time, it waits for its next period once that is used up.
 //!
-//! A guest is one virtual processor, and as many guests forward at once as there are processors; those that wait for one take
-//! turns, a frame each. So a single guest forwards at most `1 / cost`, and all of them `processors / cost`. What finds the
-//! guest's backlog full is dropped. A guest that has had nothing to do for a while, or never had, sleeps, and has to be roused
-//! by the next frame; a hypervisor that polls for so long before it halts a processor does the same. Guests whose forwarding
-//! costs nothing forward at once.
+//! A guest is one virtual processor, and as many guests forward at once as there are processors; those that wait
+//! for one take turns, a frame each. So a single guest forwards at most `1 / cost`, and all of them `processors /
+//! cost`. What finds the guest's backlog full is dropped. A guest that has had nothing to do for a while, or never
+//! had, sleeps, and has to be roused by the next frame; a hypervisor that polls for so long before it halts a
+//! processor does the same. Guests whose forwarding costs nothing forward at once.
 
 use super::Network;
 use super::flights::Flight;
@@ -19,7 +20,7 @@ use crate::ip::{self, Cargo, Packet};
 use std::collections::VecDeque;
 use virtlab_wire::ethernet::HEADER_BYTES;
 
-/// A frame that waits: through which vNIC it goes on.
+/// A frame that waits: through which vNIC it continues.
 type Job = (usize, Outgoing);
 
 #[derive(Default)]
@@ -135,8 +136,9 @@ impl Network {
         self.go_on(to, out);
     }
 
-    /// On through a vNIC; a router cuts a packet that is longer than its MTU into fragments, where it may. Segments that have come
-    /// together go on so where the vNIC takes them so; too long ones are dropped together, and their sender told once.
+    /// On through a vNIC; a router cuts a packet that is longer than its MTU into fragments, where it may. Segments
+    /// that have come together go on so where the vNIC takes them so; too long ones are dropped together, and their
+    /// sender told once.
     fn go_on(&mut self, nic: usize, out: Outgoing) {
         let mtu_bytes = self.nics[nic].given.mtu_bytes;
         if let (Some(parts), Some(packet)) = (self.parts_of(&out.cargo.message), out.cargo.ip) {

@@ -329,7 +329,7 @@ impl Network {
             }
         };
         let mut parts = ip::fragments(whole_bytes, mtu_bytes, to.version(), false);
-        // All but the last are alike; it and the one before it are told apart where they wait.
+        // All but the last are alike; it and the one before it are distinguished where they wait.
         let alike = parts.len() as u32;
         if alike > 2
             && self.goes_in_trains(socket)

@@ -1,15 +1,15 @@
 //! Trains: fragments of a message that follow each other through a certain way, played together.
 //!
-//! When a frame in a vNIC's queue starts is known as it is queued. Where its whole way through the fabric is certain too
-//! ([`Fabric::passage`](virtlab_fabric::Fabric::passage)), it needs no event: it is only passed on, with its own instant, before
-//! anything that could notice. That is another frame on its way to the same port; a reader of counters; a socket that asks for
-//! room; and the frame with which its message is whole, whose start has an event, so that the message lands by another one. A
-//! burst of forty fragments so costs two events in place of a hundred. Who waits for room is told at the very instant:
-//! then every frame of that vNIC has its event.
+//! When a frame in a vNIC's queue starts is known as it is queued. Where its whole way through the fabric is
+//! certain too ([`Fabric::passage`](virtlab_fabric::Fabric::passage)), it needs no event: it is only passed on,
+//! with its own instant, before anything that could notice. That is another frame on its way to the same port; a
+//! reader of counters; a socket that asks for room; and the frame with which its message is whole, whose start has
+//! an event, so that the message lands by another one. A burst of forty fragments so costs two events in place of a
+//! hundred. Who waits for room is told at the very instant: then every frame of that vNIC has its event.
 //!
-//! All but the last two fragments of a message are alike and start at even intervals, by the vNIC's bucket. They stand in its
-//! queue as one, and those that have left by some instant are passed on as one [`Train`], which is cut where another frame comes
-//! between.
+//! All but the last two fragments of a message are alike and start at even intervals, by the vNIC's bucket. They
+//! are in its queue as one, and those that have left by some instant are passed on as one [`Train`], which is cut
+//! where another frame comes between.
 
 use super::Network;
 use super::bridges::Place;
@@ -127,8 +127,8 @@ impl Network {
         !self.by_events && matches!(self.sockets[socket].way, Way::Certain(_))
     }
 
-    /// Whether fragments that a socket sends are put together: where somebody waits for room each frame may be followed by
-    /// another's.
+    /// Whether fragments that a socket sends are put together: where somebody waits for room each frame may be
+    /// followed by another's.
     #[inline]
     pub(super) fn goes_in_trains(&self, socket: usize) -> bool {
         self.goes_certainly(socket) && self.nics[self.sockets[socket].nic].trains.blocked == 0
@@ -149,14 +149,16 @@ impl Network {
         }
     }
 
-    /// Whether a packet of which this is a fragment has more than one to come. A vNIC is sent one packet after the other.
+    /// Whether a packet of which this is a fragment has more than one to come. A vNIC is sent one packet after the
+    /// other.
     #[inline]
     pub(super) fn is_amid(&mut self, nic: usize, out: &Outgoing) -> bool {
         let Some(packet) = out.cargo.ip.filter(|packet| packet.is_part()) else { return false };
         let sending = &mut self.nics[nic].trains.sending;
         let before = if sending.0 == packet.number { sending.1 } else { 0 };
         *sending = (packet.number, before + packet.body_bytes);
-        // The one before the last has an event too: it plans the last one's, so that has its place among those of its instant.
+        // The one before the last has an event too: it plans the last one's, so that has its place among those of
+        // its instant.
         sending.1 + packet.body_bytes < packet.whole_bytes
     }
 
@@ -268,8 +270,8 @@ impl Network {
         }
     }
 
-    /// Those frames of a train that start before an instant leave their vNIC; false where they are not many, or each is to
-    /// tell who waits for room.
+    /// Those frames of a train that start before an instant leave their vNIC; false where they are not many, or
+    /// each is to tell who waits for room.
     fn let_train_go(&mut self, nic: usize, waiting: &Waiting, before_ns: u64) -> bool {
         let Waiting { at_ns, step_ns, count, out } = waiting;
         let Some(socket) = out.socket.filter(|_| *count > 1 && *at_ns < before_ns) else { return false };
@@ -292,9 +294,9 @@ impl Network {
         true
     }
 
-    /// Into the vNIC's queue, or through it: of the `alike` fragments of a message before its last, of which there are two at
-    /// least, all that go through at once, or all but the one that is told apart. The instant at which the first leaves, and how
-    /// many there are. The way is certain. As so many calls of [`Network::put`].
+    /// Into the vNIC's queue, or through it: of the `alike` fragments of a message before its last, of which there
+    /// are two at least, all that go through at once, or all but the one that is distinguished. The instant at
+    /// which the first leaves, and how many there are. The way is certain. As so many calls of [`Network::put`].
     pub(super) fn put_train(&mut self, nic: usize, out: &Outgoing, alike: u32) -> (u64, u32) {
         let now_ns = self.now_ns;
         let port = &mut self.nics[nic];

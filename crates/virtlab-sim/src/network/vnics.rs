@@ -48,7 +48,7 @@ pub(super) struct Waiting {
     pub(super) out: Outgoing,
 }
 
-/// What the fabric carries of it: all else stands in the frame.
+/// What the fabric carries of it: all else is in the frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Carried {
     pub(super) cargo: Cargo,

@@ -90,7 +90,7 @@ def _path_mistakes(
     metric = METRICS[path.metric]
     if metric.of == "entity":
         if entities is not None and path.role not in entities:
-            return [Mistake(column, f"'{path.role}' is nothing that {metric.key} is collected of",
+            return [Mistake(column, f"{metric.key} is not collected for '{path.role}'",
                             did_you_mean(path.role, sorted(entities)))]  # fmt: skip
         return []
     role, _, part = path.role.partition(".")

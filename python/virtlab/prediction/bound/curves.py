@@ -150,7 +150,7 @@ MOST_PER_COUNTED_BIT = per_counted_bit(8 * WIRE_LEAST_BYTES)
 
 
 def times(rate: float, time: float) -> float:
-    """A product that is nothing where one factor is, whatever the other."""
+    """`rate * time`, with 0 * inf = 0."""
     return 0.0 if rate == 0 or time == 0 else rate * time
 
 

@@ -38,7 +38,7 @@ class Meeting:
 
 
 def meeting(plan: Plan, role: str) -> Meeting:
-    """Of a role, by the timeline."""
+    """The roles that may overlap `role` in time, judged from the timeline."""
     begins = {one.role: one for one in plan.timeline if one.do in BEGINNING and one.role}
     order, mine, found = _Order(plan), begins.get(role), Meeting([role], {})
     for name, other in plan.roles.items():

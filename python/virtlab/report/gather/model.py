@@ -26,7 +26,7 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """What is drawn: a statistic of a metric of a role."""
+    """The metrics worth drawing: a statistic of a metric of a role."""
 
     role: str
     metric: str

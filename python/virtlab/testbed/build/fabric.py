@@ -34,7 +34,7 @@ def realisation(plan: Plan, automatic: str) -> str:
     `kernel`, where there is a kernel with all disciplines and no soft switch.
 
     One link that names a realisation takes the others along, as a fabric is one thing. So does a queue that names its
-    owner: the kernel's queues stand in front of links that the kernel holds, by netem where that can queue so, else by
+    owner: the kernel's queues are in front of links that the kernel holds, by netem where that can queue so, else by
     shaping; virtlab's in the soft switch. netem is a FIFO that counts packets: any other queue needs the soft switch.
     """
     asked = {link.realise for link in plan.world.links.values()} - {"auto"}

@@ -53,16 +53,17 @@ QUIET_IPV6 = {
     "router_solicitations": "0",
     "accept_dad": "0",
     "addr_gen_mode": "1",
-    # Groups joined are reported again soon (RFC 3810), not at any moment of a run's first second. In ms that are whole ticks
-    # of every usual kernel.
+    # Groups joined are reported again soon (RFC 3810), not at any moment of a run's first second. In ms that are
+    # whole ticks of every usual kernel.
     "mldv1_unsolicited_report_interval": "20",
     "mldv2_unsolicited_report_interval": "20",
 }
-# What a guest keeps of datagrams whose last fragments were lost: at the kernel's own 4 MiB and 30 s, one overloaded design
-# point leaves it deaf to fragments for half a minute. A gigabit link carries less than this in the time that they are kept.
+# What a guest keeps of datagrams whose last fragments were lost: at the kernel's own 4 MiB and 30 s, one overloaded
+# design point leaves it deaf to fragments for half a minute. A gigabit link carries less than this in the time that
+# they are kept.
 FRAGMENTS = {"high_thresh": str(512 << 20), "time": "2"}
-# A kernel with br_netfilter calls the machine's packet filter for each IP packet across any bridge, rules or none: a fifth
-# of what a small packet costs there.
+# A kernel with br_netfilter calls the machine's packet filter for each IP packet across any bridge, rules or none:
+# a fifth of what a small packet costs there.
 UNFILTERED_BRIDGES = {
     f"net/bridge/bridge-nf-call-{name}": "0" for name in ("arptables", "ip6tables", "iptables")
 }
@@ -79,7 +80,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a vNIC stands in the built world."""
+    """Where a vNIC is in the built world."""
 
     namespace: str
     link: str

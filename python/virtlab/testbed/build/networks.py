@@ -1,4 +1,4 @@
-"""What kernels have in networks, asked of whoever leads there. A leader tells of the networks that it was asked for."""
+"""What kernels have in networks, asked of the leader there. A leader reports the networks that it is asked about."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def observe(control: Control, namespaces: list[str]) -> dict[str, Any]:
 def _of_those_asked(
     control: Control, channel: int, asked: list[str], reply: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Of a reply what was asked for. BreachError where some of it is missing: nobody tells of others' networks."""
+    """Of a reply what was requested. BreachError if some of it is missing: no leader reports the networks of another."""
     if lacking := [name for name in asked if name not in reply["namespaces"]]:
         raise control.breach(channel, f"it does not tell of {', '.join(lacking)}", "observe")
     return {name: reply["namespaces"][name] for name in asked}

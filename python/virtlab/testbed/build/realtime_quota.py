@@ -1,7 +1,7 @@
 """A cgroup with a CPU quota around one process: the guest's budget where SCHED_DEADLINE is not allowed.
 
-A cgroup directory outlives whoever made it. So it is written down (boot, owner and its start time, path) before it is
-made, and whoever comes next removes those whose owner is gone: by that record, never by name.
+A cgroup directory outlives its maker. So it is written down (boot, owner and its start time, path) before it is
+made, and the next process removes those whose owner is gone: by that record, never by name.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _boot() -> str:
 
 
 def _start_of(process: int) -> str | None:
-    """When a process started, in ticks since boot; None when there is none."""
+    """When a process started, in ticks since boot; None if none exists."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[19]
     except (OSError, IndexError):

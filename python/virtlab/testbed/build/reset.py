@@ -1,12 +1,12 @@
 """A guest that is reset, and how: as much of a device's reset as its platform has.
 
-A virtual machine has a reset button (QMP `system_reset`): its firmware and kernel begin again, and it is told again what it
-was told when the world was built, an appliance on its console. A paravirtualised domain of Xen has a power switch only: it
-is destroyed and made anew, with new ports, of which its host's switch is told again. A guest without a kernel of its own
-has neither. All its vNICs go down, and come up again with its routes and neighbours as they were built: the kernel drops a
-link's routes and neighbours when it goes down, as a device loses them when it is restarted, so coming up is bringing the
-links up and telling the guest again what its configuration told it. Addresses stay. How long all that takes, carrier on the
-far ends included, is what a reset measures.
+A virtual machine has a reset button (QMP `system_reset`): its firmware and kernel begin again, and it is told again
+what it was told when the world was built, an appliance on its console. A paravirtualised domain of Xen has a power
+switch only: it is destroyed and made again, with new ports, of which its host's switch is told again. A guest
+without a kernel of its own has neither. All its vNICs go down, and come up again with its routes and neighbours as
+they were built: the kernel drops a link's routes and neighbours when it goes down, as a device loses them when it
+is restarted, so coming up is bringing the links up and telling the guest again what its configuration told it.
+Addresses stay. How long all that takes, carrier on the far ends included, is what a reset measures.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def down(lowered: Lowered, guest: str) -> list[Operation]:
 
 
 def up(lowered: Lowered, guest: str) -> list[Operation]:
-    """What brings them up, and gives back what was built on them; gateways after the networks they stand in."""
+    """What brings them up, and gives back what was built on them; gateways after the networks they are in."""
     links = _links(lowered, guest)
     kept = [
         step.op

@@ -1,9 +1,9 @@
 """OSPF in place of static routes: FRRouting's zebra and ospfd for each router, in its namespace of the private world.
 
-Everything the daemons write (configuration, sockets, numbers of processes) lies on a tmpfs that only the private world
-sees, mounted over /etc/frr, so it is gone with the world. FRRouting wants to be a member of the group frrvty, which is one
-of the machine: each daemon gets a mount namespace of its own with a group file that says so, and stays root of the world,
-which in the world of an ordinary user is that user. Nobody listens on a TCP port.
+Everything the daemons write (configuration, sockets, numbers of processes) lies on a tmpfs that only the private
+world sees, mounted over /etc/frr, so it is gone with the world. FRRouting wants to be a member of the group frrvty,
+which is one of the machine: each daemon gets a mount namespace of its own with a group file that says so, and stays
+root of the world, which in the world of an ordinary user is that user. Nobody listens on a TCP port.
 
 A world is ready when the kernel of every such router has a route to every subnet of its part of the network.
 """
@@ -55,7 +55,7 @@ def routers(plan: Plan) -> dict[str, Guest]:
 
 
 def subnets(guest: Guest) -> set[str]:
-    """IPv4 networks that a router stands in."""
+    """IPv4 networks that a router is in."""
     found = (ip_interface(text).network for vnic in guest.vnics.values() for text in vnic.ip)
     return {str(network) for network in found if network.version == 4}
 

@@ -206,7 +206,7 @@ def _machine(qemu: str, accelerator: str) -> list[str]:
 
 
 def _tied() -> list[str]:
-    """Ends a trial with whoever asked for it, however that ends; nothing where setpriv is missing."""
+    """Ends a trial with the process that started it, however that ends; nothing where setpriv is missing."""
     program = shutil.which("setpriv")
     return [program, "--pdeathsig", "KILL"] if program is not None else []
 

@@ -1,12 +1,14 @@
-"""A disk image that a virtual machine boots: where it lies, what it is, and how to tell it from another. It is only read.
+"""A disk image that a virtual machine boots: where it lies, what it is, and how to tell it from another. It is only
+read.
 
-What it is shows in its first bytes, not in its name: many a `.img` is of the kind qcow2 (header: docs/interop/qcow2.txt of
-QEMU). A raw disk that a BIOS boots carries its signature at the end of the first sector, one for UEFI alone is partitioned
-by GPT and has it too, for the sake of old programs.
+What it is shows in its first bytes, not in its name: many a `.img` is of the kind qcow2 (header:
+docs/interop/qcow2.txt of QEMU). A raw disk that a BIOS boots carries its signature at the end of the first sector,
+one for UEFI alone is partitioned by GPT and has it too, for the sake of old programs.
 
-An image is somebody else's word, and a header of the kind qcow2 can name other files, which its guest would then read: a
-base, and a file with its data. The base may be a file that lies beside the image, named without a folder, and is looked at
-likewise; all else is refused. QEMU is told every file and its kind, so that it neither guesses one nor asks the header.
+An image is somebody else's word, and a header of the kind qcow2 can name other files, which its guest would then
+read: a base, and a file with its data. The base may be a file that lies beside the image, named without a folder,
+and is looked at likewise; all else is refused. QEMU is told every file and its kind, so that it neither guesses one
+nor asks the header.
 """
 
 from __future__ import annotations
@@ -57,8 +59,8 @@ class Disk:
     def drive(self, *, alone: bool = False) -> list[str]:
         """QEMU's words for it: what the machine writes goes to a file without a name that ends with the process.
 
-        Where that file finds no more room, the machine is told of an error, as by a disk that fails. `alone`: nothing else
-        is tried at boot (UEFI would ask every network first).
+        Where that file finds no more room, the machine is told of an error, as by a disk that fails. `alone`:
+        nothing else is tried at boot (UEFI would ask every network first).
         """
         place = "if=none,id=disk" if alone else "if=virtio"
         file = f"file={escaped(self.path)},format={self.format}"
@@ -94,7 +96,9 @@ class _Header:
 
 
 def look(where: str, name: str) -> Disk:
-    """The image of a path: absolute, of the home folder (`~/`), or from the working folder. MachineError when it is none."""
+    """The image of a path: absolute, of the home folder (`~/`), or from the working folder. MachineError for
+    anything else.
+    """
     path = Path(os.path.abspath(Path(name).expanduser()))  # noqa: PTH100 - `resolve` would follow links, and show others
     try:
         with _opened(path) as file:

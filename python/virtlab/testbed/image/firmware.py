@@ -1,9 +1,10 @@
-"""UEFI firmware for virtual machines, found by the descriptions that its packages install for QEMU, never guessed by path.
+"""UEFI firmware for virtual machines, found by the descriptions that its packages install for QEMU, never guessed
+by path.
 
-A description names the interface, the processors and boards, the file that is executed, and a template of the memory that
-keeps variables (boot entries). The first that fits is taken, in the order of their names: no secure boot, since what a disk
-boots need not be signed, and no system management mode, since that is slow to emulate. Both files are only read; what a
-machine writes into its variables ends with it.
+A description names the interface, the processors and boards, the file that is executed, and a template of the
+memory that keeps variables (boot entries). The first that fits is taken, in the order of their names: no secure
+boot, since what a disk boots need not be signed, and no system management mode, since that is slow to emulate. Both
+files are only read; what a machine writes into its variables ends with it.
 
 Source: docs/interop/firmware.json of QEMU.
 """
@@ -47,7 +48,7 @@ class Firmware:
 
 
 def find() -> Firmware | None:
-    """The firmware of this machine; None when there is none."""
+    """The firmware of this machine; None if none exists."""
     return next(_fitting(), None)
 
 

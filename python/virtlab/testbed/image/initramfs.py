@@ -75,8 +75,9 @@ def boot_image(
 ) -> Image:
     """Kernel and initial file system of a flavour; the latter is made when one of its parts changed.
 
-    `carried`: modules that can be loaded inside, with all that they need; None: every one that was kept. `programs`: more
-    files, place inside -> file here. MachineError when the kernel is not in the cache, or busybox is missing or not static.
+    `carried`: modules that can be loaded inside, with all that they need; None: every one that was kept.
+    `programs`: more files, place inside -> file here. MachineError when the kernel is not in the cache, or busybox
+    is missing or not static.
     """
     kernel = kernels.find(flavour)
     if kernel is None:
@@ -124,7 +125,7 @@ def _fresh(old: Path, new: Path) -> bool:
 
 
 def find_busybox() -> Path:
-    """A static busybox. MachineError when there is none."""
+    """A static busybox. MachineError if none exists."""
     named = shutil.which("busybox")
     for path in (*BUSYBOX, *((Path(named),) if named else ())):
         if path.is_file() and is_static(path.read_bytes()):

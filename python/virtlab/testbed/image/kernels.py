@@ -102,14 +102,14 @@ def build(
 ) -> Kernel:
     """Fetches the newest kernel package of the distribution (or takes a file) and keeps what a guest needs of it.
 
-    `more` puts what else belongs to the flavour into its second folder; the first is to work in. MachineError when there
-    is no such package, no tool to fetch or unpack it, or nothing to boot inside.
+    `more` puts what else belongs to the flavour into its second folder; the first is to work in. MachineError when
+    there is no such package, no tool to fetch or unpack it, or nothing to boot inside.
     """
     home = folder()
     try:
         home.mkdir(parents=True, exist_ok=True)
         with _locked(home), tempfile.TemporaryDirectory(prefix=".build-", dir=home) as scratch:
-            for left in home.glob(".build-*"):  # by somebody who was killed: nobody else builds now
+            for left in home.glob(".build-*"):  # by somebody who was killed: no other builds now
                 if left != Path(scratch):
                     shutil.rmtree(left, ignore_errors=True)
             work = Path(scratch)

@@ -1,10 +1,11 @@
 """Root file systems of containers, by name, in the user's cache: from a folder, an archive or a container engine.
 
-podman and docker keep images as layers of their own; what is needed here is the file system that results. So a container
-is made of the image, never started, written out as an archive, and removed.
+podman and docker keep images as layers of their own; what is needed here is the file system that results. So a
+container is made of the image, never started, written out as an archive, and removed.
 
-What an image holds is somebody else's: setuid programs, and where root unpacks it devices. Nobody but the user may enter
-the folder that holds them all. Whatever an archive's members are called, GNU tar unpacks them below the folder it is given.
+What an image holds is somebody else's: setuid programs, and where root unpacks it devices. Nobody but the user may
+enter the folder that holds them all. Whatever an archive's members are called, GNU tar unpacks them below the
+folder it is given.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ def list_rootfs() -> list[str]:
 def add_rootfs(name: str, source: str) -> Path:
     """Keeps a root file system in place of one of that name.
 
-    `source` is a folder, a tar archive, or `podman:IMAGE`, `docker:IMAGE`. ExperimentError when the name or the source is
-    wrong, MachineError when a program is missing or fails.
+    `source` is a folder, a tar archive, or `podman:IMAGE`, `docker:IMAGE`. ExperimentError when the name or the
+    source is wrong, MachineError when a program is missing or fails.
     """
     if not NAME.match(name):
         raise ExperimentError(
@@ -108,7 +109,7 @@ def _forget_left(home: Path) -> None:
 
 
 def remove_rootfs(name: str) -> None:
-    """Forgets one. ExperimentError when there is none of that name."""
+    """Forgets one. ExperimentError if none exists of that name."""
     place = find_rootfs(name)
     if place is None:
         raise ExperimentError(

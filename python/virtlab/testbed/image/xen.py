@@ -86,8 +86,8 @@ xenconsoled --pid-file=/run/xenconsoled.pid || exit 1
 GUEST_SCRIPT = f"""#!/bin/sh
 export PATH=/bin
 printf '%s' "$2" > "/run/xen/$1.cfg"
-# libxl gives the back end of a port ten seconds, which an emulated processor that others use too may not have: one guest is
-# made at a time, and again where that was not enough.
+# libxl gives the back end of a port ten seconds, which an emulated processor that others use too may not have: one
+# guest is made at a time, and again where that was not enough.
 until mkdir /run/xen/making 2> /dev/null; do usleep 50000; done
 tries=0
 until xl create -q "/run/xen/$1.cfg" 3>&- 2> "/run/xen/$1.errors"; do
@@ -112,8 +112,8 @@ done
 exec virtlab-agent console --control-fd 3 --tty "$tty" --ready "{READY}"
 """
 
-# Called by xl as a guest's port comes and goes: brings domain 0's end into the network that xl was called from, down, with
-# an address of its own by which it is known there.
+# Called by xl as a guest's port comes and goes: brings domain 0's end into the network that xl was called from,
+# down, with an address of its own by which it is known there.
 PORT_SCRIPT = f"""#!/bin/sh
 export PATH=/bin
 case $1 in
@@ -203,7 +203,7 @@ def xen_missing() -> str | None:
 
 
 def package_kept() -> str | None:
-    """The hypervisor's package in the cache, with its version; None when there is none."""
+    """The hypervisor's package in the cache, with its version; None if none exists."""
     try:
         return _kept()[1]
     except MachineError:
@@ -238,7 +238,8 @@ def xen_image() -> XenImage:
 
 
 def unpacked_kernel(image: bytes) -> bytes:
-    """The ELF program inside a compressed kernel (bzImage), as far as it is loaded; as it is where it is packed otherwise.
+    """The ELF program inside a compressed kernel (bzImage), as far as it is loaded; as it is where it is packed
+    otherwise.
 
     Layout: Documentation/arch/x86/boot.rst of Linux: sectors of the set-up code at 0x1f1, 'HdrS' at 0x202, offset and
     length of the payload at 0x248. The payload is followed by its length, so the decompressor stops at its end mark.

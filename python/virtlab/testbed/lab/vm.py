@@ -1,4 +1,4 @@
-"""The laboratory machine: booted once, led from inside, until it is closed or whoever started it is gone.
+"""The laboratory machine: booted once, led from inside, until it is closed or its starter is gone.
 
 Channels: the world of a run is 0 and above, as for any session. What carries it lies below: the leader of the private
 world on this machine, QEMU's process there, its monitor, the leader inside, and the process there that becomes the

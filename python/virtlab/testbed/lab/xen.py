@@ -1,8 +1,9 @@
 """The laboratory machine with Xen: the hypervisor is booted, and all that a laboratory machine is, is its domain 0.
 
-QEMU starts the hypervisor by the multiboot protocol, with domain 0's kernel and initial file system as its modules. Inside,
-the agent is domain 0's first process, and worlds are built there as in any laboratory machine; guests of platform `xen` are
-domains beside it. A domain outlives whoever started it: when a world is over, all are destroyed. Experimental.
+QEMU starts the hypervisor by the multiboot protocol, with domain 0's kernel and initial file system as its modules.
+Inside, the agent is domain 0's first process, and worlds are built there as in any laboratory machine; guests of
+platform `xen` are domains beside it. A domain outlives its starter: when a world is over, all are destroyed.
+Experimental.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The control stream to a leader: a socket, a conversation, and a call that waits for its reply.
 
-Channels are those of the control plane throughout. A leader inside a guest, reached through the world's own, counts the
-channels of what it starts from its own: requests and events are translated here. One thread. What arrives while a call
-waits (events, blocks, logs, output) is kept in the order of its arrival. Whoever is to hear from us regularly (`beat`) does,
-as long as anybody waits here for anything.
+Channels are those of the control plane throughout. A leader inside a guest, reached through the world's own, counts
+the channels of what it starts from its own: requests and events are translated here. One thread. What arrives while
+a call waits (events, blocks, logs, output) is kept in the order of its arrival. Whoever is to hear from us
+regularly (`beat`) does, as long as anybody waits here for anything.
 
-Who breaks the protocol is heard no more, and its channels have ended (`speakers`). Who was asked and kept silent for as long
-as an answer may take is not asked again: each question after it would cost a run that time anew.
+Who breaks the protocol is heard no more, and its channels have ended (`speakers`). Who was asked and kept silent
+for as long as an answer may take is not asked again: each question after it would cost a run that time again.
 """
 
 from __future__ import annotations
@@ -147,8 +147,8 @@ class Control:
         return number in self._replies
 
     def wait(self, number: int, *, do: str = "request", timeout_s: float = CALL_TIMEOUT_S) -> dict[str, Any]:
-        """The reply to a request. RefusedError when it is an error, MachineError when that is of a machine that ran out of
-        something; SilenceError when none comes; AgentError at the end.
+        """The reply to a request. RefusedError when it is an error, MachineError when that is of a machine that ran
+        out of something; SilenceError when none comes; AgentError at the end.
 
         BreachError when it is no answer to what was asked.
         """
@@ -255,7 +255,9 @@ class Control:
         return self.open and self._read(timeout_s)
 
     def await_news(self, timeout_s: float) -> None:
-        """Reads what comes within that time. AgentError where the leader is gone: whoever waits for more waits in vain."""
+        """Reads what comes within that time. AgentError where the leader is gone: a caller that waits for more
+        waits in vain.
+        """
         if not self.pump(timeout_s) and not self.open:
             raise AgentError("control stream", "the leader is gone", CURE_GONE)
 
@@ -284,7 +286,7 @@ class Control:
         self._inbox = kept
 
     def begin_again(self, first: int, channels: int) -> None:
-        """Forgets that what had these channels ended: it is about to be started anew."""
+        """Forgets that what had these channels ended: it is about to be started again."""
         for channel in range(first, first + channels):
             if self._ended.pop(channel, None) is not None:
                 self.forget_end(channel)
@@ -328,7 +330,9 @@ class Control:
         return self.at if branch is None else branch.first
 
     def renew(self, first: int) -> None:
-        """Forgets all that was said on channels from `first` on, or of them: what spoke there is gone, and others begin."""
+        """Forgets all that was said on channels from `first` on, or of them: what spoke there is gone, and others
+        begin.
+        """
 
         def old(message: Message) -> bool:
             ended = isinstance(message, Notice) and message.name == "exited"
@@ -377,7 +381,7 @@ class Control:
             self._next_beat_s = now_s + BEAT_S
             for channel in [each for each in self._beats if self.ended(each) is not None]:
                 del self._beats[channel]
-            with contextlib.suppress(AgentError):  # the leader is gone: whoever reads is told
+            with contextlib.suppress(AgentError):  # the leader is gone: the reader is told
                 for channel in self._beats:
                     self.tell("clock", channel=channel)
 

@@ -1,9 +1,9 @@
 """What is made on another machine, or in another daemon, is written down here before it is made.
 
-A private world dies with its leader; a copy of the agent on a remote host, or a domain that a hypervisor's daemon runs,
-would not. Each is an entry: a file that says what and where, locked while its owner lives, removed when the thing is gone.
-An entry whose lock is free is of a dead owner: whoever next uses that place removes the thing, known by a name that was made
-for it alone, and then the entry. It outlives a boot of this machine, as what it names does.
+A private world dies with its leader; a copy of the agent on a remote host, or a domain that a hypervisor's daemon
+runs, would not. Each is an entry: a file that says what and where, locked while its owner lives, removed when the
+thing is gone. An entry whose lock is free is of a dead owner: the next user of that place removes the thing, known
+by a name that was made for it alone, and then the entry. It outlives a boot of this machine, as what it names does.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ class Swept:
 def sweep(kind: str, place: str, remove: Callable[[str], bool], *, once: bool = False) -> Swept:
     """Has `remove` take away what dead owners left at a place (by name; whether it is gone); the names.
 
-    `once`: a place where something cannot be removed is not asked again, as one that is far may take its time to refuse.
+    `once`: a place where something cannot be removed is not asked again, as one that is far may take its time to
+    refuse.
     """
     gone: list[str] = []
     stayed: list[str] = []

@@ -1,4 +1,4 @@
-"""What outlives a process is written down before it is made, and swept by whoever comes next.
+"""What outlives a process is written down before it is made, and swept by the next process.
 
 A private world needs none of this: it dies with its leader. Control groups do not; so each session that makes one owns
 an entry: a file with the boot it belongs to, its owner and the paths, locked while the owner lives. An entry whose lock

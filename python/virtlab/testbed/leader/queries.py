@@ -1,4 +1,6 @@
-"""A short command whose output is wanted, run by whichever leader: to learn what a guest is, before anything is measured."""
+"""A short command whose output is wanted, run by whichever leader: to learn what a guest is, before anything is
+measured.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from virtlab.errors import MachineError
 from virtlab.testbed.leader.control import Control, outcome
 
 TIMEOUT_S = 30.0
-MOST_BYTES = 16 << 20  # of what is said; a guest may go on for ever
+MOST_BYTES = 16 << 20  # of what is said; a guest may continue for ever
 CURE_FAILED = "see whether that guest has the command, and what the command needs there"
 CURE_LATE = "run it again on a machine that is less busy, or with fewer guests"
 

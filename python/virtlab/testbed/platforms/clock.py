@@ -1,11 +1,12 @@
 """A guest's clock against ours.
 
-A guest with a kernel of its own has its own CLOCK_MONOTONIC_RAW. A question for it that leaves at a, is answered with g,
-and whose answer is here at b, says that the guest's clock was g at an instant between a and b of ours: its offset is
-g - (a + b) / 2, within (b - a) / 2 (the bound of Cristian, 1989). Of several questions the one with the least b - a is
-kept. Two such readings, before and after a run, give the drift; between them the offset is drawn on a straight line.
+A guest with a kernel of its own has its own CLOCK_MONOTONIC_RAW. A question for it that leaves at a, is answered
+with g, and whose answer is here at b, says that the guest's clock was g at an instant between a and b of ours: its
+offset is g - (a + b) / 2, within (b - a) / 2 (the bound of Cristian, 1989). Of several questions the one with the
+least b - a is kept. Two such readings, before and after a run, give the drift; between them the offset is drawn on
+a straight line.
 
-While a run goes on only the reading before it is known: its bound grows by what two quartz clocks may drift.
+While a run continues only the reading before it is known: its bound grows by what two quartz clocks may drift.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The counters of one trial, read at its marks: as it begins, at the edges of windows, as it ends.
 
-What agents and this process read by themselves is read at every mark. What takes a process to read - Open vSwitch's flow
-caches, files of a kernel inside a laboratory machine - would cost the role that is measured then, and only in worlds that
-have such a thing; so it is read where no role runs: as the trial begins and ends, and at edges where nothing runs and
-nothing begins before the reading is over. Where that is not so its rows are missing, which says nothing of their values.
+What agents and this process read by themselves is read at every mark. What takes a process to read - Open vSwitch's
+flow caches, files of a kernel inside a laboratory machine - would cost the role that is measured then, and only in
+worlds that have such a thing; so it is read where no role runs: as the trial begins and ends, and at edges where
+nothing runs and nothing begins before the reading is over. Where that is not so its rows are missing, which says
+nothing of their values.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Counting:
         groups = [group for group in wanted if group in STREAM_GROUPS]
         entities = Entities(self.lowered)
         if groups:
-            # Where every guest exists already, this machine is nobody's.
+            # Where every guest exists already, this machine is no one's.
             reply = self.control.call("counters", {"groups": [] if elsewhere(self.plan) else groups})
             t_ns = int(reply["t_ns"])
             anew = {f"{place.namespace}/{place.link}" for place in self._anew}

@@ -1,8 +1,8 @@
 """Which blocks of samples a trial takes: from whom, of what, and how much.
 
-A block of a role's stream comes from one of the two ends of that role, while that end is asked for its samples, and has a
-schema of the role's workload. Series come from whoever samples. A block that came before is told again and not kept
-twice. How many rows came of a role is compared with how many its end says that it sent.
+A block of a role's stream comes from one of the two ends of that role, while that end is asked for its samples, and
+has a schema of the role's workload. Series come from whoever samples. A block that came before is told again and
+not kept twice. How many rows came of a role is compared with how many its end says that it sent.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Blocks:
         self._seen[key], self._rows[key], self._bytes[key] = set(), {}, 0
 
     def take(self, message: Block) -> tuple[Samples, bool]:
-        """A block, and whether it is new. AgentError where it is none that its sender has to send."""
+        """A block, and whether it is new. AgentError for a block that its sender must not send."""
         samples = decode_samples(message.body)
         key = (message.channel, samples.stream)
         if (samples.stream, samples.schema) == SERIES:

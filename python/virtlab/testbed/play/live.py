@@ -1,4 +1,4 @@
-"""What roles see while a run goes on, told to whoever watches it.
+"""What roles see while a run is under way, shown to the user who watches it.
 
 Probes keep running totals; now and then each is asked for them in one short request, and what changed since the answer
 before is a rate, a mean time, a loss. It is nothing that anybody waits for: an answer that is late is taken when it is
@@ -34,7 +34,8 @@ def reading(role: str, before: Totals | None, after: Totals, over_ns: int) -> Re
         rate_per_s=change["seen"] * 1e9 / over_ns,
         received_bit_per_s=change["bytes"] * 8e9 / over_ns,
         time_ns=change["time_ns"] / change["timed"] if change["timed"] else None,
-        # What overtook is seen before it is missed, so a short while can have more than was expected.
+        # A packet that overtakes others arrives before the skipped ones are expected, so a short window can receive
+        # more than it expects.
         loss_ratio=max(0.0, 1 - change["seen"] / change["expected"]) if change["expected"] > 0 else None,
     )
 

@@ -49,7 +49,7 @@ class Probes:
     guests: dict[int, str] = field(default_factory=dict)
 
     def channel(self, guest: str) -> int:
-        """The channel of the guest's probe; starts it when there is none."""
+        """The channel of the guest's probe; starts it if none exists."""
         if guest not in self.channels:
             reach = self.stations.reach(guest)
             inside = guest in self.lowered.machines

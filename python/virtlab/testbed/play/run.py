@@ -43,7 +43,7 @@ from virtlab.testbed.site import HERE, Site
 POLL_S = 0.2
 COLLECT_TIMEOUT_S = 300.0
 SILENCE_S = 60.0  # within which something comes of a probe that sends its samples
-MOST_REASONS = 1000  # that are told apart
+MOST_REASONS = 1000  # that are distinguished
 MOST_LOG_BYTES = 1 << 20  # of one agent in a trial
 COMMAND_END_S = 2.0  # within which a command that was killed is told of
 LATE_START_NS = 500_000_000  # only a connection that was cut holds a start up for so long
@@ -105,7 +105,8 @@ class Pass:
             except CancelledError:
                 cancelled = True
             except AgentError:
-                # Whoever was asked may have ended meanwhile: that is why then, and the others are heard as ever.
+                # The guest may have died before answering. If so, report its death as the cause and keep reading
+                # the others.
                 self._take_messages(lambda message: self._hear(message, timeline))
                 if not self.reasons:
                     raise
@@ -426,7 +427,7 @@ class Pass:
         elif channel in self.probes.guests:
             guest = self.probes.guests[channel]
             self.reasons.append(f"the probe of guest {guest} ended with {ending(message)}")
-        # What else ends does so with its guest, of which is told by itself, or was only asked something.
+        # Other processes end with their guest (reported separately) or were one-shot queries.
         return None
 
     def _hear_stop(self, message: Notice) -> None:
@@ -441,7 +442,7 @@ class Pass:
             self.guests.stopped[channel] = int(message.details["t_ns"])
 
     def _judge_stops(self) -> None:
-        """Of what stands still as the run ends: that is told of when it goes on, which is too late."""
+        """Of what stands still as the run ends: that is told of when it continues, which is too late."""
         for channel, since_ns in self.guests.stopped.items():
             now_ns = raw_ns() if self.site.carrier(channel) else self.site.now()
             self._judge_stop(channel, now_ns - since_ns)
@@ -520,7 +521,7 @@ class Pass:
             self.sink.event(Event(self.site.now(), f"log.{message.level[:20]}", told))
 
     def _clock(self, channel: int) -> Clock:
-        """The clock of whoever speaks on a channel."""
+        """The clock of the speaker on a channel."""
         guest = self.guests.of_channel(channel)
         return self.guests.reach(guest).clock if guest is not None else OURS.clock
 

@@ -1,9 +1,11 @@
-"""Whom series are asked of: the leader of the world, and leaders of guests with a kernel of their own, each for its machine.
+"""Whom series are asked of: the leader of the world, and leaders of guests with a kernel of their own, each for its
+machine.
 
-A machine that we boot has what runs on it sampled from outside, by this machine's kernel; inside it only its memory is
-looked at, which nobody else can tell. A host that exists already is its own machine: all its series are its kernel's, under
-`guests.NAME`. Its samples wait there until the series end, since their way here may be the network that is measured.
-Where every guest is such a host, nothing of the experiment runs on this machine, whose processors and memory are nobody's.
+A machine that we boot has what runs on it sampled from outside, by this machine's kernel; inside it only its memory
+is looked at, which no other can tell. A host that exists already is its own machine: all its series are its
+kernel's, under `guests.NAME`. Its samples wait there until the series end, since their way here may be the network
+that is measured. Where every guest is such a host, nothing of the experiment runs on this machine, whose processors
+and memory are no one's.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ def ask(control: Control, plan: Plan, lowered: Lowered, guests: Guests, sources:
 
 
 def sampling_refusals(plan: Plan) -> Iterator[Refusal]:
-    """Series that hosts that exist already do not have, where there is nobody else who has them."""
+    """Series that hosts that exist already do not have, if no other machine has them."""
     if elsewhere(plan) and any(each.source == OF_VCPUS for each in plan.collect.series):
         reason = "every guest exists already: whose threads its virtual processors are, only the machine beneath knows"
         cure = "write host.cpu, whose steal is what the machine beneath took away"

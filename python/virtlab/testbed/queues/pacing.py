@@ -1,4 +1,6 @@
-"""What shapes a port: its link's rate, what holds its sender back, a router's licence. Each is HTB with one class there."""
+"""What shapes a port: its link's rate, what holds its sender back, a router's licence. Each is HTB with one class
+there.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ SHORTEST_OCTETS = 84  # of a frame on the wire, preamble and gap included
 def shaper(
     namespace: str, link: str, rate_bit_per_s: int, burst_bytes: int, *, octets: bool = True
 ) -> Iterator[Operation]:
-    """HTB with one class, 1:1, at a rate. `octets`: a frame counts as its octets on Ethernet, else as the kernel has it."""
+    """HTB with one class, 1:1, at a rate. `octets`: a frame counts as its octets on Ethernet, else as the kernel
+    has it.
+    """
     top = Discipline(HTB.name, HTB.kernel.options(Queue(kind=HTB.name), 1))
     yield QdiscAdd(namespace, link, top, handle="1:")
     # A quantum of its own: the kernel's default (rate / 10) warns about fast links.
@@ -38,7 +42,7 @@ def pushback(namespace: str, link: str, vnic: Vnic, *, by_link: bool = False) ->
     24 octets (FCS, preamble, gap) are added to what the kernel counts, and a frame counts for at least 84: the octet
     times of Ethernet. The burst is ten frames. TCP hands over single frames: of a packet of many segments HTB would
     count the octets once and let all go together, 43 frames and 1.5 % faster than the link; with offloads left at their
-    default that is what was asked for.
+    default that is what was requested.
     """
     rate = vnic.pushback_bit_per_s
     if rate is None:

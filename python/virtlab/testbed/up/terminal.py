@@ -34,12 +34,13 @@ def attach(
 ) -> int:
     """Runs a command with this process's streams; its exit code (128 + signal when one ended it).
 
-    `inside`: of a guest with a leader of its own, that leader's channel and the one for the command. `cgroups`: files by
-    which it joins the guest's control groups. What a person types has that person's rights: it is not confined.
+    `inside`: of a guest with a leader of its own, that leader's channel and the one for the command. `cgroups`:
+    files by which it joins the guest's control groups. What a person types has that person's rights: it is not
+    confined.
     """
     leader, channel = inside or (0, TERMINAL)
     if inside is not None:
-        control.greet(leader)  # whoever speaks to a machine hears its answers
+        control.greet(leader)  # a process that speaks to a machine receives its answers
     own = os.isatty(0) and terminal
     size = _size() if own else (24, 80)
     command = Command(

@@ -109,7 +109,7 @@ def _damage(world: World) -> MachineError:
 
 
 def find(name: str | None) -> World:
-    """The kept world of that name, or the only one. ExperimentError when there is none, or a choice.
+    """The kept world of that name, or the only one. ExperimentError if none exists, or a choice.
 
     Where nobody names one, a world of which nothing is known is only taken when there is no other.
     """
@@ -189,7 +189,7 @@ def enter(world: World) -> Control:
 
 
 def namespace_of(world: World, guest: str) -> str:
-    """The namespace of a guest. ExperimentError when there is none of that name, MachineError when nobody knows."""
+    """The namespace of a guest. ExperimentError if none exists of that name, MachineError when nobody knows."""
     if world.damage:
         raise _damage(world)
     if guest not in world.guests:

@@ -1,4 +1,4 @@
-//! Series: readings taken on a grid by a thread of their own, kept until they are asked for.
+//! Series: readings taken on a grid by a thread of their own, kept until they are requested.
 
 use super::source::{self, Reading};
 use crate::clock;

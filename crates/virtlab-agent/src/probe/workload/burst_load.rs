@@ -1,12 +1,12 @@
 //! `burst_load`: L bytes every T in S streams, one way or with replies, from one end or both.
 //!
-//! An end that originates has one socket per stream and one sending thread that serves the streams' schedules in order of
-//! time; where replies are asked for, a second thread takes them. An end that is not the origin answers on one socket: it
-//! counts, and sends back what asks for a reply. With ICMP the far kernel answers.
+//! An end that originates has one socket per stream and one sending thread that serves the streams' schedules in
+//! order of time; where replies are requested, a second thread takes them. An end that is not the origin answers on
+//! one socket: it counts, and sends back what asks for a reply. With ICMP the far kernel answers.
 //!
-//! A server that originates must learn where to send: the client's answering socket registers at the server's, again every
-//! 20 ms until it is acknowledged, and the server's bursts begin then (unless it was told the client's port when armed).
-//! What was achieved is kept per burst: sent, answered in full, and when.
+//! A server that originates must learn where to send: the client's answering socket registers at the server's,
+//! again every 20 ms until it is acknowledged, and the server's bursts begin then (unless it was told the client's
+//! port when armed). What was achieved is kept per burst: sent, answered in full, and when.
 
 use super::burst_answer::{Answering, Responder};
 use super::burst_origin::{Origin, Plan};

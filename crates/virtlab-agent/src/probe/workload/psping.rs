@@ -1,9 +1,11 @@
-//! `psping`: the tests of Sysinternals PsPing. `ping` takes the time of an ICMP echo or of a TCP connection, `latency` that of
-//! a request and its answer over TCP or UDP, one at a time; `bandwidth` keeps `outstanding` requests under way.
+//! `psping`: the tests of Sysinternals PsPing. `ping` takes the time of an ICMP echo or of a TCP connection,
+//! `latency` that of a request and its answer over TCP or UDP, one at a time; `bandwidth` keeps `outstanding`
+//! requests under way.
 //!
-//! A request is over when the far end has it whole and its answer is back, so a bandwidth test is a latency test with a
-//! larger window: nothing counts as sent because it lies in a socket's buffer. `reverse` (`-r`) swaps the sizes of request
-//! and answer. A row per request; those of the warm-up have numbers below 0, those never answered end at -1.
+//! A request is over when the far end has it whole and its answer is back, so a bandwidth test is a latency test
+//! with a larger window: nothing counts as sent because it lies in a socket's buffer. `reverse` (`-r`) swaps the
+//! sizes of request and answer. A row per request; those of the warm-up have numbers below 0, those never answered
+//! end at -1.
 
 use super::tcp::{self, Buffers};
 use super::tcp_rr::{answerer, flags_of};
@@ -305,7 +307,7 @@ impl Window {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for room and begins a request; false when there is none to be begun.
+    /// Waits for room and begins a request; false if none exists to be begun.
     fn push(&self, room: u64, run: &Run) -> bool {
         let mut state = self.lock();
         while state.under_way.len() as u64 >= room {
@@ -320,7 +322,7 @@ impl Window {
         !state.closed
     }
 
-    /// When the oldest request began; waits for one; `None` when there is none and none will follow.
+    /// When the oldest request began; waits for one; `None` if none exists and none will follow.
     fn oldest(&self) -> Option<Nanos> {
         let mut state = self.lock();
         loop {

@@ -227,7 +227,7 @@ fn insert_vlan_tag(front: &mut Vec<u8>, priority: u8) {
     front.splice(12..12, [0x81, 0x00, high, low]);
 }
 
-/// What stands in front of the probe header, per flow: frames straight to the receiver.
+/// What is in front of the probe header, per flow: frames straight to the receiver.
 fn raw_fronts(arming: &Arming<'_>, split: &Split) -> anyhow::Result<Vec<Vec<u8>>> {
     let (peer, local) = (arming.peer.mac("peer")?, arming.local.mac("local")?);
     let front = |flow: u16| {
@@ -237,8 +237,9 @@ fn raw_fronts(arming: &Arming<'_>, split: &Split) -> anyhow::Result<Vec<Vec<u8>>
     Ok((0..split.flows()).map(front).collect())
 }
 
-/// A flow's own source address. Flow 0 has the vNIC's; the others differ from every address of a Plan in their first octet, so
-/// that no switch learns another guest's address at this port, and from one sender to the next in the last three.
+/// A flow's own source address. Flow 0 has the vNIC's; the others differ from every address of a Plan in their
+/// first octet, so that no switch learns another guest's address at this port, and from one sender to the next in
+/// the last three.
 fn source_of(local: [u8; 6], flow: u16) -> [u8; 6] {
     let [number, low] = flow.to_be_bytes();
     let mark = if flow == 0 { 0 } else { 0x04 };

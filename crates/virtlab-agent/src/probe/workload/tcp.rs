@@ -1,8 +1,9 @@
 //! TCP connections as the measuring workloads need them: buffers set before the handshake, bounded waits, TCP_INFO.
 //!
-//! Socket buffers are set as netperf sets them: SO_SNDBUF and SO_RCVBUF before `connect` and `listen`, so that the window
-//! scale of the handshake fits; the kernel doubles the value for its own bookkeeping. Absent means the system's own
-//! sizes, with autotuning. A connection begins with 18 bytes that say which flow it is; they are not counted.
+//! Socket buffers are set as netperf sets them: SO_SNDBUF and SO_RCVBUF before `connect` and `listen`, so that the
+//! window scale of the handshake fits; the kernel doubles the value for its own bookkeeping. Absent means the
+//! system's own sizes, with autotuning. A connection begins with 18 bytes that say which flow it is; they are not
+//! counted.
 
 use super::Arming;
 use crate::clock;
@@ -132,7 +133,7 @@ pub fn listen(arming: &Arming<'_>, buffers: Buffers) -> anyhow::Result<(Listener
 /// When no more connections can be accepted.
 pub fn accept(run: &Run, listener: &Listener) -> anyhow::Result<Option<(OwnedFd, u16)>> {
     while !run.stopped() {
-        // SAFETY: no address is asked for; the new descriptor is owned below.
+        // SAFETY: no address is requested; the new descriptor is owned below.
         let accepted = socket::check(unsafe {
             libc::accept4(
                 listener.fd.as_raw_fd(),
@@ -142,7 +143,7 @@ pub fn accept(run: &Run, listener: &Listener) -> anyhow::Result<Option<(OwnedFd,
             )
         });
         let fd = match accepted {
-            // SAFETY: accept4 just opened it and nobody else owns it.
+            // SAFETY: accept4 just opened it and no other owns it.
             Ok(fd) => unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd as i32) },
             Err(_) if run.stopped() => break,
             Err(error) if trouble(&error) == Trouble::Again => continue,

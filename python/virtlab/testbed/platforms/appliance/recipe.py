@@ -1,8 +1,9 @@
-"""What an appliance boots and how its console is talked through: a recipe, installed on this machine by whoever runs it.
+"""What an appliance boots and how its console is talked through: a recipe, installed on this machine by whoever
+runs it.
 
-An experiment file names a recipe and holds nothing that runs here; so recipes lie in a folder of the user's configuration,
-one folder each, with `appliance.toml` and the images that it names. Texts that are sent are Jinja templates, filled in
-with the Plan's addresses and routes in a sandbox.
+An experiment file names a recipe and holds nothing that runs here; so recipes lie in a folder of the user's
+configuration, one folder each, with `appliance.toml` and the images that it names. Texts that are sent are Jinja
+templates, filled in with the Plan's addresses and routes in a sandbox.
 """
 
 from __future__ import annotations
@@ -200,7 +201,9 @@ def _step(where: str, said: Any) -> Exchange:
 
 
 def filled(text: str, recipe: Recipe, plan: Plan, guest: str) -> str:
-    """A template with a guest's name, vNICs, addresses, routes. MachineError when it is none, or names what is not there."""
+    """A template with a guest's name, vNICs, addresses, routes. MachineError for an invalid template, or one that
+    names what is not there.
+    """
     from jinja2 import StrictUndefined, TemplateError
     from jinja2.sandbox import SandboxedEnvironment
 

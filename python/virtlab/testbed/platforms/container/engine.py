@@ -1,10 +1,11 @@
 """podman as the runtime of a container: it makes bundle, limits and system call filter by its user's configuration.
 
-What people who use podman measure is its container: the capabilities, the seccomp filter, the limits, the OCI runtime that
-their `containers.conf` says. So nothing of that is set here but what a guest needs. podman has no daemon: its monitor and
-the container are descendants of PID 1 of the private world, and all that it writes lies on the world's own tmpfs, so both
-end with the world. Its locks are in /dev/shm, of which the world gets one of its own; the state of the OCI runtime, which
-would be in /run, is given its place. What does not end with the world is the control group below the one that we name.
+What people who use podman measure is its container: the capabilities, the seccomp filter, the limits, the OCI
+runtime that their `containers.conf` says. So nothing of that is set here but what a guest needs. podman has no
+daemon: its monitor and the container are descendants of PID 1 of the private world, and all that it writes lies on
+the world's own tmpfs, so both end with the world. Its locks are in /dev/shm, of which the world gets one of its
+own; the state of the OCI runtime, which would be in /run, is given its place. What does not end with the world is
+the control group below the one that we name.
 
 The container stays in the network that podman is started in (`--network host`): the guest's, with its vNICs.
 Source: podman-run(1) of podman 4.3.
@@ -58,7 +59,9 @@ def run(path: str, place: str, number: int, bundle: Bundle) -> list[str]:
 
 
 def environment(place: str, *, uid: int, gid: int) -> dict[str, str]:
-    """What an ordinary user's is told: in the private world that user is root, in a user namespace that is there already."""
+    """What an ordinary user's is told: in the private world that user is root, in a user namespace that is there
+    already.
+    """
     return {
         "_CONTAINERS_USERNS_CONFIGURED": "done",
         "_CONTAINERS_ROOTLESS_UID": str(uid),
@@ -78,7 +81,7 @@ def name(number: int) -> str:
 
 
 def own_group(names: Iterable[str]) -> str | None:
-    """Of the names below our control group, the container's; None when there is none yet.
+    """Of the names below our control group, the container's; None if none exists yet.
 
     >>> own_group(["tasks", "libpod-conmon-77ab", "libpod-77ab"])
     'libpod-77ab'

@@ -1,8 +1,9 @@
-"""What runs containers on this machine: an OCI runtime (runc, else crun), or podman; $VIRTLAB_RUNTIME names one of them.
+"""What runs containers on this machine: an OCI runtime (runc, else crun), or podman; $VIRTLAB_RUNTIME names one of
+them.
 
-runc and crun take the bundle that we make. podman makes its own, by its user's configuration (`engine`), and calls one of
-the two. docker runs containers in a daemon outside the private world, which would not end with it; so it is asked for root
-file systems only (`virtlab image add`).
+runc and crun take the bundle that we make. podman makes its own, by its user's configuration (`engine`), and calls
+one of the two. docker runs containers in a daemon outside the private world, which would not end with it; so it is
+used for root file systems only (`virtlab image add`).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Runtime:
 
 
 def find(wanted: str | None = None, *, among: tuple[str, ...] = RUNTIMES) -> Runtime | None:
-    """The runtime of that name, else the one that is used here; None when there is none. `among`: those that would do."""
+    """The runtime of that name, else the one that is used here; None if none exists. `among`: those that would do."""
     for name in _names(wanted, among):
         path = shutil.which(name)
         if path is not None:

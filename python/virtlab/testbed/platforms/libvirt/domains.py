@@ -1,12 +1,13 @@
-"""The life of a libvirt domain around a run: started if it is shut off, stopped again by whoever started it.
+"""The life of a libvirt domain around a run: started if it is shut off, stopped again by its starter.
 
-`virsh` is an ordinary program of the system; libvirt's Python binding is not needed. A domain lives in its daemon, not in
-our private world, so one that we start is in the ledger first: a dead owner's domain is stopped by whoever next uses that
-connection. A domain that was running before is used as it is and left running.
+`virsh` is an ordinary program of the system; libvirt's Python binding is not needed. A domain lives in its daemon,
+not in our private world, so one that we start is in the ledger first: a dead owner's domain is stopped by the next
+user of that connection. A domain that was running before is used as it is and left running.
 
-The name of a domain is its user's, who may stop and start it himself at any time. So what is stopped is not whatever has
-that name, but the one life of it that was started here: it bears a mark in its live metadata, which libvirt forgets when
-that life ends. Starter and marker are one process that outlives its owner, and holds the ledger's lock until both are done.
+The name of a domain is its user's, who may stop and start it himself at any time. So what is stopped is not
+whatever has that name, but the one life of it that was started here: it bears a mark in its live metadata, which
+libvirt forgets when that life ends. Starter and marker are one process that outlives its owner, and holds the
+ledger's lock until both are done.
 """
 
 from __future__ import annotations
@@ -193,7 +194,7 @@ class Domain:
         return self._starter.returncode is not None
 
     def _runs(self, mark: str) -> bool:
-        """Whether that life of it goes on. GuestError when libvirt does not say."""
+        """Whether that life of it continues. GuestError when libvirt does not say."""
         try:
             if self.state() in OFF:
                 return False

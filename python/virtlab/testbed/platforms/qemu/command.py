@@ -58,7 +58,7 @@ class Machine:
 
     @property
     def whole_memory_bytes(self) -> int:
-        """Its memory, which QEMU takes in whole MiB: not less than was asked for."""
+        """Its memory, which QEMU takes in whole MiB: not less than was requested."""
         return -(-self.memory_bytes // MIB) * MIB
 
     def drivers(self) -> list[str]:
@@ -105,7 +105,8 @@ class Machine:
             f"{LOAD}={','.join(self.drivers())}",
         ]  # fmt: skip
         if self.accelerator == "tcg":
-            # Its clock jumps between processors, and on a busy host the test of its timer's interrupt fails: that panics.
+            # Its clock jumps between processors, and on a busy host the test of its timer's interrupt fails: that
+            # panics.
             words += ["tsc=unstable", "no_timer_check"]
         return " ".join(words)
 

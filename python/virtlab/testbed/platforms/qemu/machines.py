@@ -67,7 +67,7 @@ class Started:
     pid: int = 0
     applied: dict[str, Any] = field(default_factory=dict)
     read_back: dict[str, Any] = field(default_factory=dict)
-    began_ns: int = 0  # monotonic: when its process was asked for
+    began_ns: int = 0  # monotonic: when its process was started
     hello: int | None = None  # the question that its agent answers first, until it has
     told: build.Sent | None = None  # what its network is, on its way,
     seen: int | None = None  # and behind it the question what its ports are then
@@ -123,12 +123,14 @@ class Started:
         return GuestError(f"guests.{self.name}", what, CURE_CARRIER)
 
     def unlike(self, thing: str, found: object, wanted: object) -> GuestError:
-        """That it is not the machine that was asked for."""
+        """That it is not the machine that was requested."""
         what = f"has {thing} {found}, not {wanted}; its console ends with: {self.tail()}"
         return GuestError(f"guests.{self.name}", what, CURE_UNLIKE)
 
     def hopeless(self) -> str | None:
-        """What it said when it will never come up, though its process lives: a system of somebody's own may stand still."""
+        """What it said when it will never come up, though its process lives: a system of somebody's own may stand
+        still.
+        """
         if self.disk is None:
             return None
         return next((line for line in self._lines() if any(sign in line for sign in _HOPELESS)), None)

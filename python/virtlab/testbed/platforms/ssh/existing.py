@@ -1,7 +1,9 @@
-"""The existing hosts of a session: reached side by side, led by an agent each, compared in clocks, and left as they were.
+"""The existing hosts of a session: reached side by side, led by an agent each, compared in clocks, and left as they
+were.
 
-Their addresses, MACs, MTUs and interfaces are known once they are reached, so the Plan that a session plays is the file's
-with those read in. What a role does there is what it does anywhere: the leader at the far end starts a probe.
+Their addresses, MACs, MTUs and interfaces are known once they are reached, so the Plan that a session plays is the
+file's with those read in. What a role does there is what it does anywhere: the leader at the far end starts a
+probe.
 """
 
 from __future__ import annotations
@@ -145,7 +147,7 @@ class Existing(Running):
         host.read_back |= {"interface": found.link, "carries_bytes": found.mtu_bytes}
 
     def start(self, observe: Observer) -> None:
-        """Makes at each what was asked for there."""
+        """Makes at each what was requested there."""
         for host in self.hosts.values():
             steps = network.steps(self.plan, host.guest, self._found)
             if steps:

@@ -1,8 +1,8 @@
 """What an existing host's network is, read from it, and a VXLAN over it where the file asks for one.
 
-`own`: the role's packets go through the host's own interface, by its own addresses; nothing is set. `vxlan`: an interface
-with the Plan's addresses in a network namespace of the agent, whose frames travel in UDP datagrams between the hosts' own
-addresses; it ends with the agent.
+`own`: the role's packets go through the host's own interface, by its own addresses; nothing is set. `vxlan`: an
+interface with the Plan's addresses in a network namespace of the agent, whose frames travel in UDP datagrams
+between the hosts' own addresses; it ends with the agent.
 """
 
 from __future__ import annotations
@@ -103,7 +103,9 @@ def told_apart(found: Mapping[str, Found], addresses: Mapping[str, frozenset[str
 
 
 def resolved(plan: Plan, found: Mapping[str, Found]) -> Plan:
-    """The Plan with what was read in place of what was left open. GuestError where a VXLAN does not fit what carries it."""
+    """The Plan with what was read in place of what was left open. GuestError where a VXLAN does not fit what
+    carries it.
+    """
     guests = dict(plan.world.guests)
     hosts = dict(plan.world.hosts)
     for name, link in found.items():
@@ -129,7 +131,7 @@ def resolved(plan: Plan, found: Mapping[str, Found]) -> Plan:
 
 
 def steps(plan: Plan, guest: str, found: Mapping[str, Found]) -> list[Step]:
-    """What is made at a host beyond naming its network: a VXLAN, where it is asked for."""
+    """What is made at a host beyond naming its network: a VXLAN, where it is requested."""
     (vnic_name, vnic), *_ = plan.world.guests[guest].vnics.items()
     path = f"guests.{guest}"
     if vnic.network != "vxlan":

@@ -1,9 +1,9 @@
 """The domains of a session: started side by side by `xl`, ready when their agents answer and their ports have carriers.
 
-A domain is started in the network of its host, where its ports' back ends are brought; what is to be done about those (the
-bridge, the queue) follows when they are there. Its console carries the frames of the agent inside and its kernel's words;
-the process that tells them apart ends with the domain. `xentop` runs while series are wanted. A domain that is reset is
-destroyed and made anew, and its ports' back ends are others then.
+A domain is started in the network of its host, where its ports' back ends are brought; what is to be done about
+those (the bridge, the queue) follows when they are there. Its console carries the frames of the agent inside and
+its kernel's words; the process that tells them apart ends with the domain. `xentop` runs while series are wanted. A
+domain that is reset is destroyed and made again, and its ports' back ends are others then.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class Domains(Running):
             self._watch.forget(guest)
 
     def restart(self, guest: str, observe: Observer) -> None:
-        """Makes a domain anew that was taken away, and tells host and guest again what they were told at first."""
+        """Makes a domain again that was taken away, and tells host and guest again what they were told at first."""
         domain = self.domains[guest]
         domain.clock.readings.clear()  # its clock begins again
         self._create(domain)
@@ -283,7 +283,7 @@ class Domains(Running):
         ]
 
     def _read_back(self, watch: watching.Watch) -> None:
-        """What each domain has, as the hypervisor counts it. GuestError where it is not what was asked for."""
+        """What each domain has, as the hypervisor counts it. GuestError where it is not what was requested."""
         lines = watch.look()
         for name, domain in self.domains.items():
             line = lines.get(name)

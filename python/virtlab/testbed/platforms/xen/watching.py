@@ -1,11 +1,11 @@
 """xentop beside the domains: once to see what the hypervisor gave each of them, and as long as series are wanted.
 
-xentop (libxenstat) finds a guest's ports in `/proc/net/dev`, which tells of the network that its process is in, and knows
-whose they are by `/sys/class/net`, which tells of the network that it was mounted in. Ports are in their host's network, so
-there is one xentop for each host that domains have ports at, moved there with a `/sys` of its own. What it costs is counted
-as `tool:xentop` all the same: by where it was started. A bridge of the host must be among what `/sys` tells, or libxenstat
-takes ports for a bonded bridge; and it takes a port whose name holds that of the bridge for the bridge itself. A domain of
-which it does not tell all ports has no rates here.
+xentop (libxenstat) finds a guest's ports in `/proc/net/dev`, which tells of the network that its process is in, and
+knows whose they are by `/sys/class/net`, which tells of the network that it was mounted in. Ports are in their
+host's network, so there is one xentop for each host that domains have ports at, moved there with a `/sys` of its
+own. What it costs is counted as `tool:xentop` all the same: by where it was started. A bridge of the host must be
+among what `/sys` tells, or libxenstat takes ports for a bonded bridge; and it takes a port whose name holds that of
+the bridge for the bridge itself. A domain of which it does not tell all ports has no rates here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from virtlab.testbed.leader.control import Control, RefusedError, ending, outcom
 from virtlab.testbed.platforms.qemu.machines import LOOK_S
 from virtlab.testbed.platforms.xen.xentop import DOMAIN_0, Line, Reader, Row
 
-NAMESPACE = "tool:xentop"  # of its own, so that what it costs is counted as nobody else's
+NAMESPACE = "tool:xentop"  # of its own, so that what it costs is counted as no other's
 TIMEOUT_S = 60.0
 
 

@@ -15,7 +15,9 @@ POINT_CURE = "let the tool write English numbers: run it with LC_ALL=C in its en
 
 
 class UnreadableError(ValueError):
-    """Output that is not what the tool writes. `line` is 1-based; 0 refers to the whole output. An empty `cure` selects the default advice."""
+    """Output that is not what the tool writes. `line` is 1-based; 0 refers to the whole output. An empty `cure`
+    selects the default advice.
+    """
 
     def __init__(self, what: str, line: int = 0, cure: str = "") -> None:
         super().__init__(what)

@@ -68,6 +68,13 @@ def test_a_file_of_a_study_has_80_lines_or_says_why_not(study: Path) -> None:
         assert len(lines) <= 80 or any("more than 80 lines because" in line for line in head), path.name
 
 
+def test_every_claim_of_a_study_has_a_title(study: Path) -> None:
+    untitled = {
+        claim.id for experiment in _LOADED[study].values() for claim in experiment.claims if not claim.title
+    }
+    assert untitled == set()
+
+
 def test_the_page_repeats_the_runs_of_each_file(study: Path) -> None:
     page = (study / "README.md").read_text()
     for name, experiment in _LOADED[study].items():

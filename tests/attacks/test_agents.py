@@ -153,8 +153,8 @@ def test_a_reply_comes_from_who_was_asked() -> None:
 @pytest.mark.parametrize(
     ("block", "what"),
     [
-        (agents.echoes("other"), "which it was not asked for"),
-        (agents.echoes("series"), "which it was not asked for"),
+        (agents.echoes("other"), "which were not requested"),
+        (agents.echoes("series"), "which were not requested"),
         (agents.block("probe", "transaction/1", 0, dict.fromkeys(TRANSACTION, ("i64", [1]))), "i64"),
         (agents.block("probe", "interval/1", 0, agents.INTERVAL), "which has none"),
         (agents.block("probe", "counter/1", 0, {}), "lacks the columns"),

@@ -414,7 +414,7 @@ def test_a_machine_that_stands_still_is_told_with_its_console_and_replaced_at_th
             still = machine_process(backend)
             os.kill(still, signal.SIGSTOP)
             monkeypatch.setattr(Control, "wait", impatient)
-            said = r"lab-vm: asked for 'clock', it gave no answer within 1 s; its console ends with: "
+            said = r"lab-vm: on the request 'clock', it gave no answer within 1 s; its console ends with: "
             with pytest.raises(GuestError, match=said):
                 session.run(Trial("t0", 1), worlds.MemorySink())
             monkeypatch.undo()

@@ -216,7 +216,7 @@ def test_a_daemon_that_hangs_at_its_start_is_given_up_by_name_with_its_words(
         Testbed().open(worlds.plan(on_ovs(worlds.one_host(2))), worlds.Patient())
     assert (
         error.value.what
-        == f"{daemon} of h runs and serves nobody after {bound_s} s; it wrote: waiting for a lock"
+        == f"{daemon} of h runs but does not answer after {bound_s} s; it wrote: waiting for a lock"
     )
     assert error.value.cure == ovs.CURE_DAEMON.format(daemon)
     assert worlds.own_processes() <= before

@@ -80,7 +80,7 @@ class Workload:
     idle: Callable[[Values], bool] = lambda _: False  # True: the values ask for no traffic at all
     meters: tuple[str, ...] = ("virtlab",)
     alone: bool = (
-        False  # it talks to nobody: a role of it has a `from` and no `to`, its parameters are of that guest
+        False  # it sends no traffic: a role of it has a `from` and no `to`, its parameters are of that guest
     )
     parts: bool = False  # its flows, tasks or tested loads have values of their own: ROLE.PART
     pace: str | None = None  # Plan parameter of a stream's rate, without which it sends as fast as possible
@@ -211,7 +211,8 @@ class VirtualSwitch:
 
 @dataclass(frozen=True, slots=True)
 class TimelineAction:
-    """A step that a timeline can take: what the file says of it, what it does to its role, and which events it tells of.
+    """A step that a timeline can take: what the file says of it, what it does to its role, and which events it
+    tells of.
 
     Every action has the keys `id`, `after`, `timeout` and `on_timeout` besides its own.
     """

@@ -125,7 +125,7 @@ class TestbedSession:
             raise
 
     def _unforeseen(self, error: Exception) -> VirtlabError:
-        """What nobody foresaw fails the run and not the campaign, and names whose words came last."""
+        """An unforeseen error fails the run and not the campaign, and names the agent that spoke last."""
         guest = self._guests.whose(self.leader.control.heard)
         what = one_line(f"{type(error).__name__}: {error}")
         why = AgentError(f"guests.{guest}" if guest is not None else "session", what, CURE_UNFORESEEN)

@@ -77,7 +77,7 @@ class Site(Protocol):
         """The name of what carries the world, where it is what runs on a channel; else empty."""
 
     def silent(self) -> str:
-        """Takes note that nobody answered: the name of the machine that carries the world; empty for this one."""
+        """Takes note of the missing answer: the name of the machine that carries the world; empty for this one."""
 
 
 class Here:
@@ -116,7 +116,7 @@ class Here:
         return []
 
     def bounds(self, control: Control) -> Bounds:
-        """This machine's control groups, whoever leads the world."""
+        """This machine's control groups, wherever the leader is."""
         del control
         return Groups()
 

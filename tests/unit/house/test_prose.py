@@ -42,8 +42,7 @@ STILL: dict[str, int] = {
     "virtlab-sim": 43,
     "virtlab-tcp": 3,
     "virtlab-wire": 8,
-    "virtlab/catalogue": 1,
-    "virtlab/testbed": 100,
+    "virtlab/testbed": 1,
 }
 PAGES = sorted(
     page

@@ -1,8 +1,8 @@
 """What the machine does while nothing happens, which sets how fast it answers: read back for every run.
 
-A processor that clocked down or went into a deep idle state wakes late: tens of microseconds in every echo. A guest that
-is to poll instead of sleep gets a processor of its own, and as root the deep states are shut for the run: the kernel keeps
-wake-ups below the microseconds that an open /dev/cpu_dma_latency says.
+A processor that clocked down or went into a deep idle state wakes late: tens of microseconds in every echo. A guest
+that is to poll instead of sleep gets a processor of its own, and as root the deep states are shut for the run: the
+kernel keeps wake-ups below the microseconds that an open /dev/cpu_dma_latency says.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def pollers(plan: Plan) -> list[str]:
 def processors(plan: Plan, available: Sequence[int]) -> dict[str, list[int]] | None:
     """The processors of each guest: one of its own for each that polls, the rest for all others.
 
-    Empty when nobody polls; None when there are too few, as at least one is for those that sleep and the kernel.
+    Empty if no guest polls; None if there are too few, as at least one is for those that sleep and the kernel.
     """
     polling = pollers(plan)
     if not polling:

@@ -36,7 +36,7 @@ class Findings:
         None  # by kind; None: this machine is asked when one is wanted
     )
     xen: bool = False  # whether Xen's hypervisor is beneath it
-    automatic_link: str | None = None  # who realises links that say `auto`; None: whoever is best here
+    automatic_link: str | None = None  # the realisation of links that say `auto`; None: the best one here
     inside: str | None = None  # the laboratory machine that all this is of, by its name for --in
 
     @property

@@ -2,7 +2,7 @@
 
 Every pair of vNICs on one IP network, while a network has at most 64 members; on larger ones only pairs that a role, a
 route or the reachability check uses. Pairs grow with the square of the members, and a world shall grow with its guests.
-Whoever is left out is asked for by ARP, as on any network.
+Addresses that are left out are resolved by ARP, as on any network.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ class VxlanAdd(Operation):
 
 @dataclass(frozen=True, slots=True)
 class TunnelPeer(AtLink):
-    """Frames to `mac` (all zeros: to nobody known, and to all) leave a VXLAN interface for the host at `address`."""
+    """Frames to `mac` (all zeros: to unknown addresses, and to all) leave a VXLAN interface for the host at `address`."""
 
     op: ClassVar[str] = "tunnel_peer"
     mac: str

@@ -3,7 +3,7 @@
 Everything the daemons write (configuration, sockets, numbers of processes) lies on a tmpfs that only the private
 world sees, mounted over /etc/frr, so it is gone with the world. FRRouting wants to be a member of the group frrvty,
 which is one of the machine: each daemon gets a mount namespace of its own with a group file that says so, and stays
-root of the world, which in the world of an ordinary user is that user. Nobody listens on a TCP port.
+root of the world, which in the world of an ordinary user is that user. No daemon listens on a TCP port.
 
 A world is ready when the kernel of every such router has a route to every subnet of its part of the network.
 """

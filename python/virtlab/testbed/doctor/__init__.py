@@ -18,7 +18,8 @@ def examine(
 ) -> Examination:
     """Examines this machine for this user. Leaves nothing behind; takes about ten seconds.
 
-    `self_test` builds a small testbed for three seconds; without it `why_not` says why. `progress` is told what is tried.
+    `self_test` builds a small testbed for three seconds; without it `why_not` says why. `progress` is told what is
+    tried.
     """
     from virtlab.testbed.build.machine import fingerprint
 
@@ -36,7 +37,7 @@ def examine(
         progress("the soft switch")
         found.extend(switch.examine())
     else:
-        found.append(Finding("noise.switched", "noise floor", "untried", why_not or "not asked for"))
+        found.append(Finding("noise.switched", "noise floor", "untried", why_not or "not requested"))
     return Examination(fingerprint(), tuple(found))
 
 

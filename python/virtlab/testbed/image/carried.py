@@ -1,9 +1,10 @@
 """Our agent for a system of somebody's own: a tar archive to unpack at the root of a disk image, with what starts it.
 
-The system starts one shell script at boot, by systemd, OpenRC or an inittab, whichever it has. The script does nothing in a
-machine without our serial port, so that the image stays good for everything else. Where the port is, the script takes the
-vNICs from whoever manages networks there, until the next boot, and leads the machine: when the agent ends, so does the
-machine, as with a kernel that we boot ourselves, and nobody waits for one that cannot answer.
+The system starts one shell script at boot, by systemd, OpenRC or an inittab, whichever it has. The script does
+nothing in a machine without our serial port, so that the image stays good for everything else. Where the port is,
+the script takes the vNICs from the network manager there, until the next boot, and leads the machine: when the
+agent ends, so does the machine, as with a kernel that we boot ourselves, and no process waits for one that cannot
+answer.
 """
 
 from __future__ import annotations
@@ -87,7 +88,9 @@ pidfile=/run/virtlab-guest.pid
 
 
 def archive() -> bytes:
-    """The tar archive: agent, script, unit with the link that enables it, OpenRC's script. MachineError without an agent."""
+    """The tar archive: agent, script, unit with the link that enables it, OpenRC's script. MachineError without an
+    agent.
+    """
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w", format=tarfile.PAX_FORMAT) as tar:
         _file(tar, AGENT, loaded_part(agent_path().read_bytes()), 0o755)

@@ -59,7 +59,7 @@ class Disk:
     def drive(self, *, alone: bool = False) -> list[str]:
         """QEMU's words for it: what the machine writes goes to a file without a name that ends with the process.
 
-        Where that file finds no more room, the machine is told of an error, as by a disk that fails. `alone`:
+        Where that file finds no more room, the machine gets an error, as from a disk that fails. `alone`:
         nothing else is tried at boot (UEFI would ask every network first).
         """
         place = "if=none,id=disk" if alone else "if=virtio"
@@ -200,7 +200,7 @@ def _header(where: str, path: Path, file: BinaryIO) -> _Header:
 
 
 def _opened(path: Path, *, flags: int = 0) -> BinaryIO:
-    """A regular file, opened to read; one that is none neither blocks nor does anything when it is opened."""
+    """A regular file, opened to read; opening anything else neither blocks nor has an effect."""
     flags |= os.O_NONBLOCK | os.O_NOCTTY
     file = open(path, "rb", opener=lambda name, how: os.open(name, how | flags))  # noqa: SIM115 - its caller closes it
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

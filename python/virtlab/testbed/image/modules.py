@@ -38,7 +38,7 @@ def needs(content: bytes) -> list[str]:
 
 
 def aliases(content: bytes) -> list[str]:
-    """Other names that it is asked for by."""
+    """Other names under which it is requested."""
     return module_facts(content).get("alias", [])
 
 

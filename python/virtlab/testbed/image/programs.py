@@ -1,7 +1,7 @@
 """Programs of this machine for an initial file system: each with the libraries that its loader would find here.
 
-A dynamic program names its loader and the libraries that it needs; `ldd` says where they are. All keep their places, so the
-loader finds them inside as it does here.
+A dynamic program names its loader and the libraries that it needs; `ldd` says where they are. All keep their
+places, so the loader finds them inside as it does here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ def found(names: Iterable[str], files: Iterable[Path] = ()) -> dict[str, Path] |
 
 
 def libraries(program: Path) -> list[Path]:
-    """What it needs to be loaded: libraries, and the loader. MachineError when one is missing, or nobody can say."""
+    """What it needs to be loaded: libraries, and the loader. MachineError if one is missing, or this cannot be
+    found out.
+    """
     try:
         done = subprocess.run(
             ["ldd", str(program)],

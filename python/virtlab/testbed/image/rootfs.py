@@ -3,7 +3,7 @@
 podman and docker keep images as layers of their own; what is needed here is the file system that results. So a
 container is made of the image, never started, written out as an archive, and removed.
 
-What an image holds is somebody else's: setuid programs, and where root unpacks it devices. Nobody but the user may
+What an image holds is somebody else's: setuid programs, and where root unpacks it devices. Only the user may
 enter the folder that holds them all. Whatever an archive's members are called, GNU tar unpacks them below the
 folder it is given.
 """
@@ -90,13 +90,13 @@ def add_rootfs(name: str, source: str) -> Path:
 
 
 def _close(home: Path) -> None:
-    """Nobody else may enter, or a setuid program of an image would be one of this machine."""
+    """Only the user may enter, or a setuid program of an image would be one of this machine."""
     if home.stat().st_mode & 0o077:
         home.chmod(0o700)
 
 
 def _forget_left(home: Path) -> None:
-    """Removes what somebody left who was killed: what nobody has worked on for a day."""
+    """Removes what killed processes left: what has not changed for a day."""
     for pattern in (".new-*", ".old-*"):
         for left in home.glob(pattern):
             with contextlib.suppress(OSError):

@@ -75,7 +75,7 @@ modprobe -a {" ".join(DOMAIN_0_MODULES)} || echo "virtlab: a driver is missing"
 mount -t xenfs none /proc/xen
 touch {DOMAIN_0_NETWORK}
 mount --bind /proc/1/ns/net {DOMAIN_0_NETWORK}
-# Whoever ends here ends the machine, with its words on the console: nothing works without one of these.
+# A program that ends here ends the machine, with its words on the console: nothing works without one of these.
 mkdir -p /run/xenstored
 xenstored --pid-file /run/xenstored.pid || exit 1
 xen-init-dom0 > /dev/null || exit 1
@@ -139,7 +139,7 @@ shift
 exec nsenter --net=$there unshare -m sh -c 'mount -t sysfs none /sys && exec xentop "$@"' xentop "$@"
 """
 
-# Ends every guest, side by side; those of a world that is over have nobody left.
+# Ends every guest, side by side; those of a world that is over have no owner left.
 SWEEP_SCRIPT = """#!/bin/sh
 export PATH=/bin
 rmdir /run/xen/making 2> /dev/null

@@ -210,7 +210,7 @@ class LabVm:
             image, accelerated = self._booted()
             self._found = findings.kept(image, accelerated)
         if self._found is None:
-            # An idle machine would disturb whoever holds this one now, so it does not stay.
+            # An idle machine would disturb the run that holds this one now, so it does not stay.
             with self.machines.boot(image, accelerated, observe or Unobserved()) as machine:
                 self._found = findings.find(machine, image)
         return self._found

@@ -47,7 +47,7 @@ class AccountInside(Account):
         try:
             return self.ask(["cat", f"{self.root}{self.path}/{file}"])
         except (AgentError, MachineError):
-            return None  # there is no such file, or nobody left to ask
+            return None  # there is no such file, or no agent left to ask
 
 
 @dataclass(slots=True)
@@ -59,7 +59,9 @@ class GroupsInside:
     _ready: bool = False
 
     def create(self, plan: Plan, *, rootless: bool) -> dict[str, list[str]]:
-        """Makes the groups that guests need; guest -> files that a process joins by. MachineError if they cannot be made."""
+        """Makes the groups that guests need; guest -> files that a process joins by. MachineError if they cannot be
+        made.
+        """
         del rootless
         shares = bandwidths(plan)
         tasks: dict[str, list[str]] = {}

@@ -40,11 +40,11 @@ VCPUS = 2
 MEMORY_BYTES = 768 << 20
 FIRST_DESCRIPTOR = 3
 CURE_FACTS = "see what `virtlab doctor` says of virtual machines on this computer"
-CURE_CANCELLED = "run the same command again: it goes on where it was"
+CURE_CANCELLED = "run the same command again: it resumes"
 
 
 class LabCommand(command.Machine):
-    """Its command line: no port; what Open vSwitch needs of the kernel is loaded whoever wants it: one kernel for all."""
+    """Its command line: no port; what Open vSwitch needs of the kernel is always loaded: one kernel for all."""
 
     def drivers(self) -> list[str]:
         """busybox follows no soft dependency: Open vSwitch's datapath wants the checksum to be there before it."""

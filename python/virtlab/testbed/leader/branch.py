@@ -1,8 +1,8 @@
 """A stream of its own to an agent that is not reached through the world's leader, and how it outlives a cut.
 
-Where somebody can connect again (`Renewal`), the stream carries a line: frames that were not received are sent again over
-the next connection, each arrives once, and nobody who waits for an answer notices more than the time. For how long
-that is tried is bounded; then the agent is gone.
+Where somebody can connect again (`Renewal`), the stream carries a line: frames that were not received are sent
+again over the next connection, each arrives once, and a caller that waits for an answer notices only the delay. For
+how long that is tried is bounded; then the agent is gone.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Branch:
         return messages, True
 
     def close(self) -> None:
-        """Closes the stream, if there is one: who still comes to it finds nobody."""
+        """Closes the stream, if there is one: a late connection finds no listener."""
         if self.stream is not None:
             self.stream.close()
         self.stream = None
@@ -121,7 +121,7 @@ class Branch:
         return self._line is None or bool(self._line.joined)
 
     def cut(self) -> bool:
-        """The stream ended; whether that may be mended, on which `mend` decides. Nobody waits here for why it ended."""
+        """The stream ended; whether that may be mended, on which `mend` decides. The reason is not waited for here."""
         self.close()
         self._out.clear()
         now = time.monotonic()
@@ -185,7 +185,7 @@ class Branch:
         if self._line is not None:
             self._out += self._line.take_out()
         if self.stream is None:
-            self._out.clear()  # a line has it all; without one nobody will
+            self._out.clear()  # a line has it all; without one it is lost
             return
         with contextlib.suppress(BlockingIOError, OSError):  # its end is read, too
             while self._out:
@@ -214,7 +214,7 @@ def broken(branches: Sequence[Branch]) -> Iterator[tuple[Branch, str]]:
 
 
 def whole(branches: Sequence[Branch]) -> Iterator[tuple[Branch, float]]:
-    """Branches that were cut and go on, and how many seconds each was."""
+    """Branches that were cut and are connected again, and for how many seconds each was cut."""
     for branch in branches:
         took_s = branch.mended()
         if took_s is not None:

@@ -1,8 +1,8 @@
-"""Which channel is whose: every number by which the control plane addresses something in a world, in one place.
+"""The owner of each channel: every number by which the control plane addresses something in a world, in one place.
 
-A channel is 16 bits. Those of a run's world are 0, its leader, and above; what carries a laboratory machine lies below 0
-and is in `lab.vm`. Each owner has a range, in places of one or several channels; whoever needs more places than there are
-is told.
+A channel is 16 bits. Those of a run's world are 0, its leader, and above; what carries a laboratory machine lies
+below 0 and is in `lab.vm`. Each owner has a range, in places of one or several channels; a Plan that needs more
+places than there are is refused.
 """
 
 from __future__ import annotations

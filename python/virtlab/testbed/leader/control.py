@@ -2,8 +2,8 @@
 
 Channels are those of the control plane throughout. A leader inside a guest, reached through the world's own, counts
 the channels of what it starts from its own: requests and events are translated here. One thread. What arrives while
-a call waits (events, blocks, logs, output) is kept in the order of its arrival. Whoever is to hear from us
-regularly (`beat`) does, as long as anybody waits here for anything.
+a call waits (events, blocks, logs, output) is kept in the order of its arrival. An agent that expects to hear from us
+regularly (`beat`) does, as long as a call waits here.
 
 Who breaks the protocol is heard no more, and its channels have ended (`speakers`). Who was asked and kept silent
 for as long as an answer may take is not asked again: each question after it would cost a run that time again.
@@ -31,10 +31,10 @@ from virtlab.testbed.leader.speakers import Speakers
 
 CALL_TIMEOUT_S = 30.0
 BEAT_S = 10.0
-HEARTBEAT_NS = 60 * 10**9  # without a beat for so long, an agent that was told of it stops its traffic
+HEARTBEAT_NS = 60 * 10**9  # without a beat for this time, an agent that expects one stops its traffic
 CURE_GONE = "see its log; a run is repeated from its beginning"
 BREACH = "a breach of the protocol"
-CURE_BREACH = "see who else has that guest or host in hand: nobody of ours says so"
+CURE_BREACH = "see who else controls that guest or host: no agent of virtlab sends this"
 OUR_EVENTS = frozenset({"cut", "mended"})  # of connections, told by who has them
 _CHUNK = 1 << 18
 
@@ -183,7 +183,7 @@ class Control:
                 raise AgentError(do, "the leader is gone", CURE_GONE)
 
     def silence(self, channel: int, do: str, timeout_s: float) -> SilenceError:
-        """Nobody answered there in all that time: it is not asked again."""
+        """No answer came from there in all that time: it is not asked again."""
         self._silent.setdefault(channel, timeout_s)
         return SilenceError(do, timeout_s, channel)
 
@@ -192,7 +192,7 @@ class Control:
         return channel in self._silent
 
     def breach(self, channel: int, what: str, do: str = "agent protocol") -> BreachError:
-        """Whoever speaks on a channel broke the protocol: nothing of it is heard any more."""
+        """The speaker on a channel broke the protocol: it is ignored from now on."""
         speaker = self._speakers.of(channel)
         what = one_line(what)
         if speaker.breach is None:
@@ -266,7 +266,7 @@ class Control:
         return self._ended.get(channel)
 
     def forget_end(self, channel: int) -> None:
-        """Drops the news that a command ended: whoever waited for it knows."""
+        """Drops the news that a command ended: its caller knows."""
         self._drop(
             lambda message: (
                 isinstance(message, Notice)
@@ -325,7 +325,7 @@ class Control:
         return next((branch for branch in self._branches if branch.holds(channel)), None)
 
     def _base(self, channel: int) -> int:
-        """Which of our channels is 0 to whoever is asked."""
+        """Which of our channels is channel 0 of the agent that is asked."""
         branch = self._branch(channel)
         return self.at if branch is None else branch.first
 
@@ -454,7 +454,7 @@ class Control:
     def _take_reply(self, reply: Reply) -> None:
         awaited = self._awaited.get(reply.number)
         if awaited is None:
-            return  # nobody waits for it, or no longer
+            return  # no call waits for it, or no longer
         if awaited != reply.channel:
             self.breach(reply.channel, f"it answers request {reply.number}, which it was not asked")
             return
@@ -495,7 +495,7 @@ class Control:
 
     def _write(self, frame: bytes, to: int) -> None:
         if self.ended(to) is not None:
-            return  # nobody is there, and whoever carried it has no use for it
+            return  # the channel has ended, and its carrier cannot use it
         branch = self._branch(to)
         if branch is not None:
             self._write_branch(frame, branch)

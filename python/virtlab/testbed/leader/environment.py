@@ -1,7 +1,8 @@
-"""The environment of programs that we start: what any program needs, and what is asked for by name.
+"""The environment of programs that we start: what any program needs, and what is requested by name.
 
-Whoever starts virtlab may hold secrets in the environment. Guests, hypervisors and daemons have no business with them, and
-what such a program prints lands in the dataset. The agent gives its own children no more than `ALL`, either.
+The user who starts virtlab may hold secrets in the environment. Guests, hypervisors and daemons have no business
+with them, and what such a program prints lands in the dataset. The agent gives its own children no more than `ALL`,
+either.
 """
 
 from __future__ import annotations
@@ -21,5 +22,5 @@ FETCHING = (
 
 
 def of_program(*asked: str, **said: str) -> dict[str, str]:
-    """`ALL` and the variables asked for as this process has them, and what is said."""
+    """`ALL` and the requested variables as this process has them, and the given ones."""
     return {name: os.environ[name] for name in (*ALL, *asked) if name in os.environ} | said

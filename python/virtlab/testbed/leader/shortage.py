@@ -3,7 +3,7 @@
 The leader holds two descriptors per namespace, two per agent, and what commands and guests with a kernel of their own
 talk by; the soft switch one per link. All are counted before anything is built. What runs out nevertheless is told by
 the kernel to an agent on this machine, and by that in words: it is the machine's failure, and no attempt of the
-experiment's. Whoever is not ours is not believed that.
+experiment's. Agents that are not ours are not believed that.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Who may speak of what on a control stream, and how much may be unheard of each.
 
-The leader of the world is ours. What it passes on may come from a guest or from a host of somebody else's, and is believed
-only of itself: an agent that was started on a channel has that one, a leader behind a command or at the end of a stream of
-its own has a range. Ranges lie in each other, as leaders do; a channel is of the innermost that has it. Who speaks of what
-is not its own, or says what is no message, has broken the protocol: it is heard no more, and is as good as ended.
+The leader of the world is ours. What it passes on may come from a guest or from a host of somebody else's, and is
+believed only of itself: an agent that was started on a channel has that one, a leader behind a command or at the
+end of a stream of its own has a range. Ranges lie in each other, as leaders do; a channel is of the innermost that
+has it. Who speaks of what is not its own, or says what is no message, has broken the protocol: it is heard no more,
+and is as good as ended.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ class Speakers:
     _of: dict[int, Speaker] = field(default_factory=dict)  # by channel, as far as looked up
 
     def __post_init__(self) -> None:
-        """Begins with whoever is at the other end."""
+        """Begins with the agent at the other end."""
         self.begin(self.at, LAST + 1, leads=True)
 
     def begin(self, first: int, channels: int, *, leads: bool) -> None:
-        """An agent begins to speak there, in place of whoever did."""
+        """An agent begins to speak there, in place of the previous one."""
         self._all[first] = Speaker(first, channels, leads)
         self._of.clear()
 

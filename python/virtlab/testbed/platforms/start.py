@@ -183,15 +183,16 @@ class Guests:
         return self.silence(error, carrier)
 
     def silence(self, error: SilenceError, carrier: Callable[[], str]) -> GuestError | None:
-        """Who it was that did not answer, with the end of its console; None when that is no guest, and nothing carries all.
+        """Who it was that did not answer, with the end of its console; None when that is no guest, and nothing
+        carries all.
 
-        `carrier`: the machine in which all of the world is; asked for its name where it is no guest of it.
+        `carrier`: the machine in which all of the world is; it names itself if it is no guest of the world.
         """
         guest = self.whose(error.channel)
         whose = guest or carrier()
         if not whose:
             return None
-        what = f"asked for '{error.where}', it gave {error.what}"
+        what = f"on the request '{error.where}', it gave {error.what}"
         console = dict(self.artefacts()).get(f"console-{whose}.log")
         if console is not None:
             tail = " | ".join(plain.lines(console)[-CONSOLE_TAIL_LINES:])

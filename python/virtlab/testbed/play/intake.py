@@ -1,8 +1,8 @@
 """Which blocks of samples a trial takes: from whom, of what, and how much.
 
-A block of a role's stream comes from one of the two ends of that role, while that end is asked for its samples, and
-has a schema of the role's workload. Series come from whoever samples. A block that came before is told again and
-not kept twice. How many rows came of a role is compared with how many its end says that it sent.
+A block of a role's stream comes from one of the two ends of that role, while that end sends its samples, and has a
+schema of the role's workload. Series come from the agent that samples. A block that arrived before is acknowledged
+again and not kept twice. How many rows came of a role is compared with how many its end says that it sent.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Blocks:
     _bytes: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def begin(self, side: Side) -> None:
-        """An end of a role is asked for its samples, which it numbers from 0."""
+        """An end of a role begins to send its samples, which it numbers from 0."""
         key = (side.channel, side.role)
         self._seen[key], self._rows[key], self._bytes[key] = set(), {}, 0
 
@@ -47,7 +47,7 @@ class Blocks:
             self._seen.setdefault(key, set())
         elif key not in self._seen:
             raise AgentError(
-                "agent protocol", f"it sends samples of '{samples.stream}', which it was not asked for"
+                "agent protocol", f"it sends samples of '{samples.stream}', which were not requested"
             )
         elif samples.schema not in {*WORKLOADS[self.plan.roles[samples.stream].workload].streams, SENT}:
             raise AgentError(

@@ -1,8 +1,8 @@
 """What roles see while a run is under way, shown to the user who watches it.
 
-Probes keep running totals; now and then each is asked for them in one short request, and what changed since the answer
+Probes keep running totals; now and then each reports them on one short request, and what changed since the answer
 before is a rate, a mean time, a loss. It is nothing that anybody waits for: an answer that is late is taken when it is
-there, and the next question waits for it. Where nobody watches, nothing is asked.
+there, and the next question waits for it. Without a display, nothing is asked.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Live:
         try:
             reply = self.control.wait(number, do="live")
         except AgentError:
-            return  # its probe is gone, which whoever plays the run is told
+            return  # its probe is gone, which the run learns by itself
         t_ns = int(reply["t_ns"])
         for role, totals in reply["roles"].items():
             then = self._before.get((channel, role))
@@ -89,7 +89,7 @@ class Live:
                 self._found[channel, role] = reading(role, then[1], totals, t_ns - then[0])
 
     def _of(self, role: str) -> Reading | None:
-        """What is told of a role: by the end that sends, or else by the one that receives."""
+        """What is reported of a role: by the end that sends, or else by the one that receives."""
         ends = sorted(self.sides[role], key=lambda side: side.side != "client")
         found = [each for side in ends if (each := self._found.get((side.channel, role))) is not None]
         return next((each for each in found if each.rate_per_s > 0), found[0] if found else None)

@@ -113,7 +113,7 @@ class Probes:
         return armed
 
     def _arm_alone(self, name: str, role: Role, parameters: Mapping[str, Any], seed: int) -> Side:
-        """Arms a role that talks to nobody."""
+        """Arms a role that sends no traffic."""
         guest = str(role.from_)
         channel = self.channel(guest)
         request = {

@@ -45,7 +45,7 @@ COLLECT_TIMEOUT_S = 300.0
 SILENCE_S = 60.0  # within which something comes of a probe that sends its samples
 MOST_REASONS = 1000  # that are distinguished
 MOST_LOG_BYTES = 1 << 20  # of one agent in a trial
-COMMAND_END_S = 2.0  # within which a command that was killed is told of
+COMMAND_END_S = 2.0  # within which the end of a killed command is reported
 LATE_START_NS = 500_000_000  # only a connection that was cut holds a start up for so long
 
 
@@ -302,7 +302,7 @@ class Pass:
                 self.taints.append(f"roles.{action.role}: {late}")
 
     def _stop_role(self, name: str, timeline: Timeline) -> None:
-        """Ends a role's traffic; its server goes on listening for what is still under way."""
+        """Ends a role's traffic; its server keeps listening for what is still under way."""
         for side in self.sides.get(name, []):
             if side.side == "client" and side.started:
                 reply = self.control.call("stop", {"role": name}, channel=side.channel)
@@ -363,7 +363,7 @@ class Pass:
                 raise  # else it ended with its guest, and the command with both
 
     def _lose_commands(self, guest: str, timeline: Timeline) -> None:
-        """A kernel that begins again has taken along what ran in it, and nobody is left to tell of those ends."""
+        """A kernel that boots again has taken along what ran in it, and no agent is left to report those ends."""
         self._take_messages(lambda message: self._hear(message, timeline))
         for channel in [each for each in self.commands if self.guests.of_channel(each) == guest]:
             name, command = self.commands.pop(channel)
@@ -431,7 +431,7 @@ class Pass:
         return None
 
     def _hear_stop(self, message: Notice) -> None:
-        """A process of the world, or what carries it, was stopped by a signal, or goes on."""
+        """A process of the world, or what carries it, was stopped by a signal, or runs again."""
         if message.channel not in {OURS.leader, self.control.at}:
             return
         channel = int(message.details["channel"])
@@ -442,7 +442,7 @@ class Pass:
             self.guests.stopped[channel] = int(message.details["t_ns"])
 
     def _judge_stops(self) -> None:
-        """Of what stands still as the run ends: that is told of when it continues, which is too late."""
+        """Judge processes that stand still as the run ends: their report comes when they run again, which is too late."""
         for channel, since_ns in self.guests.stopped.items():
             now_ns = raw_ns() if self.site.carrier(channel) else self.site.now()
             self._judge_stop(channel, now_ns - since_ns)
@@ -455,7 +455,7 @@ class Pass:
         self.taints.append(f"{whose}: starved: its process was stopped for {for_ns / 1e6:.0f} ms")
 
     def _whose_process(self, channel: int) -> str | None:
-        """Who stands still with what runs on a channel; None: a probe or a command, or nobody of the world."""
+        """Who stands still with what runs on a channel; None: a probe or a command, or nothing of the world."""
         place = place_of(channel)
         if place is None or place[0] in {PROBES, COMMANDS}:
             return None
@@ -560,7 +560,7 @@ class Pass:
                 side.finished = True
 
     def _stop_commands(self) -> None:
-        """Ends commands that nobody waited for, and hears of their ends: the next trial has the same channels."""
+        """Ends commands that no action waited for, and waits for their ends: the next trial uses the same channels."""
         for channel in self.commands:
             self._kill(channel)
         end = time.monotonic() + COMMAND_END_S

@@ -86,7 +86,7 @@ def _in_kernel(path: str, queue: Queue, by: str, end: str, plan: Plan, found: Fi
         yield Refusal(f"{path}.by", reason, "write 'by: auto', or 'realise: soft_switch'")
     elif by == "netem":
         if not fabric.netem_queues(queue):
-            reason = f"'{queue.kind}' cannot stand in front of netem, which is a FIFO itself"
+            reason = f"'{queue.kind}' cannot be in front of netem, which is a FIFO itself"
             cure = "write 'realise: shaping'"
             if found.inside is None and not QDISCS[queue.kind].far:
                 cure = "write 'realise: soft_switch' or 'realise: shaping'"

@@ -1,11 +1,11 @@
 """A link direction by netem: frames wait, hold the wire for their time at its rate, and propagate.
 
-A queue's limit bounds what waits, here as in the soft switch. netem's limit counts all that it holds: what waits, the one
-frame on the wire, and what propagates. The frame on the wire is therefore let in beside the limit. What propagates is no
-fixed number of frames (18 of the shortest take the place of a full one), so no limit of one netem is right for all sizes:
-enough room for the shortest is a queue of full frames many times as long as the file says, room for full frames loses short
-ones of which none had to wait. So where more than a tenth of the limit could propagate at once, were frames the shortest,
-two netems do it in turn:
+A queue's limit bounds what waits, here as in the soft switch. netem's limit counts all that it holds: what waits,
+the one frame on the wire, and what propagates. The frame on the wire is therefore let in beside the limit. What
+propagates is no fixed number of frames (18 of the shortest take the place of a full one), so no limit of one netem
+is right for all sizes: enough room for the shortest is a queue of full frames many times as long as the file says,
+room for full frames loses short ones of which none had to wait. So where more than a tenth of the limit could
+propagate at once, were frames the shortest, two netems do it in turn:
 
 ```text
 1:   netem with the delay, never full          10: inside 1:, netem at the link's rate, limit + 1 packets
@@ -15,8 +15,8 @@ happens in it by as much, so frames come to the far end, or are dropped, as if i
 Shorter propagation (7 us at 100 Mbit/s for each 10 packets of limit) stays in one netem, `1:`, with limit + 1 packets: there
 full frames wait as many as the file says to one in 180, the shortest to one in ten.
 
-Before Linux 6.13, and the updates of older ones that took its change over (end of 2024), a netem took what the one inside
-dropped for its own, and its backlog ran below zero: on such a kernel a run ends as soon as that is seen.
+Before Linux 6.13, and the updates of older ones that took its change over (end of 2024), a netem took what the one
+inside dropped for its own, and its backlog ran below zero: on such a kernel a run ends as soon as that is seen.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ CURE_KERNEL = (
 
 @dataclass(frozen=True, slots=True)
 class NetemQueue(PortQueue):
-    """Where a link direction by netem queues. `single_frames`: nobody sends packets of many segments."""
+    """Where a link direction by netem queues. `single_frames`: no sender sends packets of many segments."""
 
     rate_bit_per_s: int = 0
     delay_ns: int = 0

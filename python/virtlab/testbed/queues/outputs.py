@@ -1,7 +1,7 @@
 """Ways out where the kernel cannot queue as the file wants it: who else plays such a queue, and which kernel can.
 
-The soft switch plays every discipline but those that are the kernel's alone; inside a laboratory machine there is none, and
-no other laboratory machine to go to.
+The soft switch plays every discipline but those that are the kernel's alone; inside a laboratory machine there is
+no soft switch, and no other laboratory machine to go to.
 """
 
 from __future__ import annotations

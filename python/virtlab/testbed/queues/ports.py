@@ -1,6 +1,6 @@
 """Queues at guest ports on this testbed: the kernel's at the tap or veth itself, or virtlab's in the soft switch.
 
-`by: auto` is whoever paces the port. A port with a rate is paced by the links' player; one without a rate is the
+`by: auto` is the one that paces the port. A port with a rate is paced by the links' player; one without a rate is the
 kernel's, and there a frame waits only where its discipline holds it (tbf, htb, netem, hfsc with an upper limit) or
 the guest takes nothing.
 """

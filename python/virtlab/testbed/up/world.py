@@ -1,4 +1,4 @@
-"""Kept worlds: built by `up`, walked in by `shell` and `exec`, ended by `down` or by nobody coming.
+"""Kept worlds: built by `up`, walked in by `shell` and `exec`, ended by `down` or by an idle limit.
 
 The leader listens on a private unix socket in a folder of the user's own; it lets in the same user only. Beside the
 socket lies a description: guests, their namespaces and addresses.
@@ -104,14 +104,14 @@ def damaged() -> list[MachineError]:
 
 
 def _damage(world: World) -> MachineError:
-    what = f"its description cannot be read ({world.damage}), and nobody knows its guests"
+    what = f"its description cannot be read ({world.damage}), so its guests are unknown"
     return MachineError(f"world {world.name}", what, f"`virtlab down --name {world.name}` ends it")
 
 
 def find(name: str | None) -> World:
     """The kept world of that name, or the only one. ExperimentError if none exists, or a choice.
 
-    Where nobody names one, a world of which nothing is known is only taken when there is no other.
+    Without a name, a world of which nothing is known is only taken if there is no other.
     """
     alive = worlds()
     if name is not None:
@@ -189,7 +189,7 @@ def enter(world: World) -> Control:
 
 
 def namespace_of(world: World, guest: str) -> str:
-    """The namespace of a guest. ExperimentError if none exists of that name, MachineError when nobody knows."""
+    """The namespace of a guest. ExperimentError if none exists of that name, MachineError if its guests are unknown."""
     if world.damage:
         raise _damage(world)
     if guest not in world.guests:

@@ -1,1 +1,1 @@
-"""Virtual switches that are programs: started inside the private world, told of their ports and rules, and watched."""
+"""Virtual switches that are programs: started inside the private world, given their ports and rules, and watched."""

@@ -1,8 +1,9 @@
-"""Open vSwitch inside the private world: for each host that has such a switch a database server and a switch of its own.
+"""Open vSwitch inside the private world: for each host that has such a switch a database server and a switch of its
+own.
 
-Both are children of PID 1 of the world and end with it. What they write (database, sockets) lies on a tmpfs that only the
-world sees, mounted over /etc/openvswitch, which exists where the package is installed; the system's own database and
-sockets are neither read nor written.
+Both are children of PID 1 of the world and end with it. What they write (database, sockets) lies on a tmpfs that
+only the world sees, mounted over /etc/openvswitch, which exists where the package is installed; the system's own
+database and sockets are neither read nor written.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ CURE_RULES = "run it again; when it stays so, take another Open vSwitch, or writ
 CURE_KERNEL = "load the module openvswitch, or run with --in lab-vm"
 MODULE = Path("/sys/module/openvswitch")
 NO_MODULE = "this kernel has no openvswitch loaded"
-# Within ten seconds of a boot ovs-vswitchd counts no processor, and makes no thread that forwards (count_cpu_cores in its
-# lib/ovs-thread.c takes the clock's zero for the time of its last look).
+# Within ten seconds of a boot ovs-vswitchd counts no processor, and makes no thread that forwards (count_cpu_cores
+# in its lib/ovs-thread.c takes the clock's zero for the time of its last look).
 _PREPARE = (
     "until read up _ </proc/uptime && [ ${up%.*} -ge 11 ]; do sleep 0.1; done && "
     f"mount -t tmpfs none {RUN} && for place; do "
@@ -177,7 +178,7 @@ class OpenVswitches(RunningSwitches):
     def caches(self) -> Iterator[tuple[str, str, int]]:
         """(entity, counter, value) of the flow caches; of a host's bridges together, as they share them."""
         if any(self.deaths()):
-            return  # that is the run's reason to fail; nobody is left to ask
+            return  # that is the run's reason to fail; no daemon is left to ask
         for namespace, place in self._places.items():
             kernel = any(each.in_kernel for each in self._bridges() if each.namespace == namespace)
             asked = "dpctl/show" if kernel else "dpif-netdev/pmd-stats-show"
@@ -233,8 +234,8 @@ class OpenVswitches(RunningSwitches):
     ) -> str:
         """Runs a command to its end; what it wrote. MachineError with its errors when its end is not one of `fine`.
 
-        `asks`: the daemon that it waits for, where that is not the usual one; it is to blame when the command does not end.
-        GuestError when the run is cancelled while they start.
+        `asks`: the daemon that it waits for, where that is not the usual one; it is to blame when the command does
+        not end. GuestError when the run is cancelled while they start.
         """
         output, errors = bytearray(), bytearray()
         channel = OVS_COMMAND.first  # one after the other: a long campaign would use up any others
@@ -278,7 +279,9 @@ class OpenVswitches(RunningSwitches):
             return MachineError("vswitches", f"{program} did not end within {timeout_s:g} s", CURE_BUILD)
         name = _name(asks, namespace)
         said = [self._said(channel) for channel, each in self._names.items() if each == name]
-        what = f"{name} runs and serves nobody after {timeout_s:g} s; it wrote: {''.join(said) or 'nothing'}"
+        what = (
+            f"{name} runs but does not answer after {timeout_s:g} s; it wrote: {''.join(said) or 'nothing'}"
+        )
         return MachineError("vswitches", what, CURE_DAEMON.format(asks))
 
     def _said(self, channel: int) -> str:

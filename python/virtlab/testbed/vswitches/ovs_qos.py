@@ -1,23 +1,26 @@
 """Queue disciplines at the ports of an Open vSwitch through its own database: Port -> QoS -> Queue.
 
-Open vSwitch sets up tc itself and takes away what it did not set up, so at its ports there are two ways: a QoS record, where
-it has a type that says the same (`linux-htb`, `linux-hfsc` with queues of minimum and maximum rate, `linux-sfq`,
-`linux-codel`, `linux-fq_codel`, `linux-netem`), else tc by us, with the type `linux-noop` that has it leave the port alone.
+Open vSwitch sets up tc itself and takes away what it did not set up, so at its ports there are two ways: a QoS
+record, where it has a type that says the same (`linux-htb`, `linux-hfsc` with queues of minimum and maximum rate,
+`linux-sfq`, `linux-codel`, `linux-fq_codel`, `linux-netem`), else tc by us, with the type `linux-noop` that has it
+leave the port alone.
 
-A record that is silent means Open vSwitch's own (SFQ's hash changes every 10 s, a quantum is the MTU), so it is asked only
-for what it can be told in full.
+A record that is silent means Open vSwitch's own (SFQ's hash changes every 10 s, a quantum is the MTU), so it is
+asked only for what it can be told in full.
 
-Queue 0 is the default queue. tc has queue n of a QoS as class 1:(n+1) below 1:fffe, which holds the whole rate. Rules of a
-queue are OpenFlow's (`set_queue`) with the kernel's datapath, which hands a frame to tc with the queue as its priority. A
-datapath in user space forgets the queue on the way, so there they are tc filters at 1:, as where addresses are learned.
+Queue 0 is the default queue. tc has queue n of a QoS as class 1:(n+1) below 1:fffe, which holds the whole rate.
+Rules of a queue are OpenFlow's (`set_queue`) with the kernel's datapath, which hands a frame to tc with the queue
+as its priority. A datapath in user space forgets the queue on the way, so there they are tc filters at 1:, as where
+addresses are learned.
 
 Rates and bursts of a queue that Open vSwitch would put others in place of (`*_parse_class_details__` in its
 lib/netdev-linux.c) are tc's: below the least that a queue has, above the rate of the whole, or of more than 32 bits.
 
-What a queue means is what it means at any other port. Queues of `linux-htb` borrow from 1:fffe, a class of ours from its
-parent alone: so 1:fffe is that parent, where all classes have one of a rate and nothing else, and without a parent only
-classes that borrow nothing are queues. `linux-hfsc` never gives all queues together more than 1:fffe has, so without a
-class above them that is as much as all have. A port's rate counts what a wire adds to a frame, which no record can say.
+What a queue means is what it means at any other port. Queues of `linux-htb` borrow from 1:fffe, a class of ours
+from its parent alone: so 1:fffe is that parent, where all classes have one of a rate and nothing else, and without
+a parent only classes that borrow nothing are queues. `linux-hfsc` never gives all queues together more than 1:fffe
+has, so without a class above them that is as much as all have. A port's rate counts what a wire adds to a frame,
+which no record can say.
 """
 
 from __future__ import annotations
@@ -261,7 +264,7 @@ def _queue(kind: str, values: Mapping[str, Any]) -> OvsQueue | None:
 
 
 def words(link: str, number: int, qos: Qos) -> list[str]:
-    """What `ovs-vsctl` is told of the QoS of a port, the `number`th of its transaction.
+    """What `ovs-vsctl` gets as the QoS of a port, the `number`th of its transaction.
 
     >>> said = words("tap0", 1, Qos("linux-htb", {"max-rate": 10**7}, (OvsQueue(10**6, 10**7),)))
     >>> " ".join(said[:8])

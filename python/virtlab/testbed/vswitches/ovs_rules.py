@@ -1,15 +1,16 @@
-"""What Open vSwitch is told of a bridge, as the words of its own tools. Pure.
+"""What Open vSwitch gets to know of a bridge, as the words of its own tools. Pure.
 
-All ports are added in one transaction, each with the number that the rules name it by. Rules send a frame to the one port
-behind which its destination is; what is addressed to nobody known is handled as by any switch (learned, flooded), or
-dropped where the bridge does not flood. An isolated port's frames never reach another isolated one: by a rule where both are
-known, else by the port's being `protected`, which NORMAL obeys and learns all the same. Where a port has queues,
-rules of the queue (`set_queue`) come before the plain one, the first of the file first. A queue has its number at its port
-alone, so such a rule needs an address behind it: where none is known beforehand (`arp: live`), tc sorts (`port_queues`).
+All ports are added in one transaction, each with the number that the rules name it by. Rules send a frame to the
+one port behind which its destination is; what is addressed to an unknown node is handled as by any switch (learned,
+flooded), or dropped where the bridge does not flood. An isolated port's frames never reach another isolated one: by
+a rule where both are known, else by the port's being `protected`, which NORMAL obeys and learns all the same. Where
+a port has queues, rules of the queue (`set_queue`) come before the plain one, the first of the file first. A queue
+has its number at its port alone, so such a rule needs an address behind it: where none is known beforehand (`arp:
+live`), tc sorts (`port_queues`).
 
-A datapath keeps what rules decided in entries that hold for as many packets as the rules looked alike at: here for all that
-go to one address. Where each flow is to have an entry of its own (`own_entries`), so that its first packet goes up to the
-rules, all that send a frame on hash addresses and ports into registers that nobody reads.
+A datapath keeps what rules decided in entries that hold for as many packets as the rules looked alike at: here for
+all that go to one address. Where each flow is to have an entry of its own (`own_entries`), so that its first packet
+goes up to the rules, all that send a frame on hash addresses and ports into registers that nothing reads.
 """
 
 from __future__ import annotations

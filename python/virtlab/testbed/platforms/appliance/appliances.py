@@ -1,8 +1,9 @@
-"""The appliances of a session: booted by QEMU inside the private world, talked through their consoles, watched from outside.
+"""The appliances of a session: booted by QEMU inside the private world, talked through their consoles, watched from
+outside.
 
-An appliance is ready when the last line of its recipe was answered. Its disk is only read: what it writes goes to a file
-without a name that ends with its process. One that is reset by its button boots from what it has written, and its recipe is
-played on its console once more.
+An appliance is ready when the last line of its recipe was answered. Its disk is only read: what it writes goes to a
+file without a name that ends with its process. One that is reset by its button boots from what it has written, and
+its recipe is played on its console once more.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ class Appliances(Running):
     _isos: list[iso.Iso] = field(default_factory=list)
 
     def start(self, observe: Observer) -> None:
-        """Boots and configures all, side by side. GuestError with the console's end when one does not as its recipe says."""
+        """Boots and configures all, side by side. GuestError with the console's end when one does not as its recipe
+        says.
+        """
         names = self.names
         observe.progress(f"boot {len(names)} appliances", 0.0)
         for number, name in enumerate(names):
@@ -92,7 +95,7 @@ class Appliances(Running):
         self._await([guest], observe)
 
     def _monitor(self, guest: str) -> Monitor:
-        """Its monitor, greeted when it is first asked for: only a reset needs one."""
+        """Its monitor, greeted at its first use: only a reset needs one."""
         started = self.running[guest].started
         assert started.monitor is not None
         if guest not in self._greeted:
@@ -115,7 +118,7 @@ class Appliances(Running):
             self.control.await_news(LOOK_S)
 
     def guests(self) -> Mapping[str, Reach]:
-        """They have no agent: nobody is reached there."""
+        """They have no agent: nothing can be reached there."""
         return dict.fromkeys(self.running, OURS)
 
     def beside(self, channel: int) -> str | None:
@@ -248,7 +251,9 @@ def _death(name: str, appliance: Appliance, how: str) -> GuestError:
 
 
 def _script(recipe: Recipe, plan: Plan, guest: str) -> list[Wanted]:
-    """A recipe's steps line by line; after each line but the last of a step the prompt is waited for, and at the end too."""
+    """A recipe's steps line by line; after each line but the last of a step the prompt is waited for, and at the
+    end too.
+    """
     out = []
     answer: Wanted | None = None
     for number, step in enumerate(recipe.steps, 1):

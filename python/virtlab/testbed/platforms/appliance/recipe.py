@@ -1,5 +1,4 @@
-"""What an appliance boots and how its console is talked through: a recipe, installed on this machine by whoever
-runs it.
+"""What an appliance boots and how its console is talked through: a recipe, installed on this machine by its user.
 
 An experiment file names a recipe and holds nothing that runs here; so recipes lie in a folder of the user's
 configuration, one folder each, with `appliance.toml` and the images that it names. Texts that are sent are Jinja

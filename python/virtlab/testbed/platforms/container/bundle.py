@@ -1,8 +1,9 @@
 """What an OCI runtime is given: a bundle, made by us, of a configuration and a root file system.
 
-Bundles lie on a tmpfs that only the private world sees, so they are gone with it. A container gets no network of its own: it
-is started where its guest's vNICs are, and stays there. Its root file system is the image that the file names, under a
-layer of its own that takes what it writes; or, without an image, a bare one, with busybox where there is a static one.
+Bundles lie on a tmpfs that only the private world sees, so they are gone with it. A container gets no network of
+its own: it is started where its guest's vNICs are, and stays there. Its root file system is the image that the file
+names, under a layer of its own that takes what it writes; or, without an image, a bare one, with busybox where
+there is a static one.
 
 Source: Open Container Initiative Runtime Specification 1.0.2, config.md and config-linux.md.
 """
@@ -52,8 +53,8 @@ READ_ONLY = ("/proc/asound", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", 
 class Limits:
     """What a container may use; None: no bound. `bandwidth_us`: CPU time in each period, and the period.
 
-    `swaps`: the kernel accounts for swap. Then what a container may have of memory is all that it may have: one that needs
-    more is killed, and does not go on at the pace of a disk, whichever runtime runs it.
+    `swaps`: the kernel accounts for swap. Then what a container may have of memory is all that it may have: one
+    that needs more is killed, and does not continue at the pace of a disk, whichever runtime runs it.
     """
 
     bandwidth_us: tuple[int, int] | None = None
@@ -184,7 +185,9 @@ def bare(applets: tuple[str, ...]) -> bytes:
 
 
 def prepare(place: str, bundles: Sequence[Bundle], *, before: str = "") -> str:
-    """A shell script that makes `place` a tmpfs of the world's, unpacks the archive of its input there, and puts images."""
+    """A shell script that makes `place` a tmpfs of the world's, unpacks the archive of its input there, and puts
+    images.
+    """
     lines = [f"{before}mount -t tmpfs -o mode=0700 virtlab {place}", f"cd {place}", "tar -x --no-same-owner"]
     for number, bundle in enumerate(bundles):
         if bundle.image is None:

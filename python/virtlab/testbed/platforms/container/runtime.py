@@ -101,5 +101,5 @@ def _names(wanted: str | None, among: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _unknown(wanted: str | None) -> bool:
-    """Whether the environment decides, and names something that nobody knows."""
+    """Whether the environment decides, and names an unknown runtime."""
     return not wanted and (os.environ.get(FORCED) or RUNTIMES[0]) not in RUNTIMES

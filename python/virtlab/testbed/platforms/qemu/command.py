@@ -80,7 +80,7 @@ class Machine:
         ]  # fmt: skip
         for number, port in enumerate(self.ports):
             out += ["-netdev", f"tap,id=net{number},fd={port.descriptor}"]
-            # Without its boot rom a device is ready sooner; nobody boots from it.
+            # Without its boot rom a device is ready sooner; no guest boots from it.
             device = f"{DEVICES[port.model]},netdev=net{number},mac={port.mac},romfile="
             out += ["-device", device]
         return out

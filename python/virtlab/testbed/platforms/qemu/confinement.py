@@ -1,10 +1,11 @@
 """What QEMU may still do while a guest runs: no new program, no way back to a privilege, and never root's rights.
 
-Where virtlab is root, QEMU opens its files and devices, then takes the number of an account that nobody has, before its
-guest's first instruction: whoever breaks out of the emulation owns no file of this machine. Each guest's number is another,
-so that none reaches into the process of another. An ordinary user's QEMU has that user's rights in the private world.
-Numbers: above what systemd gives to containers (its UIDS-GIDS page: 524288 to 1879048191), below 2^31, which some programs
-take for negative ones. A container that virtlab is root of may lack them; `nobody` is there as a rule.
+Where virtlab is root, QEMU opens its files and devices, then takes a user number that belongs to no account, before
+its guest's first instruction: an attacker who breaks out of the emulation owns no file of this machine. Each
+guest's number is another, so that none reaches into the process of another. An ordinary user's QEMU has that user's
+rights in the private world. Numbers: above what systemd gives to containers (its UIDS-GIDS page: 524288 to
+1879048191), below 2^31, which some programs take for negative ones. A container that virtlab is root of may lack
+them; `nobody` is there as a rule.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def words(owner: int | None) -> list[str]:
     """QEMU's words for it."""
     if owner is None:
         return ["-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny"]
-    # It gives its privileges away under the sandbox, by calls that `deny` forbids; nobody regains one by them.
+    # It gives its privileges away under the sandbox, by calls that `deny` forbids; none can be regained by them.
     return ["-sandbox", "on,obsolete=deny,spawn=deny", "-runas", f"{owner}:{owner}"]
 
 

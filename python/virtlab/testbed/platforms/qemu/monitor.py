@@ -1,8 +1,8 @@
 """A machine's monitor: QMP by `qemu.qmp`, over a channel of the control stream.
 
-The library speaks to a socket and lives in an event loop; our control stream belongs to one thread that waits for it now
-and then. So the library gets one end of a socket pair, and while a command is under way the loop also carries bytes
-between the other end and the machine's channel.
+The library speaks to a socket and lives in an event loop; our control stream belongs to one thread that waits for
+it now and then. So the library gets one end of a socket pair, and while a command is under way the loop also
+carries bytes between the other end and the machine's channel.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from virtlab.testbed.leader.control import Control
 
 CALL_TIMEOUT_S = 30.0
 CURE = "see its console; where this machine is busy, start fewer guests at once"
-MOST_WAITING_BYTES = 4 << 20  # of events that nobody has read yet; QEMU sends a few hundred bytes each
+MOST_WAITING_BYTES = 4 << 20  # of events that were not read yet; QEMU sends a few hundred bytes each
 _CHUNK = 1 << 16
 
 T = TypeVar("T")

@@ -20,8 +20,8 @@ from virtlab.testbed.platforms.tap import CURE_TUN, tun_missing
 if TYPE_CHECKING:
     from virtlab.testbed.build.machine import Findings
 
-# Measured with Debian 12's kernels: 4 MiB less, and they have no room to unpack what they boot (they panic, "deadlocked on
-# memory"). With just this much they come up under memory pressure.
+# Measured with Debian 12's kernels: 4 MiB less, and they have no room to unpack what they boot (they panic,
+# "deadlocked on memory"). With just this much they come up under memory pressure.
 MEMORY_MIN_BYTES = {"cloud": 84 << 20, "generic": 100 << 20}
 VCPUS_MAX = 255
 
@@ -68,7 +68,7 @@ def machine_refusals(path: str, name: str, plan: Plan, found: Findings) -> Itera
             models = ", ".join(QEMU.vnic_models)
             yield Refusal(
                 f"{path}.vnics.{own}.model",
-                f"QEMU is not asked for '{vnic.model}' here",
+                f"QEMU's '{vnic.model}' is not used here",
                 f"there are {models}",
             )
         if vnic.uplink is not None:

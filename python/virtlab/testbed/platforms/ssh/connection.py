@@ -1,12 +1,12 @@
 """One ssh connection to an existing host, which ends as the control stream of an agent there.
 
-The system's own client is used, so the user's configuration, keys, agents and jump hosts hold; it never asks (BatchMode).
-A line of shell makes a file for our agent in a folder where programs may run, takes the agent through the connection, and
-becomes it; the agent removes its file before anything else. What is left when all goes wrong is that one file, and it is in
-the ledger under a name of its own before the connection is opened.
+The system's own client is used, so the user's configuration, keys, agents and jump hosts hold; it never asks
+(BatchMode). A line of shell makes a file for our agent in a folder where programs may run, takes the agent through
+the connection, and becomes it; the agent removes its file before anything else. What is left when all goes wrong is
+that one file, and it is in the ledger under a name of its own before the connection is opened.
 
-A connection that is cut is made again (`again`): the agent's own program, which has no file any more, is run there a second
-time from the process that waits, and joins the new connection to it.
+A connection that is cut is made again (`again`): the agent's own program, which has no file any more, is run there
+a second time from the process that waits, and joins the new connection to it.
 """
 
 from __future__ import annotations
@@ -39,14 +39,15 @@ AGAIN_TIMEOUT_S = 3
 SWEEP_TIMEOUT_S = 20.0
 KIND = "ssh"
 # On the far side, where only a program that runs counts.
-FOLDERS = '/tmp /var/tmp "$HOME" /dev/shm'  # noqa: S108 - files are made there exclusively, under names that nobody can guess
+FOLDERS = '/tmp /var/tmp "$HOME" /dev/shm'  # noqa: S108 - files are made there exclusively, under names that cannot be guessed
 _MARK = b"virtlab-host "
 _MOST_BANNER_BYTES = 1 << 20
 _TAIL_BYTES = 2000
 _NEVER_IN = 255  # ssh's own code
 _TIDY = (0, 1, 3, 4)  # codes with which agent and script end after their file is gone
-# One line without single quotes: it passes through whatever the login shell is. In turn it says what is there, takes the
-# agent, says how much of it came, waits to be told, and becomes it. Nothing but the last step outlives its own end.
+# One line without single quotes: it passes through whatever the login shell is. In turn it says what is there,
+# takes the agent, says how much of it came, waits to be told, and becomes it. Nothing but the last step outlives
+# its own end.
 _SCRIPT = (
     "umask 077; f=; "
     f"for d in {FOLDERS}; do f=$d/NAME; "
@@ -158,7 +159,7 @@ class Connection:
                 f"{self.address} has no folder where a program can be put and run (tried {FOLDERS})",
                 "make one of them writable for that user and not mounted 'noexec'",
             )
-        # Only now it is known that somebody answers there: nobody waits for one who does not, to tidy up at it.
+        # Only now it is known that the host answers: tidying up never waits for a host that does not.
         self.left = far_ledger.sweep(KIND, self.address, self._remove_there, once=True).stayed
         return self.far
 
@@ -303,11 +304,12 @@ CURE = "try it by hand: ssh -o BatchMode=yes HOST true; keys, users and jump hos
 def _start(
     address: str, command: str, given: int, taken: int, errors: IO[bytes], *, again: bool = False
 ) -> subprocess.Popen[bytes]:
-    # A connection that died silently is noticed within 12 s, so that a call outlasts that and mending it. Nothing else of
-    # the user's configuration is overruled but what would lead through another ssh's connection: that one's silence is
-    # noticed by its own settings, a mended line would go through it again, and one begun by us would outlive the run; and
-    # what would let that host use something of this machine, its keys' agent, display and ports, or run a command here. Who
-    # can only log in so says it in $VIRTLAB_SSH: of an option said twice, ssh takes the first.
+    # A connection that died silently is noticed within 12 s, so that a call outlasts that and mending it. Nothing
+    # else of the user's configuration is overruled but what would lead through another ssh's connection: that one's
+    # silence is noticed by its own settings, a mended line would go through it again, and one begun by us would
+    # outlive the run; and what would let that host use something of this machine, its keys' agent, display and
+    # ports, or run a command here. Who can only log in so says it in $VIRTLAB_SSH: of an option said twice, ssh
+    # takes the first.
     options = ["-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=3", "-o", "ServerAliveCountMax=3"]
     options += ["-o", "ControlMaster=no", "-o", "ControlPath=none"]
     options += ["-a", "-x", "-o", "ClearAllForwardings=yes", "-o", "Tunnel=no", "-o", "PermitLocalCommand=no"]

@@ -154,7 +154,7 @@ class Existing(Running):
                 build.apply(self.control, steps, observe, channel=host.leader)
 
     def unasked(self, leader: int, why: str) -> bool:
-        """Notes that a host could send no echoes; False when it is none, or its user is root, who can."""
+        """Notes that a host could send no echoes; False for any other guest, or if its user is root, who can."""
         host = next((each for each in self.hosts.values() if each.leader == leader), None)
         if host is None or host.read_back["root"]:
             return False

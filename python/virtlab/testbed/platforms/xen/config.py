@@ -1,7 +1,7 @@
-"""A guest as `xl` is told of it: a configuration file in the syntax of xl.cfg(5). Pure.
+"""A guest as `xl` reads it: a configuration file in the syntax of xl.cfg(5). Pure.
 
-Guests are paravirtualised (`type = "pv"`): no device is emulated for them, so domain 0 needs no QEMU. Whatever ends a guest
-also removes it, and its console ends with it.
+Guests are paravirtualised (`type = "pv"`): no device is emulated for them, so domain 0 needs no QEMU. Whatever ends
+a guest also removes it, and its console ends with it.
 """
 
 from __future__ import annotations

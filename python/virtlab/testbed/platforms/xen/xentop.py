@@ -1,8 +1,9 @@
 """What `xentop -b -f -n` says of domains, an iteration at a time as it comes. Pure.
 
-Every iteration begins with a heading. The first has no time to compare with, so its CPU shares are of no time: only what
-holds at an instant is taken from it. After a domain's line comes one for each of its ports, with what the port's back end in
-domain 0 received from the guest (RX) and sent to it (TX) since it exists; rates are over the time between two such lines.
+Every iteration begins with a heading. The first has no time to compare with, so its CPU shares are of no time: only
+what holds at an instant is taken from it. After a domain's line comes one for each of its ports, with what the
+port's back end in domain 0 received from the guest (RX) and sent to it (TX) since it exists; rates are over the
+time between two such lines.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class Traffic:
 class Reader:
     """Takes bytes as they come; `lines` are of the last iteration that is whole.
 
-    `ports`: the domains that rows are wanted of, and how many ports each has: a rate of some of them would be none of it.
+    `ports`: the domains that rows are wanted of, and how many ports each has: a rate of only some of them would be
+    wrong.
     """
 
     ports: Mapping[str, int]

@@ -31,7 +31,8 @@ def sentence(
     required_to_hold = [comparison for comparison in comparisons if comparison.decides]
     head = ""
     if ruling == "holds" and len(required_to_hold) > 1:
-        head = f" in all {len(required_to_hold)} comparisons, the least clear"
+        both = "both" if len(required_to_hold) == 2 else f"all {len(required_to_hold)}"
+        head = f" in {both} comparisons, the least clear"
     elif ruling == "refuted" and len(comparisons) > 1:
         alike = sum(comparison.ruling == ruling for comparison in comparisons)
         head = f" in {alike} of {len(comparisons)} comparisons, the clearest"

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 from virtlab.errors import ExperimentError
 from virtlab.folders import read_bounded
-from virtlab.metrics import did_you_mean
-from virtlab.units import SCALES
+from virtlab.units import SCALES, did_you_mean
 
 if TYPE_CHECKING:
     from virtlab.analysis.claims import PublishedReference

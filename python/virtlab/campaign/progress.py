@@ -9,12 +9,12 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from decimal import Decimal
 from typing import TYPE_CHECKING, TextIO
 
 from virtlab.plan.backend import Reading
 from virtlab.results import Holder, RunKey, RunRecord
 from virtlab.terminal import console, one_line
+from virtlab.units import show_number, show_quantity
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -72,29 +72,16 @@ def show_reading(reading: Reading) -> str:
     >>> show_reading(Reading("probe", 2 * 10**9, 9.94, 79520.0, 212_400.0, 0.0))
     'probe: 9.94/s, 79.5 kbit/s, 0.212 ms, loss 0 %'
     >>> show_reading(Reading("load", 2 * 10**9, 8012.0, 9.413e7, None, 0.0123))
-    'load: 8010/s, 94.1 Mbit/s, loss 1.23 %'
+    'load: 8012/s, 94.1 Mbit/s, loss 1.23 %'
     """
-    parts = [f"{_three(reading.rate_per_s)}/s"]
+    parts = [f"{show_number(reading.rate_per_s, 3)}/s"]
     if reading.received_bit_per_s:
-        scale, unit = next(
-            (
-                each
-                for each in ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"))
-                if reading.received_bit_per_s >= each[0]
-            ),
-            (1.0, "bit/s"),
-        )
-        parts.append(f"{_three(reading.received_bit_per_s / scale)} {unit}")
+        parts.append(show_quantity(reading.received_bit_per_s, "bit/s", 3))
     if reading.time_ns is not None:
-        parts.append(f"{_three(reading.time_ns / 1e6)} ms")
+        parts.append(f"{show_number(reading.time_ns / 1e6, 3)} ms")
     if reading.loss_ratio is not None:
-        parts.append(f"loss {_three(reading.loss_ratio * 100)} %")
+        parts.append(f"loss {show_number(reading.loss_ratio * 100, 3)} %")
     return f"{reading.role}: {', '.join(parts)}"
-
-
-def _three(value: float) -> str:
-    """Three significant digits, never as a power of ten."""
-    return f"{Decimal(f'{value:.3g}'):f}"
 
 
 class CampaignObserver:

@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
-from virtlab.units import Bitrate, Duration, PacketSize, Ratio, Size
+from virtlab.units import Bitrate, Duration, PacketSize, Ratio, Size, nearest
 
 RATE_MAX_BIT_PER_S = 400 * 10**9  # the fastest Ethernet port in common use
 DURATION_MAX_NS = 30 * 86_400 * 10**9  # a month: longer is a slip of the unit
@@ -56,16 +55,6 @@ def shown(value: Any) -> str:
         return "a list"
     text = " ".join(str(value).split())
     return text if len(text) <= 48 else text[:45] + "..."
-
-
-def nearest(word: str, words: Any) -> str:
-    """', did you mean ...?' for a word that nearly is one of several, else ''.
-
-    >>> nearest("intervall", ["interval", "count"])
-    "did you mean 'interval'?"
-    """
-    found = get_close_matches(word.lower(), [str(name) for name in words], n=1, cutoff=0.6)
-    return f"did you mean '{found[0]}'?" if found else ""
 
 
 def text_of(value: Any, example: str) -> str:

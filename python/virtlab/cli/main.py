@@ -108,7 +108,7 @@ class _Commands(TyperGroup):
         try:
             return super().resolve_command(ctx, args)
         except USAGE_ERROR as error:
-            from virtlab.catalogue.kinds import nearest
+            from virtlab.units import nearest
 
             near = nearest(args[0], COMMANDS)
             error.message = f"{error.message} {near.capitalize()}".rstrip()

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 
 from virtlab.analysis.claims import ClaimError
 from virtlab.catalogue import WORKLOADS
-from virtlab.catalogue.kinds import nearest, shown
+from virtlab.catalogue.kinds import shown
 from virtlab.experiment.experiment import DATASET_NAME, Claim, Repeat
 from virtlab.experiment.read.factors import Factor
 from virtlab.experiment.read.findings import Findings
 from virtlab.experiment.read.mistakes import Mistake
 from virtlab.experiment.read.tree import Node
 from virtlab.metrics import METRICS, MetricPath
+from virtlab.units import nearest
 
 KEYS = ("id", "title", "text", "published")  # of a claim
 

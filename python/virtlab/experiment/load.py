@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.catalogue import WORKLOADS
-from virtlab.catalogue.kinds import COUNT, nearest, shown
+from virtlab.catalogue.kinds import COUNT, shown
 from virtlab.documents import read_bytes
 from virtlab.experiment.expectations import check_until, read_claims
 from virtlab.experiment.experiment import (
@@ -32,6 +32,7 @@ from virtlab.experiment.read.model import RepeatSpec
 from virtlab.experiment.read.sections import validated
 from virtlab.experiment.read.tree import FILE_MAX_BYTES, Node, read_tree
 from virtlab.experiment.resolver import RESOLVED, Resolver
+from virtlab.units import nearest
 
 VERSION = 1
 PLAIN = ("version", "name", "title", "seed", "repeat", "claims", "factors", "exclude")  # cannot vary

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from virtlab.catalogue.kinds import nearest
 from virtlab.errors import ExperimentError
 from virtlab.experiment.experiment import Experiment
 from virtlab.experiment.load import load_text
 from virtlab.experiment.read.factors import NAME, REFERENCE, range_texts, read_factors, substitute
 from virtlab.experiment.read.mistakes import FileMistakesError, Mistakes
 from virtlab.experiment.read.tree import Node, read_tree
+from virtlab.units import nearest
 
 COMMON = (
     "host",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from virtlab.catalogue.kinds import nearest, shown
+from virtlab.catalogue.kinds import shown
 from virtlab.experiment.experiment import Study
 from virtlab.experiment.read.factors import Factor, Levels, references, substitute
 from virtlab.experiment.read.findings import Findings
@@ -35,6 +35,7 @@ from virtlab.experiment.world.addresses import Addresses, assign
 from virtlab.experiment.world.port_queues import read_port_queues
 from virtlab.experiment.world.queues import QueueSpec, read_queue
 from virtlab.experiment.world.topology import Wiring, check_ends, wire
+from virtlab.units import nearest
 
 if TYPE_CHECKING:
     from virtlab.experiment.work.search import SearchFor

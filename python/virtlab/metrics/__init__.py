@@ -5,10 +5,10 @@
 """
 
 from virtlab.metrics.metric import Better, Metric, Statistic, Unit
-from virtlab.metrics.path import METRICS, MetricPath, did_you_mean, unit_of
+from virtlab.metrics.path import METRICS, MetricPath, unit_of
 from virtlab.metrics.statistic import DISTRIBUTION, SPREAD, STATISTICS
 
 __all__ = [
     "DISTRIBUTION", "METRICS", "SPREAD", "STATISTICS", "Better", "Metric", "MetricPath", "Statistic", "Unit",
-    "did_you_mean", "unit_of",
+    "unit_of",
 ]  # fmt: skip

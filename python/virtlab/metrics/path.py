@@ -5,9 +5,7 @@ The first part may itself hold dots (an entity such as `h1.up`), and so may the 
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from virtlab.metrics.benchmarks import BENCHMARKS
@@ -19,6 +17,7 @@ from virtlab.metrics.network import NETWORK
 from virtlab.metrics.rates import RATES
 from virtlab.metrics.searches import SEARCHES
 from virtlab.metrics.statistic import STATISTICS
+from virtlab.units import did_you_mean
 
 METRICS: dict[str, Metric] = by_key(
     *NETWORK.values(),
@@ -32,17 +31,6 @@ METRICS: dict[str, Metric] = by_key(
 """Every metric by key."""
 
 _PATH = re.compile(r"([A-Za-z][\w.-]*)\.([A-Za-z][A-Za-z0-9_]*)\.([A-Za-z][A-Za-z0-9_]*(?:\.\d+)?)\Z")
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A cure for a misspelt name: the nearest ones, or all of them.
-
-    >>> did_you_mean("medain", ["mean", "median"])
-    "did you mean 'median'?"
-    """
-    choices = list(known)
-    near = difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
-    return f"did you mean '{near[0]}'?" if near else f"write one of {', '.join(choices)}"
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from virtlab.units.numbers import show_number
 from virtlab.units.quantities import Bitrate, Duration, PacketSize, Ratio, Size
 
 _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
@@ -35,7 +36,7 @@ class Display:
         >>> Display(1e6, "ms").number(1234567.0)
         '1.235'
         """
-        return significant(value / self.size, digits)
+        return show_number(value / self.size, digits)
 
     def text(self, value: float, digits: int = 4) -> str:
         """Number and unit.
@@ -62,26 +63,6 @@ def display(unit: str, values: Iterable[float]) -> Display:
     return next(
         (Display(size, name) for size, name in reversed(scales) if largest >= size), Display(*scales[0])
     )
-
-
-def significant(value: float, digits: int = 4) -> str:
-    """At most so many significant digits, no exponent for everyday sizes, a real minus sign.
-
-    >>> significant(0.0001234, 3), significant(98765.4, 3), significant(0.0)
-    ('0.000123', '98765', '0')
-    """
-    if not math.isfinite(value):
-        return "∞" if value > 0 else "\N{MINUS SIGN}∞" if value < 0 else "not a number"
-    if value == 0:
-        return "0"
-    magnitude = math.floor(math.log10(abs(value)))
-    if magnitude < -6 or magnitude > 12:
-        text = f"{value:.{digits - 1}e}"
-    else:
-        text = f"{value:.{max(0, digits - 1 - magnitude)}f}"
-        if "." in text:
-            text = text.rstrip("0").rstrip(".")
-    return text.replace("-", "\N{MINUS SIGN}")
 
 
 def interval_digits(low: float, high: float, digits: int = 2) -> int:

@@ -7,9 +7,9 @@ has them.
 
 from __future__ import annotations
 
-import math
 from decimal import Decimal
 
+from virtlab.units.numbers import show_number
 from virtlab.units.quantities import NUMBER, exact_number
 
 SCALES: dict[str, dict[str, float]] = {
@@ -117,21 +117,6 @@ def scale_of(magnitude: float, unit: str) -> tuple[str, float]:
         return "", 1.0
     fitting = [(name, size) for name, size in plain.items() if size <= abs(magnitude)]
     return max(fitting, key=lambda pair: pair[1]) if fitting else min(plain.items(), key=lambda pair: pair[1])
-
-
-def show_number(value: float, digits: int = 4) -> str:
-    """A plain number with so many significant digits, never in exponent form for everyday sizes.
-
-    >>> show_number(244.1604), show_number(0.0), show_number(1234567.0)
-    ('244.2', '0', '1234567')
-    """
-    if value == 0 or not math.isfinite(value):
-        return "0" if value == 0 else str(value)
-    whole = math.floor(math.log10(abs(value))) + 1
-    if whole > 9 or whole < -6:
-        return f"{value:.{digits}g}"
-    text = f"{value:.{max(digits - whole, 0)}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def show_quantity(value: float, unit: str, digits: int = 4) -> str:

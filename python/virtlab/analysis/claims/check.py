@@ -21,8 +21,8 @@ from virtlab.analysis.claims.nouns import (
     Trend,
 )
 from virtlab.catalogue import WORKLOADS
-from virtlab.metrics import METRICS, MetricPath, did_you_mean
-from virtlab.units import level_number
+from virtlab.metrics import METRICS, MetricPath
+from virtlab.units import did_you_mean, level_number
 
 
 @dataclass(frozen=True, slots=True)

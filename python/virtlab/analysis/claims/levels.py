@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from virtlab.analysis.claims.nouns import Condition, Operand
-from virtlab.metrics import did_you_mean
-from virtlab.units import level_number
+from virtlab.units import did_you_mean, level_number
 
 Factors = Mapping[str, Sequence[str]]
 

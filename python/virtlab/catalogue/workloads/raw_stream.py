@@ -25,10 +25,10 @@ from virtlab.catalogue.kinds import (
     PROPER_RATIO,
     Kind,
     PlacedError,
-    nearest,
     shown,
 )
 from virtlab.catalogue.measures import STREAM
+from virtlab.units import nearest
 
 FRAME_MIN_BYTES = 64
 FRAME_MAX_BYTES = 9_018

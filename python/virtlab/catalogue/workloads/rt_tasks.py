@@ -21,10 +21,9 @@ from virtlab.catalogue.kinds import (
     Kind,
     PlacedError,
     choice,
-    nearest,
     shown,
 )
-from virtlab.units import Duration
+from virtlab.units import Duration, nearest
 
 TASKS_MAX = 64
 COMPETITORS_MAX = 64

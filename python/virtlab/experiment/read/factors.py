@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
-from virtlab.catalogue.kinds import nearest, shown
+from virtlab.catalogue.kinds import shown
 from virtlab.experiment.read.mistakes import Mistake, Mistakes
 from virtlab.experiment.read.tree import Node
-from virtlab.units import Bitrate, Duration, Size
+from virtlab.units import Bitrate, Duration, Size, nearest
 
 LEVELS_MAX = 10_000
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,40}\Z")

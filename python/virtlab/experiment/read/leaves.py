@@ -24,9 +24,9 @@ from virtlab.catalogue.kinds import (
     TEXT,
     Kind,
     choice,
-    nearest,
     shown,
 )
+from virtlab.units import nearest
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}\Z")
 NAME_SCHEMA = {"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_-]{0,30}$"}

@@ -7,9 +7,10 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from virtlab.catalogue.kinds import nearest, shown
+from virtlab.catalogue.kinds import shown
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.model import SECTIONS, Part
+from virtlab.units import nearest
 
 # A file is data: no plug-in of another package looks at it. It also saves looking for plug-ins at every start.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

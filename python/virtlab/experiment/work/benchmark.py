@@ -15,12 +15,12 @@ from typing import Any
 
 from virtlab.catalogue import PLATFORMS
 from virtlab.catalogue.declaration import Parameter
-from virtlab.catalogue.kinds import nearest, shown
+from virtlab.catalogue.kinds import shown
 from virtlab.experiment.read.findings import Findings
 from virtlab.experiment.read.model import TestsSpec
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.world.topology import Wiring
-from virtlab.units import Ratio
+from virtlab.units import Ratio, nearest
 
 NS = 10**9
 STEP_MAX = 0.1

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from virtlab.catalogue import PLATFORMS, below_ip
-from virtlab.catalogue.kinds import nearest
 from virtlab.experiment.read.findings import Findings
 from virtlab.experiment.read.model import NetworkSpec
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.world.topology import Wiring, root
+from virtlab.units import nearest
 
 ETHERNET_BYTES = 18  # header and checksum
 

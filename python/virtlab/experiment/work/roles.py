@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.declaration import Workload
-from virtlab.catalogue.kinds import FLAG, PlacedError, choice, nearest, shown
+from virtlab.catalogue.kinds import FLAG, PlacedError, choice, shown
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.leaves import NAME
 from virtlab.experiment.read.tree import Node
+from virtlab.units import nearest
 
 RESERVED = ("settle", "drain")  # actions of a derived timeline, beside one per role and its 'stop-ROLE'
 COMMON = ("workload", "from", "to", "as", "meter", "family", "enabled")

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from virtlab.catalogue import below_ip
 from virtlab.catalogue.declaration import Parameter, size_of
-from virtlab.catalogue.kinds import NUMBERS, nearest, shown
+from virtlab.catalogue.kinds import NUMBERS, shown
 from virtlab.catalogue.workloads.raw_stream import FLOWS_TOLD, flow_names, flows_of
 from virtlab.experiment.read.findings import Findings
 from virtlab.experiment.read.model import GoalSpec, SearchSpec
@@ -23,7 +23,7 @@ from virtlab.experiment.work.benchmark import TestsFor, read_tests
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.world.topology import Wiring
 from virtlab.metrics import MetricPath
-from virtlab.units import parse_quantity
+from virtlab.units import nearest, parse_quantity
 
 OWN_LENGTH = "duration_ns"  # of a stream: a trial's own length, no input
 WIRE = "wire"

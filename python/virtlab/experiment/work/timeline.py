@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from virtlab.catalogue.actions import ACTIONS, EVENTS, PLAYED, WAIT
-from virtlab.catalogue.kinds import DURATION, POSITIVE_DURATION, TEXT, choice, nearest, shown
+from virtlab.catalogue.kinds import DURATION, POSITIVE_DURATION, TEXT, choice, shown
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.leaves import NAME, object_name
 from virtlab.experiment.read.tree import Node
 from virtlab.experiment.work.roles import RoleSpec
+from virtlab.units import nearest
 
 _EVENT = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)\.([a-z]+)\Z")
 _ON_TIMEOUT = choice("fail", "cancel", "censor")

@@ -11,10 +11,11 @@ import ipaddress
 import re
 from typing import Any
 
-from virtlab.catalogue.kinds import DSCP, LIMIT, nearest, shown
+from virtlab.catalogue.kinds import DSCP, LIMIT, shown
 from virtlab.catalogue.queueing import QueueDiscipline
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.leaves import NAME
+from virtlab.units import nearest
 
 PROTOCOLS = {"icmp": 1, "tcp": 6, "udp": 17, "icmpv6": 58, "sctp": 132}
 WITH_PORTS = (6, 17, 132)

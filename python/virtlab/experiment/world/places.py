@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from virtlab.catalogue import PLATFORMS, VSWITCHES
-from virtlab.catalogue.kinds import nearest
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.model import HostSpec, LinkSpec, PlacedGuestSpec, VswitchSpec
 from virtlab.experiment.world.boxes import Attachment, Bridge, Cable, Station
 from virtlab.experiment.world.storms import Port, storm
+from virtlab.units import nearest
 
 Hosts = Mapping[str, HostSpec]
 Plugged = Sequence[tuple[str, Cable]]  # physical ports of a host, with the cables in them

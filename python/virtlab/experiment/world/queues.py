@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from virtlab.catalogue import QDISCS
-from virtlab.catalogue.kinds import LIMIT, choice, nearest, shown
+from virtlab.catalogue.kinds import LIMIT, choice, shown
 from virtlab.catalogue.qdiscs.fifo import FIFO, PORT_PACKETS
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.world.classes import read_classes
+from virtlab.units import nearest
 
 COMMON = ("kind", "by", "limit")
 CLASSED = ("classes", "match", "default")

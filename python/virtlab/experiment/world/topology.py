@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from virtlab.catalogue import PLATFORMS, VSWITCHES, Platform
-from virtlab.catalogue.kinds import nearest
 from virtlab.experiment.read import leaves
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.model import (
@@ -36,6 +35,7 @@ from virtlab.experiment.world.places import (
     stations_of,
     vswitch_of,
 )
+from virtlab.units import nearest
 
 __all__ = [
     "Attachment",

@@ -30,6 +30,13 @@ INK = {
              "grid": "#2d3542", "ground": "#161b24", "published": "#d59bf5"},
 }  # fmt: skip
 SHAPES = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right"]
+NUMBERS = {
+    "decimal": ".",
+    "thousands": ",",
+    "grouping": [3],
+    "currency": ["", ""],
+    "minus": "-",
+}  # as tables have them
 
 
 def config(theme: str, *, font: str = FONT) -> dict[str, Any]:
@@ -41,6 +48,7 @@ def config(theme: str, *, font: str = FONT) -> dict[str, Any]:
         "font": font,
         "padding": 6,
         "view": {"stroke": None},
+        "locale": {"number": NUMBERS},
         "axis": {
             **label,
             "gridColor": ink["grid"],

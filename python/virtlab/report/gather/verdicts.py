@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from virtlab.report.gather.goals import goal_of_paths
 from virtlab.report.gather.model import Verdict
-from virtlab.units import significant
+from virtlab.units import show_number
 
 if TYPE_CHECKING:
     from virtlab.analysis.goals import Goals
@@ -36,7 +36,7 @@ def _verdict(name: str, verdict: Any, goals: Goals) -> Verdict:
     goal = goal_of_paths(paths, goals)
     effect = ""
     if decided is not None and decided.effect is not None:
-        effect = f"{decided.effect_name} {significant(decided.effect, 3)}".strip()
+        effect = f"{decided.effect_name} {show_number(decided.effect, 3)}".strip()
     return Verdict(
         name=name,
         claim=verdict.claim.text,

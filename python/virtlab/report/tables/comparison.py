@@ -61,7 +61,7 @@ def relative_text(pair: Pair) -> str:
     """The difference as a signed share."""
     if pair.relative is None:
         return "—"
-    return f"{pair.relative * 100:+.1f} %".replace("-", "\N{MINUS SIGN}")
+    return f"{pair.relative * 100:+.1f} %"
 
 
 def comparison_rows(data: Gathered) -> list[dict[str, Any]]:

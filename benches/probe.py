@@ -41,6 +41,7 @@ def bench() -> Iterator[dict[str, Any]]:
     with pw.two_guests() as world:
         yield from packet_rates(world)
         yield from round_trips(world)
+        yield from requests(world)
 
 
 def packet_rates(world: pw.World) -> Iterator[dict[str, Any]]:
@@ -127,6 +128,61 @@ def round_trips(world: pw.World) -> Iterator[dict[str, Any]]:
         else:
             figure |= {"missing": "sockperf is not installed"}
         yield figure
+
+
+HTTP_SERVER = """
+import http.server
+class Answers(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "1024")
+        self.end_headers()
+        self.wfile.write(b"r" * 1024)
+    def log_message(self, *_):
+        pass
+server = http.server.ThreadingHTTPServer(("10.0.0.2", 8080), Answers)
+print("ready", flush=True)
+server.serve_forever()
+"""
+HTTP_CLIENT = """
+import http.client, time
+connection = http.client.HTTPConnection("10.0.0.2", 8080)
+end, count = time.monotonic() + 1, 0
+while time.monotonic() < end:
+    connection.request("GET", "/")
+    assert len(connection.getresponse().read()) == 1024
+    count += 1
+print(count)
+"""
+
+
+def requests(world: pw.World) -> Iterator[dict[str, Any]]:
+    """GET requests per second on one connection that is kept, of 1 KiB each; the peer is Python's http.client and server."""
+    ends = world.probe(world.a), world.probe(world.b)
+
+    def ours() -> float:
+        near, _ = pw.play(*ends, "http_get", world, duration_ns=SECOND_NS)
+        return float(near.counters["transactions"])
+
+    def peer() -> float:
+        return float(world.a.run(sys.executable, "-c", HTTP_CLIENT))
+
+    with subprocess.Popen(world.b.argv(sys.executable, "-c", HTTP_SERVER), stdout=subprocess.PIPE) as server:
+        try:
+            assert server.stdout is not None
+            assert server.stdout.readline() == b"ready\n"
+            seen = interleaved({"ours": ours, "peer": peer})
+        finally:
+            server.kill()
+    rate = {name: statistics.median(values) for name, values in seen.items()}
+    yield {
+        "name": "http_get.transactions, peer Python's http.client and http.server", "value": round(rate["ours"]),
+        "unit": "request/s", "peer": round(rate["peer"]), "ratio": round(rate["ours"] / rate["peer"], 2),
+        "goal": "ratio >= 2",
+    }  # fmt: skip
 
 
 def interleaved(turns: dict[str, Callable[[], Any]]) -> dict[str, list[Any]]:

@@ -69,6 +69,12 @@ RATES = by_key(
         "netperf TCP_RR", ("mean",), "role", "transactions per second",
     ),
     Metric(
+        "request_errors", "ratio", "lower",
+        "Requests without an answer of status 200, per request that ended: other statuses, time-outs, and connections "
+        "that broke.", "RFC 9110, 15; counted by the client over its whole time", ("ratio", "count"), "role",
+        "request errors",
+    ),
+    Metric(
         "bandwidth", "byte/s", "higher",
         "Payload of requests that were answered, per second, between the first answer and the last; min and max "
         "are over ten equal parts of that time.", "PsPing, bandwidth test (-b)", ("mean", "min", "max"),

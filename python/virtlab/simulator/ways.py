@@ -79,11 +79,7 @@ def by_tcp(role: Role) -> bool:
 
 
 def is_tcp(workload: str, parameters: Mapping[str, Any]) -> bool:
-    """Whether a workload speaks TCP.
-
-    >>> [is_tcp(name, {"protocol": "udp"}) for name in WORKLOADS]
-    [False, False, False, True, True, False, False, False]
-    """
+    """Whether a workload speaks TCP."""
     return WORKLOADS[workload].transport(parameters) == "tcp"
 
 

@@ -470,6 +470,25 @@ def test_transactions_per_second_are_a_rate_and_their_times_a_distribution(tmp_p
     assert found["transaction_time.p99"] == 400_000
 
 
+def test_requests_that_became_no_transaction_are_errors_and_those_left_open_are_not(tmp_path: Path) -> None:
+    begin = START + np.arange(6, dtype=np.int64) * 500_000
+    block = {"flow": np.zeros(6, np.int32), "started_ns": begin, "finished_ns": begin + 400_000}
+    told = counters(
+        "r",
+        requests=11,
+        transactions=6,
+        status_errors=1,
+        timeouts=1,
+        broken_connections=2,
+        open=1,
+        send_errors=0,
+    )
+    blocks = {("r", "transaction/1"): block, ("counters", "counter/1"): told}
+    found = values_of(record_of(tmp_path, plan_with({"workload": "http_get", "duration_ns": SECOND}), blocks))
+    assert found["transaction_time.mean"] == 400_000
+    assert (found["request_errors.count"], found["request_errors.ratio"]) == (4, 0.4)
+
+
 def test_series_and_counters_of_entities_become_values(tmp_path: Path) -> None:
     series = {
         "t_ns": START + np.arange(10, dtype=np.int64) * SECOND,

@@ -53,10 +53,10 @@ def test_a_parameter_takes_its_own_example_and_default(entry: Workload, paramete
     assert parameter.plan_values(examples.get(parameter.kind.name, written))
     if parameter.default is not None:
         assert parameter.plan_values(parameter.default)
-    bare = re.search(r"_(ns|bytes|bit_per_s|pps|ratio)$", parameter.plan)
+    bare = re.search(r"_(ns|bytes|bit_per_s|per_s|pps|ratio)$", parameter.plan)
     assert (
         bare
-        or parameter.kind.name in {"choice", "count", "truth value", "DSCP", "802.1p priority"}
+        or parameter.kind.name in {"choice", "count", "truth value", "DSCP", "802.1p priority", "path"}
         or parameter.kind.name.startswith(("list", "split"))
     )
 

@@ -18,7 +18,6 @@ ROOT = Path(__file__).parents[3]
 MOST = 6  # of any kind that is not in the table
 # Kinds that more files spell than that, and how many: a row may only shrink, and goes when it is down to `MOST`.
 CEILINGS = {
-    "rtt": 23,
     "netem": 14,
     "start": 17,
     "stop": 9,
@@ -27,7 +26,30 @@ CEILINGS = {
     "reset": 11,
 }
 KEY = "a key of requests to an agent and of what is read back: the kernel's namespace"
+METRIC = "the metric, of whichever workload"
 OTHER_SENSES: dict[str, dict[str, str]] = {
+    "rtt": {
+        "crates/virtlab-agent/src/probe/workload/meter_iperf3.rs": "a field of iperf3's output",
+        "python/virtlab/analysis/claims/__init__.py": METRIC,
+        "python/virtlab/analysis/effects.py": METRIC,
+        "python/virtlab/analysis/workloads/psping.py": METRIC,
+        "python/virtlab/analysis/workloads/rtt.py": METRIC,
+        "python/virtlab/catalogue/workloads/psping.py": METRIC,
+        "python/virtlab/cli/predict.py": METRIC,
+        "python/virtlab/imported/iperf3.py": "a field of iperf3's output",
+        "python/virtlab/imported/psping.py": METRIC,
+        "python/virtlab/metrics/__init__.py": METRIC,
+        "python/virtlab/metrics/network.py": METRIC,
+        "python/virtlab/metrics/path.py": METRIC,
+        "python/virtlab/prediction/validation.py": METRIC,
+        "python/virtlab/report/gather/bounds.py": METRIC,
+        "python/virtlab/report/gather/comparison.py": METRIC,
+        "python/virtlab/report/gather/samples.py": METRIC,
+        "python/virtlab/report/gather/selection.py": METRIC,
+        "python/virtlab/report/names.py": METRIC,
+        "python/virtlab/stats/__init__.py": METRIC,
+        "python/virtlab/stats/estimate.py": METRIC,
+    },
     "namespace": {
         "crates/virtlab-agent/src/leader/operation.rs": KEY,
         "python/virtlab/testbed/build/machine.py": KEY,
@@ -97,7 +119,7 @@ def test_the_table_of_ceilings_and_the_list_of_other_senses_name_only_what_is_th
     assert not any(gone.values()), gone
 
 
-def test_a_platform_or_a_virtual_switch_is_spelled_in_three_files_at_most_on_average() -> None:
-    kinds = [*PLATFORMS, *VSWITCHES]
+def test_a_workload_a_platform_or_a_virtual_switch_is_spelled_in_three_files_on_average() -> None:
+    kinds = [*WORKLOADS, *PLATFORMS, *VSWITCHES]
     files = [len(spelled(kind) - OTHER_SENSES.get(kind, {}).keys()) for kind in kinds]
     assert sum(files) / len(kinds) <= 3

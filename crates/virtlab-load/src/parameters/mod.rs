@@ -1,11 +1,13 @@
 //! Parameters of workloads as a Plan holds them, for whoever plays them: the probe on sockets, the simulator in
 //! virtual time. Defaults are theirs, and what no end could do is said with the parameter's name.
 
+pub mod http_get;
 pub mod psping;
 pub mod rt_tasks;
 pub mod tcp_rr;
 pub mod tcp_stream;
 
+pub use http_get::HttpGet;
 pub use psping::{Psping, PspingError, Test};
 pub use rt_tasks::RtTasks;
 pub use tcp_rr::TcpRr;

@@ -2,6 +2,7 @@
 
 from virtlab.catalogue.declaration import Workload
 from virtlab.catalogue.workloads.burst_load import BURST_LOAD
+from virtlab.catalogue.workloads.http_get import HTTP_GET
 from virtlab.catalogue.workloads.psping import PSPING
 from virtlab.catalogue.workloads.raw_stream import RAW_STREAM
 from virtlab.catalogue.workloads.rt_tasks import RT_TASKS
@@ -12,7 +13,7 @@ from virtlab.catalogue.workloads.udp_stream import UDP_STREAM
 
 WORKLOADS: dict[str, Workload] = {
     entry.name: entry
-    for entry in (RTT, BURST_LOAD, UDP_STREAM, TCP_STREAM, TCP_RR, PSPING, RAW_STREAM, RT_TASKS)
+    for entry in (RTT, BURST_LOAD, UDP_STREAM, TCP_STREAM, TCP_RR, HTTP_GET, PSPING, RAW_STREAM, RT_TASKS)
 }
 
 

@@ -7,6 +7,8 @@ mod burst_answer;
 mod burst_load;
 mod burst_origin;
 mod echo;
+mod http;
+mod http_get;
 mod meter_iperf3;
 mod meter_ping;
 mod paced;
@@ -147,23 +149,39 @@ pub fn prepare(name: &str, arming: Arming<'_>) -> anyhow::Result<Prepared> {
     Ok(prepared)
 }
 
-fn prepare_own(name: &str, arming: Arming<'_>) -> anyhow::Result<Prepared> {
-    match name {
-        "rtt" => rtt::prepare(arming),
-        "burst_load" => burst_load::prepare(arming),
-        "udp_stream" => udp_stream::prepare(arming),
-        "raw_stream" => raw_stream::prepare(arming),
-        "tcp_stream" => tcp_stream::prepare(arming),
-        "tcp_rr" => tcp_rr::prepare(arming),
-        "psping" => psping::prepare(arming),
-        "rt_tasks" => rt_tasks::prepare(arming),
-        other => bail!("no workload '{other}'; this probe knows {}", NAMES.join(", ")),
-    }
-}
+/// Prepares either end of a role.
+type Prepare = fn(Arming<'_>) -> anyhow::Result<Prepared>;
 
 /// The workloads of this probe.
-pub const NAMES: [&str; 8] =
-    ["rtt", "burst_load", "udp_stream", "tcp_stream", "tcp_rr", "psping", "raw_stream", "rt_tasks"];
+const WORKLOADS: [(&str, Prepare); 9] = [
+    ("rtt", rtt::prepare),
+    ("burst_load", burst_load::prepare),
+    ("udp_stream", udp_stream::prepare),
+    ("tcp_stream", tcp_stream::prepare),
+    ("tcp_rr", tcp_rr::prepare),
+    ("http_get", http_get::prepare),
+    ("psping", psping::prepare),
+    ("raw_stream", raw_stream::prepare),
+    ("rt_tasks", rt_tasks::prepare),
+];
+
+/// Their names.
+pub const NAMES: [&str; WORKLOADS.len()] = {
+    let mut names = [""; WORKLOADS.len()];
+    let mut place = 0;
+    while place < names.len() {
+        names[place] = WORKLOADS[place].0;
+        place += 1;
+    }
+    names
+};
+
+fn prepare_own(name: &str, arming: Arming<'_>) -> anyhow::Result<Prepared> {
+    let Some((_, prepare)) = WORKLOADS.iter().find(|(known, _)| *known == name) else {
+        bail!("no workload '{name}'; this probe knows {}", NAMES.join(", "));
+    };
+    prepare(arming)
+}
 
 /// An end that only stands by: the kernel answers for it.
 pub struct StandBy;

@@ -15,7 +15,7 @@ use anyhow::{Context, bail};
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use virtlab_load::parameters::CongestionControl;
 use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::{COMPACT_BYTES, ProbeHeader, Purpose};
@@ -127,32 +127,48 @@ pub fn listen(arming: &Arming<'_>, buffers: Buffers) -> anyhow::Result<(Listener
     Ok((Listener { fd, peer }, port))
 }
 
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The next connection, with these flags of accept4(2); `None` for one that does not come from the role's peer.
+///
+/// # Errors
+/// As accept(2).
+pub fn accept_one(listener: &Listener, flags: i32) -> io::Result<Option<OwnedFd>> {
+    // SAFETY: no address is requested; the new descriptor is owned below.
+    let accepted = socket::check(unsafe {
+        libc::accept4(
+            listener.fd.as_raw_fd(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            flags | libc::SOCK_CLOEXEC,
+        )
+    })?;
+    // SAFETY: accept4 just opened it and no other owns it.
+    let fd = unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(accepted as i32) };
+    if !socket::peer_address(&fd).is_ok_and(|from| from.ip().to_canonical() == listener.peer) {
+        return Ok(None);
+    }
+    known(&fd);
+    Ok(Some(fd))
+}
+
 /// The next connection and the flow that it says it is; `None` when the role is stopped.
 ///
 /// # Errors
 /// When no more connections can be accepted.
 pub fn accept(run: &Run, listener: &Listener) -> anyhow::Result<Option<(OwnedFd, u16)>> {
     while !run.stopped() {
-        // SAFETY: no address is requested; the new descriptor is owned below.
-        let accepted = socket::check(unsafe {
-            libc::accept4(
-                listener.fd.as_raw_fd(),
-                std::ptr::null_mut(),
-                std::ptr::null_mut(),
-                libc::SOCK_CLOEXEC,
-            )
-        });
-        let fd = match accepted {
-            // SAFETY: accept4 just opened it and no other owns it.
-            Ok(fd) => unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd as i32) },
+        let fd = match accept_one(listener, 0) {
+            Ok(Some(fd)) => fd,
+            Ok(None) => continue,
             Err(_) if run.stopped() => break,
             Err(error) if trouble(&error) == Trouble::Again => continue,
             Err(error) => return Err(error).context("cannot accept a connection"),
         };
-        if !socket::peer_address(&fd).is_ok_and(|from| from.ip().to_canonical() == listener.peer) {
-            continue;
-        }
-        known(&fd);
         bound_waits(&fd)?;
         let mut head = [0; COMPACT_BYTES];
         // One that says nothing, or breaks before, is no flow and keeps none waiting for long.
@@ -164,6 +180,25 @@ pub fn accept(run: &Run, listener: &Listener) -> anyhow::Result<Option<(OwnedFd,
         }
     }
     Ok(None)
+}
+
+/// Begins a connection that says nothing of itself, without waiting: it is there when it can be written to.
+///
+/// # Errors
+/// When a buffer is not granted or the kernel has no way there.
+pub fn dial(local: SocketAddr, peer: SocketAddr, buffers: Buffers) -> anyhow::Result<OwnedFd> {
+    let fd = socket::open(socket::family(&peer), libc::SOCK_STREAM | libc::SOCK_NONBLOCK, 0)?;
+    buffers.apply(&fd)?;
+    // A port is chosen with the peer, so that as many connections may end within a minute as there are pairs of ports.
+    socket::set_option(&fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1i32)?;
+    socket::bind(&fd, local).with_context(|| format!("cannot bind TCP {local}"))?;
+    set_no_delay(&fd)?;
+    match socket::connect(&fd, peer) {
+        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => {
+            Err(error).with_context(|| format!("cannot connect to {peer}"))
+        }
+        _ => Ok(fd),
+    }
 }
 
 /// Connects flow `flow`.
@@ -232,9 +267,17 @@ pub fn read(fd: &OwnedFd, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
 /// # Errors
 /// As send(2).
 pub fn write(fd: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
+    write_with(fd, bytes, 0)
+}
+
+/// The same with flags.
+///
+/// # Errors
+/// As send(2).
+pub fn write_with(fd: &OwnedFd, bytes: &[u8], flags: i32) -> io::Result<usize> {
+    let flags = flags | libc::MSG_NOSIGNAL;
     // SAFETY: the bytes are valid for their length.
-    let count =
-        unsafe { libc::send(fd.as_fd().as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+    let count = unsafe { libc::send(fd.as_fd().as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
     socket::check(count as i64).map(|count| count as usize)
 }
 

@@ -1,0 +1,207 @@
+//! HTTP/1.1 (RFC 9112) as a load needs it: GET requests without a body, answers whose length their head says.
+//!
+//! Bytes in, heads out; no sockets and no time. httparse reads the heads. All that the other end sends is bounded: a head
+//! by its octets and fields, a body by the number in its head, and a body is never kept. What cannot be read is refused
+//! with one reason.
+
+use anyhow::{Context, bail, ensure};
+use httparse::{EMPTY_HEADER, Header, Status};
+use std::net::SocketAddr;
+
+/// Longest head of a request or an answer.
+pub const HEAD_MOST_BYTES: usize = 16 << 10;
+const FIELDS_MOST: usize = 64;
+
+/// A request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Of its head; a GET has nothing else.
+    pub bytes: usize,
+    /// Whether it is a GET.
+    pub is_get: bool,
+    /// Its target.
+    pub path: String,
+    /// Whether the connection ends with its answer.
+    pub closes: bool,
+}
+
+/// Head of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Of its head.
+    pub bytes: usize,
+    /// 200 and so on.
+    pub status: u16,
+    /// That follow the head.
+    pub body_bytes: u64,
+    /// Whether the connection ends with it.
+    pub closes: bool,
+}
+
+/// The octets of a request.
+pub fn request(path: &str, host: SocketAddr, keep_alive: bool) -> Vec<u8> {
+    let connection = if keep_alive { "" } else { "Connection: close\r\n" };
+    format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: virtlab\r\n{connection}\r\n").into_bytes()
+}
+
+/// The octets of an answer's head.
+pub fn answer_head(status: u16, body_bytes: u64, closes: bool) -> Vec<u8> {
+    let phrase = match status {
+        200 => "OK",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        _ => "Bad Request",
+    };
+    let connection = if closes { "Connection: close\r\n" } else { "" };
+    format!("HTTP/1.1 {status} {phrase}\r\nContent-Length: {body_bytes}\r\n{connection}\r\n").into_bytes()
+}
+
+/// The request that these octets begin with; `None` when its head is not whole yet.
+///
+/// # Errors
+/// When they can never become a request that is answered here.
+pub fn read_request(octets: &[u8]) -> anyhow::Result<Option<Request>> {
+    let mut fields = [EMPTY_HEADER; FIELDS_MOST];
+    let mut parsed = httparse::Request::new(&mut fields);
+    let Some(bytes) = whole(parsed.parse(octets), octets.len(), "request")? else { return Ok(None) };
+    ensure!(length_of(parsed.headers)?.unwrap_or(0) == 0, "the request has a body");
+    Ok(Some(Request {
+        bytes,
+        is_get: parsed.method == Some("GET"),
+        path: parsed.path.unwrap_or_default().to_owned(),
+        closes: closes(parsed.headers, parsed.version),
+    }))
+}
+
+/// The head of the answer that these octets begin with; `None` when it is not whole yet.
+///
+/// # Errors
+/// When they can never become an answer whose length is known.
+pub fn read_answer(octets: &[u8]) -> anyhow::Result<Option<Answer>> {
+    let mut fields = [EMPTY_HEADER; FIELDS_MOST];
+    let mut parsed = httparse::Response::new(&mut fields);
+    let Some(bytes) = whole(parsed.parse(octets), octets.len(), "answer")? else { return Ok(None) };
+    let status = parsed.code.unwrap_or_default();
+    let said = length_of(parsed.headers)?;
+    let body_bytes = match status {
+        100..=199 | 204 | 304 => 0, // RFC 9112, 6.3
+        _ => said.context("the answer does not say its length")?,
+    };
+    Ok(Some(Answer { bytes, status, body_bytes, closes: closes(parsed.headers, parsed.version) }))
+}
+
+/// Length of a head that is whole.
+fn whole(parsed: httparse::Result<usize>, held: usize, what: &str) -> anyhow::Result<Option<usize>> {
+    let bytes = match parsed {
+        Ok(Status::Complete(bytes)) => Some(bytes),
+        Ok(Status::Partial) => None,
+        Err(httparse::Error::TooManyHeaders) => {
+            bail!("the head of the {what} has more than {FIELDS_MOST} fields")
+        }
+        Err(error) => bail!("the head of the {what} cannot be read: {error}"),
+    };
+    ensure!(
+        bytes.unwrap_or(held) <= HEAD_MOST_BYTES && (bytes.is_some() || held < HEAD_MOST_BYTES),
+        "the head of the {what} is longer than {HEAD_MOST_BYTES} B"
+    );
+    Ok(bytes)
+}
+
+/// What Content-Length says; an error when it says several things, or when the body is framed otherwise.
+fn length_of(fields: &[Header<'_>]) -> anyhow::Result<Option<u64>> {
+    let mut found = None;
+    for field in fields {
+        ensure!(!field.name.eq_ignore_ascii_case("Transfer-Encoding"), "the body is not framed by a length");
+        if field.name.eq_ignore_ascii_case("Content-Length") {
+            let digits = !field.value.is_empty() && field.value.iter().all(u8::is_ascii_digit);
+            let said =
+                std::str::from_utf8(field.value).ok().filter(|_| digits).and_then(|text| text.parse().ok());
+            let said: u64 = said.context("Content-Length is no number")?;
+            ensure!(found.is_none_or(|before| before == said), "Content-Length is said twice, differently");
+            found = Some(said);
+        }
+    }
+    Ok(found)
+}
+
+/// Whether the connection ends (RFC 9112, 9.3); HTTP/1.0 ends it always here.
+fn closes(fields: &[Header<'_>], version: Option<u8>) -> bool {
+    let said = fields.iter().any(|field| {
+        field.name.eq_ignore_ascii_case("Connection")
+            && field
+                .value
+                .split(|byte| *byte == b',')
+                .any(|word| word.trim_ascii().eq_ignore_ascii_case(b"close"))
+    });
+    said || version != Some(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn reason(octets: &[u8]) -> String {
+        format!("{:#}", read_answer(octets).unwrap_err())
+    }
+
+    #[test]
+    fn what_a_client_writes_a_server_reads() {
+        for keep_alive in [true, false] {
+            let octets = request("/a?b=c", "10.0.0.1:80".parse().unwrap(), keep_alive);
+            let read = read_request(&octets).unwrap().unwrap();
+            let expected =
+                Request { bytes: octets.len(), is_get: true, path: "/a?b=c".to_owned(), closes: !keep_alive };
+            assert_eq!(read, expected);
+            assert!((0..octets.len()).all(|cut| read_request(&octets[..cut]).unwrap().is_none()));
+        }
+    }
+
+    #[test]
+    fn what_a_server_writes_a_client_reads() {
+        for (status, closes) in [(200, false), (404, false), (400, true)] {
+            let octets = answer_head(status, 1234, closes);
+            let expected = Answer { bytes: octets.len(), status, body_bytes: 1234, closes };
+            assert_eq!(read_answer(&octets).unwrap(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_head_without_end_is_refused_at_its_bound() {
+        let mut octets = b"HTTP/1.1 200 OK\r\nX: ".to_vec();
+        octets.resize(HEAD_MOST_BYTES - 1, b'x');
+        assert_eq!(read_answer(&octets).unwrap(), None);
+        octets.push(b'x');
+        assert_eq!(reason(&octets), "the head of the answer is longer than 16384 B");
+        let fields = b"HTTP/1.1 200 OK\r\n".iter().copied().chain(b"a: b\r\n".repeat(65)).collect::<Vec<_>>();
+        assert_eq!(reason(&fields), "the head of the answer has more than 64 fields");
+    }
+
+    #[test]
+    fn a_length_that_is_missing_wrong_or_said_twice_is_refused() {
+        let head = |fields: &str| format!("HTTP/1.1 200 OK\r\n{fields}\r\n").into_bytes();
+        assert_eq!(reason(&head("")), "the answer does not say its length");
+        for wrong in ["-1", "+1", "1e3", "", "99999999999999999999"] {
+            assert_eq!(reason(&head(&format!("Content-Length: {wrong}\r\n"))), "Content-Length is no number");
+        }
+        let twice = head("Content-Length: 1\r\ncontent-length: 2\r\n");
+        assert_eq!(reason(&twice), "Content-Length is said twice, differently");
+        let chunked = head("Transfer-Encoding: chunked\r\n");
+        assert_eq!(reason(&chunked), "the body is not framed by a length");
+        assert!(read_request(b"GET / HTTP/1.1\r\nContent-Length: 1\r\n\r\n").is_err());
+    }
+
+    #[test]
+    fn answers_that_never_have_a_body_need_no_length() {
+        let read = read_answer(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap().unwrap();
+        assert_eq!((read.status, read.body_bytes), (204, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn no_octets_make_it_panic(octets in proptest::collection::vec(any::<u8>(), 0..2000)) {
+            let _ = read_request(&octets);
+            let _ = read_answer(&octets);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! `http_get`: GET requests over HTTP/1.1 and their answers, on one or more connections.
+
+use super::{CongestionControl, OutOfRange, holdable, positive};
+use crate::schedule::Arrivals;
+use serde::Deserialize;
+
+/// Connections of one role.
+const CONNECTIONS_MOST: u16 = 1024;
+
+/// What a role says.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HttpGet {
+    /// For which requests are due; absent: until stopped.
+    pub duration_ns: Option<u64>,
+    /// On each there is one request at a time.
+    #[serde(default = "one")]
+    pub connections: u16,
+    /// Whether a connection carries more than one request.
+    #[serde(default = "yes")]
+    pub keep_alive: bool,
+    /// Target of the requests.
+    #[serde(default = "root")]
+    pub path: String,
+    /// Body of the answer.
+    #[serde(default = "kibibyte")]
+    pub response_bytes: u64,
+    /// Requests due per second, whatever has been answered; absent: each follows the answer before.
+    pub rate_per_s: Option<u64>,
+    /// How those are spaced.
+    #[serde(default)]
+    pub arrivals: Arrivals,
+    /// A request without a whole answer this long after it was due is given up.
+    #[serde(default = "five_seconds")]
+    pub timeout_ns: u64,
+    /// SO_SNDBUF; absent: the system's.
+    pub send_buffer_bytes: Option<u64>,
+    /// SO_RCVBUF; absent: the system's.
+    pub receive_buffer_bytes: Option<u64>,
+    /// Absent: the system's.
+    pub congestion_control: Option<CongestionControl>,
+}
+
+impl HttpGet {
+    /// # Errors
+    /// The first parameter that no end could play.
+    pub fn check(&self) -> Result<(), OutOfRange> {
+        positive("connections", u64::from(self.connections))?;
+        positive("timeout_ns", self.timeout_ns)?;
+        positive("rate_per_s", self.rate_per_s.unwrap_or(1))?;
+        holdable("response_bytes", self.response_bytes)?;
+        if self.connections > CONNECTIONS_MOST {
+            return Err(OutOfRange { name: "connections", what: "are at most 1024" });
+        }
+        let plain = self.path.bytes().all(|byte| byte.is_ascii_graphic());
+        if !self.path.starts_with('/') || !plain || self.path.len() > 1024 {
+            return Err(OutOfRange {
+                name: "path",
+                what: "begins with '/' and has at most 1024 visible ASCII characters",
+            });
+        }
+        Ok(())
+    }
+}
+
+const fn one() -> u16 {
+    1
+}
+
+const fn yes() -> bool {
+    true
+}
+
+fn root() -> String {
+    "/".to_owned()
+}
+
+const fn kibibyte() -> u64 {
+    1024
+}
+
+const fn five_seconds() -> u64 {
+    5_000_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> HttpGet {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn one_connection_is_kept_and_asked_in_turns_unless_said() {
+        let own = read("{}");
+        assert_eq!((own.connections, own.keep_alive, own.rate_per_s, own.check()), (1, true, None, Ok(())));
+    }
+
+    #[test]
+    fn a_path_that_would_split_the_head_is_named() {
+        let own = read(r#"{"path": "/a\r\nHost: b"}"#);
+        assert!(own.check().unwrap_err().to_string().starts_with("path begins with '/'"));
+    }
+}

@@ -1,0 +1,118 @@
+"""`http_get`: GET requests over HTTP/1.1 and their answers, virtlab's own client and server.
+
+On each connection there is one request at a time. Without `rate` each follows the answer before (a closed loop); with it
+requests are due by a schedule, whatever has been answered, and their time counts from when they were due (open loop).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from virtlab.catalogue.declaration import Parameter, Values, Workload
+from virtlab.catalogue.kinds import (
+    ARRIVALS,
+    COUNT,
+    DSCP,
+    FLAG,
+    POSITIVE_DURATION,
+    POSITIVE_SIZE,
+    SIZE,
+    Kind,
+    choice,
+    shown,
+    text_of,
+)
+from virtlab.catalogue.measures import PROBE, SEARCH
+
+CONNECTIONS_MAX = 1024
+RESPONSE_MAX_BYTES = 64 << 20
+RATE_MAX_PER_S = 10**7
+TRANSACTION_GUESS_NS = 50_000  # of an estimate, on one connection
+_RATE = re.compile(r"\s*(\d[\d_]*(?:\.\d+)?)\s*(k?)request/s\s*\Z")
+_PATH = r"/[!-~]{0,1023}"
+
+
+def _rate(value: Any) -> int:
+    match = _RATE.match(text_of(value, "500 request/s"))
+    if not match:
+        raise ValueError(
+            f"'{shown(value)}' is not a rate of requests; write 'request/s' or 'krequest/s', e.g. '500 request/s'"
+        )
+    number = round(float(match[1].replace("_", "")) * (1000 if match[2] else 1))
+    if not 1 <= number <= RATE_MAX_PER_S:
+        raise ValueError(
+            f"'{shown(value)}' cannot be sent; write between '1 request/s' and '10000 krequest/s'"
+        )
+    return number
+
+
+def _path(value: Any) -> str:
+    if not isinstance(value, str) or not re.fullmatch(_PATH, value):
+        raise ValueError(
+            f"'{shown(value)}' is not a path; write '/' and visible ASCII characters, e.g. '/index.html'"
+        )
+    return value
+
+
+REQUEST_RATE = Kind("rate of requests", _rate, {"type": "string", "pattern": "request/s"}, "500 request/s")
+PATH = Kind("path", _path, {"type": "string", "pattern": f"^{_PATH}$"}, "/index.html")
+
+
+def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
+    traffic_ns = min(traffic_ns, int(values["duration_ns"]))
+    closed = int(values["connections"]) * traffic_ns // TRANSACTION_GUESS_NS
+    rate = values.get("rate_per_s")
+    return {"transaction/1": closed if rate is None else int(rate) * traffic_ns // 10**9 + 1}
+
+
+def _check(values: Values) -> list[tuple[str, str]]:
+    found = []
+    if int(values["connections"]) > CONNECTIONS_MAX:
+        what = f"{values['connections']} connections are more than one role can keep"
+        found.append(("connections", f"{what}; write at most {CONNECTIONS_MAX}"))
+    if int(values["response_bytes"]) > RESPONSE_MAX_BYTES:
+        found.append(("response", "a body is at most 64 MiB; write less, e.g. '1 MiB'"))
+    if values.get("arrivals") is not None and values.get("rate_per_s") is None:
+        found.append(
+            ("arrivals", "without a rate each request follows the answer before; write a rate, or remove it")
+        )
+    return found
+
+
+HTTP_GET = Workload(
+    name="http_get",
+    meaning="GET requests over HTTP/1.1, in turns or at a rate",
+    part="measure",
+    parameters=(
+        Parameter("duration", POSITIVE_DURATION, "duration_ns", "for which requests are due", "10 s"),
+        Parameter("connections", COUNT, "connections", "on each there is one request at a time", 1),
+        Parameter("keep_alive", FLAG, "keep_alive", "a connection carries more than one request", default=True),
+        Parameter("path", PATH, "path", "target of the requests", "/"),
+        Parameter("response", SIZE, "response_bytes", "body of an answer", "1 KiB"),
+        Parameter("rate", REQUEST_RATE, "rate_per_s", "requests due per second; absent: each follows the answer before"),
+        Parameter(
+            "arrivals", ARRIVALS, "arrivals",
+            "of a rate: constant, or poisson, exponential of the same mean; absent: constant",
+        ),
+        Parameter("timeout", POSITIVE_DURATION, "timeout_ns", "a request without a whole answer by then is given up", "5 s"),
+        Parameter("send_buffer", POSITIVE_SIZE, "send_buffer_bytes", "socket send buffers; absent: the system's"),
+        Parameter("receive_buffer", POSITIVE_SIZE, "receive_buffer_bytes", "socket receive buffers; absent: the system's"),
+        Parameter(
+            "congestion_control", choice("cubic", "newreno"), "congestion_control",
+            "how it answers congestion; absent: the system's",
+        ),
+        Parameter("dscp", DSCP, "dscp", "code point in the IP headers of its packets, both ways"),
+        Parameter("ecn", FLAG, "ecn", "packets may be marked instead of dropped (RFC 3168); absent: no"),
+    ),
+    streams={"transaction/1": "from"},
+    metrics=PROBE | SEARCH | {"transaction_time", "transaction_rate", "request_errors"},
+    transport=lambda _: "tcp",
+    duration_ns=lambda values: int(values["duration_ns"]) + int(values["timeout_ns"]),  # of the last request
+    rows=_rows,
+    check=_check,
+    endless=True,
+    turns=lambda values: values.get("rate_per_s") is None,
+    arms={"testbed": None, "simulator": "heads of requests and connections that come and go are not modelled"},
+)  # fmt: skip

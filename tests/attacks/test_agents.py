@@ -76,6 +76,7 @@ def failed(spoil: agents.Spoil) -> str:
     return " / ".join(outcome.reasons)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
 def test_a_lie_in_any_reply_fails_the_run_and_names_the_guest(lie: dict[str, Any]) -> None:
     (key,) = lie
@@ -150,6 +151,7 @@ def test_a_reply_comes_from_who_was_asked() -> None:
         control.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("block", "what"),
     [
@@ -181,6 +183,7 @@ def test_samples_of_one_end_do_not_come_from_another() -> None:
     assert failed(spoil).startswith("guests.b: ")
 
 
+@pytest.mark.slow
 def test_values_that_no_clock_can_show_are_no_samples() -> None:
     columns = {
         name: ("i32" if name == "flow" else "i64", [2**30 if name == "flow" else 2**62])

@@ -119,6 +119,7 @@ roles: {probe: {workload: rtt, from: h1.g1, to: h2.g1}}
         load_text(text)
 
 
+@pytest.mark.slow
 def test_a_world_of_millions_of_guests_is_refused_before_it_is_built() -> None:
     text = (
         "version: 1\nname: large\nhosts: 4096\nhost: {guests: 4096}\ntopology: star\n"

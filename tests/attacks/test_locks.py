@@ -47,6 +47,7 @@ def test_the_words_of_another_user_are_not_shown_but_the_process_by_the_kernel(t
     assert said.isprintable()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "content",
     [

@@ -64,6 +64,7 @@ def test_a_failure_of_the_machine_stops_the_campaign_and_is_no_attempt(tmp_path:
         assert json.loads((failed[0].folder / "run.json").read_text())["blame"] == "machine"
 
 
+@pytest.mark.slow
 def test_the_command_says_so_in_one_line_with_3_and_goes_on_once_it_is_mended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -63,6 +63,7 @@ def accepted_or_refused(content: bytes) -> None:
     plan_run(experiment, points[-1], 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name)
 def test_the_corpus_is_accepted_or_cleanly_refused(path: Path) -> None:
     accepted_or_refused(path.read_bytes())

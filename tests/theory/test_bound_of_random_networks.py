@@ -155,6 +155,7 @@ repeat: 2
     return longest, bound.ns
 
 
+@pytest.mark.slow
 def test_a_real_time_curve_promises_a_delay_apart_from_its_rate() -> None:
     base = 2 * 3 * 122_080
     # A packet of 1514 counted bytes: by when the curve has it, one frame of the others, and what a slower line adds.

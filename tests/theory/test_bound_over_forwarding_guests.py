@@ -67,6 +67,7 @@ repeat: 2
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", ["", ", licence: 40 Mbit/s"])
 def test_no_echo_over_routers_exceeds_its_bound(more: str) -> None:
     bounded = 0

@@ -87,6 +87,7 @@ def test_the_answer_holds_for_what_the_parameters_may_be_and_says_how_many_simul
     assert unsettled.simulations <= 60
 
 
+@pytest.mark.slow
 def test_the_most_load_of_a_stream_is_the_slowest_line_which_is_named() -> None:
     found = asked(
         reach("50 Mbit/s"), "stream.rate", "stream.goodput.mean >= 20 Mbit/s", "stream.loss.ratio <= 0 %",

@@ -14,6 +14,7 @@ def runs(
     return [summarise(100 + between * generator.normal() + generator.normal(size=size)) for _ in range(count)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("between", [0.0, 0.5, 2.0])
 def test_the_interval_covers_the_true_share_about_as_often_as_it_says(between: float) -> None:
     generator = np.random.default_rng(7)
@@ -23,6 +24,7 @@ def test_the_interval_covers_the_true_share_about_as_often_as_it_says(between: f
     assert 0.90 <= covered <= 0.99
 
 
+@pytest.mark.slow
 def test_the_estimates_are_near_the_truth_on_average() -> None:
     generator = np.random.default_rng(8)
     found = [recurrence(runs(generator, 1.0, count=20)) for _ in range(200)]

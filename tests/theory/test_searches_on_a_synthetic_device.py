@@ -127,6 +127,7 @@ def test_as_a_second_behind_a_buffer_of_a_millisecond_is_good_or_bad_by_luck(
     assert half_full == pytest.approx(math.exp(-fatal_per_s * trial_s), abs=0.02)
 
 
+@pytest.mark.slow
 def test_bisection_in_trials_of_sixty_seconds_differs_far_more_and_takes_far_longer() -> None:
     made = [answer(Bisection(3_000.0, 600_000.0), random.Random(seed), 0.01) for seed in range(30)]
     mlr = [answer(MlrSearch(3_000.0, 600_000.0), random.Random(seed), 0.01) for seed in range(30)]

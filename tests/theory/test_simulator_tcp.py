@@ -111,6 +111,7 @@ def test_a_fifos_limit_bounds_the_round_trip_beside_a_flow() -> None:
         assert 0.5 * limit * FULL_FRAME_NS / 1e6 < rtt_ms < (limit + 3) * FULL_FRAME_NS / 1e6
 
 
+@pytest.mark.slow
 def test_fair_and_controlled_queues_are_shorter_for_others_in_the_published_order() -> None:
     """Measured on a kernel: FIFO 13.6 ms > CoDel 10.5 > SFQ 4.5 >= FQ-CoDel 4.4, with that machine's own 4 ms in each.
 

@@ -55,6 +55,7 @@ def test_the_t_interval_covers_skewed_run_means() -> None:
     assert 0.93 <= share_covered(*t_bounds(gamma(1, 10), 0.95)) <= 0.97
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("minimum", "maximum", "relative"),
     [
@@ -156,6 +157,7 @@ def test_order_statistics_cover_at_least_as_stated_whatever_the_distribution() -
     assert 0.94 <= covered / EXPERIMENTS <= 0.985
 
 
+@pytest.mark.slow
 def test_welch_differences_and_fieller_ratios_cover_with_unequal_spreads() -> None:
     first, second = normal(9, 6, 0.3), normal(10, 15, 1.2)
     differences = ratios = 0

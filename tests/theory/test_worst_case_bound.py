@@ -69,6 +69,7 @@ def test_no_simulated_echo_exceeds_its_bound(switches: int, load: str, more: str
     assert longest(experiment) <= worst(experiment)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queue", ["{kind: fifo, limit: 20 packets}", "{kind: fifo, limit: 3 packets}"])
 def test_full_queues_bound_an_overloaded_network(queue: str) -> None:
     extra = (

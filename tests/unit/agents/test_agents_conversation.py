@@ -71,6 +71,7 @@ def test_a_control_frame_that_says_nothing_is_a_breach_by_its_channel(text: str)
     assert "control frame" in breach.what
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=400))
 def test_no_bytes_do_harm_to_a_conversation_or_a_block(content: bytes) -> None:
     conversation = Conversation()

@@ -267,6 +267,7 @@ def test_too_wide_is_undecided_and_says_about_how_many_more_runs() -> None:
     assert exit_code([verdict]) == 4
 
 
+@pytest.mark.slow
 def test_the_runs_it_asks_for_mostly_decide() -> None:
     """80 % power by construction; 60 seeds, at least 60 % (below that with probability under 0.001)."""
     decided = asked = 0

@@ -282,6 +282,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return run(FILE, tmp_path_factory.mktemp("benchmark") / "b.results")
 
 
+@pytest.mark.slow
 def test_a_file_gets_every_test_of_the_rfc_in_one_world(dataset: Dataset) -> None:
     table = run_values(dataset)
 
@@ -312,6 +313,7 @@ def test_a_file_gets_every_test_of_the_rfc_in_one_world(dataset: Dataset) -> Non
     assert 0.0 <= of("load.recovery_time.mean") <= 100e6
 
 
+@pytest.mark.slow
 def test_the_claims_of_loads_and_tests_are_judged_and_the_report_draws_them(
     dataset: Dataset, tmp_path: Path
 ) -> None:
@@ -355,6 +357,7 @@ def test_the_table_of_tests_has_every_load_and_flow_from_the_least_load_up(datas
     ]  # 50 queued, one leaving, 5 left
 
 
+@pytest.mark.slow
 def test_what_a_test_could_not_measure_stands_in_the_table_with_the_reason(tmp_path: Path) -> None:
     begin, end = FILE.index("    pace:"), FILE.index("repeat:")
     text = FILE[:begin] + "    back_to_back: {longest: 1 ms, trials: 1}\n" + FILE[end : FILE.index("claims:")]
@@ -364,6 +367,7 @@ def test_what_a_test_could_not_measure_stands_in_the_table_with_the_reason(tmp_p
     assert all("the longest tried" in row[-1] for row in rows)
 
 
+@pytest.mark.slow
 def test_tests_that_were_cut_go_on_from_their_told_trials_and_end_the_same(
     dataset: Dataset, tmp_path: Path
 ) -> None:
@@ -505,6 +509,7 @@ timing: {{warmup: 0 s, drain: 50 ms}}
     assert 0 <= of("load.recovery_time.mean") < 1e9
 
 
+@pytest.mark.slow
 def test_a_device_that_still_loses_frames_at_the_end_of_the_trial_has_not_recovered(tmp_path: Path) -> None:
     begin, end = FILE.index("    pace:"), FILE.index("repeat:")
     tests = "    recovery: {overload: 400 %, overload_for: 500 ms, watch: 500 ms, trials: 1}\n"

@@ -59,6 +59,7 @@ def test_an_open_end_does_not_try_levels_far_beyond_the_answer() -> None:
     assert max(tried) <= 14
 
 
+@pytest.mark.slow
 def test_the_stated_confidence_holds_over_many_noisy_searches() -> None:
     wrong = 0
     for seed in range(150):

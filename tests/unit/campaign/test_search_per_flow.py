@@ -71,6 +71,7 @@ def test_without_any_loss_allowed_the_worst_flow_and_the_stream_agree(tmp_path: 
     assert values[0] == values[1]
 
 
+@pytest.mark.slow
 def test_a_condition_can_be_of_one_flow_or_of_any(tmp_path: Path) -> None:
     limits = {}
     for path in ("load.flow1.loss.ratio", "load.flow_loss.max", "load.flow_loss.min"):

@@ -74,6 +74,7 @@ def test_a_wrong_split_is_a_mistake_with_its_cure(old: str, new: str, says: str)
         load_text(FILE.replace(old, new))
 
 
+@pytest.mark.slow
 def test_a_report_draws_against_the_index_of_the_offered_load(tmp_path: Path) -> None:
     experiment, backend, folder = load_text(FILE), Simulator(), tmp_path / "split.results"
     with open_dataset(folder, FILE, name="split", seed=1, backend=backend.capabilities()) as dataset:

@@ -24,6 +24,7 @@ splits = st.integers(1, 64).flatmap(
 )
 
 
+@pytest.mark.slow
 @given(splits)
 def test_shares_make_a_whole_and_their_jain_index_is_the_closed_form(split: tuple[int, int, float]) -> None:
     guests, strong, weak = split

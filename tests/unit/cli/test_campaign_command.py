@@ -79,11 +79,13 @@ def test_a_claim_that_holds_ends_in_0_with_dataset_and_report(
     assert "6 runs done, 0 left" in said.err
 
 
+@pytest.mark.slow
 def test_a_refuted_claim_ends_in_1(place: Path) -> None:
     assert run(experiment(place, TEXT + REFUTED), "--no-report") == 1
     assert not (place / "two-switches.results/report").exists()
 
 
+@pytest.mark.slow
 def test_points_without_enough_runs_end_in_4_and_the_same_command_goes_on(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -96,6 +98,7 @@ def test_points_without_enough_runs_end_in_4_and_the_same_command_goes_on(
     ]
 
 
+@pytest.mark.slow
 def test_the_outcome_is_there_for_programs(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(experiment(place, TEXT + HOLDS), "--json", "--no-report") == 0
     said = capsys.readouterr()
@@ -136,6 +139,7 @@ def test_a_changed_file_ends_in_2_and_a_fresh_name_begins_anew(
     assert Dataset.open("two-switches-2.results").runs()[0].samples("probe", "rtt/1")["seq"].size == 61
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("points", "levels"), [("1", {"2"}), ("0-1", {"1", "2"}), ("switches=2", {"2"})])
 def test_some_points_can_be_run_alone(place: Path, points: str, levels: set[str]) -> None:
     run(experiment(place), "--points", points, "--no-report")
@@ -207,6 +211,7 @@ def test_a_wrong_settings_file_is_told_with_its_cure(place: Path, content: str, 
         load_settings({"VIRTLAB_WAIT": "perhaps"})
 
 
+@pytest.mark.slow
 def test_results_go_into_the_folder_that_is_set(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VIRTLAB_RESULTS", str(place / "elsewhere"))
     monkeypatch.setenv("VIRTLAB_BACKEND", "closed_form")

@@ -118,6 +118,7 @@ def test_plan_of_no_such_point_ends_with_2(capsys: pytest.CaptureFixture[str]) -
     assert "from 0 to 5" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TEMPLATES)
 def test_init_writes_a_study_that_passes_the_check(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -148,6 +149,7 @@ def test_init_refuses_a_folder_that_names_no_experiment(
     assert "is not a valid name" in err
 
 
+@pytest.mark.slow
 def test_schema_is_written_or_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(called(capsys, "schema")[1])["$schema"].endswith("2020-12/schema")
     assert called(capsys, "schema", "--output", str(tmp_path / "s.json"))[0] == 0

@@ -230,6 +230,7 @@ def test_the_study_writes_every_plot_that_its_figures_name(tmp_path, capsys):
             assert (tmp_path / "out" / f"{plot}{suffix}").stat().st_size > 500
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.text(max_size=200), st.sampled_from([".csv", ".yaml", ".json", ".xml"]))
 def test_any_text_is_tasks_or_a_clean_error(tmp_path_factory, text, suffix):

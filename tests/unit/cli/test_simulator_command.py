@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from virtlab.cli.main import app
@@ -13,6 +14,7 @@ from virtlab.results import Dataset
 QUICK = Path(__file__).parents[3] / "experiments/switched-network/quick.yaml"
 
 
+@pytest.mark.slow
 def test_the_quick_study_is_simulated_from_file_to_verdicts(tmp_path: Path) -> None:
     path = tmp_path / "quick.results"
     options = [

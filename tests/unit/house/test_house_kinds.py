@@ -106,6 +106,7 @@ def spelled(kind: str) -> frozenset[str]:
     return frozenset(path for path, text in sources().items() if literal.search(text))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kind_is_spelled_in_its_own_files(kind: str) -> None:
     files = spelled(kind) - OTHER_SENSES.get(kind, {}).keys()

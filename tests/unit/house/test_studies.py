@@ -48,6 +48,7 @@ def test_every_plot_that_figures_yaml_names_will_exist(study: Path) -> None:
     assert [str(problem) for problem in check_figures(study / "figures.yaml")] == []
 
 
+@pytest.mark.slow
 def test_every_published_reference_names_rows_that_exist(study: Path) -> None:
     for experiment in _LOADED[study].values():
         for claim in experiment.claims:

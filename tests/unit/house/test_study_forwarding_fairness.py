@@ -42,6 +42,7 @@ def test_every_plot_that_figures_yaml_names_will_exist() -> None:
     assert [str(problem) for problem in check_figures(STUDY / "figures.yaml")] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_the_levels_of_j_are_the_index_of_their_shares(name: str, experiments: dict[str, Experiment]) -> None:
     experiment = experiments[name]
@@ -90,6 +91,7 @@ def test_what_the_source_says_of_every_size_is_judged_at_every_size(name: str, w
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*FILES, *WITH_MACHINES])
 def test_every_form_can_be_simulated(name: str) -> None:
     """Those with machines too: what a platform costs is the profile's to say, not the file's."""

@@ -21,6 +21,7 @@ def experiments() -> dict[str, Experiment]:
     return {path.name: load(path) for path in FILES}
 
 
+@pytest.mark.slow
 def test_the_quick_form_is_planned_to_take_less_than_two_minutes(experiments: dict[str, Experiment]) -> None:
     quick = experiments["quick.yaml"]
     time_ns = sum(cost.time_ns for cost in estimate_points(quick)) * quick.repeat.maximum

@@ -49,6 +49,7 @@ def test_the_study_has_its_forms_and_each_has_claims(experiments: dict[str, Expe
     assert len({experiment.name for experiment in experiments.values()}) == len(experiments)
 
 
+@pytest.mark.slow
 def test_six_disciplines_on_every_virtual_switch_of_the_source(experiments: dict[str, Experiment]) -> None:
     for name in (
         "quick.yaml",
@@ -110,6 +111,7 @@ def test_udp_at_95_mbit_per_s_fills_the_wire_as_the_page_says() -> None:
     assert "99.3 %" in (STUDY / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("automatic", ["netem", "soft_switch", "kernel"])
 @pytest.mark.parametrize("name", [path.name for path in FILES])
 def test_no_form_compares_across_realisations(

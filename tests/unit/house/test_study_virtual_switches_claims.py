@@ -159,6 +159,7 @@ def test_every_ordering_of_the_tables_is_claimed_and_none_that_they_do_not_have(
         assert printed[path][less] < printed[path][more], (path, less, more)
 
 
+@pytest.mark.slow
 def test_no_claim_of_the_published_form_could_be_left_out(
     experiments: dict[str, Experiment], printed: dict[str, dict[Setting, float]]
 ) -> None:

@@ -248,6 +248,7 @@ def test_a_mistake_is_told_with_its_line(name: str, old: str, new: str, line: in
     assert caught.value.line == (0 if "is not an output" in what else line)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 @pytest.mark.parametrize("tool", list(READERS))

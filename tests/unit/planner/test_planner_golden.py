@@ -63,6 +63,7 @@ def test_every_object_of_a_plan_says_which_place_of_the_file_asked_for_it(golden
     assert set(plan.because) == set(objects)
 
 
+@pytest.mark.slow
 def test_every_form_of_the_study_plans_at_every_point() -> None:
     for file in sorted((ROOT / "experiments" / "switched-network").glob("*.yaml")):
         if file.name == "figures.yaml":

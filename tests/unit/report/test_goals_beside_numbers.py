@@ -96,6 +96,7 @@ def test_every_estimate_and_verdict_in_json_has_its_goal_and_no_other_has_one(da
     assert any(GOAL in note and "last trial" in note for note in told["notes"])
 
 
+@pytest.mark.slow
 def test_every_picture_of_such_a_number_has_the_goal_in_its_title(dataset: Dataset) -> None:
     data = gather(dataset)
     drawn = {figure.name: figure for figure in figures_of(data)}
@@ -114,6 +115,7 @@ def test_every_picture_of_such_a_number_has_the_goal_in_its_title(dataset: Datas
     assert GOAL in tested["caption"]
 
 
+@pytest.mark.slow
 def test_a_long_title_is_broken_into_lines_that_fit_above_the_plot(dataset: Dataset) -> None:
     figure = next(one for one in figures_of(gather(dataset)) if one.name == "search-of-load")
     assert len(figure.title) > TITLE_COLUMNS
@@ -131,6 +133,7 @@ def test_progress_says_the_goal_with_every_load(heard: Heard, dataset: Dataset) 
     assert all(GOAL in text for text in trials)
 
 
+@pytest.mark.slow
 def test_how_closely_a_searched_number_is_known_is_told_with_its_goal(tmp_path: Path) -> None:
     heard = Heard()
     run(LIMIT, tmp_path / "l.results", heard)

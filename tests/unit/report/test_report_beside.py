@@ -85,6 +85,7 @@ def test_settings_that_both_have_stand_beside_each_other_with_the_difference(
     assert loaded.difference.method == "Welch t"
 
 
+@pytest.mark.slow
 def test_sources_are_never_pooled_and_each_keeps_its_runs(gathered: tuple[Gathered, Gathered]) -> None:
     first, second = gathered
     one = means(comparisons(first, others_of(second, "second", first, set())))

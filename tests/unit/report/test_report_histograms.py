@@ -107,6 +107,7 @@ def test_lower_edges_lead_evenly_from_the_smallest_value_to_the_largest(
         assert edges == (low, high)
 
 
+@pytest.mark.slow
 def test_counts_are_those_of_numpy() -> None:
     times = [int(value) for value in np.random.default_rng(5).gamma(2.0, 1e6, 300)]
     ((_, _, edges, counts, _),) = counted(dataset((0, "shaping", times)), Wish())

@@ -30,6 +30,7 @@ repeat: 3
 """
 
 
+@pytest.mark.slow
 def test_within_and_between_runs_stand_in_the_json(tmp_path: Path) -> None:
     experiment, backend = load_text(FILE), Simulator()
     able = backend.capabilities()

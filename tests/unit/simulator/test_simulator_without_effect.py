@@ -314,6 +314,7 @@ def test_levels_that_a_claim_does_not_name_may_be_one_world() -> None:
     assert judge_one(claim, rows({"namespace": "w", "container": "w", "qemu": "v"})).ruling == "holds"
 
 
+@pytest.mark.slow
 def test_the_summary_of_simulated_machines_says_that_it_knows_no_difference(tmp_path: Path) -> None:
     file = tmp_path / "two.yaml"
     file.write_text(

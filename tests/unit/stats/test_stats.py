@@ -208,6 +208,7 @@ def test_planned_sizes_rise_from_the_minimum_to_the_maximum(minimum: int, more: 
     assert len(sizes) <= 18
 
 
+@pytest.mark.slow
 def test_a_stopping_rule_looks_only_at_planned_sizes_and_says_why() -> None:
     rule = StoppingRule((4, 8, 12), relative=0.01)
     noisy = np.random.default_rng(8).normal(100, 20, 12)

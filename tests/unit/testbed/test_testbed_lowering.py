@@ -187,6 +187,7 @@ def big(guests: int) -> Plan:
     )
 
 
+@pytest.mark.slow
 def test_steps_grow_with_the_guests_and_not_with_their_pairs() -> None:
     counts = {guests: len(lower(big(guests)).steps) for guests in (100, 200, 400)}
     assert counts[400] - counts[200] == 2 * (counts[200] - counts[100])
@@ -197,6 +198,7 @@ def test_small_networks_know_everybody() -> None:
     assert len(known) == 10 * 9
 
 
+@pytest.mark.slow
 def test_batches_keep_the_order_and_fit_a_frame() -> None:
     steps = lower(big(1000)).steps
     cut = batches(steps)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from tests.shipped import shipped
 
-from virtlab.experiment import Experiment, load
+from virtlab.experiment import Experiment
 from virtlab.report.gather.source_figures import check_figures
 
 ROOT = Path(__file__).parents[3]
@@ -17,16 +17,18 @@ STUDIES = sorted(  # of `virtlab run`: their pages say how many runs each file h
     page.parent for page in (ROOT / "experiments").glob("*/README.md") if "| runs |" in page.read_text()
 )
 FORMS = {"quick.yaml", "full.yaml", "published.yaml"}
-_LOADED: dict[Path, Mapping[str, Experiment]] = {}
 
 
 @pytest.fixture(params=STUDIES, ids=lambda folder: folder.name)
 def study(request: pytest.FixtureRequest) -> Path:
     folder: Path = request.param
-    if folder not in _LOADED:
-        files = sorted(path for path in folder.glob("*.yaml") if path.name != "figures.yaml")
-        _LOADED[folder] = {path.name: load(path) for path in files}
     return folder
+
+
+def files_of(folder: Path) -> dict[str, Experiment]:
+    """The study's files."""
+    files = sorted(path for path in folder.glob("*.yaml") if path.name != "figures.yaml")
+    return {path.name: shipped(path) for path in files}
 
 
 def test_there_are_studies() -> None:
@@ -37,7 +39,7 @@ def test_there_are_studies() -> None:
 
 @pytest.mark.slow
 def test_a_study_has_its_three_forms_and_datasets_of_different_names(study: Path) -> None:
-    experiments = _LOADED[study]
+    experiments = files_of(study)
     assert set(experiments) >= FORMS
     assert all(experiment.claims for experiment in experiments.values())
     assert len({experiment.name for experiment in experiments.values()}) == len(experiments)
@@ -50,7 +52,7 @@ def test_every_plot_that_figures_yaml_names_will_exist(study: Path) -> None:
 
 @pytest.mark.slow
 def test_every_published_reference_names_rows_that_exist(study: Path) -> None:
-    for experiment in _LOADED[study].values():
+    for experiment in files_of(study).values():
         for claim in experiment.claims:
             if claim.published is None:
                 continue
@@ -71,14 +73,14 @@ def test_a_file_of_a_study_has_80_lines_or_says_why_not(study: Path) -> None:
 
 def test_every_claim_of_a_study_has_a_title(study: Path) -> None:
     untitled = {
-        claim.id for experiment in _LOADED[study].values() for claim in experiment.claims if not claim.title
+        claim.id for experiment in files_of(study).values() for claim in experiment.claims if not claim.title
     }
     assert untitled == set()
 
 
 def test_the_page_repeats_the_runs_of_each_file(study: Path) -> None:
     page = (study / "README.md").read_text()
-    for name, experiment in _LOADED[study].items():
+    for name, experiment in files_of(study).items():
         points, repeat = len(experiment.points()), experiment.repeat
         low, high = points * repeat.minimum, points * repeat.maximum
         runs = str(low) if low == high else f"{low} to {high}"

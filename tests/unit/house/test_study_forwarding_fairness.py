@@ -6,10 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.shipped import shipped
 
 from virtlab.campaign.execution.trial import as_tested
 from virtlab.catalogue.split import fairness, shares
-from virtlab.experiment import Experiment, load
+from virtlab.experiment import Experiment
 from virtlab.experiment.work.search import trial_ns
 from virtlab.planner import plan_run
 from virtlab.planner.estimate import estimate_points
@@ -34,7 +35,7 @@ GUESTS, WEAK_SHARE = 12, 0.01
 
 @pytest.fixture(scope="module")
 def experiments() -> dict[str, Experiment]:
-    return {name: load(STUDY / name) for name in FILES}
+    return {name: shipped(STUDY / name) for name in FILES}
 
 
 @pytest.mark.slow
@@ -84,7 +85,7 @@ def test_the_published_form_of_throughput_is_rfc_2544_as_it_stands(
 @pytest.mark.parametrize("name", WITH_MACHINES)
 @pytest.mark.parametrize("what", OF_EVERY_SIZE)
 def test_what_the_source_says_of_every_size_is_judged_at_every_size(name: str, what: str) -> None:
-    experiment = load(STUDY / name)
+    experiment = shipped(STUDY / name)
     (claim,) = (claim.parsed() for claim in experiment.claims if claim.id == what)
     assert [member.at for member in claim.members] == [
         f"frame {size}" for size in experiment.factors["frame"]
@@ -95,7 +96,7 @@ def test_what_the_source_says_of_every_size_is_judged_at_every_size(name: str, w
 @pytest.mark.parametrize("name", [*FILES, *WITH_MACHINES])
 def test_every_form_can_be_simulated(name: str) -> None:
     """Those with machines too: what a platform costs is the profile's to say, not the file's."""
-    experiment = load(STUDY / name)
+    experiment = shipped(STUDY / name)
     for point in experiment.points()[:: max(1, len(experiment.points()) // 8)]:
         plan = plan_run(experiment, point, 0)
         assert [
@@ -132,7 +133,7 @@ def test_every_flow_has_a_guest_of_its_own_and_no_frame_circles(
 def test_the_forms_with_machines_have_every_kind_of_vnic_in_the_guests_that_forward_alone(
     name: str, guests: int
 ) -> None:
-    experiment = load(STUDY / name)
+    experiment = shipped(STUDY / name)
     kinds = set()
     seen = set()
     for point in experiment.points():
@@ -156,7 +157,7 @@ def test_the_forms_with_machines_have_every_kind_of_vnic_in_the_guests_that_forw
 
 def test_the_page_repeats_the_runs_of_each_file(experiments: dict[str, Experiment]) -> None:
     page = (STUDY / "README.md").read_text()
-    machines = {name: load(STUDY / name) for name in ("machines.yaml", "full-machines.yaml", "xen.yaml")}
+    machines = {name: shipped(STUDY / name) for name in ("machines.yaml", "full-machines.yaml", "xen.yaml")}
     for name, experiment in (experiments | machines).items():
         points, repeat = len(experiment.points()), experiment.repeat
         low, high = points * repeat.minimum, points * repeat.maximum

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.shipped import shipped
 
-from virtlab.experiment import Experiment, load
+from virtlab.experiment import Experiment
 from virtlab.planner import plan_run
 from virtlab.simulator import Simulator
 from virtlab.simulator.profile import IDEAL_PROFILE, load_profile
@@ -21,7 +22,7 @@ FILES = sorted(path for path in STUDY.glob("*.yaml") if path.name != "figures.ya
 
 @pytest.fixture(scope="module")
 def experiments() -> dict[str, Experiment]:
-    return {path.name: load(path) for path in FILES}
+    return {path.name: shipped(path) for path in FILES}
 
 
 def test_the_published_sizes_and_counts_are_there(experiments: dict[str, Experiment]) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.shipped import shipped
 
-from virtlab.experiment import Experiment, load
+from virtlab.experiment import Experiment
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
 from virtlab.planner.ports import guest_ports
@@ -23,7 +24,7 @@ DISCIPLINES = ("fifo", "sfq", "codel", "fq_codel", "htb", "hfsc")
 
 @pytest.fixture(scope="module")
 def experiments() -> dict[str, Experiment]:
-    return {path.name: load(path) for path in FILES}
+    return {path.name: shipped(path) for path in FILES}
 
 
 @pytest.mark.slow

@@ -14,10 +14,11 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from tests.shipped import shipped
 
 from virtlab.analysis.claims import Claim, find_operand, matches
 from virtlab.analysis.claims.nouns import Difference, Equivalent, Ordering
-from virtlab.experiment import Experiment, load
+from virtlab.experiment import Experiment
 from virtlab.report.gather.dataset import declared_factors
 from virtlab.report.gather.published import overlays
 from virtlab.report.gather.source_figures import read_figures
@@ -42,7 +43,7 @@ Pair = tuple[
 
 @pytest.fixture(scope="module")
 def experiments() -> dict[str, Experiment]:
-    return {path.name: load(path) for path in FILES}
+    return {path.name: shipped(path) for path in FILES}
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.shipped import shipped
 
-from virtlab.experiment import load
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
 from virtlab.testbed.build.lower import lower
@@ -26,7 +26,7 @@ def planned(golden: Path) -> Plan:
         if golden.parent.name == "switched-network"
         else golden.parent
     )
-    experiment = load(folder / f"{stem}.yaml")
+    experiment = shipped(folder / f"{stem}.yaml")
     return plan_run(
         experiment, experiment.points()[int(point[1:])], int(repetition[0][1:]) if repetition else 0
     )
@@ -68,6 +68,6 @@ def test_every_form_of_the_study_plans_at_every_point() -> None:
     for file in sorted((ROOT / "experiments" / "switched-network").glob("*.yaml")):
         if file.name == "figures.yaml":
             continue
-        experiment = load(file)
+        experiment = shipped(file)
         for point in experiment.points()[::7]:
             assert plan_run(experiment, point, 0).point == point.levels

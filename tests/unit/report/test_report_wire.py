@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.shipped import shipped
 
-from virtlab.experiment import load, load_text
+from virtlab.experiment import load_text
 from virtlab.planner import plan_run
 from virtlab.report.gather import wire
 
@@ -27,7 +28,7 @@ roles:
 
 
 def test_the_study_fills_the_wire_with_udp_and_leaves_it_idle_with_requests() -> None:
-    experiment = load(STUDY / "published.yaml")
+    experiment = shipped(STUDY / "published.yaml")
     said = wire.facts([plan_run(experiment, experiment.points()[0], 0)])
     assert set(said) == {"rr", "udp"}
     assert "99.3 % of the slowest wire" in said["udp"]

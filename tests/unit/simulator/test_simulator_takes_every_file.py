@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from tests.contract.test_backend_contract import Kept, Watcher
+from tests.shipped import shipped
 
 from virtlab.catalogue import PLATFORMS, VSWITCHES
-from virtlab.experiment import load
 from virtlab.plan import Trial
 from virtlab.planner import plan_run
 from virtlab.simulator import Simulator
@@ -58,7 +58,7 @@ PLAYED = (
 @pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_no_file_of_the_studies_is_refused(path: Path) -> None:
-    experiment = load(path)
+    experiment = shipped(path)
     points = experiment.points()
     for point in {id(point): point for point in (points[0], points[-1])}.values():
         plan = plan_run(experiment, point, 0)
@@ -69,7 +69,7 @@ def test_no_file_of_the_studies_is_refused(path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PLAYED)
 def test_what_only_a_profile_gives_a_meaning_to_is_played(name: str) -> None:
-    experiment = load(STUDIES / name)
+    experiment = shipped(STUDIES / name)
     plan = plan_run(experiment, experiment.points()[-1], 0)
     outcomes = []
     for _ in range(2):

@@ -1,11 +1,10 @@
-"""The few words that every medium shares: how a verdict is called and coloured, plurals, points in words."""
+"""The few words that every medium shares: the colour of a verdict, plurals, points in words."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-_KINDS = {"holds": "good", "equivalent": "good", "refuted": "bad", "different": "bad"}
-_WORDS = {"holds": "holds", "refuted": "refuted", "undecided": "undecided"}
+_KINDS = {"holds": "good", "refuted": "bad"}
 
 
 def verdict_kind(verdict: str) -> str:
@@ -15,11 +14,6 @@ def verdict_kind(verdict: str) -> str:
     ('good', 'open')
     """
     return _KINDS.get(verdict, "open")
-
-
-def verdict_word(verdict: str) -> str:
-    """The word of a verdict as shown."""
-    return _WORDS.get(verdict, verdict.replace("_", " "))
 
 
 def plural(number: int, word: str) -> str:

@@ -103,7 +103,7 @@ def test_names_in_a_world_are_escaped() -> None:
 
 def test_a_verdicts_picture_says_what_it_shows() -> None:
     estimate = Estimate("rtt", "ns", 244e3, 239e3, 251e3, 0.95, 10, "t")
-    verdict = Verdict("n", "c", "holds", "s", unit="ns", estimate=estimate, required=(220e3, 268e3))
+    verdict = Verdict("n", "c", "holds", "s", estimate=estimate, required=(220e3, 268e3))
     assert 'aria-label="Estimate 244 µs [239, 251]; required between 220 µs and 268 µs"' in picture(verdict)
     assert picture(Verdict("n", "c", "undecided", "s")) == ""
 

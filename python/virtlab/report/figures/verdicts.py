@@ -28,10 +28,12 @@ def picture(verdict: Verdict) -> str:
         return MARGIN + (value - low) / (high - low) * (WIDTH - 2 * MARGIN)
 
     kind = verdict_kind(verdict.verdict)
-    shown = display(verdict.unit, marks)
+    shown = display(estimate.unit, marks)
     left = x(verdict.required[0]) if verdict.required[0] is not None else 0.0
     right = x(verdict.required[1]) if verdict.required[1] is not None else float(WIDTH)
-    words = f"Estimate {interval(estimate.low, estimate.point, estimate.high, shown)}" + _required(verdict)
+    words = f"Estimate {interval(estimate.low, estimate.point, estimate.high, shown)}" + _required(
+        verdict, estimate.unit
+    )
     parts = [f'<line class="axis" x1="0" x2="{WIDTH}" y1="{LINE + 13}" y2="{LINE + 13}"/>']
     if wanted:
         wide = max(right - left, 1.5)
@@ -76,9 +78,9 @@ def _span(at: float, text: str) -> tuple[float, float]:
     return begin, begin + width
 
 
-def _required(verdict: Verdict) -> str:
+def _required(verdict: Verdict, unit: str) -> str:
     low, high = verdict.required
-    shown = display(verdict.unit, [end for end in (low, high) if end is not None])
+    shown = display(unit, [end for end in (low, high) if end is not None])
     if low is not None and high is not None:
         return f"; required between {shown.text(low)} and {shown.text(high)}"
     if low is not None:

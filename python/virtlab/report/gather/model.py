@@ -152,17 +152,15 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A claim as judged: `verdict` is holds, refuted, undecided, different or equivalent."""
+    """A claim as judged: `verdict` is holds, refuted or undecided."""
 
     name: str
     claim: str
     verdict: str
     sentence: str
-    because: str = ""  # why somebody expects it, as the file says
-    unit: str = ""
+    because: str = ""  # notes of the analysis
     estimate: Estimate | None = None
     required: tuple[float | None, float | None] = (None, None)  # where the estimate has to lie; None: open
-    place: str = ""  # which comparison decided
     effect: str = ""
     n: str = ""
     published: str = ""

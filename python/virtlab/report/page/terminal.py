@@ -14,7 +14,7 @@ from virtlab.report.gather.model import Cell, Result, Verdict
 from virtlab.report.gather.selection import PRIMARY, lead
 from virtlab.report.tables.comparison import numbers_of
 from virtlab.report.tables.recurrence import recurrence_rows
-from virtlab.report.words import plural, verdict_kind, verdict_word
+from virtlab.report.words import plural, verdict_kind
 from virtlab.units import Display, display, interval_digits
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _verdicts(verdicts: tuple[Verdict, ...]) -> Any:
     table.add_column(no_wrap=True)
     table.add_column(ratio=1)
     for verdict in verdicts:
-        word = Text(verdict_word(verdict.verdict), style=_STYLES[verdict_kind(verdict.verdict)])
+        word = Text(verdict.verdict, style=_STYLES[verdict_kind(verdict.verdict)])
         table.add_row(word, Text.assemble(verdict.sentence, "\n", (verdict.claim, "dim")))
     return table
 

@@ -8,7 +8,7 @@ from typing import Any
 from virtlab.report.figures import verdicts
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Verdict
-from virtlab.report.words import plural, verdict_kind, verdict_word
+from virtlab.report.words import plural, verdict_kind
 from virtlab.units import display, interval
 
 _ORDER = ("good", "bad", "open")
@@ -21,7 +21,7 @@ def verdict_blocks(data: Gathered) -> list[dict[str, Any]]:
     published = any(one.published for one in data.verdicts)
     return [
         {
-            "id": f"verdict-{number}", "kind": verdict_kind(one.verdict), "word": verdict_word(one.verdict),
+            "id": f"verdict-{number}", "kind": verdict_kind(one.verdict), "word": one.verdict,
             "sentence": one.sentence, "claim": one.claim, "because": one.because,
             "picture": Markup(verdicts.picture(one)),  # noqa: S704 - built with every word escaped
             "facts": verdict_facts(one, published),
@@ -35,7 +35,7 @@ def verdict_facts(verdict: Verdict, with_published: bool) -> list[tuple[str, str
     found: list[tuple[str, str]] = []
     if verdict.estimate is not None:
         estimate = verdict.estimate
-        shown = display(verdict.unit or estimate.unit, [estimate.point])
+        shown = display(estimate.unit, [estimate.point])
         words = interval(estimate.low, estimate.point, estimate.high, shown)
         found.append((f"estimate with {estimate.level * 100:g} % interval", words))
     more = f"about {plural(verdict.more_runs, 'more run')} per setting" if verdict.more_runs else ""
@@ -48,4 +48,4 @@ def tally(data: Gathered) -> list[dict[str, str]]:
     """How many verdicts of each kind there are."""
     words = Counter(one.verdict for one in data.verdicts)
     ordered = sorted(words.items(), key=lambda pair: (_ORDER.index(verdict_kind(pair[0])), pair[0]))
-    return [{"kind": verdict_kind(word), "text": f"{count} {verdict_word(word)}"} for word, count in ordered]
+    return [{"kind": verdict_kind(word), "text": f"{count} {word}"} for word, count in ordered]

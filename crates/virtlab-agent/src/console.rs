@@ -155,7 +155,7 @@ fn write_some(fd: BorrowedFd<'_>, waiting: &mut VecDeque<u8>) -> bool {
     true
 }
 
-/// Words of a guest are few; whoever keeps them reads on. A reader that is gone wants none.
+/// Words of a guest are few; their keeper reads on. A reader that is gone wants no more.
 fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         match unistd::write(fd, bytes) {

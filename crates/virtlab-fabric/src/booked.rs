@@ -55,7 +55,7 @@ impl Booking {
 #[derive(Default)]
 pub(crate) struct Booked {
     pub(crate) entries: VecDeque<Booking>,
-    /// How many of the first are counted, and stand here only while they wait.
+    /// How many of the first are counted, and are here only while they wait.
     counted: usize,
 }
 

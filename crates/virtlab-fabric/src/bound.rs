@@ -1,4 +1,4 @@
-//! The least time that a frame still needs to leave the fabric, so that whoever plays one in real time can sleep
+//! The least time that a frame still needs to leave the fabric, so that a player in real time can sleep
 //! through the model's inner events: they have no effect outside before that time.
 //!
 //! From the far end of a line every way out costs a fixed time (propagation and processing) and a time per octet

@@ -1,7 +1,7 @@
 //! Burst load: L bytes every T, shared by S streams.
 //!
-//! Stream i sends its share (L divided by S, the first L mod S streams one byte more) as one datagram while it fits, else
-//! as several of equal size. Its bursts stand at `phase_i + k T`:
+//! Stream i sends its share (L divided by S, the first L mod S streams one byte more) as one datagram while it
+//! fits, else as several of equal size. Its bursts stand at `phase_i + k T`:
 //! - `fixed`: all streams together at the given phase;
 //! - `spread`: stream i a further i T / S later;
 //! - `random`: each stream at an instant drawn once, uniform over the period, from its own named random stream.
@@ -10,7 +10,8 @@ use crate::random::Stream;
 use serde::{Deserialize, Serialize};
 use virtlab_wire::Nanos;
 
-/// Largest payload of one burst datagram, which IP cuts into fragments: an IPv4 packet less its headers of 20 and 8 bytes.
+/// Largest payload of one burst datagram, which IP cuts into fragments: an IPv4 packet less its headers of 20 and 8
+/// bytes.
 pub const MAXIMUM_DATAGRAM_BYTES: u64 = 65_507;
 
 /// How the streams' bursts stand to each other and to the start.
@@ -30,7 +31,7 @@ pub enum Phase {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// Nobody answers.
+    /// There are no answers.
     #[default]
     OneWay,
     /// Each datagram comes back.

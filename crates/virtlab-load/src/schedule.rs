@@ -86,7 +86,7 @@ impl Poisson {
         self.used += 1;
     }
 
-    /// Offset of a packet; they are asked for in order.
+    /// Offset of a packet; they are requested in order.
     #[inline]
     fn instant(&mut self, packet: u64) -> f64 {
         while self.number < packet {
@@ -115,7 +115,7 @@ impl Poisson {
 }
 
 impl Schedule {
-    /// Intended offset of packet `k`. Packets of a Poisson schedule are asked for in order.
+    /// Intended offset of packet `k`. Packets of a Poisson schedule are requested in order.
     pub fn offset(&mut self, k: u64) -> Nanos {
         let product = |count: u64, unit: u64, per: u64| {
             // A division of 64 bits takes a fraction of one of 128.

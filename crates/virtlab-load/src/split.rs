@@ -1,10 +1,10 @@
 //! Whose turn it is: several flows with shares of one stream, from one sender.
 //!
-//! Flow f of F has the share s of all packets and its k-th packet stands at `(k + f/F) / s`, counted in packets of the whole
-//! stream: every flow is evenly paced at its own rate, and flows of equal shares are spread evenly over a period. Positions of
-//! all flows, sorted, are the order of sending; the position over the stream's rate is the intended instant. Positions are
-//! computed from k itself, so a flow's count after any time is its rate times that time, rounded, however long it runs. Equal
-//! shares give position n to packet n: flows take turns.
+//! Flow f of F has the share s of all packets and its k-th packet stands at `(k + f/F) / s`, counted in packets of
+//! the whole stream: every flow is evenly paced at its own rate, and flows of equal shares are spread evenly over a
+//! period. Positions of all flows, sorted, are the order of sending; the position over the stream's rate is the
+//! intended instant. Positions are computed from k itself, so a flow's count after any time is its rate times that
+//! time, rounded, however long it runs. Equal shares give position n to packet n: flows take turns.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,7 +24,7 @@ pub struct Turn {
     pub at: f64,
 }
 
-/// Why shares are none.
+/// Why shares are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShareError {
     /// No flow at all, or more than a number of a flow can tell.
@@ -72,7 +72,7 @@ impl Split {
     /// Equal flows.
     ///
     /// # Errors
-    /// When there is none.
+    /// If it does not exist.
     pub fn even(flows: u16) -> Result<Self, ShareError> {
         if flows == 0 {
             return Err(ShareError::Flows(0));
@@ -110,8 +110,9 @@ impl Split {
         Ok(Self { flows, turn: 0, unequal: Some(unequal), first: 0, stride: 1 })
     }
 
-    /// The flows `number`, `number + of`, `number + 2 of`, ... of a split that has begun nothing yet, each at its positions in the
-    /// whole stream: `of` senders with a part each send what one would. Takes `number < of <= flows`.
+    /// The flows `number`, `number + of`, `number + 2 of`, ... of a split that has begun nothing yet, each at its
+    /// positions in the whole stream: `of` senders with a part each send what one would. Takes `number < of <=
+    /// flows`.
     #[must_use]
     pub fn part(&self, number: u16, of: u16) -> Self {
         debug_assert!(self.stride == 1 && self.turn == 0 && number < of && of <= self.flows);

@@ -27,7 +27,7 @@ impl FrameDecoder {
         self.0.stray_bytes()
     }
 
-    /// What passing over cost, as bytes: more than a stream of frames has reason for means that it is none.
+    /// What passing over cost, as bytes: more than a stream of frames has reason for means that it is not one.
     #[getter]
     fn noise_bytes(&self) -> u64 {
         self.0.noise_bytes()
@@ -80,7 +80,7 @@ impl FrameLine {
         self.0.stray_bytes()
     }
 
-    /// What passing over cost, as bytes: more than a stream of frames has reason for means that it is none.
+    /// What passing over cost, as bytes: more than a stream of frames has reason for means that it is not one.
     #[getter]
     fn noise_bytes(&self) -> u64 {
         self.0.noise_bytes()
@@ -98,8 +98,8 @@ impl FrameLine {
         self.0.far_process()
     }
 
-    /// The next `(channel, kind, body)`, each exactly once, or None until more bytes come. ValueError when the other side is
-    /// not the one that was spoken with before.
+    /// The next `(channel, kind, body)`, each exactly once, or None until more bytes come. ValueError when the
+    /// other side is not the one that was spoken with before.
     fn next_frame<'py>(&mut self, py: Python<'py>) -> PyResult<Option<(u16, u16, Bound<'py, PyBytes>)>> {
         let frame = self.0.next_frame().map_err(|error| PyValueError::new_err(error.to_string()))?;
         Ok(frame.map(|frame| (frame.channel, frame.kind as u16, PyBytes::new(py, &frame.body))))

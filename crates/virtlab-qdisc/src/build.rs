@@ -43,7 +43,7 @@ impl BuildError {
     }
 }
 
-/// Limits and parameters being read; a parameter that was not asked for in the end is unknown.
+/// Limits and parameters being read; a parameter that was never read is unknown.
 pub(crate) struct Reader<'a> {
     pub limit_packets: Option<u64>,
     pub limit_bytes: Option<u64>,
@@ -56,7 +56,7 @@ impl<'a> Reader<'a> {
         Self { limit_packets: None, limit_bytes: None, given, read: RefCell::default() }
     }
 
-    /// Refuses what was given and never asked for.
+    /// Refuses what was given and never read.
     pub(crate) fn nothing_left(&self, kind: &str) -> Result<(), BuildError> {
         match self.given.keys().find(|key| !self.read.borrow().contains(key.as_str())) {
             Some(unknown) => Err(BuildError::new(unknown, format!("{kind} has no such parameter"))),
@@ -134,7 +134,7 @@ pub struct Declaration {
     /// As a Plan and as tc have it.
     pub name: &'static str,
     pub(crate) limited: Limited,
-    /// Packets and bytes that wait at a port whose limit nobody gives; where both are absent, the discipline's own.
+    /// Packets and bytes that wait at a port without a given limit; where both are absent, the discipline's own.
     pub port_limits: (Option<u64>, Option<u64>),
     pub(crate) plain: Option<fn(&Reader<'_>) -> Made>,
     pub(crate) classed: Option<fn(&Tree<'_>) -> Made>,
@@ -225,7 +225,7 @@ pub static TABLE: [Declaration; 15] = [
     Declaration::of("ingress"),
 ];
 
-/// What is in front of a port where nobody says anything.
+/// The default in front of a port.
 pub static DEFAULT: &Declaration = &TABLE[0];
 
 /// The discipline of this name.

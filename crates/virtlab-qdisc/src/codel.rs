@@ -1,8 +1,9 @@
 //! CoDel: drops at the head once packets have waited longer than `target` for a whole `interval`, then ever faster.
 //!
-//! Source: RFC 8289, and Linux `include/net/codel_impl.h` for the default control law. Both schedule the next drop at
-//! `interval / sqrt(count)` after the last; Linux keeps 1/sqrt as a 16-bit fraction and takes one Newton step per drop, so
-//! its gaps begin 100, 50.0, 56.3, 48.8, 44.2 ms for an interval of 100 ms where the ideal has 100, 70.7, 57.7, 50, 44.7.
+//! Source: RFC 8289, and Linux `include/net/codel_impl.h` for the default control law. Both schedule the next drop
+//! at `interval / sqrt(count)` after the last; Linux keeps 1/sqrt as a 16-bit fraction and takes one Newton step
+//! per drop, so its gaps begin 100, 50.0, 56.3, 48.8, 44.2 ms for an interval of 100 ms where the ideal has 100,
+//! 70.7, 57.7, 50, 44.7.
 
 use crate::build::{BuildError, Declaration, Reader};
 use crate::kernel::{Form, cell, micros, word};
@@ -51,7 +52,7 @@ impl Default for CodelOptions {
 }
 
 impl CodelOptions {
-    /// Marks a packet in place of dropping it, where that is asked for and it can be marked.
+    /// Marks a packet in place of dropping it, if requested and possible.
     fn marks(&self, packet: &mut Packet) -> bool {
         let can = self.ecn && packet.ecn != Ecn::NotCapable;
         if can {

@@ -14,7 +14,7 @@ const TICK_NS: u128 = 64;
 const MICROSECOND: u64 = 1000;
 /// `TC_LINKLAYER_ETHERNET`: with it the kernel computes from rate and overhead, without rate tables.
 pub(crate) const LINK_LAYER_ETHERNET: u8 = 1;
-/// Bands of the sixteen priorities where nobody says otherwise (tc-prio(8)).
+/// Bands of the sixteen priorities by default (tc-prio(8)).
 const PRIORITY_MAP: [u8; 16] = [1, 2, 2, 2, 1, 2, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1];
 
 /// The value of an option.
@@ -84,7 +84,7 @@ pub(crate) const fn needed(name: &'static str, attribute: u16, at: usize, form: 
     Cell { name, attribute, at, form, required: true }
 }
 
-/// A number that nobody gives.
+/// A number that is never given.
 pub(crate) const fn fixed(attribute: u16, at: usize, form: Form) -> Cell {
     Cell { name: "", attribute, at, form, required: false }
 }

@@ -2,7 +2,7 @@
 //!
 //! The soft switch runs them on real packets, the simulator in virtual time. One discipline a file. A discipline
 //! holds [`Packet`]s, small values that name a frame its owner keeps; it never sees the frame's bytes and never
-//! reads a clock. Whoever drives one gives it times that never go back, and asks in this order: `enqueue` as
+//! reads a clock. Its driver gives it times that never go back, and asks in this order: `enqueue` as
 //! packets come; `dequeue` whenever the transmitter behind it is free; `next_event` to learn when asking again is
 //! worth while.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]

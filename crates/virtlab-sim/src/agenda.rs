@@ -33,7 +33,7 @@ pub enum Due {
         /// 0 client, 1 server.
         side: usize,
     },
-    /// What a cost of the platform held up goes on.
+    /// What a cost of the platform held up continues.
     Resume(usize),
     /// An interface says something of its own.
     Speak(usize),

@@ -1,10 +1,11 @@
 //! A guest's share of the processors, as Linux's CFS bandwidth control gives it: a quota of running time each period.
 //!
-//! What a guest runs is taken off its quota. One that has none left is throttled until the next period begins; what it ran beyond
-//! is taken off that period's quota, what it did not use is lost (`cpu.cfs_burst_us` is 0). Periods follow each other whatever
-//! the guest does; when the first begins is drawn, as nobody begins an experiment with a period of the kernel's.
-//! Source: `Documentation/scheduler/sched-bwc.rst` and Turner, Rao, Rao: CPU bandwidth control for CFS, Linux Symposium 2010.
-//! Deviation: time is taken off as work begins, not in slices of 5 ms per processor, so no processor hoards any.
+//! What a guest runs is taken off its quota. One that has none left is throttled until the next period begins; what
+//! it ran beyond is taken off that period's quota, what it did not use is lost (`cpu.cfs_burst_us` is 0). Periods
+//! follow each other whatever the guest does; when the first begins is drawn, as no experiment begins with a period
+//! of the kernel's. Source: `Documentation/scheduler/sched-bwc.rst` and Turner, Rao, Rao: CPU bandwidth control for
+//! CFS, Linux Symposium 2010. Deviation: time is taken off as work begins, not in slices of 5 ms per processor, so
+//! no processor hoards any.
 
 use serde::Deserialize;
 
@@ -38,7 +39,7 @@ impl Bandwidth {
         Self { given, phase_ns, period: 0, left_ns: given.quota_ns as i64 }
     }
 
-    /// The first instant from `at_ns` on at which the guest may run. Instants asked for may go back within a period.
+    /// The first instant from `at_ns` on at which the guest may run. Requested instants may go back within a period.
     pub fn runnable_ns(&mut self, at_ns: u64) -> u64 {
         let period = (at_ns + self.phase_ns) / self.given.period_ns;
         let quota_ns = self.given.quota_ns as i64;

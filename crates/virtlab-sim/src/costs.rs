@@ -5,7 +5,7 @@
 //! send call --send, first packet, qdisc--> vNIC --vNIC, bridge--> link ... link --soft switch, bridge--> vNIC --> kernel
 //! kernel --wake-up (a draw), message--> process; a process that is awake still takes the next message at once
 //! ```
-//! Work of processes is served by as many processors as the machine has, whoever comes first: so many guests at once wait,
+//! Work of processes is served by as many processors as the machine has, first come, first served: so many guests at once wait,
 //! that is contention. While every one of them is busy, a process that sleeps has to displace another one to wake, and a
 //! crossing finds its caches taken: both have costs of their own (`Busy`). How long a frame takes through a vNIC or a bridge is no bound of how many can go: frames follow each
 //! other, none overtakes. A flood is bounded by what a call right after another costs, which carries its frame through warm
@@ -368,7 +368,7 @@ impl Costs {
     }
 
     /// On the processor that is free first, done not before `from_ns` and the work. What a processor has to do
-    /// counts from when it was requested: a wake-up that is still to come keeps nobody waiting, and two that come
+    /// counts from when it was requested: a wake-up that is still to come keeps no other waiting, and two that come
     /// at once may overlap. Nor does the work of a guest that is throttled until its next period: it is done from
     /// when that begins, one piece after the other.
     fn work(&mut self, guest: Option<usize>, now_ns: u64, from_ns: u64, work_ns: u64) -> u64 {

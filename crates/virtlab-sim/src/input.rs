@@ -160,7 +160,7 @@ pub struct Vswitch {
     pub ports: Vec<Plug>,
     /// Whether a source address moves to the port at which it is seen.
     pub learns: bool,
-    /// Whether a frame to nobody known leaves through every port.
+    /// Whether a frame to an unknown address leaves through every port.
     pub floods: bool,
 }
 

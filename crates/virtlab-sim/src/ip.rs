@@ -1,7 +1,7 @@
 //! IP as far as time and bytes go: headers, fragments, reassembly, routes.
 //!
-//! Version 4 (RFC 791): a header of 20 B, the same in every fragment, and routers may make fragments. Version 6 (RFC 8200): 40 B,
-//! a fragment has another 8 B of its own (section 4.5), and only the sender makes any.
+//! Version 4 (RFC 791): a header of 20 B, the same in every fragment, and routers may make fragments. Version 6
+//! (RFC 8200): 40 B, a fragment has another 8 B of its own (section 4.5), and only the sender makes any.
 
 use crate::addresses::Number;
 use crate::input::Route;
@@ -74,7 +74,8 @@ const fn headers(version: IpVersion, part: bool) -> u32 {
     version.header_bytes() + own
 }
 
-/// Body bytes of each packet that a body is carried in; all but the last hold a multiple of 8. `part`: it is a fragment already.
+/// Body bytes of each packet that a body is carried in; all but the last hold a multiple of 8. `part`: it is a
+/// fragment already.
 pub fn fragments(
     body_bytes: u32,
     mtu_bytes: u32,
@@ -89,7 +90,7 @@ pub fn fragments(
     (0..body_bytes).step_by(room.max(1) as usize).map(move |at| room.min(body_bytes - at))
 }
 
-/// The first route that leads to an address; routes stand with the longest prefix first.
+/// The first route that leads to an address; routes are in order of prefix length, longest first.
 pub fn route(routes: &[Route], to: IpAddr) -> Option<&Route> {
     routes.iter().find(|route| match (to, route.network) {
         (IpAddr::V4(to), IpAddr::V4(network)) => {

@@ -1,5 +1,5 @@
 //! A Plan's world played packet by packet in virtual time: the same world, roles and timeline that the testbed plays with
-//! real packets, with the costs of a platform profile; those of an ideal platform are none.
+//! real packets, with the costs of a platform profile; an ideal platform has no costs.
 //!
 //! ```text
 //! role -> socket -> IP (route, fragments) -> vNIC (pushback) -> bridge, no time -> fabric: queues, lines, switches

@@ -5,7 +5,7 @@
 //! unknown --send--> incomplete --answer--> reachable --30 s, half to one and a half times--> stale --send--> delay --5 s--> probe
 //! ```
 //! Packets wait while an entry is incomplete, and only then: one that is stale is used while it is looked after. A neighbour is
-//! asked three times, a second apart, then given up: all are asked while nobody knows where it is, it alone afterwards. Who was
+//! asked three times, a second apart, then given up: all are asked while its place is unknown, it alone afterwards. Who was
 //! asked by a neighbour knows it from then on (stale), and TCP that gets on confirms an entry as an answer does.
 
 /// Between two questions, and after the last.
@@ -31,7 +31,7 @@ enum State {
 /// Whom a guest asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// Whoever hears it: broadcast, or the neighbour's multicast group.
+    /// Everyone: broadcast, or the neighbour's multicast group.
     Everybody,
     /// The neighbour, at the address that it had.
     Itself,
@@ -61,7 +61,7 @@ pub struct Neighbour {
 }
 
 impl Neighbour {
-    /// Nobody has told of it yet; an answer will be believed for so long.
+    /// Not resolved yet; an answer will be believed for this time.
     pub fn believed_for(reachable_ns: u64) -> Self {
         Self { reachable_ns, ..Self::default() }
     }

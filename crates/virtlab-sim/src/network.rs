@@ -222,7 +222,7 @@ impl Network {
                 .roles
                 .iter()
                 .map(|role| {
-                    // A role that talks to nobody has a guest, maybe one without a vNIC.
+                    // A role without traffic has a guest, maybe one without a vNIC.
                     [0, 1]
                         .map(|side: usize| input.vnics.get(role.ends[side].vnic).map_or(0, |vnic| vnic.guest))
                 })

@@ -1,9 +1,9 @@
 //! The yardstick: hosts on one switch, each sending 1500 B IP packets at half of its 100 Mbit/s link, statistics on.
 //!
-//! A packet occupies a link for (1500 + 38) * 80 ns = 123.04 us, so half of a link is one every 246.08 us. `constant`:
-//! host i sends to host i + 1, first at i * 246.08 us / N; nobody shares a link, so every one-way delay is exactly two
-//! serialisations, 2 * 122.08 us. `poisson`: exponential gaps of that mean, each packet to one of the others at random;
-//! then every line out of the switch is an M/D/1 queue, nearly, with room for 100 packets.
+//! A packet occupies a link for (1500 + 38) * 80 ns = 123.04 us, so half of a link is one every 246.08 us.
+//! `constant`: host i sends to host i + 1, first at i * 246.08 us / N; no two hosts share a link, so every one-way
+//! delay is exactly two serialisations, 2 * 122.08 us. `poisson`: exponential gaps of that mean, each packet to one
+//! of the others at random; then every line out of the switch is an M/D/1 queue, nearly, with room for 100 packets.
 //!
 //! It is a world like any other: hosts, vNICs, links, a switch and its table in an [`Input`], played by the engine
 //! that plays Plans. Only its role, `scatter`, is in no Plan. What makes it fast (lines in closed form, frames that
@@ -19,7 +19,7 @@ use virtlab_load::histogram::Histogram;
 
 /// Between two packets of a host.
 pub const GAP_NS: u64 = 246_080;
-/// Of a packet that meets nobody.
+/// Of a packet that meets no other.
 pub const DELAY_NS: u64 = 244_160;
 const PACKET_BYTES: u32 = 1500;
 const MOST_HOSTS: u32 = 4096;

@@ -1,11 +1,13 @@
-//! Open vSwitch's datapath keeps what its rules decided, in entries; a frame that meets none goes up to the rules first.
+//! Open vSwitch's datapath keeps what its rules decided, in entries; a frame that meets none goes up to the rules
+//! first.
 //!
-//! An entry holds for as many frames as the rules looked alike at: for all that go to one address, or, where rules look at
-//! addresses and ports, for one flow. The port at which a frame comes and its EtherType are matched whatever the rules look at
-//! (`xlate_wc_init`). Frames that follow wait behind the one that asks, as nobody overtakes in a datapath with one
-//! thread per port. An entry that nobody has used for 10 s is forgotten (`other_config:max-idle`, 10,000 ms).
-//! Source: Pfaff et al., The Design and Implementation of Open vSwitch, NSDI 2015, sections 4 to 6; `ofproto/ofproto-dpif-xlate.c`.
-//! Deviation: a fragment shares the entry of a whole packet, which `nw_frag` tells apart.
+//! An entry holds for as many frames as the rules looked alike at: for all that go to one address, or, where rules
+//! look at addresses and ports, for one flow. The port at which a frame comes and its EtherType are matched
+//! whatever the rules look at (`xlate_wc_init`). Frames that follow wait behind the one that asks, as no frame
+//! overtakes in a datapath with one thread per port. An entry unused for 10 s is forgotten
+//! (`other_config:max-idle`, 10,000 ms). Source: Pfaff et al., The Design and Implementation of Open vSwitch, NSDI
+//! 2015, sections 4 to 6; `ofproto/ofproto-dpif-xlate.c`. Deviation: a fragment shares the entry of a whole packet,
+//! which `nw_frag` tells apart.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -46,7 +48,7 @@ pub struct Upcalls {
     asking: Vec<Option<Asking>>,
     /// When each was used last.
     used_ns: BTreeMap<Entry, u64>,
-    /// When those that nobody used were dropped last.
+    /// When unused ones were dropped last.
     dropped_ns: u64,
 }
 
@@ -69,7 +71,7 @@ impl Upcalls {
         }
     }
 
-    /// Drops what nobody has used for long, now and then.
+    /// Drops unused entries now and then.
     fn drop_idle(&mut self, now_ns: u64) {
         if now_ns.saturating_sub(self.dropped_ns) >= IDLE_NS {
             self.dropped_ns = now_ns;

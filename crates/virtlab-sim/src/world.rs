@@ -19,7 +19,7 @@ use crate::timeline::Timeline;
 use std::collections::{BTreeMap, BTreeSet};
 use virtlab_load::histogram::Histogram;
 
-/// Steps without time going on, beyond which the world is said to stand still.
+/// Steps without progress of time, beyond which the world is said to stand still.
 const STANDSTILL: u64 = 4_000_000;
 
 const NEVER_NS: u64 = u64::MAX;

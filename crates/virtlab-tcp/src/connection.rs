@@ -80,8 +80,8 @@ impl Connection {
         self.sender.write(bytes);
     }
 
-    /// How many bytes a full segment may hold from now on, as the path has become known; what is under way in longer ones goes again.
-    /// False when nothing changes.
+    /// How many bytes a full segment may hold from now on, as the path has become known; what is under way in
+    /// longer ones goes again. False when nothing changes.
     pub fn fit(&mut self, segment_bytes: u32) -> bool {
         self.sender.fit(segment_bytes)
     }
@@ -175,7 +175,8 @@ impl Connection {
         }
     }
 
-    /// The next segment to send now; asked until there is none. `room`: whether data may go, acknowledgements always may.
+    /// The next segment to send now; asked until it gives `None`. `room`: whether data may go, acknowledgements
+    /// always may.
     pub fn transmit(&mut self, room: bool, now_ns: u64) -> Option<Segment> {
         if self.syn_due {
             return Some(self.handshake(now_ns));

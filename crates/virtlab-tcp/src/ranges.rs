@@ -17,7 +17,7 @@ impl Ranges {
         (begin, end)
     }
 
-    /// Takes the range that begins at or before `at` and goes on beyond it; its end.
+    /// Takes the range that begins at or before `at` and continues beyond it; its end.
     pub fn take_from(&mut self, at: u64) -> Option<u64> {
         let (&low, &high) = self.0.range(..=at).next_back().filter(|(_, high)| **high > at)?;
         self.0.remove(&low);

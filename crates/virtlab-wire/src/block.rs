@@ -36,7 +36,7 @@ impl Dtype {
     }
 }
 
-/// Whole numbers of samples stay below this, so that differences of two fit 64 bits, on whoever's clock they are.
+/// Whole numbers of samples stay below this, so that differences of two fit 64 bits, on any clock.
 pub const LARGEST: i64 = 1 << 61;
 
 /// Whether a column's bytes are numbers that can be measured: finite, whole ones within `LARGEST` of zero.

@@ -34,7 +34,7 @@ pub fn blocks(bytes: &[u8]) {
     }
 }
 
-/// Any bytes from whoever connected are frames, notes, or refused; nothing that was given to be sent is forgotten by them.
+/// Any bytes from a client are frames, notes, or refused; nothing that was given to be sent is forgotten by them.
 pub fn lines(bytes: &[u8]) {
     let cut = bytes.first().map_or(1, |first| usize::from(*first) + 1);
     let mut line = Line::new(Some(1));

@@ -15,7 +15,7 @@ use thiserror::Error;
 
 /// The channel of notes; no agent has it.
 pub const NOTE_CHANNEL: u16 = u16::MAX;
-/// Bytes that may be kept before whoever gives more should wait.
+/// Bytes that may be kept before a sender should wait.
 pub const MOST_KEPT_BYTES: usize = 4 << 20;
 /// A note is due after so many frames, or so many bytes of them.
 const NOTE_FRAMES: u64 = 32;
@@ -44,7 +44,7 @@ pub enum LineError {
         /// What was sent.
         sent: u64,
     },
-    /// Its note is none.
+    /// Its note is malformed.
     #[error("a note that cannot be read: {0}")]
     Note(String),
 }
@@ -68,7 +68,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// A side that has spoken with nobody yet; `process` is told to the other.
+    /// A side that has not spoken yet; `process` is sent to the other.
     #[must_use]
     pub fn new(process: Option<u32>) -> Self {
         Self { process, ..Self::default() }
@@ -101,7 +101,7 @@ impl Line {
         self.far_process
     }
 
-    /// Whether so much is kept that whoever gives more should wait.
+    /// Whether so much is kept that a sender should wait.
     #[must_use]
     pub fn full(&self) -> bool {
         self.kept_bytes > MOST_KEPT_BYTES

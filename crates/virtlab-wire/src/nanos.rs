@@ -2,7 +2,7 @@
 
 use std::ops::{Add, AddAssign, Sub};
 
-/// An instant or a length of time in nanoseconds. Never a wall clock: whoever holds one says which clock it is on.
+/// An instant or a length of time in nanoseconds. Never a wall clock: its holder says which clock it is on.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]

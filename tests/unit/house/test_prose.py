@@ -34,14 +34,12 @@ BANNED = {
 PATTERN = re.compile("|".join(f"(?P<p{number}>{each})" for number, each in enumerate(BANNED.values())))
 BETTER = list(BANNED)
 STILL: dict[str, int] = {
-    "virtlab-agent": 72,
-    "virtlab-fabric": 6,
-    "virtlab-load": 8,
-    "virtlab-py": 2,
-    "virtlab-qdisc": 10,
-    "virtlab-sim": 43,
-    "virtlab-tcp": 3,
-    "virtlab-wire": 8,
+    "virtlab-agent": 14,
+    "virtlab-fabric": 2,
+    "virtlab-load": 1,
+    "virtlab-qdisc": 2,
+    "virtlab-sim": 5,
+    "virtlab-tcp": 1,
     "virtlab/testbed": 1,
 }
 PAGES = sorted(

@@ -191,7 +191,7 @@ impl Leader {
         entry.map(|entry| &entry.child).ok_or_else(|| anyhow!("nothing runs on channel {channel}"))
     }
 
-    /// Keeps the world for whoever comes through its door.
+    /// Keeps the world for clients that come through its door.
     fn keep(&mut self, path: &Path, idle: Nanos) -> anyhow::Result<Value> {
         if self.door.is_some() {
             bail!("the world is kept already");

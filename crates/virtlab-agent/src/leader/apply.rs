@@ -1,7 +1,7 @@
 //! `apply`: a batch of operations, all or nothing.
 //!
-//! Requests to the same namespace that follow each other go to the kernel together. When one is refused, everything that
-//! the batch had done is undone in reverse, and the answer names the operation and carries the kernel's text.
+//! Requests to the same namespace that follow each other go to the kernel together. When one is refused, everything
+//! that the batch had done is undone in reverse, and the answer names the operation and carries the kernel's text.
 
 use crate::leader::bridge_port;
 use crate::leader::encode::{self, LinkChange, NewLink};
@@ -210,7 +210,7 @@ fn take_back(world: &mut World, undo: Undo) {
     };
 }
 
-/// Writes a value and returns what stood there.
+/// Writes a value and returns the previous one.
 fn write_sysctl(world: &mut World, namespace: &str, path: &str, value: &str) -> anyhow::Result<String> {
     use anyhow::Context;
     anyhow::ensure!(
@@ -393,7 +393,7 @@ fn add_tap(world: &mut World, end: &End, offloads: bool) -> anyhow::Result<Reque
     Ok(encode::change_link(made.index, change))
 }
 
-/// Gives the interface with a MAC its name; whoever has the name steps aside.
+/// Gives the interface with a MAC its name; an interface that has the name is renamed.
 fn claim(world: &mut World, namespace: &str, name: &str, mac: &str) -> anyhow::Result<Vec<Request>> {
     let mac = encode::parse_mac(mac)?;
     world.learn(namespace)?; // it may have come since, or gone and come again as another

@@ -1,7 +1,7 @@
 //! What a bridge does at one of its ports: isolation, learning, flooding. Set, undone and read back.
 //!
-//! An isolated port exchanges frames with ports that are not isolated, and with no isolated one; the kernel checks it for
-//! every frame, known or flooded. Layout: `IFLA_PROTINFO` of linux/if_link.h, family `AF_BRIDGE`.
+//! An isolated port exchanges frames with ports that are not isolated, and with no isolated one; the kernel checks
+//! it for every frame, known or flooded. Layout: `IFLA_PROTINFO` of linux/if_link.h, family `AF_BRIDGE`.
 
 use crate::leader::encode::link_header;
 use crate::leader::netlink::{Request, attributes};
@@ -23,7 +23,7 @@ pub struct Rules {
     pub isolated: Option<bool>,
     /// Whether source addresses are learned here.
     pub learning: Option<bool>,
-    /// Whether frames to nobody known, to groups and to all leave here.
+    /// Whether frames to unknown addresses, to groups and to all leave here.
     pub flooding: Option<bool>,
 }
 

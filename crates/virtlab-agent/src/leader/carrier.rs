@@ -75,7 +75,7 @@ pub fn address(name: &str) -> anyhow::Result<UnixAddr> {
     UnixAddr::new_abstract(format!("virtlab-line-{name}").as_bytes()).context("the name is too long")
 }
 
-/// Carries frames between the leader and whoever is connected.
+/// Carries frames between the leader and the connected client.
 #[derive(Debug)]
 pub struct Carrier {
     leader: Peer,
@@ -83,7 +83,7 @@ pub struct Carrier {
     line: Line,
     link: Option<Link>,
     door: OwnedFd,
-    /// Since when nobody is connected who showed what came last: one who only connects does not count.
+    /// Since when no client is connected that showed what came last: one who only connects does not count.
     alone_since: Option<Nanos>,
 }
 
@@ -110,7 +110,7 @@ impl Carrier {
         Ok(carrier)
     }
 
-    /// Carries until the leader has said all, the control plane ended, or nobody came back in time.
+    /// Carries until the leader has said all, the control plane ended, or no client came back in time.
     ///
     /// # Errors
     /// When `poll` itself fails.
@@ -243,7 +243,7 @@ impl Carrier {
         self.line.connect();
     }
 
-    /// Lets somebody of the same user in, in place of whoever was connected: that one was cut and it was not
+    /// Lets somebody of the same user in, in place of the connected client: that one was cut and it was not
     /// noticed here.
     fn admit(&mut self) {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -268,7 +268,7 @@ fn milliseconds(count: u64) -> PollTimeout {
 /// Joins a new connection's standard input and output to the leader that lost its own.
 ///
 /// # Errors
-/// When nobody of the same user waits under that name.
+/// If no process of the same user waits under that name.
 pub fn rejoin(name: &str) -> anyhow::Result<()> {
     let line = socket::socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)
         .context("cannot make a unix socket")?;
@@ -290,7 +290,7 @@ pub fn rejoin(name: &str) -> anyhow::Result<()> {
             let left =
                 until.get_or_insert_with(|| clock::monotonic() + LAST_WORDS).since(clock::monotonic()).0;
             if left == 0 {
-                return Ok(()); // nobody takes the last words
+                return Ok(()); // no reader is left for the last words
             }
         }
         let wanted = |yes: bool, events: PollFlags| if yes { events } else { PollFlags::empty() };
@@ -355,7 +355,7 @@ impl Way {
         }
     }
 
-    /// Writes what is taken now; false when nobody takes any more.
+    /// Writes what is taken now; false if no reader takes more.
     fn drain(&mut self, to: BorrowedFd<'_>) -> bool {
         while !self.waiting.is_empty() {
             match unistd::write(to, self.waiting.as_slices().0) {

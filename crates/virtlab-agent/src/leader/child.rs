@@ -282,7 +282,7 @@ fn close_on_exec(fd: BorrowedFd<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What every child gets of the leader's environment: whoever started that may hold secrets in his.
+/// What every child gets of the leader's environment: the user who started it may hold secrets there.
 const ENVIRONMENT: [&str; 4] = ["PATH", "HOME", "TERM", "LANG"];
 
 fn own_environment(extra: &BTreeMap<String, String>) -> Vec<CString> {
@@ -344,7 +344,7 @@ fn become_child(
     world::enter(network).context("cannot enter the network namespace")?;
     let name = placement.namespace.rsplit(':').next().unwrap_or_default();
     if unshare(CloneFlags::CLONE_NEWUTS).is_ok() {
-        // A courtesy to whoever opens a shell: the prompt names the guest.
+        // A courtesy to the user who opens a shell: the prompt names the guest.
         let _ = unistd::sethostname(name);
     }
     for tasks in &placement.cgroups {
@@ -401,7 +401,7 @@ fn become_child(
         None => unistd::execvpe(&plan.argv[0], &plan.argv, &plan.environment).unwrap_err(),
     };
     let text = format!("cannot execute '{}': {}", plan.argv[0].to_string_lossy(), failed.desc());
-    // SAFETY: the descriptor is the report's, wherever it was moved to; nobody closes it before the process ends.
+    // SAFETY: the descriptor is the report's, wherever it was moved to; nothing closes it before the process ends.
     let _ = unistd::write(unsafe { BorrowedFd::borrow_raw(tell) }, text.as_bytes());
     // SAFETY: as in `start`.
     unsafe { libc::_exit(127) }

@@ -51,7 +51,7 @@ pub struct Conduit {
     flow: Flow,
     /// False once the other side is gone.
     pub open: bool,
-    /// Who said so much that is no frame that nobody listens any more.
+    /// Who said so much that is no frame that it is ignored.
     pub noisy: bool,
 }
 

@@ -132,7 +132,7 @@ fn keep_only(last: RawFd, wanted: &[RawFd]) -> anyhow::Result<()> {
 }
 
 fn close_from(first: RawFd) -> anyhow::Result<()> {
-    // SAFETY: what is closed is used by nobody in this process from here on: it ends by _exit or exec.
+    // SAFETY: what is closed is not used in this process from here on: it ends by _exit or exec.
     let code = unsafe { libc::syscall(libc::SYS_close_range, first as libc::c_uint, libc::c_uint::MAX, 0) };
     Errno::result(code).context("cannot close the leader's descriptors (Linux 5.9 and later can)")?;
     Ok(())
@@ -186,7 +186,7 @@ fn collect(command: Pid, report: RawFd, end: RawFd) -> i32 {
             match unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) } {
                 0 => break,
                 -1 if Errno::last() == Errno::EINTR => {}
-                -1 => return 0, // nobody is left
+                -1 => return 0, // no child is left
                 pid if pid == command.as_raw() => {
                     if let Some(teller) = teller.take() {
                         let _ = unistd::write(&teller, &status.to_ne_bytes());
@@ -199,8 +199,8 @@ fn collect(command: Pid, report: RawFd, end: RawFd) -> i32 {
         let mut polled = vec![PollFd::new(news.as_fd(), PollFlags::POLLIN)];
         polled.extend(teller.as_ref().map(|teller| PollFd::new(teller.as_fd(), PollFlags::empty())));
         let _ = poll(&mut polled, PollTimeout::NONE);
-        // Whoever waited for the command was killed; the kernel ends all that is in the namespace with its first
-        // process.
+        // The process that waited for the command was killed; the kernel ends all that is in the namespace with its
+        // first process.
         if polled.get(1).and_then(PollFd::revents).is_some_and(|events| events.contains(PollFlags::POLLERR)) {
             return 1;
         }

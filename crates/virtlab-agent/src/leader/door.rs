@@ -1,4 +1,4 @@
-//! The door of a kept world: a private socket that lets in whoever is of the same user.
+//! The door of a kept world: a private socket that lets in clients of the same user.
 
 use crate::clock;
 use anyhow::Context;
@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use virtlab_wire::Nanos;
 
-/// Where clients of a kept world come in; the world ends when nobody was there for long enough.
+/// Where clients of a kept world come in; the world ends after a time without clients.
 pub struct Door {
     listener: OwnedFd,
     path: PathBuf,
@@ -40,7 +40,7 @@ impl Door {
         self.listener.as_fd()
     }
 
-    /// Whoever knocks, when it is of the same user.
+    /// The next client, if it is of the same user.
     pub fn admit(&self) -> Option<OwnedFd> {
         let fd = socket::accept4(self.listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC).ok()?;
         // SAFETY: accept just made this descriptor for us.

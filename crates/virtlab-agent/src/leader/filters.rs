@@ -1,4 +1,4 @@
-//! Filters of queue disciplines, read back under the names they were asked for by. Layouts: linux/pkt_cls.h.
+//! Filters of queue disciplines, read back under the names in their requests. Layouts: linux/pkt_cls.h.
 
 use crate::leader::encode::{print_handle, traffic_header};
 use crate::leader::netlink::{Socket, attributes, half, number32, text};
@@ -69,7 +69,7 @@ fn fields(options: &[u8], protocol: u16) -> Value {
     })
 }
 
-/// With the length of its prefix, or with its mask where that is none.
+/// With the length of its prefix, or with its mask if that is not a prefix.
 fn print_network(address: &[u8], mask: &[u8]) -> String {
     let ones = mask.iter().map(|octet| octet.count_ones()).sum::<u32>();
     let plain = prefix_mask(mask.len(), ones as u8) == mask;

@@ -2,7 +2,7 @@
 //!
 //! In a virtual machine it is the first process, started by the initial file system once drivers are loaded, and
 //! its control stream is a port of the virtual serial device, `/dev/vportNpM`. Such a port opens once, and reads as
-//! ended while nobody is connected outside: so the leader waits for that first. In a container it is the first
+//! ended while no client is connected outside: so the leader waits for that first. In a container it is the first
 //! process too, and is born with the stream. When the stream ends, the leader ends, and with its first process the
 //! kernel ends the guest.
 
@@ -33,7 +33,7 @@ pub struct Options {
 /// Serves the guest's stream until it ends.
 ///
 /// # Errors
-/// When the port cannot be opened, or nobody is connected to it within a minute; when the descriptor is not open.
+/// When the port cannot be opened, or no client connects to it within a minute; when the descriptor is not open.
 pub fn main(options: &Options) -> anyhow::Result<()> {
     raise_descriptor_limit();
     let control = match (&options.port, options.control_fd) {
@@ -43,7 +43,7 @@ pub fn main(options: &Options) -> anyhow::Result<()> {
     };
     let executable: OwnedFd =
         std::fs::File::open("/proc/self/exe").context("cannot open the own executable")?.into();
-    // Nobody outside this machine can be watched: the pipe never ends.
+    // No process outside this machine can be watched: the pipe never ends.
     let (lifeline, held) =
         nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).context("cannot make the lifeline")?;
     let outcome =

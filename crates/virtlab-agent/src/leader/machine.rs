@@ -1,4 +1,5 @@
-//! What the machine under a leader is: kernel, processors, and what it reads time from. What it does not tell is absent.
+//! What the machine under a leader is: kernel, processors, and what it reads time from. What it does not tell is
+//! absent.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -7,7 +8,7 @@ use std::fs;
 const CPUS: &str = "/sys/devices/system/cpu";
 const CLOCK: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
-/// All of it, for whoever greets the leader.
+/// All of it, for the client that greets the leader.
 pub fn facts() -> Value {
     let mut told = Map::new();
     let mut tell = |key: &str, value: Option<String>| {

@@ -71,7 +71,8 @@ pub enum Operation {
         port: u16,
         local: String,
     },
-    /// Frames to `mac` (all zeros: to nobody known, and to all) leave VXLAN interface `link` for the host at `address`.
+    /// Frames to `mac` (all zeros: to unknown addresses, and to all) leave VXLAN interface `link` for the host at
+    /// `address`.
     TunnelPeer { namespace: String, link: String, mac: String, address: String },
     /// Changes an interface that exists.
     Link {

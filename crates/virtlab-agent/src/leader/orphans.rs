@@ -1,10 +1,11 @@
-//! What a leader without a world of its own leaves behind when it ends: every process that it started, however far down,
-//! as long as it or the process above it lives to end them; where both are killed at one moment only its children end.
+//! What a leader without a world of its own leaves behind when it ends: every process that it started, however far
+//! down, as long as it or the process above it lives to end them; where both are killed at one moment only its
+//! children end.
 //!
-//! The first process of a PID namespace takes all others along. An ordinary user's leader has none, and what it started may
-//! have begun sessions of its own or lost its parent on purpose. So the leader is made the one that orphans fall to, and the
-//! process above it for when the leader is killed (`adopt`): what was left are children or below children, and is
-//! killed generation by generation until the kernel knows of none (`end_all`).
+//! The first process of a PID namespace takes all others along. An ordinary user's leader has none, and what it
+//! started may have begun sessions of its own or lost its parent on purpose. So the leader is made the one that
+//! orphans fall to, and the process above it for when the leader is killed (`adopt`): what was left are children or
+//! below children, and is killed generation by generation until the kernel knows of none (`end_all`).
 
 use nix::errno::Errno;
 use nix::sys::prctl;
@@ -15,7 +16,8 @@ use std::time::Duration;
 
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// From now on whoever below the calling process loses its parent becomes a child of it. A fork does not pass this on.
+/// From now on a process below the calling one that loses its parent becomes a child of it. A fork does not pass
+/// this on.
 ///
 /// # Errors
 /// When the kernel refuses.

@@ -51,7 +51,7 @@ pub struct RejoinOptions {
 /// Joins this connection to a leader that lost its own.
 ///
 /// # Errors
-/// When nobody waits under that name.
+/// If no process waits under that name.
 pub fn rejoin(options: &RejoinOptions) -> anyhow::Result<()> {
     carrier::rejoin(&options.name)
 }

@@ -41,7 +41,7 @@ pub(super) struct Ending {
     /// Since when somebody's signal keeps it stopped.
     pub(super) stopped: Option<Nanos>,
     pub(super) agent_open: bool,
-    /// Started before the world was kept: part of it, whoever comes and goes (machines, routing daemons).
+    /// Started before the world was kept: part of it, whichever clients come and go (machines, routing daemons).
     pub(super) of_world: bool,
 }
 
@@ -385,7 +385,7 @@ impl Leader {
         }
     }
 
-    /// Tells at once whoever started a child that it stands still: it may do so until nobody asks any more.
+    /// Tells the starter of a child at once that it stands still: it may do so until no client asks any more.
     fn note_stop(&mut self, pid: Pid) {
         let Some((key, entry)) = self.children.iter_mut().find(|(_, entry)| entry.child.pid == pid) else {
             return;
@@ -396,7 +396,7 @@ impl Leader {
         }
     }
 
-    /// Tells its starter how long a child stood still; not where it went on before it was seen to be stopped.
+    /// Tells its starter how long a child stood still; not if it ran again before it was seen to be stopped.
     fn report_stop(&mut self, pid: Pid) {
         let Some((key, entry)) = self.children.iter_mut().find(|(_, entry)| entry.child.pid == pid) else {
             return;
@@ -432,7 +432,7 @@ impl Leader {
                     "event": "exited", "channel": key.1, "code": code, "signal": signal, "tail": tail,
                 }));
             }
-            // What was reached through it comes after it: whoever hears of both knows the cause by then.
+            // What was reached through it comes after it: a reader of both knows the cause by then.
             let passed_on = self.conduits.end(key, |client| self.clients.contains_key(&client));
             for (place, channels) in passed_on {
                 self.tell_end(place, channels, (code, signal), &tail);

@@ -1,7 +1,7 @@
 //! A virtual machine's port: a tap interface that lives as long as its descriptor, which the leader holds and
 //! passes on.
 //!
-//! The interface belongs to the network namespace that the descriptor was opened in; nobody who has the descriptor
+//! The interface belongs to the network namespace that the descriptor was opened in; no holder of the descriptor
 //! needs to are there. Layout: linux/if_tun.h.
 
 use anyhow::{Context, bail};

@@ -1,7 +1,8 @@
 //! VXLAN: Ethernet frames in UDP datagrams (RFC 7348) over a network that is there already.
 //!
-//! Layout: linux/if_link.h. The interface is born in one namespace while its datagrams go through another, whose netlink socket
-//! the request is sent by. It learns nothing: who is where is known beforehand, so each far end has its entries.
+//! Layout: linux/if_link.h. The interface is born in one namespace while its datagrams go through another, whose
+//! netlink socket the request is sent by. It learns nothing: who is where is known beforehand, so each far end has
+//! its entries.
 
 use crate::leader::encode::{NewLink, octets};
 use crate::leader::netlink::Request;
@@ -42,7 +43,7 @@ pub fn vxlan(link: NewLink<'_>, tunnel: Tunnel) -> Request {
     })
 }
 
-/// Frames to `mac` (all zeros: to nobody known, and to all) go to the host at `address`.
+/// Frames to `mac` (all zeros: to unknown addresses, and to all) go to the host at `address`.
 pub fn peer(index: i32, mac: [u8; 6], address: IpAddr) -> Request {
     let flags = libc::NLM_F_CREATE | if mac == [0; 6] { libc::NLM_F_APPEND } else { libc::NLM_F_REPLACE };
     let mut header = [0; 12];

@@ -95,7 +95,7 @@ impl World {
     /// A namespace by name.
     ///
     /// # Errors
-    /// When there is none of that name.
+    /// If the name is unknown.
     pub fn namespace(&mut self, name: &str) -> anyhow::Result<&mut Namespace> {
         self.namespaces.get_mut(name).ok_or_else(|| anyhow!("there is no namespace '{name}'"))
     }
@@ -103,7 +103,7 @@ impl World {
     /// An interface by namespace and name.
     ///
     /// # Errors
-    /// When there is none of that name.
+    /// If the name is unknown.
     pub fn interface(&mut self, namespace: &str, link: &str) -> anyhow::Result<&mut Interface> {
         self.namespace(namespace)?
             .links
@@ -114,7 +114,7 @@ impl World {
     /// A duplicate of an open tap.
     ///
     /// # Errors
-    /// When there is none of that name.
+    /// If the name is unknown.
     pub fn tap(&mut self, namespace: &str, link: &str) -> anyhow::Result<OwnedFd> {
         let tap = self.namespace(namespace)?.taps.get(link);
         let tap = tap.with_context(|| format!("there is no tap '{link}' in namespace '{namespace}'"))?;
@@ -212,7 +212,7 @@ impl World {
     /// Moves the thread into a namespace.
     ///
     /// # Errors
-    /// When there is none of that name.
+    /// If the name is unknown.
     pub fn stand_in(&mut self, name: &str) -> anyhow::Result<()> {
         if self.standing.as_deref() != Some(name) {
             let namespace =

@@ -37,7 +37,7 @@ impl Endpoint {
     /// Its IP address.
     ///
     /// # Errors
-    /// When there is none or it is no address.
+    /// If the MAC address is missing or malformed.
     pub fn ip(&self, whose: &str) -> anyhow::Result<IpAddr> {
         let text = self.address.as_deref().with_context(|| format!("{whose}.address is missing"))?;
         let bare = text.split('/').next().unwrap_or(text);

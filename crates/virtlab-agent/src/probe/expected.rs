@@ -1,6 +1,6 @@
 //! A server hears its peer and no other: the kernel drops what comes from elsewhere before the socket has it.
 //!
-//! A server's port is open to whoever reaches its guest, and on existing hosts that may be anybody: a datagram of a
+//! A server's port is open to anybody who reaches its guest, and on existing hosts that may be anybody: a datagram of a
 //! stranger would be counted or answered to a forged address. A filter of the socket (classic BPF,
 //! Documentation/networking/filter.rst of Linux) needs no privilege, costs a few instructions per packet, and is there
 //! before the socket is bound. Newer kernels give one to a TCP socket for CAP_NET_ADMIN only, so TCP servers look at

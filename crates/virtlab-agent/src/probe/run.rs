@@ -141,7 +141,7 @@ impl Run {
         }
     }
 
-    /// The same where nobody asked for it: the role then has failed.
+    /// The same without a request: the role then has failed.
     pub fn forsake(&self, why: &str) {
         lock(&self.forsaken).get_or_insert_with(|| why.to_owned());
         self.request_stop();
@@ -180,7 +180,7 @@ impl Run {
             None => "stopped".to_owned(),
         };
         lock(&self.sleepers).clear();
-        // Whoever hears of the end can collect, and a caller that waits for the end has its event before.
+        // A listener for the end can collect, and a caller that waits for the end has its event before.
         let mut phase = lock(&self.phase);
         self.event("finished", &json!({"t_ns": clock::raw().0, "reason": reason}));
         *phase = Phase::Finished(Arc::new(report));

@@ -438,7 +438,7 @@ pub enum Trouble {
     Refused,
     /// The send buffer or queue was full: the packet was not sent.
     NoRoom,
-    /// Anything else: the role cannot go on.
+    /// Anything else: the role cannot continue.
     Fatal,
 }
 

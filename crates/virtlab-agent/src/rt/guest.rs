@@ -1,10 +1,10 @@
 //! One virtual CPU as one thread that is always hungry, and inside it a preemptive fixed-priority executive.
 //!
-//! The thread looks at the clock all the time. Two looks further apart than the gap mean that it did not run between
-//! them; everything else is supply, and it goes to the most urgent job. So execution times are times really run, and the
-//! supply is known to the microsecond, whoever took it away: the reservation, an interrupt, a machine below. Under
-//! SCHED_DEADLINE the thread ends its period itself when its budget is charged up, because the kernel would notice only
-//! at its next tick.
+//! The thread looks at the clock all the time. Two looks further apart than the gap mean that it did not run
+//! between them; everything else is supply, and it goes to the most urgent job. So execution times are times really
+//! run, and the supply is known to the microsecond, whatever took it away: the reservation, an interrupt, a machine
+//! below. Under SCHED_DEADLINE the thread ends its period itself when its budget is charged up, because the kernel
+//! would notice only at its next tick.
 
 use super::{By, Competitor, Refusal, Reply, Request, reservation};
 use crate::clock::monotonic;

@@ -1,14 +1,15 @@
 //! Frames of many lines that meet in one, without events.
 //!
-//! A frame that its receiver only counts changes nothing at the switch where it meets others but the queue that it goes to, and
-//! nobody looks at that queue before the next frame there that has an event, or a reader of counters. So it needs no event of its
-//! own: as its first line takes it, its instant at the switch is known. It is put among those that come to the same line out, in
-//! the order in which their events would be (by instant, then by the line they come over, as the agenda has it), and all that
-//! have come are offered one after the other when somebody could notice: [`Fabric::gather`], and every frame with an event that is
-//! passed on to that line. So the line is given the same frames at the same instants in the same order.
+//! A frame that its receiver only counts changes nothing at the switch where it meets others but the queue that it
+//! goes to, and nothing looks at that queue before the next frame there that has an event, or a reader of counters.
+//! So it needs no event of its own: as its first line takes it, its instant at the switch is known. It is put among
+//! those that come to the same line out, in the order in which their events would be (by instant, then by the line
+//! they come over, as the agenda has it), and all that have come are offered one after the other when somebody
+//! could notice: [`Fabric::gather`], and every frame with an event that is passed on to that line. So the line is
+//! given the same frames at the same instants in the same order.
 //!
-//! That holds where both lines are FIFOs in closed form, the first comes from a port and the second leads to one, and the switch
-//! knows both addresses from the start: then nothing but the queue can become of the frame there.
+//! That holds where both lines are FIFOs in closed form, the first comes from a port and the second leads to one,
+//! and the switch knows both addresses from the start: then the frame there can only join the queue.
 
 use super::{Course, End, Fabric, Foretold, NONE, PortId};
 use crate::Mac;
@@ -41,8 +42,8 @@ impl<P> Coming<P> {
 }
 
 impl<P: Clone> Fabric<P> {
-    /// The way of frames between two addresses that come in at `port`, where they meet others only once and nothing else can
-    /// become of them: only of a fabric that foretells.
+    /// The way of frames between two addresses that come in at `port`, where they meet others only once and nothing
+    /// else can become of them: only of a fabric that foretells.
     #[must_use]
     #[inline]
     pub fn meeting(&mut self, port: PortId, source: Mac, destination: Mac) -> Option<Meeting> {
@@ -66,9 +67,9 @@ impl<P: Clone> Fabric<P> {
         }
     }
 
-    /// A frame of `bytes` comes in at `at` and meets others on its way, without an event; it is dropped where its first line has
-    /// no room. `at` lies before no earlier frame's of the same port. True when many have come to where it goes that wait to be
-    /// gathered.
+    /// A frame of `bytes` comes in at `at` and meets others on its way, without an event; it is dropped where its
+    /// first line has no room. `at` lies before no earlier frame's of the same port. True when many have come to
+    /// where it goes that wait to be gathered.
     #[inline]
     pub fn meet(&mut self, meeting: &Meeting, bytes: u32, at: Nanos, payload: P) -> bool {
         const CROWD: usize = 16;
@@ -99,7 +100,8 @@ impl<P: Clone> Fabric<P> {
         self.comings.iter().filter_map(|coming| coming.last()).map(|last| last.at).max()
     }
 
-    /// Offers a line what comes before an event: one at this instant, over a line of this number. False where nothing does.
+    /// Offers a line what comes before an event: one at this instant, over a line of this number. False where
+    /// nothing does.
     #[inline]
     pub(super) fn gather_before(&mut self, out: usize, event: (Nanos, usize)) -> bool {
         let some =

@@ -1,4 +1,4 @@
-//! Parameters of workloads as a Plan holds them, for whoever plays them: the probe on sockets, the simulator in
+//! Parameters of workloads as a Plan holds them, for their players: the probe on sockets, the simulator in
 //! virtual time. Defaults are theirs, and what no end could do is said with the parameter's name.
 
 pub mod http_get;

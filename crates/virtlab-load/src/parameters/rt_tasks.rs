@@ -80,7 +80,7 @@ pub struct RtTasks {
 }
 
 impl RtTasks {
-    /// What nobody can play.
+    /// What cannot be played.
     ///
     /// # Errors
     /// The first such parameter.

@@ -1,7 +1,7 @@
 //! A virtual switch: which way a frame goes, at once; what lies behind it is a vNIC or a port of the fabric.
 //!
 //! Who is where is in its table from the start. Where it learns, a source address moves to the port at which it is
-//! seen, as in Linux an entry that is not fixed does. A frame to nobody known leaves through every port but its
+//! seen, as in Linux an entry that is not fixed does. A frame to an unknown address leaves through every port but its
 //! own, where the switch floods. Two isolated ports exchange no frame, known or flooded.
 
 use super::Network;

@@ -6,7 +6,7 @@ use crate::marks::Readings;
 use virtlab_wire::Nanos;
 
 impl Network {
-    /// Counters of the groups asked for.
+    /// Counters of the requested groups.
     pub fn read(&mut self, groups: &[String], mark: &str, readings: &mut Readings) {
         self.fabric.settle_counters(Nanos(self.now_ns));
         let wanted = |group: &str| groups.iter().any(|each| each == group);

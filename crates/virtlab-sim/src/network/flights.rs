@@ -33,7 +33,7 @@ impl Network {
         self.agenda.plan(at_ns, Due::Resume(slot));
     }
 
-    /// What a cost held up goes on; a message that its process has now.
+    /// What a cost held up continues; a message that its process has now.
     pub fn resume(&mut self, slot: usize) -> Option<Message> {
         let flight = self.flights[slot].take()?;
         self.landed.push(slot);

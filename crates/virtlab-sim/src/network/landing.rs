@@ -1,9 +1,9 @@
 //! Frames that leave the fabric.
 //!
-//! Such a frame is told of as soon as its last transmitter takes it, and waits in the landing of its port.
-//! Only what changes something beyond counters has an event at its instant: a message that is whole and answered, a frame
-//! that is forwarded. All but the last fragment of a packet, and messages that are only counted, have none: they are
-//! counted, with their own instants, before anybody reads a counter.
+//! Such a frame is reported as soon as its last transmitter takes it, and waits in the landing of its port. Only
+//! what changes something beyond counters has an event at its instant: a message that is whole and answered, a
+//! frame that is forwarded. All but the last fragment of a packet, and messages that are only counted, have none:
+//! they are counted, with their own instants, before anybody reads a counter.
 
 use super::Network;
 use super::bridges::Place;
@@ -17,10 +17,10 @@ use crate::ip::Message;
 use virtlab_fabric::{Foretold, Mac, PortId};
 use virtlab_wire::Nanos;
 
-/// What a frame that leaves the fabric is to whoever stands at its port.
+/// What a frame that leaves the fabric is to the node at its port.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Meaning {
-    /// It goes on through a bridge or a guest; an event stands for it.
+    /// It continues through a bridge or a guest; an event represents it.
     Onward(Foretold),
     /// A fragment of a message that is not whole with it.
     Part,
@@ -180,7 +180,8 @@ impl Network {
         self.landings.len()
     }
 
-    /// Takes what has landed at a port by now: messages are returned, one by one; frames that go on are in the inbox.
+    /// Takes what has landed at a port by now: messages are returned, one by one; frames that continue are in the
+    /// inbox.
     pub fn land(&mut self, port: usize) -> Option<Landed> {
         self.gather(port);
         while let Some(&Landing { at_ns, nic, bytes, meaning }) = self.landings[port].front() {

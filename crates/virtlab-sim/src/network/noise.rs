@@ -1,4 +1,4 @@
-//! What kernels say of themselves over IPv6: frames of every interface that comes up, which nobody asked for and
+//! What kernels say of themselves over IPv6: frames of every interface that comes up, which are not requested and
 //! which occupy links.
 //!
 //! An interface joins the multicast group of its link-local address and reports that (MLDv2, RFC 3810: twice,

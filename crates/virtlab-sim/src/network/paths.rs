@@ -165,7 +165,7 @@ impl Network {
         self.put_resolved(nic, out, ready);
     }
 
-    /// A guest forgets what it was told of paths of some versions of IP.
+    /// A guest forgets what it learnt of paths of some versions of IP.
     pub fn forget_paths(&mut self, guest: usize, of: Versions) {
         for ((_, _), (_, until_ns)) in
             self.paths.known.iter_mut().filter(|((own, to), _)| *own == guest && of.has(to.version()))
@@ -176,7 +176,7 @@ impl Network {
         self.paths.news.push(guest);
     }
 
-    /// A guest is told of a path.
+    /// A guest learns of a path.
     pub(super) fn learn(&mut self, guest: usize, message: &Message) {
         let (to, mut mtu_bytes) = (Number::of_bits(message.flow), message.seq as u32);
         if to.version() == IpVersion::V4 && mtu_bytes < LEAST_BELIEVED_BYTES {

@@ -1,6 +1,6 @@
 //! Asking for hardware addresses: ARP (RFC 826) and neighbour solicitation (RFC 4861) as frames on the wire.
 //!
-//! A packet whose next hop nobody has told of waits at its vNIC, before the queue discipline, as in Linux: 212,992
+//! A packet whose next hop is unresolved waits at its vNIC, before the queue discipline, as in Linux: 212,992
 //! B of memory at most for each neighbour, of which the oldest goes first. The question is a broadcast, or a
 //! multicast to the group of the address that is sought, so switches flood it and learn where the asker is; the
 //! answer goes to the asker alone. Addresses do not change while a world is played. So a packet carries from the
@@ -266,7 +266,7 @@ impl Network {
         }
     }
 
-    /// A guest forgets its neighbours of some versions of IP, but for those that it was told of.
+    /// A guest forgets its neighbours of some versions of IP, except those that were set.
     pub fn forget_neighbours_of(&mut self, guest: usize, of: Versions) {
         for nic in (0..self.nics.len()).filter(|nic| self.nics[*nic].given.guest == guest).collect::<Vec<_>>()
         {

@@ -137,8 +137,8 @@ impl Network {
     }
 
     /// On through a vNIC; a router cuts a packet that is longer than its MTU into fragments, where it may. Segments
-    /// that have come together go on so where the vNIC takes them so; too long ones are dropped together, and their
-    /// sender told once.
+    /// that have come together continue together if the vNIC takes them so; too long ones are dropped together, and
+    /// their sender told once.
     fn go_on(&mut self, nic: usize, out: Outgoing) {
         let mtu_bytes = self.nics[nic].given.mtu_bytes;
         if let (Some(parts), Some(packet)) = (self.parts_of(&out.cargo.message), out.cargo.ip) {

@@ -1,15 +1,16 @@
 //! Segments of TCP that go together: one long frame on the host's path (TSO, GSO), cut where the first link begins.
 //!
-//! A guest whose vNIC has offloads hands its kernel's path one super-segment for many segments, so that crossing a vNIC, a virtual
-//! switch, or a guest that forwards is paid once for all of them. A link knows no such frames: what stands before it cuts them
-//! to the MTU, all at one instant. Where there is no link on the way, they come to the receiver as they were sent, which
-//! acknowledges them as one. A vNIC without offloads takes none: they are cut before it, whoever sent them.
-//! What has been cut stays so: its frames come one by one, each paying for itself.
-//! How many go together is Linux's (`tcp_tso_autosize`): what the flow sends in 1/1024 s at the rate at which it would be paced,
-//! and on short paths as much more as 64 KiB, halved for every 512 us of the least round trip; at least two segments, and no more
-//! than 64 KiB less the longest header.
-//! Source: `net/ipv4/tcp_output.c`; `Documentation/networking/segmentation-offloads.rst`. Deviation: nothing waits to become longer
-//! (`tcp_tso_should_defer`), and a vNIC's bucket takes such a frame for as many as it will be cut into, each with what a cable adds.
+//! A guest whose vNIC has offloads hands its kernel's path one super-segment for many segments, so that crossing a
+//! vNIC, a virtual switch, or a guest that forwards is paid once for all of them. A link knows no such frames: what
+//! stands before it cuts them to the MTU, all at one instant. Where there is no link on the way, they come to the
+//! receiver as they were sent, which acknowledges them as one. A vNIC without offloads takes none: they are cut
+//! before it, whatever sent them. What has been cut stays so: its frames come one by one, each paying for itself.
+//! How many go together is Linux's (`tcp_tso_autosize`): what the flow sends in 1/1024 s at the rate at which it
+//! would be paced, and on short paths as much more as 64 KiB, halved for every 512 us of the least round trip; at
+//! least two segments, and no more than 64 KiB less the longest header. Source: `net/ipv4/tcp_output.c`;
+//! `Documentation/networking/segmentation-offloads.rst`. Deviation: nothing waits to become longer
+//! (`tcp_tso_should_defer`), and a vNIC's bucket takes such a frame for as many as it will be cut into, each with
+//! what a cable adds.
 
 use super::Network;
 use super::vnics::Outgoing;
@@ -68,7 +69,8 @@ impl Network {
         self.costs.as_ref().is_some_and(|costs| costs.takes_together(nic))
     }
 
-    /// Sends segments that follow each other, all but the last of one length, as one frame; each message holds its TCP header.
+    /// Sends segments that follow each other, all but the last of one length, as one frame; each message holds its
+    /// TCP header.
     pub fn send_together(&mut self, socket: usize, messages: &[Message], header_bytes: u32) {
         let ([first, .., last], Some(to)) = (messages, self.sockets[socket].ip) else {
             for message in messages {

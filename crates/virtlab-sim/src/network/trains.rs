@@ -28,7 +28,7 @@ const CROWD: usize = 64;
 /// What is known of the way of a socket's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Nobody has asked.
+    /// Not asked yet.
     Unknown,
     /// It is played by events.
     Played,

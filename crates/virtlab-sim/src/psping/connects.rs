@@ -104,7 +104,7 @@ impl Workload for Connects {
     }
 
     fn take(&mut self, message: Message, network: &mut Network) {
-        // What is left of connections made before comes to nobody.
+        // What is left of earlier connections is dropped.
         if u64::from(message.flow) != self.current() || self.finished {
             return;
         }

@@ -230,7 +230,7 @@ impl Origin {
         }
     }
 
-    /// Sends one burst; its first number and the bytes that the kernel took. `None` when the role cannot go on.
+    /// Sends one burst; its first number and the bytes that the kernel took. `None` when the role cannot continue.
     fn send_burst(
         &self,
         run: &Run,

@@ -1,10 +1,10 @@
 //! Sending a numbered stream: at a rate, or as fast as the sender can.
 //!
-//! The loop knows nothing of sockets: a [`Batch`] fills and sends up to 64 packets at a time. At a rate, packets go when
-//! they are due, several at once when several are; a call that turns out slow makes the next batch smaller, so that the
-//! instants written into packets stay near the truth where the network pushes back. Lateness counts as a pacing error
-//! only from the moment on at which this sender was free: waiting for the network is the network's. Which flow's turn it is
-//! says a [`Split`]; all flows go from this one thread.
+//! The loop knows nothing of sockets: a [`Batch`] fills and sends up to 64 packets at a time. At a rate, packets go
+//! when they are due, several at once when several are; a call that turns out slow makes the next batch smaller, so
+//! that the instants written into packets stay near the truth where the network pushes back. Lateness counts as a
+//! pacing error only from the moment on at which this sender was free: waiting for the network is the network's.
+//! Which flow's turn it is says a [`Split`]; all flows go from this one thread.
 
 use crate::clock;
 use crate::probe::pacing::Pacer;
@@ -81,7 +81,7 @@ impl Stream {
             return report;
         };
         let mut sent = vec![0u64; usize::from(self.split.flows())];
-        // Positions go on when the rate is changed; the schedule then counts from `base` and `origin` on.
+        // Positions continue when the rate is changed; the schedule then counts from `base` and `origin` on.
         let (mut base, mut origin) = (0.0, start);
         let (mut limit, mut tuned) = (BATCH, 0);
         let mut free = start;

@@ -298,7 +298,7 @@ struct State {
     under_way: VecDeque<Nanos>,
     /// No request will follow.
     complete: bool,
-    /// Nobody reads answers any more.
+    /// No thread reads answers any more.
     closed: bool,
 }
 

@@ -1,12 +1,12 @@
 //! Packet sockets with memory-mapped rings: frames in and out without a copy per system call.
 //!
-//! Transmit: TPACKET_V2, a ring of equal slots; user space fills slots and marks them, one `send` hands all marked slots
-//! to the interface's queue discipline (which is not bypassed), and the kernel marks each free again once its frame is
-//! gone. A slot begins with a virtio-net header that has the kernel copy the whole front of the frame: where a guest on the
-//! way forwards, the kernel frees the slot while the frame still waits in a queue, and a front that stayed in the slot would
-//! be overwritten by a later frame's. Receive: TPACKET_V3, a ring of blocks that the kernel fills with as many frames as fit and hands over when full
-//! or after a time; each frame has its kernel stamp, so a late hand-over costs no accuracy. Frames that found no room in
-//! the ring are counted by the kernel.
+//! Transmit: TPACKET_V2, a ring of equal slots; user space fills slots and marks them, one `send` hands all marked
+//! slots to the interface's queue discipline (which is not bypassed), and the kernel marks each free again once its
+//! frame is gone. A slot begins with a virtio-net header that has the kernel copy the whole front of the frame:
+//! where a guest on the way forwards, the kernel frees the slot while the frame still waits in a queue, and a front
+//! that stayed in the slot would be overwritten by a later frame's. Receive: TPACKET_V3, a ring of blocks that the
+//! kernel fills with as many frames as fit and hands over when full or after a time; each frame has its kernel
+//! stamp, so a late hand-over costs no accuracy. Frames that found no room in the ring are counted by the kernel.
 
 use crate::probe::socket;
 use anyhow::Context;
@@ -105,7 +105,7 @@ fn bind(fd: &OwnedFd, interface: i32, protocol: u16) -> io::Result<()> {
 /// Index of an interface of this guest.
 ///
 /// # Errors
-/// When there is none of that name.
+/// If the name is unknown.
 pub fn interface_index(name: &str) -> anyhow::Result<i32> {
     nix::net::if_::if_nametoindex(name)
         .map(|index| index as i32)
@@ -115,9 +115,9 @@ pub fn interface_index(name: &str) -> anyhow::Result<i32> {
 /// How long a call that sends may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// Until every frame of the ring is gone: out of the last queue on its way to another machine or to a process, as a
-    /// frame keeps its slot through veths, bridges and queues. So nobody is overrun, and what is sent follows what is
-    /// taken.
+    /// Until every frame of the ring is gone: out of the last queue on its way to another machine or to a process,
+    /// as a frame keeps its slot through veths, bridges and queues. So no receiver is overrun, and what is sent
+    /// follows what is taken.
     UntilGone,
     /// Not at all: what queues do with the frames is theirs, until all slots are taken.
     None,

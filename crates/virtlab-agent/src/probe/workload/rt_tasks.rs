@@ -1,4 +1,4 @@
-//! `rt_tasks`: hard-deadline tasks inside this guest, under a CPU budget each period; it talks to nobody.
+//! `rt_tasks`: hard-deadline tasks inside this guest, under a CPU budget each period; it sends no traffic.
 //!
 //! The executive is the agent's rt role. All tasks are released together, once per episode, at several phases of the
 //! guest's period, the last of them just after the budget is gone. Afterwards the supply is held against what the proof

@@ -1,11 +1,11 @@
 //! `rtt`: round trips of ICMP or UDP echoes, open loop.
 //!
-//! Request k is meant for `start + k interval`, whatever became of the ones before. Two delays are kept for each reply:
-//! the user's, from just before the send call to just after the receive call, and the path's, from the kernel's transmit
-//! stamp to its receive stamp, which no wake-up of this process lengthens. The sender and the receiver are two threads,
-//! so a late reply never delays a request and a request never delays a reply; a receiver that polls shares one thread
-//! with the sender instead, and an interval of 0 sends each request when the reply before it has come (closed loop, as
-//! a ping-pong benchmark does).
+//! Request k is meant for `start + k interval`, whatever happened to the ones before. Two delays are kept for each
+//! reply: the user's, from just before the send call to just after the receive call, and the path's, from the
+//! kernel's transmit stamp to its receive stamp, which no wake-up of this process lengthens. The sender and the
+//! receiver are two threads, so a late reply never delays a request and a request never delays a reply; a receiver
+//! that polls shares one thread with the sender instead, and an interval of 0 sends each request when the reply
+//! before it has come (closed loop, as a ping-pong benchmark does).
 
 use super::echo::{self, Format, Packet};
 use super::{Arming, Prepared, Side, StandBy, Workload, parse};
@@ -156,7 +156,7 @@ impl Client {
 }
 
 /// A socket that sends with transmit stamps, and one on the same port that is connected, so that replies reach it and
-/// transmit stamps do not wake whoever sleeps there.
+/// transmit stamps do not wake a thread that sleeps there.
 fn udp_pair(local: SocketAddr, peer: SocketAddr) -> anyhow::Result<(OwnedFd, OwnedFd)> {
     let receiver = socket::udp(local, true).with_context(|| format!("cannot bind UDP {local}"))?;
     let bound = socket::local_address(&receiver)?;
@@ -288,7 +288,7 @@ impl Client {
         }
     }
 
-    /// Sends request `k`; false when the role cannot go on.
+    /// Sends request `k`; false when the role cannot continue.
     fn send_one(&mut self, k: u64, intended: Nanos, sending: &mut Sending) -> bool {
         let mut sent;
         loop {
@@ -463,8 +463,8 @@ impl Sending {
     fn collect_stamps(&mut self, sender: &OwnedFd) {
         while !self.pending.is_empty() {
             let Some((call, stamp)) = self.inbox.transmit_stamp(sender.as_fd()) else { break };
-            // A bridge that no packet filter looks at passes the packet to its port with the sender's socket still on it, and
-            // that port stamps it as well: the first stamp is the vNIC's.
+            // A bridge that no packet filter looks at passes the packet to its port with the sender's socket still
+            // on it, and that port stamps it as well: the first stamp is the vNIC's.
             if self.stamped_call.replace(call) == Some(call) {
                 continue;
             }

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_address, ip_network
 from typing import Any
 
-from virtlab.catalogue import QDISCS, VSWITCHES
+from virtlab.catalogue import VSWITCHES
 from virtlab.catalogue.actions import EXEC
 from virtlab.plan import Action, Guest, Plan, Queue, Role, Route, Vnic, Vswitch
 from virtlab.plan.seeds import stream_seed
 from virtlab.planner import ends
+from virtlab.planner.draws import draws, seeded
 from virtlab.planner.licence import QUEUE_PACKETS, burst_bytes
 from virtlab.planner.wiring import Wiring
 from virtlab.simulator.ospf import converged
@@ -132,7 +133,7 @@ def reseeded(lowered: Mapping[str, Any], seed: int) -> dict[str, Any]:
     if "noise" in lowered:
         live["noise"] = {**lowered["noise"], "seed": noise_seed(seed)}
     links = lowered["fabric"]["links"]
-    if any(_draws(entry) for link in links.values() for entry in link["queue"].values()):
+    if any(draws(entry) for link in links.values() for entry in link["queue"].values()):
         again = {
             name: {
                 **link,
@@ -164,20 +165,6 @@ def queue(entry: Queue) -> dict[str, Any]:
     """One queue: the discipline alone, without its implementation."""
     values = entry.model_dump(mode="json", exclude={"by"})
     return {key: value for key, value in values.items() if value is not None}
-
-
-def _draws(entry: Mapping[str, Any]) -> bool:
-    return entry["kind"] in QDISCS and QDISCS[entry["kind"]].draws
-
-
-def seeded(entry: dict[str, Any], seed: int, link: str, way: str) -> dict[str, Any]:
-    """A queue that draws at random, with the seed of its draws; any other as it is."""
-    if not _draws(entry):
-        return entry
-    return {
-        **entry,
-        "parameters": {**entry["parameters"], "seed": stream_seed(seed, entry["kind"], link, way)},
-    }
 
 
 def _way(port: str, wiring: Wiring, vnics: Mapping[str, int]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from virtlab.catalogue import QDISCS
 from virtlab.plan import Plan, Queue
+from virtlab.planner.draws import seeded
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed.build.names import FABRIC, interface
 from virtlab.testbed.build.operations import BridgeAdd, End, LinkSet, VethAdd
@@ -71,7 +72,10 @@ def soft_switch_request(plan: Plan, wiring: Wiring, ports: Mapping[str, str]) ->
                 "ends": list(link.ends),
                 "rate_bit_per_s": link.rate_bit_per_s,
                 "propagation_ns": link.propagation_ns,
-                "queue": {"ab": _queue(link.queue.ab), "ba": _queue(link.queue.ba)},
+                "queue": {
+                    way: seeded(_queue(getattr(link.queue, way)), plan.seed, name, way)
+                    for way in ("ab", "ba")
+                },
             }
             for name, link in world.links.items()
         },

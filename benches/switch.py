@@ -226,7 +226,7 @@ def _flood(cpu: int | None) -> Iterator[dict[str, Any]]:
 def _short_frames(cpu: int | None) -> Iterator[dict[str, Any]]:
     """64 B frames a second through one switch of 10 Gbit/s, offered by `raw_stream`, and by it without a switch in
     between; the echo of such a frame when it always spins."""
-    for kind, goal in (("fifo", 250_000), ("fq_codel", 200_000)):
+    for kind, goal in (("fifo", 250_000), ("fq_codel", 200_000), ("pie", 200_000)):
         values: dict[str, list[float]] = {"passed": [], "plain": [], "offered": [], "per_cpu": []}
         ring_drops = queue_drops = 0
         for _ in range(3):

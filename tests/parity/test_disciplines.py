@@ -31,6 +31,7 @@ TRIES = 8
 QUEUES = {
     "fifo": {"kind": "fifo", "limit_packets": 50},
     "bfifo": {"kind": "bfifo", "limit_bytes": 60_000},
+    "pie": {"kind": "pie", "limit_packets": 50},
     "tbf": {
         "kind": "tbf", "limit_bytes": 60_000,
         "parameters": {"rate_bit_per_s": 15_000_000, "burst_bytes": 15_140},

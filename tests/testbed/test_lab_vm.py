@@ -46,6 +46,12 @@ DISCIPLINES: dict[str, dict[str, Any]] = {
             "memory_limit_bytes": 1 << 20, "drop_batch": 8,
         },
     },
+    "pie": {
+        "limit_packets": 300,
+        "parameters": {
+            "target_ns": 7_000_000, "tupdate_ns": 20_000_000, "alpha": 3, "beta": 25, "ecn": True, "bytemode": True,
+        },
+    },
     "htb": {
         "limit_packets": 100,
         "parameters": {
@@ -64,6 +70,7 @@ TOLD = {
     "sfq": {"flows": 60, "limit_packets": 60, "depth": 64, "divisor": 512, "perturb_ns": 10**10},
     "codel": {"target_ns": 6_999_000, "interval_ns": 69_999_000, "ecn": 1},
     "fq_codel": {"target_ns": 6_999_000, "ecn": 0, "memory_limit_bytes": 1 << 20, "drop_batch": 8},
+    "pie": {"limit_packets": 300, "tupdate_ns": 20_000_000, "alpha": 3, "beta": 25, "ecn": 1, "bytemode": 1},
     "htb": {"default_class": 1},
     "hfsc": {"default_class": 1},
     "tbf": {"limit_bytes": 50_000, "rate_bit_per_s": worlds.RATE},

@@ -162,6 +162,7 @@ def test_a_full_queue_drops_at_its_tail_and_says_so(plain_world: World) -> None:
         {"kind": "sfq"},
         {"kind": "codel"},
         {"kind": "fq_codel", "parameters": {"ecn": True}},
+        {"kind": "pie", "parameters": {"ecn": True}},
         {"kind": "tbf", "parameters": {"rate_bit_per_s": 20_000_000, "burst_bytes": 1600}},
         {"kind": "htb", "parameters": {"rate_bit_per_s": 20_000_000}},
         {"kind": "hfsc", "parameters": {"m2_bit_per_s": 20_000_000}},
@@ -182,7 +183,7 @@ def test_every_discipline_carries_real_packets(plain_world: World, queue: dict[s
 
 def test_it_says_which_disciplines_it_plays(plain_world: World) -> None:
     hello = plain_world.switch().ask("hello", protocol=[1, 0])
-    assert {"fifo", "sfq", "codel", "fq_codel", "tbf", "htb", "hfsc"} <= set(hello["capabilities"])
+    assert {"fifo", "sfq", "codel", "fq_codel", "pie", "tbf", "htb", "hfsc"} <= set(hello["capabilities"])
 
 
 def test_counters_begin_at_zero_after_reset_and_start(plain_world: World) -> None:

@@ -4,7 +4,9 @@
 
 use crate::classes::Tree;
 use crate::kernel::Cell;
-use crate::{Classifier, Qdisc, codel, drr, fifo, fq_codel, hfsc, htb, netem, pfifo_fast, prio, sfq, tbf};
+use crate::{
+    Classifier, Qdisc, codel, drr, fifo, fq_codel, hfsc, htb, netem, pfifo_fast, pie, prio, sfq, tbf,
+};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -207,7 +209,7 @@ impl Declaration {
 }
 
 /// All disciplines; the last are Linux's alone, for those who ask what it has.
-pub static TABLE: [Declaration; 15] = [
+pub static TABLE: [Declaration; 16] = [
     fifo::ANY,
     fifo::PFIFO,
     fifo::BFIFO,
@@ -215,6 +217,7 @@ pub static TABLE: [Declaration; 15] = [
     sfq::DECLARATION,
     codel::DECLARATION,
     fq_codel::DECLARATION,
+    pie::DECLARATION,
     tbf::DECLARATION,
     htb::DECLARATION,
     hfsc::DECLARATION,

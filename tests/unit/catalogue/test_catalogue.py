@@ -47,7 +47,12 @@ def test_a_declaration_names_its_arms_and_what_it_means(entry: Workload) -> None
 
 @pytest.mark.parametrize(("entry", "parameter"), PARAMETERS)
 def test_a_parameter_takes_its_own_example_and_default(entry: Workload, parameter: Parameter) -> None:
-    examples = {"count": 100, "truth value": True, "802.1p priority": 5}  # these are no text in a file
+    examples = {
+        "count": 100,
+        "truth value": True,
+        "802.1p priority": 5,
+        "weight": 2,
+    }  # these are no text in a file
     example = parameter.kind.example
     written = YAML(typ="safe").load(example) if example.startswith(("[", "{")) else example
     assert parameter.plan_values(examples.get(parameter.kind.name, written))
@@ -56,7 +61,8 @@ def test_a_parameter_takes_its_own_example_and_default(entry: Workload, paramete
     bare = re.search(r"_(ns|bytes|bit_per_s|per_s|pps|ratio)$", parameter.plan)
     assert (
         bare
-        or parameter.kind.name in {"choice", "count", "truth value", "DSCP", "802.1p priority", "path"}
+        or parameter.kind.name
+        in {"choice", "count", "truth value", "DSCP", "802.1p priority", "weight", "path"}
         or parameter.kind.name.startswith(("list", "split"))
     )
 

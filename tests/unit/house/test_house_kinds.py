@@ -25,6 +25,7 @@ CEILINGS = {
     "reset": 11,
 }
 KEY = "a key of requests to an agent and of what is read back: the kernel's namespace"
+LINKS = "how links are realised, as `realise` names it"
 METRIC = "the metric, of whichever workload"
 OTHER_SENSES: dict[str, dict[str, str]] = {
     "rtt": {

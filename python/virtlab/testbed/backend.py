@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from virtlab.plan import Capabilities, Observer, Plan, Refusal, Session
 from virtlab.testbed.build.machine import findings, fingerprint
+from virtlab.testbed.leader.shortage import too_few_open_files
+from virtlab.testbed.refusals import capabilities, refusals, timeline_ns
+from virtlab.testbed.session import TestbedSession
 
 BUILD_NS = 300_000_000
 BUILD_PER_GUEST_NS = 5_000_000
@@ -16,25 +19,16 @@ class Testbed:
 
     def capabilities(self) -> Capabilities:
         """What works here; tried, not guessed."""
-        from virtlab.testbed.refusals import capabilities
-
         return capabilities(findings(), fingerprint())
 
     def check(self, plan: Plan) -> list[Refusal]:
         """Every reason not to open this Plan here, each with its cure."""
-        from virtlab.testbed.leader.shortage import too_few_open_files
-        from virtlab.testbed.refusals import refusals
-
         return list(too_few_open_files(plan)) or refusals(plan, findings())
 
     def estimate_ns(self, plan: Plan) -> int:
         """Build and teardown, and the timeline where its length is known."""
-        from virtlab.testbed.refusals import timeline_ns
-
         return BUILD_NS + BUILD_PER_GUEST_NS * len(plan.world.guests) + timeline_ns(plan)
 
     def open(self, plan: Plan, observe: Observer) -> Session:
         """Builds the world. MachineError or GuestError when that fails; nothing is left."""
-        from virtlab.testbed.session import TestbedSession
-
         return TestbedSession(plan, findings().machine, observe)

@@ -20,6 +20,7 @@ from virtlab.planner.wiring import Wiring
 from virtlab.testbed.build import pinning, routing
 from virtlab.testbed.build.idle import pollers, processors
 from virtlab.testbed.build.machine import Findings
+from virtlab.testbed.build.realtime import deadline_refused
 from virtlab.testbed.leader.process import usable_cpus
 from virtlab.testbed.play.series import sampling_refusals
 from virtlab.testbed.queues.link_refusals import links, realised
@@ -231,8 +232,6 @@ def _budgeted(path: str, plan: Plan, role: Role, found: Findings) -> Iterator[Re
             reason = f"guest {role.from_} has the budget of {others[0]} too, and one quota"
             yield Refusal(f"{path}.server", reason, "give each role a guest of its own")
         return
-    from virtlab.testbed.build.realtime import deadline_refused
-
     refused = deadline_refused()
     if refused is not None:
         yield Refusal(f"{path}.server", *refused)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from virtlab.lazy import vl_convert
 from virtlab.report.figures import theme
 from virtlab.report.figures.figure import Figure
 
@@ -21,8 +22,6 @@ SUBTITLE_COLUMNS = 136
 
 def svg(figure: Figure, *, titled: bool, colours: str = "light") -> str:
     """The plot as SVG; `titled` puts title and subtitle inside, for use outside the page."""
-    import vl_convert
-
     spec: dict[str, Any] = dict(figure.spec)
     if titled:
         lines = textwrap.wrap(figure.title, TITLE_COLUMNS), textwrap.wrap(figure.subtitle, SUBTITLE_COLUMNS)
@@ -36,8 +35,6 @@ def svg(figure: Figure, *, titled: bool, colours: str = "light") -> str:
 
 def png(picture: str) -> bytes:
     """An SVG as PNG, twice its size in CSS pixels."""
-    import vl_convert
-
     pixels: bytes = vl_convert.svg_to_png(picture, scale=PNG_SCALE)
     return pixels
 
@@ -45,8 +42,6 @@ def png(picture: str) -> bytes:
 @lru_cache(maxsize=1)
 def javascript() -> str:
     """Vega, Vega-Lite and vega-embed as one script, which sets `window.vegaEmbed`; about 0.9 MB."""
-    import vl_convert
-
     bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
     return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from virtlab.errors import ExperimentError
+from virtlab.plan import Plan
 from virtlab.prediction.bound import bounds_of
 from virtlab.report.gather.comparison import (
     BOUND,
@@ -24,9 +24,6 @@ from virtlab.report.gather.comparison import (
 )
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Result
-
-if TYPE_CHECKING:
-    from virtlab.plan import Plan
 
 STATISTICS = ("p99", "max")
 

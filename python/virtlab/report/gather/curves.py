@@ -9,16 +9,13 @@ the tails; a course thins one run to the smallest and largest sample of each sli
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from virtlab.lazy import duckdb
 from virtlab.metrics import METRICS
 from virtlab.report import names
 from virtlab.report.gather.model import Curve, Result, Sampled
 from virtlab.report.gather.samples import SAMPLED, Source, rows_of
 from virtlab.report.gather.selection import DISTRIBUTIONS, leading
-
-if TYPE_CHECKING:
-    import duckdb
 
 Points = Mapping[int, Mapping[str, str]]  # index -> its levels of the factors that vary
 SLICES = 250

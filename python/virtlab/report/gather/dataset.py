@@ -9,10 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from virtlab.analysis.claims import ordered
+from virtlab.analysis.effects import effects_of
+from virtlab.analysis.goals import Goals
 from virtlab.analysis.published import read_table
+from virtlab.analysis.window import beside_of
 from virtlab.errors import DatasetError, ExperimentError
+from virtlab.experiment import Experiment, load_text
 from virtlab.report.gather import conditions, wire
 from virtlab.report.gather.curves import curves_of
 from virtlab.report.gather.fairness import axis_of_experiment
@@ -29,11 +34,9 @@ from virtlab.report.gather.searches import searches_of
 from virtlab.report.gather.source_figures import FILE_NAME, Figures, read_figures
 from virtlab.report.gather.verdicts import verdicts_of
 from virtlab.report.words import plural
+from virtlab.results import Dataset, RunRecord
 from virtlab.results.record import MOVE
-
-if TYPE_CHECKING:
-    from virtlab.experiment import Experiment
-    from virtlab.results import Dataset, RunRecord
+from virtlab.stats import planned_sizes
 
 PUBLISHED = "published"  # beside a study, and below SOURCE: the folder of its published tables
 SOURCE = "source"  # below the report: figures.yaml and published tables as they were used
@@ -83,11 +86,6 @@ def gather(
     for around the dataset when not given. `curves` False leaves distributions and courses out (terminal and
     JSON need none).
     """
-    from virtlab.analysis.effects import effects_of
-    from virtlab.analysis.goals import Goals
-    from virtlab.experiment import load_text
-    from virtlab.stats import planned_sizes
-
     files = _Files.of(dataset, figures_file, published)
     figures = read_figures(files.figures) if files.figures else Figures("", (), ())
     records = dataset.runs()
@@ -211,8 +209,6 @@ def _notes(
 
 def _load_notes(used: Sequence[RunRecord]) -> list[str]:
     """Beside which measuring role a load is valued, where there are several."""
-    from virtlab.analysis.window import beside_of
-
     found = {(role, beside_of(record, role)) for record in used for role in record.plan.roles}
     return [
         f"Values of {role} are of the time while {beside} ran, not of the other measurements."
@@ -222,8 +218,6 @@ def _load_notes(used: Sequence[RunRecord]) -> list[str]:
 
 def declared_factors(experiment: Experiment) -> tuple[Factor, ...]:
     """Factors with the levels that occur among the design points, quantities from low to high."""
-    from virtlab.analysis.claims import ordered
-
     points = [point.levels for point in experiment.points()]
     found = []
     for name, written in experiment.factors.items():

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from virtlab.experiment import Experiment
 from virtlab.report.gather.model import Factor, Result
-
-if TYPE_CHECKING:
-    from virtlab.experiment import Experiment
 
 NAME = "J"
 

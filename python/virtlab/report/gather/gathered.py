@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from virtlab.analysis.effects import Effect
 from virtlab.report.gather.fairness import FairnessAxis
 from virtlab.report.gather.histograms import Histogram
 from virtlab.report.gather.model import (
@@ -24,9 +25,6 @@ from virtlab.report.gather.model import (
 )
 from virtlab.report.gather.recurrence import Recurring
 from virtlab.report.gather.searches import Searched
-
-if TYPE_CHECKING:
-    from virtlab.analysis.effects import Effect
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from virtlab.analysis.goals import Goals
+from virtlab.analysis.luck import Criterion, Luck, Tried, luck_of, tried_of
+from virtlab.analysis.searches import trials_of
+from virtlab.metrics import MetricPath
 from virtlab.report.gather.model import Result
-
-if TYPE_CHECKING:
-    from virtlab.analysis.goals import Goals
-    from virtlab.analysis.luck import Luck
-    from virtlab.metrics import MetricPath
-    from virtlab.results import RunRecord
+from virtlab.results import RunRecord
 
 
 def with_goals(results: Sequence[Result], goals: Goals) -> tuple[Result, ...]:
@@ -48,9 +46,6 @@ def goal_notes(goals: Goals) -> list[str]:
 
 def luck_notes(records: Iterable[RunRecord]) -> list[str]:
     """A warning per design point and goal where luck decided what was found, by the trials of all its runs together."""
-    from virtlab.analysis.luck import Criterion, Tried, luck_of, tried_of
-    from virtlab.analysis.searches import trials_of
-
     pooled: dict[tuple[tuple[tuple[str, str], ...], str, str, Criterion], list[Tried]] = {}
     for record in records:
         header, lines, answers = trials_of(record) or ({}, [], [])

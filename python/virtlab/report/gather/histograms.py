@@ -14,17 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from virtlab.lazy import duckdb
 from virtlab.metrics import METRICS
 from virtlab.report.gather.model import Result
 from virtlab.report.gather.samples import SAMPLED, Source, rows_of
 from virtlab.report.gather.selection import BUCKETED, bucketed, leading
-
-if TYPE_CHECKING:
-    import duckdb
-
-    from virtlab.results import RunRecord
+from virtlab.results import RunRecord
 
 DEFAULT_BUCKETS = 20  # PsPing's own
 

@@ -19,6 +19,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from virtlab.analysis.claims import PublishedReference
+from virtlab.analysis.claims.levels import matches
+from virtlab.analysis.claims.nouns import Difference, Onset
+from virtlab.analysis.published import conditions_of, published_values, read_table
 from virtlab.errors import VirtlabError
 from virtlab.metrics import MetricPath
 from virtlab.report.gather.model import Factor, Published
@@ -59,8 +63,6 @@ def _once(numbers: Iterable[Published], varying: Container[str]) -> tuple[Publis
 
 def _path_of(claim: Any) -> str | None:
     """The path whose values a claim's reference holds; None where it holds none of them."""
-    from virtlab.analysis.claims.nouns import Difference, Onset
-
     terms = claim.expression.terms
     if claim.published is None or isinstance(claim.relation, (Difference, Onset)) or len(terms) != 1:
         return None
@@ -69,8 +71,6 @@ def _path_of(claim: Any) -> str | None:
 
 def _of_claim(claim: Any, path: str, folder: Path, factors: Sequence[Factor]) -> list[Published]:
     """The rows of a claim's reference, at the settings that it speaks of."""
-    from virtlab.analysis.claims.levels import matches
-
     reference = claim.published
     said = {condition.factor for condition in claim.where if condition.op == "="}
     columns = {
@@ -99,9 +99,6 @@ def _numbers(
     """The rows, each at the levels that its cells speak of; none where they differ in a column whose factor
     is not there, or with `whole` in any column that is no factor's.
     """
-    from virtlab.analysis.claims import PublishedReference
-    from virtlab.analysis.published import conditions_of, published_values, read_table
-
     try:
         rows = [
             row

@@ -10,16 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from virtlab.analysis.recurrence import BATCHES, Recurrence, RunSummary, recurrence
+from virtlab.lazy import duckdb
 from virtlab.metrics import METRICS
 from virtlab.report.gather.model import Result
 from virtlab.report.gather.samples import SAMPLED, Source, rows_of
 from virtlab.report.gather.selection import RECURRING, leading
-
-if TYPE_CHECKING:
-    import duckdb
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 

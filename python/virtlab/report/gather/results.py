@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from virtlab.analysis.judging.cells import SHARES
+from virtlab.analysis.kept import values_of
+from virtlab.analysis.table import RunTable, worlds_of
+from virtlab.catalogue import WORKLOADS
 from virtlab.metrics import METRICS, MetricPath
 from virtlab.report.gather.model import Cell, Published, Quantity, Result, RunValue
-
-if TYPE_CHECKING:
-    from virtlab.analysis.table import RunTable
-    from virtlab.results import RunRecord
-    from virtlab.stats import Estimate
+from virtlab.results import RunRecord
+from virtlab.stats import Estimate, look_level, mean_interval, proportion_interval
 
 Points = Mapping[int, Mapping[str, str]]  # index -> its levels of the factors that vary
 
@@ -25,8 +26,6 @@ def values(
 ) -> RunTable:
     """Run-level values, two runs at a time: reading and sorting samples leaves Python's lock free."""
     from virtlab.analysis import RunTable
-    from virtlab.analysis.kept import values_of
-    from virtlab.analysis.table import worlds_of
 
     with ThreadPoolExecutor(2, "virtlab-values") as pool:
         rows = tuple(row for values in pool.map(values_of, used) for row in values)
@@ -42,8 +41,6 @@ def results_of(
     roles: Mapping[str, str],
 ) -> tuple[Result, ...]:
     """Every path that some run has a value for: measuring roles, loads, entities; metrics as the registry orders them."""
-    from virtlab.catalogue import WORKLOADS
-
     order = {key: at for at, key in enumerate(METRICS)}
     measuring = [name for name, workload in roles.items() if WORKLOADS[workload].part == "measure"]
     rank = {name: at for at, name in enumerate(dict.fromkeys([*measuring, *roles]))}
@@ -83,17 +80,12 @@ def result_of(
 
 def _level(table: RunTable, values: Sequence[RunValue], stated: float) -> float:
     """The level of a setting's interval: the last planned size keeps the stated one, an earlier look has a stricter one."""
-    from virtlab.stats import look_level
-
     looks = tuple(table.planned_looks)
     return look_level(looks, stated) if len(looks) > 1 and len(values) < looks[-1] else stated
 
 
 def _estimate(path: MetricPath, values: Sequence[RunValue], counted: int, level: float) -> Estimate | None:
     """The mean over runs; a share that no run differs in by what was counted over all of them, as claims judge it."""
-    from virtlab.analysis.judging.cells import SHARES
-    from virtlab.stats import mean_interval, proportion_interval
-
     present = [one.value for one in values if one.value is not None]
     if path.metric in SHARES and path.statistic == "ratio" and counted and len(set(present)) == 1:
         hits = round(present[0] * counted)

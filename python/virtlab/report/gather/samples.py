@@ -6,14 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from virtlab.analysis.window import role_window
-
-if TYPE_CHECKING:
-    import duckdb
-
-    from virtlab.results import RunRecord
+from virtlab.lazy import duckdb
+from virtlab.results import RunRecord
 
 
 @dataclass(frozen=True, slots=True)

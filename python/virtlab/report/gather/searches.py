@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from virtlab.analysis.searches import limit_of
+from virtlab.analysis.searches import limit_of, tests_of, trials_of
+from virtlab.catalogue.workloads.raw_stream import flow_names
 from virtlab.metrics import METRICS
-
-if TYPE_CHECKING:
-    from virtlab.report.gather.model import Factor
-    from virtlab.results import RunRecord
+from virtlab.report.gather.model import Factor
+from virtlab.results import RunRecord
 
 KINDS = ("good", "too much", "warm-up", "made again")
 
@@ -53,9 +52,6 @@ class Searched:
 
 def searches_of(used: Iterable[RunRecord], varying: Sequence[Factor]) -> tuple[Searched, ...]:
     """One search per design point and link realisation."""
-    from virtlab.analysis.searches import tests_of, trials_of
-    from virtlab.catalogue.workloads.raw_stream import flow_names
-
     kept: dict[tuple[int, str], Searched] = {}
     for record in sorted(used, key=lambda one: one.name):
         held = trials_of(record)

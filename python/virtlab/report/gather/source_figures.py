@@ -15,9 +15,11 @@ from typing import Any
 
 from virtlab.analysis.published import NAME_CURE, NO_NAME, is_table_name
 from virtlab.catalogue import WORKLOADS
+from virtlab.catalogue.workloads.raw_stream import flow_names
 from virtlab.documents import read_yaml
 from virtlab.errors import ExperimentError
-from virtlab.metrics import METRICS
+from virtlab.experiment import load
+from virtlab.metrics import METRICS, MetricPath
 from virtlab.metrics.benchmarks import BENCHMARKS
 from virtlab.report import names
 from virtlab.report.gather.fairness import axis_of_experiment
@@ -83,8 +85,6 @@ def read_figures(path: Path) -> Figures:
 
 
 def _published(path: Path, values: Any) -> PublishedColumns:
-    from virtlab.metrics import MetricPath
-
     known = {"file", "metric", "path", "columns", "where", "levels"}
     if not isinstance(values, dict) or not {"file", "metric", "path"} <= set(values) <= known:
         raise ExperimentError(
@@ -160,8 +160,6 @@ def names_of_experiment(path: Path) -> dict[str, str]:
     """Every plot and table that a report of this experiment file can hold. ExperimentError when the file is
     wrong.
     """
-    from virtlab.experiment import load
-
     experiment = load(path)
     factors, values = varying(experiment), measured(experiment.role_workloads()) + tested(experiment)
     axis = axis_of_experiment(experiment, factors)
@@ -176,8 +174,6 @@ def names_of_experiment(path: Path) -> dict[str, str]:
 
 def tested(experiment: Any) -> list[Measured]:
     """What the tests after the search of an experiment can have values of: loads, and flows at them."""
-    from virtlab.catalogue.workloads.raw_stream import flow_names
-
     points = experiment.points()
     study = experiment.study(points[0]) if points else None
     if study is None or study.search is None or study.search.tests is None:

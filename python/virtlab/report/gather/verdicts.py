@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from virtlab.analysis import judge
+from virtlab.analysis.goals import Goals
+from virtlab.analysis.published import together
+from virtlab.analysis.table import RunTable
+from virtlab.experiment import Experiment
 from virtlab.report.gather.goals import goal_of_paths
 from virtlab.report.gather.model import Verdict
 from virtlab.units import show_number
-
-if TYPE_CHECKING:
-    from virtlab.analysis.goals import Goals
-    from virtlab.analysis.table import RunTable
-    from virtlab.experiment import Experiment
 
 
 def verdicts_of(
     experiment: Experiment, claims: list[Any], table: RunTable, goals: Goals, published: Path | None
 ) -> tuple[Verdict, ...]:
     """A verdict per claim, in the file's order."""
-    from virtlab.analysis import judge
-
     if not claims:
         return ()
     judged = judge(claims, table, experiment.repeat.confidence, published=published)
@@ -30,8 +28,6 @@ def verdicts_of(
 
 def _verdict(name: str, verdict: Any, goals: Goals) -> Verdict:
     """The sentence is the analysis' own, and the goal of the search behind it."""
-    from virtlab.analysis.published import together
-
     decided, paths = verdict.comparison, verdict.claim.expression.paths()
     goal = goal_of_paths(paths, goals)
     effect = ""

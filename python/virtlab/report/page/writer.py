@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from virtlab.analysis.published import TABLE_MAX_BYTES
 from virtlab.errors import ExperimentError, MachineError
@@ -23,9 +22,7 @@ from virtlab.report.gather.dataset import PUBLISHED, SOURCE, gather
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.source_figures import FILE_NAME
 from virtlab.report.page import document
-
-if TYPE_CHECKING:
-    from virtlab.results import Dataset
+from virtlab.results import Dataset
 
 PAGE = "report.html"
 PICTURES = "figures"

@@ -16,17 +16,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from virtlab.errors import AgentError, ExperimentError, MachineError
 from virtlab.lazy import np
+from virtlab.realtime import Analysis, TaskSet
 from virtlab.realtime.confirm import Judgement, Observation, judge
 from virtlab.realtime.quantities import show_time
+from virtlab.testbed.build.realtime_quota import quota_group
 from virtlab.testbed.leader.environment import of_program
 from virtlab.testbed.leader.process import agent_path
-
-if TYPE_CHECKING:
-    from virtlab.realtime import Analysis, TaskSet
 
 By = Literal["auto", "deadline", "quota"]
 ATTEMPTS = 5
@@ -211,8 +210,6 @@ def _observe(request: dict[str, Any], by: By, seconds: float) -> Observation:
         except _RefusedError as refused:
             if by == "deadline" or refused.name != "EPERM" or request["competitors"]:
                 raise refused.error() from None
-    from virtlab.testbed.build.realtime_quota import quota_group
-
     with quota_group(request["period_ns"], request["budget_ns"]) as join:
         try:
             return _play(request | {"by": "quota"}, seconds, join)

@@ -14,6 +14,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from virtlab.testbed.build.machine import fingerprint
+
 FULL_FRAME_OCTETS = 1538  # of 1500 B IP packet: with preamble and gap
 BUSY_BOTH_WAYS = 2 * 0.8
 CAREFUL_BIT_PER_S = 1_000_000_000  # what one core of a small machine held
@@ -45,8 +47,6 @@ def folder() -> Path:
 
 
 def _machine() -> dict[str, str]:
-    from virtlab.testbed.build.machine import fingerprint
-
     known = fingerprint()
     return {key: known[key] for key in ("virtlab", "kernel", "machine", "cpu", "cpus", "user")}
 

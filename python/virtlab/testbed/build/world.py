@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Observer, Plan
@@ -15,9 +15,7 @@ from virtlab.testbed.build.neighbours import reach_pairs
 from virtlab.testbed.build.operations import Step, TapAdd
 from virtlab.testbed.leader.channels import SWITCH
 from virtlab.testbed.leader.control import Control, RefusedError
-
-if TYPE_CHECKING:
-    from virtlab.testbed.platforms.start import Guests
+from virtlab.testbed.platforms.start import Guests
 
 Reached = tuple[str, str, str, str, int]  # 'a -> b', guest, far guest, far address, size
 

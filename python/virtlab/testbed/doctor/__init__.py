@@ -8,6 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from virtlab.testbed.build.machine import fingerprint
+from virtlab.testbed.doctor import (
+    containers,
+    disciplines,
+    kvm,
+    network,
+    noise,
+    processor,
+    programs,
+    switch,
+    world,
+)
 from virtlab.testbed.doctor.finding import Examination, Finding, State
 
 __all__ = ["Examination", "Finding", "State", "examine"]
@@ -21,15 +33,11 @@ def examine(
     `self_test` builds a small testbed for three seconds; without it `why_not` says why. `progress` is told what is
     tried.
     """
-    from virtlab.testbed.build.machine import fingerprint
-
     found: list[Finding] = []
     for what, area in _areas():
         progress(what)
         found.extend(area())
     if self_test:
-        from virtlab.testbed.doctor import containers, noise, switch
-
         progress("containers")
         found.extend(containers.examine())
         progress("the noise floor")
@@ -42,8 +50,6 @@ def examine(
 
 
 def _areas() -> Iterator[tuple[str, Callable[[], Iterator[Finding]]]]:
-    from virtlab.testbed.doctor import disciplines, kvm, network, processor, programs, world
-
     yield "the private world", world.examine
     yield "queue disciplines", disciplines.examine
     yield "network", network.examine

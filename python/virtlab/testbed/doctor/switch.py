@@ -17,6 +17,7 @@ from virtlab.testbed.build import switch_capacity
 from virtlab.testbed.build.lower import Machine
 from virtlab.testbed.build.machine import findings
 from virtlab.testbed.doctor.finding import Finding
+from virtlab.testbed.session import TestbedSession
 
 GROUP = "noise floor"
 NAME = "soft_switch.capacity"
@@ -71,8 +72,6 @@ class _Kept(Unobserved):
 
 def measure() -> switch_capacity.Capacity:
     """Two floods. VirtlabError when no world can be built."""
-    from virtlab.testbed.session import TestbedSession
-
     passed: dict[int, int] = {}
     delays: list[int | None] = [None, None]
     for frame_bytes in (SMALL_BYTES, FULL_BYTES):

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from virtlab.testbed.image.disk import escaped
+
 FOLDERS = (Path("/etc/qemu/firmware"), Path("/usr/share/qemu/firmware"))
 BOARD = "pc-i440fx-"
 CURE = "install ovmf, or remove 'firmware' where the disk can be started by a BIOS"
@@ -34,8 +36,6 @@ class Firmware:
 
     def drives(self) -> list[str]:
         """QEMU's words for it."""
-        from virtlab.testbed.image.disk import escaped
-
         return [
             "-drive", f"if=pflash,unit=0,format=raw,readonly=on,file={escaped(self.executed)}",
             "-drive", f"if=pflash,unit=1,format=raw,snapshot=on,file={escaped(self.variables)}",

@@ -21,6 +21,8 @@ from virtlab.testbed.platforms.container import runtime
 from virtlab.testbed.platforms.container.home import Home
 from virtlab.testbed.platforms.protocol import Running
 from virtlab.testbed.platforms.qemu.acceleration import accelerator
+from virtlab.testbed.refusals import timeline_ns
+from virtlab.testbed.session import TestbedSession
 from virtlab.testbed.site import LEAD_NS, WorldLeader
 from virtlab.testbed.vswitches import ovs
 
@@ -166,15 +168,11 @@ class LabVm:
 
     def estimate_ns(self, plan: Plan) -> int:
         """As in a world here, several times slower, and a share of booting."""
-        from virtlab.testbed.refusals import timeline_ns
-
         building = Testbed().estimate_ns(plan) - timeline_ns(plan)
         return PATIENCE * building + timeline_ns(plan) + (0 if self._machine else BOOT_NS)
 
     def open(self, plan: Plan, observe: Observer) -> Session:
         """Builds the world inside. MachineError or GuestError when that fails; nothing of the world is left."""
-        from virtlab.testbed.session import TestbedSession
-
         found = self._findings(observe)
         machine = self._running(observe)
         return TestbedSession(plan, found.machine, observe, site=LabSite(machine))

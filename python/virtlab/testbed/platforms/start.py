@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from virtlab.agents import Notice
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import GuestError, VirtlabError
 from virtlab.plan import Columns, Observer, Plan, SeriesRequest
+from virtlab.testbed.build.groups import Bounds
 from virtlab.testbed.build.lower import Lowered
 from virtlab.testbed.leader.channels import place_of
 from virtlab.testbed.leader.control import BREACH, CURE_BREACH, Control, SilenceError, ending
 from virtlab.testbed.platforms import plain
 from virtlab.testbed.platforms.clock import GuestClock, Reading, read
+from virtlab.testbed.platforms.container.home import Home
 from virtlab.testbed.platforms.protocol import Counted, Running
 from virtlab.testbed.platforms.reach import OURS, Reach
 from virtlab.testbed.play.records import CounterRow
 from virtlab.testbed.registry import platforms, vswitches
+from virtlab.testbed.site import Site
 from virtlab.testbed.vswitches.protocol import RunningSwitches
-
-if TYPE_CHECKING:
-    from virtlab.testbed.build.groups import Bounds
-    from virtlab.testbed.platforms.container.home import Home
-    from virtlab.testbed.site import Site
 
 Run = TypeVar("Run", bound=Callable[..., Running])
 CONSOLE_TAIL_LINES = 12

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from virtlab.errors import AgentError
 from virtlab.plan.backend import Observer, Reading, Watcher
-
-if TYPE_CHECKING:
-    from virtlab.testbed.leader.control import Control
-    from virtlab.testbed.play.probes import Side
+from virtlab.testbed.leader.control import Control
+from virtlab.testbed.play.probes import Side
 
 Totals = Mapping[str, int]
 

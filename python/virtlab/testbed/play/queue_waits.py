@@ -15,14 +15,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from virtlab.plan import Columns
+from virtlab.testbed.play.records import CounterRow
+from virtlab.testbed.queues.kernel import PortQueue
 from virtlab.testbed.queues.netem_links import NetemQueue
 
-if TYPE_CHECKING:
-    from virtlab.plan import Columns
-    from virtlab.testbed.play.records import CounterRow
-    from virtlab.testbed.queues.kernel import PortQueue
 CARRIED = ("packets", "bytes", "drops")
 
 

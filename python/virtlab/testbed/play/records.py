@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from virtlab.lazy import np
+from virtlab.plan import Columns
+from virtlab.testbed.build.lower import Lowered
 from virtlab.testbed.queues.applied import by_handle
+from virtlab.testbed.queues.kernel import PortQueue
 from virtlab.testbed.queues.netem_links import NetemQueue
-
-if TYPE_CHECKING:
-    from virtlab.plan import Columns
-    from virtlab.testbed.build.lower import Lowered
-    from virtlab.testbed.queues.kernel import PortQueue
 
 VCPUS_MAX = 255
 CounterRow = tuple[int, str, str, str, int]  # t_ns, mark, entity, counter, value

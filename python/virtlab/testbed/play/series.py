@@ -10,19 +10,14 @@ and memory are no one's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from virtlab.catalogue import PLATFORMS
 from virtlab.plan import Plan, Refusal
-from virtlab.testbed.leader.control import CALL_TIMEOUT_S
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from virtlab.testbed.build.lower import Lowered
-    from virtlab.testbed.leader.control import Control
-    from virtlab.testbed.platforms.start import Guests
+from virtlab.testbed.build.lower import Lowered
+from virtlab.testbed.leader.control import CALL_TIMEOUT_S, Control
+from virtlab.testbed.platforms.start import Guests
 
 OF_EACH_KERNEL = ("memory",)  # series that machines have of their own
 OF_VCPUS = "guest.vcpus"

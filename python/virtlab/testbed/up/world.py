@@ -21,8 +21,10 @@ from pathlib import Path
 from virtlab.errors import ExperimentError, MachineError, VirtlabError
 from virtlab.plan import Access, Observer, Plan
 from virtlab.testbed.build.machine import findings
+from virtlab.testbed.leader import ledger
 from virtlab.testbed.leader.control import Control
 from virtlab.testbed.session import TestbedSession
+from virtlab.testbed.up.description import Description
 
 IDLE_NS = 3600 * 10**9
 END_TIMEOUT_S = 5.0
@@ -83,8 +85,6 @@ def worlds() -> dict[str, World]:
 def _described(name: str, door: Path, description: Path) -> World:
     """A world that lives, with what its description says of it, or why that cannot be read."""
     from pydantic import ValidationError
-
-    from virtlab.testbed.up.description import Description
 
     try:
         with os.fdopen(os.open(description, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
@@ -213,8 +213,6 @@ def end(world: World) -> None:
     control.close()
     world.socket.unlink(missing_ok=True)
     world.socket.with_suffix(".json").unlink(missing_ok=True)
-    from virtlab.testbed.leader import ledger
-
     if os.geteuid() == 0:
         ledger.sweep()
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from virtlab.catalogue import VSWITCHES
 from virtlab.plan import Plan, Refusal, Vswitch
+from virtlab.testbed.build.machine import Findings
 from virtlab.testbed.platforms.protocol import Surroundings
 from virtlab.testbed.platforms.tap import CURE_TUN, tun_missing
 from virtlab.testbed.registry import vswitches
 from virtlab.testbed.vswitches import ovs
 from virtlab.testbed.vswitches.ovs_rules import IN_KERNEL, OvsBridge
 from virtlab.testbed.vswitches.protocol import RunningSwitches, SwitchKind
-
-if TYPE_CHECKING:
-    from virtlab.testbed.build.machine import Findings
 
 
 def kind(name: str, datapath: str) -> SwitchKind:

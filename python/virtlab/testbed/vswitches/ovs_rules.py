@@ -18,18 +18,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from virtlab.plan import Vnic
+from virtlab.testbed.build.lower import Lowered
 from virtlab.testbed.build.operations import Operation
 from virtlab.testbed.queues.ports import at_ovs_port
 from virtlab.testbed.vswitches.ovs_match import matches
 from virtlab.testbed.vswitches.ovs_qos import LEFT_ALONE, Qos
 from virtlab.testbed.vswitches.ovs_qos import words as qos_words
 from virtlab.testbed.vswitches.protocol import BuiltSwitch
-
-if TYPE_CHECKING:
-    from virtlab.plan import Vnic
-    from virtlab.testbed.build.lower import Lowered
 
 _KNOWN, _ISOLATED, _REST = 100, 60_000, 0
 _LOOKUPS = re.compile(r"lookups: hit:(\d+) missed:(\d+) lost:(\d+)")

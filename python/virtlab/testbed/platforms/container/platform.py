@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from virtlab.plan import Plan, Refusal
+from virtlab.testbed.build.machine import Findings
 from virtlab.testbed.image.rootfs import find_rootfs, rootfs_folder
 from virtlab.testbed.platforms.container import runtime
+from virtlab.testbed.platforms.container.containers import Containers
 from virtlab.testbed.platforms.protocol import GuestPlatform, Running, Surroundings
-
-if TYPE_CHECKING:
-    from virtlab.testbed.build.machine import Findings
 
 MEMORY_MIN_BYTES = 16 << 20  # the runtime itself needs that much while it starts a container
 
@@ -43,8 +41,6 @@ def container_refusals(path: str, name: str, plan: Plan, found: Findings) -> Ite
 
 
 def _running(world: Surroundings, names: Sequence[str]) -> Running:
-    from virtlab.testbed.platforms.container.containers import Containers
-
     return Containers(world.control, world.plan, world.lowered, names, world.groups, world.container_home)
 
 

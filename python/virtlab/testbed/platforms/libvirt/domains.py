@@ -24,6 +24,7 @@ from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Observer
 from virtlab.testbed.leader import far_ledger
 from virtlab.testbed.leader.environment import LOGIN, PLACES, of_program
+from virtlab.testbed.platforms.ssh.connection import answers
 
 PROGRAM = "virsh"
 KIND = "libvirt"
@@ -131,8 +132,6 @@ class Domain:
 
     def await_ssh(self, address: str, observe: Observer) -> None:
         """Waits until ssh gets in. GuestError with ssh's last words, or when the domain ends meanwhile."""
-        from virtlab.testbed.platforms.ssh.connection import answers
-
         deadline = time.monotonic() + BOOT_TIMEOUT_S
         while (why := answers(address)) is not None:
             if (state := self.state()) not in ON:

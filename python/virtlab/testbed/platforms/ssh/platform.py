@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from virtlab.errors import VirtlabError
 from virtlab.plan import Plan, Refusal
+from virtlab.testbed.build.machine import Findings
 from virtlab.testbed.platforms.libvirt.connections import uri_of
 from virtlab.testbed.platforms.protocol import GuestPlatform, Running, Surroundings
 from virtlab.testbed.platforms.ssh.connection import client_missing
-
-if TYPE_CHECKING:
-    from virtlab.testbed.build.machine import Findings
+from virtlab.testbed.platforms.ssh.existing import Existing
 
 CURE = "install openssh-client"
 
@@ -42,8 +40,6 @@ def existing_refusals(path: str, name: str, plan: Plan, found: Findings) -> Iter
 
 def running(world: Surroundings, names: Sequence[str]) -> Running:
     """Existing hosts of a session, of whatever platform: they are met together, before the world is built."""
-    from virtlab.testbed.platforms.ssh.existing import Existing
-
     return Existing(world.control, world.plan, names)
 
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from virtlab.agents import Notice
 from virtlab.agents.conversation import PROTOCOL
 from virtlab.errors import AgentError, GuestError
 from virtlab.lazy import np
-from virtlab.plan import Observer, Plan, SeriesRequest
+from virtlab.plan import Columns, Observer, Plan, SeriesRequest
 from virtlab.testbed.build import networks
 from virtlab.testbed.build import world as build
 from virtlab.testbed.build.lower import Lowered, Place
@@ -33,9 +33,6 @@ from virtlab.testbed.platforms.reach import Reach
 from virtlab.testbed.platforms.xen import watching
 from virtlab.testbed.platforms.xen.config import MEMORY_BYTES, MIB, Domain
 from virtlab.testbed.platforms.xen.xentop import KIB, Row
-
-if TYPE_CHECKING:
-    from virtlab.plan import Columns
 
 BOOT_TIMEOUT_S = 600.0  # several, on a loaded machine whose processors are emulated
 CARRIER_TIMEOUT_S = 120.0

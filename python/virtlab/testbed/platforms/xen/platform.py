@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from virtlab.catalogue.platforms.xen import XEN
 from virtlab.plan import Plan, Refusal
+from virtlab.testbed.build.machine import Findings
 from virtlab.testbed.platforms.protocol import GuestPlatform, Running, Surroundings
 from virtlab.testbed.platforms.xen.config import MEMORY_BYTES, MIB
+from virtlab.testbed.platforms.xen.domains import Domains
 from virtlab.testbed.platforms.xen.xentop import DOMAIN_0
-
-if TYPE_CHECKING:
-    from virtlab.testbed.build.machine import Findings
 
 NO_XEN = "Xen takes a machine as a whole: `virtlab run FILE --in xen` boots one (experimental)"
 MEMORY_MIN_BYTES = 112 << 20  # with less the kernel has no room to unpack what it boots
@@ -69,8 +67,6 @@ def memory_refusals(plan: Plan) -> Iterator[Refusal]:
 
 
 def _running(world: Surroundings, names: Sequence[str]) -> Running:
-    from virtlab.testbed.platforms.xen.domains import Domains
-
     return Domains(world.control, world.plan, world.lowered, names, world.now)
 
 

@@ -225,15 +225,35 @@ pub struct RoleEnd {
     pub seed: u64,
 }
 
+/// What a step of the timeline does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Act {
+    /// A role's traffic begins, and the run does not wait for its end.
+    Start,
+    /// A role's traffic, from its beginning to its own end.
+    Run,
+    /// A role's traffic ends.
+    Stop,
+    /// A parameter of a role changes.
+    Set,
+    /// Time passes.
+    Wait,
+    /// A guest is away for a time.
+    Reset,
+    /// A program runs in a guest.
+    Exec,
+}
+
 /// A step of the timeline.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Action {
     /// Its name.
     pub id: String,
-    /// start, run, stop, set, wait, reset, exec.
+    /// What it does.
     #[serde(rename = "do")]
-    pub what: String,
+    pub act: Act,
     /// When it begins.
     #[serde(default)]
     pub after: Option<Trigger>,

@@ -27,7 +27,7 @@ pub use together::most_segments;
 use crate::addresses::{Book, Number};
 use crate::agenda::Agenda;
 use crate::costs::Costs;
-use crate::input::{Finding, Input, On, Way};
+use crate::input::{Act, Finding, Input, On, Way};
 use crate::ip::Reassembly;
 use bridges::{Bridge, Place};
 use flights::Flight;
@@ -168,7 +168,7 @@ impl Network {
         let ports = fabric.ports().len();
         let costs = input.costs.clone().map(|given| Box::new(Costs::new(given, ports, input.roles.len())));
         let mut book = Book::default();
-        let outages = input.timeline.iter().any(|action| action.what == "reset");
+        let outages = input.timeline.iter().any(|action| action.act == Act::Reset);
         Ok(Self {
             now_ns: 0,
             agenda: Agenda::default(),

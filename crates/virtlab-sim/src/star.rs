@@ -9,7 +9,7 @@
 //! that plays Plans. Only its role, `scatter`, is in no Plan. What makes it fast (lines in closed form, frames that
 //! meet without events) holds for every world.
 
-use crate::input::{Finding, Guest, Input, On, Role, RoleEnd, Route, Vnic};
+use crate::input::{Act, Finding, Guest, Input, On, Role, RoleEnd, Route, Vnic};
 use crate::world::World;
 use core::net::{IpAddr, Ipv4Addr};
 use serde_json::json;
@@ -126,9 +126,9 @@ pub fn star(hosts: u32, poisson: bool, duration_ns: u64, seed: u64) -> Result<Wo
 }
 
 fn star_timeline(duration_ns: u64) -> Vec<crate::input::Action> {
-    let action = |id: String, what: &str, role: Option<usize>, for_ns: u64| crate::input::Action {
+    let action = |id: String, act: Act, role: Option<usize>, for_ns: u64| crate::input::Action {
         id,
-        what: what.to_owned(),
+        act,
         after: None,
         role,
         guest: None,
@@ -139,8 +139,8 @@ fn star_timeline(duration_ns: u64) -> Vec<crate::input::Action> {
         on_timeout: None,
     };
     // A queue of 100 packets is empty 12.4 ms after the last packet.
-    let wait = action("wait".to_owned(), "wait", None, duration_ns.saturating_add(100_000_000));
-    vec![action("all".to_owned(), "start", Some(0), 0), wait]
+    let wait = action("wait".to_owned(), Act::Wait, None, duration_ns.saturating_add(100_000_000));
+    vec![action("all".to_owned(), Act::Start, Some(0), 0), wait]
 }
 
 /// Sums up a star that was played to its end.

@@ -4,7 +4,7 @@
 //! first) plus its delay. One whose trigger can no longer come is void. All is over when every action is over or void and
 //! every window has both its ends or cannot get them.
 
-use crate::input::Action;
+use crate::input::{Act, Action};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +108,7 @@ impl Timeline {
     pub fn over(&self) -> bool {
         let idle = |(state, action): (&State, &Action)| match state {
             State::Waiting | State::Due(_) => false,
-            State::Begun => action.what == "start",
+            State::Begun => action.act == Act::Start,
             State::Over | State::Void => true,
         };
         self.states.iter().zip(&self.actions).all(idle) && self.edges.iter().all(|edge| self.resolved(edge))
@@ -119,7 +119,7 @@ impl Timeline {
         let begun = self.states.iter().zip(&self.actions).filter(|(state, action)| {
             **state == State::Begun
                 && action.role == Some(role)
-                && matches!(action.what.as_str(), "start" | "run")
+                && matches!(action.act, Act::Start | Act::Run)
         });
         begun.map(|(_, action)| action.id.clone()).collect()
     }

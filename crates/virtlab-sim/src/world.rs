@@ -2,7 +2,7 @@
 
 use crate::agenda::Due;
 use crate::burst::BurstLoad;
-use crate::input::{Deed, Finding, Input, Way};
+use crate::input::{Act, Deed, Finding, Input, Way};
 use crate::ip::Message;
 use crate::marks::Readings;
 use crate::network::{Landed, Network};
@@ -365,11 +365,11 @@ impl World {
             while let Some(&(at, action)) = self.waits.first().filter(|(at, _)| *at <= now_ns) {
                 self.waits.remove(&(at, action));
                 let entry = self.timeline.action(action);
-                if entry.what == "exec" {
+                if entry.act == Act::Exec {
                     self.go_on_with(action);
                     continue;
                 }
-                let (id, reset) = (entry.id.clone(), entry.guest.filter(|_| entry.what == "reset"));
+                let (id, reset) = (entry.id.clone(), entry.guest.filter(|_| entry.act == Act::Reset));
                 if let Some(guest) = reset {
                     self.network.set_down(guest, false);
                 }
@@ -418,8 +418,8 @@ impl World {
     fn begin(&mut self, index: usize) {
         let action = self.timeline.action(index).clone();
         let id = &action.id;
-        match (action.what.as_str(), action.role) {
-            ("start" | "run", Some(role)) => {
+        match (action.act, action.role) {
+            (Act::Start | Act::Run, Some(role)) => {
                 if self.roles[role].started {
                     let name = &self.roles[role].name;
                     self.reasons.push(format!(
@@ -432,7 +432,7 @@ impl World {
                 self.roles[role].workload.start(&mut self.network);
                 self.look(role);
             }
-            ("stop", Some(role)) => {
+            (Act::Stop, Some(role)) => {
                 self.note(&format!("{id}.started"));
                 if !self.roles[role].started || self.roles[role].workload.finished() {
                     self.note(&format!("{id}.done"));
@@ -441,19 +441,19 @@ impl World {
                     self.stop(role);
                 }
             }
-            ("set", Some(role)) => {
+            (Act::Set, Some(role)) => {
                 for (parameter, value) in &action.args {
                     self.roles[role].workload.set(parameter, value, &mut self.network);
                 }
                 self.note(&format!("{id}.done"));
             }
-            ("exec", _) => {
+            (Act::Exec, _) => {
                 self.note(&format!("{id}.started"));
                 self.go_on_with(index);
             }
-            (what, _) => {
+            (act, _) => {
                 self.note(&format!("{id}.started"));
-                if let ("reset", Some(guest)) = (what, action.guest) {
+                if let (Act::Reset, Some(guest)) = (act, action.guest) {
                     self.network.set_down(guest, true);
                 }
                 self.waits.insert((self.network.now_ns.saturating_add(action.for_ns), index));

@@ -18,7 +18,7 @@ import testbed_world as worlds
 
 from virtlab.plan import Plan
 from virtlab.testbed import Testbed
-from virtlab.testbed.platforms.container import runtime
+from virtlab.testbed.kinds import container_runtime as runtime
 from virtlab.testbed.session import TestbedSession
 
 PASSES = 15

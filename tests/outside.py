@@ -14,10 +14,10 @@ import pytest
 
 from virtlab.catalogue import PLATFORMS, VSWITCHES, Features, Platform, VirtualSwitch
 from virtlab.plan import Observer
-from virtlab.testbed.platforms.protocol import Counted, GuestPlatform, Running
-from virtlab.testbed.registry import platforms, vswitches
+from virtlab.testbed.kinds.platform import Counted, GuestPlatform, Running
+from virtlab.testbed.kinds.registry import platforms, vswitches
+from virtlab.testbed.kinds.switch import SwitchKind
 from virtlab.testbed.vswitches.linux_bridge import Bridge
-from virtlab.testbed.vswitches.protocol import SwitchKind
 
 UNMEASURED = "nobody has measured what it costs"
 PAUSE_NS = 1_000_000

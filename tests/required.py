@@ -48,7 +48,7 @@ def _ovs() -> str | None:
 
 
 def _oci() -> str | None:
-    from virtlab.testbed.platforms.container import runtime
+    from virtlab.testbed.kinds import container_runtime as runtime
 
     return runtime.missing()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import testbed_world as worlds
 
-from virtlab.testbed.platforms.container import runtime
+from virtlab.testbed.kinds import container_runtime as runtime
 
 
 def missing() -> str | None:

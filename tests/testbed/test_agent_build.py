@@ -8,8 +8,8 @@ import pytest
 import testbed_world as worlds
 
 from virtlab import __version__
-from virtlab.testbed.build.operations import NamespaceAdd
 from virtlab.testbed.leader.process import Leader
+from virtlab.testbed.steps.operations import NamespaceAdd
 
 pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
 

@@ -13,8 +13,8 @@ from virtlab.errors import MachineError
 from virtlab.plan import Trial
 from virtlab.testbed import Testbed
 from virtlab.testbed.image.initramfs import find_busybox
+from virtlab.testbed.leader.memory_accounts import counts_processes
 from virtlab.testbed.platforms.container import containers as running
-from virtlab.testbed.platforms.container.accounts import counts_processes
 from virtlab.testbed.session import TestbedSession
 
 pytestmark = pytest.mark.skipif(containers.missing() is not None, reason=str(containers.missing()))

@@ -22,8 +22,9 @@ from virtlab.testbed import Testbed
 from virtlab.testbed.doctor.containers import examine
 from virtlab.testbed.image import rootfs
 from virtlab.testbed.image.initramfs import find_busybox
-from virtlab.testbed.platforms.container import home, runtime
-from virtlab.testbed.platforms.container.accounts import accounts_for_swap
+from virtlab.testbed.kinds import container_home as home
+from virtlab.testbed.kinds import container_runtime as runtime
+from virtlab.testbed.leader.memory_accounts import accounts_for_swap
 from virtlab.testbed.session import TestbedSession
 
 pytestmark = [

@@ -21,8 +21,8 @@ from killing import (
     surroundings,
 )
 
+from virtlab.testbed.kinds import container_runtime as runtime
 from virtlab.testbed.leader import ledger
-from virtlab.testbed.platforms.container import runtime
 
 pytestmark = [
     pytest.mark.skipif(containers.missing() is not None, reason=str(containers.missing())),

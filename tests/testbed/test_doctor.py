@@ -14,7 +14,9 @@ import pytest
 from testbed_world import own_processes
 
 from virtlab.testbed.build.machine import KERNEL_QDISCS
-from virtlab.testbed.doctor import Examination, Finding, examine, kvm, noise, trial, world
+from virtlab.testbed.doctor import Examination, Finding, examine, noise, world
+from virtlab.testbed.leader import trial
+from virtlab.testbed.platforms.qemu import kvm
 
 VIRTLAB = Path(sys.executable).with_name("virtlab")
 

@@ -13,8 +13,8 @@ import testbed_world as worlds
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Match, Trial
 from virtlab.testbed import Testbed
+from virtlab.testbed.queues.ovs import Qos
 from virtlab.testbed.vswitches import ovs
-from virtlab.testbed.vswitches.ovs_qos import Qos
 from virtlab.testbed.vswitches.ovs_rules import OvsBridge, Port
 
 pytestmark = [

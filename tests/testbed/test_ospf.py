@@ -18,7 +18,7 @@ from virtlab.planner import plan_run
 from virtlab.testbed.backend import Testbed
 from virtlab.testbed.build import routing
 from virtlab.testbed.build.machine import findings
-from virtlab.testbed.build.operations import RouteAdd
+from virtlab.testbed.steps.operations import RouteAdd
 
 sys.path.insert(0, str(Path(__file__).parent))
 from killing import command, descendants, play

@@ -31,9 +31,9 @@ import testbed_world as worlds
 
 from virtlab.plan import Event, Outcome, Plan, Trial
 from virtlab.testbed import Testbed
+from virtlab.testbed.kinds import container_runtime as runtime
 from virtlab.testbed.lab import LabVm
 from virtlab.testbed.lab.refusals import lab_missing
-from virtlab.testbed.platforms.container import runtime
 from virtlab.testbed.platforms.libvirt import domains
 from virtlab.testbed.session import TestbedSession
 from virtlab.testbed.vswitches import ovs

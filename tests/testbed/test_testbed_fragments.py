@@ -9,9 +9,9 @@ import pytest
 import testbed_world as worlds
 
 from virtlab.testbed import Testbed
-from virtlab.testbed.build.operations import SysctlSet
 from virtlab.testbed.leader.execution import Command
 from virtlab.testbed.session import TestbedSession
+from virtlab.testbed.steps.operations import SysctlSet
 
 pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
 

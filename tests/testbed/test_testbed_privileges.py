@@ -15,10 +15,9 @@ import testbed_world as worlds
 from virtlab import _native  # noqa: F401 - as above
 from virtlab.plan import Trial
 from virtlab.testbed import Testbed, refusals, session  # noqa: F401 - as above
-from virtlab.testbed.build import groups
 from virtlab.testbed.build.machine import findings
-from virtlab.testbed.leader import ledger
-from virtlab.testbed.platforms.container.accounts import CGROUP_ROOT
+from virtlab.testbed.leader import groups, ledger
+from virtlab.testbed.leader.memory_accounts import CGROUP_ROOT
 
 pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
 ROOT = pytest.mark.skipif(

@@ -22,12 +22,13 @@ from virtlab.agents import Notice
 from virtlab.errors import VirtlabError
 from virtlab.plan import Observer, Outcome, Plan, Trial
 from virtlab.testbed.build import networks
-from virtlab.testbed.build.lower import Machine, lower
+from virtlab.testbed.build.lower import lower
+from virtlab.testbed.kinds.clock import GuestClock
+from virtlab.testbed.kinds.findings import Machine
+from virtlab.testbed.kinds.reach import Reach
 from virtlab.testbed.leader.control import Control
 from virtlab.testbed.leader.run_clock import raw_ns
-from virtlab.testbed.platforms.clock import GuestClock
-from virtlab.testbed.platforms.reach import Reach
-from virtlab.testbed.platforms.start import Guests
+from virtlab.testbed.platforms.guests import Guests
 from virtlab.testbed.play.probes import Probes
 from virtlab.testbed.play.run import Pass
 

@@ -154,8 +154,9 @@ def _show_point(experiment: Experiment, point: DesignPoint, repetition: int, *, 
     import json
 
     from virtlab.planner import plan_run
-    from virtlab.testbed.build.lower import Machine, lower
-    from virtlab.testbed.queues.ports import as_built
+    from virtlab.testbed.build.lower import lower
+    from virtlab.testbed.build.ports import as_built
+    from virtlab.testbed.kinds.findings import Machine
 
     made = plan_run(experiment, point, repetition)
     values = json.loads(made.canonical())

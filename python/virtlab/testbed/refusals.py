@@ -19,13 +19,13 @@ from virtlab.planner.full_frames import full_frame_refusals
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed.build import pinning, routing
 from virtlab.testbed.build.idle import pollers, processors
-from virtlab.testbed.build.machine import Findings
+from virtlab.testbed.build.link_refusals import links, realised
+from virtlab.testbed.build.ports import as_built, port_refusals
 from virtlab.testbed.build.realtime import deadline_refused
+from virtlab.testbed.kinds.findings import Findings
+from virtlab.testbed.kinds.registry import ARM, platforms, vswitches
 from virtlab.testbed.leader.process import usable_cpus
 from virtlab.testbed.play.series import sampling_refusals
-from virtlab.testbed.queues.link_refusals import links, realised
-from virtlab.testbed.queues.ports import as_built, port_refusals
-from virtlab.testbed.registry import ARM, platforms, vswitches
 
 SERIES = ("host.cpu", "guest.cpu", "guest.vcpus", "memory", "softnet", "qdisc", "vnics")
 COUNTERS = ("vnics", "links", "softnet", "qdisc", "qdiscs", "host.cpu", "cpu", "guests", "memory")

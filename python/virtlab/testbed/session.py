@@ -11,15 +11,18 @@ from virtlab.agents.conversation import one_line
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import AgentError, GuestError, VirtlabError
 from virtlab.plan import Access, Observer, Outcome, Plan, Realised, Sink, Trial
-from virtlab.testbed.build import idle, networks, pinning, readback
+from virtlab.testbed import readback
+from virtlab.testbed.build import idle, networks, pinning
 from virtlab.testbed.build import world as build
-from virtlab.testbed.build.lower import Lowered, Machine, lower
+from virtlab.testbed.build.lower import lower
+from virtlab.testbed.build.ports import as_built
 from virtlab.testbed.build.routing import Routing, routers
+from virtlab.testbed.kinds.findings import Machine
+from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.leader.process import cpus_of_world, usable_cpus
-from virtlab.testbed.platforms.start import Guests
+from virtlab.testbed.platforms.guests import Guests
 from virtlab.testbed.play.probes import Probes
 from virtlab.testbed.play.run import Pass
-from virtlab.testbed.queues.ports import as_built
 from virtlab.testbed.site import HERE, Site, WorldLeader
 
 DEFECT = "defect.txt"

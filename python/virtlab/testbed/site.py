@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from virtlab.testbed.build import idle
-from virtlab.testbed.build.groups import Bounds, Groups
 from virtlab.testbed.build.machine import versions
+from virtlab.testbed.kinds.container_home import Home
+from virtlab.testbed.kinds.platform import Running
 from virtlab.testbed.leader.control import Control
+from virtlab.testbed.leader.groups import Bounds, Groups
 from virtlab.testbed.leader.process import Leader
 from virtlab.testbed.leader.run_clock import raw_ns
-from virtlab.testbed.platforms.container.home import Home
-from virtlab.testbed.platforms.protocol import Running
 
 LEAD_NS = 50_000_000  # starts are sent this long before their instant, which the agent keeps
 

@@ -13,7 +13,7 @@ from virtlab.simulator import Simulator
 from virtlab.simulator.profile import IDEAL_PROFILE, load_profile
 from virtlab.simulator.without_effect import without_effect
 from virtlab.testbed.build.lower import lower
-from virtlab.testbed.build.operations import ClassAdd
+from virtlab.testbed.steps.operations import ClassAdd
 
 ROOT = Path(__file__).parents[3]
 STUDY = ROOT / "experiments" / "virtual-routers"

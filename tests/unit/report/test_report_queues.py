@@ -16,8 +16,8 @@ from virtlab.planner import plan_run
 from virtlab.report.gather.queues import MARK, queues
 from virtlab.report.tables.queues import about, queues_table
 from virtlab.testbed.build.lower import lower
+from virtlab.testbed.build.ports import as_built
 from virtlab.testbed.play.queue_waits import Waiting
-from virtlab.testbed.queues.ports import as_built
 
 if TYPE_CHECKING:
     from virtlab.report.gather.queues import Row

@@ -12,7 +12,12 @@ from tests.unit.testbed.test_port_queues import CLASSES, planned
 from virtlab.errors import MachineError
 from virtlab.plan import Queue
 from virtlab.testbed.build.lower import lower
-from virtlab.testbed.build.operations import (
+from virtlab.testbed.build.ports import as_built
+from virtlab.testbed.queues.applied import check_operations, of_operation
+from virtlab.testbed.queues.kernel import missing
+from virtlab.testbed.queues.ovs import Qos, qos_of
+from virtlab.testbed.readback import check_queues, queueing
+from virtlab.testbed.steps.operations import (
     U32,
     ClassAdd,
     Discipline,
@@ -22,10 +27,7 @@ from virtlab.testbed.build.operations import (
     QdiscAdd,
     QueueLengthSet,
 )
-from virtlab.testbed.queues.applied import check_operations, of_operation
-from virtlab.testbed.queues.kernel import check_queues, missing, queueing
-from virtlab.testbed.queues.ports import as_built, check_qos
-from virtlab.testbed.vswitches.ovs_qos import Qos, qos_of
+from virtlab.testbed.vswitches.ovs_ports import check_qos
 
 RATE = 100_000_000
 CODEL = Discipline(

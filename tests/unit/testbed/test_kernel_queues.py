@@ -9,9 +9,9 @@ from tests.unit.testbed.test_testbed_lowering import SWITCHED
 
 from virtlab.plan import Match, Plan, Queue
 from virtlab.testbed.build.fabric import realisation
-from virtlab.testbed.build.operations import ClassAdd, Discipline, FilterAdd, QdiscAdd
 from virtlab.testbed.queues.kernel import at_port, class_handles, missing
 from virtlab.testbed.queues.rules import filters
+from virtlab.testbed.steps.operations import ClassAdd, Discipline, FilterAdd, QdiscAdd
 
 EVERYTHING = dict.fromkeys(("htb", "pfifo", "bfifo", "prio", "drr", "hfsc", "cls_u32", "cls_flower"))
 TREE = {

@@ -19,9 +19,9 @@ from virtlab.plan import Action, Plan, Refusal
 from virtlab.planner import plan_run
 from virtlab.simulator.refusals import refusals as not_simulated
 from virtlab.testbed.build.lower import lower
-from virtlab.testbed.build.operations import BridgeAdd, BridgePortSet, ForwardingAdd
 from virtlab.testbed.lab.refusals import refusals as not_inside
 from virtlab.testbed.refusals import capabilities, refusals
+from virtlab.testbed.steps.operations import BridgeAdd, BridgePortSet, ForwardingAdd
 
 FILE = """
 version: 1

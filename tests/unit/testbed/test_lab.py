@@ -17,7 +17,8 @@ from virtlab.cli.up import up
 from virtlab.errors import DatasetError, ExperimentError
 from virtlab.plan import Capabilities, Plan
 from virtlab.testbed.build import fabric
-from virtlab.testbed.build.machine import KERNEL_QDISCS, Findings
+from virtlab.testbed.build.machine import KERNEL_QDISCS
+from virtlab.testbed.kinds.findings import Findings
 from virtlab.testbed.lab.refusals import refusals
 from virtlab.testbed.leader.control import Control
 

@@ -13,10 +13,10 @@ from virtlab.catalogue.qdiscs.netem import line
 from virtlab.errors import MachineError
 from virtlab.plan import LinkQueues, Plan, Queue
 from virtlab.testbed.build.lower import lower
-from virtlab.testbed.build.operations import Discipline, QdiscAdd
 from virtlab.testbed.play.queue_waits import Waiting
 from virtlab.testbed.play.records import kernel_rows
 from virtlab.testbed.queues.netem_links import NetemQueue
+from virtlab.testbed.steps.operations import Discipline, QdiscAdd
 
 GIGABIT = 10**9
 FULL_OCTETS = 1514  # of a frame as the kernel counts it

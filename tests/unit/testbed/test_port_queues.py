@@ -17,11 +17,11 @@ from virtlab.planner import plan_run
 from virtlab.planner.ports import with_port_links
 from virtlab.simulator import Simulator
 from virtlab.testbed.build.lower import lower
-from virtlab.testbed.build.operations import ClassAdd, FilterAdd, QdiscAdd
+from virtlab.testbed.build.ports import as_built, port_refusals
 from virtlab.testbed.play.queue_waits import Waiting
-from virtlab.testbed.queues.ports import as_built, port_refusals
+from virtlab.testbed.queues.ovs import LEFT_ALONE, NOTHING_OF_OURS, qos_of
 from virtlab.testbed.refusals import refusals
-from virtlab.testbed.vswitches.ovs_qos import LEFT_ALONE, NOTHING_OF_OURS, qos_of
+from virtlab.testbed.steps.operations import ClassAdd, FilterAdd, QdiscAdd
 from virtlab.testbed.vswitches.ovs_rules import rules, transaction
 
 FILE = """

@@ -14,15 +14,16 @@ from virtlab.errors import VirtlabError
 from virtlab.experiment import load
 from virtlab.plan import Guest, Host, Plan, Refusal, World
 from virtlab.planner import plan_run
-from virtlab.testbed.build.groups import Groups
 from virtlab.testbed.build.lower import lower
-from virtlab.testbed.build.operations import TapAdd, VethAdd
+from virtlab.testbed.kinds.container_home import allowed
 from virtlab.testbed.leader import ledger
+from virtlab.testbed.leader.groups import Groups
+from virtlab.testbed.leader.memory_accounts import Account, accounts_for_swap, hierarchies
 from virtlab.testbed.platforms.container import engine, runtime
-from virtlab.testbed.platforms.container.accounts import Account, accounts_for_swap, hierarchies
-from virtlab.testbed.platforms.container.bundle import Bundle, Limits, allowed, archive, prepare
+from virtlab.testbed.platforms.container.bundle import Bundle, Limits, archive, prepare
 from virtlab.testbed.platforms.container.containers import as_files
 from virtlab.testbed.platforms.container.platform import container_refusals
+from virtlab.testbed.steps.operations import TapAdd, VethAdd
 
 FILE = """
 version: 1

@@ -11,10 +11,12 @@ import pytest
 from virtlab.experiment import load_text
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
-from virtlab.testbed.build.lower import Lowered, Machine, lower
-from virtlab.testbed.build.names import interface
-from virtlab.testbed.build.operations import ForwardingAdd, NeighbourAdd, QdiscAdd, SysctlSet, VethAdd
+from virtlab.testbed.build.lower import lower
 from virtlab.testbed.build.world import BATCH_BYTES, batches
+from virtlab.testbed.kinds.findings import Machine
+from virtlab.testbed.kinds.lowered import Lowered
+from virtlab.testbed.steps.names import interface
+from virtlab.testbed.steps.operations import ForwardingAdd, NeighbourAdd, QdiscAdd, SysctlSet, VethAdd
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 SWITCHED = Plan.parse((GOLDEN / "plans" / "switched_network.json").read_text(encoding="utf-8"))

@@ -16,16 +16,16 @@ from virtlab.experiment import load
 from virtlab.plan import Guest, Host, Plan, Refusal, World
 from virtlab.planner import plan_run
 from virtlab.testbed.build.lower import lower
-from virtlab.testbed.build.operations import AddressAdd, Claim, HomeAdd, TapAdd, VethAdd
 from virtlab.testbed.image import firmware
 from virtlab.testbed.image.disk import Disk
 from virtlab.testbed.image.firmware import Firmware
-from virtlab.testbed.platforms import tap
-from virtlab.testbed.platforms.clock import GuestClock, OurClock, Reading, read
+from virtlab.testbed.kinds import tap
+from virtlab.testbed.kinds.clock import GuestClock, OurClock, Reading, read
+from virtlab.testbed.kinds.stamps import on_our_clock
 from virtlab.testbed.platforms.qemu import platform as refusals
 from virtlab.testbed.platforms.qemu.command import Machine, Port
 from virtlab.testbed.platforms.qemu.machines import Started
-from virtlab.testbed.platforms.stamps import on_our_clock
+from virtlab.testbed.steps.operations import AddressAdd, Claim, HomeAdd, TapAdd, VethAdd
 
 FILE = """
 version: 1

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from virtlab.plan import Plan
-from virtlab.testbed.build.machine import Findings
+from virtlab.testbed.kinds.findings import Findings
 from virtlab.testbed.play.taints import clock_taint, switch_taints
 from virtlab.testbed.refusals import capabilities, refusals, timeline_ns
 

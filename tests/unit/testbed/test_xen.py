@@ -19,12 +19,11 @@ from virtlab.plan import Action, Plan
 from virtlab.plan.model import Trigger
 from virtlab.planner import plan_run
 from virtlab.testbed.build.lower import lower
-from virtlab.testbed.build.machine import KERNEL_QDISCS, Findings
-from virtlab.testbed.build.operations import Claim, ForwardingAdd, LinkSet, TapAdd
-from virtlab.testbed.build.reset import made_anew
+from virtlab.testbed.build.machine import KERNEL_QDISCS
 from virtlab.testbed.image import elf, packages, xen
 from virtlab.testbed.image.initramfs import Image
 from virtlab.testbed.image.kernels import Kernel
+from virtlab.testbed.kinds.findings import Findings
 from virtlab.testbed.lab import XenLab
 from virtlab.testbed.lab.refusals import LAB_VM, refusals
 from virtlab.testbed.lab.xen import RULES, XenCommand
@@ -32,6 +31,8 @@ from virtlab.testbed.platforms.xen.config import Domain
 from virtlab.testbed.platforms.xen.domains import place_of
 from virtlab.testbed.platforms.xen.platform import memory_refusals
 from virtlab.testbed.platforms.xen.xentop import Reader
+from virtlab.testbed.play.reset import made_anew
+from virtlab.testbed.steps.operations import Claim, ForwardingAdd, LinkSet, TapAdd
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "xen"
 INSIDE = Findings(

@@ -14,14 +14,14 @@ from virtlab.catalogue import QDISCS
 from virtlab.plan import Plan, Queue
 from virtlab.planner.draws import seeded
 from virtlab.planner.wiring import Wiring
-from virtlab.testbed.build.names import FABRIC, interface
-from virtlab.testbed.build.operations import BridgeAdd, End, LinkSet, VethAdd
 from virtlab.testbed.queues import kernel as kernel_queues
 from virtlab.testbed.queues import netem_links
 from virtlab.testbed.queues.kernel import PortQueue
+from virtlab.testbed.steps.names import FABRIC, interface
+from virtlab.testbed.steps.operations import BridgeAdd, End, LinkSet, VethAdd
 
 if TYPE_CHECKING:
-    from virtlab.testbed.build.lower import Lowered
+    from virtlab.testbed.kinds.lowered import Lowered
 
 
 def netem_queues(queue: Queue) -> bool:
@@ -152,7 +152,7 @@ def _inner(
     taken: set[str],
     out: Lowered,
 ) -> None:
-    from virtlab.testbed.build.lower import Place
+    from virtlab.testbed.kinds.lowered import Place
 
     names = [interface(end, taken) for end in ends]
     switches = [end.rpartition(".")[0] for end in ends]

@@ -11,16 +11,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
 
 from virtlab.catalogue import PLATFORMS
 from virtlab.plan import Plan, Vnic
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed.build import fabric
-from virtlab.testbed.build.names import FABRIC, guest_namespace, host_namespace, interface
-from virtlab.testbed.build.neighbours import neighbours
-from virtlab.testbed.build.operations import (
+from virtlab.testbed.build.ports import at_guest_port
+from virtlab.testbed.kinds.findings import USUAL, Machine
+from virtlab.testbed.kinds.lowered import Inside, Lowered, Place
+from virtlab.testbed.kinds.registry import vswitches
+from virtlab.testbed.kinds.switch import BuiltSwitch
+from virtlab.testbed.queues.pacing import licence, pushback
+from virtlab.testbed.steps.names import FABRIC, guest_namespace, host_namespace, interface
+from virtlab.testbed.steps.neighbours import neighbours
+from virtlab.testbed.steps.operations import (
     AddressAdd,
     BridgeAdd,
     BridgePortSet,
@@ -39,11 +43,6 @@ from virtlab.testbed.build.operations import (
     TapAdd,
     VethAdd,
 )
-from virtlab.testbed.queues.kernel import PortQueue
-from virtlab.testbed.queues.pacing import licence, pushback
-from virtlab.testbed.queues.ports import at_guest_port
-from virtlab.testbed.registry import vswitches
-from virtlab.testbed.vswitches.protocol import BuiltSwitch
 
 DEFAULT_MTU_BYTES = 1500  # that a device comes with
 OFFLOADS_OFF = {"tx": False, "sg": False, "tso": False, "gso": False}
@@ -69,63 +68,7 @@ UNFILTERED_BRIDGES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What lowering has to know of a machine: `link` is the realisation chosen for `realise: auto`."""
-
-    link: str = "soft_switch"
-    has_ipv6: bool = True
-    filters_bridges: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a vNIC is in the built world."""
-
-    namespace: str
-    link: str
-
-
-@dataclass(slots=True)
-class Inside:
-    """A guest with a kernel of its own: its taps, in the order of its vNICs, and the Steps for the leader inside."""
-
-    taps: dict[str, Place] = field(default_factory=dict)  # vNIC -> its tap
-    steps: list[Step] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Lowered:
-    """Steps, and where the Plan's objects are found once they are applied."""
-
-    steps: list[Step] = field(default_factory=list)
-    guests: dict[str, str] = field(default_factory=dict)  # guest -> namespace
-    vnics: dict[tuple[str, str], Place] = field(default_factory=dict)
-    uplinks: dict[str, Place] = field(default_factory=dict)  # port -> interface on the host's side
-    fabric_ports: dict[str, str] = field(default_factory=dict)  # port -> interface in `fabric`
-    vswitches: dict[str, BuiltSwitch] = field(default_factory=dict)
-    links: dict[str, str] = field(default_factory=dict)  # link -> realisation
-    queues: dict[tuple[str, str], PortQueue] = field(default_factory=dict)  # link, direction: in the kernel
-    soft_switch: dict[str, Any] | None = None  # the configure request
-    ports: dict[str, Place] = field(
-        default_factory=dict
-    )  # ports of links that are interfaces: kernel realisations
-    machines: dict[str, Inside] = field(default_factory=dict)  # guests with a kernel of their own
-    late: list[Step] = field(
-        default_factory=list
-    )  # about ports that come with a hypervisor's guests, once they are there
-
-    def add_inside(self, guest: str, because: str, *operations: Operation) -> None:
-        """Adds operations where a guest's network is: in the private world, or inside its own kernel."""
-        steps = self.machines[guest].steps if guest in self.machines else self.steps
-        steps.extend(Step(op, because) for op in operations)
-
-    def add(self, because: str, *operations: Operation) -> None:
-        """Adds operations with one reason."""
-        self.steps.extend(Step(op, because) for op in operations)
-
-
-def lower(plan: Plan, machine: Machine = Machine()) -> Lowered:
+def lower(plan: Plan, machine: Machine = USUAL) -> Lowered:
     """The Plan's Steps. The Plan was checked before: dangling names are a programming error here."""
     wiring = Wiring(plan)
     out = Lowered()

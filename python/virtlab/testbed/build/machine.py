@@ -5,47 +5,19 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from virtlab import __version__
 from virtlab.catalogue import QDISCS
-from virtlab.catalogue.qdiscs import FIFO, NETEM
 from virtlab.errors import VirtlabError
-from virtlab.testbed.build.lower import Machine
-from virtlab.testbed.build.operations import NamespaceAdd
+from virtlab.testbed.kinds.findings import Findings
 from virtlab.testbed.leader.process import Leader
+from virtlab.testbed.steps.operations import NamespaceAdd
 
 OTHERS = ("fq", "ingress", "cls_u32", "cls_flower")  # of which the doctor tells, too
 # `fifo` is the kernel's pfifo and bfifo.
 KERNEL_QDISCS = (*(name for name, entry in QDISCS.items() if not entry.kernel.needs), *OTHERS)
-
-
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """What was found. `world` is None when a private world can be made, else why not and the cure."""
-
-    world: tuple[str, str] | None
-    qdiscs: Mapping[str, str | None]  # kernel discipline -> None when it works, else the kernel's words
-    root: bool
-    has_ipv6: bool
-    filters_bridges: bool = False  # whether its kernel's packet filter can see what crosses a bridge
-    switch_qdiscs: tuple[str, ...] = (FIFO.name,)  # queue disciplines that the soft switch plays
-    open_vswitch: Mapping[str, str | None] | None = (
-        None  # by kind; None: this machine is asked when one is wanted
-    )
-    xen: bool = False  # whether Xen's hypervisor is beneath it
-    automatic_link: str | None = None  # the realisation of links that say `auto`; None: the best one here
-    inside: str | None = None  # the laboratory machine that all this is of, by its name for --in
-
-    @property
-    def machine(self) -> Machine:
-        """For lowering: netem where the kernel has it, else the soft switch."""
-        link = "netem" if self.world is None and self.qdiscs.get(NETEM.name, "") is None else "soft_switch"
-        return Machine(
-            link=self.automatic_link or link, has_ipv6=self.has_ipv6, filters_bridges=self.filters_bridges
-        )
 
 
 @cache

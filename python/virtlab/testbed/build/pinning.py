@@ -24,7 +24,7 @@ from virtlab.agents import Data, Notice
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import MachineError
 from virtlab.plan import Plan
-from virtlab.testbed.build.lower import Lowered
+from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.leader.channels import PINNING
 from virtlab.testbed.leader.control import Control, RefusedError, ending
 

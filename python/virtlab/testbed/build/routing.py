@@ -19,10 +19,10 @@ from pathlib import Path
 from virtlab.agents import Data, Notice
 from virtlab.errors import MachineError
 from virtlab.plan import Guest, Observer, Plan
-from virtlab.testbed.build.lower import Lowered
+from virtlab.testbed.kinds.lowered import Lowered
+from virtlab.testbed.kinds.platform import Running
 from virtlab.testbed.leader.channels import ROUTING
 from virtlab.testbed.leader.control import Control, RefusedError, ending, outcome
-from virtlab.testbed.platforms.protocol import Running
 
 DAEMONS = Path("/usr/lib/frr")
 RUN = "/etc/frr"  # exists where the package is installed

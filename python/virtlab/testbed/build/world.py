@@ -10,12 +10,12 @@ from typing import Any
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Observer, Plan
 from virtlab.testbed.build import switch_capacity
-from virtlab.testbed.build.lower import Lowered
-from virtlab.testbed.build.neighbours import reach_pairs
-from virtlab.testbed.build.operations import Step, TapAdd
+from virtlab.testbed.kinds.lowered import Lowered
+from virtlab.testbed.kinds.platform import Guests
 from virtlab.testbed.leader.channels import SWITCH
 from virtlab.testbed.leader.control import Control, RefusedError
-from virtlab.testbed.platforms.start import Guests
+from virtlab.testbed.steps.neighbours import reach_pairs
+from virtlab.testbed.steps.operations import Step, TapAdd
 
 Reached = tuple[str, str, str, str, int]  # 'a -> b', guest, far guest, far address, size
 

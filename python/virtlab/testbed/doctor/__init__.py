@@ -9,18 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from virtlab.testbed.build.machine import fingerprint
-from virtlab.testbed.doctor import (
-    containers,
-    disciplines,
-    kvm,
-    network,
-    noise,
-    processor,
-    programs,
-    switch,
-    world,
-)
-from virtlab.testbed.doctor.finding import Examination, Finding, State
+from virtlab.testbed.doctor import containers, disciplines, network, noise, processor, programs, switch, world
+from virtlab.testbed.finding import Examination, Finding, State
+from virtlab.testbed.platforms.qemu import kvm
 
 __all__ = ["Examination", "Finding", "State", "examine"]
 

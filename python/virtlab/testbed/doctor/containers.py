@@ -10,8 +10,8 @@ from virtlab.catalogue.platforms.container import CONTAINER
 from virtlab.errors import VirtlabError
 from virtlab.plan import Plan, Unobserved
 from virtlab.testbed.backend import Testbed
-from virtlab.testbed.doctor.finding import Finding
-from virtlab.testbed.platforms.container import runtime
+from virtlab.testbed.finding import Finding
+from virtlab.testbed.kinds import container_runtime as runtime
 
 GROUP = "containers"
 NAME = CONTAINER.name

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from virtlab.catalogue import QDISCS
 from virtlab.testbed.build.machine import KERNEL_QDISCS, findings
-from virtlab.testbed.doctor.finding import Finding
+from virtlab.testbed.finding import Finding
 
 GROUP = "queue disciplines of the kernel"
 _PURPOSE = {name: entry.kernel.purpose for name, entry in QDISCS.items()} | {

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from virtlab.testbed.doctor import trial
-from virtlab.testbed.doctor.finding import Finding
+from virtlab.testbed.finding import Finding
+from virtlab.testbed.leader import trial
 
 GROUP = "network"
 _SOL_PACKET = 263

@@ -15,7 +15,7 @@ from virtlab.catalogue.workloads.rtt import RTT
 from virtlab.errors import VirtlabError
 from virtlab.plan import Columns, Event, Plan, Trial, Unobserved
 from virtlab.testbed.backend import Testbed
-from virtlab.testbed.doctor.finding import Finding
+from virtlab.testbed.finding import Finding
 
 GROUP = "noise floor"
 ECHOES, INTERVAL_NS = 90, 10_000_000

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from virtlab.testbed.doctor import trial
-from virtlab.testbed.doctor.finding import Finding, State
+from virtlab.testbed.finding import Finding, State
+from virtlab.testbed.leader import trial
 
 GROUP = "processors and time"
 _SYS_CPU = Path("/sys/devices/system/cpu")

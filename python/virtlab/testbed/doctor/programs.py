@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from virtlab.testbed.build import routing
-from virtlab.testbed.doctor.finding import Finding
 from virtlab.testbed.doctor.network import _search
+from virtlab.testbed.finding import Finding
 from virtlab.testbed.leader.environment import of_program
 
 ROUTERS = "routing daemons"

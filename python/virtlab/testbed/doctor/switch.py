@@ -14,9 +14,9 @@ from virtlab.catalogue.workloads.raw_stream import RAW_STREAM
 from virtlab.errors import VirtlabError
 from virtlab.plan import Columns, Event, Plan, Trial, Unobserved
 from virtlab.testbed.build import switch_capacity
-from virtlab.testbed.build.lower import Machine
 from virtlab.testbed.build.machine import findings
-from virtlab.testbed.doctor.finding import Finding
+from virtlab.testbed.finding import Finding
+from virtlab.testbed.kinds.findings import Machine
 from virtlab.testbed.session import TestbedSession
 
 GROUP = "noise floor"

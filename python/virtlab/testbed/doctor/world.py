@@ -13,8 +13,8 @@ from pathlib import Path
 from virtlab import __version__
 from virtlab.errors import MachineError
 from virtlab.testbed.build.machine import findings
-from virtlab.testbed.doctor import trial
-from virtlab.testbed.doctor.finding import Finding, State
+from virtlab.testbed.finding import Finding, State
+from virtlab.testbed.leader import trial
 from virtlab.testbed.leader.environment import of_program
 from virtlab.testbed.leader.process import agent_path
 

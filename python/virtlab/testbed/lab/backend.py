@@ -10,16 +10,17 @@ from virtlab.agents import Notice
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Capabilities, Observer, Plan, Refusal, Session, Unobserved
 from virtlab.testbed.backend import Testbed
-from virtlab.testbed.build.groups import Bounds
-from virtlab.testbed.build.machine import Findings, fingerprint, versions
+from virtlab.testbed.build.machine import fingerprint, versions
 from virtlab.testbed.image import Image, boot_image, programs
+from virtlab.testbed.kinds import container_runtime as runtime
+from virtlab.testbed.kinds.container_home import Home
+from virtlab.testbed.kinds.findings import Findings
+from virtlab.testbed.kinds.platform import Running
 from virtlab.testbed.lab import findings, refusals
 from virtlab.testbed.lab.groups import GroupsInside
 from virtlab.testbed.lab.vm import INSIDE, PROCESS, WORLD_PROCESS, LabMachine
 from virtlab.testbed.leader.control import Control
-from virtlab.testbed.platforms.container import runtime
-from virtlab.testbed.platforms.container.home import Home
-from virtlab.testbed.platforms.protocol import Running
+from virtlab.testbed.leader.groups import Bounds
 from virtlab.testbed.platforms.qemu.acceleration import accelerator
 from virtlab.testbed.refusals import timeline_ns
 from virtlab.testbed.session import TestbedSession

@@ -16,11 +16,12 @@ from pathlib import Path
 from virtlab.catalogue.vswitches.ovs_kernel import OVS_KERNEL
 from virtlab.catalogue.vswitches.ovs_netdev import OVS_NETDEV
 from virtlab.errors import MachineError
-from virtlab.testbed.build.machine import KERNEL_QDISCS, Findings
-from virtlab.testbed.build.operations import NamespaceAdd
+from virtlab.testbed.build.machine import KERNEL_QDISCS
 from virtlab.testbed.image import Image, folder
+from virtlab.testbed.kinds.findings import Findings
 from virtlab.testbed.lab.asking import said
 from virtlab.testbed.lab.vm import LabMachine
+from virtlab.testbed.steps.operations import NamespaceAdd
 from virtlab.testbed.vswitches.ovs import NO_MODULE, PROGRAMS
 
 TRIAL = "trial:lab"

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import AgentError, MachineError
 from virtlab.plan import Plan
-from virtlab.testbed.build.groups import bandwidths, throttled
-from virtlab.testbed.build.operations import NamespaceAdd
 from virtlab.testbed.lab.asking import said
 from virtlab.testbed.leader.control import Control
-from virtlab.testbed.platforms.container.accounts import CGROUP_ROOT, Account
+from virtlab.testbed.leader.groups import bandwidths, throttled
+from virtlab.testbed.leader.memory_accounts import CGROUP_ROOT, Account
+from virtlab.testbed.steps.operations import NamespaceAdd
 
 NAMESPACE = "lab:groups"
 CURE = "write a share 'cpu' or 'memory' that it can keep, or leave out --in lab-vm"

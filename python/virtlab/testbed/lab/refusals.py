@@ -13,11 +13,12 @@ from virtlab.catalogue.workloads import is_alone
 from virtlab.errors import MachineError
 from virtlab.plan import Capabilities, LinkQueues, Plan, Queue, Refusal
 from virtlab.testbed import refusals as testbed
-from virtlab.testbed.build.machine import Findings, findings
+from virtlab.testbed.build.machine import findings
 from virtlab.testbed.image import find, folder
 from virtlab.testbed.image.initramfs import find_busybox
+from virtlab.testbed.kinds import container_runtime as runtime
+from virtlab.testbed.kinds.findings import Findings
 from virtlab.testbed.lab.vm import MEMORY_BYTES, VCPUS, WHERE
-from virtlab.testbed.platforms.container import runtime
 from virtlab.testbed.platforms.qemu.command import PROGRAM
 
 FLAVOUR = "generic"  # the cloud kernel lacks SFQ, CoDel, FQ-CoDel, HFSC and Open vSwitch

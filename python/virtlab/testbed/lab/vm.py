@@ -18,16 +18,16 @@ from virtlab.agents import Data
 from virtlab.agents.conversation import PROTOCOL
 from virtlab.errors import AgentError, GuestError, VirtlabError
 from virtlab.plan import Observer
-from virtlab.testbed.build.operations import HomeAdd, NamespaceAdd
 from virtlab.testbed.image import Image
+from virtlab.testbed.kinds.clock import Reading, read
 from virtlab.testbed.leader.channels import OF_A_LABORATORY, OF_A_WORLD_INSIDE
 from virtlab.testbed.leader.control import Control, RefusedError
 from virtlab.testbed.leader.process import Leader
 from virtlab.testbed.leader.run_clock import raw_ns
-from virtlab.testbed.platforms.clock import Reading, read
 from virtlab.testbed.platforms.qemu import command, confinement
 from virtlab.testbed.platforms.qemu.machines import CURE_START, Started
 from virtlab.testbed.platforms.qemu.monitor import Monitor
+from virtlab.testbed.steps.operations import HomeAdd, NamespaceAdd
 
 OUTER, PROCESS, MONITOR, INSIDE, WORLD_PROCESS = -5, -4, -3, -2, -1
 BOOT_TIMEOUT_S = 300.0  # a loaded machine needs twenty times as long as a quiet one

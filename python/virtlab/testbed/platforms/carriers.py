@@ -11,7 +11,7 @@ from ipaddress import ip_interface
 from typing import Any
 
 from virtlab.plan import Plan
-from virtlab.testbed.build.lower import Lowered
+from virtlab.testbed.kinds.lowered import Lowered
 
 
 def down(plan: Plan, lowered: Lowered, guest: str, links: Mapping[str, Any]) -> list[str]:

@@ -16,13 +16,14 @@ from typing import Any
 
 from virtlab.catalogue import PLATFORMS
 from virtlab.plan import Mark, Plan
-from virtlab.testbed.build import reset as resetting
-from virtlab.testbed.build.lower import Lowered, Place
 from virtlab.testbed.build.networks import observe
+from virtlab.testbed.kinds.lowered import Lowered, Place
+from virtlab.testbed.kinds.platform import CounterRow
 from virtlab.testbed.leader.channels import SWITCH
 from virtlab.testbed.leader.control import Control
-from virtlab.testbed.platforms.start import Guests
-from virtlab.testbed.play.records import CounterRow, Entities, kernel_rows, switch_rows
+from virtlab.testbed.platforms.guests import Guests
+from virtlab.testbed.play import reset as resetting
+from virtlab.testbed.play.records import Entities, kernel_rows, switch_rows
 from virtlab.testbed.play.series import elsewhere
 from virtlab.testbed.queues.kernel import PortQueue
 from virtlab.testbed.site import Site

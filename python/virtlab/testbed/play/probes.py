@@ -10,10 +10,10 @@ from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Plan, Role
 from virtlab.plan.seeds import stream_seed
 from virtlab.planner.ends import RoleEnd, next_hop_mac, role_ends, via_macs
-from virtlab.testbed.build.lower import Lowered
+from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.leader.channels import PROBES
 from virtlab.testbed.leader.control import HEARTBEAT_NS, Control, RefusedError
-from virtlab.testbed.platforms.start import Guests
+from virtlab.testbed.platforms.guests import Guests
 
 CURE_PROBE = "see whether that guest has memory left for it, and its console"
 NOT_OF_THE_PROBE = frozenset(

@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any
 
 from virtlab.plan import Columns
-from virtlab.testbed.play.records import CounterRow
+from virtlab.testbed.kinds.platform import CounterRow
 from virtlab.testbed.queues.kernel import PortQueue
 from virtlab.testbed.queues.netem_links import NetemQueue
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from virtlab.lazy import np
 from virtlab.plan import Columns
-from virtlab.testbed.build.lower import Lowered
+from virtlab.testbed.kinds.lowered import Lowered
+from virtlab.testbed.kinds.platform import CounterRow
 from virtlab.testbed.queues.applied import by_handle
 from virtlab.testbed.queues.kernel import PortQueue
 from virtlab.testbed.queues.netem_links import NetemQueue
 
 VCPUS_MAX = 255
-CounterRow = tuple[int, str, str, str, int]  # t_ns, mark, entity, counter, value
 
 _LINK_COUNTERS = {
     "packets": "packets",

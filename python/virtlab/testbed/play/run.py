@@ -19,17 +19,17 @@ from virtlab.errors import AgentError, GuestError
 from virtlab.lazy import np
 from virtlab.plan import Action, Event, Observer, Outcome, Plan, Sink, Trial
 from virtlab.testbed.build import idle
-from virtlab.testbed.build import reset as resetting
-from virtlab.testbed.build.lower import Lowered
+from virtlab.testbed.kinds.clock import Clock
+from virtlab.testbed.kinds.lowered import Lowered
+from virtlab.testbed.kinds.reach import OURS
+from virtlab.testbed.kinds.stamps import on_our_clock
 from virtlab.testbed.leader.channels import COMMANDS, PROBES, SWITCH, place_of
 from virtlab.testbed.leader.control import CALL_TIMEOUT_S, Control, RefusedError, ending
 from virtlab.testbed.leader.execution import Command
 from virtlab.testbed.leader.run_clock import raw_ns
-from virtlab.testbed.platforms.clock import Clock
-from virtlab.testbed.platforms.reach import OURS
-from virtlab.testbed.platforms.stamps import on_our_clock
-from virtlab.testbed.platforms.start import Guests
+from virtlab.testbed.platforms.guests import Guests
 from virtlab.testbed.play import intake
+from virtlab.testbed.play import reset as resetting
 from virtlab.testbed.play import series as sampling
 from virtlab.testbed.play.counters import BEGIN, END, Counting
 from virtlab.testbed.play.live import Live

@@ -15,9 +15,9 @@ from typing import Any
 
 from virtlab.catalogue import PLATFORMS
 from virtlab.plan import Plan, Refusal
-from virtlab.testbed.build.lower import Lowered
+from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.leader.control import CALL_TIMEOUT_S, Control
-from virtlab.testbed.platforms.start import Guests
+from virtlab.testbed.platforms.guests import Guests
 
 OF_EACH_KERNEL = ("memory",)  # series that machines have of their own
 OF_VCPUS = "guest.vcpus"

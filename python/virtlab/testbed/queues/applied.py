@@ -15,7 +15,7 @@ from typing import Any
 from virtlab.catalogue import QDISCS
 from virtlab.catalogue.queueing import Kernel, Spans, by_units, curve, same
 from virtlab.errors import MachineError
-from virtlab.testbed.build.operations import (
+from virtlab.testbed.steps.operations import (
     U32,
     ClassAdd,
     Discipline,

@@ -20,14 +20,13 @@ from virtlab.catalogue.qdiscs import PFIFO
 from virtlab.catalogue.queueing import CLASS_PACKETS
 from virtlab.plan import Queue, QueueClass
 from virtlab.planner.licence import ETHERNET_OCTETS
-from virtlab.testbed.build.operations import ClassAdd, Discipline, Operation, QdiscAdd, QueueLengthSet
-from virtlab.testbed.queues.applied import QUEUEING, check_operations
 from virtlab.testbed.queues.outputs import by_another, lacking
 from virtlab.testbed.queues.pacing import shaper
 from virtlab.testbed.queues.rules import filters, needs, unsaid
+from virtlab.testbed.steps.operations import ClassAdd, Discipline, Operation, QdiscAdd, QueueLengthSet
 
 if TYPE_CHECKING:
-    from virtlab.testbed.build.lower import Lowered
+    pass
 
 LINK_BURST_FRAMES = 2
 MTU_BYTES = 1500
@@ -134,29 +133,3 @@ def missing(
         yield "parameters.ideal", "the kernel has its own control law", f"{cure}, or remove it"
     for key, reason, instead in discipline.kernel.beyond(queue):
         yield key, reason, f"{instead}, or {cure}"
-
-
-def queueing(lowered: Lowered) -> dict[tuple[str, str], list[Operation]]:
-    """What is done to the queues of each port: namespace and interface to operations, in order."""
-    found: dict[tuple[str, str], list[Operation]] = {}
-    inside = (step for guest in lowered.machines.values() for step in guest.steps)
-    after = (op for bridge in lowered.vswitches.values() for op in bridge.afterwards)
-    for op in (*(step.op for step in (*lowered.steps, *lowered.late, *inside)), *after):
-        if isinstance(op, QUEUEING):
-            found.setdefault((op.namespace, op.link), []).append(op)
-    return found
-
-
-def check_queues(
-    link: str,
-    lowered: Lowered,
-    done: Mapping[tuple[str, str], list[Operation]],
-    seen: Mapping[str, Any],
-    where: str | None = None,
-) -> None:
-    """Compares disciplines, classes and filters of a link with what the kernel has. MachineError where they differ."""
-    for (name, _), queue in lowered.queues.items():
-        if name == link:
-            has = seen[queue.namespace]["links"][queue.link]
-            operations = done.get((queue.namespace, queue.link), [])
-            check_operations(where or f"links.{link}", operations, queue.link, has)

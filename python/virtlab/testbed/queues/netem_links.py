@@ -31,8 +31,8 @@ from virtlab.catalogue.queueing import CLASS_PACKETS
 from virtlab.errors import MachineError
 from virtlab.plan import Queue
 from virtlab.planner.licence import ETHERNET_OCTETS
-from virtlab.testbed.build.operations import Discipline, Operation, QdiscAdd
 from virtlab.testbed.queues.kernel import PortQueue
+from virtlab.testbed.steps.operations import Discipline, Operation, QdiscAdd
 
 TOP = "1:"
 RATE_STAGE = "10:"

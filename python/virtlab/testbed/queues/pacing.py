@@ -10,7 +10,7 @@ from virtlab.catalogue.qdiscs import HTB, PFIFO
 from virtlab.catalogue.qdiscs.htb import class_options
 from virtlab.plan import Queue, Vnic
 from virtlab.planner.licence import ETHERNET_OCTETS, QUEUE_PACKETS, burst_bytes
-from virtlab.testbed.build.operations import ClassAdd, Discipline, LinkSet, Operation, QdiscAdd
+from virtlab.testbed.steps.operations import ClassAdd, Discipline, LinkSet, Operation, QdiscAdd
 
 BURST_FRAMES = 10
 SHORTEST_OCTETS = 84  # of a frame on the wire, preamble and gap included

@@ -13,7 +13,7 @@ from ipaddress import IPv4Network, ip_network
 from itertools import product
 
 from virtlab.plan import Match
-from virtlab.testbed.build.operations import U32, FilterAdd, Flower
+from virtlab.testbed.steps.operations import U32, FilterAdd, Flower
 
 IPV4, IPV6, VLAN, ANY = 0x0800, 0x86DD, 0x8100, 3
 WITH_PORTS = (6, 17, 132)  # TCP, UDP, SCTP

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from virtlab.plan import Vswitch
-from virtlab.testbed.build.operations import BridgeAdd, ForwardingAdd, LinkSet, Operation, Rules
-from virtlab.testbed.vswitches.protocol import BuiltSwitch, SwitchKind
+from virtlab.testbed.kinds.switch import BuiltSwitch, SwitchKind
+from virtlab.testbed.steps.operations import BridgeAdd, ForwardingAdd, LinkSet, Operation, Rules
 
 
 @dataclass(slots=True)

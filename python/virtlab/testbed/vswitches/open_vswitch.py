@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from virtlab.catalogue import VSWITCHES
 from virtlab.plan import Plan, Refusal, Vswitch
-from virtlab.testbed.build.machine import Findings
-from virtlab.testbed.platforms.protocol import Surroundings
-from virtlab.testbed.platforms.tap import CURE_TUN, tun_missing
-from virtlab.testbed.registry import vswitches
+from virtlab.testbed.kinds.findings import Findings
+from virtlab.testbed.kinds.platform import Surroundings
+from virtlab.testbed.kinds.registry import vswitches
+from virtlab.testbed.kinds.switch import RunningSwitches, SwitchKind
+from virtlab.testbed.kinds.tap import CURE_TUN, tun_missing
 from virtlab.testbed.vswitches import ovs
 from virtlab.testbed.vswitches.ovs_rules import IN_KERNEL, OvsBridge
-from virtlab.testbed.vswitches.protocol import RunningSwitches, SwitchKind
 
 
 def kind(name: str, datapath: str) -> SwitchKind:

@@ -18,10 +18,11 @@ from typing import Any
 from virtlab.agents import Data, Notice
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Observer, Plan
-from virtlab.testbed.build.lower import Lowered
+from virtlab.testbed.kinds.lowered import Lowered
+from virtlab.testbed.kinds.switch import RunningSwitches
+from virtlab.testbed.kinds.tap import tun_missing
 from virtlab.testbed.leader.channels import OVS, OVS_COMMAND
 from virtlab.testbed.leader.control import Control, RefusedError, ending, outcome
-from virtlab.testbed.platforms.tap import tun_missing
 from virtlab.testbed.vswitches.ovs_applied import (
     COLUMNS,
     PORT_COLUMNS,
@@ -30,7 +31,6 @@ from virtlab.testbed.vswitches.ovs_applied import (
     rule_differences,
 )
 from virtlab.testbed.vswitches.ovs_rules import OvsBridge, caches, kernel_caches, rules, transaction
-from virtlab.testbed.vswitches.protocol import RunningSwitches
 
 RUN = "/etc/openvswitch"
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")

@@ -20,13 +20,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from virtlab.plan import Vnic
-from virtlab.testbed.build.lower import Lowered
-from virtlab.testbed.build.operations import Operation
-from virtlab.testbed.queues.ports import at_ovs_port
+from virtlab.testbed.kinds.lowered import Lowered
+from virtlab.testbed.kinds.switch import BuiltSwitch
+from virtlab.testbed.queues.ovs import LEFT_ALONE, Qos
+from virtlab.testbed.queues.ovs import words as qos_words
+from virtlab.testbed.steps.operations import Operation
 from virtlab.testbed.vswitches.ovs_match import matches
-from virtlab.testbed.vswitches.ovs_qos import LEFT_ALONE, Qos
-from virtlab.testbed.vswitches.ovs_qos import words as qos_words
-from virtlab.testbed.vswitches.protocol import BuiltSwitch
+from virtlab.testbed.vswitches.ovs_ports import at_ovs_port
 
 _KNOWN, _ISOLATED, _REST = 100, 60_000, 0
 _LOOKUPS = re.compile(r"lookups: hit:(\d+) missed:(\d+) lost:(\d+)")

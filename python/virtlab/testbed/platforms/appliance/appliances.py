@@ -17,22 +17,22 @@ from typing import Any
 from virtlab.agents import Data, Notice
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Observer, Plan
-from virtlab.testbed.build.lower import Lowered
 from virtlab.testbed.image import find
 from virtlab.testbed.image.disk import escaped, fingerprint, of_kind
+from virtlab.testbed.kinds.lowered import Lowered
+from virtlab.testbed.kinds.platform import Running
+from virtlab.testbed.kinds.reach import OURS, Reach
 from virtlab.testbed.leader.channels import APPLIANCES
 from virtlab.testbed.leader.control import Control, RefusedError, ending
 from virtlab.testbed.platforms.appliance import iso
 from virtlab.testbed.platforms.appliance import recipe as recipes
 from virtlab.testbed.platforms.appliance.console import Talk, Wanted
 from virtlab.testbed.platforms.appliance.recipe import Recipe
-from virtlab.testbed.platforms.protocol import Running
 from virtlab.testbed.platforms.qemu import confinement
 from virtlab.testbed.platforms.qemu.acceleration import accelerator
 from virtlab.testbed.platforms.qemu.command import DEFAULT_MODEL, DEVICES, MIB, PROGRAM, processor
 from virtlab.testbed.platforms.qemu.machines import CURE_START, Started
 from virtlab.testbed.platforms.qemu.monitor import Monitor
-from virtlab.testbed.platforms.reach import OURS, Reach
 
 LOOK_S = 0.05
 _FIRST_DESCRIPTOR = 3

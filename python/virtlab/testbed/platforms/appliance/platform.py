@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from virtlab.catalogue.platforms.appliance import APPLIANCE
 from virtlab.errors import MachineError
 from virtlab.plan import Plan, Refusal
+from virtlab.testbed.kinds.platform import GuestPlatform, Running, Surroundings
+from virtlab.testbed.kinds.tap import tun_missing
 from virtlab.testbed.platforms.appliance import recipe
-from virtlab.testbed.platforms.protocol import GuestPlatform, Running, Surroundings
 from virtlab.testbed.platforms.qemu.command import PROGRAM
-from virtlab.testbed.platforms.tap import tun_missing
 
 if TYPE_CHECKING:
-    from virtlab.testbed.build.machine import Findings
+    from virtlab.testbed.kinds.findings import Findings
 
 ISO_PROGRAMS = ("xorrisofs", "genisoimage", "mkisofs")
 

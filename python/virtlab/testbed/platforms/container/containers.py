@@ -21,22 +21,22 @@ from virtlab.agents.conversation import PROTOCOL
 from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.plan import Observer, Plan
 from virtlab.testbed.build import world as build
-from virtlab.testbed.build.groups import Bounds, bandwidths
-from virtlab.testbed.build.lower import Lowered
-from virtlab.testbed.build.operations import HomeAdd, Step
 from virtlab.testbed.image.initramfs import find_busybox
 from virtlab.testbed.image.rootfs import find_rootfs
+from virtlab.testbed.kinds.container_home import Home, here
+from virtlab.testbed.kinds.lowered import Lowered
+from virtlab.testbed.kinds.platform import Running
+from virtlab.testbed.kinds.reach import Reach
 from virtlab.testbed.leader import queries as asking
 from virtlab.testbed.leader.channels import BUNDLES, CONTAINERS
 from virtlab.testbed.leader.control import Control, RefusedError, ending, outcome
 from virtlab.testbed.leader.environment import of_program
+from virtlab.testbed.leader.groups import Bounds, bandwidths
+from virtlab.testbed.leader.memory_accounts import Account
 from virtlab.testbed.platforms import plain
 from virtlab.testbed.platforms.container import engine, seccomp
-from virtlab.testbed.platforms.container.accounts import Account
 from virtlab.testbed.platforms.container.bundle import Bundle, Limits, archive, prepare
-from virtlab.testbed.platforms.container.home import Home, here
-from virtlab.testbed.platforms.protocol import Running
-from virtlab.testbed.platforms.reach import Reach
+from virtlab.testbed.steps.operations import HomeAdd, Step
 
 START_TIMEOUT_S = 60.0  # here; where a home is slow, as many times longer as that says
 LOOK_S = 0.05

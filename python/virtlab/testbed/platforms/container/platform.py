@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from virtlab.plan import Plan, Refusal
-from virtlab.testbed.build.machine import Findings
 from virtlab.testbed.image.rootfs import find_rootfs, rootfs_folder
-from virtlab.testbed.platforms.container import runtime
+from virtlab.testbed.kinds import container_runtime as runtime
+from virtlab.testbed.kinds.findings import Findings
+from virtlab.testbed.kinds.platform import GuestPlatform, Running, Surroundings
 from virtlab.testbed.platforms.container.containers import Containers
-from virtlab.testbed.platforms.protocol import GuestPlatform, Running, Surroundings
 
 MEMORY_MIN_BYTES = 16 << 20  # the runtime itself needs that much while it starts a container
 

@@ -1,7 +1,7 @@
 """A domain of libvirt is an existing host that has to be started first: `ssh` reaches it."""
 
+from virtlab.testbed.kinds.platform import GuestPlatform
 from virtlab.testbed.platforms.libvirt import domains
-from virtlab.testbed.platforms.protocol import GuestPlatform
 from virtlab.testbed.platforms.ssh.connection import client_missing
 from virtlab.testbed.platforms.ssh.platform import existing_refusals, running
 

@@ -1,5 +1,5 @@
 """A namespace is what `GuestPlatform` is when nothing is added."""
 
-from virtlab.testbed.platforms.protocol import GuestPlatform
+from virtlab.testbed.kinds.platform import GuestPlatform
 
 IMPLEMENTATION = GuestPlatform()

@@ -1,5 +1,5 @@
 """A native guest has its host's namespace, and nothing has to be started."""
 
-from virtlab.testbed.platforms.protocol import GuestPlatform
+from virtlab.testbed.kinds.platform import GuestPlatform
 
 IMPLEMENTATION = GuestPlatform()

@@ -14,9 +14,10 @@ import shutil
 from pathlib import Path
 
 from virtlab.errors import MachineError
-from virtlab.testbed.doctor import kvm, trial
 from virtlab.testbed.image import folder
+from virtlab.testbed.leader import trial
 from virtlab.testbed.leader.ledger import boot_id
+from virtlab.testbed.platforms.qemu import kvm
 from virtlab.testbed.platforms.qemu.command import PROGRAM
 
 FORCED = "VIRTLAB_ACCELERATOR"

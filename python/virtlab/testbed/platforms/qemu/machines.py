@@ -21,19 +21,19 @@ from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.plan import Observer, Plan
 from virtlab.testbed.build import networks
 from virtlab.testbed.build import world as build
-from virtlab.testbed.build.lower import Lowered
 from virtlab.testbed.image import Image, boot_image, find, firmware
 from virtlab.testbed.image.disk import Disk, look
+from virtlab.testbed.kinds.clock import GuestClock
+from virtlab.testbed.kinds.lowered import Lowered
+from virtlab.testbed.kinds.platform import Running
+from virtlab.testbed.kinds.reach import Reach
 from virtlab.testbed.leader.channels import MACHINES
 from virtlab.testbed.leader.control import Control, RefusedError, ending
 from virtlab.testbed.platforms import carriers, plain
-from virtlab.testbed.platforms.clock import GuestClock
-from virtlab.testbed.platforms.protocol import Running
 from virtlab.testbed.platforms.qemu import command, confinement
 from virtlab.testbed.platforms.qemu.acceleration import accelerator
 from virtlab.testbed.platforms.qemu.monitor import Monitor
 from virtlab.testbed.platforms.qemu.platform import flavour_of
-from virtlab.testbed.platforms.reach import Reach
 
 BOOT_TIMEOUT_S = 300.0  # a loaded machine needs twenty times as long as a quiet one
 CARRIER_TIMEOUT_S = 60.0

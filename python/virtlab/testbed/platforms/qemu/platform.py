@@ -13,12 +13,12 @@ from virtlab.plan import Guest, Plan, Refusal
 from virtlab.testbed.image import find, firmware, folder
 from virtlab.testbed.image.disk import look
 from virtlab.testbed.image.initramfs import find_busybox
-from virtlab.testbed.platforms.protocol import GuestPlatform, Running, Surroundings
+from virtlab.testbed.kinds.platform import GuestPlatform, Running, Surroundings
+from virtlab.testbed.kinds.tap import CURE_TUN, tun_missing
 from virtlab.testbed.platforms.qemu.command import PROGRAM
-from virtlab.testbed.platforms.tap import CURE_TUN, tun_missing
 
 if TYPE_CHECKING:
-    from virtlab.testbed.build.machine import Findings
+    from virtlab.testbed.kinds.findings import Findings
 
 # Measured with Debian 12's kernels: 4 MiB less, and they have no room to unpack what they boot (they panic,
 # "deadlocked on memory"). With just this much they come up under memory pressure.

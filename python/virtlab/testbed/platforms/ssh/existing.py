@@ -19,13 +19,13 @@ from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Observer, Plan, Unobserved
 from virtlab.testbed.build import networks
 from virtlab.testbed.build import world as build
+from virtlab.testbed.kinds.clock import GuestClock
+from virtlab.testbed.kinds.platform import Running
+from virtlab.testbed.kinds.reach import Reach
 from virtlab.testbed.leader.channels import EXISTING
 from virtlab.testbed.leader.control import Control
-from virtlab.testbed.platforms.clock import GuestClock
 from virtlab.testbed.platforms.libvirt.connections import uri_of
 from virtlab.testbed.platforms.libvirt.domains import Domain
-from virtlab.testbed.platforms.protocol import Running
-from virtlab.testbed.platforms.reach import Reach
 from virtlab.testbed.platforms.ssh import network
 from virtlab.testbed.platforms.ssh.connection import Connection
 from virtlab.testbed.platforms.ssh.network import Found

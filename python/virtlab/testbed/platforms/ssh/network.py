@@ -15,9 +15,9 @@ from typing import Any
 from virtlab.errors import GuestError
 from virtlab.plan import Plan, Vnic
 from virtlab.testbed.build.lower import OFFLOADS_OFF
-from virtlab.testbed.build.names import guest_namespace
-from virtlab.testbed.build.neighbours import neighbours
-from virtlab.testbed.build.operations import (
+from virtlab.testbed.steps.names import guest_namespace
+from virtlab.testbed.steps.neighbours import neighbours
+from virtlab.testbed.steps.operations import (
     AddressAdd,
     HomeAdd,
     LinkSet,

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from virtlab.errors import VirtlabError
 from virtlab.plan import Plan, Refusal
-from virtlab.testbed.build.machine import Findings
+from virtlab.testbed.kinds.findings import Findings
+from virtlab.testbed.kinds.platform import GuestPlatform, Running, Surroundings
 from virtlab.testbed.platforms.libvirt.connections import uri_of
-from virtlab.testbed.platforms.protocol import GuestPlatform, Running, Surroundings
 from virtlab.testbed.platforms.ssh.connection import client_missing
 from virtlab.testbed.platforms.ssh.existing import Existing
 

@@ -20,19 +20,19 @@ from virtlab.lazy import np
 from virtlab.plan import Columns, Observer, Plan, SeriesRequest
 from virtlab.testbed.build import networks
 from virtlab.testbed.build import world as build
-from virtlab.testbed.build.lower import Lowered, Place
-from virtlab.testbed.build.operations import NamespaceAdd, Step
 from virtlab.testbed.image.xen import SCRIPTS
+from virtlab.testbed.kinds.lowered import Lowered, Place
+from virtlab.testbed.kinds.platform import Running
+from virtlab.testbed.kinds.reach import Reach
 from virtlab.testbed.leader import queries as asking
 from virtlab.testbed.leader.channels import MACHINES
 from virtlab.testbed.leader.control import Control, RefusedError, ending
 from virtlab.testbed.platforms import carriers
-from virtlab.testbed.platforms.protocol import Running
 from virtlab.testbed.platforms.qemu.machines import LOOK_S, Started
-from virtlab.testbed.platforms.reach import Reach
 from virtlab.testbed.platforms.xen import watching
 from virtlab.testbed.platforms.xen.config import MEMORY_BYTES, MIB, Domain
 from virtlab.testbed.platforms.xen.xentop import KIB, Row
+from virtlab.testbed.steps.operations import NamespaceAdd, Step
 
 BOOT_TIMEOUT_S = 600.0  # several, on a loaded machine whose processors are emulated
 CARRIER_TIMEOUT_S = 120.0

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from virtlab.catalogue.platforms.xen import XEN
 from virtlab.plan import Plan, Refusal
-from virtlab.testbed.build.machine import Findings
-from virtlab.testbed.platforms.protocol import GuestPlatform, Running, Surroundings
+from virtlab.testbed.kinds.findings import Findings
+from virtlab.testbed.kinds.platform import GuestPlatform, Running, Surroundings
 from virtlab.testbed.platforms.xen.config import MEMORY_BYTES, MIB
 from virtlab.testbed.platforms.xen.domains import Domains
 from virtlab.testbed.platforms.xen.xentop import DOMAIN_0

@@ -10,19 +10,18 @@ from virtlab.agents import Notice
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import GuestError, VirtlabError
 from virtlab.plan import Columns, Observer, Plan, SeriesRequest
-from virtlab.testbed.build.groups import Bounds
-from virtlab.testbed.build.lower import Lowered
+from virtlab.testbed.kinds.clock import GuestClock, Reading, read
+from virtlab.testbed.kinds.container_home import Home
+from virtlab.testbed.kinds.lowered import Lowered
+from virtlab.testbed.kinds.platform import Counted, CounterRow, Running
+from virtlab.testbed.kinds.reach import OURS, Reach
+from virtlab.testbed.kinds.registry import platforms, vswitches
+from virtlab.testbed.kinds.switch import RunningSwitches
 from virtlab.testbed.leader.channels import place_of
 from virtlab.testbed.leader.control import BREACH, CURE_BREACH, Control, SilenceError, ending
+from virtlab.testbed.leader.groups import Bounds
 from virtlab.testbed.platforms import plain
-from virtlab.testbed.platforms.clock import GuestClock, Reading, read
-from virtlab.testbed.platforms.container.home import Home
-from virtlab.testbed.platforms.protocol import Counted, Running
-from virtlab.testbed.platforms.reach import OURS, Reach
-from virtlab.testbed.play.records import CounterRow
-from virtlab.testbed.registry import platforms, vswitches
 from virtlab.testbed.site import Site
-from virtlab.testbed.vswitches.protocol import RunningSwitches
 
 Run = TypeVar("Run", bound=Callable[..., Running])
 CONSOLE_TAIL_LINES = 12

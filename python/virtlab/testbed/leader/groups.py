@@ -17,7 +17,7 @@ from virtlab.errors import MachineError
 from virtlab.plan import Guest, Plan
 from virtlab.planner.check import QUOTA_PERIOD_NS
 from virtlab.testbed.leader import ledger
-from virtlab.testbed.platforms.container.accounts import CGROUP_ROOT, accounts_for_swap, hierarchies
+from virtlab.testbed.leader.memory_accounts import CGROUP_ROOT, accounts_for_swap, hierarchies
 
 PERIOD_US = QUOTA_PERIOD_NS // 1000
 

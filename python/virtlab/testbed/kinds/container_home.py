@@ -13,10 +13,10 @@ from pathlib import Path
 
 from virtlab.errors import MachineError
 from virtlab.testbed.image.initramfs import find_busybox
+from virtlab.testbed.kinds import container_runtime as runtime
+from virtlab.testbed.kinds.capabilities import allowed
+from virtlab.testbed.leader.memory_accounts import Account, accounts_for_swap, counts_processes
 from virtlab.testbed.leader.process import agent_path
-from virtlab.testbed.platforms.container import runtime
-from virtlab.testbed.platforms.container.accounts import Account, accounts_for_swap, counts_processes
-from virtlab.testbed.platforms.container.bundle import allowed
 
 BESIDE = "/sys/fs/cgroup/unified"  # version 2, where version 1 has the controllers
 

@@ -16,10 +16,10 @@ from collections.abc import Collection
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import MachineError
 from virtlab.plan import Observer, Plan
-from virtlab.testbed.build.lower import Lowered, Place
-from virtlab.testbed.build.operations import LinkSet, NeighbourAdd, Operation, RouteAdd
+from virtlab.testbed.kinds.lowered import Lowered, Place
 from virtlab.testbed.leader.control import Control, RefusedError
-from virtlab.testbed.platforms.start import Guests
+from virtlab.testbed.platforms.guests import Guests
+from virtlab.testbed.steps.operations import LinkSet, NeighbourAdd, Operation, RouteAdd
 
 
 def begin(control: Control, plan: Plan, lowered: Lowered, guests: Guests, guest: str, *, held: bool) -> None:

@@ -8,7 +8,7 @@ from virtlab.catalogue import QDISCS
 from virtlab.catalogue.qdiscs import NETEM
 from virtlab.plan import Link, Plan, Queue, Refusal
 from virtlab.testbed.build import fabric, switch_capacity
-from virtlab.testbed.build.machine import Findings
+from virtlab.testbed.kinds.findings import Findings
 from virtlab.testbed.queues import kernel as kernel_queues
 from virtlab.testbed.queues.outputs import LAB_VM, by_another, lacking
 

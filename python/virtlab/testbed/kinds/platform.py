@@ -3,7 +3,7 @@
 `GuestPlatform` says whether its guests can be here, and starts them; `Running` are the guests of one platform in one
 session: started, reset, heard, counted, read back. The defaults of both are right for a guest that the world's Steps have
 built, a namespace of the private world, so a platform says only what differs. It is found by its declared name
-(`testbed/registry.py`), and nothing else of it is used.
+(`testbed/kinds/registry.py`), and nothing else of it is used.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 from virtlab.agents import Notice
 from virtlab.errors import VirtlabError
 from virtlab.plan import Columns, Observer, Plan, Refusal, SeriesRequest
-from virtlab.testbed.platforms.reach import Reach
+from virtlab.testbed.kinds.reach import Reach
 
 if TYPE_CHECKING:
-    from virtlab.testbed.build.groups import Bounds
-    from virtlab.testbed.build.lower import Lowered
-    from virtlab.testbed.build.machine import Findings
+    from virtlab.testbed.kinds.container_home import Home
+    from virtlab.testbed.kinds.findings import Findings
+    from virtlab.testbed.kinds.lowered import Lowered
     from virtlab.testbed.leader.control import Control
-    from virtlab.testbed.platforms.container.home import Home
+    from virtlab.testbed.leader.groups import Bounds
 
 Counted = tuple[str, str, int]  # entity, counter, value
+CounterRow = tuple[int, str, str, str, int]  # t_ns, mark, entity, counter, value
 
 
 class Surroundings(Protocol):
@@ -123,6 +124,17 @@ def nothing_refused(path: str, name: str, plan: Plan, found: Findings) -> Iterat
     """Nothing is refused."""
     del path, name, plan, found
     return iter(())
+
+
+class Guests(Protocol):
+    """All guests of a session, to those that ask something of them."""
+
+    @property
+    def running(self) -> Sequence[Running]:
+        """Those of each platform."""
+
+    def reach(self, guest: str) -> Reach:
+        """How to talk to a guest."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from virtlab.lazy import NDArray, np
-from virtlab.testbed.platforms.clock import Clock, OurClock
+from virtlab.testbed.kinds.clock import Clock, OurClock
 
 OWN: Mapping[str, tuple[str, ...]] = {
     "sent/1": ("intended_ns", "sent_ns"),

@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from virtlab.testbed.doctor import trial
-from virtlab.testbed.doctor.finding import Finding
+from virtlab.testbed.finding import Finding
+from virtlab.testbed.leader import trial
 from virtlab.testbed.leader.environment import of_program
 
 GROUP = "virtual machines"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from virtlab.testbed.platforms.clock import Clock, OurClock
+from virtlab.testbed.kinds.clock import Clock, OurClock
 
 OUR_CLOCK = OurClock()
 

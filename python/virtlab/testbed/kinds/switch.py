@@ -2,7 +2,7 @@
 
 `SwitchKind` says whether such switches can be here, and lowers each to a `BuiltSwitch`: its part of the world's Steps. One
 that the kernel forwards for is done when these are applied; one that is a program is started by `running`, and told then
-what its `BuiltSwitch` noted. It is found by its declared name (`testbed/registry.py`), and nothing else of it is used.
+what its `BuiltSwitch` noted. It is found by its declared name (`testbed/kinds/registry.py`), and nothing else of it is used.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from virtlab.plan import Plan, Refusal, Vnic, Vswitch
-from virtlab.testbed.platforms.protocol import (
+from virtlab.testbed.kinds.platform import (
     Counted,
     Running,
     Surroundings,
@@ -22,10 +22,10 @@ from virtlab.testbed.platforms.protocol import (
 )
 
 if TYPE_CHECKING:
-    from virtlab.testbed.build.lower import Lowered
-    from virtlab.testbed.build.machine import Findings
-    from virtlab.testbed.build.operations import Operation, Rules
-    from virtlab.testbed.vswitches.ovs_qos import Qos
+    from virtlab.testbed.kinds.findings import Findings
+    from virtlab.testbed.kinds.lowered import Lowered
+    from virtlab.testbed.queues.ovs import Qos
+    from virtlab.testbed.steps.operations import Operation, Rules
 
 
 class BuiltSwitch:

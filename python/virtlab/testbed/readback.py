@@ -14,14 +14,14 @@ from virtlab.catalogue import PLATFORMS, QDISCS
 from virtlab.errors import MachineError
 from virtlab.plan import Plan, Realised, RealisedObject, Vnic
 from virtlab.planner.ports import port_of
-from virtlab.testbed.build.lower import OFFLOADS_OFF, Lowered, Place
-from virtlab.testbed.build.operations import Operation, Rules
-from virtlab.testbed.platforms.start import Guests
-from virtlab.testbed.queues.applied import NOT_TAKEN, NOT_THERE, check_operations
-from virtlab.testbed.queues.kernel import check_queues, queueing
-from virtlab.testbed.queues.ports import check_qos
-from virtlab.testbed.vswitches.ovs_qos import LEFT_ALONE
-from virtlab.testbed.vswitches.protocol import BuiltSwitch
+from virtlab.testbed.build.lower import OFFLOADS_OFF
+from virtlab.testbed.kinds.lowered import Lowered, Place
+from virtlab.testbed.kinds.switch import BuiltSwitch
+from virtlab.testbed.platforms.guests import Guests
+from virtlab.testbed.queues.applied import NOT_TAKEN, NOT_THERE, QUEUEING, check_operations
+from virtlab.testbed.queues.ovs import LEFT_ALONE
+from virtlab.testbed.steps.operations import Operation, Rules
+from virtlab.testbed.vswitches.ovs_ports import check_qos
 
 CURE_VNIC = {
     "mtu_bytes": "write an 'mtu' that this kind of vNIC can have, or take another 'vnic_model'",
@@ -238,3 +238,29 @@ def _port_facts(end: str, lowered: Lowered, seen: Mapping[str, Any]) -> dict[str
     place = _port_place(end, lowered)
     assert place is not None
     return _facts(_link(seen, place, end))
+
+
+def queueing(lowered: Lowered) -> dict[tuple[str, str], list[Operation]]:
+    """What is done to the queues of each port: namespace and interface to operations, in order."""
+    found: dict[tuple[str, str], list[Operation]] = {}
+    inside = (step for guest in lowered.machines.values() for step in guest.steps)
+    after = (op for bridge in lowered.vswitches.values() for op in bridge.afterwards)
+    for op in (*(step.op for step in (*lowered.steps, *lowered.late, *inside)), *after):
+        if isinstance(op, QUEUEING):
+            found.setdefault((op.namespace, op.link), []).append(op)
+    return found
+
+
+def check_queues(
+    link: str,
+    lowered: Lowered,
+    done: Mapping[tuple[str, str], list[Operation]],
+    seen: Mapping[str, Any],
+    where: str | None = None,
+) -> None:
+    """Compares disciplines, classes and filters of a link with what the kernel has. MachineError where they differ."""
+    for (name, _), queue in lowered.queues.items():
+        if name == link:
+            has = seen[queue.namespace]["links"][queue.link]
+            operations = done.get((queue.namespace, queue.link), [])
+            check_operations(where or f"links.{link}", operations, queue.link, has)

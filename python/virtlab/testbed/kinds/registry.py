@@ -12,8 +12,8 @@ from typing import Generic, TypeVar, cast
 
 from virtlab.catalogue import PLATFORMS, VSWITCHES
 from virtlab.catalogue.declaration import Declared, played
-from virtlab.testbed.platforms.protocol import GuestPlatform
-from virtlab.testbed.vswitches.protocol import SwitchKind
+from virtlab.testbed.kinds.platform import GuestPlatform
+from virtlab.testbed.kinds.switch import SwitchKind
 
 ARM = "testbed"
 Kind = TypeVar("Kind")

@@ -1,0 +1,59 @@
+"""A lowered Plan: the Steps that build its world, and where its objects are found once the Steps are applied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from virtlab.testbed.queues.kernel import PortQueue
+from virtlab.testbed.steps.operations import Operation, Step
+
+if TYPE_CHECKING:
+    from virtlab.testbed.kinds.switch import BuiltSwitch
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a vNIC stands in the built world."""
+
+    namespace: str
+    link: str
+
+
+@dataclass(slots=True)
+class Inside:
+    """A guest with a kernel of its own: its taps, in the order of its vNICs, and the Steps for the leader inside."""
+
+    taps: dict[str, Place] = field(default_factory=dict)  # vNIC -> its tap
+    steps: list[Step] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Lowered:
+    """Steps, and where the Plan's objects are found once they are applied."""
+
+    steps: list[Step] = field(default_factory=list)
+    guests: dict[str, str] = field(default_factory=dict)  # guest -> namespace
+    vnics: dict[tuple[str, str], Place] = field(default_factory=dict)
+    uplinks: dict[str, Place] = field(default_factory=dict)  # port -> interface on the host's side
+    fabric_ports: dict[str, str] = field(default_factory=dict)  # port -> interface in `fabric`
+    vswitches: dict[str, BuiltSwitch] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)  # link -> realisation
+    queues: dict[tuple[str, str], PortQueue] = field(default_factory=dict)  # link, direction: in the kernel
+    soft_switch: dict[str, Any] | None = None  # the configure request
+    ports: dict[str, Place] = field(
+        default_factory=dict
+    )  # ports of links that are interfaces: kernel realisations
+    machines: dict[str, Inside] = field(default_factory=dict)  # guests with a kernel of their own
+    late: list[Step] = field(
+        default_factory=list
+    )  # about ports that come with a hypervisor's guests, once they are there
+
+    def add_inside(self, guest: str, because: str, *operations: Operation) -> None:
+        """Adds operations where a guest's network is: in the private world, or inside its own kernel."""
+        steps = self.machines[guest].steps if guest in self.machines else self.steps
+        steps.extend(Step(op, because) for op in operations)
+
+    def add(self, because: str, *operations: Operation) -> None:
+        """Adds operations with one reason."""
+        self.steps.extend(Step(op, because) for op in operations)

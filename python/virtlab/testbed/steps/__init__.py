@@ -1,0 +1,1 @@
+"""Steps: kernel operations as data, each with its reason. Nothing here asks a kernel."""

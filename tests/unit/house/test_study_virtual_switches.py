@@ -14,7 +14,7 @@ from virtlab.planner import plan_run
 from virtlab.planner.ports import guest_ports
 from virtlab.simulator import Simulator
 from virtlab.testbed.build import fabric
-from virtlab.testbed.build.world import ports as port_queues
+from virtlab.testbed.build import ports as port_queues
 
 ROOT = Path(__file__).parents[3]
 STUDY = ROOT / "experiments" / "virtual-switches"

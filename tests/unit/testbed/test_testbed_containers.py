@@ -15,11 +15,12 @@ from virtlab.experiment import load
 from virtlab.plan import Guest, Host, Plan, Refusal, World
 from virtlab.planner import plan_run
 from virtlab.testbed.build.lower import lower
+from virtlab.testbed.kinds import container_runtime as runtime
 from virtlab.testbed.kinds.container_home import allowed
 from virtlab.testbed.leader import ledger
 from virtlab.testbed.leader.groups import Groups
 from virtlab.testbed.leader.memory_accounts import Account, accounts_for_swap, hierarchies
-from virtlab.testbed.platforms.container import engine, runtime
+from virtlab.testbed.platforms.container import engine
 from virtlab.testbed.platforms.container.bundle import Bundle, Limits, archive, prepare
 from virtlab.testbed.platforms.container.containers import as_files
 from virtlab.testbed.platforms.container.platform import container_refusals

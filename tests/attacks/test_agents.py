@@ -356,6 +356,6 @@ def test_an_error_that_nobody_foresaw_is_a_breach_only_where_an_agent_spoke() ->
         control = Control(ours)
         number = control.send("observe", {"namespaces": ["x"]})
         theirs.sendall(said({"re": number, "ok": json.loads('{"namespaces": {"x": {"links": []}}}')}, 0))
-        with pytest.raises(BreachError, match="its answer to 'observe' is none"):
+        with pytest.raises(BreachError, match="its answer to 'observe' has another shape"):
             control.wait(number)
         control.close()

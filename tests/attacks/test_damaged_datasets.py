@@ -188,7 +188,7 @@ def test_a_journal_with_a_wrong_line_is_told_and_kept(tmp_path: Path, line: byte
     path = journal_of(tmp_path, line, json.dumps(asdict(LINE)).encode() + b"\n")
     before = path.read_bytes()
     with pytest.raises(
-        DatasetError, match=r"jsonl, line 3: is no .*; move it away and give the same command again"
+        DatasetError, match=r"jsonl, line 3: is not a .*; move it away and give the same command again"
     ):
         Journal.open(tmp_path, "p0000-r00-a0", {"plan": "x"})
     assert path.read_bytes() == before

@@ -197,7 +197,7 @@ def test_limits_without_a_role_hold_for_every_measuring_role_that_has_the_metric
     ]
     for text, says in [
         ("rtt.p99 5 ms", "is not a limit"), ("rtt.p99 < 5", "has no unit"), ("rtt.medain < 5 ms", "medain"),
-        ("nobody.rtt.p99 < 5 ms", "not a role"), ("response_time < 1 s", "no role has"),
+        ("nobody.rtt.p99 < 5 ms", "there is no role"), ("response_time < 1 s", "no role has"),
     ]:  # fmt: skip
         with pytest.raises(ExperimentError, match=says):
             parse_limits([text], roles, "--until")
@@ -237,4 +237,4 @@ def test_the_command_says_its_answer_in_json_and_by_its_exit_code(tmp_path: Path
         app, [str(file), "--until", "rtt.mean < 1 us", "--vary", "switches", "--from", "1", "--to", "2"]
     )
     assert none.exit_code == 4
-    assert "not a level of topology.switches is shown to keep it" in none.stdout
+    assert "no level of topology.switches is shown to keep it" in none.stdout

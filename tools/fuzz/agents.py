@@ -18,19 +18,20 @@ from typing import Any
 
 from virtlab._native import FrameDecoder, encode_frame
 
-from virtlab.agents import Notice
 from virtlab.errors import VirtlabError
-from virtlab.plan import Observer, Outcome, Plan, Trial
+from virtlab.plan import Outcome, Plan, Trial
 from virtlab.testbed.build import networks
 from virtlab.testbed.build.lower import lower
 from virtlab.testbed.kinds.clock import GuestClock
 from virtlab.testbed.kinds.findings import Machine
+from virtlab.testbed.kinds.platform import Running
 from virtlab.testbed.kinds.reach import Reach
 from virtlab.testbed.leader.control import Control
 from virtlab.testbed.leader.run_clock import raw_ns
 from virtlab.testbed.platforms.guests import Guests
 from virtlab.testbed.play.probes import Probes
 from virtlab.testbed.play.run import Pass
+from virtlab.testbed.site import HERE
 
 LEADER, CHANNELS = 35_000, 64  # of guest a
 CONTROL, BLOCK, DATA = 0, 1, 2
@@ -197,36 +198,14 @@ class Agents(threading.Thread):
 
 
 @dataclass(slots=True)
-class Led:
+class Led(Running):
     """The platform of guest a: it is there, and leads itself."""
 
     clock: GuestClock = field(default_factory=GuestClock)
 
-    def start(self, observe: Observer) -> None:
-        """It runs."""
-
     def guests(self) -> Mapping[str, Reach]:
         """How to talk to it."""
         return {"a": Reach(LEADER, range(LEADER + 1, LEADER + CHANNELS), self.clock)}
-
-    def ended(self, exited: Notice) -> str | None:
-        """Nobody tells of its process."""
-
-    def deaths(self) -> Iterator[VirtlabError]:
-        """It does not die by itself."""
-        return iter(())
-
-    def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Nothing was applied."""
-        del guest
-        return {}, {}
-
-    def artefacts(self) -> Iterator[tuple[str, bytes]]:
-        """None."""
-        return iter(())
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 def plan() -> Plan:
@@ -293,7 +272,8 @@ def played(spoil: Spoil, after_s: float | None = None) -> tuple[Outcome, Kept, A
     try:
         kept, asked = Kept(), plan()
         lowered = lower(asked, Machine())
-        stations = Guests(control, asked, lowered, running=[Led()])
+        led = Led()
+        stations = Guests(control, asked, lowered, HERE, running=[led], owners={"a": led})
         control.begin(LEADER, CHANNELS)
         try:
             networks.observe_each(control, {"guest:a": LEADER})

@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_rule_that_can_never_hold_is_refused() {
-        assert!(classifier(&[rule("nobody")]).is_err());
+        assert!(classifier(&[rule("missing")]).is_err());
         assert!(classifier(&[Rule { dscp: vec![64], ..rule("voice") }]).is_err());
         assert!(classifier(&[Rule { source: Some("10.0.0.0/33".into()), ..rule("voice") }]).is_err());
         assert!(classifier(&[Rule { flow: Some([2, 2]), ..rule("voice") }]).is_err());

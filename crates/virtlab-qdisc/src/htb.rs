@@ -318,7 +318,7 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             match u8::try_from(prio) {
                 Ok(prio) if prio < PRIORITIES => Ok(HtbClass { prio, ..given }),
                 _ => {
-                    let what = format!("{prio} is none of the priorities 0 to {}", PRIORITIES - 1);
+                    let what = format!("{prio} is not a priority from 0 to {}", PRIORITIES - 1);
                     Err(BuildError::new("prio", what))
                 }
             }

@@ -108,7 +108,7 @@ fn a_mistake_in_a_class_names_both() {
     for prio in [8, 256, u64::MAX] {
         assert_eq!(
             error("htb", vec![("a", of_prio(prio))]),
-            format!("classes.a.prio: {prio} is none of the priorities 0 to 7")
+            format!("classes.a.prio: {prio} is not a priority from 0 to 7")
         );
     }
 }

@@ -76,7 +76,7 @@ OTHER_SENSES: dict[str, dict[str, str]] = {
         "python/virtlab/report/gather/queues.py": LINKS,
         "python/virtlab/testbed/build/fabric.py": LINKS,
         "python/virtlab/testbed/build/lower.py": LINKS,
-        "python/virtlab/testbed/build/machine.py": LINKS,
+        "python/virtlab/testbed/kinds/findings.py": LINKS,
         "python/virtlab/testbed/build/link_refusals.py": LINKS,
         "python/virtlab/testbed/refusals.py": LINKS,
     },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import far_world as far_worlds
 import pytest
@@ -14,6 +14,7 @@ from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Event, Plan, Trial
 from virtlab.testbed import Testbed
 from virtlab.testbed.leader import far_ledger
+from virtlab.testbed.platforms.ssh.existing import Existing
 from virtlab.testbed.session import TestbedSession
 
 pytestmark = [
@@ -49,6 +50,11 @@ def opened(plan: Plan) -> TestbedSession:
     session = Testbed().open(plan, worlds.Patient())
     assert isinstance(session, TestbedSession)
     return session
+
+
+def existing(session: TestbedSession) -> Existing:
+    """The hosts of a session that were there before."""
+    return cast("Existing", session._guests.owners["a"])
 
 
 def untouched(far: far_worlds.FarHosts, name: str) -> str:

@@ -16,7 +16,7 @@ import far_world as far_worlds
 import numpy as np
 import pytest
 import testbed_world as worlds
-from test_existing_hosts import opened, plan_of
+from test_existing_hosts import existing, opened, plan_of
 
 from virtlab.plan import Columns, Plan, Trial
 from virtlab.testbed.platforms.ssh import connection as connections
@@ -35,7 +35,7 @@ ENDED_S = 40.0
 
 def client_pid(session: TestbedSession, guest: str) -> int:
     """The ssh client that holds a guest's connection at the moment."""
-    return int(session._guests.existing.hosts[guest].connection._process.pid)
+    return int(existing(session).hosts[guest].connection._process.pid)
 
 
 def kill_client(session: TestbedSession, far: far_worlds.FarHosts, guest: str) -> None:
@@ -155,7 +155,7 @@ def test_a_connection_that_comes_in_late_puts_off_the_one_that_holds_and_nothing
     far: far_worlds.FarHosts,
 ) -> None:
     with opened(plan_of(count=5 * COUNT)) as session:
-        host = session._guests.existing.hosts["b"]
+        host = existing(session).hosts["b"]
         branch = session.leader.control._branch(host.leader)
 
         def late() -> None:
@@ -222,7 +222,7 @@ def test_nobody_but_the_same_user_gets_to_the_line_of_a_host(far: far_worlds.Far
         "one.connect('\\0virtlab-line-' + sys.argv[1]); print(one.recv(64))"
     )
     with opened(plan_of()) as session:
-        name = session._guests.existing.hosts["a"].connection._name
+        name = existing(session).hosts["a"].connection._name
         heard = far.run("a", "python3", "-c", knock, name, str(far_worlds._USER_ID))
         assert heard.strip() == "b''"
         sink = worlds.MemorySink()

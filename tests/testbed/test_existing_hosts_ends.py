@@ -9,7 +9,7 @@ from typing import Any
 import far_world as far_worlds
 import pytest
 import testbed_world as worlds
-from test_existing_hosts import opened, plan_of
+from test_existing_hosts import existing, opened, plan_of
 from test_existing_hosts_cut import await_none, kill_client
 
 from virtlab.agents import Notice
@@ -54,7 +54,7 @@ def test_others_are_heard_while_an_ended_connection_has_not_said_why(
     monkeypatch.setattr(branches, "SETTLE_S", 60.0)
     with opened(plan_of()) as session:
         control = session.leader.control
-        host = session._guests.existing.hosts["b"]
+        host = existing(session).hosts["b"]
         branch = control._branch(host.leader)
         assert branch is not None
         branch.renewal = slow = Slow(branch.renewal)
@@ -64,7 +64,7 @@ def test_others_are_heard_while_an_ended_connection_has_not_said_why(
             control.pump(0.05)
         assert branch.stream is None
         # Our own leader and the other host answer, and it is looked again and again whether the client ended.
-        for channel in (0, session._guests.existing.hosts["a"].leader):
+        for channel in (0, existing(session).hosts["a"].leader):
             for _ in range(3):
                 assert "raw_ns" in control.call("clock", channel=channel)
         while slow.looks < 5 and time.monotonic() < deadline:

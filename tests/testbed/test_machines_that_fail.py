@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import machine_world as machines
 import pytest
@@ -89,8 +90,7 @@ def test_more_memory_than_can_be_had_is_not_cured_by_more() -> None:
 
 def test_a_monitor_that_does_not_answer_is_told_with_the_consoles_end() -> None:
     with opened() as session:
-        found = session._guests.machines
-        assert found is not None
+        found = cast("runtime.Machines", session._guests.owners["g1"])
         victim = machines.process_of(session, "g1")
         os.kill(victim, signal.SIGSTOP)
         with pytest.raises(

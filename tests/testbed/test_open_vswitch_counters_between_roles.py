@@ -29,7 +29,7 @@ RECEIVED = ("hosts.h1.ovs", "flow_cache_received_packets")
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """From when to when the flow caches were asked, ns of the run's clock."""
-    asked, found = ovs.OpenVswitches.counters, []
+    asked, found = ovs.OpenVswitches.caches, []
 
     def timed(self: ovs.OpenVswitches) -> Iterator[tuple[str, str, int]]:
         begin_ns = raw_ns()
@@ -37,7 +37,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
         found.append((begin_ns, raw_ns()))
         return iter(rows)
 
-    monkeypatch.setattr(ovs.OpenVswitches, "counters", timed)
+    monkeypatch.setattr(ovs.OpenVswitches, "caches", timed)
     return found
 
 

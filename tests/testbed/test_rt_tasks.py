@@ -14,7 +14,6 @@ from virtlab.experiment import load, load_text
 from virtlab.plan import Outcome, Plan, Trial
 from virtlab.planner import plan_run
 from virtlab.testbed import Testbed
-from virtlab.testbed.build import realtime
 from virtlab.testbed.build.machine import findings
 from virtlab.testbed.refusals import refusals
 
@@ -110,7 +109,9 @@ def test_a_quota_gives_a_supply_too() -> None:
 
 
 def test_where_no_budget_can_be_had_the_reason_and_the_cure_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(realtime, "deadline_refused", lambda: ("this user may not", "run as root"))
+    monkeypatch.setattr(
+        "virtlab.testbed.refusals.deadline_refused", lambda: ("this user may not", "run as root")
+    )
     ordinary = dataclasses.replace(findings(), world=None, root=False)
     (refusal,) = refusals(plan(), ordinary)
     assert (refusal.path, refusal.reason) == ("roles.deadlines.server", "this user may not")

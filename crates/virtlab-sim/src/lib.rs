@@ -10,32 +10,17 @@
 //! So equal input gives equal output, to the last byte.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-mod addresses;
 mod agenda;
-mod bandwidth;
-mod burst;
 mod costs;
 mod input;
 mod ip;
-mod marks;
-mod neighbour;
 mod network;
-mod psping;
-mod role;
-mod rows;
-mod rt_supply;
-mod rt_tasks;
-mod rtt;
-mod scatter;
+mod samples;
 pub mod star;
-mod stream;
-mod tcp_flow;
-mod tcp_rr;
-mod tcp_stream;
-mod timeline;
-mod upcalls;
+mod tcp;
+mod workloads;
 mod world;
 
 pub use input::{Finding, Input};
-pub use rows::{Column, Table};
+pub use samples::{Column, Table};
 pub use world::{Happened, Outcome, World};

@@ -2,7 +2,7 @@
 
 use super::Network;
 use super::vnics::Traffic;
-use crate::marks::Readings;
+use crate::samples::readings::Readings;
 use virtlab_wire::Nanos;
 
 impl Network {

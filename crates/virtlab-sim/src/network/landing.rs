@@ -11,9 +11,9 @@ use super::flights::Flight;
 use super::paths::is_notice;
 use super::resolution::is_resolution;
 use super::vnics::{Carried, Outgoing};
-use crate::addresses::Number;
 use crate::agenda::Due;
 use crate::ip::Message;
+use crate::ip::addresses::Number;
 use virtlab_fabric::{Foretold, Mac, PortId};
 use virtlab_wire::Nanos;
 

@@ -8,7 +8,7 @@ use super::Network;
 use super::bridges::Place;
 use super::trains::Way;
 use super::vnics::{Carried, Outgoing};
-use crate::addresses::Number;
+use crate::ip::addresses::Number;
 use virtlab_fabric::{Mac, Meeting, PortId};
 use virtlab_wire::Nanos;
 

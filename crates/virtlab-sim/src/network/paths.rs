@@ -13,8 +13,8 @@
 use super::Network;
 use super::sockets::head;
 use super::vnics::Outgoing;
-use crate::addresses::Number;
 use crate::input::{Input, Versions};
+use crate::ip::addresses::Number;
 use crate::ip::{Cargo, HOPS, Message, Packet};
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,11 +8,11 @@
 
 use super::Network;
 use super::vnics::{Incoming, Outgoing};
-use crate::addresses::Number;
 use crate::agenda::Due;
 use crate::input::{Input, Versions};
+use crate::ip::addresses::Number;
+use crate::ip::neighbour::{Ask, Neighbour, REACHABLE_NS, Then};
 use crate::ip::{Cargo, Message};
-use crate::neighbour::{Ask, Neighbour, REACHABLE_NS, Then};
 use core::net::IpAddr;
 use std::collections::{BTreeMap, VecDeque};
 use virtlab_fabric::{Mac, flow_hash};

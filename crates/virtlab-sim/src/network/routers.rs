@@ -6,8 +6,8 @@ use super::noise::is_noise;
 use super::paths::is_notice;
 use super::resolution::is_resolution;
 use super::vnics::{Incoming, Outgoing};
-use crate::addresses::Number;
 use crate::input::{Bridging, Guest};
+use crate::ip::addresses::Number;
 use crate::ip::{self, Cargo, Message, Packet, Reassembly};
 
 pub(super) struct Host {

@@ -3,14 +3,16 @@
 //! A job takes its worst case. Nothing in the network touches it, so a role is played at once: its rows are those up to the
 //! instant at which it ends or is stopped.
 
+mod supply;
+
 use crate::agenda::Due;
 use crate::input::{Finding, Role};
 use crate::ip::Message;
 use crate::network::Network;
-use crate::role::{Counters, Workload, finding, parse};
-use crate::rows::{RtJobRow, RtSupplyRow, Table};
-use crate::rt_supply::{Supply, asked_ppm, supply};
+use crate::samples::{RtJobRow, RtSupplyRow, Table};
+use crate::workloads::workload::{Counters, Workload, finding, parse};
 use serde_json::Value;
+use supply::{Supply, asked_ppm, supply};
 use virtlab_load::parameters::RtTasks as Parameters;
 
 /// An overrunning guest is given up after as many times its episode.

@@ -3,8 +3,11 @@
 //! Version 4 (RFC 791): a header of 20 B, the same in every fragment, and routers may make fragments. Version 6
 //! (RFC 8200): 40 B, a fragment has another 8 B of its own (section 4.5), and only the sender makes any.
 
-use crate::addresses::Number;
+pub mod addresses;
+pub mod neighbour;
+
 use crate::input::Route;
+use addresses::Number;
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 use virtlab_fabric::Train;

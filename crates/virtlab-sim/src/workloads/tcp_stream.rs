@@ -7,9 +7,9 @@ use crate::agenda::Due;
 use crate::input::{Finding, Role};
 use crate::ip::Message;
 use crate::network::Network;
-use crate::role::{Counters, Workload, finding, parse};
-use crate::rows::{IntervalRow, Table};
-use crate::tcp_flow::{Flow, GREETING_BYTES, Wishes};
+use crate::samples::{IntervalRow, Table};
+use crate::tcp::{Flow, GREETING_BYTES, Wishes};
+use crate::workloads::workload::{Counters, Workload, finding, parse};
 use serde_json::Value;
 use virtlab_load::parameters::TcpStream as Parameters;
 

@@ -9,7 +9,7 @@ use crate::agenda::Due;
 use crate::input::{Finding, Role};
 use crate::ip::Message;
 use crate::network::{Network, most_segments};
-use crate::role::{STREAM_SOCKET_BYTES, finding, unreachable, version_of};
+use crate::workloads::workload::{STREAM_SOCKET_BYTES, finding, unreachable, version_of};
 use std::collections::{BTreeMap, VecDeque};
 use virtlab_load::parameters::CongestionControl;
 use virtlab_tcp::{Algorithm, Buffer, Connection, Kind, Options, Segment, full_bytes};

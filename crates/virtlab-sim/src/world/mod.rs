@@ -1,22 +1,24 @@
 //! The whole: network, roles and timeline, played from instant to instant.
 
+mod timeline;
+
 use crate::agenda::Due;
-use crate::burst::BurstLoad;
 use crate::input::{Act, Deed, Finding, Input, Way};
 use crate::ip::Message;
-use crate::marks::Readings;
 use crate::network::{Landed, Network};
-use crate::psping;
-use crate::role::{Workload, finding};
-use crate::rows::{Column, Table};
-use crate::rt_tasks::RtTasks;
-use crate::rtt::Rtt;
-use crate::scatter::Scatter;
-use crate::stream::Stream;
-use crate::tcp_rr::TcpRr;
-use crate::tcp_stream::TcpStream;
-use crate::timeline::Timeline;
+use crate::samples::readings::Readings;
+use crate::samples::{Column, Table};
+use crate::workloads::burst_load::BurstLoad;
+use crate::workloads::psping;
+use crate::workloads::rt_tasks::RtTasks;
+use crate::workloads::rtt::Rtt;
+use crate::workloads::scatter::Scatter;
+use crate::workloads::stream::Stream;
+use crate::workloads::tcp_rr::TcpRr;
+use crate::workloads::tcp_stream::TcpStream;
+use crate::workloads::workload::{Workload, finding};
 use std::collections::{BTreeMap, BTreeSet};
+use timeline::Timeline;
 use virtlab_load::histogram::Histogram;
 
 /// Steps without progress of time, beyond which the world is said to stand still.

@@ -3,7 +3,7 @@
 use crate::input::{Finding, Role};
 use crate::ip::Message;
 use crate::network::Network;
-use crate::rows::Table;
+use crate::samples::Table;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use virtlab_load::histogram::Histogram;

@@ -1,5 +1,7 @@
 //! Samples as columns, under the names of the block schemas.
 
+pub mod readings;
+
 /// One column.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {

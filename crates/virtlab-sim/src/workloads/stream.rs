@@ -7,10 +7,10 @@ use crate::agenda::Due;
 use crate::input::{Finding, Role};
 use crate::ip::Message;
 use crate::network::Network;
-use crate::role::{
+use crate::samples::{PacketRow, SentRow, Table};
+use crate::workloads::workload::{
     Counters, STREAM_SOCKET_BYTES, Workload, finding, parse, positive, unreachable, version_of,
 };
-use crate::rows::{PacketRow, SentRow, Table};
 use serde::Deserialize;
 use serde_json::Value;
 use virtlab_load::meters::{Jitter, Sequence};

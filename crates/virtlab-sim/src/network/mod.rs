@@ -24,11 +24,11 @@ mod vnics;
 pub use landing::{Address, Landed};
 pub use together::most_segments;
 
-use crate::addresses::{Book, Number};
 use crate::agenda::Agenda;
 use crate::costs::Costs;
 use crate::input::{Act, Finding, Input, On, Way};
 use crate::ip::Reassembly;
+use crate::ip::addresses::{Book, Number};
 use bridges::{Bridge, Place};
 use flights::Flight;
 use landing::Landing;

@@ -11,9 +11,9 @@ mod requests;
 
 use crate::input::{Finding, Role};
 use crate::network::Network;
-use crate::role::{Counters, Workload, finding, parse};
-use crate::rows::{RequestRow, Table};
-use crate::rtt::Rtt;
+use crate::samples::{RequestRow, Table};
+use crate::workloads::rtt::Rtt;
+use crate::workloads::workload::{Counters, Workload, finding, parse};
 use connects::Connects;
 use datagrams::Datagrams;
 use requests::Requests;

@@ -11,22 +11,16 @@
 //! ```
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-mod booked;
-mod bound;
-mod counters;
 mod fabric;
 mod frame;
 mod layout;
 mod line;
-mod table;
 mod timers;
 mod train;
-mod waits;
 
-pub use counters::{ClassCounters, LineCounters};
 pub use fabric::{Departure, Fabric, Foretold, LineView, Meeting, Passage, PortId, SwitchCounters};
 pub use frame::{Frame, Mac, ecn, flow_hash, headers, mark};
 pub use layout::{Layout, LayoutError, LinkLayout, QueueLayout, QueuesLayout, SwitchLayout};
-pub use line::Queueing;
+pub use line::{ClassCounters, LineCounters, Queueing};
 pub use timers::Timers;
 pub use train::Train;

@@ -1,10 +1,10 @@
 //! From a layout to lines, tables, ways out and timers.
 
+use super::bound::{self, Way};
+use super::table::Table;
 use super::{Course, End, Fabric, LineEnds, NONE, Switch, SwitchCounters, Timed};
-use crate::bound::{self, Way};
 use crate::layout::{Layout, LayoutError};
 use crate::line::{Line, Queueing};
-use crate::table::Table;
 use crate::timers::Timers;
 use virtlab_wire::Nanos;
 

@@ -1,8 +1,7 @@
 //! What a fabric's lines and switches have seen, for reports.
 
 use super::{Fabric, SwitchCounters};
-use crate::ClassCounters;
-use crate::counters::LineCounters;
+use crate::{ClassCounters, LineCounters};
 use virtlab_qdisc::Backlog;
 use virtlab_wire::Nanos;
 

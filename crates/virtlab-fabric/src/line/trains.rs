@@ -6,8 +6,8 @@
 //! did, because one starts as one comes. Frames that come all at once start one after the other; each waits longer than the one
 //! before, but nothing else has to be asked again. Anything else goes frame by frame until it is one of these.
 
+use super::booked::{Booking, Entry};
 use super::{Line, Queueing};
-use crate::booked::{Booking, Entry};
 use crate::train::Train;
 use virtlab_qdisc::{Backlog, Ecn, Fifo, Packet};
 use virtlab_wire::Nanos;

@@ -7,15 +7,19 @@
 //! at once into the cable with its future time, and only the limits remember who still waits. Any other discipline is
 //! asked whenever the transmitter falls free. Both give the same departures for a FIFO (tested).
 
+mod booked;
+mod counters;
 mod trains;
+mod waits;
 
-use crate::booked::{Booked, Booking, Entry};
-use crate::counters::{ClassCounters, LineCounters};
-use crate::waits::Waits;
+pub use counters::{ClassCounters, LineCounters};
+
+use booked::{Booked, Booking, Entry};
 use std::collections::VecDeque;
 use virtlab_qdisc::{Backlog, Classifier, DropReason, Dropped, Ecn, Fifo, Headers, Packet, Qdisc};
 use virtlab_wire::Nanos;
 use virtlab_wire::ethernet::{GAP_BYTES, serialisation, wire_bytes};
+use waits::Waits;
 
 /// What waits in front of the transmitter.
 pub enum Queueing {

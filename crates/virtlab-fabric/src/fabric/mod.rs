@@ -4,24 +4,26 @@
 //! stamp before that is still played from its stamp, because its first line belongs to its port alone and its effect on
 //! others lies a serialisation time ahead. Only an effect that would lie in the played past is late, and counted.
 
+mod bound;
 mod build;
 mod certain;
 mod foretell;
 mod forward;
 mod meet;
 mod read;
+mod table;
 
 pub use certain::Passage;
 pub use foretell::Foretold;
 pub use meet::Meeting;
 pub use read::LineView;
 
-use crate::bound::{self, Way};
 use crate::layout::End;
 use crate::line::{Delivery, Line};
-use crate::table::Table;
 use crate::timers::Timers;
 use crate::{Frame, Mac, Train};
+use bound::Way;
+use table::Table;
 use virtlab_qdisc::{Dropped, Ecn, Packet};
 use virtlab_wire::Nanos;
 

@@ -1,8 +1,8 @@
 //! Frames of a FIFO in closed form that were offered before they come: counted when their instants do.
 
-use crate::counters::LineCounters;
+use super::counters::LineCounters;
+use super::waits::Waits;
 use crate::train::Train;
-use crate::waits::Waits;
 use std::collections::VecDeque;
 use virtlab_qdisc::{Backlog, DropReason};
 use virtlab_wire::Nanos;

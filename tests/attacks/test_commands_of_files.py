@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from virtlab.cli.commands import executed, refuse_unless_allowed
+from virtlab.cli.guest_commands import executed, refuse_unless_allowed
 from virtlab.cli.main import main
 from virtlab.errors import ExperimentError
 from virtlab.experiment import load

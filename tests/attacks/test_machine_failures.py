@@ -14,7 +14,7 @@ from tests.contract.small_campaign import POINTS, campaign, opened
 from virtlab._native import encode_frame
 
 from virtlab.campaign.loop.schedule import Finished, Schedule
-from virtlab.cli import run as command
+from virtlab.cli.experiment import run as command
 from virtlab.cli.main import main
 from virtlab.errors import MachineError
 from virtlab.plan import Plan

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.unit.testbed.test_xen import plan
 
-from virtlab.cli.run import _backend
+from virtlab.cli.experiment.run import _backend
 from virtlab.errors import MachineError
 from virtlab.testbed.image import xen
 from virtlab.testbed.lab import XenLab

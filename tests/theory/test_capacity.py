@@ -9,7 +9,7 @@ import pytest
 from tests.theory.test_effects_and_uncertainty import unsure
 from typer.testing import CliRunner
 
-from virtlab.cli.capacity import app
+from virtlab.cli.prediction.capacity import app
 from virtlab.errors import ExperimentError
 from virtlab.experiment import Experiment, load_text
 from virtlab.experiment.overrides import at_level, find_input, grid

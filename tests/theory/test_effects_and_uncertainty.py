@@ -13,7 +13,7 @@ from tests.theory.test_predictions import COSTLY, RTT, echoes
 from typer.testing import CliRunner
 
 from virtlab.analysis.effects import effects_of
-from virtlab.cli.predict import app
+from virtlab.cli.prediction.predict import app
 from virtlab.experiment import load_text
 from virtlab.planner import plan_run
 from virtlab.prediction.effects import predicted_effects

@@ -10,7 +10,7 @@ from tests.theory.line_of_switches import file_of
 from tests.theory.test_effects_and_uncertainty import unsure
 from typer.testing import CliRunner
 
-from virtlab.cli.recommend import app
+from virtlab.cli.prediction.recommend import app
 from virtlab.errors import ExperimentError
 from virtlab.experiment import load_text
 from virtlab.experiment.overrides import find_input

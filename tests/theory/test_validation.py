@@ -13,7 +13,7 @@ from tests.theory.test_predictions import COSTLY
 from typer.testing import CliRunner
 
 from virtlab.campaign import CampaignObserver, run_campaign
-from virtlab.cli.validate import app
+from virtlab.cli.prediction.validate import app
 from virtlab.experiment import load_text
 from virtlab.plan import Observer, Plan, Session
 from virtlab.prediction.spread import passage

@@ -1,1 +1,1 @@
-"""One file per command, thin."""
+"""One file per command, thin; `main.COMMANDS` is the table of them."""

@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -38,34 +38,45 @@ CURES = {  # what the owner of a machine can mend of what the machine refuses
     errno.ENOTCONN: "mount the folder again; the same command resumes",
 }  # fmt: skip
 DEFECT = 70  # exit code; Python's own, 1, says that a claim is refuted
-COMMANDS: dict[str, str] = {
-    "init": "write a study to start from",
-    "check": "find every mistake of an experiment file",
-    "plan": "show the runs, their order, time and disk; one point's Plan and Steps",
-    "run": "run an experiment, or resume it",
-    "report": "write the report of a dataset again",
-    "calibrate": "measure what this machine's platforms cost, for the simulator",
-    "predict": "what an experiment would measure, by simulation with a platform profile",
-    "capacity": "the largest level of an input that keeps limits, and what limits it",
-    "recommend": "the best level of an input, those as good, and those that break a limit",
-    "validate": "how far predictions are from a dataset, one factor level left out at a time",
-    "import": "results that other tools made elsewhere, as a dataset",
-    "export": "samples and values as CSV, JSON or Parquet",
-    "schema": "the JSON Schema of experiment files",
-    "platforms": "what guests can be, and what of it works here",
-    "image": "what virtual machines boot, and what containers hold",
-    "doctor": "what this machine can and cannot do, with the cure for each",
-    "up": "build a testbed and keep it",
-    "shell": "a shell in a guest of a kept testbed",
-    "exec": "run a command in a guest of a kept testbed",
-    "down": "take a kept testbed down",
-    "bench": "how fast the simulator is here",
-    "rt": "period and budget of a VM with hard deadlines inside",
-}
-FILES = {"import": "import_"}  # a word of the language cannot be a module
 
 
+class Entry(NamedTuple):
+    """Where a command is declared, below this folder, and what `virtlab --help` says of it."""
+
+    module: str
+    help: str
+
+
+COMMANDS: dict[str, Entry] = {
+    "init": Entry("experiment.init", "write a study to start from"),
+    "check": Entry("experiment.check", "find every mistake of an experiment file"),
+    "plan": Entry("experiment.plan", "show the runs, their order, time and disk; one point's Plan and Steps"),
+    "run": Entry("experiment.run", "run an experiment, or resume it"),
+    "report": Entry("dataset.report", "write the report of a dataset again"),
+    "calibrate": Entry("prediction.calibrate", "measure what this machine's platforms cost, for the simulator"),
+    "predict": Entry("prediction.predict", "what an experiment would measure, by simulation with a platform profile"),
+    "capacity": Entry("prediction.capacity", "the largest level of an input that keeps limits, and what limits it"),
+    "recommend": Entry("prediction.recommend", "the best level of an input, those as good, and those that break a limit"),
+    "validate": Entry("prediction.validate", "how far predictions are from a dataset, one factor level left out at a time"),
+    "import": Entry("dataset.import_", "results that other tools made elsewhere, as a dataset"),
+    "export": Entry("dataset.export", "samples and values as CSV, JSON or Parquet"),
+    "schema": Entry("experiment.schema", "the JSON Schema of experiment files"),
+    "platforms": Entry("machine.platforms", "what guests can be, and what of it works here"),
+    "image": Entry("machine.image", "what virtual machines boot, and what containers hold"),
+    "doctor": Entry("machine.doctor", "what this machine can and cannot do, with the cure for each"),
+    "up": Entry("testbed.up", "build a testbed and keep it"),
+    "shell": Entry("testbed.shell", "a shell in a guest of a kept testbed"),
+    "exec": Entry("testbed.exec", "run a command in a guest of a kept testbed"),
+    "down": Entry("testbed.down", "take a kept testbed down"),
+    "bench": Entry("prediction.bench", "how fast the simulator is here"),
+    "rt": Entry("rt", "period and budget of a VM with hard deadlines inside"),
+}  # fmt: skip
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # typer has no name for what a wrong command line raises
+
+
+def declaration(name: str) -> Any:
+    """A command with its options, as its file declares it; imports that file."""
+    return typer.main.get_command(importlib.import_module(f"virtlab.cli.{COMMANDS[name].module}").app)
 
 
 @contextmanager
@@ -94,9 +105,8 @@ class _Commands(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         if self._listing:
-            return TyperCommand(cmd_name, help=COMMANDS[cmd_name])
-        module = importlib.import_module(f"virtlab.cli.{FILES.get(cmd_name, cmd_name)}")
-        command = typer.main.get_command(module.app)
+            return TyperCommand(cmd_name, help=COMMANDS[cmd_name].help)
+        command = declaration(cmd_name)
         command.name = cmd_name
         return command
 

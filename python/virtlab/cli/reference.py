@@ -6,15 +6,12 @@ says what `--help` says.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from enum import Enum
 from textwrap import dedent, fill
 from typing import Any
 
-import typer
-
-from virtlab.cli.main import COMMANDS, FILES
+from virtlab.cli.main import COMMANDS, declaration
 
 _HEAD = """\
     # Commands
@@ -45,7 +42,7 @@ def page() -> str:
     """The whole page as Markdown."""
     parts = [dedent(_HEAD).rstrip()]
     for name in COMMANDS:
-        command = typer.main.get_command(importlib.import_module(f"virtlab.cli.{FILES.get(name, name)}").app)
+        command = declaration(name)
         children = getattr(command, "commands", None)
         parts.append(f"\n## `virtlab {name}`" if children else f"\n## {_title(name, command)}")
         parts += _described(command)

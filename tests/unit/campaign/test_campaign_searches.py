@@ -13,9 +13,9 @@ from virtlab.analysis import run_values
 from virtlab.analysis.searches import trials_of
 from virtlab.campaign import open_dataset, run_campaign
 from virtlab.campaign.progress import CampaignObserver
-from virtlab.cli.capacity import app as capacity_app
-from virtlab.cli.predict import app as predict_app
-from virtlab.cli.recommend import app as recommend_app
+from virtlab.cli.prediction.capacity import app as capacity_app
+from virtlab.cli.prediction.predict import app as predict_app
+from virtlab.cli.prediction.recommend import app as recommend_app
 from virtlab.errors import ExperimentError
 from virtlab.experiment import FileMistakesError, load_text
 from virtlab.metrics import MetricPath

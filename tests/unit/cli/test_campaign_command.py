@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from virtlab.cli import run as command
+from virtlab.cli.experiment import run as command
 from virtlab.cli.main import main
 from virtlab.errors import ExperimentError
 from virtlab.results import Dataset

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from virtlab.catalogue import WORKLOADS
-from virtlab.cli.main import COMMANDS, FILES
+from virtlab.cli.main import COMMANDS, declaration
 from virtlab.cli.reference import page
 from virtlab.experiment.read.mistakes import Mistakes
 from virtlab.experiment.read.tree import read_tree
@@ -88,10 +87,8 @@ def test_the_page_of_a_study_names_all_its_files() -> None:
 
 def options(name: str) -> dict[str, set[str]]:
     """Options of a command, or of its parts by their names."""
-    import importlib
-
-    made: Any = typer.main.get_command(importlib.import_module(f"virtlab.cli.{FILES.get(name, name)}").app)
-    parts = getattr(made, "commands", None) or {"": made}
+    command = declaration(name)
+    parts = getattr(command, "commands", None) or {"": command}
     return {
         part: {"--help"} | {word for given in one.params for word in (*given.opts, *given.secondary_opts)}
         for part, one in parts.items()

@@ -39,7 +39,7 @@ def test_a_design_point_has_its_golden_plan(golden: Path) -> None:
 
 @pytest.mark.parametrize("golden", [*STUDY, *RIGHT], ids=lambda path: path.stem)
 def test_every_step_of_a_plan_has_a_reason_in_the_file(golden: Path) -> None:
-    from virtlab.cli.plan import because_of
+    from virtlab.cli.experiment.plan import because_of
 
     plan = planned(golden)
     steps = lower(plan).steps

@@ -12,9 +12,9 @@ from tests.unit.campaign.test_benchmark_tests import FILE, run
 from typer.testing import CliRunner
 
 from virtlab.campaign.progress import CampaignObserver, Standing
-from virtlab.cli.check import app as check_app
-from virtlab.cli.export import app as export_app
-from virtlab.cli.report import app as report_app
+from virtlab.cli.dataset.export import app as export_app
+from virtlab.cli.dataset.report import app as report_app
+from virtlab.cli.experiment.check import app as check_app
 from virtlab.metrics import METRICS
 from virtlab.report.figures.plots import figures_of
 from virtlab.report.figures.vega import SUBTITLE_COLUMNS, TITLE_COLUMNS, svg

@@ -11,7 +11,7 @@ from tests.theory.test_predictions import COSTLY
 from typer.testing import CliRunner
 
 from virtlab.campaign import CampaignObserver, run_campaign
-from virtlab.cli.report import app
+from virtlab.cli.dataset.report import app
 from virtlab.errors import ExperimentError
 from virtlab.experiment import load_text
 from virtlab.report.gather.comparison import bound_cell, comparisons, label_of, others_of

@@ -7,7 +7,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from virtlab.cli.bench import app
+from virtlab.cli.prediction.bench import app
 from virtlab.errors import ExperimentError
 from virtlab.simulator.yardstick import star
 

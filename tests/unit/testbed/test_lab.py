@@ -12,8 +12,8 @@ import pytest
 
 from virtlab.agents import Conversation
 from virtlab.campaign.loop.resumption import open_dataset
-from virtlab.cli.run import _backend
-from virtlab.cli.up import up
+from virtlab.cli.experiment.run import _backend
+from virtlab.cli.testbed.up import up
 from virtlab.errors import DatasetError, ExperimentError
 from virtlab.plan import Capabilities, Plan
 from virtlab.testbed.build import fabric

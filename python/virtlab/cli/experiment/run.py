@@ -129,7 +129,7 @@ def run(
     Example: virtlab run experiments/switched-network/quick.yaml
     """
     from virtlab.campaign import Interruption, select_points
-    from virtlab.cli.commands import refuse_unless_allowed
+    from virtlab.cli.guest_commands import refuse_unless_allowed
     from virtlab.experiment import load
     from virtlab.experiment.experiment import RUNS_MAX
     from virtlab.settings import load_settings
@@ -167,7 +167,7 @@ def run(
 
 def _show_commands(experiment: Experiment, path: Path, *, quiet: bool) -> None:
     """What guests will execute, before the first run of a dataset."""
-    from virtlab.cli.commands import executed
+    from virtlab.cli.guest_commands import executed
 
     if quiet or (path / "runs").exists():
         return

@@ -33,7 +33,7 @@ def check(
 
     Example: virtlab check experiments/switched-network/quick.yaml
     """
-    from virtlab.cli.commands import lines
+    from virtlab.cli.guest_commands import lines
     from virtlab.experiment import FileMistakesError, load
     from virtlab.experiment.experiment import RUNS_MAX
 
@@ -59,7 +59,7 @@ def _refused(file: Path, error: FileMistakesError) -> dict[str, Any]:
 
 def _summary(file: Path, experiment: Experiment) -> dict[str, Any]:
     """What the file amounts to; ranges over its design points."""
-    from virtlab.cli.commands import digest, executed
+    from virtlab.cli.guest_commands import digest, executed
     from virtlab.planner.estimate import Cost, estimate_points
 
     points = experiment.points()

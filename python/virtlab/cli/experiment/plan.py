@@ -89,7 +89,7 @@ def _runs(experiment: Experiment) -> Iterator[tuple[int, DesignPoint]]:
 
 
 def _runs_json(experiment: Experiment, *, everything: bool) -> dict[str, Any]:
-    from virtlab.cli.commands import executed
+    from virtlab.cli.guest_commands import executed
     from virtlab.plan.seeds import run_seed
     from virtlab.planner.estimate import estimate_points
 
@@ -114,7 +114,7 @@ def _runs_json(experiment: Experiment, *, everything: bool) -> dict[str, Any]:
 
 
 def _runs_text(file: Path, experiment: Experiment, *, everything: bool) -> Iterator[str]:
-    from virtlab.cli.commands import lines
+    from virtlab.cli.guest_commands import lines
     from virtlab.planner.estimate import about_bytes, about_time, estimate_points
 
     costs = estimate_points(experiment)

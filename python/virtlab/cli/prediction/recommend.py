@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from virtlab.cli.answers import tell
 from virtlab.cli.options import AsJson, Draws, ExperimentFile, OtherLevels, ProfileName
-from virtlab.cli.told import tell
 from virtlab.terminal import say
 
 if TYPE_CHECKING:

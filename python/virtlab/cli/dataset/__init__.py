@@ -1,0 +1,1 @@
+"""Commands about a dataset: its report, other formats, results of other tools."""

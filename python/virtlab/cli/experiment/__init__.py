@@ -1,0 +1,1 @@
+"""Commands about an experiment file: written, checked, planned, run."""

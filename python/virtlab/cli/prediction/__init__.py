@@ -1,0 +1,1 @@
+"""Commands that answer by simulation, and what simulation rests on."""

@@ -1,0 +1,1 @@
+"""Commands about a testbed that is kept between them."""

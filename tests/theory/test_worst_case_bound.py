@@ -11,8 +11,8 @@ from virtlab.metrics import MetricPath
 from virtlab.planner import plan_run
 from virtlab.planner.wiring import Wiring
 from virtlab.prediction.bound import NoBoundError, bounds_of, echo_bound_ns, frames_bits
+from virtlab.prediction.bound.paths import Ways
 from virtlab.prediction.bound.sources import flows_of
-from virtlab.prediction.bound.ways import Ways
 from virtlab.prediction.simulate import simulate
 from virtlab.simulator.profile import IDEAL_PROFILE
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from virtlab.analysis.claims.levels import ordered
-from virtlab.analysis.kept import values_of
 from virtlab.analysis.values import RunValue
+from virtlab.analysis.values_file import values_of
 from virtlab.metrics import MetricPath
 from virtlab.results.dataset import Dataset
 from virtlab.results.record import RunRecord

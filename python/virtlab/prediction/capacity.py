@@ -1,6 +1,6 @@
 """How far one can go: the largest level of an input that keeps limits, by simulation, and the bottleneck beyond it.
 
-The search (`campaign.search.largest`) says which level to simulate and how often; here its runs are played and
+The search (`campaign.search.largest_level`) says which level to simulate and how often; here its runs are played and
 judged. Each limit must be shown to be kept by itself, and one that is shown to be broken is enough. So the answer
 is an interval: the largest level shown to keep all limits, and the smallest level above it shown to break one. In
 between nothing was shown.
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from virtlab.analysis.values import RunValue
-from virtlab.campaign.search.largest import Largest, State
+from virtlab.campaign.search.largest_level import Largest, State
 from virtlab.errors import ExperimentError
 from virtlab.experiment import Experiment
 from virtlab.experiment.overrides import Input, at_level, find_input, grid

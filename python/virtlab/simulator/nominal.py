@@ -18,8 +18,8 @@ from virtlab.plan import Plan
 from virtlab.planner.ends import role_ends
 from virtlab.simulator.lower import lower, vnic_path
 from virtlab.simulator.once import Remembered, structure
+from virtlab.simulator.paths import over_links
 from virtlab.simulator.profile import Profile, costs
-from virtlab.simulator.ways import over_links
 
 NOMINAL_BIT_PER_S = 10_000_000_000
 

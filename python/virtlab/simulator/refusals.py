@@ -16,9 +16,9 @@ from virtlab.planner.check import mistakes
 from virtlab.planner.wiring import Wiring
 from virtlab.simulator.lower import lower
 from virtlab.simulator.nominal import held_by_nominal_rate, with_nominal_rates
+from virtlab.simulator.paths import wayless
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, costs
 from virtlab.simulator.programs import slept_ns
-from virtlab.simulator.ways import wayless
 
 ARM = "simulator"
 

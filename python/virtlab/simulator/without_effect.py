@@ -17,9 +17,9 @@ from virtlab.catalogue import PLATFORMS, VSWITCHES
 from virtlab.catalogue.actions import EXEC
 from virtlab.plan import Guest, Plan
 from virtlab.planner.ports import port_of
+from virtlab.simulator.paths import by_tcp
 from virtlab.simulator.profile import Profile
 from virtlab.simulator.programs import NO_PROGRAMS, why_without_effect
-from virtlab.simulator.ways import by_tcp
 
 IDEAL_ALIKE = "an ideal platform costs nothing, whatever it is"
 IDEAL_PROCESSOR = "on an ideal platform nothing takes processor time"

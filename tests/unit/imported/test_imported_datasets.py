@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from virtlab.analysis.kept import values_of
+from virtlab.analysis.values_file import values_of
 from virtlab.errors import ExperimentError, VirtlabError
 from virtlab.imported import ImportFile, ImportRun, Sources, import_results, read_mapping
 from virtlab.results import Dataset, RunRecord

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol, Self
 
-from virtlab.analysis.kept import values_of
+from virtlab.analysis.values_file import values_of
 from virtlab.campaign.execution.run import execute
 from virtlab.campaign.progress import CampaignObserver
 from virtlab.errors import VirtlabError

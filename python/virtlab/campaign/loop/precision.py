@@ -11,7 +11,7 @@ from bisect import insort
 from dataclasses import dataclass, field
 
 from virtlab.analysis.goals import Goals
-from virtlab.analysis.kept import values_of
+from virtlab.analysis.values_file import values_of
 from virtlab.experiment import Repeat
 from virtlab.metrics import MetricPath
 from virtlab.results import Dataset, RunRecord

@@ -26,8 +26,8 @@ from virtlab.prediction.bound.costs import pay, servers_of
 from virtlab.prediction.bound.curves import NS, Flow, NoBoundError, Port
 from virtlab.prediction.bound.delays import delays, through_s
 from virtlab.prediction.bound.meeting import meeting
+from virtlab.prediction.bound.paths import Ways
 from virtlab.prediction.bound.sources import TIMEOUT_LEAST_NS, flows_of
-from virtlab.prediction.bound.ways import Ways
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile
 
 HELD_BACK_NS = 40e6  # an acknowledgement, at the most

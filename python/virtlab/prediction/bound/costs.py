@@ -29,10 +29,10 @@ from virtlab.lazy import np
 from virtlab.plan import Plan
 from virtlab.prediction.bound.curves import NS, Flow, NoBoundError
 from virtlab.prediction.bound.forwarding import Server
+from virtlab.simulator.paths import by_tcp
 from virtlab.simulator.profile import BUSY_CROSSING, BUSY_WAKEUP, Profile, Quantiles, missing, wakeups
 from virtlab.simulator.profile import costs as paid
 from virtlab.simulator.shares import together
-from virtlab.simulator.ways import by_tcp
 
 
 def pay(plan: Plan, flows: Sequence[Flow], profile: Profile, quantile: float) -> float:

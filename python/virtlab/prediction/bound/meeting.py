@@ -23,7 +23,7 @@ from functools import cache
 from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.actions import BEGINNING, STOP, WAIT
 from virtlab.plan import Action, Plan, Role
-from virtlab.simulator.ways import by_tcp
+from virtlab.simulator.paths import by_tcp
 
 OVER = frozenset({"finished", "done"})
 

@@ -39,8 +39,8 @@ from virtlab.prediction.bound.curves import (
     frames_bits,
     wire_bits,
 )
-from virtlab.prediction.bound.ways import Ways
-from virtlab.simulator.ways import by_tcp
+from virtlab.prediction.bound.paths import Ways
+from virtlab.simulator.paths import by_tcp
 
 LONGEST_PACKET_BYTES = 65_535
 LONGEST_DATAGRAM_BYTES = 65_507

@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from virtlab.analysis.judging.cells import SHARES
-from virtlab.analysis.kept import values_of
 from virtlab.analysis.table import RunTable, worlds_of
+from virtlab.analysis.values_file import values_of
 from virtlab.catalogue import WORKLOADS
 from virtlab.metrics import METRICS, MetricPath
 from virtlab.report.gather.model import Cell, Published, Quantity, Result, RunValue

@@ -19,7 +19,7 @@ from virtlab.errors import MachineError
 from virtlab.testbed.build.machine import KERNEL_QDISCS
 from virtlab.testbed.image import Image, folder
 from virtlab.testbed.kinds.findings import Findings
-from virtlab.testbed.lab.asking import said
+from virtlab.testbed.lab.queries import said
 from virtlab.testbed.lab.vm import LabMachine
 from virtlab.testbed.steps.operations import NamespaceAdd
 from virtlab.testbed.vswitches.ovs import NO_MODULE, PROGRAMS

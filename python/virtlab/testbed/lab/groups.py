@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import AgentError, MachineError
 from virtlab.plan import Plan
-from virtlab.testbed.lab.asking import said
+from virtlab.testbed.lab.queries import said
 from virtlab.testbed.leader.control import Control
 from virtlab.testbed.leader.groups import bandwidths, throttled
 from virtlab.testbed.leader.memory_accounts import CGROUP_ROOT, Account

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from tests.unit.analysis.test_analysis_values import RTT, plan_with, record_of, replies
 
-from virtlab.analysis import kept, values_of_run
+from virtlab.analysis import values_file as kept
+from virtlab.analysis import values_of_run
 from virtlab.analysis.window import RoleWindow, beside_of, measuring_beside, role_window
 from virtlab.folders import Folder
 from virtlab.plan import Mark, Plan

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from virtlab.campaign.search.largest import Answer, Largest
+from virtlab.campaign.search.largest_level import Answer, Largest
 from virtlab.stats import contrast
 
 

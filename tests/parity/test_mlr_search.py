@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from virtlab.campaign.search import Goal, MlrSearch, Told
+from virtlab.campaign.search import Goal, MlrSearch, TrialResult
 from virtlab.campaign.search.classification import Criterion, Sums
 
 RECORDED = Path(__file__).parents[1] / "golden" / "mlrsearch.json"
@@ -77,8 +77,8 @@ def ours(low: float, high: float, goals: list[Goal], outcome):  # type: ignore[n
     made = []
     while (wanted := search.ask()) is not None:
         made.append((wanted.load, wanted.trial_s))
-        search.tell(Told(wanted.load, wanted.trial_s, outcome(wanted.load)))
-    found = search.found()
+        search.tell(TrialResult(wanted.load, wanted.trial_s, outcome(wanted.load)))
+    found = search.bounds()
     return made, [one.value for one in found], [(one.lower, one.upper) for one in found]
 
 

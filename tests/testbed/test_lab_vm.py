@@ -21,7 +21,7 @@ from virtlab.results import Dataset
 from virtlab.testbed.build.machine import KERNEL_QDISCS
 from virtlab.testbed.lab import LabVm, vm
 from virtlab.testbed.lab.refusals import lab_missing
-from virtlab.testbed.leader import queries as asking
+from virtlab.testbed.leader import queries
 from virtlab.testbed.leader.channels import INSIDE_COMMAND
 from virtlab.testbed.leader.control import Control
 from virtlab.testbed.platforms.qemu import command
@@ -106,7 +106,7 @@ SETTLE_S = 60.0
 def inside(lab: LabVm) -> dict[str, list[str]]:
     """What is in the machine, by kind: processes, mounts, how many network namespaces, and files of its first process."""
     assert lab._machine is not None
-    said = asking.said(
+    said = queries.output_of(
         lab._machine.control,
         "lab-vm",
         vm.HOME,

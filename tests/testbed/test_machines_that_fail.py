@@ -51,7 +51,7 @@ def test_a_port_that_stays_down_is_told_with_the_consoles_end_and_a_cure(
         devices = self.monitor(machine.name).execute("query-rx-filter")
         for device in devices:
             self.monitor(machine.name).execute("set_link", {"name": device["name"], "up": False})
-        machine.seen = self._look(machine)  # what it saw before that tells nothing of it
+        machine.ports_query = self._look(machine)  # what it saw before that tells nothing of it
 
     talkative(monkeypatch)
     monkeypatch.setattr(runtime.Machines, "_await_told", unplugged)

@@ -16,8 +16,8 @@ import testbed_world as worlds
 from search_world import searching
 
 from virtlab.campaign.execution.trial import Tries, as_tested
-from virtlab.campaign.search import Wanted
-from virtlab.campaign.tests import Asked
+from virtlab.campaign.search import TrialRequest
+from virtlab.campaign.tests import BenchmarkTrial
 from virtlab.campaign.trials.journal import Journal, TrialLine
 from virtlab.experiment import load_text
 from virtlab.planner import plan_run
@@ -43,13 +43,13 @@ class World:
 
     tries: Tries
 
-    def trial(self, asked: Asked) -> TrialLine:
+    def trial(self, asked: BenchmarkTrial) -> TrialLine:
         line = self.tries.tested(asked)
         assert isinstance(line, TrialLine), line.reasons
         return line
 
     def delays(self) -> TrialLine:
-        return self.trial(Asked("latency", RATE_PPS, 0.3, "delay", "at100"))
+        return self.trial(BenchmarkTrial("latency", RATE_PPS, 0.3, "delay", "at100"))
 
 
 NO_OVS = pytest.mark.skipif(ovs.missing() is not None, reason=str(ovs.missing()))
@@ -87,7 +87,9 @@ def test_delays_are_told_of_every_guest(tested: World) -> None:
 
 
 def test_a_guest_that_was_reset_forwards_again_and_only_its_own_flow_suffered(tested: World) -> None:
-    asked = Asked("reset", RATE_PPS, 1.0, "reset", then_after_s=0.2, guest="sut.vm1", down_s=DOWN_NS / 1e9)
+    asked = BenchmarkTrial(
+        "reset", RATE_PPS, 1.0, "reset", then_after_s=0.2, guest="sut.vm1", down_s=DOWN_NS / 1e9
+    )
     line = tested.trial(asked)
     assert line.measured is not None, line.note
     assert DOWN_NS <= line.measured < 10**9
@@ -99,14 +101,14 @@ def test_a_guest_that_was_reset_forwards_again_and_only_its_own_flow_suffered(te
 
 def test_the_load_drops_within_a_trial(tested: World) -> None:
     """Repeated before it is judged: a sender that is not given the processor sends less anyway."""
-    asked = Asked("recovery", RATE_PPS, 0.8, "overload", then_after_s=0.4, then_load=RATE_PPS / 2)
+    asked = BenchmarkTrial("recovery", RATE_PPS, 0.8, "overload", then_after_s=0.4, then_load=RATE_PPS / 2)
     sent = [tested.trial(asked).sent or 0 for _ in range(2)]
     assert min(sent) < 0.9 * RATE_PPS * 0.8
     assert max(sent) > 0.3 * RATE_PPS * 0.8
 
 
 def test_a_load_is_judged_by_its_worst_flow(tested: World) -> None:
-    line = tested.tries.searched(Wanted(RATE_PPS, 0.3), lambda one: one)
+    line = tested.tries.searched(TrialRequest(RATE_PPS, 0.3), lambda one: one)
     assert isinstance(line, TrialLine)
     assert line.sent is not None
     assert line.received is not None

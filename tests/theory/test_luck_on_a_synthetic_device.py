@@ -8,7 +8,7 @@ import pytest
 from tests.theory.test_searches_on_a_synthetic_device import CAPACITY, FAST, loss_ratio
 
 from virtlab.analysis.luck import Criterion, Tried, luck_of, tried_of
-from virtlab.campaign.search import Goal, MlrSearch, Told
+from virtlab.campaign.search import Goal, MlrSearch, TrialResult
 
 DEFAULT = Goal()
 FORGIVING = Goal(loss_ratio=0.005)
@@ -26,7 +26,7 @@ def trials(goal: Goal, seed: int, capacity_pps: float) -> list[Tried]:
     found = []
     while (wanted := search.ask()) is not None:
         loss = loss_ratio(wanted.load, wanted.trial_s, draw, 0.01, capacity_pps)
-        search.tell(Told(wanted.load, wanted.trial_s, loss))
+        search.tell(TrialResult(wanted.load, wanted.trial_s, loss))
         if wanted.purpose == "search":
             found.append(Tried(wanted.load, wanted.trial_s, loss))
     return found

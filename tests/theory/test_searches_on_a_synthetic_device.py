@@ -18,7 +18,7 @@ import statistics
 
 import pytest
 
-from virtlab.campaign.search import Bisection, Goal, MlrSearch, Search, Told
+from virtlab.campaign.search import Bisection, Goal, MlrSearch, Search, TrialResult
 
 CAPACITY = 300_000.0
 FAST = 1_000_000.0
@@ -59,8 +59,8 @@ def answer(
     while (wanted := search.ask()) is not None:
         traffic_s += wanted.trial_s
         loss = loss_ratio(wanted.load, wanted.trial_s, draw, noise, capacity_pps)
-        search.tell(Told(wanted.load, wanted.trial_s, loss))
-    value = search.found()[0].value
+        search.tell(TrialResult(wanted.load, wanted.trial_s, loss))
+    value = search.bounds()[0].value
     assert value is not None
     return value, traffic_s
 
@@ -141,8 +141,8 @@ def test_a_device_without_noise_is_found_within_the_width() -> None:
     def told(search: Search, capacity: float) -> float:
         while (wanted := search.ask()) is not None:
             loss = max(0.0, 1.0 - capacity / wanted.load)
-            search.tell(Told(wanted.load, wanted.trial_s, loss))
-        found = search.found()[0]
+            search.tell(TrialResult(wanted.load, wanted.trial_s, loss))
+        found = search.bounds()[0]
         assert found.lower is not None
         assert found.upper is not None
         assert found.lower <= capacity < found.upper

@@ -66,15 +66,17 @@ def decode_samples(body: bytes) -> Samples:
     return Samples(head["stream"][:LONGEST_NAME], head["schema"], head["number"], columns)
 
 
-def _check_columns(schema: BlockSchema, told: list[dict[str, str]], words: Mapping[str, list[str]]) -> None:
+def _check_columns(
+    schema: BlockSchema, columns: list[dict[str, str]], words: Mapping[str, list[str]]
+) -> None:
     """AgentError where its columns are not the schema's."""
-    names = [column["name"] for column in told]
+    names = [column["name"] for column in columns]
     if missing := [name for name in schema.columns if name not in names]:
         what = f"a block of {schema.id} lacks the columns {', '.join(missing)}"
         raise AgentError("agent protocol", what)
     if len(names) != len(schema.columns):
         raise AgentError("agent protocol", f"a block of {schema.id} has columns that are not its schema's")
-    for column in told:
+    for column in columns:
         wanted = schema.columns[column["name"]]
         named = column["name"] in words
         if named is not (wanted == "name") or column["dtype"] != ("i32" if named else wanted):

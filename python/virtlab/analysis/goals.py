@@ -23,9 +23,9 @@ BY_FOUND = frozenset({"corrected_buffer_time", "recovery_time", "reset_time"})
 
 @dataclass(frozen=True, slots=True)
 class Goals:
-    """Goals in words. `found`: by role and metric searched for; `first`: by role, the one whose value is tested."""
+    """Goals in words. `searched`: by role and metric searched for; `first`: by role, the one whose value is tested."""
 
-    found: Mapping[tuple[str, str], str]
+    searched: Mapping[tuple[str, str], str]
     first: Mapping[str, str]
 
     @classmethod
@@ -55,8 +55,8 @@ class Goals:
         >>> goals.of("load.rate240", "latency"), goals.of("load", "path_owd")
         ('', '')
         """
-        if (role, metric) in self.found:
-            return self.found[role, metric]
+        if (role, metric) in self.searched:
+            return self.searched[role, metric]
         own, _, rest = role.partition(".")
         if own not in self.first:
             return ""

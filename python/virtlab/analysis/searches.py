@@ -173,8 +173,8 @@ def values(record: RunRecord, out: Collector) -> None:
     benchmarks.values(header["role"], role.parameters, lines[-1].get("tests", ()), bits, out)
 
 
-def _add(out: Collector, metric: str, one: dict[str, Any], scale: float, trials: int) -> None:
+def _add(out: Collector, metric: str, search: dict[str, Any], scale: float, trials: int) -> None:
     for statistic, key in (("found", "value"), ("lower", "lower"), ("upper", "upper")):
-        value = one[key]
+        value = search[key]
         why = "the highest value met the goal" if statistic == "upper" else NOT_REACHED
         out.add(metric, statistic, None if value is None else value * scale, trials, why)

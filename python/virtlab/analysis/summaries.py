@@ -36,7 +36,7 @@ def values(record: RunRecord, role: str, out: Collector) -> None:
         out.add(metric, statistic, value, samples)
 
 
-def _with(one: RunValue, told: tuple[float, int] | None) -> RunValue:
-    if told is None:
-        return replace(one, reason=NOT_TOLD)
-    return replace(one, value=told[0], samples=told[1], reason="")
+def _with(value: RunValue, summary: tuple[float, int] | None) -> RunValue:
+    if summary is None:
+        return replace(value, reason=NOT_TOLD)
+    return replace(value, value=summary[0], samples=summary[1], reason="")

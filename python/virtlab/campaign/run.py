@@ -167,7 +167,7 @@ def run_campaign(
         plan_of,
         observer or CampaignObserver(),
         width=precision.width if precision else lambda _point: "",
-        asked=str(precision.path) if precision else "",
+        precision_path=str(precision.path) if precision else "",
         budget_ns=repeat.time_ns,
         run_limit=run_limit,
         retry=retry,

@@ -2,7 +2,7 @@
 
 Names of Linux's options are the agent's; `crates/virtlab-qdisc` has their layout. Two values of an option are the
 same where only Linux's own units lie between them (`by_units`); a discipline that rounds in another way says so
-(`Kernel.kept`).
+(`Kernel.spans`).
 
 - Rates and slopes are whole bytes per second (`struct tc_ratespec`, `struct tc_service_curve`).
 - A curve's first piece is whole microseconds long, and without a length there is no first piece.
@@ -96,8 +96,8 @@ class Kernel:
     # Values of its one class, of a queue's values: of a discipline that is nothing without a class.
     only_class: Callable[[Values], Values] | None = None
     # Of options, what Linux does not keep by its units alone.
-    kept: Callable[[Values], Spans] = lambda _: {}
-    class_kept: Callable[[Values], Spans] = lambda _: {}
+    spans: Callable[[Values], Spans] = lambda _: {}
+    class_spans: Callable[[Values], Spans] = lambda _: {}
     beyond: Callable[[Queue], Beyond] = lambda _: ()
     length_of_interface: bool = False  # its limit is the interface's own queue length
     own_packets: bool = False  # it sorts by a priority that only packets of the kernel's own stack have

@@ -11,7 +11,7 @@ Answer = TypeVar("Answer")
 
 
 def tell(
-    found: Sequence[Answer],
+    answers: Sequence[Answer],
     profile: str,
     *,
     as_json: bool,
@@ -20,9 +20,9 @@ def tell(
 ) -> None:
     """Prints all answers; `profile` is the identity of the costs that they rest on."""
     if as_json:
-        values = {"profile": profile, "answers": [json_of(each) for each in found]}
+        values = {"profile": profile, "answers": [json_of(each) for each in answers]}
         say(json_text(values, indent=2, allow_nan=False))
         return
     say(f"simulated with profile {profile}; not measured")
-    for each in found:
+    for each in answers:
         say("\n".join(lines_of(each)))

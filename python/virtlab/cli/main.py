@@ -171,10 +171,10 @@ def main(arguments: list[str] | None = None) -> Any:
         except (
             BaseException
         ) as error:  # also what was not expected, and a panic of the extension module, which is no
-            sys.exit(_told(error))  # Exception: its exit code must not read as an answer
+            sys.exit(_report(error))  # Exception: its exit code must not read as an answer
 
 
-def _told(error: BaseException) -> int:
+def _report(error: BaseException) -> int:
     """Says on standard error what ended a command; the exit code."""
     if isinstance(error, VirtlabError):
         say("virtlab: " + "\n".join(one_line(line) for line in error.lines()), err=True)

@@ -79,24 +79,26 @@ def _described(command: Any) -> Iterator[str]:
         yield from rows
 
 
-def _is_option(given: Any) -> bool:
-    return bool(given.opts[0].startswith("-"))
+def _is_option(parameter: Any) -> bool:
+    return bool(parameter.opts[0].startswith("-"))
 
 
-def _row(given: Any) -> Iterator[str]:
-    if given.name in {"install_completion", "show_completion", "help"}:
+def _row(parameter: Any) -> Iterator[str]:
+    if parameter.name in {"install_completion", "show_completion", "help"}:
         return
-    names = [*given.opts, *given.secondary_opts] if _is_option(given) else [given.name.upper()]
-    meaning = (given.help or "").replace("|", "\\|")
-    yield f"| {', '.join(f'`{name}`' for name in names)} | {meaning} | {_default(given)} |"
+    names = (
+        [*parameter.opts, *parameter.secondary_opts] if _is_option(parameter) else [parameter.name.upper()]
+    )
+    meaning = (parameter.help or "").replace("|", "\\|")
+    yield f"| {', '.join(f'`{name}`' for name in names)} | {meaning} | {_default(parameter)} |"
 
 
-def _default(given: Any) -> str:
-    said = given.default.value if isinstance(given.default, Enum) else given.default
-    if given.required:
+def _default(parameter: Any) -> str:
+    said = parameter.default.value if isinstance(parameter.default, Enum) else parameter.default
+    if parameter.required:
         return "required"
-    if given.secondary_opts and isinstance(said, bool):
-        return f"`{(given.opts if said else given.secondary_opts)[0]}`"
+    if parameter.secondary_opts and isinstance(said, bool):
+        return f"`{(parameter.opts if said else parameter.secondary_opts)[0]}`"
     return "" if said is None or isinstance(said, bool | list) or said == "" else f"`{said}`"
 
 

@@ -99,7 +99,7 @@ def at_level(inputs: Mapping[Input, str], carrying: Sequence[str] = ()) -> Exper
     return reread(data, where)
 
 
-def carry(data: dict[str, Any], one: Input, level: str, roles: Sequence[str]) -> None:
+def carry(data: dict[str, Any], target: Input, level: str, roles: Sequence[str]) -> None:
     """Repeats roles between the guests that a larger number of guests adds: `load` from h1.g2 to h2.g2 becomes
     `load-g3` from h1.g3 to h2.g3 too, and so on. With fewer guests than the file has, a role whose guest is gone
     makes no traffic.
@@ -107,7 +107,7 @@ def carry(data: dict[str, Any], one: Input, level: str, roles: Sequence[str]) ->
     ExperimentError when guests have names, or a role does not run between numbered guests.
     """
     where = "--carrying"
-    before, after = _number(one.now or "1"), _number(level)
+    before, after = _number(target.now or "1"), _number(level)
     if before is None or after is None:
         raise ExperimentError(where, "guests are not counted in the file", "write e.g. 'host: {guests: 2}'")
     every: dict[str, Any] = data["roles"]
@@ -173,39 +173,39 @@ def _root(text: str) -> Node:
     return root
 
 
-def _set(data: dict[str, Any], one: Input, level: str) -> None:
+def _set(data: dict[str, Any], target: Input, level: str) -> None:
     factors: dict[str, Any] = data.setdefault("factors", {})
-    if one.place is not None:
-        factors[one.name] = [_scalar(level)]
+    if target.place is not None:
+        factors[target.name] = [_scalar(level)]
         holder = data
-        for step in one.place[:-1]:
+        for step in target.place[:-1]:
             inner = holder.get(step)
             if not isinstance(inner, dict):
                 inner = {} if inner is None else {"shape": inner}  # only a topology is one word
                 holder[step] = inner
             holder = inner
-        holder[one.place[-1]] = f"${{{one.name}}}"
+        holder[target.place[-1]] = f"${{{target.name}}}"
         return
-    declared = factors[one.name]
+    declared = factors[target.name]
     named = isinstance(declared, dict) and "from" not in declared
-    if named and level not in one.levels:
+    if named and level not in target.levels:
         raise ExperimentError(
-            f"--vary {one.name}", f"'{level}' is not a level", f"levels are {', '.join(one.levels)}"
+            f"--vary {target.name}", f"'{level}' is not a level", f"levels are {', '.join(target.levels)}"
         )
     if named:
-        factors[one.name] = {
+        factors[target.name] = {
             key: value for key, value in declared.items() if " ".join(str(key).split()) == level
         }
     else:
-        factors[one.name] = [_scalar(level)]
+        factors[target.name] = [_scalar(level)]
     kept = []
     for entry in data.get("exclude") or ():
-        if one.name in entry:
-            said = entry[one.name]
+        if target.name in entry:
+            said = entry[target.name]
             texts = [" ".join(str(each).split()) for each in (said if isinstance(said, list) else [said])]
             if level not in texts:
                 continue
-            kept.append({**entry, one.name: level if named else _scalar(level)})
+            kept.append({**entry, target.name: level if named else _scalar(level)})
         else:
             kept.append(entry)
     data["exclude"] = kept

@@ -17,7 +17,7 @@ from virtlab.documents import read_bytes, read_text
 from virtlab.errors import ExperimentError
 from virtlab.experiment import DesignPoint, Experiment, load_text
 from virtlab.imported.mapping import ImportFile, ImportRun, Sources
-from virtlab.imported.output import Point, Told, UnreadableError
+from virtlab.imported.output import Point, ToolOutput, UnreadableError
 from virtlab.imported.readers import read
 from virtlab.lazy import np
 from virtlab.plan import Columns, Outcome, Plan, Realised, RealisedObject
@@ -49,8 +49,8 @@ class _Read:
     where: str
     key: RunKey
     plan: Plan
-    roles: dict[str, tuple[ImportFile, Told, bytes]] = field(default_factory=dict)
-    series: list[tuple[ImportFile, Told, bytes]] = field(default_factory=list)
+    roles: dict[str, tuple[ImportFile, ToolOutput, bytes]] = field(default_factory=dict)
+    series: list[tuple[ImportFile, ToolOutput, bytes]] = field(default_factory=list)
 
 
 def import_results(
@@ -68,7 +68,9 @@ def import_results(
         for run in runs:
             with dataset.begin_run(run.key, run.plan, backend=BACKEND) as writer:
                 _write(writer, run, sources.source)
-            progress(f"{run.key.name}: {', '.join([*run.roles, *(told.tool for _, told, _ in run.series)])}")
+            progress(
+                f"{run.key.name}: {', '.join([*run.roles, *(output.tool for _, output, _ in run.series)])}"
+            )
     return Imported(len(runs), sum(_samples(run) for run in runs), tuple(differences))
 
 
@@ -84,14 +86,16 @@ def _all(experiment: Experiment, wanted: Sequence[ImportRun]) -> list[_Read]:
         for role, file in one.roles.items():
             run.roles[role] = file, *_role(f"{one.where}.roles.{role}", role, file, plan)
         for at, file in enumerate(one.series):
-            told, content = _told(file)
-            if not told.points:
+            output, content = _output_of(file)
+            if not output.points:
                 raise ExperimentError(
-                    f"{one.where}.series[{at}]", f"{file.path.name} is of {told.tool}, which measures roles",
+                    f"{one.where}.series[{at}]", f"{file.path.name} is of {output.tool}, which measures roles",
                     "name it under 'roles'",
                 )  # fmt: skip
-            told.points = [_named(point, file.host) for point in told.points] if file.host else told.points
-            run.series.append((file, told, content))
+            output.points = (
+                [_named(point, file.host) for point in output.points] if file.host else output.points
+            )
+            run.series.append((file, output, content))
         _once(run)
         found.append(run)
     return found
@@ -106,44 +110,44 @@ def _named(point: Point, host: str) -> Point:
 def _once(run: _Read) -> None:
     """Of what two files tell of the same entity, the first one's stands: of two tools or hosts, both would be mixed."""
     seen: set[tuple[str, str]] = set()
-    for file, told, _ in run.series:
-        mine = {(point.entity, point.metric) for point in told.points}
+    for file, output, _ in run.series:
+        mine = {(point.entity, point.metric) for point in output.points}
         twice = mine & seen
         seen |= mine
         if twice:
-            told.points = [point for point in told.points if (point.entity, point.metric) not in twice]
+            output.points = [point for point in output.points if (point.entity, point.metric) not in twice]
             named = ", ".join(f"{entity}.{metric}" for entity, metric in sorted(twice)[:3])
             more = f" and {len(twice) - 3} more" if len(twice) > 3 else ""
-            told.notes.append(
+            output.notes.append(
                 f"{named}{more} left out, a file before tells it; if that is of another host, name both: "
                 f"{{file: {file.path.name}, host: NAME}}"
             )
 
 
-def _point(experiment: Experiment, one: ImportRun) -> DesignPoint:
+def _point(experiment: Experiment, run: ImportRun) -> DesignPoint:
     """The design point with these levels, however their units are written."""
-    for name in one.levels:
+    for name in run.levels:
         if name not in experiment.factors:
             known = ", ".join(experiment.factors) or "no factor"
             raise ExperimentError(
-                f"{one.where}.levels.{name}", "is not a factor of the experiment", f"it has {known}"
+                f"{run.where}.levels.{name}", "is not a factor of the experiment", f"it has {known}"
             )
     points = experiment.points()
     found = [
         point
         for point in points
-        if all(_same(point.levels[name], level) for name, level in one.levels.items())
+        if all(_same(point.levels[name], level) for name, level in run.levels.items())
     ]
     if len(found) == 1:
         return found[0]
     if not found:
-        shown = ", ".join(f"{name} = {level}" for name, level in one.levels.items())
+        shown = ", ".join(f"{name} = {level}" for name, level in run.levels.items())
         raise ExperimentError(
-            f"{one.where}.levels", f"no design point has {shown}", "see `virtlab check FILE`"
+            f"{run.where}.levels", f"no design point has {shown}", "see `virtlab check FILE`"
         )
-    lacking = [name for name in experiment.factors if name not in one.levels]
+    lacking = [name for name in experiment.factors if name not in run.levels]
     raise ExperimentError(
-        f"{one.where}.levels",
+        f"{run.where}.levels",
         f"{len(found)} design points have these levels",
         f"say {', '.join(lacking)} too",
     )
@@ -154,31 +158,31 @@ def _same(mine: str, theirs: str) -> bool:
     return mine == theirs or (number is not None and number == level_number(theirs))
 
 
-def _role(where: str, role: str, file: ImportFile, plan: Plan) -> tuple[Told, bytes]:
+def _role(where: str, role: str, file: ImportFile, plan: Plan) -> tuple[ToolOutput, bytes]:
     if role not in plan.roles:
         known = ", ".join(plan.roles) or "none"
         raise ExperimentError(where, "is not a role of that design point", f"it has {known}")
-    told, content = _told(file)
+    output, content = _output_of(file)
     workload = plan.roles[role].workload
-    if workload not in told.workloads:
+    if workload not in output.workloads:
         of = (
-            f"can be {' or '.join(told.workloads)}"
-            if told.workloads
+            f"can be {' or '.join(output.workloads)}"
+            if output.workloads
             else "is a series, and goes under 'series'"
         )
         raise ExperimentError(
-            where, f"the role is {workload}; {file.path.name}, of {told.tool}, {of}", "name another file"
+            where, f"the role is {workload}; {file.path.name}, of {output.tool}, {of}", "name another file"
         )
-    return told, content
+    return output, content
 
 
-def _told(file: ImportFile) -> tuple[Told, bytes]:
+def _output_of(file: ImportFile) -> tuple[ToolOutput, bytes]:
     """What a file says, and the file."""
     content = read_bytes(file.path, cure="name a file, or a part of it", largest_bytes=FILE_MAX_BYTES)
     return content_of(file, content), content
 
 
-def content_of(file: ImportFile, content: bytes) -> Told:
+def content_of(file: ImportFile, content: bytes) -> ToolOutput:
     """What the bytes of a file say. ExperimentError with the line where they are no output of its tool."""
     try:
         return read(_decoded(content), file.tool)
@@ -197,20 +201,20 @@ def _decoded(content: bytes) -> str:
 
 def _notes(run: _Read) -> list[str]:
     files = [*run.roles.values(), *run.series]
-    return [f"{file.path.name}: {note}" for file, told, _ in files for note in told.notes]
+    return [f"{file.path.name}: {note}" for file, output, _ in files for note in output.notes]
 
 
 def _differences(run: _Read) -> list[str]:
     """Where a tool's own words differ from the Plan's."""
     found = []
-    for name, (file, told, _) in run.roles.items():
+    for name, (file, output, _) in run.roles.items():
         planned = run.plan.roles[name].parameters
         for key in _COMPARED:
-            if key in told.facts and key in planned and planned[key] != told.facts[key]:
+            if key in output.facts and key in planned and planned[key] != output.facts[key]:
                 found.append(
-                    f"{file.path.name}: {key} is {told.facts[key]}, the experiment says {planned[key]} for {name}"
+                    f"{file.path.name}: {key} is {output.facts[key]}, the experiment says {planned[key]} for {name}"
                 )
-        duration_ns, told_s = planned.get("duration_ns"), told.facts.get("duration_s")
+        duration_ns, told_s = planned.get("duration_ns"), output.facts.get("duration_s")
         if duration_ns and told_s and abs(told_s - duration_ns / 1e9) > 0.1 * duration_ns / 1e9:
             found.append(
                 f"{file.path.name}: took {told_s:g} s, the experiment says {duration_ns / 1e9:g} s for {name}"
@@ -221,26 +225,26 @@ def _differences(run: _Read) -> list[str]:
 def _samples(run: _Read) -> int:
     rows = sum(
         len(next(iter(columns.values())))
-        for _, told, _ in run.roles.values()
-        for columns in told.blocks.values()
+        for _, output, _ in run.roles.values()
+        for columns in output.blocks.values()
     )
-    return rows + sum(len(told.points) for _, told, _ in run.series)
+    return rows + sum(len(output.points) for _, output, _ in run.series)
 
 
 def _write(writer: RunWriter, run: _Read, source: str) -> None:
     objects: dict[str, RealisedObject] = {}
     counters: list[tuple[str, str, int]] = []
-    for role, (file, told, content) in run.roles.items():
-        for schema, columns in told.blocks.items():
+    for role, (file, output, content) in run.roles.items():
+        for schema, columns in output.blocks.items():
             writer.block(role, schema, {name: np.array(values) for name, values in columns.items()})
-        writer.block(role, "summary/1", _summaries(told))
-        counters += [(role, name, value) for name, value in told.counters.items()]
-        objects[f"import.{role}"] = _object(file, told, content)
+        writer.block(role, "summary/1", _summaries(output))
+        counters += [(role, name, value) for name, value in output.counters.items()]
+        objects[f"import.{role}"] = _object(file, output, content)
         writer.artefact(f"{role}-{_plain(file.path.name)}", [content])
     points: list[Point] = []
-    for number, (file, told, content) in enumerate(run.series):
-        points += told.points
-        objects[f"import.series{number}"] = _object(file, told, content)
+    for number, (file, output, content) in enumerate(run.series):
+        points += output.points
+        objects[f"import.series{number}"] = _object(file, output, content)
         writer.artefact(f"series{number}-{_plain(file.path.name)}", [content])
     if points:
         writer.block("series", "series/1", _series(points))
@@ -250,14 +254,14 @@ def _write(writer: RunWriter, run: _Read, source: str) -> None:
     for name in list(run.plan.world.links) or ["none"]:
         objects[f"links.{name}"] = RealisedObject({}, {}, {}, by)
     clocks = {"bound_ns": None, "says": UNKNOWN_CLOCK} | {
-        name: told.clock for name, (_, told, _) in run.roles.items()
+        name: output.clock for name, (_, output, _) in run.roles.items()
     }
     writer.commit(Outcome("ok", clocks=clocks), Realised(objects, {"source": source}))
 
 
-def _object(file: ImportFile, told: Told, content: bytes) -> RealisedObject:
-    about = {"file": file.path.name, "sha256": hashlib.sha256(content).hexdigest(), "started": told.started}
-    return RealisedObject({}, about, {"clock": told.clock, **told.facts}, told.tool)
+def _object(file: ImportFile, output: ToolOutput, content: bytes) -> RealisedObject:
+    about = {"file": file.path.name, "sha256": hashlib.sha256(content).hexdigest(), "started": output.started}
+    return RealisedObject({}, about, {"clock": output.clock, **output.facts}, output.tool)
 
 
 def _plain(name: str) -> str:
@@ -266,12 +270,12 @@ def _plain(name: str) -> str:
     )[:80]
 
 
-def _summaries(told: Told) -> Columns:
+def _summaries(output: ToolOutput) -> Columns:
     return {
-        "metric": np.array([one.metric for one in told.summaries], dtype=object),
-        "statistic": np.array([one.statistic for one in told.summaries], dtype=object),
-        "value": np.array([one.value for one in told.summaries], dtype=np.float64),
-        "samples": np.array([one.samples for one in told.summaries], dtype=np.int64),
+        "metric": np.array([one.metric for one in output.summaries], dtype=object),
+        "statistic": np.array([one.statistic for one in output.summaries], dtype=object),
+        "value": np.array([one.value for one in output.summaries], dtype=np.float64),
+        "samples": np.array([one.samples for one in output.summaries], dtype=np.int64),
     }
 
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from virtlab.imported.instants import Instants
-from virtlab.imported.output import Point, Told, UnreadableError, number
+from virtlab.imported.output import Point, ToolOutput, UnreadableError, number
 
 _COLUMN = re.compile(r"^\\\\[^\\]*\\(?P<group>[^\\(]+)(?:\((?P<instance>.*)\))?\\(?P<counter>[^\\]+)$")
 _FORMAT = "(PDH-CSV 4.0)"
@@ -60,9 +60,9 @@ def mine(text: str) -> bool:
     return _FORMAT in text[:60]
 
 
-def read(text: str) -> Told:
+def read(text: str) -> ToolOutput:
     """A point per sample and counter that is known here."""
-    told = Told("esxtop")
+    output = ToolOutput("esxtop")
     csv.field_size_limit(1 << 24)
     rows = csv.reader(io.StringIO(text))
     try:
@@ -85,13 +85,13 @@ def read(text: str) -> Told:
                 if one.metric in SUMMED:
                     ports[one.entity, one.metric] += value
                 else:
-                    told.points.append(Point(t_ns, one.entity, one.metric, value))
-            told.points += [Point(t_ns, *which, value) for which, value in ports.items()]
+                    output.points.append(Point(t_ns, one.entity, one.metric, value))
+            output.points += [Point(t_ns, *which, value) for which, value in ports.items()]
     except csv.Error as error:
         raise UnreadableError(f"is not a CSV ({error})", rows.line_num) from None
-    if not told.points:
+    if not output.points:
         raise UnreadableError("has no sample of a counter that is known here")
-    return told
+    return output
 
 
 def _wanted(head: list[str]) -> list[_Wanted]:

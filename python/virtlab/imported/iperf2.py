@@ -14,7 +14,7 @@ import re
 from virtlab.catalogue.workloads.tcp_stream import TCP_STREAM
 from virtlab.catalogue.workloads.udp_stream import UDP_STREAM
 from virtlab.imported.iperf_rates import RATES
-from virtlab.imported.output import Told, UnreadableError, number, whole
+from virtlab.imported.output import ToolOutput, UnreadableError, number, whole
 
 _ROW = re.compile(
     r"^\[\s*(?:\*?(?P<id>\d+)|(?P<sum>SUM)(?:-\d+)?)\]\s+(?P<begin>[\d.]+)\s*-\s*(?P<end>[\d.]+) sec"
@@ -34,20 +34,20 @@ def mine(text: str) -> bool:
     ) or bool(_CSV.match(text.lstrip()))
 
 
-def read(text: str) -> Told:
+def read(text: str) -> ToolOutput:
     """Text or CSV."""
     return _csv(text) if _CSV.match(text.lstrip()) else _text(text)
 
 
-def _text(text: str) -> Told:
+def _text(text: str) -> ToolOutput:
     udp = bool(
         re.search(r"^(Client connecting to .*, UDP port|Server listening on UDP port)", text, re.MULTILINE)
     )
     client = bool(re.search(r"^Client connecting to", text, re.MULTILINE))
     if client and re.search(r"^Server listening on", text, re.MULTILINE):
         raise UnreadableError(_BOTH_WAYS, 0, _BOTH_WAYS_CURE)
-    told = Told("iperf2", (UDP_STREAM.name,) if udp else (TCP_STREAM.name,))
-    told.clock = "intervals are not kept: their bytes are rounded"
+    output = ToolOutput("iperf2", (UDP_STREAM.name,) if udp else (TCP_STREAM.name,))
+    output.clock = "intervals are not kept: their bytes are rounded"
     best: tuple[int, re.Match[str]] | None = None
     tests: set[str] = set()
     sent: float | None = None
@@ -78,37 +78,37 @@ def _text(text: str) -> Told:
     if len(tests) > 1 and "SUM" not in tests:
         raise UnreadableError(f"holds {len(tests)} tests; keep one of them")
     line, row = best
-    told.facts["duration_s"] = number(row["end"], line, "time")
-    if not told.facts["duration_s"]:
+    output.facts["duration_s"] = number(row["end"], line, "time")
+    if not output.facts["duration_s"]:
         raise UnreadableError("its whole test took no time", line)
     rate = number(row["rate"], line, "rate") * RATES[row["per"]]
     if not udp:
-        told.add("goodput", "mean", rate)
+        output.add("goodput", "mean", rate)
         if client != reverse:
             who = "client" if client else "server"
-            told.facts["of"] = f"what the {who} wrote: its last bytes may not have arrived"
-        return told
+            output.facts["of"] = f"what the {who} wrote: its last bytes may not have arrived"
+        return output
     lost = _LOST.search(row["rest"])
     assert lost is not None
-    _of_udp(told, rate, lost["jitter"], lost["lost"], lost["all"], line)
+    _of_udp(output, rate, lost["jitter"], lost["lost"], lost["all"], line)
     if client and sent is not None:
-        told.add("achieved_load", "mean", sent)
-    return told
+        output.add("achieved_load", "mean", sent)
+    return output
 
 
-def _of_udp(told: Told, rate: float, jitter: str, lost: str, total: str, line: int) -> None:
+def _of_udp(output: ToolOutput, rate: float, jitter: str, lost: str, total: str, line: int) -> None:
     packets, missing = whole(total, line, "datagrams"), whole(lost, line, "lost datagrams")
     if missing > packets:
         raise UnreadableError(f"{missing} of {packets} datagrams were lost", line)
-    told.add("goodput", "mean", rate, packets)
-    told.add("jitter_rfc3550", "final", number(jitter, line, "jitter") * 1e6, packets)
+    output.add("goodput", "mean", rate, packets)
+    output.add("jitter_rfc3550", "final", number(jitter, line, "jitter") * 1e6, packets)
     if packets:
-        told.add("loss", "ratio", missing / packets, packets)
+        output.add("loss", "ratio", missing / packets, packets)
         if missing < packets:
-            told.add("lost_rate", "mean", rate * missing / (packets - missing), packets)
+            output.add("lost_rate", "mean", rate * missing / (packets - missing), packets)
 
 
-def _csv(text: str) -> Told:
+def _csv(text: str) -> ToolOutput:
     """Rows of 14 cells are what a receiver of UDP counted; of 9 what TCP moved, or beside the former what was sent."""
     found: list[tuple[int, list[str]]] = []
     for line, words in enumerate(text.splitlines(), start=1):
@@ -121,20 +121,20 @@ def _csv(text: str) -> Told:
             found.append((line, cells))
     received = [row for row in found if len(row[1]) >= 14]
     line, cells = whole_test = _whole(received or found)
-    told = Told("iperf2", (UDP_STREAM.name,) if received else (TCP_STREAM.name,))
-    told.clock = "intervals are not kept"
-    told.facts["duration_s"] = _end(whole_test)
+    output = ToolOutput("iperf2", (UDP_STREAM.name,) if received else (TCP_STREAM.name,))
+    output.clock = "intervals are not kept"
+    output.facts["duration_s"] = _end(whole_test)
     rate = number(cells[8], line, "rate")
     if not received:
-        told.add("goodput", "mean", rate)
-        return told
+        output.add("goodput", "mean", rate)
+        return output
     if cells[11].startswith("-"):
         raise UnreadableError("the server's report of UDP did not arrive: lost datagrams are -1", line)
-    _of_udp(told, rate, cells[9], cells[10], cells[11], line)
+    _of_udp(output, rate, cells[9], cells[10], cells[11], line)
     if sent := [row for row in found if len(row[1]) < 14]:
         line, cells = _whole(sent)
-        told.add("achieved_load", "mean", number(cells[8], line, "rate"))
-    return told
+        output.add("achieved_load", "mean", number(cells[8], line, "rate"))
+    return output
 
 
 def _whole(rows: list[tuple[int, list[str]]]) -> tuple[int, list[str]]:
@@ -148,5 +148,5 @@ def _whole(rows: list[tuple[int, list[str]]]) -> tuple[int, list[str]]:
     return max(together or rows, key=_end)
 
 
-def _end(found: tuple[int, list[str]]) -> float:
-    return number(found[1][6].partition("-")[2], found[0], "time")
+def _end(numbered: tuple[int, list[str]]) -> float:
+    return number(numbered[1][6].partition("-")[2], numbered[0], "time")

@@ -15,7 +15,7 @@ from typing import Any
 from virtlab.catalogue.workloads.tcp_stream import TCP_STREAM
 from virtlab.catalogue.workloads.udp_stream import UDP_STREAM
 from virtlab.imported.iperf_rates import RATES
-from virtlab.imported.output import Told, UnreadableError, nanoseconds, number, whole
+from virtlab.imported.output import ToolOutput, UnreadableError, nanoseconds, number, whole
 
 S = 1e9
 _BOTH_WAYS = "was run with --bidir: two tests at once, whose streams are no one stream's"
@@ -36,12 +36,12 @@ def mine(text: str) -> bool:
     )
 
 
-def read(text: str) -> Told:
+def read(text: str) -> ToolOutput:
     """JSON or text."""
     return _json(text) if text.lstrip().startswith("{") else _text(text)
 
 
-def _json(text: str) -> Told:
+def _json(text: str) -> ToolOutput:
     try:
         whole_ = json.loads(text)
     except json.JSONDecodeError as error:
@@ -62,18 +62,18 @@ def _json(text: str) -> Told:
             raise UnreadableError(
                 "is of a server that sent: what was received is not told", 0, "import the client's output"
             )
-        told = Told("iperf3", (UDP_STREAM.name,) if udp else (TCP_STREAM.name,))
-        told.facts |= {"duration_s": _real(start["duration"]), "streams": int(_real(start["num_streams"]))}
+        output = ToolOutput("iperf3", (UDP_STREAM.name,) if udp else (TCP_STREAM.name,))
+        output.facts |= {"duration_s": _real(start["duration"]), "streams": int(_real(start["num_streams"]))}
         if started := whole_["start"].get("timestamp", {}).get("time"):
-            told.started = str(started)
-        _intervals(told, whole_["intervals"], udp=udp)
-        _udp(told, end, server=server) if udp else _tcp(told, end)
+            output.started = str(started)
+        _intervals(output, whole_["intervals"], udp=udp)
+        _udp(output, end, server=server) if udp else _tcp(output, end)
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise UnreadableError(f"lacks {error} of iperf3's report") from None
-    return told
+    return output
 
 
-def _intervals(told: Told, intervals: list[Mapping[str, Any]], *, udp: bool) -> None:
+def _intervals(output: ToolOutput, intervals: list[Mapping[str, Any]], *, udp: bool) -> None:
     rows = []
     for one in intervals:
         for stream in one["streams"]:
@@ -92,16 +92,16 @@ def _intervals(told: Told, intervals: list[Mapping[str, Any]], *, udp: bool) -> 
                 }
             )  # fmt: skip
     if not udp:
-        told.rows("interval/1", rows)
+        output.rows("interval/1", rows)
 
 
-def _tcp(told: Told, end: Mapping[str, Any]) -> None:
-    told.add("goodput", "mean", _real(end["sum_received"]["bits_per_second"]))
+def _tcp(output: ToolOutput, end: Mapping[str, Any]) -> None:
+    output.add("goodput", "mean", _real(end["sum_received"]["bits_per_second"]))
     if "retransmits" in end["sum_sent"]:
-        told.add("retransmits", "total", _real(end["sum_sent"]["retransmits"]))
+        output.add("retransmits", "total", _real(end["sum_sent"]["retransmits"]))
     shares = [_real(stream["receiver"]["bytes"]) for stream in end["streams"]]
     if len(shares) > 1 and any(shares):
-        told.add(
+        output.add(
             "fairness",
             "jain",
             sum(shares) ** 2 / (len(shares) * sum(one * one for one in shares)),
@@ -109,15 +109,15 @@ def _tcp(told: Told, end: Mapping[str, Any]) -> None:
         )
 
 
-def _udp(told: Told, end: Mapping[str, Any], *, server: bool) -> None:
+def _udp(output: ToolOutput, end: Mapping[str, Any], *, server: bool) -> None:
     total = end.get("sum_received") or end["sum"]
     packets, lost = _real(end["sum"]["packets"]), _real(end["sum"]["lost_packets"])
     if lost > packets:
         raise UnreadableError(f"{lost:.0f} of {packets:.0f} datagrams were lost")
-    told.add("jitter_rfc3550", "final", _real(end["sum"]["jitter_ms"]) * 1e6, int(packets))
-    _lossy(told, _received(total, packets, lost), packets, lost)
+    output.add("jitter_rfc3550", "final", _real(end["sum"]["jitter_ms"]) * 1e6, int(packets))
+    _lossy(output, _received(total, packets, lost), packets, lost)
     if not server:
-        told.add("achieved_load", "mean", _real((end.get("sum_sent") or end["sum"])["bits_per_second"]))
+        output.add("achieved_load", "mean", _real((end.get("sum_sent") or end["sum"])["bits_per_second"]))
 
 
 def _received(total: Mapping[str, Any], packets: float, lost: float) -> float:
@@ -127,16 +127,16 @@ def _received(total: Mapping[str, Any], packets: float, lost: float) -> float:
     return rate if told_apart or not packets else rate * (1 - lost / packets)
 
 
-def _lossy(told: Told, goodput: float, packets: float, lost: float) -> None:
-    told.add("goodput", "mean", goodput, int(packets))
+def _lossy(output: ToolOutput, goodput: float, packets: float, lost: float) -> None:
+    output.add("goodput", "mean", goodput, int(packets))
     if packets:
         loss = lost / packets
-        told.add("loss", "ratio", loss, int(packets))
+        output.add("loss", "ratio", loss, int(packets))
         if loss < 1:
-            told.add("lost_rate", "mean", goodput * loss / (1 - loss), int(packets))
+            output.add("lost_rate", "mean", goodput * loss / (1 - loss), int(packets))
 
 
-def _text(text: str) -> Told:
+def _text(text: str) -> ToolOutput:
     finals: dict[tuple[str, str], re.Match[str]] = {}
     lines: dict[tuple[str, str], int] = {}
     for line, words in enumerate(text.splitlines(), start=1):
@@ -159,26 +159,26 @@ def _text(text: str) -> Told:
     which = "SUM" if "SUM" in ids else ids[0]
     row, line = finals[which, "receiver"], lines[which, "receiver"]
     lost = _LOST.search(row["rest"])
-    told = Told("iperf3", (UDP_STREAM.name,) if lost else (TCP_STREAM.name,))
-    told.clock = "intervals are not kept: their bytes are rounded"
-    told.facts["duration_s"] = number(row["end"], line, "time")
+    output = ToolOutput("iperf3", (UDP_STREAM.name,) if lost else (TCP_STREAM.name,))
+    output.clock = "intervals are not kept: their bytes are rounded"
+    output.facts["duration_s"] = number(row["end"], line, "time")
     goodput = _rate(row, line)
     if lost is not None:
         packets = whole(lost["all"], line, "datagrams")
         missing = whole(lost["lost"], line, "lost datagrams")
         if missing > packets:
             raise UnreadableError(f"{missing} of {packets} datagrams were lost", line)
-        told.add("jitter_rfc3550", "final", number(lost["jitter"], line, "jitter") * 1e6, packets)
-        _lossy(told, goodput, packets, missing)
+        output.add("jitter_rfc3550", "final", number(lost["jitter"], line, "jitter") * 1e6, packets)
+        _lossy(output, goodput, packets, missing)
         if (which, "sender") in finals:
-            told.add("achieved_load", "mean", _rate(finals[which, "sender"], line))
-        return told
-    told.add("goodput", "mean", goodput)
+            output.add("achieved_load", "mean", _rate(finals[which, "sender"], line))
+        return output
+    output.add("goodput", "mean", goodput)
     sender = finals.get((which, "sender"))
     words_ = sender["rest"].split() if sender else []
     if len(words_) == 2 and words_[0].isdigit():
-        told.add("retransmits", "total", whole(words_[0], line, "retransmits"))
-    return told
+        output.add("retransmits", "total", whole(words_[0], line, "retransmits"))
+    return output
 
 
 def _rate(row: re.Match[str], line: int) -> float:

@@ -17,7 +17,7 @@ import re
 from virtlab.catalogue.workloads.tcp_rr import TCP_RR
 from virtlab.catalogue.workloads.tcp_stream import TCP_STREAM
 from virtlab.catalogue.workloads.udp_stream import UDP_STREAM
-from virtlab.imported.output import Told, UnreadableError, number, whole
+from virtlab.imported.output import ToolOutput, UnreadableError, number, whole
 from virtlab.metrics import METRICS
 
 _NUMBERS = re.compile(r"^\s*[\d.]+(\s+-?[\d.]+)*\s*$")
@@ -57,7 +57,7 @@ def mine(text: str) -> bool:
     )
 
 
-def read(text: str) -> Told:
+def read(text: str) -> ToolOutput:
     """A table, or pairs."""
     _one_test(text)
     if re.search(r"^THROUGHPUT(_UNITS)?=", text, re.MULTILINE):
@@ -116,39 +116,39 @@ def _unit(text: str) -> int:
     return _UNITS[found[0]]
 
 
-def _bulk(text: str, rows: list[tuple[int, list[str]]]) -> Told:
+def _bulk(text: str, rows: list[tuple[int, list[str]]]) -> ToolOutput:
     line, cells = rows[0]
     if len(cells) < 5:
         raise UnreadableError("a row of a stream has five numbers", line)
-    told = Told("netperf", (TCP_STREAM.name,))
-    told.facts |= {
+    output = ToolOutput("netperf", (TCP_STREAM.name,))
+    output.facts |= {
         "receive_buffer_bytes": whole(cells[0], line, "socket size"),
         "send_buffer_bytes": whole(cells[1], line, "socket size"),
         "message_bytes": whole(cells[2], line, "message size"), "duration_s": number(cells[3], line, "time"),
     }  # fmt: skip
-    told.add("goodput", "mean", number(cells[4], line, "throughput") * _unit(text))
-    return told
+    output.add("goodput", "mean", number(cells[4], line, "throughput") * _unit(text))
+    return output
 
 
-def _datagrams(text: str, rows: list[tuple[int, list[str]]]) -> Told:
+def _datagrams(text: str, rows: list[tuple[int, list[str]]]) -> ToolOutput:
     if len(rows) < 2 or len(rows[0][1]) < 6 or len(rows[1][1]) < 4:
         raise UnreadableError("datagrams have two rows, of six and four numbers", rows[0][0])
     (first, sent), (second, received) = rows[:2]
     bits = _unit(text)
-    told = Told("netperf", (UDP_STREAM.name,))
-    told.facts |= {
+    output = ToolOutput("netperf", (UDP_STREAM.name,))
+    output.facts |= {
         "payload_bytes": whole(sent[1], first, "message size"),
         "duration_s": number(sent[2], first, "time"),
     }
     tried, came = whole(sent[3], first, "messages sent"), whole(received[2], second, "messages received")
     goodput = number(received[3], second, "throughput") * bits
-    told.add("goodput", "mean", goodput, came)
-    told.add("achieved_load", "mean", number(sent[5], first, "throughput") * bits, tried)
-    _loss(told, goodput, tried, came, second)
-    return told
+    output.add("goodput", "mean", goodput, came)
+    output.add("achieved_load", "mean", number(sent[5], first, "throughput") * bits, tried)
+    _loss(output, goodput, tried, came, second)
+    return output
 
 
-def _transactions(text: str, what: str, rows: list[tuple[int, list[str]]]) -> Told:
+def _transactions(text: str, what: str, rows: list[tuple[int, list[str]]]) -> ToolOutput:
     line, cells = rows[0]
     if len(cells) < 6:
         raise UnreadableError("a row of request and response has six numbers", line)
@@ -158,16 +158,16 @@ def _transactions(text: str, what: str, rows: list[tuple[int, list[str]]]) -> To
         raise UnreadableError("tells bits of both ways together, not transactions", line, "run it without -f")
     burst = _BURST.search(text)
     at_once = 1 + (whole(burst["more"], 0, "first burst") if burst is not None else 0)
-    told = Told("netperf", (TCP_RR.name,))
-    told.facts |= {
+    output = ToolOutput("netperf", (TCP_RR.name,))
+    output.facts |= {
         "request_bytes": whole(cells[2], line, "request size"), "response_bytes": whole(cells[3], line, "response size"),
         "duration_s": number(cells[4], line, "time"),
     }  # fmt: skip
     rate = number(cells[5], line, "transaction rate")
-    told.add("transaction_rate", "mean", rate)
+    output.add("transaction_rate", "mean", rate)
     if rate:
-        told.add("transaction_time", "mean", 1e9 / rate * at_once)
-    return told
+        output.add("transaction_time", "mean", 1e9 / rate * at_once)
+    return output
 
 
 def _csv_head(text: str) -> int | None:
@@ -188,7 +188,7 @@ def _csv_values(text: str, head: int) -> dict[str, tuple[int, str]]:
     return {_CSV[name]: (head + 1, cell) for name, cell in zip(names, cells, strict=True) if name in _CSV}
 
 
-def _pairs(text: str, values: dict[str, tuple[int, str]] | None = None) -> Told:
+def _pairs(text: str, values: dict[str, tuple[int, str]] | None = None) -> ToolOutput:
     values = dict(values or {})
     for line, words in enumerate(text.splitlines(), start=1):
         if pair := _PAIR.match(words.strip()):
@@ -202,10 +202,10 @@ def _pairs(text: str, values: dict[str, tuple[int, str]] | None = None) -> Told:
         if "CONNECT" in direction.upper() or protocol not in {"TCP", ""}:
             what = f"no workload here is {direction[:40] or 'request and response'} over {protocol[:20] or 'TCP'}"
             raise UnreadableError(what, line)
-        told = Told("netperf", (TCP_RR.name,))
-        told.add("transaction_rate", "mean", rate)
-        _latencies(told, values)
-        return told
+        output = ToolOutput("netperf", (TCP_RR.name,))
+        output.add("transaction_rate", "mean", rate)
+        _latencies(output, values)
+        return output
     if units not in _UNITS:
         raise UnreadableError(f"'{units[:30]}' is not a unit of netperf's throughput", line)
     if "RESPONSE" in direction.upper() or "|" in direction:
@@ -216,14 +216,14 @@ def _pairs(text: str, values: dict[str, tuple[int, str]] | None = None) -> Told:
     receives = direction.upper() in {"RECEIVE", "MAERTS"}
     if _alone(text) and not receives:
         raise UnreadableError(_NO_CONTROL)
-    told = Told("netperf", (UDP_STREAM.name,) if protocol == "UDP" else (TCP_STREAM.name,))
+    output = ToolOutput("netperf", (UDP_STREAM.name,) if protocol == "UDP" else (TCP_STREAM.name,))
     if protocol == "UDP":
         _with_sender(
-            told, values, rate * _UNITS[units], _UNITS[units], _RECEIVER_KEYS if receives else _SENDER_KEYS
+            output, values, rate * _UNITS[units], _UNITS[units], _RECEIVER_KEYS if receives else _SENDER_KEYS
         )
     else:
-        told.add("goodput", "mean", rate * _UNITS[units])
-    return told
+        output.add("goodput", "mean", rate * _UNITS[units])
+    return output
 
 
 def _what(text: str, values: dict[str, tuple[int, str]]) -> tuple[str, str]:
@@ -237,7 +237,11 @@ def _what(text: str, values: dict[str, tuple[int, str]]) -> tuple[str, str]:
 
 
 def _with_sender(
-    told: Told, values: dict[str, tuple[int, str]], goodput: float, bits: int, keys: tuple[str, str, str]
+    output: ToolOutput,
+    values: dict[str, tuple[int, str]],
+    goodput: float,
+    bits: int,
+    keys: tuple[str, str, str],
 ) -> None:
     """What came over UDP; what was sent, and loss, where `keys` of rate sent, calls to send and to receive are there."""
     rate_key, sent_key, came_key = keys
@@ -246,26 +250,26 @@ def _with_sender(
     )
     if came == 0 and goodput:
         raise UnreadableError(_NO_CONTROL, values[came_key][0])
-    told.add("goodput", "mean", goodput, came or 0)
+    output.add("goodput", "mean", goodput, came or 0)
     if rate_key in values:
         line, text = values[rate_key]
-        told.add("achieved_load", "mean", number(text, line, rate_key) * bits, tried or 0)
+        output.add("achieved_load", "mean", number(text, line, rate_key) * bits, tried or 0)
     if tried is None or came is None:
-        told.notes.append(f"no loss: have -k or -o tell {sent_key} and {came_key} too")
+        output.notes.append(f"no loss: have -k or -o tell {sent_key} and {came_key} too")
     else:
-        _loss(told, goodput, tried, came, values[came_key][0])
+        _loss(output, goodput, tried, came, values[came_key][0])
 
 
-def _loss(told: Told, goodput: float, tried: int, came: int, line: int) -> None:
+def _loss(output: ToolOutput, goodput: float, tried: int, came: int, line: int) -> None:
     if came > tried:
         raise UnreadableError(f"{came} of {tried} messages came", line)
     if tried:
-        told.add("loss", "ratio", 1 - came / tried, tried)
+        output.add("loss", "ratio", 1 - came / tried, tried)
         if came:
-            told.add("lost_rate", "mean", goodput * (tried - came) / came, tried)
+            output.add("lost_rate", "mean", goodput * (tried - came) / came, tried)
 
 
-def _latencies(told: Told, values: dict[str, tuple[int, str]]) -> None:
+def _latencies(output: ToolOutput, values: dict[str, tuple[int, str]]) -> None:
     """netperf's own statistics of transactions, in microseconds."""
     names = {
         "MIN_LATENCY": "min", "MEAN_LATENCY": "mean", "MAX_LATENCY": "max", "P50_LATENCY": "median", "P90_LATENCY": "p90",
@@ -274,4 +278,4 @@ def _latencies(told: Told, values: dict[str, tuple[int, str]]) -> None:
     for key, statistic in names.items():
         if key in values and statistic in METRICS["transaction_time"].statistics:
             line, text = values[key]
-            told.add("transaction_time", statistic, number(text, line, key) * 1e3)
+            output.add("transaction_time", statistic, number(text, line, key) * 1e3)

@@ -47,7 +47,7 @@ class Point:
 
 
 @dataclass(slots=True)
-class Told:
+class ToolOutput:
     """All that one output says. `workloads` are those it can be a result of; none: a series of machines and guests.
 
     `notes`: what of it is not told, or told otherwise than one might expect; the command says them.

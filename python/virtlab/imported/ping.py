@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from virtlab.catalogue.workloads.rtt import RTT
-from virtlab.imported.output import Told, UnreadableError, nanoseconds, number, whole
+from virtlab.imported.output import ToolOutput, UnreadableError, nanoseconds, number, whole
 
 _REPLY = re.compile(
     r"^(?:\[(?P<at>\d+\.\d+)\] )?(?P<size>\d+) bytes from .*?(?:icmp_)?seq[=:](?P<seq>\d+)(?P<rest>.*)$"
@@ -35,17 +35,17 @@ def mine(text: str) -> bool:
     return bool(re.search(r"^(PING |PING6\(|Pinging )", text, re.MULTILINE)) and "PsPing" not in text
 
 
-def read(text: str) -> Told:
+def read(text: str) -> ToolOutput:
     """Round trips, and how many requests were sent."""
-    told = Told("ping", (RTT.name,))
+    output = ToolOutput("ping", (RTT.name,))
     replies: list[tuple[int, int, float | None]] = []  # sequence number, ns, instant in s
     coarse = duplicates = refused = begun_again = 0
     sent = received = None
     for line, words in enumerate(text.splitlines(), start=1):
         if head := _HEAD_PING6.match(words) or _HEAD.match(words) or _HEAD_WINDOWS.match(words):
-            told.facts["payload_bytes"] = whole(head["payload"], line, "size")
+            output.facts["payload_bytes"] = whole(head["payload"], line, "size")
             if "packet" in head.groupdict() and head["packet"]:
-                told.facts["ip_packet_bytes"] = whole(head["packet"], line, "size")
+                output.facts["ip_packet_bytes"] = whole(head["packet"], line, "size")
         elif reply := _REPLY.match(words):
             time = _TIME.search(reply["rest"])
             if time is None:
@@ -82,21 +82,21 @@ def read(text: str) -> Told:
         raise UnreadableError(f"has {len(replies)} replies, and its statistics {received}: a part is missing")
     if sent > ROWS_MAX:
         raise UnreadableError(f"{sent} requests are more than one run of ping has")
-    _keep(told, replies, sent, coarse)
-    told.counters |= {"sent_packets": sent, "duplicate_packets": duplicates}
-    return told
+    _keep(output, replies, sent, coarse)
+    output.counters |= {"sent_packets": sent, "duplicate_packets": duplicates}
+    return output
 
 
-def _keep(told: Told, replies: list[tuple[int, int, float | None]], sent: int, coarse: int) -> None:
+def _keep(output: ToolOutput, replies: list[tuple[int, int, float | None]], sent: int, coarse: int) -> None:
     if coarse:
-        told.facts["coarse_replies"] = coarse
-        told.add("loss", "ratio", 1 - len(replies) / sent if sent else 0.0, sent)
+        output.facts["coarse_replies"] = coarse
+        output.add("loss", "ratio", 1 - len(replies) / sent if sent else 0.0, sent)
         return
     stamps = [at for _, _, at in replies if at is not None]
     stamped = len(stamps) == len(replies) and bool(replies)
     first = min(stamps, default=0.0)
     if not stamped:
-        told.clock = "no instants are told: replies are in their order, a second apart"
+        output.clock = "no instants are told: replies are in their order, a second apart"
     rows = []
     for number_, rtt_ns, at in replies:
         received_ns = round((at - first) * 1e9) if stamped and at is not None else number_ * 1_000_000_000
@@ -107,4 +107,4 @@ def _keep(told: Told, replies: list[tuple[int, int, float | None]], sent: int, c
                 "received_ns": sent_ns + rtt_ns, "rtt_ns": rtt_ns, "path_rtt_ns": -1,
             }
         )  # fmt: skip
-    told.rows("rtt/1", rows)
+    output.rows("rtt/1", rows)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import statistics
 
-from virtlab.imported.output import Told, UnreadableError, nanoseconds, number, whole
+from virtlab.imported.output import ToolOutput, UnreadableError, nanoseconds, number, whole
 
 _ONE = re.compile(
     r"^(?P<kind>Reply from|Connecting to) \S+?(?P<warm> \(warmup\))?:?(?: from \S+)?: (?P<ms>[\d.]+) ?ms"
@@ -30,9 +30,9 @@ def mine(text: str) -> bool:
     return "PsPing" in text[:2000]
 
 
-def read(text: str) -> Told:
+def read(text: str) -> ToolOutput:
     """Requests one by one where they are printed, else the summary."""
-    told = Told("psping", ("psping",), facts={"protocol": "icmp"})
+    output = ToolOutput("psping", ("psping",), facts={"protocol": "icmp"})
     rows: list[dict[str, int]] = []
     times: tuple[float, float, float] | None = None
     rates: tuple[float, float, float] | None = None
@@ -42,9 +42,9 @@ def read(text: str) -> Told:
         if words.startswith("PsPing v") and (times or rates):
             raise UnreadableError("holds several tests; keep one of them", line)
         if named := _PROTOCOL.search(words):
-            told.facts["protocol"] = named[1].lower()
+            output.facts["protocol"] = named[1].lower()
         if one := _ONE.match(words):
-            told.facts.setdefault("single", one["kind"])
+            output.facts.setdefault("single", one["kind"])
             if "warmup" in words:
                 continue
             spent_ns = nanoseconds(number(one["ms"], line, "time"), MS, line, "time")
@@ -68,33 +68,33 @@ def read(text: str) -> Told:
             )  # type: ignore[assignment]
     if rates is None and times is None:
         raise UnreadableError("ends before PsPing's statistics")
-    told.clock = "no instants are told: requests are in their order, a second apart"
-    _summed_up(told, rows, times, rates, counts)
-    return told
+    output.clock = "no instants are told: requests are in their order, a second apart"
+    _summed_up(output, rows, times, rates, counts)
+    return output
 
 
-def _three(found: re.Match[str], line: int, factor: float, unit: float) -> tuple[float, float, float]:
-    low, high, mean = (number(found[key], line, "time") * factor * unit for key in ("min", "max", "mean"))
+def _three(match: re.Match[str], line: int, factor: float, unit: float) -> tuple[float, float, float]:
+    low, high, mean = (number(match[key], line, "time") * factor * unit for key in ("min", "max", "mean"))
     if not low <= mean * 1.01 + unit / 100 or not mean <= high * 1.01 + unit / 100:
         raise UnreadableError("its average lies outside its minimum and maximum", line)
     return low, high, mean
 
 
 def _summed_up(
-    told: Told,
+    output: ToolOutput,
     rows: list[dict[str, int]],
     times: tuple[float, float, float] | None,
     rates: tuple[float, float, float] | None,
     counts: tuple[int, int] | None,
 ) -> None:
-    protocol = told.facts["protocol"]
-    single = told.facts.pop("single", "")
+    protocol = output.facts["protocol"]
+    single = output.facts.pop("single", "")
     if counts is not None and counts[0]:
-        told.add("loss", "ratio", 1 - counts[1] / counts[0], counts[0])
+        output.add("loss", "ratio", 1 - counts[1] / counts[0], counts[0])
     samples = counts[1] if counts is not None else 0
     if rates is not None:
         for statistic, value in zip(("min", "max", "mean"), rates, strict=True):
-            told.add("bandwidth", statistic, value, samples)
+            output.add("bandwidth", statistic, value, samples)
         return
     assert times is not None
     if counts is not None and not counts[1]:
@@ -103,11 +103,11 @@ def _summed_up(
     metric = "connect_time" if single.startswith("Connecting") or (single and protocol == "tcp") else "rtt"
     spent = [row["finished_ns"] - row["sent_ns"] for row in rows]
     if spent and samples and len(spent) == samples:
-        told.add(metric, "min", min(spent), samples)
-        told.add(metric, "max", max(spent), samples)
-        told.add(metric, "mean", statistics.fmean(spent), samples)
-        told.add(metric, "median", statistics.median(spent), samples)
-        told.add(metric, "mdev", statistics.pstdev(spent), samples)
+        output.add(metric, "min", min(spent), samples)
+        output.add(metric, "max", max(spent), samples)
+        output.add(metric, "mean", statistics.fmean(spent), samples)
+        output.add(metric, "median", statistics.median(spent), samples)
+        output.add(metric, "mdev", statistics.pstdev(spent), samples)
         return
     for statistic, value in zip(("min", "max", "mean"), times, strict=True):
-        told.add(metric, statistic, value, samples)
+        output.add(metric, statistic, value, samples)

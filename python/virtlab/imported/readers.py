@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from virtlab.imported import esxtop, iperf2, iperf3, netperf, ping, psping, sysstat, vcenter, xentop
-from virtlab.imported.output import Told, UnreadableError
+from virtlab.imported.output import ToolOutput, UnreadableError
 
-Reader = Callable[[str], Told]
+Reader = Callable[[str], ToolOutput]
 READERS: dict[str, tuple[Callable[[str], bool], Reader]] = {
     "psping": (psping.mine, psping.read),
     "ping": (ping.mine, ping.read),
@@ -24,7 +24,7 @@ READERS: dict[str, tuple[Callable[[str], bool], Reader]] = {
 BEYOND = 2**62
 
 
-def read(text: str, tool: str | None = None) -> Told:
+def read(text: str, tool: str | None = None) -> ToolOutput:
     """What an output says. UnreadableError with the line when it is not the tool's, or no tool's at all."""
     text = text.removeprefix("\ufeff")
     if tool is None:
@@ -32,11 +32,11 @@ def read(text: str, tool: str | None = None) -> Told:
         if tool is None:
             raise UnreadableError(f"is not an output of {', '.join(READERS)}")
     try:
-        told = READERS[tool][1](text)
+        output = READERS[tool][1](text)
     except RecursionError:
         raise UnreadableError(f"is not an output of {tool}: it is nested too deeply") from None
     seen = set()
-    for point in told.points:
+    for point in output.points:
         value = point.t_ns, point.entity, point.metric
         if value in seen:
             what = f"tells {point.metric} of '{point.entity[:60]}' twice at one instant"
@@ -44,8 +44,8 @@ def read(text: str, tool: str | None = None) -> Told:
                 what, 0, "leave one out; of names that were cut short, write them whole (xentop -f)"
             )
         seen.add(value)
-    for columns in told.blocks.values():
+    for columns in output.blocks.values():
         for name, values in columns.items():
             if not all(-BEYOND < value < BEYOND for value in values):
                 raise UnreadableError(f"holds a {name} beyond all measure")
-    return told
+    return output

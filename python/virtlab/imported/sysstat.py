@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from virtlab.imported.instants import Instants, day_comes_first
-from virtlab.imported.output import POINT_CURE, Point, Told, UnreadableError, cell, number
+from virtlab.imported.output import POINT_CURE, Point, ToolOutput, UnreadableError, cell, number
 
 _HEAD = re.compile(r"^Linux \S+ \(.*\)\s+\S+\s+\S+\s+\(\d+ CPU\)", re.MULTILINE)
 _AT = re.compile(r"^(\d{2}:\d{2}:\d{2}(?: [AP]M)?)\s+(.*)$")
@@ -40,35 +40,35 @@ def mine_iostat(text: str) -> bool:
     return bool(_HEAD.search(text[:500])) and bool(re.search(r"^(avg-cpu:|Device)", text, re.MULTILINE))
 
 
-def read_sar(text: str) -> Told:
+def read_sar(text: str) -> ToolOutput:
     """CPU, memory and network interfaces over time."""
-    told = Told("sar")
+    output = ToolOutput("sar")
     if text.lstrip().startswith("{"):
-        _json(told, text, lambda report: _sadf(told, report), skip_first=False)
+        _json(output, text, lambda report: _sadf(output, report), skip_first=False)
     else:
-        _sar_text(told, text)
-    return _some(told)
+        _sar_text(output, text)
+    return _some(output)
 
 
-def read_iostat(text: str) -> Told:
+def read_iostat(text: str) -> ToolOutput:
     """CPU and disks over time."""
-    told = Told("iostat")
+    output = ToolOutput("iostat")
     if text.lstrip().startswith("{"):
-        _json(told, text, lambda report: _iostat_report(told, report), skip_first=True)
+        _json(output, text, lambda report: _iostat_report(output, report), skip_first=True)
     else:
-        _iostat_text(told, text)
-    return _some(told)
+        _iostat_text(output, text)
+    return _some(output)
 
 
-def _some(told: Told) -> Told:
+def _some(output: ToolOutput) -> ToolOutput:
     for own in ("_instants", "_order"):
-        told.facts.pop(own, None)
-    if not told.points:
-        raise UnreadableError(f"holds no report of {told.tool} that a value could be taken of")
-    return told
+        output.facts.pop(own, None)
+    if not output.points:
+        raise UnreadableError(f"holds no report of {output.tool} that a value could be taken of")
+    return output
 
 
-def _sar_text(told: Told, text: str) -> None:
+def _sar_text(output: ToolOutput, text: str) -> None:
     instants = Instants()
     head: list[str] = []
     for line, words in enumerate(text.splitlines(), start=1):
@@ -89,45 +89,45 @@ def _sar_text(told: Told, text: str) -> None:
             continue
         if len(cells) != len(head):
             raise UnreadableError(f"has {len(cells)} values under {len(head)} headings", line)
-        _sar_row(told, instants.of(found[1], line), dict(zip(head, cells, strict=True)), line)
+        _sar_row(output, instants.of(found[1], line), dict(zip(head, cells, strict=True)), line)
 
 
-def _sar_row(told: Told, t_ns: int, row: Mapping[str, str], line: int) -> None:
+def _sar_row(output: ToolOutput, t_ns: int, row: Mapping[str, str], line: int) -> None:
     if "CPU" in row and "%idle" in row:
         _cpu(
-            told,
+            output,
             t_ns,
             _processor(row["CPU"]),
             {key.lstrip("%"): number(row[key], line, key) for key in row if key.startswith("%")},
         )
     elif "IFACE" in row and "rxkB/s" in row:
         for key, metric in (("rxkB/s", "network_received"), ("txkB/s", "network_sent")):
-            told.points.append(Point(t_ns, f"host.{row['IFACE']}", metric, cell(row, key, line) * KB * 8))
+            output.points.append(Point(t_ns, f"host.{row['IFACE']}", metric, cell(row, key, line) * KB * 8))
     elif "kbmemused" in row:
         used = cell(row, "kbmemused", line) * KB
-        told.points.append(Point(t_ns, "host", "memory_used", used))
+        output.points.append(Point(t_ns, "host", "memory_used", used))
 
 
 def _processor(name: str) -> str:
     return "host.cpu" if name in {"all", "-1"} else f"host.cpu{name}"
 
 
-def _cpu(told: Told, t_ns: int, entity: str, shares: Mapping[str, float]) -> None:
+def _cpu(output: ToolOutput, t_ns: int, entity: str, shares: Mapping[str, float]) -> None:
     idle = shares.get("idle", 0.0) + shares.get("iowait", 0.0) + shares.get("steal", 0.0)
     if not -1 <= 100 - idle <= 101:
         raise UnreadableError(f"a processor was idle for {idle:g} % of the time")
-    told.points.append(Point(t_ns, entity, "cpu", min(max(100 - idle, 0.0), 100.0) / 100))
+    output.points.append(Point(t_ns, entity, "cpu", min(max(100 - idle, 0.0), 100.0) / 100))
     if "steal" in shares:
-        told.points.append(Point(t_ns, entity, "steal", shares["steal"] / 100))
+        output.points.append(Point(t_ns, entity, "steal", shares["steal"] / 100))
 
 
-def _iostat_text(told: Told, text: str) -> None:
+def _iostat_text(output: ToolOutput, text: str) -> None:
     instants, reports = Instants(day_first=day_comes_first(text.splitlines())), 0
     head: list[str] = []
     stamp: str | None = None
     t_ns = 0
     devices_opened = cpu_opened = False
-    told.clock = "no instants are told: reports are in their order, a second apart"
+    output.clock = "no instants are told: reports are in their order, a second apart"
     for line, words in enumerate(text.splitlines(), start=1):
         cells = words.split()
         if not cells or words.startswith("Linux"):
@@ -140,7 +140,7 @@ def _iostat_text(told: Told, text: str) -> None:
             cpu_opened, devices_opened = cells[0] == "avg-cpu:", False
             t_ns = instants.of(stamp, line) if stamp else max(reports - 2, 0) * 1_000_000_000
             if stamp and reports <= 2:
-                told.clock = "instants count from the second report"
+                output.clock = "instants count from the second report"
         if cells[0] == "avg-cpu:":
             head = cells[1:]
         elif cells[0].rstrip(":") == "Device":
@@ -152,7 +152,7 @@ def _iostat_text(told: Told, text: str) -> None:
                 shares = {
                     key.lstrip("%"): number(cell, line, key) for key, cell in zip(head, cells, strict=True)
                 }
-                _cpu(told, t_ns, "host.cpu", shares)
+                _cpu(output, t_ns, "host.cpu", shares)
             head = []
         elif devices_opened and len(cells) == len(head):
             if reports > 1:
@@ -163,7 +163,7 @@ def _iostat_text(told: Told, text: str) -> None:
                         strict=True,
                     )
                 )
-                _disk(told, t_ns, cells[0], row)
+                _disk(output, t_ns, cells[0], row)
         elif reports and devices_opened and re.match(r"^[A-Za-z]", words) and len(cells) > 2:
             raise UnreadableError(f"has {len(cells)} values under {len(head)} headings", line)
         else:
@@ -182,19 +182,21 @@ _DISK: dict[str, tuple[str, float]] = {
 }  # fmt: skip
 
 
-def _disk(told: Told, t_ns: int, device: str, row: Mapping[str, float]) -> None:
+def _disk(output: ToolOutput, t_ns: int, device: str, row: Mapping[str, float]) -> None:
     requests = {"disk_read_time": row.get("r/s", 1.0), "disk_write_time": row.get("w/s", 1.0)}
     for key, (metric, factor) in _DISK.items():
         # A time over no requests is printed as 0, and is no value.
         if key in row and requests.get(metric, 1.0) > 0:
-            told.points.append(Point(t_ns, f"host.{device}", metric, row[key] * factor))
+            output.points.append(Point(t_ns, f"host.{device}", metric, row[key] * factor))
 
 
-def _json(told: Told, text: str, keep: Callable[[Mapping[str, Any]], None], *, skip_first: bool) -> None:
+def _json(
+    output: ToolOutput, text: str, keep: Callable[[Mapping[str, Any]], None], *, skip_first: bool
+) -> None:
     try:
         reports = json.loads(text)["sysstat"]["hosts"][0]["statistics"]
         stamps = [one["timestamp"] for one in reports if isinstance(one.get("timestamp"), str)]
-        told.facts["_instants"] = Instants(day_first=day_comes_first(stamps))
+        output.facts["_instants"] = Instants(day_first=day_comes_first(stamps))
         for report in reports[1:] if skip_first else reports:
             keep(report)
     except json.JSONDecodeError as error:
@@ -202,11 +204,11 @@ def _json(told: Told, text: str, keep: Callable[[Mapping[str, Any]], None], *, s
     except UnreadableError:
         raise
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-        raise UnreadableError(f"lacks {error} of {told.tool}'s report") from None
+        raise UnreadableError(f"lacks {error} of {output.tool}'s report") from None
 
 
-def _instant(told: Told, text: str) -> int:
-    instants: Instants = told.facts["_instants"]
+def _instant(output: ToolOutput, text: str) -> int:
+    instants: Instants = output.facts["_instants"]
     return instants.of(text, 0)
 
 
@@ -216,26 +218,28 @@ def _number(value: Any, what: str) -> float:
     return number(repr(value), 0, what)
 
 
-def _sadf(told: Told, report: Mapping[str, Any]) -> None:
+def _sadf(output: ToolOutput, report: Mapping[str, Any]) -> None:
     stamp = report["timestamp"]
-    t_ns = _instant(told, f"{stamp['date']} {stamp['time']}")
+    t_ns = _instant(output, f"{stamp['date']} {stamp['time']}")
     for row in report.get("cpu-load", []):
         shares = {key: _number(value, key) for key, value in row.items() if key != "cpu"}
-        _cpu(told, t_ns, _processor(str(row["cpu"])), shares)
+        _cpu(output, t_ns, _processor(str(row["cpu"])), shares)
     for row in report.get("network", {}).get("net-dev", []):
         for key, metric in (("rxkB", "network_received"), ("txkB", "network_sent")):
-            told.points.append(Point(t_ns, f"host.{row['iface']}", metric, _number(row[key], key) * KB * 8))
+            output.points.append(Point(t_ns, f"host.{row['iface']}", metric, _number(row[key], key) * KB * 8))
     if "memory" in report and "memused" in report["memory"]:
         used = _number(report["memory"]["memused"], "memused") * KB
-        told.points.append(Point(t_ns, "host", "memory_used", used))
+        output.points.append(Point(t_ns, "host", "memory_used", used))
 
 
-def _iostat_report(told: Told, report: Mapping[str, Any]) -> None:
-    order = told.facts.setdefault("_order", [])
+def _iostat_report(output: ToolOutput, report: Mapping[str, Any]) -> None:
+    order = output.facts.setdefault("_order", [])
     order.append(None)
-    t_ns = _instant(told, report["timestamp"]) if "timestamp" in report else (len(order) - 1) * 1_000_000_000
+    t_ns = (
+        _instant(output, report["timestamp"]) if "timestamp" in report else (len(order) - 1) * 1_000_000_000
+    )
     if "avg-cpu" in report:
-        _cpu(told, t_ns, "host.cpu", {key: _number(value, key) for key, value in report["avg-cpu"].items()})
+        _cpu(output, t_ns, "host.cpu", {key: _number(value, key) for key, value in report["avg-cpu"].items()})
     for row in report.get("disk", []):
         values = {key: _number(value, key) for key, value in row.items() if key != "disk_device"}
-        _disk(told, t_ns, str(row["disk_device"]), values)
+        _disk(output, t_ns, str(row["disk_device"]), values)

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from virtlab.imported.instants import Instants, calendar_ns, day_comes_first
-from virtlab.imported.output import Point, Told, UnreadableError, number
+from virtlab.imported.output import Point, ToolOutput, UnreadableError, number
 
 KB = 1024.0
 MS = 1e6
@@ -75,19 +75,19 @@ def mine(text: str) -> bool:
     return all(name.lower() in head for name in COLUMNS)
 
 
-def read(text: str) -> Told:
+def read(text: str) -> ToolOutput:
     """A point per row of a metric that is known here, and per instant the sum of a guest's processors."""
-    told = Told("vcenter")
-    known = list(_rows(told, text))
+    output = ToolOutput("vcenter")
+    known = list(_rows(output, text))
     for row in known:
         if row.kind == _GUEST and row.metric in {USAGE, USED}:
             continue
-        told.points.append(Point(row.t_ns, _entity(row), _METRICS[row.metric][0], row.value))
-    _guests(told, [row for row in known if row.kind == _GUEST and row.metric in {USAGE, USED}])
-    told.points.sort(key=lambda point: point.t_ns)
-    if not told.points:
+        output.points.append(Point(row.t_ns, _entity(row), _METRICS[row.metric][0], row.value))
+    _guests(output, [row for row in known if row.kind == _GUEST and row.metric in {USAGE, USED}])
+    output.points.sort(key=lambda point: point.t_ns)
+    if not output.points:
         raise UnreadableError("has no row of a metric that is known here")
-    return told
+    return output
 
 
 def _cells(text: str) -> tuple[str, list[tuple[int, Mapping[str, str]]]]:
@@ -113,13 +113,13 @@ def _cells(text: str) -> tuple[str, list[tuple[int, Mapping[str, str]]]]:
     return separator, found
 
 
-def _rows(told: Told, text: str) -> Iterator[_Row]:
+def _rows(output: ToolOutput, text: str) -> Iterator[_Row]:
     """Rows of metrics that are known here, the oldest first: Get-Stat writes the newest first."""
     separator, cells = _cells(text)
     comma = _comma_begins_decimals(separator, cells)
     cells = [(line, row) for line, row in cells if row["MetricId"].lower() in _METRICS]
     day_first = day_comes_first(row["Timestamp"] for _, row in cells)
-    kinds = _kinds(told, cells)
+    kinds = _kinds(output, cells)
     at: dict[int, int] = {}
     for line, row in cells:
         found = calendar_ns(row["Timestamp"], day_first=day_first)
@@ -166,7 +166,9 @@ def _comma_begins_decimals(separator: str, rows: Sequence[tuple[int, Mapping[str
     return True
 
 
-def _kinds(told: Told, rows: Sequence[tuple[int, Mapping[str, str]]]) -> dict[tuple[str, str | None], str]:
+def _kinds(
+    output: ToolOutput, rows: Sequence[tuple[int, Mapping[str, str]]]
+) -> dict[tuple[str, str | None], str]:
     """What each entity is, by its EntityId; without one, a host where it has a host's port, else a guest."""
     kinds: dict[tuple[str, str | None], str] = {}
     for _, row in rows:
@@ -179,10 +181,10 @@ def _kinds(told: Told, rows: Sequence[tuple[int, Mapping[str, str]]]) -> dict[tu
             kinds.setdefault(own, _GUEST)
     unsaid = sorted({name for (name, said), kind in kinds.items() if not said and kind == _GUEST})
     if unsaid:
-        told.notes.append(f"there is no EntityId: {_some(unsaid)} are taken for guests")
+        output.notes.append(f"there is no EntityId: {_some(unsaid)} are taken for guests")
     left = sorted({name for (name, _), kind in kinds.items() if kind not in {_GUEST, _HOST}})
     if left:
-        told.notes.append(f"neither guest nor host, and left out: {_some(left)}")
+        output.notes.append(f"neither guest nor host, and left out: {_some(left)}")
     return kinds
 
 
@@ -201,33 +203,33 @@ def _entity(row: _Row) -> str:
     return f"{base}.{instance}" if instance else base
 
 
-def _guests(told: Told, rows: Sequence[_Row]) -> None:
+def _guests(output: ToolOutput, rows: Sequence[_Row]) -> None:
     """`cpu` of guests and of their processors, and `cpu_share`."""
     used = {(row.name, row.instance) for row in rows if row.metric == USED}
     shares: dict[str, dict[int, float]] = defaultdict(dict)
     parts: dict[str, dict[int, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in rows:
         if row.metric == USAGE and not row.instance:
-            told.points.append(Point(row.t_ns, _entity(row), "cpu_share", row.value))
+            output.points.append(Point(row.t_ns, _entity(row), "cpu_share", row.value))
             shares[row.name][row.t_ns] = row.value
             continue
         if row.metric == USAGE:
             parts[row.name][row.t_ns][row.instance] = row.value
         if row.metric == USED or (row.name, row.instance) not in used:
-            told.points.append(Point(row.t_ns, _entity(row), "cpu", row.value))
+            output.points.append(Point(row.t_ns, _entity(row), "cpu", row.value))
     lacking = []
     for name in dict.fromkeys(row.name for row in rows):
         if (name, "") in used:
             continue
         if _whole(shares[name], parts[name]):
-            told.points += [
+            output.points += [
                 Point(t_ns, f"guests.{name}", "cpu", sum(found.values()))
                 for t_ns, found in parts[name].items()
             ]
         else:
             lacking.append(name)
     if lacking:
-        told.notes.append(
+        output.notes.append(
             f"no 'cpu' of {_some(lacking)} as a whole, only 'cpu_share' or single processors: "
             f"export {USED}, or {USAGE} of all instances"
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from virtlab.imported.output import Point, Told, UnreadableError, cell
+from virtlab.imported.output import Point, ToolOutput, UnreadableError, cell
 
 _HEAD = re.compile(r"^\s*NAME\s+STATE\s+CPU\(sec\)\s+CPU\(%\)\s")
 _DETAIL = re.compile(r"^\s*(?:VCPUs\(sec\):|Net\d+ |VBD |xentop - |Mem: |\d+ domains: |Tmem:)")
@@ -23,10 +23,10 @@ def mine(text: str) -> bool:
     return any(_HEAD.match(line) for line in text.splitlines()[:5])
 
 
-def read(text: str) -> Told:
+def read(text: str) -> ToolOutput:
     """A point per domain and iteration, but the first."""
-    told = Told("xentop")
-    told.clock = "no instants are told: iterations are in their order, a second apart"
+    output = ToolOutput("xentop")
+    output.clock = "no instants are told: iterations are in their order, a second apart"
     head: list[str] = []
     iteration = -1
     for line, words in enumerate(text.splitlines(), start=1):
@@ -48,9 +48,9 @@ def read(text: str) -> Told:
         row = dict(zip(head, cells, strict=True))
         entity = "domain-0" if row["NAME"] == "Domain-0" else f"guests.{row['NAME']}"
         at = (iteration - 1) * 1_000_000_000
-        told.points.append(Point(at, entity, "cpu", cell(row, "CPU(%)", line) / 100))
+        output.points.append(Point(at, entity, "cpu", cell(row, "CPU(%)", line) / 100))
         if "MEM(k)" in row:
-            told.points.append(Point(at, entity, "memory_used", cell(row, "MEM(k)", line) * KB))
-    if not told.points:
+            output.points.append(Point(at, entity, "memory_used", cell(row, "MEM(k)", line) * KB))
+    if not output.points:
         raise UnreadableError("holds one iteration only, whose CPU shares are of no time; use -i 2 or more")
-    return told
+    return output

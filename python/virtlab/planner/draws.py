@@ -14,9 +14,9 @@ def draws(queue: Mapping[str, Any]) -> bool:
     return queue["kind"] in QDISCS and QDISCS[queue["kind"]].draws
 
 
-def seeded(queue: dict[str, Any], seed: int, link: str, way: str) -> dict[str, Any]:
+def seeded(queue: dict[str, Any], seed: int, link: str, direction: str) -> dict[str, Any]:
     """The queue with the seed of its draws; one that does not draw as it is."""
     if not draws(queue):
         return queue
-    own = stream_seed(seed, queue["kind"], link, way)
+    own = stream_seed(seed, queue["kind"], link, direction)
     return {**queue, "parameters": {**queue.get("parameters", {}), "seed": own}}

@@ -140,7 +140,7 @@ class Wiring:
         """Whether frames can go from one box to the other."""
         return self._find(first) == self._find(second)
 
-    def ways(self, guest: str, vnic: str) -> dict[str, str]:
+    def ports_towards_vnic(self, guest: str, vnic: str) -> dict[str, str]:
         """For every switching box that may see a frame to this vNIC, the port through which it leaves.
 
         Where the guest forwards frames, a frame to its vNIC leaves it through its other one, and the virtual switch

@@ -155,5 +155,5 @@ def _profile(
     return Profile(name, processors, parameters, tables, provenance, about, draws)
 
 
-def _why(one: Fitted) -> str:
-    return f"only as a sum with {', '.join(one.together)}" if one.together else ""
+def _why(parameter: Fitted) -> str:
+    return f"only as a sum with {', '.join(parameter.together)}" if parameter.together else ""

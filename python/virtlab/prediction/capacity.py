@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from virtlab.analysis.values import RunValue
-from virtlab.campaign.search.largest_level import Largest, State
+from virtlab.campaign.search.largest_level import LargestLevel, State
 from virtlab.errors import ExperimentError
 from virtlab.experiment import Experiment
 from virtlab.experiment.overrides import Input, at_level, find_input, grid
@@ -126,7 +126,7 @@ class Question:
 
     def answer(self) -> Capacity:
         """Searches. ExperimentError when a level of the file cannot be simulated."""
-        search = Largest(
+        search = LargestLevel(
             len(self.levels), confidence=self.confidence, sizes=sizes(self.runs_max), open_end=self.open_end
         )
         judged: dict[int, list[Judged]] = {}
@@ -257,30 +257,32 @@ def sizes(runs_max: int) -> tuple[int, ...]:
 
 
 def ordered_levels(
-    one: Input, *, first: str | None, last: str | None, step: str | None
+    target: Input, *, first: str | None, last: str | None, step: str | None
 ) -> tuple[list[str], bool]:
     """The levels to search, in rising order, and whether the end is open.
 
     Of a factor its own, unless a range is given. ExperimentError when there is no order or no first level.
     """
-    if one.levels and first is None and last is None and step is None:
-        numbers = [level_number(level) for level in one.levels]
+    if target.levels and first is None and last is None and step is None:
+        numbers = [level_number(level) for level in target.levels]
         known = [number for number in numbers if number is not None]
         if len(known) == len(numbers):
-            return [level for _, level in sorted(zip(known, one.levels, strict=True))], False
-        return list(one.levels), False  # named levels are in the order of the file
-    if one.named:
+            return [level for _, level in sorted(zip(known, target.levels, strict=True))], False
+        return list(target.levels), False  # named levels are in the order of the file
+    if target.named:
         raise ExperimentError(
-            "--from, --to, --step", f"the levels of {one.label} are names", "leave the range out"
+            "--from, --to, --step", f"the levels of {target.label} are names", "leave the range out"
         )
-    least = first or (one.levels[0] if one.levels else one.now)
+    least = first or (target.levels[0] if target.levels else target.now)
     if not least or level_number(least) is None:
-        raise ExperimentError("--from", f"{one.label} has no number to begin at", "write e.g. --from 1")
+        raise ExperimentError("--from", f"{target.label} has no number to begin at", "write e.g. --from 1")
     unit = least.strip().partition(" ")[2]
     if last is not None:
         return grid(least, last, step), False
     if step is None and unit:
-        raise ExperimentError("--step", f"{one.label} has a unit", f"write e.g. --step '10 {unit}', or --to")
+        raise ExperimentError(
+            "--step", f"{target.label} has a unit", f"write e.g. --step '10 {unit}', or --to"
+        )
     begin, wide = level_number(least), level_number(step) if step else 1.0
     if begin is None or not wide:
         raise ExperimentError("--step", f"'{step}' is not a step", "write a number with the level's unit")

@@ -165,13 +165,13 @@ def _in_group(key: str, starts: Sequence[str]) -> bool:
     return any(key.startswith(start) or (start.startswith(".") and start in key) for start in starts)
 
 
-def _only(profile: Profile, kept: Sequence[str]) -> Profile:
+def _only(profile: Profile, names: Sequence[str]) -> Profile:
     return replace(
         profile,
         parameters={
-            name: each if name in kept else Parameter(0.0) for name, each in profile.parameters.items()
+            name: each if name in names else Parameter(0.0) for name, each in profile.parameters.items()
         },
-        tables={name: each for name, each in profile.tables.items() if name in kept},
+        tables={name: each for name, each in profile.tables.items() if name in names},
     )
 
 

@@ -32,12 +32,12 @@ PARTS = ("send_ns", "message_ns", "crossing_ns", "crossing_byte_ns")
 
 @dataclass
 class Rows:
-    """All rows and spreads of a dataset, by design point; `beside`: rows of roles that others ran beside."""
+    """All rows and spreads of a dataset, by design point; `contended`: rows of roles that others ran beside."""
 
     names: tuple[str, ...]
     processors: int
     rows: dict[int, list[Row]] = field(default_factory=dict)
-    beside: dict[int, list[Row]] = field(default_factory=dict)
+    contended: dict[int, list[Row]] = field(default_factory=dict)
     spreads: dict[int, list[Spread]] = field(default_factory=dict)
     runs: int = 0
     simulations: int = 0
@@ -45,11 +45,11 @@ class Rows:
 
     def profile(self, leave_out: Collection[int], name: str = "refit") -> Profile | None:
         """Fitted to all points but those; None when no row is left."""
-        rows = _kept(self.rows, leave_out) or _kept(self.beside, leave_out)
+        rows = _left_in(self.rows, leave_out) or _left_in(self.contended, leave_out)
         if not rows:
             return None
         return fitted(
-            rows, _kept(self.spreads, leave_out), self.names, runs=self.runs, processors=self.processors,
+            rows, _left_in(self.spreads, leave_out), self.names, runs=self.runs, processors=self.processors,
             provenance={}, name=name,
         ).profile  # fmt: skip
 
@@ -67,28 +67,28 @@ def rows_of(records: Sequence[RunRecord], processors: int) -> Rows:
     designs: dict[str, Design] = {}
     for point in chosen:
         for role in _telling(by_point[point][0].plan):
-            beside = _beside(by_point[point][0].plan, role)
+            contended = _contended(by_point[point][0].plan, role)
             for record in by_point[point][:RUNS_MAX]:
                 try:
-                    rows, spreads = rows_of_role(record, role, simulated, designs, beside=beside)
+                    rows, spreads = rows_of_role(record, role, simulated, designs, contended=contended)
                 except ExperimentError as error:
                     found.notes.append(f"{role} tells no costs: {error}")
                     break
                 found.runs += 1
-                (found.beside if beside else found.rows).setdefault(point, []).extend(rows)
+                (found.contended if contended else found.rows).setdefault(point, []).extend(rows)
                 found.spreads.setdefault(point, []).extend(
-                    _alone(spread, beside=beside) for spread in spreads
+                    _alone(spread, contended=contended) for spread in spreads
                 )
     found.simulations = len(designs) * (len(simulated) + 2)
     return found
 
 
-def _alone(spread: Spread, *, beside: bool) -> Spread:
+def _alone(spread: Spread, *, contended: bool) -> Spread:
     """Where others make traffic, path delays vary by queueing, which is no lateness."""
-    return Spread(spread.wakeup, spread.process_ns, None, spread.path_ns) if beside else spread
+    return Spread(spread.wakeup, spread.process_ns, None, spread.path_ns) if contended else spread
 
 
-def _kept(parts: dict[int, list[T]], leave_out: Collection[int]) -> list[T]:
+def _left_in(parts: dict[int, list[T]], leave_out: Collection[int]) -> list[T]:
     return [each for point, found in parts.items() if point not in leave_out for each in found]
 
 
@@ -130,7 +130,7 @@ def _names(plans: Sequence[Plan]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _beside(plan: Plan, role: str) -> bool:
+def _contended(plan: Plan, role: str) -> bool:
     """Whether other roles run beside this one: they were started before it ran, or with it."""
     return any(action.do == START.name and action.role not in {None, role} for action in plan.timeline)
 

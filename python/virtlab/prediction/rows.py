@@ -107,12 +107,12 @@ Design = tuple[
 
 
 def rows_of_role(
-    record: RunRecord, role: str, names: Sequence[str], designs: dict[str, Design], *, beside: bool = False
+    record: RunRecord, role: str, names: Sequence[str], designs: dict[str, Design], *, contended: bool = False
 ) -> tuple[list[Row], list[Spread]]:
     """Rows of one role of a run; none where it measures nothing that costs show in, or too little of it.
 
     `names` are the costs in question. `designs` are kept from run to run: runs of one design point that differ by
-    their seed alone should be given with one key, see `key_of`. `beside`: other roles run at the same time, and are
+    their seed alone should be given with one key, see `key_of`. `contended`: other roles run at the same time, and are
     played too.
     """
     plan = record.plan
@@ -124,7 +124,7 @@ def rows_of_role(
     numbers, deviations = found
     key = key_of(plan, role)
     if key not in designs:
-        designs[key] = _ideal_and_design(plan, names, role, beside=beside)
+        designs[key] = _ideal_and_design(plan, names, role, contended=contended)
     ideal, design = designs[key]
     stay = _stay_ns(plan, role)
     short = 0 < stay < NOTICE_NS
@@ -137,7 +137,7 @@ def rows_of_role(
             passages = 1.0 if kind == "whole" and WORKLOADS[plan.roles[role].workload].pace else 2.0
             excess, own = excess + passages * stay, own | {NOTICE: passages}
         rows.append(Row(kind, excess, error, own))  # type: ignore[arg-type]
-    if "whole" in deviations and not beside:  # two processes wake, one at each end
+    if "whole" in deviations and not contended:  # two processes wake, one at each end
         one = passage([deviations["whole"]])
         return rows, [Spread(_wakeup(plan, role), one, None, one)]
     if "path" not in deviations:
@@ -321,12 +321,12 @@ def played(plan: Plan, profile: Profile, role: str) -> Numbers:
     return {} if found is None else found[0]
 
 
-def _ideal_and_design(plan: Plan, names: Sequence[str], role: str, *, beside: bool) -> Design:
+def _ideal_and_design(plan: Plan, names: Sequence[str], role: str, *, contended: bool) -> Design:
     """An ideal world's numbers, and what one ns of each cost adds to each. Few messages tell it: all are alike.
 
     Where others run beside, what they do counts, so all of it is played.
     """
-    few = plan if beside else _few(plan, role)
+    few = plan if contended else _few(plan, role)
     known = {name: Parameter(0.0) for name in names if not name.startswith("wakeup.")}
     nothing = played(few, Profile("none", 64, known), role)
     design: dict[str, dict[str, float]] = {kind: {} for kind in nothing}

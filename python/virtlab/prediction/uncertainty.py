@@ -56,11 +56,11 @@ def drawn(profile: Profile, seed: int, draw: int) -> Profile:
     """The profile with every parameter drawn; equal seed and draw give equal parameters, whatever the others are."""
     resample = draw_seed(seed, draw, "resample")
 
-    def drawn_of(one: Parameter, name: str) -> float:
+    def drawn_of(parameter: Parameter, name: str) -> float:
         moved = profile.draws.get(name)
         if not moved:
-            return _draw(one, name, seed, draw)
-        return max(0.0, one.value + moved[resample % len(moved)])
+            return _draw(parameter, name, seed, draw)
+        return max(0.0, parameter.value + moved[resample % len(moved)])
 
     parameters = {name: Parameter(drawn_of(one, name)) for name, one in profile.parameters.items()}
     tables = {}
@@ -75,11 +75,11 @@ def _median(table: Quantiles) -> float:
     return float(np.interp(0.5, table.probability, table.ns))
 
 
-def _draw(one: Parameter, name: str, seed: int, draw: int) -> float:
+def _draw(parameter: Parameter, name: str, seed: int, draw: int) -> float:
     z = float(np.random.default_rng(draw_seed(seed, draw, name)).standard_normal())
-    end = one.high if z > 0 else one.low
-    width = abs((one.value if end is None else end) - one.value) / NORMAL_95
-    return max(0.0, one.value + z * width)
+    end = parameter.high if z > 0 else parameter.low
+    width = abs((parameter.value if end is None else end) - parameter.value) / NORMAL_95
+    return max(0.0, parameter.value + z * width)
 
 
 def drawn_values(

@@ -190,7 +190,7 @@ class _Part:
             say("simulating what each cost adds")
             rows = rows_of(self.records, processors)
             notes.extend(rows.notes)
-            ideal = not (rows.rows or rows.beside)
+            ideal = not (rows.rows or rows.contended)
             if ideal:
                 notes.append(
                     "no role tells what the platform costs, so the ideal platform is held, which costs nothing"

@@ -303,10 +303,10 @@ def given_order(tasks: TaskSet, names: list[str]) -> TaskSet:
     )
 
 
-def _safe(found: tuple[tuple[Fraction, Fraction], ...]) -> tuple[Fraction, Fraction] | None:
-    if not found:
+def _safe(intervals: tuple[tuple[Fraction, Fraction], ...]) -> tuple[Fraction, Fraction] | None:
+    if not intervals:
         return None
-    return found[0] if found[0][0] == 0 else max(found, key=lambda part: part[1] - part[0])
+    return intervals[0] if intervals[0][0] == 0 else max(intervals, key=lambda part: part[1] - part[0])
 
 
 def _critical(
@@ -406,13 +406,13 @@ def _round_pair(
 
 def _round_period(
     tasks: TaskSet,
-    found: tuple[tuple[Fraction, Fraction], ...],
+    intervals: tuple[tuple[Fraction, Fraction], ...],
     share: Fraction,
     overhead_ns: Fraction | int,
     server: str,
 ) -> Rounded | None:
     """The largest whole ns in the set with budget rounded up; a hole next to it is stepped over."""
-    for low, high in reversed(found):
+    for low, high in reversed(intervals):
         period = int(high // 1)
         if period < low or period < 1:
             continue

@@ -193,14 +193,14 @@ class RunRecord:
         return parquet.read(path, known, str(path), columns, rows=rows)
 
     @property
-    def told(self) -> Mapping[str, float | None]:
+    def sent_values(self) -> Mapping[str, float | None]:
         """Values that were sent along with the run, by path; they travel with the record."""
-        found: Mapping[str, float | None] = self.__dict__.get("_told", {})
+        found: Mapping[str, float | None] = self.__dict__.get("_sent_values", {})
         return found
 
     def tell(self, path: str, value: float | None) -> None:
         """Tells a value of the run along with it."""
-        self.__dict__["_told"] = {**self.told, path: value}
+        self.__dict__["_sent_values"] = {**self.sent_values, path: value}
 
     def hold(self, plan: Plan, samples: Mapping[Stream, dict[str, NDArray[Any]]], text: bytes) -> None:
         """Has the Plan and the samples at hand that were stored just now, and `run.json`, until `release`."""

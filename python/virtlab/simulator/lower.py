@@ -51,7 +51,7 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
     for guest, entry in world.guests.items():
         for name, vnic in entry.vnics.items():
             path, mac = vnic_path(guest, name), vnic.mac.lower()
-            for box, port in wiring.ways(guest, name).items():
+            for box, port in wiring.ports_towards_vnic(guest, name).items():
                 if live:
                     continue  # switches learn
                 if box.startswith("switch:"):
@@ -195,13 +195,13 @@ def _vswitch(
 
 
 def _guest(
-    plan: Plan, name: str, vnics: Mapping[str, int], found: Mapping[str, tuple[Route, ...]]
+    plan: Plan, name: str, vnics: Mapping[str, int], guest_routes: Mapping[str, tuple[Route, ...]]
 ) -> dict[str, Any]:
     guest = plan.world.guests[name]
     own = list(addresses(guest))
     routes = [(address.network, vnics[vnic_path(name, vnic)], None) for vnic, address in own] + [
         (ip_network(route.to, strict=False), vnics[vnic_path(name, route.vnic)], str(ip_address(route.via)))
-        for route in (*plan.world.routes.get(name, ()), *found.get(name, ()))
+        for route in (*plan.world.routes.get(name, ()), *guest_routes.get(name, ()))
     ]
     routes.sort(key=lambda route: -route[0].prefixlen)
     return {
@@ -245,16 +245,16 @@ def _role(
 
 
 def _ends(
-    plan: Plan, role: Role, found: tuple[ends.RoleEnd, ends.RoleEnd] | None, vnics: Mapping[str, int]
+    plan: Plan, role: Role, pair: tuple[ends.RoleEnd, ends.RoleEnd] | None, vnics: Mapping[str, int]
 ) -> list[tuple[int, str | None]]:
     """Place of the vNIC and address of both ends; a role without traffic has no vNIC, and its guest at both."""
-    if found is None:
+    if pair is None:
         guest = str(role.from_)
         own = next(iter(plan.world.guests[guest].vnics), None)
         return [(0 if own is None else vnics[vnic_path(guest, own)], None)] * 2
     return [
         (vnics[vnic_path(end.guest, end.vnic)], None if end.address is None else str(end.address.ip))
-        for end in found
+        for end in pair
     ]
 
 

@@ -27,14 +27,14 @@ class Remembered(Generic[Result]):
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._found: OrderedDict[Hashable, Result] = OrderedDict()
+        self._outcomes: OrderedDict[Hashable, Result] = OrderedDict()
 
     def of(self, key: Hashable, make: Callable[[], Result]) -> Result:
         """What `make` gave for the key."""
-        if key in self._found:
-            self._found.move_to_end(key)
-            return self._found[key]
-        found = self._found[key] = make()
-        if len(self._found) > self._most:
-            self._found.popitem(last=False)
+        if key in self._outcomes:
+            self._outcomes.move_to_end(key)
+            return self._outcomes[key]
+        found = self._outcomes[key] = make()
+        if len(self._outcomes) > self._most:
+            self._outcomes.popitem(last=False)
         return found

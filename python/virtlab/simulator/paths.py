@@ -22,7 +22,7 @@ FRAME_BYTES = 18  # header and FCS of a frame
 Hop = tuple[int, int]  # vNIC that sends, vNIC that takes
 
 
-class Ways:
+class Paths:
     """The lowered world's ways, by places in its lists."""
 
     def __init__(self, plan: Plan, lowered: Mapping[str, Any]) -> None:
@@ -85,53 +85,53 @@ def is_tcp(workload: str, parameters: Mapping[str, Any]) -> bool:
 
 def over_links(plan: Plan, lowered: Mapping[str, Any]) -> frozenset[str]:
     """Roles whose packets cross a link, on their way there or back; with those that have no way."""
-    ways = Ways(plan, lowered)
+    paths = Paths(plan, lowered)
     found = set()
     for role in lowered["roles"]:
-        hops = _hops(ways, role)
-        if hops is None or any(ways.links_between(*hop) for way in hops for hop in way):
+        hops = _hops(paths, role)
+        if hops is None or any(paths.links_between(*hop) for way in hops for hop in way):
             found.add(role["name"])
     return frozenset(found)
 
 
 def wayless(plan: Plan, lowered: Mapping[str, Any]) -> Iterator[Refusal]:
     """Roles whose packets do not get to the other end, or back."""
-    ways = Ways(plan, lowered)
-    for role in ways.lowered["roles"]:
-        found = _hops(ways, role)
+    paths = Paths(plan, lowered)
+    for role in paths.lowered["roles"]:
+        found = _hops(paths, role)
         if found is None:
             cure = "wire or route them; raw_stream crosses no router that is not in its 'via'"
             yield Refusal(f"roles.{role['name']}", "its ends cannot reach each other", cure)
             continue
         for hops in found:
-            yield from _too_long(ways, role, hops)
+            yield from _too_long(paths, role, hops)
 
 
-def _hops(ways: Ways, role: Mapping[str, Any]) -> list[list[Hop]] | None:
+def _hops(paths: Paths, role: Mapping[str, Any]) -> list[list[Hop]] | None:
     """Both directions of a role, or all ways of its frames."""
     client, server = role["ends"]
-    vnics = ways.lowered["vnics"]
+    vnics = paths.lowered["vnics"]
     if WORKLOADS[role["workload"]].alone:
         return []
     if role["parameters"].get("via"):
         found = []
         for vnic in role["parameters"]["via"]:
             station = vnics[vnic]["guest"]
-            rest = [] if station in ways.bridging else ways.way(station, server["address"])
-            if rest is None or not ways.joined(client["vnic"], vnic):
+            rest = [] if station in paths.bridging else paths.way(station, server["address"])
+            if rest is None or not paths.joined(client["vnic"], vnic):
                 return None
             found.append([(client["vnic"], vnic), *rest])
         return found
     if below_ip(role["workload"]):
-        return [[(client["vnic"], server["vnic"])]] if ways.joined(client["vnic"], server["vnic"]) else None
-    there = ways.way(vnics[client["vnic"]]["guest"], server["address"])
-    back = ways.way(vnics[server["vnic"]]["guest"], client["address"])
+        return [[(client["vnic"], server["vnic"])]] if paths.joined(client["vnic"], server["vnic"]) else None
+    there = paths.way(vnics[client["vnic"]]["guest"], server["address"])
+    back = paths.way(vnics[server["vnic"]]["guest"], client["address"])
     return None if there is None or back is None else [there, back]
 
 
-def _too_long(ways: Ways, role: Mapping[str, Any], hops: list[Hop]) -> Iterator[Refusal]:
+def _too_long(paths: Paths, role: Mapping[str, Any], hops: list[Hop]) -> Iterator[Refusal]:
     """The first place on a way that its packets, as long as they may be, do not fit through."""
-    vnics, ends = ways.lowered["vnics"], role["ends"]
+    vnics, ends = paths.lowered["vnics"], role["ends"]
     longest = vnics[hops[0][0]]["mtu_bytes"]
     if is_tcp(role["workload"], role["parameters"]):
         longest = min(vnics[end["vnic"]]["mtu_bytes"] for end in ends)

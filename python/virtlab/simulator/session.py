@@ -86,17 +86,17 @@ class SimulatorSession:
             found.setdefault(name, {})[parameter] = value
         return found
 
-    def _keep(self, found: Mapping[str, Any], sink: Sink, plan: Plan) -> Outcome:
+    def _keep(self, outcome: Mapping[str, Any], sink: Sink, plan: Plan) -> Outcome:
         told = [f"roles.{role}: {what}" for role, what in assumed(self.plan, self.profile).items()]
         changing_nothing = sentences(without_effect(self.plan, self.profile))
         for text in (*unsampled(self.plan), *changing_nothing, *told):
             sink.event(Event(0, "log.info", {"text": text}))
         resets = {f"{action.id}.started": action for action in plan.timeline if action.do == RESET.name}
-        for t_ns, what in found["happened"]:
+        for t_ns, what in outcome["happened"]:
             sink.event(Event(t_ns, what))
             if (action := resets.get(what)) is not None:
                 sink.event(Event(t_ns, f"{action.id}.how", {"guest": action.guest, "text": RESET_HOW}))
-        for stream, schema, columns in found["tables"]:
+        for stream, schema, columns in outcome["tables"]:
             arrays = {
                 name: np.array(column, dtype=object) if name in NAMES else column
                 for name, column in columns.items()
@@ -105,14 +105,14 @@ class SimulatorSession:
             for low in range(0, rows, BLOCK_ROWS):
                 part = {name: column[low : low + BLOCK_ROWS] for name, column in arrays.items()}
                 sink.block(stream, schema, part)
-        reasons = tuple(found["reasons"])
+        reasons = tuple(outcome["reasons"])
         return Outcome(
             status="failed" if reasons else "ok",
             reasons=reasons,
-            marks={name: Mark(t_ns) for name, t_ns in found["marks"].items()},
-            windows={name: (low, high) for name, (low, high) in found["windows"].items()},
-            clocks={"run": "virtual", "bound_ns": 0, "events": found["events"], "world": self._world()},
-            censored=tuple(found["censored"]),
+            marks={name: Mark(t_ns) for name, t_ns in outcome["marks"].items()},
+            windows={name: (low, high) for name, (low, high) in outcome["windows"].items()},
+            clocks={"run": "virtual", "bound_ns": 0, "events": outcome["events"], "world": self._world()},
+            censored=tuple(outcome["censored"]),
         )
 
     def _world(self) -> str:

@@ -48,22 +48,22 @@ def without_effect(plan: Plan, profile: Profile) -> list[WithoutEffect]:
     ]
 
 
-def sentences(found: list[WithoutEffect]) -> list[str]:
+def sentences(objects: list[WithoutEffect]) -> list[str]:
     """One sentence for each thing, with the objects that say it.
 
     >>> sentences([WithoutEffect("guests.a", "memory 1 B", NO_MEMORY), WithoutEffect("guests.b", "memory 1 B", NO_MEMORY)])
     ['memory 1 B of guests.a, guests.b changes nothing: a simulated guest never runs short of memory']
     """
     said: dict[tuple[str, str], list[str]] = {}
-    for one in found:
+    for one in objects:
         said.setdefault((one.what, one.why), []).append(one.path)
     return [f"{what} of {', '.join(paths)} changes nothing: {why}" for (what, why), paths in said.items()]
 
 
-def by_path(found: list[WithoutEffect]) -> Mapping[str, dict[str, str]]:
+def by_path(objects: list[WithoutEffect]) -> Mapping[str, dict[str, str]]:
     """Object -> what of it changes nothing -> why."""
     each: dict[str, dict[str, str]] = {}
-    for one in found:
+    for one in objects:
         each.setdefault(one.path, {})[one.what] = one.why
     return each
 

@@ -113,8 +113,8 @@ def _bridge_facts(name: str, built: BuiltSwitch, seen: Mapping[str, Any]) -> dic
     return {**_facts(bridge), "ports": ports, "port_rules": rules}
 
 
-def _same_route(to: str, via: str, found: Mapping[str, Any]) -> bool:
-    return bool(ip_interface(found["to"]).network == ip_interface(to).network and found["via"] == via)
+def _same_route(to: str, via: str, route: Mapping[str, Any]) -> bool:
+    return bool(ip_interface(route["to"]).network == ip_interface(to).network and route["via"] == via)
 
 
 def _link(seen: Mapping[str, Any], place: Place, path: str) -> Mapping[str, Any]:

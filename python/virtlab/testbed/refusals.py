@@ -32,30 +32,30 @@ COUNTERS = ("vnics", "links", "softnet", "qdisc", "qdiscs", "host.cpu", "cpu", "
 BRIDGE_PORTS_MAX = 1023  # of the kernel's 1,024, one is the bridge's own
 
 
-def refusals(plan: Plan, found: Findings) -> list[Refusal]:
+def refusals(plan: Plan, findings: Findings) -> list[Refusal]:
     """All of them; empty when the Plan can be opened."""
     out: list[Refusal] = []
-    if found.world is not None:
-        out.append(Refusal("machine", found.world[0], found.world[1]))
+    if findings.world is not None:
+        out.append(Refusal("machine", findings.world[0], findings.world[1]))
     out += full_frame_refusals(plan)
-    ports = list(port_refusals(plan, found))
+    ports = list(port_refusals(plan, findings))
     out += ports
     if not ports:
-        plan = as_built(plan, found.machine.link)
+        plan = as_built(plan, findings.machine.link)
     wiring = Wiring(plan)
     out += mistakes(plan, ARM, wiring)
     for check in (_hosts, _guests, _vswitches, _roles, _timeline, _collect):
-        out += check(plan, found)
+        out += check(plan, findings)
     out += _ports(plan, wiring)
     out += _routing(plan)
-    out += links(plan, found)
-    out += _pollers(plan, found)
-    out += _pinned(plan, found)
+    out += links(plan, findings)
+    out += _pollers(plan, findings)
+    out += _pinned(plan, findings)
     return out
 
 
-def _pollers(plan: Plan, found: Findings) -> Iterator[Refusal]:
-    cpus = usable_cpus(soft_switch=bool(plan.world.links) and realised(plan, found) == "soft_switch")
+def _pollers(plan: Plan, findings: Findings) -> Iterator[Refusal]:
+    cpus = usable_cpus(soft_switch=bool(plan.world.links) and realised(plan, findings) == "soft_switch")
     if processors(plan, cpus) is None:
         polling = pollers(plan)
         reason = f"{len(polling)} guests poll, and {len(cpus)} CPUs are left for guests: each needs its own, the rest one"
@@ -64,15 +64,15 @@ def _pollers(plan: Plan, found: Findings) -> Iterator[Refusal]:
         )
 
 
-def _pinned(plan: Plan, found: Findings) -> Iterator[Refusal]:
-    cpus = usable_cpus(soft_switch=bool(plan.world.links) and realised(plan, found) == "soft_switch")
+def _pinned(plan: Plan, findings: Findings) -> Iterator[Refusal]:
+    cpus = usable_cpus(soft_switch=bool(plan.world.links) and realised(plan, findings) == "soft_switch")
     free = cpus[: max(1, len(cpus) - len(pollers(plan)))]
-    for path, reason, cure in pinning.why_not(plan, free, root=found.root):
+    for path, reason, cure in pinning.why_not(plan, free, root=findings.root):
         yield Refusal(path, reason, cure)
 
 
-def _hosts(plan: Plan, found: Findings) -> Iterator[Refusal]:
-    del found
+def _hosts(plan: Plan, findings: Findings) -> Iterator[Refusal]:
+    del findings
     for name, host in plan.world.hosts.items():
         if host.at not in {"local", "ssh"}:
             reason = f"a host at '{host.at}' cannot be reached by this testbed"
@@ -120,7 +120,7 @@ def _routing(plan: Plan) -> Iterator[Refusal]:
             yield Refusal(f"guests.{name}.routing", reason, "write 'ipv6: none', or 'routing: static'")
 
 
-def _guests(plan: Plan, found: Findings) -> Iterator[Refusal]:
+def _guests(plan: Plan, findings: Findings) -> Iterator[Refusal]:
     known = platforms.played()
     for name, guest in plan.world.guests.items():
         path = f"guests.{name}"
@@ -129,21 +129,21 @@ def _guests(plan: Plan, found: Findings) -> Iterator[Refusal]:
             cure = f"write 'platform: {' | '.join(known)}'"
             yield Refusal(f"{path}.platform", f"'{guest.platform}' guests cannot be started here", cure)
         else:
-            yield from platforms.of(guest.platform).refusals(path, name, plan, found)
+            yield from platforms.of(guest.platform).refusals(path, name, plan, findings)
         for own, vnic in guest.vnics.items():
             offloads = vnic.network != "own" and vnic.offloads != "off"
-            if offloads and plan.world.links and realised(plan, found) == "soft_switch":
+            if offloads and plan.world.links and realised(plan, findings) == "soft_switch":
                 reason = "with offloads on, no frame that the soft switch sees is finished"
                 yield Refusal(f"{path}.vnics.{own}.offloads", reason, "write 'offloads: off'")
         # A virtual machine has its memory from the start; nothing has to hold it to that.
         bounded = platform is None or platform.shares_kernel
         grouped = guest.cpu_quota_ratio is not None or (bounded and guest.memory_bytes is not None)
-        if grouped and not found.root:
+        if grouped and not findings.root:
             key = "cpu_quota_ratio" if guest.cpu_quota_ratio is not None else "memory_bytes"
             yield Refusal(f"{path}.{key}", "control groups can only be made by root here", "run as root")
 
 
-def _vswitches(plan: Plan, found: Findings) -> Iterator[Refusal]:
+def _vswitches(plan: Plan, findings: Findings) -> Iterator[Refusal]:
     for name, vswitch in plan.world.vswitches.items():
         kind = VSWITCHES.get(vswitch.kind)
         kinds = vswitches.played()
@@ -151,10 +151,10 @@ def _vswitches(plan: Plan, found: Findings) -> Iterator[Refusal]:
             reason = f"'{vswitch.kind}' cannot be built here"
             yield Refusal(f"vswitches.{name}.kind", reason, f"write {' or '.join(kinds)}")
         else:
-            yield from vswitches.of(vswitch.kind).refusals(f"vswitches.{name}", name, plan, found)
+            yield from vswitches.of(vswitch.kind).refusals(f"vswitches.{name}", name, plan, findings)
 
 
-def _roles(plan: Plan, found: Findings) -> Iterator[Refusal]:
+def _roles(plan: Plan, findings: Findings) -> Iterator[Refusal]:
     for name, role in plan.roles.items():
         path = f"roles.{name}"
         if role.workload not in played(WORKLOADS, ARM):
@@ -169,7 +169,7 @@ def _roles(plan: Plan, found: Findings) -> Iterator[Refusal]:
             )
             yield Refusal(f"{path}.ecn", reason, "write 'ecn: true' for both, or for none")
         if is_alone(role.workload) and role.from_ in plan.world.guests:
-            yield from _budgeted(path, plan, role, found)
+            yield from _budgeted(path, plan, role, findings)
         yield from _ends_apart(path, plan, (role.from_, role.to))
         for key, guest in (("from", role.from_), ("to", role.to)):
             yield from _agentless_end(path, key, plan, guest)
@@ -213,11 +213,11 @@ def _marked_beside(plan: Plan, role: Role) -> str | None:
     )
 
 
-def _budgeted(path: str, plan: Plan, role: Role, found: Findings) -> Iterator[Refusal]:
+def _budgeted(path: str, plan: Plan, role: Role, findings: Findings) -> Iterator[Refusal]:
     """Can this machine give a guest a CPU budget each period?"""
     if role.parameters.get("server") == "quota":
         guest = plan.world.guests.get(str(role.from_))
-        if not found.root:
+        if not findings.root:
             cure = "run as root; `virtlab rt analyze` needs no privilege"
             yield Refusal(f"{path}.server", "control groups can only be made by root here", cure)
         elif guest is not None and guest.cpu_quota_ratio is not None:
@@ -235,13 +235,13 @@ def _budgeted(path: str, plan: Plan, role: Role, found: Findings) -> Iterator[Re
     refused = deadline_refused()
     if refused is not None:
         yield Refusal(f"{path}.server", *refused)
-    elif plan.world.links and realised(plan, found) == "soft_switch" and len(os.sched_getaffinity(0)) > 1:
+    elif plan.world.links and realised(plan, findings) == "soft_switch" and len(os.sched_getaffinity(0)) > 1:
         reason = "beside a soft switch guests are pinned, and the kernel gives no pinned thread a budget"
         yield Refusal(path, reason, "take the role to a file without links, or write 'server: quota'")
 
 
-def _timeline(plan: Plan, found: Findings) -> Iterator[Refusal]:
-    del found
+def _timeline(plan: Plan, findings: Findings) -> Iterator[Refusal]:
+    del findings
     for action in plan.timeline:
         if action.guest not in plan.world.guests:
             continue
@@ -265,8 +265,8 @@ def _reset_of(plan: Plan, guest: str | None) -> Reset | None:
     return platform.reset if platform is not None else None
 
 
-def _collect(plan: Plan, found: Findings) -> Iterator[Refusal]:
-    del found
+def _collect(plan: Plan, findings: Findings) -> Iterator[Refusal]:
+    del findings
     yield from sampling_refusals(plan)
     for series in plan.collect.series:
         if series.source not in SERIES:
@@ -299,25 +299,25 @@ def _ports(plan: Plan, wiring: Wiring) -> Iterator[Refusal]:
             )
 
 
-def capabilities(found: Findings, fingerprint: Mapping[str, str]) -> Capabilities:
+def capabilities(findings: Findings, fingerprint: Mapping[str, str]) -> Capabilities:
     """What works here, with the reason for what does not."""
-    world = None if found.world is None else "; ".join(part for part in found.world if part)
-    qdiscs = {f"{kind}/virtlab": world for kind in found.switch_qdiscs}
-    qdiscs |= {f"{kind}/kernel": world or why for kind, why in found.qdiscs.items()}
-    fifo = found.qdiscs.get(PFIFO.name, "not tried")
+    world = None if findings.world is None else "; ".join(part for part in findings.world if part)
+    qdiscs = {f"{kind}/virtlab": world for kind in findings.switch_qdiscs}
+    qdiscs |= {f"{kind}/kernel": world or why for kind, why in findings.qdiscs.items()}
+    fifo = findings.qdiscs.get(PFIFO.name, "not tried")
     qdiscs[f"{FIFO.name}/kernel"] = world or fifo
-    netem = found.qdiscs.get(NETEM.name, "not tried")
+    netem = findings.qdiscs.get(NETEM.name, "not tried")
     return Capabilities(
         backend="testbed",
-        platforms={name: world or platforms.of(name).missing(found) for name in platforms.played()},
-        vswitches={name: world or vswitches.of(name).missing(found) for name in vswitches.played()},
+        platforms={name: world or platforms.of(name).missing(findings) for name in platforms.played()},
+        vswitches={name: world or vswitches.of(name).missing(findings) for name in vswitches.played()},
         qdiscs=qdiscs,
         workloads=dict.fromkeys(played(WORKLOADS, ARM), world),
         actions={name: entry.arms.get(ARM, NOT_PLAYED) or world for name, entry in ACTIONS.items()},
         links={
             "netem": world or (f"this kernel has no netem ({netem})" if netem is not None else None),
             "soft_switch": world,
-            "shaping": world or found.qdiscs.get(HTB.name, "not tried"),
+            "shaping": world or findings.qdiscs.get(HTB.name, "not tried"),
         },
         parallel_sessions=1,
         fingerprint=fingerprint,

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from tests.unit.analysis.test_analysis_values import RTT, plan_with, record_of, replies
 
-from virtlab.analysis import values_file as kept
-from virtlab.analysis import values_of_run
+from virtlab.analysis import values_file, values_of_run
 from virtlab.analysis.window import RoleWindow, beside_of, measuring_beside, role_window
 from virtlab.folders import Folder
 from virtlab.plan import Mark, Plan
@@ -26,7 +25,7 @@ def record(tmp_path: Path) -> RunRecord:
 
 
 def file_of(record: RunRecord) -> Path:
-    return record.folder / kept.FILE_NAME
+    return record.folder / values_file.FILE_NAME
 
 
 def change(record: RunRecord, **values: Any) -> None:
@@ -36,47 +35,47 @@ def change(record: RunRecord, **values: Any) -> None:
 
 
 def test_kept_values_are_the_values(record: RunRecord) -> None:
-    first = kept.values_of(record)
+    first = values_file.values_of(record)
     assert file_of(record).is_file()
-    assert first == kept.values_of(record) == values_of_run(record)
+    assert first == values_file.values_of(record) == values_of_run(record)
 
 
 def test_kept_values_are_read_and_not_taken_again(record: RunRecord, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = kept.values_of(record)
+    first = values_file.values_of(record)
     monkeypatch.setattr("virtlab.analysis.runs.values_of_run", None)
-    assert kept.values_of(record) == first
+    assert values_file.values_of(record) == first
 
 
 @pytest.mark.parametrize("part", ["schema", "code", "samples"])
 def test_values_of_other_code_or_samples_are_taken_anew(record: RunRecord, part: str) -> None:
-    true = kept.values_of(record)
+    true = values_file.values_of(record)
     change(record, values=[["r", "rtt", "mean", 7.0, "ns", 3, ""]], **{part: "another"})
-    assert kept.values_of(record) == true
+    assert values_file.values_of(record) == true
     assert json.loads(file_of(record).read_bytes())[part] != "another"
 
 
 def test_values_that_somebody_else_wrote_are_taken_anew(record: RunRecord, tmp_path: Path) -> None:
-    true = kept.values_of(record)
+    true = values_file.values_of(record)
     change(record, values=[["r", "rtt", "mean", 7.0, "ns", 3, ""]])
-    assert kept.values_of(record) == true
-    kept._key.cache_clear()
+    assert values_file.values_of(record) == true
+    values_file._key.cache_clear()
     with pytest.MonkeyPatch.context() as other:
         other.setenv("XDG_CACHE_HOME", str(tmp_path / "of another"))
-        assert kept.values_of(record) == true  # sealed by another user now
-    kept._key.cache_clear()
+        assert values_file.values_of(record) == true  # sealed by another user now
+    values_file._key.cache_clear()
     theirs = file_of(record).read_bytes()
-    assert kept.values_of(record) == true
+    assert values_file.values_of(record) == true
     assert file_of(record).read_bytes() != theirs
 
 
 def test_values_of_samples_that_were_exchanged_are_taken_anew(record: RunRecord) -> None:
-    kept.values_of(record)
+    values_file.values_of(record)
     before = file_of(record).read_bytes()
     for path in (record.folder / "samples").iterdir():
         there = path.stat()
         path.write_bytes(path.read_bytes())
         os.utime(path, ns=(there.st_atime_ns, there.st_mtime_ns))
-    kept.values_of(record)
+    values_file.values_of(record)
     assert file_of(record).read_bytes() != before
 
 
@@ -86,13 +85,13 @@ def test_a_key_that_others_can_read_seals_nothing(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "virtlab").mkdir()
-    (tmp_path / "virtlab" / kept.KEY_NAME).write_bytes(bytes(kept.KEY_BYTES))
-    (tmp_path / "virtlab" / kept.KEY_NAME).chmod(mode)
-    kept._key.cache_clear()
+    (tmp_path / "virtlab" / values_file.KEY_NAME).write_bytes(bytes(values_file.KEY_BYTES))
+    (tmp_path / "virtlab" / values_file.KEY_NAME).chmod(mode)
+    values_file._key.cache_clear()
     try:
-        assert kept.values_of(record) == values_of_run(record)
+        assert values_file.values_of(record) == values_of_run(record)
     finally:
-        kept._key.cache_clear()
+        values_file._key.cache_clear()
     assert not file_of(record).exists()
 
 
@@ -100,9 +99,9 @@ def test_a_key_that_others_can_read_seals_nothing(
     "content", ["", "[]", "{", '{"values": 3}', "null", "[" * 10**5, '{"values": [], "seal": 3}']
 )
 def test_a_damaged_file_is_taken_anew(record: RunRecord, content: str) -> None:
-    true = kept.values_of(record)
+    true = values_file.values_of(record)
     file_of(record).write_text(content, encoding="utf-8")
-    assert kept.values_of(record) == true
+    assert values_file.values_of(record) == true
 
 
 def test_a_folder_that_cannot_be_written_gives_the_values_all_the_same(
@@ -112,7 +111,7 @@ def test_a_folder_that_cannot_be_written_gives_the_values_all_the_same(
         raise PermissionError(13, "refused")
 
     monkeypatch.setattr(Folder, "write", refused)
-    assert kept.values_of(record) == values_of_run(record)
+    assert values_file.values_of(record) == values_of_run(record)
     assert not file_of(record).exists()
 
 

@@ -16,7 +16,7 @@ from virtlab.analysis.searches import trials_of
 from virtlab.campaign import open_dataset, run_campaign
 from virtlab.campaign.execution.trial import worst_flow
 from virtlab.campaign.progress import CampaignObserver
-from virtlab.campaign.tests import Asked, BackToBack, FrameLoss, Latency, Recovery, Reset
+from virtlab.campaign.tests import BackToBack, BenchmarkTrial, FrameLoss, Latency, Recovery, Reset
 from virtlab.campaign.tests import Test as DeviceTest
 from virtlab.campaign.trials.journal import TrialLine
 from virtlab.campaign.trials.packets import Delays, Gaps
@@ -40,14 +40,14 @@ from virtlab.simulator import Simulator
 MS = 10**6
 
 
-def line(asked: Asked, sent: int, received: int, **more: Any) -> TrialLine:
+def line(asked: BenchmarkTrial, sent: int, received: int, **more: Any) -> TrialLine:
     """What came of a trial that was asked for."""
     return TrialLine(
         "t", asked.test, asked.load, int(asked.load), asked.trial_s, 0.0, sent, received, 0, 0, part=asked.part, **more
     )  # fmt: skip
 
 
-def play(test: DeviceTest, answer: Callable[[Asked], TrialLine]) -> list[Asked]:
+def play(test: DeviceTest, answer: Callable[[BenchmarkTrial], TrialLine]) -> list[BenchmarkTrial]:
     """Plays a test to its end; what it asked for."""
     asked = []
     while (one := test.ask()) is not None:
@@ -113,7 +113,7 @@ def test_back_to_back_finds_a_known_buffer_and_takes_off_what_is_forwarded_meanw
     """A device that forwards 250 of 1000 frames per second and holds 60: a burst of 80 just fits."""
     test = BackToBack(BackToBackTest(trials=3, longest_ns=10**9, width=0.001), 250.0, 1000.0)
 
-    def answer(one: Asked) -> TrialLine:
+    def answer(one: BenchmarkTrial) -> TrialLine:
         frames = round(one.trial_s * 1000 + 0.5)
         return line(one, frames, min(frames, int(60 + 0.25 * frames)))
 
@@ -200,7 +200,7 @@ def test_quantiles_of_tagged_frames_need_as_many_trials_as_samples() -> None:
     test = Latency(LatencyTest(loads, trials=20, trial_ns=10**9, tagged=True), 1000.0, [1.0])
     times = iter(range(1, 21))
 
-    def answer(one: Asked) -> TrialLine:
+    def answer(one: BenchmarkTrial) -> TrialLine:
         take = Delays(1, 0, tagged=True)
         take.take(rows([0, 1], delay_ns=1000 * next(times)))
         return line(one, 2, 2, measured=take.of_stream(), delays=take.counted().pairs())

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from virtlab.campaign.search.largest_level import Answer, Largest
+from virtlab.campaign.search.largest_level import Answer, LargestLevel
 from virtlab.stats import contrast
 
 
@@ -22,7 +22,7 @@ def searched(
 ) -> tuple[Answer, int, set[int]]:
     """Answer, runs made, and places tried, of a device that is good where `truth` is above zero."""
     generator = np.random.default_rng(seed)
-    search = Largest(levels, confidence=confidence, open_end=open_end)
+    search = LargestLevel(levels, confidence=confidence, open_end=open_end)
     runs: dict[int, list[float]] = {}
     while (asked := search.ask()) is not None:
         assert search.ask() == asked  # the same until told
@@ -98,7 +98,7 @@ def test_a_bad_level_below_a_good_one_is_a_violation_and_lowers_the_answer() -> 
 
 
 def test_a_level_that_cannot_be_had_counts_as_bad() -> None:
-    search = Largest(8, open_end=True)
+    search = LargestLevel(8, open_end=True)
     while (asked := search.ask()) is not None:
         if asked.place > 4:
             search.refuse()

@@ -111,7 +111,7 @@ def test_layer_2_guests_join_both_sides_into_one_subnet_and_have_no_address(tmp_
 
 def test_a_frame_to_a_layer_2_guest_has_its_way_in_every_bridge(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, guests=forwarding(2))
-    assert Wiring(plan).ways("sut.vm3", "eth0") == {
+    assert Wiring(plan).ports_towards_vnic("sut.vm3", "eth0") == {
         "vswitch:sut.br0": "sut.vm3/eth0", "bridge:sut.vm3": "sut.vm3/eth1", "vswitch:sut.br1": "sut.receiver/eth0",
     }  # fmt: skip
     steps = [str(step) for step in lower(plan).steps]

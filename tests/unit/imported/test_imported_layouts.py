@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from virtlab.imported.output import Told, UnreadableError
+from virtlab.imported.output import ToolOutput, UnreadableError
 from virtlab.imported.readers import read
 
 XENTOP_HEAD = (
@@ -23,12 +23,12 @@ def summed(text: str) -> dict[str, float]:
     return {f"{one.metric}.{one.statistic}": one.value for one in read(text).summaries}
 
 
-def at(told: Told) -> dict[tuple[str, str], float]:
-    return {(one.entity, one.metric): one.value for one in told.points}
+def at(output: ToolOutput) -> dict[tuple[str, str], float]:
+    return {(one.entity, one.metric): one.value for one in output.points}
 
 
 def test_xentop_with_full_names_networks_processors_and_disks() -> None:
-    told = read(
+    output = read(
         xentop(
             "  Domain-0 -----r      18423    3.5     523912    8.3   no limit       n/a" + XENTOP_REST,
             "VCPUs(sec):   0:      11586s   1:          1s",
@@ -38,19 +38,19 @@ def test_xentop_with_full_names_networks_processors_and_disks() -> None:
             "VBD BlkBack 51713 [ca: 1]  OO:        0   RD:       85   WR:        1  RSECT:       1870  WSECT:          2",
         )
     )
-    found = at(told)
+    found = at(output)
     assert found["guests.BB - backup2", "cpu"] == pytest.approx(0.625)
     assert found["guests.BB - backup2", "memory_used"] == 3_145_728 * 1024
     assert found["domain-0", "cpu"] == pytest.approx(0.035)
-    assert len(told.points) == 4
+    assert len(output.points) == 4
 
 
 def test_xentop_of_an_older_version_with_fewer_columns() -> None:
     head = "      NAME  STATE   CPU(sec) CPU(%)     MEM(k) MEM(%)  MAXMEM(k) MAXMEM(%)"
-    told = read(
+    output = read(
         xentop("    vm2057 --b---         54  127.3     262144    1.0     262144       1.0", head=head)
     )
-    assert at(told)["guests.vm2057", "cpu"] == pytest.approx(1.273)
+    assert at(output)["guests.vm2057", "cpu"] == pytest.approx(1.273)
 
 
 def test_a_line_of_xentop_that_is_no_domain_is_told_with_its_number() -> None:
@@ -117,9 +117,9 @@ NETPERF_UDP = NETPERF.replace("TCP STREAM", "UDP STREAM")
 
 def test_netperf_omni_over_udp_tells_what_came_and_loss_where_both_ends_were_asked() -> None:
     text = NETPERF_UDP + "THROUGHPUT=956.80\nTHROUGHPUT_UNITS=10^6bits/s\n"
-    told = read(text)
+    output = read(text)
     assert summed(text) == {"goodput.mean": 956.8e6}
-    assert told.notes == ["no loss: have -k or -o tell LOCAL_SEND_CALLS and REMOTE_RECV_CALLS too"]
+    assert output.notes == ["no loss: have -k or -o tell LOCAL_SEND_CALLS and REMOTE_RECV_CALLS too"]
     text += "LOCAL_SEND_THROUGHPUT=1177.60\nLOCAL_SEND_CALLS=1000000\nREMOTE_RECV_CALLS=812500\n"
     assert summed(text) == {
         "goodput.mean": 956.8e6, "achieved_load.mean": pytest.approx(1177.6e6), "loss.ratio": pytest.approx(0.1875),
@@ -217,12 +217,12 @@ def test_esxtop_of_a_host_whose_columns_are_mostly_of_no_interest() -> None:
     rows = [["05/15/2018 02:13:06", "0.81", "2.28", "1.21", "0.10", "4.00", "13"]]
     rows.append(["05/15/2018 02:13:11", "0.80", "2.30", "1.25", "0.11", "", "12"])
     text = "".join(",".join(f'"{cell}"' for cell in row) + "\n" for row in [columns, *rows])
-    told = read(text)
-    points = {(one.t_ns, one.entity, one.metric): one.value for one in told.points}
+    output = read(text)
+    points = {(one.t_ns, one.entity, one.metric): one.value for one in output.points}
     assert points[0, "host.cpu", "cpu"] == pytest.approx(0.0121)
     assert points[5 * 10**9, "host.cpu", "cpu"] == pytest.approx(0.0125)
     assert points[0, "guests.web, one", "run_queue_delay"] == pytest.approx(4e7)
-    assert len(told.points) == 3, "an empty cell is missing, not zero"
+    assert len(output.points) == 3, "an empty cell is missing, not zero"
 
 
 VCENTER = {
@@ -247,12 +247,12 @@ VCENTER = {
 
 @pytest.mark.parametrize("layout", VCENTER)
 def test_vcenter_by_columns_separators_and_letters_of_whoever_exported_it(layout: str) -> None:
-    told = read(VCENTER[layout])
-    assert told.tool == "vcenter"
-    assert [(one.t_ns, one.entity, one.metric) for one in told.points] == [
+    output = read(VCENTER[layout])
+    assert output.tool == "vcenter"
+    assert [(one.t_ns, one.entity, one.metric) for one in output.points] == [
         (0, "guests.web, one", "cpu_share"), (20 * 10**9, "guests.web, one", "cpu_share"),
     ]  # fmt: skip
-    assert [one.value for one in told.points] == pytest.approx([0.295, 0.315])
+    assert [one.value for one in output.points] == pytest.approx([0.295, 0.315])
 
 
 def test_vcenter_of_disks_and_readiness_in_old_and_new_spelling() -> None:
@@ -357,7 +357,7 @@ def esxtop(*columns: tuple[str, str]) -> str:
 
 def test_ports_of_esxtop_are_the_hosts_unless_a_world_of_a_guest_uses_them() -> None:
     rate = r"MBits Received/sec"
-    told = read(
+    output = read(
         esxtop(
             (rf"Network Port(vSwitch0:33554434:vmnic0)\{rate}", "9"),
             (rf"Network Port(vSwitch0:33554436:vmk0)\{rate}", "1"),
@@ -368,7 +368,7 @@ def test_ports_of_esxtop_are_the_hosts_unless_a_world_of_a_guest_uses_them() -> 
             (rf"Network Port(vSwitch7:134217731:36139:db: one)\{rate}", "5"),
         )
     )
-    assert at(told) == {
+    assert at(output) == {
         ("host.vmnic0", "network_received"): 9e6,
         ("host.vmk0", "network_received"): 1e6,
         ("host.Management", "network_received"): 2e6,
@@ -376,7 +376,7 @@ def test_ports_of_esxtop_are_the_hosts_unless_a_world_of_a_guest_uses_them() -> 
         ("guests.web1.eth0", "network_received"): 4e6,
         ("guests.db: one", "network_received"): 8e6,
     }
-    assert len(told.points) == 6, "two ports of one name are no two samples"
+    assert len(output.points) == 6, "two ports of one name are no two samples"
 
 
 def test_groups_of_esxis_own_processes_are_no_guests() -> None:
@@ -413,7 +413,7 @@ Ping statistics for 10.0.0.2:
 
 
 def test_ping_of_windows_over_ipv6_and_what_a_router_answered_it() -> None:
-    told = read(
+    output = read(
         "Pinging 2001:db8::2 with 32 bytes of data:\n"
         "Reply from 2001:db8::2: time=3ms \n"
         "Reply from 2001:db8::2: time=5ms \n"
@@ -421,8 +421,8 @@ def test_ping_of_windows_over_ipv6_and_what_a_router_answered_it() -> None:
         "Request timed out.\n\n"
         "Ping statistics for 2001:db8::2:\n    Packets: Sent = 4, Received = 3, Lost = 1 (25% loss),\n"
     )
-    assert told.blocks["rtt/1"]["rtt_ns"] == [3_000_000, 5_000_000]
-    assert told.counters["sent_packets"] == 4
+    assert output.blocks["rtt/1"]["rtt_ns"] == [3_000_000, 5_000_000]
+    assert output.counters["sent_packets"] == 4
 
 
 def test_psping_without_any_answer_has_its_loss_alone() -> None:
@@ -441,20 +441,20 @@ def test_psping_without_any_answer_has_its_loss_alone() -> None:
 )
 def test_psping_says_which_protocol_it_was(line: str, protocol: str) -> None:
     text = PSPING_LOST.replace("Pinging 10.0.0.2 with 32 bytes of data:", line)
-    told = read(text + "Minimum = 0.28ms, Maximum = 0.35ms, Average = 0.31ms\n")
-    assert told.facts["protocol"] == protocol
+    output = read(text + "Minimum = 0.28ms, Maximum = 0.35ms, Average = 0.31ms\n")
+    assert output.facts["protocol"] == protocol
 
 
 def test_ping6_of_the_bsds() -> None:
-    told = read(
+    output = read(
         "PING6(56=40+8+8 bytes) 2001:db8::1 --> 2001:db8::2\n"
         "16 bytes from 2001:db8::2, icmp_seq=0 hlim=64 time=0.171 ms\n"
         "16 bytes from 2001:db8::2, icmp_seq=1 hlim=64 time=0.151 ms\n\n"
         "--- 2001:db8::2 ping6 statistics ---\n"
         "2 packets transmitted, 2 packets received, 0.0% packet loss\n"
     )
-    assert told.blocks["rtt/1"]["rtt_ns"] == [171_000, 151_000]
-    assert told.facts == {"payload_bytes": 8, "ip_packet_bytes": 56}
+    assert output.blocks["rtt/1"]["rtt_ns"] == [171_000, 151_000]
+    assert output.facts == {"payload_bytes": 8, "ip_packet_bytes": 56}
 
 
 def iperf2(stream: str, end: str, rate: str, more: str = "") -> str:

@@ -87,9 +87,9 @@ def test_iperf_2_back_to_the_client_is_what_the_client_received() -> None:
 [ *1] 0.0000-1.0000 sec   900 MBytes  7.55 Gbits/sec
 [ *1] 0.0000-2.0129 sec  1.71 GBytes  7.30 Gbits/sec
 """
-    told = read(CLIENT + rows)
-    assert [one.value for one in told.summaries] == [7.3e9]
-    assert "of" not in told.facts, "it is said to be what the client wrote"
+    output = read(CLIENT + rows)
+    assert [one.value for one in output.summaries] == [7.3e9]
+    assert "of" not in output.facts, "it is said to be what the client wrote"
     server = read("Server listening on TCP port 5001\n" + rows.replace("*", " "))
     assert "server wrote" in server.facts["of"]
     udp = rows.replace("7.30 Gbits/sec", "5.00 Mbits/sec   0.002 ms 10/100 (10%)").replace("GBytes", "MBytes")
@@ -113,9 +113,9 @@ def test_a_server_of_iperf3_tells_what_it_received_and_nothing_of_the_other_side
     del report["start"]["connecting_to"]
     report["start"]["accepted_connection"] = {"host": "10.0.0.1", "port": 48788}
     report["end"]["sum_sent"] = {"bytes": 0, "bits_per_second": 0, "packets": 0, "sender": True}
-    told = summed(json.dumps(report))
-    assert told["goodput.mean"] > 0
-    assert "achieved_load.mean" not in told, "the server's 0 is taken for what was sent"
+    output = summed(json.dumps(report))
+    assert output["goodput.mean"] > 0
+    assert "achieved_load.mean" not in output, "the server's 0 is taken for what was sent"
     report["start"]["test_start"]["reverse"] = 1
     with pytest.raises(UnreadableError, match="server that sent"):
         read(json.dumps(report))
@@ -139,9 +139,9 @@ def test_sadf_of_networks_or_memory_alone_is_recognised() -> None:
     for one in report["sysstat"]["hosts"][0]["statistics"]:
         one.pop("cpu-load", None)
         one["memory"] = {"memused": 1024}
-    told = read(json.dumps(report))
-    assert told.tool == "sar"
-    assert {(each.entity, each.metric, each.value) for each in told.points if each.entity == "host"} == {
+    output = read(json.dumps(report))
+    assert output.tool == "sar"
+    assert {(each.entity, each.metric, each.value) for each in output.points if each.entity == "host"} == {
         ("host", "memory_used", float(1 << 20))
     }
 
@@ -154,5 +154,5 @@ def test_sadf_of_networks_or_memory_alone_is_recognised() -> None:
 def test_iostat_in_whatever_unit_it_was_asked_for(read_key: str, written_key: str, unit: int) -> None:
     head = "Linux 6.1.0-amd64 (host) \t11/21/26 \t_x86_64_\t(2 CPU)\n"
     rows = f"\nDevice             tps    {read_key}    {written_key}\nvda              14.00         3.00        36.00\n"
-    told = {(one.entity, one.metric): one.value for one in read(head + rows + rows).points}
-    assert told == {("host.vda", "disk_read"): 3 * unit, ("host.vda", "disk_written"): 36 * unit}
+    output = {(one.entity, one.metric): one.value for one in read(head + rows + rows).points}
+    assert output == {("host.vda", "disk_read"): 3 * unit, ("host.vda", "disk_written"): 36 * unit}

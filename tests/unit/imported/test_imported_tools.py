@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from virtlab.catalogue import measuring
-from virtlab.imported.output import Told, UnreadableError
+from virtlab.imported.output import ToolOutput, UnreadableError
 from virtlab.imported.readers import READERS, read
 from virtlab.metrics import METRICS
 
@@ -35,37 +35,37 @@ def test_every_sample_is_recognised_and_says_what_the_registry_knows(path: Path)
         with pytest.raises(UnreadableError):
             read(path.read_text())
         return
-    told = read(path.read_text())
-    assert path.name.startswith((told.tool, {"sar": "sadf"}.get(told.tool, told.tool)))
-    sound(told)
-    assert told.summaries or told.blocks or told.points
+    output = read(path.read_text())
+    assert path.name.startswith((output.tool, {"sar": "sadf"}.get(output.tool, output.tool)))
+    sound(output)
+    assert output.summaries or output.blocks or output.points
 
 
-def sound(told: Told) -> None:
+def sound(output: ToolOutput) -> None:
     """Whatever is told is a number of a metric of the registry, for a workload that measures it."""
-    for one in told.summaries:
+    for one in output.summaries:
         assert one.statistic in METRICS[one.metric].statistics
-        assert set(told.workloads) <= set(measuring(one.metric)), one
+        assert set(output.workloads) <= set(measuring(one.metric)), one
         assert one.value >= 0
         assert one.samples >= 0
-    for point in told.points:
+    for point in output.points:
         assert METRICS[point.metric].of == "entity"
         assert point.value >= 0
         assert point.t_ns >= 0
-    for columns in told.blocks.values():
+    for columns in output.blocks.values():
         assert len({len(values) for values in columns.values()}) == 1
         assert all(-(2**62) < value < 2**62 for values in columns.values() for value in values)
 
 
 def test_ping_gives_round_trips_and_how_many_were_sent() -> None:
-    told = read(text("ping.txt"))
-    rows = told.blocks["rtt/1"]
+    output = read(text("ping.txt"))
+    rows = output.blocks["rtt/1"]
     assert rows["rtt_ns"][:3] == [12_000, 19_000, 18_000]
     assert rows["seq"] == list(range(1, 9))
     assert set(rows["path_rtt_ns"]) == {-1}
-    assert told.counters == {"sent_packets": 8, "duplicate_packets": 0}
-    assert (told.facts["payload_bytes"], told.facts["ip_packet_bytes"]) == (100, 128)
-    assert "no instants" in told.clock
+    assert output.counters == {"sent_packets": 8, "duplicate_packets": 0}
+    assert (output.facts["payload_bytes"], output.facts["ip_packet_bytes"]) == (100, 128)
+    assert "no instants" in output.clock
 
 
 def test_ping_with_stamps_has_instants() -> None:
@@ -76,10 +76,10 @@ def test_ping_with_stamps_has_instants() -> None:
 
 
 def test_less_than_a_millisecond_is_no_number() -> None:
-    told = read(text("ping-windows.txt"))
-    assert told.blocks == {}
+    output = read(text("ping-windows.txt"))
+    assert output.blocks == {}
     assert summed("ping-windows.txt") == {"loss.ratio": 0.25}
-    assert told.facts["coarse_replies"] == 1
+    assert output.facts["coarse_replies"] == 1
 
 
 def test_what_a_router_wrote_is_no_reply_though_windows_counts_it() -> None:
@@ -88,8 +88,8 @@ def test_what_a_router_wrote_is_no_reply_though_windows_counts_it() -> None:
         .replace("time<1ms", "time=1ms")
         .replace("Received = 3, Lost = 1 (25%", "Received = 4, Lost = 0 (0%")
     )
-    told = read(lines.replace("Request timed out.", "Reply from 10.0.0.9: Destination host unreachable."))
-    assert (len(told.blocks["rtt/1"]["seq"]), told.counters["sent_packets"]) == (3, 4)
+    output = read(lines.replace("Request timed out.", "Reply from 10.0.0.9: Destination host unreachable."))
+    assert (len(output.blocks["rtt/1"]["seq"]), output.counters["sent_packets"]) == (3, 4)
     with pytest.raises(UnreadableError, match="a part is missing"):
         read(lines)
 
@@ -114,9 +114,9 @@ def test_sequence_numbers_that_begin_again_are_of_later_requests() -> None:
 
 def test_duplicates_are_counted_and_are_no_samples() -> None:
     lines = text("ping.txt").splitlines()
-    told = read("\n".join([*lines[:2], lines[1] + " (DUP!)", *lines[2:]]))
-    assert len(told.blocks["rtt/1"]["seq"]) == 8
-    assert told.counters["duplicate_packets"] == 1
+    output = read("\n".join([*lines[:2], lines[1] + " (DUP!)", *lines[2:]]))
+    assert len(output.blocks["rtt/1"]["seq"]) == 8
+    assert output.counters["duplicate_packets"] == 1
 
 
 def test_psping_tells_connections_round_trips_and_bytes_per_second() -> None:
@@ -133,12 +133,12 @@ def test_psping_tells_connections_round_trips_and_bytes_per_second() -> None:
 
 
 def test_iperf3_tells_what_the_receiver_got() -> None:
-    told = read(text("iperf3-tcp.json"))
+    output = read(text("iperf3-tcp.json"))
     values = summed("iperf3-tcp.json")
     assert values["goodput.mean"] == pytest.approx(4618774586.706)
     assert values["retransmits.total"] == 24
-    assert sum(told.blocks["interval/1"]["sent_bytes"]) == 1735262208
-    assert told.blocks["interval/1"]["srtt_ns"][0] == 215_000
+    assert sum(output.blocks["interval/1"]["sent_bytes"]) == 1735262208
+    assert output.blocks["interval/1"]["srtt_ns"][0] == 215_000
     assert summed("iperf3-tcp-two.txt") == {"goodput.mean": 3.93e9, "retransmits.total": 0}
     assert summed("iperf3-tcp.txt") == {"goodput.mean": 5.39e9, "retransmits.total": 3}
 
@@ -267,16 +267,16 @@ def test_whatever_stands_in_a_file_is_read_soundly_or_refused(tool: str, data: s
         )
     )
     broken = whole[:at] + instead + whole[at + length :]
-    told, error = attempt(broken, tool)
-    if told is not None:
-        sound(told)
+    output, error = attempt(broken, tool)
+    if output is not None:
+        sound(output)
     else:
         assert error is not None
         assert error.what
         assert 0 <= error.line <= broken.count("\n") + 2
 
 
-def attempt(content: str, tool: str | None) -> tuple[Told | None, UnreadableError | None]:
+def attempt(content: str, tool: str | None) -> tuple[ToolOutput | None, UnreadableError | None]:
     """What is read, or how it is refused; anything else is a mistake of ours."""
     try:
         return read(content, tool), None
@@ -287,7 +287,7 @@ def attempt(content: str, tool: str | None) -> tuple[Told | None, UnreadableErro
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=200), st.sampled_from([None, *READERS]))
 def test_any_text_is_refused_or_read(content: str, tool: str | None) -> None:
-    told, error = attempt(content, tool)
-    assert (told is None) != (error is None)
-    if told is not None:
-        sound(told)
+    output, error = attempt(content, tool)
+    assert (output is None) != (error is None)
+    if output is not None:
+        sound(output)

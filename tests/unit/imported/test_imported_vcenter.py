@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from virtlab.imported.instants import day_comes_first
-from virtlab.imported.output import Told, UnreadableError
+from virtlab.imported.output import ToolOutput, UnreadableError
 from virtlab.imported.readers import read
 
 HEAD = ("MetricId", "Timestamp", "Value", "Entity", "EntityId", "IntervalSecs", "Instance")
@@ -21,15 +21,15 @@ def export(
     return "\n".join(separator.join(f'"{cell}"' for cell in line) for line in lines) + "\n"
 
 
-def told_of(told: Told) -> dict[tuple[str, str], float]:
-    return {(one.entity, one.metric): one.value for one in told.points}
+def told_of(output: ToolOutput) -> dict[tuple[str, str], float]:
+    return {(one.entity, one.metric): one.value for one in output.points}
 
 
 def test_the_mean_over_a_guests_processors_is_no_count_of_them() -> None:
-    told = read(export(("cpu.usage.average", "75", "")))
-    assert told_of(told) == {("guests.web1", "cpu_share"): 0.75}
-    assert "no 'cpu' of web1" in told.notes[0]
-    assert "cpu.used.summation" in told.notes[0]
+    output = read(export(("cpu.usage.average", "75", "")))
+    assert told_of(output) == {("guests.web1", "cpu_share"): 0.75}
+    assert "no 'cpu' of web1" in output.notes[0]
+    assert "cpu.used.summation" in output.notes[0]
 
 
 def test_processors_of_a_guest_add_up_as_esxtop_and_xentop_count_them() -> None:
@@ -38,14 +38,14 @@ def test_processors_of_a_guest_add_up_as_esxtop_and_xentop_count_them() -> None:
         ("cpu.usage.average", "90.02", "0"),
         ("cpu.usage.average", "60", "1"),
     ]
-    told = read(export(*rows))
-    assert told_of(told) == {
+    output = read(export(*rows))
+    assert told_of(output) == {
         ("guests.web1", "cpu_share"): 0.75,
         ("guests.web1", "cpu"): pytest.approx(1.5002),
         ("guests.web1.vcpu0", "cpu"): pytest.approx(0.9002),
         ("guests.web1.vcpu1", "cpu"): pytest.approx(0.6),
     }
-    assert told.notes == []
+    assert output.notes == []
 
 
 @pytest.mark.parametrize("left_out", [0, 1, 2])
@@ -53,9 +53,9 @@ def test_processors_that_may_not_be_all_are_not_added_up(left_out: int) -> None:
     rows = [
         ("cpu.usage.average", value, instance) for value, instance in (("75", ""), ("90", "0"), ("60", "1"))
     ]
-    told = read(export(*rows[:left_out], *rows[left_out + 1 :]))
-    assert ("guests.web1", "cpu") not in told_of(told)
-    assert "no 'cpu' of web1 as a whole" in told.notes[0]
+    output = read(export(*rows[:left_out], *rows[left_out + 1 :]))
+    assert ("guests.web1", "cpu") not in told_of(output)
+    assert "no 'cpu' of web1 as a whole" in output.notes[0]
 
 
 def test_time_used_of_all_processors_counts_them() -> None:
@@ -64,38 +64,38 @@ def test_time_used_of_all_processors_counts_them() -> None:
         ("cpu.used.summation", "18000", "0"),
         ("cpu.usage.average", "75", ""),
     ]
-    told = read(export(*rows, ("cpu.usage.average", "88", "0"), ("cpu.usage.average", "62", "1")))
-    assert told_of(told) == {
+    output = read(export(*rows, ("cpu.usage.average", "88", "0"), ("cpu.usage.average", "62", "1")))
+    assert told_of(output) == {
         ("guests.web1", "cpu_share"): 0.75,
         ("guests.web1", "cpu"): 1.5,
         ("guests.web1.vcpu0", "cpu"): 0.9,
         ("guests.web1.vcpu1", "cpu"): pytest.approx(0.62),
     }
-    assert told.notes == []
+    assert output.notes == []
 
 
 def test_a_host_is_no_guest_and_its_processors_are_named_as_a_hosts() -> None:
-    told = read(
+    output = read(
         export(
             ("cpu.usage.average", "40", ""), ("cpu.usage.average", "30", "3"), ("mem.consumed.average", "1024", ""),
             ("net.received.average", "8", "vmnic0"), ("cpu.used.summation", "900", "3"), of=HOST,
         )
     )  # fmt: skip
-    assert told_of(told) == {
+    assert told_of(output) == {
         ("hosts.esx1.lab.cpu", "cpu"): 0.4,
         ("hosts.esx1.lab.cpu3", "cpu"): 0.3,
         ("hosts.esx1.lab", "memory_used"): 2**20,
         ("hosts.esx1.lab.vmnic0", "network_received"): 8 * 1024 * 8,
     }
-    assert told.notes == []
+    assert output.notes == []
 
 
 def test_clusters_are_neither_and_are_left_out_aloud() -> None:
     cluster = export(("mem.consumed.average", "1", ""), of=("lab", "ClusterComputeResource-domain-c7"))
     rows = export(("mem.consumed.average", "1", ""))
-    told = read(rows + cluster.split("\n", 1)[1])
-    assert told_of(told) == {("guests.web1", "memory_used"): 1024}
-    assert told.notes == ["neither guest nor host, and left out: lab"]
+    output = read(rows + cluster.split("\n", 1)[1])
+    assert told_of(output) == {("guests.web1", "memory_used"): 1024}
+    assert output.notes == ["neither guest nor host, and left out: lab"]
 
 
 def test_without_entity_ids_hosts_are_known_by_their_ports_and_guests_are_said_to_be_taken_for_such() -> None:
@@ -107,9 +107,9 @@ def test_without_entity_ids_hosts_are_known_by_their_ports_and_guests_are_said_t
             ("mem.consumed.average", "web1", ""),
         )
     )
-    told = read(text)
-    assert {entity for entity, _ in told_of(told)} == {"hosts.esx1", "hosts.esx1.vmnic1", "guests.web1"}
-    assert told.notes == ["there is no EntityId: web1 are taken for guests"]
+    output = read(text)
+    assert {entity for entity, _ in told_of(output)} == {"hosts.esx1", "hosts.esx1.vmnic1", "guests.web1"}
+    assert output.notes == ["there is no EntityId: web1 are taken for guests"]
 
 
 GERMAN = ("31.05.2018 02:13:20", ";")

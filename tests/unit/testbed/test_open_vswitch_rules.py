@@ -12,7 +12,7 @@ MAC = "02:00:00:00:00:01"
 def bridge(*, own_entries: bool, isolated: bool = False, addresses: bool = True) -> OvsBridge:
     """Two ports of guests and an uplink."""
     ports = [Port("a", isolated=isolated), Port("b", isolated=isolated), Port("up")]
-    made = OvsBridge("host:h1", "br", own_entries=own_entries, told=addresses, ports=ports)
+    made = OvsBridge("host:h1", "br", own_entries=own_entries, static=addresses, ports=ports)
     if addresses:
         made.addresses[MAC] = "a"
     return made

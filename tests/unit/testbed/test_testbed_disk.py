@@ -120,7 +120,7 @@ def test_what_goes_into_an_image_is_one_archive_that_needs_nothing_there(tmp_pat
         assert link.linkname == f"/{carried.UNIT}"
     for name in (carried.AGENT, carried.STARTER, carried.OPENRC):
         assert members[name].mode == 0o755
-    words = carried.told(place)
+    words = carried.instructions(place)
     for word in ("agent.tar", carried.INITTAB, carried.SYSV, "rc-update add virtlab-guest"):
         assert word in words
 

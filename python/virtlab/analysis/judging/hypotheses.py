@@ -53,12 +53,12 @@ class Subject:
     decides: bool = True
     note: str = ""
 
-    def estimate(self, found: Contrast) -> Estimate:
+    def estimate(self, contrast: Contrast) -> Estimate:
         """The weighted sum with its interval."""
-        low, high = found.interval(self.level)
+        low, high = contrast.interval(self.level)
         why = "" if low is not None else ONE_RUN
         return Estimate(
-            self.metric, self.unit, found.value, low, high, self.level, sum(found.runs), "Welch t", why
+            self.metric, self.unit, contrast.value, low, high, self.level, sum(contrast.runs), "Welch t", why
         )
 
 

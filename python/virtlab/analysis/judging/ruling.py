@@ -85,7 +85,9 @@ class _Evidence:
     same: list[str] = field(default_factory=list)
 
 
-def _evidence(claim: Claim, table: RunTable, level: float, beside: tuple[PublishedValue, ...]) -> _Evidence:
+def _evidence(
+    claim: Claim, table: RunTable, level: float, published: tuple[PublishedValue, ...]
+) -> _Evidence:
     found = _Evidence()
     mixed = bool(table.mixed_points())
     for part in [table.only(realisation=name) for name in table.realisations] if mixed else [table]:
@@ -96,7 +98,7 @@ def _evidence(claim: Claim, table: RunTable, level: float, beside: tuple[Publish
         if not cells.of:
             continue
         try:
-            tests = tests_of(Case(claim, cells, level, beside))
+            tests = tests_of(Case(claim, cells, level, published))
         except ValueError as error:
             found.trouble.append(str(error))
             continue
@@ -107,10 +109,10 @@ def _evidence(claim: Claim, table: RunTable, level: float, beside: tuple[Publish
     return found
 
 
-def _together(found: list[_Evidence]) -> _Evidence:
+def _together(evidences: list[_Evidence]) -> _Evidence:
     """The evidence on all members of a claim; a run without a value is one run, however many members would use it."""
     whole = _Evidence()
-    for each in found:
+    for each in evidences:
         whole.tests += each.tests
         whole.trouble += each.trouble
         whole.same += [one for one in each.same if one not in whole.same]
@@ -122,21 +124,21 @@ def _together(found: list[_Evidence]) -> _Evidence:
 def _verdict(
     claim: Claim,
     comparisons: list[Comparison],
-    found: _Evidence,
-    beside: tuple[PublishedValue, ...],
+    evidence: _Evidence,
+    published: tuple[PublishedValue, ...],
     notes: list[str],
 ) -> Verdict:
-    notes = notes + found.same
-    if claim.averaged and found.tests:
+    notes = notes + evidence.same
+    if claim.averaged and evidence.tests:
         names = " and ".join(each.name for each in claim.averaged)
         notes.append(f"each value is the mean of a repetition over the levels of {names}")
-    notes += [f"{count} runs have no value: {reason}" for reason, count in found.missing.items()]
+    notes += [f"{count} runs have no value: {reason}" for reason, count in evidence.missing.items()]
     ruling, deciding = _rule(comparisons)
     notes += sorted({comparison.note for comparison in comparisons if comparison.note})
     more = deciding.more_runs if ruling == "undecided" and deciding is not None else None
-    trouble = found.same or found.trouble or [_nothing(found.missing)]
-    text = sentence(claim, ruling, comparisons, deciding, published=beside, trouble=trouble)
-    return Verdict(claim, ruling, text, tuple(comparisons), deciding, more, beside, tuple(notes))
+    trouble = evidence.same or evidence.trouble or [_nothing(evidence.missing)]
+    text = sentence(claim, ruling, comparisons, deciding, published=published, trouble=trouble)
+    return Verdict(claim, ruling, text, tuple(comparisons), deciding, more, published, tuple(notes))
 
 
 def _nothing(missing: dict[str, int]) -> str:

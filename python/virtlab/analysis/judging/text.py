@@ -27,7 +27,7 @@ def sentence(
     """The one sentence of a verdict: the claim in words, the answer, and what was seen."""
     title = in_words(claim)
     if deciding is None:
-        return f"{title}: undecided, {'; '.join(trouble)}.{_beside(published)}"
+        return f"{title}: undecided, {'; '.join(trouble)}.{_published_note(published)}"
     required_to_hold = [comparison for comparison in comparisons if comparison.decides]
     head = ""
     if ruling == "holds" and len(required_to_hold) > 1:
@@ -48,7 +48,7 @@ def sentence(
         elif _lies_outside(deciding):
             body += f", which does not refute it {_what_else_counts(len(comparisons))}"
         body += f"; {more_runs(deciding.more_runs, deciding)}"
-    return f"{body}.{_beside(published)}"
+    return f"{body}.{_published_note(published)}"
 
 
 def _lies_inside(comparison: Comparison) -> bool:
@@ -114,5 +114,5 @@ def more_runs(count: int | None, comparison: Comparison) -> str:
     return f"about {count} more {'run' if count == 1 else 'runs'} per design point would decide"
 
 
-def _beside(published: Sequence[PublishedValue]) -> str:
+def _published_note(published: Sequence[PublishedValue]) -> str:
     return f" Published: {together(published, most=FEW)}." if published else ""

@@ -45,11 +45,11 @@ def worst_ordering(case: Case, relation: Ordering, over: str, factor: str, level
 
 
 def _test(
-    case: Case, rest: Levels, factors: tuple[str, str], pair: tuple[str, str], one: Side, other: Side, comparator: str,
+    case: Case, rest: Levels, factors: tuple[str, str], pair: tuple[str, str], side: Side, other: Side, comparator: str,
     by: Margin | None, least: bool,
 ) -> Test:  # fmt: skip
     factor, over = factors
-    worst_one, worst_other = _worst(one, least), _worst(other, least)
+    worst_one, worst_other = _worst(side, least), _worst(other, least)
     label = case.label(
         rest, f"{factor} {pair[0]} (at {over} {worst_one}) - {pair[1]} (at {over} {worst_other})"
     )
@@ -66,13 +66,13 @@ def _test(
         return sided(subject, [first, second], weights, comparator, limit, shown=shown, required=required)
 
     # The side whose worst has to be beyond the other's everywhere is the one that may vary.
-    other_stands = [against(values, other[worst_other]) for values in one.values()]
-    one_stands = [against(one[worst_one], values) for values in other.values()]
+    other_stands = [against(values, other[worst_other]) for values in side.values()]
+    one_stands = [against(side[worst_one], values) for values in other.values()]
     holding, refuting = (other_stands, one_stands) if (sign > 0) == least else (one_stands, other_stands)
     return replace(
-        against(one[worst_one], other[worst_other]),
-        p_holds=min(1.0, len(one) * max(test.p_holds for test in holding)),
-        p_refuted=min(1.0, len(one) * max(test.p_refuted for test in refuting)),
+        against(side[worst_one], other[worst_other]),
+        p_holds=min(1.0, len(side) * max(test.p_holds for test in holding)),
+        p_refuted=min(1.0, len(side) * max(test.p_refuted for test in refuting)),
     )
 
 

@@ -62,15 +62,17 @@ def intervals_of(context: RoleContext) -> Intervals:
     return Intervals({name: column[used] for name, column in rows.items()}, share[used], low, high)
 
 
-def goodput(context: RoleContext, found: Intervals) -> float | None:
+def goodput(context: RoleContext, intervals: Intervals) -> float | None:
     """Adds the goodput of what the receiver counted, and says it (bit/s)."""
-    rate = found.mean_bit_per_s("received_bytes")
+    rate = intervals.mean_bit_per_s("received_bytes")
     if rate is None:
-        reason = "the receiver counted nothing" if found.count else "no interval was recorded in the window"
+        reason = (
+            "the receiver counted nothing" if intervals.count else "no interval was recorded in the window"
+        )
         context.out.absent("goodput", reason)
         return None
-    per_interval = found.per_interval_bit_per_s("received_bytes")
-    context.out.add("goodput", "mean", rate, found.count)
-    context.out.add("goodput", "min", float(per_interval.min()), found.count)
-    context.out.add("goodput", "max", float(per_interval.max()), found.count)
+    per_interval = intervals.per_interval_bit_per_s("received_bytes")
+    context.out.add("goodput", "mean", rate, intervals.count)
+    context.out.add("goodput", "min", float(per_interval.min()), intervals.count)
+    context.out.add("goodput", "max", float(per_interval.max()), intervals.count)
     return rate

@@ -49,7 +49,7 @@ def values(
     health.values(context)
 
 
-def _loss(context: RoleContext, found: Intervals) -> float | None:
+def _loss(context: RoleContext, intervals: Intervals) -> float | None:
     """Adds the loss, and says it."""
     out, counters = context.out, context.counters
     sent, received = counters.get("sent_packets", 0), counters.get("received_packets")
@@ -58,7 +58,7 @@ def _loss(context: RoleContext, found: Intervals) -> float | None:
         reason = "iperf3 counts datagrams over the whole of a role, not in a window"
     elif sent <= 0:
         reason = "iperf3's sender did not tell how many it sent"
-    elif received is None or not bool((found.rows["sent_bytes"] == 0).any()):
+    elif received is None or not bool((intervals.rows["sent_bytes"] == 0).any()):
         reason = "iperf3's receiver told nothing"
     if reason or received is None:
         out.absent("loss", reason)

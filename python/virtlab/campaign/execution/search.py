@@ -16,7 +16,7 @@ from typing import Any
 
 from virtlab.analysis.luck import Criterion, luck_of, tried_of
 from virtlab.campaign.execution.trial import NS, Tries, shares_of
-from virtlab.campaign.search import Bisection, Goal, MlrSearch, Search, Told, Wanted
+from virtlab.campaign.search import Bisection, Goal, MlrSearch, Search, TrialRequest, TrialResult
 from virtlab.campaign.tests import Test, tests_of
 from virtlab.campaign.trials.journal import ARTEFACT, Journal, TrialLine
 from virtlab.experiment.work.search import SearchFor, goal_name, trial_ns
@@ -116,10 +116,10 @@ class Conducted:
             return dataclasses.replace(outcome, status="tainted", reasons=(*outcome.reasons, *doubtful))
         return outcome
 
-    def _search(self, told: Iterator[TrialLine]) -> Outcome | None:
+    def _search(self, lines: Iterator[TrialLine]) -> Outcome | None:
         """Until the search is over; an Outcome ends the run."""
         while (wanted := self._algorithm.ask()) is not None:
-            line = next(told, None)
+            line = next(lines, None)
             if line is not None:
                 self._settle(wanted, line)
                 continue
@@ -129,22 +129,22 @@ class Conducted:
                 return made
         return None
 
-    def _settle(self, wanted: Wanted, line: TrialLine) -> TrialLine:
+    def _settle(self, wanted: TrialRequest, line: TrialLine) -> TrialLine:
         """Tells the search; the line with the bounds that it knows now."""
-        self._algorithm.tell(Told(wanted.load, wanted.trial_s, line.loss_ratio))
-        found = self._algorithm.found()[0]
+        self._algorithm.tell(TrialResult(wanted.load, wanted.trial_s, line.loss_ratio))
+        found = self._algorithm.bounds()[0]
         return dataclasses.replace(line, low=found.lower, high=found.upper)
 
-    def _benchmark(self, told: Iterator[TrialLine]) -> Outcome | None:
+    def _benchmark(self, lines: Iterator[TrialLine]) -> Outcome | None:
         """The tests at what was found; an Outcome ends the run."""
         if self.search.tests is None:
             return None
         parameters = self.plan.roles[self.search.role].parameters
-        found = self._algorithm.found()[0].value
+        found = self._algorithm.bounds()[0].value
         self._tests = tests_of(self.search.tests, found, float(self.search.high), shares_of(parameters))
         for test in self._tests:
             while (asked := test.ask()) is not None:
-                line = next(told, None)
+                line = next(lines, None)
                 if line is None:
                     number, value = len(self.journal.lines), self._tries.value(asked.load)
                     text = f"trial {number}: {test.name}, {self.search.written} {value:,}"
@@ -165,8 +165,8 @@ class Conducted:
     def _value(self, load: float) -> int:
         return max(self.search.low, self._tries.value(load))
 
-    def _say(self, wanted: Wanted) -> None:
-        found = self._algorithm.found()[0]
+    def _say(self, wanted: TrialRequest) -> None:
+        found = self._algorithm.bounds()[0]
         left_s = self._algorithm.traffic_left_s()
         done_s = sum(line.trial_s for line in self.journal.lines)
         bounds = " to ".join(
@@ -181,7 +181,7 @@ class Conducted:
 
     def _last(self) -> Outcome:
         """One pass at the value found, kept with its samples; at the lowest value when none was good."""
-        found = self._algorithm.found()[0].value
+        found = self._algorithm.bounds()[0].value
         value = self._value(found if found is not None else float(self.search.low))
         trial_s = self.search.last_trial_ns / NS
         text = f"a last trial at {self.search.written} {value:,}, kept with its samples"
@@ -192,7 +192,7 @@ class Conducted:
         return self.session.run(self._tries.trial("kept", self.writer.overrides), self.writer)
 
     def _text(self) -> str:
-        found = [dataclasses.asdict(one) for one in self._algorithm.found()]
+        found = [dataclasses.asdict(one) for one in self._algorithm.bounds()]
         texts = self._texts
         criteria = self._criteria()
         tried = tried_of([dataclasses.asdict(line) for line in self.journal.lines]) if criteria else []
@@ -231,7 +231,7 @@ class Conducted:
         """
         bounds = {
             self._value(bound)
-            for one in self._algorithm.found() for bound in (one.lower, one.upper) if bound is not None
+            for one in self._algorithm.bounds() for bound in (one.lower, one.upper) if bound is not None
         }  # fmt: skip
         marked = [
             line

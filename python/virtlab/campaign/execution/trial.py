@@ -24,8 +24,8 @@ from virtlab.analysis.runs import values_of_run
 from virtlab.analysis.values import Collector
 from virtlab.analysis.window import RoleWindow
 from virtlab.analysis.workloads.stream import clock_bound_ns
-from virtlab.campaign.search import Wanted
-from virtlab.campaign.tests import Asked, tests_of
+from virtlab.campaign.search import TrialRequest
+from virtlab.campaign.tests import BenchmarkTrial, tests_of
 from virtlab.campaign.trials.journal import Journal, TrialLine
 from virtlab.campaign.trials.packets import Delays, Gaps
 from virtlab.campaign.trials.sink import BESIDE, TrialSink
@@ -78,7 +78,7 @@ class Tries:
         """A trial with a seed of its own."""
         return Trial(name, trial_seed(self.plan.seed, name), overrides, also)
 
-    def searched(self, wanted: Wanted, settle: Callable[[TrialLine], TrialLine]) -> TrialLine | Outcome:
+    def searched(self, wanted: TrialRequest, settle: Callable[[TrialLine], TrialLine]) -> TrialLine | Outcome:
         """One trial of the search; `settle` tells the search of a line that counts, and writes its bounds into it."""
         until, value = self.search.until, max(self.search.low, self.value(wanted.load))
         about = {"purpose": wanted.purpose, "load": wanted.load, "value": value, "trial_s": wanted.trial_s}
@@ -102,27 +102,27 @@ class Tries:
         overrides = self.overrides(value, wanted.trial_s if until is None else None)
         return self._attempts(overrides, (), sink, judged, settle)
 
-    def tested(self, asked: Asked) -> TrialLine | Outcome:
+    def tested(self, request: BenchmarkTrial) -> TrialLine | Outcome:
         """One trial of a test."""
-        value = self.value(asked.load)
-        overrides = self.overrides(value, asked.trial_s)
-        also = beside(self.search, self.plan, asked)
+        value = self.value(request.load)
+        overrides = self.overrides(value, request.trial_s)
+        also = extra_actions(self.search, self.plan, request)
         about = {
-            "purpose": asked.test, "part": asked.part, "load": asked.load, "value": value, "trial_s": asked.trial_s,
+            "purpose": request.test, "part": request.part, "load": request.load, "value": value, "trial_s": request.trial_s,
         }  # fmt: skip
         taken: list[Delays | Gaps] = []
 
         def sink() -> TrialSink:
             take: Delays | Gaps | None = None
-            if asked.takes == "delay":
-                take = Delays(self._flows, round(asked.trial_s * NS / 2), asked.tagged)
-            elif asked.takes in {"overload", "reset"}:
-                take = Gaps(self._flows, self._flows_by_way_of(asked.guest))
+            if request.kind == "delay":
+                take = Delays(self._flows, round(request.trial_s * NS / 2), request.tagged)
+            elif request.kind in {"overload", "reset"}:
+                take = Gaps(self._flows, self._flows_by_way_of(request.guest))
             taken[:] = [] if take is None else [take]
             return TrialSink(samples=False, role=self.search.role, take=None if take is None else take.take)
 
-        def judged(number: int, outcome: Outcome, made: TrialSink) -> TrialLine:
-            line = self._line(number, about, outcome, made, None)
+        def judged(number: int, outcome: Outcome, sink: TrialSink) -> TrialLine:
+            line = self._line(number, about, outcome, sink, None)
             if not taken:
                 return line
             take = taken[0]
@@ -132,14 +132,14 @@ class Tries:
                 return dataclasses.replace(
                     line, measured=take.of_stream(), flows_ns=take.of_flows(), delays=take.counted().pairs()
                 )
-            watched_ns = (asked.trial_s - asked.then_after_s) * NS
+            watched_ns = (request.trial_s - request.then_after_s) * NS
             told = (
                 _recovered(take, line, outcome, watched_ns)
-                if asked.takes == "overload"
+                if request.kind == "overload"
                 else _resumed(take, outcome)
             )
             measured, note = told
-            return dataclasses.replace(line, measured=measured, note=note or made.how)
+            return dataclasses.replace(line, measured=measured, note=note or sink.how)
 
         return self._attempts(overrides, also, sink, judged, lambda line: line)
 
@@ -235,18 +235,20 @@ def value_of(search: SearchFor, load: float) -> int:
     return max(1, min(search.high, int(load + 1e-6)))
 
 
-def beside(search: SearchFor, plan: Plan, asked: Asked) -> tuple[Action, ...]:
+def extra_actions(search: SearchFor, plan: Plan, request: BenchmarkTrial) -> tuple[Action, ...]:
     """What a trial of a test plays besides the Plan's timeline: a change of the load, or a reset."""
     runs = next((one for one in plan.timeline if one.role == search.role and one.do in BEGINNING), None)
-    if runs is None or (asked.then_load is None and asked.guest is None):
+    if runs is None or (request.then_load is None and request.guest is None):
         return ()
-    after = Trigger(event=f"{runs.id}.started", plus_ns=round(asked.then_after_s * NS))
-    if asked.guest is not None:
+    after = Trigger(event=f"{runs.id}.started", plus_ns=round(request.then_after_s * NS))
+    if request.guest is not None:
         return (
-            Action(id=BESIDE, do=RESET.name, guest=asked.guest, for_ns=round(asked.down_s * NS), after=after),
+            Action(
+                id=BESIDE, do=RESET.name, guest=request.guest, for_ns=round(request.down_s * NS), after=after
+            ),
         )
-    assert asked.then_load is not None
-    args = {search.parameter: value_of(search, asked.then_load)}
+    assert request.then_load is not None
+    args = {search.parameter: value_of(search, request.then_load)}
     return (Action(id=BESIDE, do=SET.name, role=search.role, args=args, after=after),)
 
 
@@ -257,7 +259,7 @@ def as_tested(search: SearchFor | None, plan: Plan) -> list[Plan]:
     shares = shares_of(plan.roles[search.role].parameters)
     tests = tests_of(search.tests, float(search.high), float(search.high), shares)
     asked = [one for test in tests if (one := test.ask()) is not None]
-    also = [actions for one in asked if (actions := beside(search, plan, one))]
+    also = [actions for one in asked if (actions := extra_actions(search, plan, one))]
     return [plan, *(Trial("check", 0, also=actions).plan(plan) for actions in also)]
 
 

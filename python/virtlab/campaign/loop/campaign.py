@@ -58,7 +58,7 @@ class Campaign:
     width: Callable[[int], str] = lambda _point: ""
     budget_ns: int | None = None
     run_limit: int | None = None
-    asked: str = ""  # the path of the metric that precision looks at
+    precision_path: str = ""  # the path of the metric that precision looks at
     search_of: Callable[[int], SearchFor | None] = lambda _point: None
     learnt: Callable[[RunRecord], None] = lambda _record: None  # called with every finished run
     retry: bool = False  # runs that failed in earlier sessions do not count as attempts

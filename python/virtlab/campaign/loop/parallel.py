@@ -109,7 +109,7 @@ class Ahead:
                 break
             plan = self.campaign.plan_of(key.point, key.repetition)
             self.campaign.observer.run_begins(key, plan.point, self._standing(key.point))
-            tasks.append(Task.of(key, plan, self.campaign.asked))
+            tasks.append(Task.of(key, plan, self.campaign.precision_path))
         if tasks:
             self._playing.update((task.key, worker) for task in tasks)
             for task, future in zip(tasks, self.pool.submit(tasks, worker), strict=True):

@@ -66,8 +66,8 @@ class Precision:
         return self._learnt.get(point, [])
 
     def _value(self, record: RunRecord) -> float | None:
-        if str(self.path) in record.told:  # sent along by the process that made the run
-            return record.told[str(self.path)]
+        if str(self.path) in record.sent_values:  # sent along by the process that made the run
+            return record.sent_values[str(self.path)]
         return next((row.value for row in values_of(record) if row.path == self.path), None)
 
     def precise(self, point: int, n: int) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from virtlab.campaign.search.protocol import Found, Told, Wanted
+from virtlab.campaign.search.protocol import GoalBounds, TrialRequest, TrialResult
 
 
 @dataclass(slots=True)
@@ -39,22 +39,22 @@ class Bisection:
         if not 0.0 <= self.loss_ratio < 1.0 or not 0.0 < self.width < 1.0 or self.trial_s <= 0:
             raise ValueError("a loss ratio lies in 0..1, a width within, and a trial takes time")
 
-    def ask(self) -> Wanted | None:
+    def ask(self) -> TrialRequest | None:
         """The next trial; None when the interval is narrow enough."""
         if self.warmup_s > 0 and not self._warm:
-            return Wanted(self.high, self.warmup_s, "warm-up")
+            return TrialRequest(self.high, self.warmup_s, "warm-up")
         if self.bad is None:
-            return Wanted(self.high, self.trial_s) if self.good is None else None
+            return TrialRequest(self.high, self.trial_s) if self.good is None else None
         low = self.good
         if low is None:
             if self.low_trial and self.bad > self.low:
-                return Wanted(self.low, self.trial_s)
+                return TrialRequest(self.low, self.trial_s)
             if self.bad <= self.low:
                 return None
             low = self.low
         if self._narrow(low, self.bad):
             return None
-        return Wanted(self._between(low, self.bad), self.trial_s)
+        return TrialRequest(self._between(low, self.bad), self.trial_s)
 
     def _narrow(self, low: float, high: float) -> bool:
         return high - low <= (self.resolution if self.resolution is not None else self.width * high)
@@ -68,21 +68,21 @@ class Bisection:
         place = self.low + units * self.resolution
         return place if low < place < high else half
 
-    def tell(self, told: Told) -> None:
+    def tell(self, result: TrialResult) -> None:
         """What came of it."""
         wanted = self.ask()
         assert wanted is not None, "the search is over"
-        assert told.load == wanted.load, "another trial than requested"
+        assert result.load == wanted.load, "another trial than requested"
         if wanted.purpose == "warm-up":
             self._warm = True
-        elif told.loss_ratio <= self.loss_ratio:
-            self.good = told.load
+        elif result.loss_ratio <= self.loss_ratio:
+            self.good = result.load
         else:
-            self.bad = told.load
+            self.bad = result.load
 
-    def found(self) -> tuple[Found, ...]:
+    def bounds(self) -> tuple[GoalBounds, ...]:
         """The last good load and the last bad one."""
-        return (Found(self.goal, self.good, self.bad, self.good),)
+        return (GoalBounds(self.goal, self.good, self.bad, self.good),)
 
     def traffic_left_s(self) -> float:
         """Trials that halving still takes."""

@@ -24,7 +24,7 @@ State = Literal["good", "bad", "undecided", "open"]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LevelRequest:
     """So many runs in all are wanted of the level at this place."""
 
     place: int
@@ -53,7 +53,7 @@ class Answer:
 
 
 @dataclass
-class Largest:
+class LargestLevel:
     """`levels` in order; `sizes` are the planned numbers of runs, rising."""
 
     levels: int
@@ -82,7 +82,7 @@ class Largest:
         """The error probability of one look at one level."""
         return (1.0 - self.confidence) / (self.tried_at_most * len(self.sizes))
 
-    def ask(self) -> Asked | None:
+    def ask(self) -> LevelRequest | None:
         """The next runs; None when the search is over. The same until `tell` was called."""
         if self._pick is None:
             self._pick = self._next()
@@ -90,7 +90,7 @@ class Largest:
             return None
         one = self._tried.setdefault(self._pick, _Tried())
         purpose: Literal["search", "check"] = "search" if self._bracket() is not None else "check"
-        return Asked(self._pick, self.sizes[one.look], purpose)
+        return LevelRequest(self._pick, self.sizes[one.look], purpose)
 
     def tell(self, p_bad: float, p_good: float, margin: float | None = None) -> State:
         """What the runs of the requested level show: p values of it being bad, and of it being good.

@@ -15,11 +15,11 @@ from collections.abc import Generator, Sequence
 
 from virtlab.campaign.search.grid import Grid
 from virtlab.campaign.search.intervals import within
-from virtlab.campaign.search.protocol import Found, Goal, Told, Wanted
+from virtlab.campaign.search.protocol import Goal, GoalBounds, TrialRequest, TrialResult
 from virtlab.campaign.search.selector import Candidate, Selector, Step
 from virtlab.campaign.search.targets import Trials, targets_of
 
-Asking = Generator[Wanted, Told, None]
+Asking = Generator[TrialRequest, TrialResult, None]
 
 
 class MlrSearch:
@@ -39,25 +39,25 @@ class MlrSearch:
         self.trials = Trials(tuple(dict.fromkeys(target for chain in self._chains for target in chain)))
         self._warmup_s = warmup_s
         self._selectors: list[Selector] = []
-        self._asking = self._steps()
-        self._wanted: Wanted | None = next(self._asking)
+        self._trials = self._steps()
+        self._wanted: TrialRequest | None = next(self._trials)
 
-    def ask(self) -> Wanted | None:
+    def ask(self) -> TrialRequest | None:
         """The next trial; None when every goal is reached."""
         return self._wanted
 
-    def tell(self, told: Told) -> None:
+    def tell(self, result: TrialResult) -> None:
         """The outcome of a trial. AssertionError for another trial than requested."""
         assert self._wanted is not None, "the search is over"
-        assert (told.load, told.trial_s) == (self._wanted.load, self._wanted.trial_s), (
+        assert (result.load, result.trial_s) == (self._wanted.load, self._wanted.trial_s), (
             "another trial than requested"
         )
         try:
-            self._wanted = self._asking.send(told)
+            self._wanted = self._trials.send(result)
         except StopIteration:
             self._wanted = None
 
-    def found(self) -> tuple[Found, ...]:
+    def bounds(self) -> tuple[GoalBounds, ...]:
         """Per goal: the relevant bounds and the conditional throughput."""
         answers = []
         for goal, chain in zip(self.goals, self._chains, strict=True):
@@ -67,7 +67,7 @@ class MlrSearch:
             value = None
             if bounds.low is not None and lower is not None:
                 value = lower * (1.0 - self.trials.places[bounds.low][chain[-1]].loss_at_exceed())
-            answers.append(Found(goal.name, lower, upper, value))
+            answers.append(GoalBounds(goal.name, lower, upper, value))
         return tuple(answers)
 
     def traffic_left_s(self) -> float:
@@ -82,15 +82,15 @@ class MlrSearch:
     def _reached(self) -> list[int]:
         return [one.at for one in self._selectors] or [0] * len(self._chains)
 
-    def _try(self, place: int, trial_s: float) -> Generator[Wanted, Told, float]:
-        told = yield Wanted(self.grid.load(place), trial_s)
+    def _try(self, place: int, trial_s: float) -> Generator[TrialRequest, TrialResult, float]:
+        told = yield TrialRequest(self.grid.load(place), trial_s)
         self.trials.add(place, trial_s, told.loss_ratio)
         return told.loss_ratio
 
     def _steps(self) -> Asking:
         grid = self.grid
         if self._warmup_s > 0:
-            yield Wanted(grid.high, self._warmup_s, "warm-up")
+            yield TrialRequest(grid.high, self._warmup_s, "warm-up")
         first, second = yield from self._begin()
         low, high = min(first, second), max(first, second)
         step = Step(high - low)
@@ -110,7 +110,7 @@ class MlrSearch:
             step.width = candidate.width
             selector.won(candidate)
 
-    def _begin(self) -> Generator[Wanted, Told, tuple[int, int]]:
+    def _begin(self) -> Generator[TrialRequest, TrialResult, tuple[int, int]]:
         """Two places near where the load begins to be too much: by what comes through at the highest load."""
         grid = self.grid
         coarsest = [chain[0] for chain in self._chains]
@@ -135,9 +135,13 @@ class MlrSearch:
         return place, other
 
 
-def _before(one: Candidate, other: Candidate) -> bool:
+def _before(candidate: Candidate, other: Candidate) -> bool:
     """Whether one is tried before the other: lower load, then longer trial, then larger step.
 
     Strictly: of two alike the earlier goal's is tried.
     """
-    return (one.place, -one.trial_s, -one.width) < (other.place, -other.trial_s, -other.width)
+    return (candidate.place, -candidate.trial_s, -candidate.width) < (
+        other.place,
+        -other.trial_s,
+        -other.width,
+    )

@@ -13,7 +13,7 @@ Purpose = Literal["warm-up", "search", "confirm"]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TrialRequest:
     """A trial to make: at which load, for how long. What came of a warm-up counts for nothing."""
 
     load: float
@@ -22,7 +22,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TrialResult:
     """What came of a trial. `loss_ratio` holds unsent packets too; a condition that held is a loss of 1."""
 
     load: float
@@ -31,7 +31,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class GoalBounds:
     """The end of a search for one goal. None: no load that was tried is such a bound.
 
     `value` is what is reported: the conditional throughput for MLRsearch, the lower bound for the other methods.
@@ -46,13 +46,13 @@ class Found:
 class Search(Protocol):
     """A search. `ask` is the same until `tell` was called; None when it is over."""
 
-    def ask(self) -> Wanted | None:
+    def ask(self) -> TrialRequest | None:
         """The next trial."""
 
-    def tell(self, told: Told) -> None:
+    def tell(self, result: TrialResult) -> None:
         """The outcome of the trial that `ask` gave."""
 
-    def found(self) -> tuple[Found, ...]:
+    def bounds(self) -> tuple[GoalBounds, ...]:
         """What is known now, per goal; final once `ask` gives None."""
 
     def traffic_left_s(self) -> float:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from virtlab.campaign.tests.protocol import NOTHING_FOUND, Asked, Value, spread
+from virtlab.campaign.tests.protocol import NOTHING_FOUND, BenchmarkTrial, Value, spread
 from virtlab.campaign.trials.journal import TrialLine
 from virtlab.experiment.work.benchmark import BackToBackTest
 
@@ -24,10 +24,10 @@ NS = 1e9
 
 @dataclass(slots=True)
 class BackToBack:
-    """`found`: the throughput, `high`: the highest load; both in the unit of the searched input."""
+    """`good_load`: the throughput, `high`: the highest load; both in the unit of the searched input."""
 
     test: BackToBackTest
-    found: float | None
+    good_load: float | None
     high: float
     name: str = field(default="back-to-back", init=False)
     bursts: list[float | None] = field(default_factory=list, init=False)  # of each search, in frames
@@ -49,13 +49,13 @@ class BackToBack:
             return None
         return float(round((self._good + self._bad) / 2))
 
-    def ask(self) -> Asked | None:
+    def ask(self) -> BenchmarkTrial | None:
         """The next burst. It is half a frame short in time, so that exactly so many frames leave."""
         if len(self.bursts) == self.test.trials:
             return None
         burst = self._burst()
         assert burst is not None, "a search that is over was closed when it was told"
-        return Asked(self.name, self.high, (burst - 0.5) / self.high, part="burst")
+        return BenchmarkTrial(self.name, self.high, (burst - 0.5) / self.high, part="burst")
 
     def tell(self, line: TrialLine) -> None:
         """What came of it."""
@@ -86,7 +86,9 @@ class BackToBack:
         highest_pps = self._rate_pps
         implied = None if mean is None or not highest_pps else mean / highest_pps * NS
         corrected = (
-            None if implied is None or self.found is None else implied * (1.0 - self.found / self.high)
+            None
+            if implied is None or self.good_load is None
+            else implied * (1.0 - self.good_load / self.high)
         )
         why = longest if implied is None else NOTHING_FOUND
         values.append(Value("", "buffer_time", "mean", implied, len(known), longest))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from virtlab.campaign.tests.latency import loss_and_load
-from virtlab.campaign.tests.protocol import Asked, Value
+from virtlab.campaign.tests.protocol import BenchmarkTrial, Value
 from virtlab.campaign.trials.journal import TrialLine
 from virtlab.experiment.work.benchmark import FrameLossTest, part_of_highest, shares_down
 
@@ -24,30 +24,32 @@ class FrameLoss:
     test: FrameLossTest
     high: float
     name: str = field(default="frame-loss", init=False)
-    _told: list[TrialLine] = field(default_factory=list, init=False)
+    _lines: list[TrialLine] = field(default_factory=list, init=False)
 
     def _shares(self) -> list[float]:
         return shares_down(self.test.step)
 
-    def ask(self) -> Asked | None:
+    def ask(self) -> BenchmarkTrial | None:
         """The next load down."""
-        lossless = [line.lost == 0 for line in self._told[-LOSSLESS_TRIALS:]]
+        lossless = [line.lost == 0 for line in self._lines[-LOSSLESS_TRIALS:]]
         shares = self._shares()
-        if len(self._told) == len(shares) or (len(lossless) == LOSSLESS_TRIALS and all(lossless)):
+        if len(self._lines) == len(shares) or (len(lossless) == LOSSLESS_TRIALS and all(lossless)):
             return None
-        share = shares[len(self._told)]
-        return Asked(self.name, share * self.high, self.test.trial_ns / NS, part=part_of_highest(share))
+        share = shares[len(self._lines)]
+        return BenchmarkTrial(
+            self.name, share * self.high, self.test.trial_ns / NS, part=part_of_highest(share)
+        )
 
     def tell(self, line: TrialLine) -> None:
         """What came of it."""
-        self._told.append(line)
+        self._lines.append(line)
 
     def trials_left(self) -> int:
         """At most."""
-        return 0 if self.ask() is None else len(self._shares()) - len(self._told)
+        return 0 if self.ask() is None else len(self._shares()) - len(self._lines)
 
     def results(self) -> list[Value]:
         """Loss at each load that was tried."""
         return [
-            value for line in self._told for value in loss_and_load(line.part, [line], "nothing was sent")
+            value for line in self._lines for value in loss_and_load(line.part, [line], "nothing was sent")
         ]

@@ -11,84 +11,84 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 
-from virtlab.campaign.tests.protocol import NOTHING_FOUND, Asked, Value, spread
+from virtlab.campaign.tests.protocol import NOTHING_FOUND, BenchmarkTrial, Value, spread
 from virtlab.campaign.trials.journal import TrialLine
 from virtlab.experiment.work.benchmark import RESET_AFTER_NS, RecoveryTest, ResetTest
 
 NS = 1e9
 
 
-def _why(lines: list[TrialLine], found: float | None) -> str:
+def _why(lines: list[TrialLine], load: float | None) -> str:
     """Why no trial has a value."""
-    if found is None:
+    if load is None:
         return NOTHING_FOUND
     return next((line.note for line in lines if line.note and line.measured is None), "no trial was made")
 
 
 @dataclass(slots=True)
 class Recovery:
-    """`found`: the throughput, `high`: the highest load; both in the unit of the searched input."""
+    """`good_load`: the throughput, `high`: the highest load; both in the unit of the searched input."""
 
     test: RecoveryTest
-    found: float | None
+    good_load: float | None
     high: float
     name: str = field(default="recovery", init=False)
-    _told: list[TrialLine] = field(default_factory=list, init=False)
+    _lines: list[TrialLine] = field(default_factory=list, init=False)
 
-    def ask(self) -> Asked | None:
+    def ask(self) -> BenchmarkTrial | None:
         """Overload, then less."""
-        if self.found is None or len(self._told) == self.test.trials:
+        if self.good_load is None or len(self._lines) == self.test.trials:
             return None
-        load = min(self.test.overload * self.found, self.high)
-        return Asked(
+        load = min(self.test.overload * self.good_load, self.high)
+        return BenchmarkTrial(
             self.name, load, (self.test.overload_ns + self.test.watch_ns) / NS, "overload",
             then_after_s=self.test.overload_ns / NS, then_load=self.test.drop_to * load,
         )  # fmt: skip
 
     def tell(self, line: TrialLine) -> None:
         """What came of it."""
-        self._told.append(line)
+        self._lines.append(line)
 
     def trials_left(self) -> int:
         """Exactly."""
-        return 0 if self.found is None else self.test.trials - len(self._told)
+        return 0 if self.good_load is None else self.test.trials - len(self._lines)
 
     def results(self) -> list[Value]:
         """The time of recovery over trials."""
-        times = [line.measured for line in self._told]
-        return spread("", "recovery_time", times, _why(self._told, self.found))
+        times = [line.measured for line in self._lines]
+        return spread("", "recovery_time", times, _why(self._lines, self.good_load))
 
 
 @dataclass(slots=True)
 class Reset:
-    """`found`: the throughput, in the unit of the searched input."""
+    """`good_load`: the throughput, in the unit of the searched input."""
 
     test: ResetTest
-    found: float | None
+    good_load: float | None
     name: str = field(default="reset", init=False)
-    _told: list[TrialLine] = field(default_factory=list, init=False)
+    _lines: list[TrialLine] = field(default_factory=list, init=False)
 
-    def ask(self) -> Asked | None:
+    def ask(self) -> BenchmarkTrial | None:
         """Traffic at the throughput, with a reset in it."""
-        if self.found is None or len(self._told) == self.test.trials:
+        if self.good_load is None or len(self._lines) == self.test.trials:
             return None
         trial_ns = RESET_AFTER_NS + self.test.down_ns + self.test.watch_ns
-        return Asked(
-            self.name, self.found, trial_ns / NS, "reset", then_after_s=RESET_AFTER_NS / NS, guest=self.test.guest,
+        return BenchmarkTrial(
+            self.name, self.good_load, trial_ns / NS, "reset", then_after_s=RESET_AFTER_NS / NS, guest=self.test.guest,
             down_s=self.test.down_ns / NS,
         )  # fmt: skip
 
     def tell(self, line: TrialLine) -> None:
         """What came of it."""
-        self._told.append(line)
+        self._lines.append(line)
 
     def trials_left(self) -> int:
         """Exactly."""
-        return 0 if self.found is None else self.test.trials - len(self._told)
+        return 0 if self.good_load is None else self.test.trials - len(self._lines)
 
     def results(self) -> list[Value]:
         """The time without frames over trials."""
-        times = [line.measured for line in self._told]
-        how = next((line.note for line in self._told if line.measured is not None), "")
-        found = spread("", "reset_time", times, _why(self._told, self.found))
+        times = [line.measured for line in self._lines]
+        how = next((line.note for line in self._lines if line.measured is not None), "")
+        found = spread("", "reset_time", times, _why(self._lines, self.good_load))
         return [dataclasses.replace(value, how=how) for value in found]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from virtlab.campaign.tests.protocol import NOTHING_FOUND, Asked, Value, spread
+from virtlab.campaign.tests.protocol import NOTHING_FOUND, BenchmarkTrial, Value, spread
 from virtlab.campaign.trials.delay_counts import DelayCounts
 from virtlab.campaign.trials.journal import TrialLine
 from virtlab.catalogue.split import combined_latency_ns
@@ -29,53 +29,58 @@ UNEQUAL_MAX = 2  # shares are strong or weak
 
 @dataclass(slots=True)
 class Latency:
-    """`found` in the unit of the searched input; `shares`: each flow's part of a load."""
+    """`good_load` in the unit of the searched input; `shares`: each flow's part of a load."""
 
     test: LatencyTest
-    found: float | None
+    good_load: float | None
     shares: Sequence[float]
     name: str = field(default="latency", init=False)
-    _told: dict[str, list[TrialLine]] = field(default_factory=dict, init=False)
+    _lines: dict[str, list[TrialLine]] = field(default_factory=dict, init=False)
 
     def _load(self, load: StatedLoad) -> float | str:
         """The load itself, or why it cannot be tested."""
-        if self.found is None:
+        if self.good_load is None:
             return NOTHING_FOUND
         if load.share is not None:
-            return load.share * self.found
+            return load.share * self.good_load
         assert load.value is not None
         return (
-            float(load.value) if load.value <= self.found else "it lies above the load that the search found"
+            float(load.value)
+            if load.value <= self.good_load
+            else "it lies above the load that the search found"
         )
 
-    def ask(self) -> Asked | None:
+    def ask(self) -> BenchmarkTrial | None:
         """The load that has the fewest trials yet, in the file's order."""
         short = [
-            (len(self._told.get(load.part, ())), place)
+            (len(self._lines.get(load.part, ())), place)
             for place, load in enumerate(self.test.loads)
-            if not isinstance(self._load(load), str) and len(self._told.get(load.part, ())) < self.test.trials
+            if not isinstance(self._load(load), str)
+            and len(self._lines.get(load.part, ())) < self.test.trials
         ]
         if not short:
             return None
         load = self.test.loads[min(short)[1]]
         value = self._load(load)
         assert not isinstance(value, str)
-        return Asked(self.name, value, self.test.trial_ns / NS, "delay", load.part, tagged=self.test.tagged)
+        return BenchmarkTrial(
+            self.name, value, self.test.trial_ns / NS, "delay", load.part, tagged=self.test.tagged
+        )
 
     def tell(self, line: TrialLine) -> None:
         """What came of it."""
-        self._told.setdefault(line.part, []).append(line)
+        self._lines.setdefault(line.part, []).append(line)
 
     def trials_left(self) -> int:
         """Of all loads."""
         possible = sum(not isinstance(self._load(load), str) for load in self.test.loads)
-        return possible * self.test.trials - sum(len(lines) for lines in self._told.values())
+        return possible * self.test.trials - sum(len(lines) for lines in self._lines.values())
 
     def results(self) -> list[Value]:
         """Per load: latency of the stream with quantiles, and of each flow, combined latency, loss, the load itself."""
         values: list[Value] = []
         for load in self.test.loads:
-            lines = self._told.get(load.part, [])
+            lines = self._lines.get(load.part, [])
             possible = self._load(load)
             why = possible if isinstance(possible, str) else "no frame that counts arrived"
             values += spread(load.part, "latency", [line.measured for line in lines], why)

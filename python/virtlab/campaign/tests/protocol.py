@@ -9,12 +9,12 @@ from typing import Literal, Protocol
 
 from virtlab.campaign.trials.journal import TrialLine
 
-Takes = Literal["loss", "delay", "overload", "reset"]
+TrialKind = Literal["loss", "delay", "overload", "reset"]
 NOTHING_FOUND = "the search found no good load"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BenchmarkTrial:
     """A trial to make: at which load, for how long, and what is taken from it.
 
     `part` names the load; after `then_after_s` the load becomes `then_load`, or `guest` is reset for `down_s`.
@@ -23,7 +23,7 @@ class Asked:
     test: str
     load: float
     trial_s: float
-    takes: Takes = "loss"
+    kind: TrialKind = "loss"
     part: str = ""
     then_after_s: float = 0.0
     then_load: float | None = None
@@ -54,7 +54,7 @@ class Test(Protocol):
 
     name: str
 
-    def ask(self) -> Asked | None:
+    def ask(self) -> BenchmarkTrial | None:
         """The next trial."""
 
     def tell(self, line: TrialLine) -> None:

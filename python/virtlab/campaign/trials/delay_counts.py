@@ -23,10 +23,10 @@ class DelayCounts:
     counts: dict[int, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, kept: Iterable[Sequence[Sequence[int]]]) -> DelayCounts:
+    def of(cls, trials: Iterable[Sequence[Sequence[int]]]) -> DelayCounts:
         """Several trials' pairs together."""
         whole = cls()
-        for pairs in kept:
+        for pairs in trials:
             for place, count in pairs:
                 whole.counts[place] = whole.counts.get(place, 0) + count
         return whole

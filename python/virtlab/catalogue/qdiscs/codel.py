@@ -27,7 +27,7 @@ def codel_time(time_ns: int) -> Span:
     return time_ns, kept, kept
 
 
-def times_kept(options: Values) -> Spans:
+def time_spans(options: Values) -> Spans:
     """Target and interval of the kernel's."""
     return {key: codel_time(options[key]) for key in TIMES if key in options}
 
@@ -61,5 +61,5 @@ CODEL = QueueDiscipline(
     serves="in_order",
     calibrated="",
     calibrated_first=True,
-    kernel=Kernel(options=_options, kept=times_kept, beyond=beyond),
+    kernel=Kernel(options=_options, spans=time_spans, beyond=beyond),
 )

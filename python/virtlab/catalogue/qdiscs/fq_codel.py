@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from virtlab.catalogue.declaration import Parameter
 from virtlab.catalogue.kinds import COUNT, FLAG, POSITIVE_DURATION, POSITIVE_SIZE
-from virtlab.catalogue.qdiscs.codel import beyond, times_kept
+from virtlab.catalogue.qdiscs.codel import beyond, time_spans
 from virtlab.catalogue.queueing import Kernel, QueueDiscipline
 
 if TYPE_CHECKING:
@@ -44,5 +44,5 @@ FQ_CODEL = QueueDiscipline(
     serves="any_order",
     calibrated="",
     calibrated_first=True,
-    kernel=Kernel(kept=times_kept, beyond=_beyond),
+    kernel=Kernel(spans=time_spans, beyond=_beyond),
 )

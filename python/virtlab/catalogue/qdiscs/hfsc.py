@@ -73,7 +73,7 @@ HFSC = QueueDiscipline(
         options=lambda _, number: {"default_class": number},
         class_options=_class_options,
         only_class=lambda values: {f"{word}_{key}": values[key] for word in ("rt", "ls") for key in values},
-        class_kept=lambda options: {name: same(curve(options.get(name))) for name in CURVES},
+        class_spans=lambda options: {name: same(curve(options.get(name))) for name in CURVES},
         beyond=_beyond,
     ),
 )

@@ -29,7 +29,7 @@ def _options(queue: Queue, _: int) -> dict[str, Any]:
     return told | ({"loss_ratio": lost} if lost else {})
 
 
-def _kept(options: Values) -> Spans:
+def _spans(options: Values) -> Spans:
     """A loss is a share of 2**32 - 1; a loss that is not requested is absent."""
     lost = options.get("loss_ratio", 0.0)
     return {
@@ -51,6 +51,8 @@ NETEM = QueueDiscipline(
     draws=True,
     far=True,
     kernel=Kernel(
-        options=_options, kept=_kept, purpose="links by its rate mode; without it the soft switch plays them"
+        options=_options,
+        spans=_spans,
+        purpose="links by its rate mode; without it the soft switch plays them",
     ),
 )

@@ -25,7 +25,7 @@ def _weight(value: Any) -> int:
 WEIGHT = Kind("weight", _weight, {"type": "integer", "minimum": 0, "maximum": WEIGHT_MAX}, "2")
 
 
-def _kept(options: Values) -> Spans:
+def _spans(options: Values) -> Spans:
     """The target in ticks of 64 ns, told in whole microseconds; the time between updates in ticks of the kernel's timer."""
     found: Spans = {}
     if "target_ns" in options:
@@ -64,5 +64,5 @@ PIE = QueueDiscipline(
     draws=True,
     serves="in_order",
     calibrated="",
-    kernel=Kernel(kept=_kept, beyond=_beyond),
+    kernel=Kernel(spans=_spans, beyond=_beyond),
 )

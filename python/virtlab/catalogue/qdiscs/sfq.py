@@ -62,5 +62,5 @@ SFQ = QueueDiscipline(
     ),
     serves="any_order",
     calibrated="",
-    kernel=Kernel(kept=_room, beyond=_beyond),
+    kernel=Kernel(spans=_room, beyond=_beyond),
 )

@@ -125,7 +125,7 @@ def agent(
     """
     from virtlab.testbed.image import carried
 
-    say(carried.told(carried.write(output)))
+    say(carried.instructions(carried.write(output)))
 
 
 @app.command()

@@ -103,81 +103,82 @@ def capacity(
         raise typer.Exit(4)
 
 
-def _lines(one: Capacity) -> list[str]:
+def _lines(capacity: Capacity) -> list[str]:
     from virtlab.prediction.capacity import STATES
     from virtlab.units import show_quantity
 
-    head = ", ".join(f"{name} = {level}" for name, level in one.others.items())
-    limits = " and ".join(map(str, one.limits))
+    head = ", ".join(f"{name} = {level}" for name, level in capacity.others.items())
+    limits = " and ".join(map(str, capacity.limits))
     lines = [f"{head}: {limits}" if head else limits]
-    sure = f"at {one.confidence * 100:g} % confidence"
-    if one.largest is None:
-        lines.append(f"  no level of {one.input} is shown to keep it, {sure}")
+    sure = f"at {capacity.confidence * 100:g} % confidence"
+    if capacity.largest is None:
+        lines.append(f"  no level of {capacity.input} is shown to keep it, {sure}")
     else:
         beyond = (
-            f"; {one.smallest_broken} breaks it"
-            if one.smallest_broken
+            f"; {capacity.smallest_broken} breaks it"
+            if capacity.smallest_broken
             else "; no level was shown to break it"
         )
-        lines.append(f"  largest {one.input}: {one.largest}, {sure}{beyond}")
-    if one.undecided:
-        lines.append(f"  undecided after the most runs: {', '.join(one.undecided)}; --runs takes more")
-    if one.violations:
+        lines.append(f"  largest {capacity.input}: {capacity.largest}, {sure}{beyond}")
+    if capacity.undecided:
+        lines.append(f"  undecided after the most runs: {', '.join(capacity.undecided)}; --runs takes more")
+    if capacity.violations:
         lines.append(
-            f"  not monotone: {', '.join(one.violations)} breaks the limit although a larger level keeps it; "
+            f"  not monotone: {', '.join(capacity.violations)} breaks the limit although a larger level keeps it; "
             "the answer is the largest below all that break"
         )
-    for level in one.levels:
+    for level in capacity.levels:
         texts = [str(estimate) for estimate in level.estimates if estimate is not None]
         lines.append(f"    {level.text:>12}  {STATES[level.state]:9}  {'; '.join(texts) or level.missing}")
-    if one.saturated:
-        lines.append(f"  saturated: {'; '.join(map(str, one.saturated[:3]))}")
-    elif one.at_broken or one.at_answer:
-        lines.append(f"  no line is saturated; the busiest: {(one.at_broken or one.at_answer)[0]}")
-    if one.growth and one.broken is not None:
+    if capacity.saturated:
+        lines.append(f"  saturated: {'; '.join(map(str, capacity.saturated[:3]))}")
+    elif capacity.at_broken or capacity.at_answer:
+        lines.append(f"  no line is saturated; the busiest: {(capacity.at_broken or capacity.at_answer)[0]}")
+    if capacity.growth and capacity.broken is not None:
         grown = ", ".join(
-            f"{term.name} +{show_quantity(term.by, one.broken.path.unit, 3)} ({term.share * 100:.0f} %)"
-            for term in one.growth[:3]
+            f"{term.name} +{show_quantity(term.by, capacity.broken.path.unit, 3)} ({term.share * 100:.0f} %)"
+            for term in capacity.growth[:3]
         )
-        lines.append(f"  what grows from {one.largest} to {one.smallest_broken}: {grown}")
-    drawn = f", {one.drawn} with the profile's parameters drawn," if one.drawn else ""
-    more = f" and {one.explaining} to explain it" if one.explaining else ""
+        lines.append(f"  what grows from {capacity.largest} to {capacity.smallest_broken}: {grown}")
+    drawn = f", {capacity.drawn} with the profile's parameters drawn," if capacity.drawn else ""
+    more = f" and {capacity.explaining} to explain it" if capacity.explaining else ""
     lines.append(
-        f"  {one.simulations} simulations{drawn}{more}; {len(one.levels)} of {one.level_count} levels tried"
+        f"  {capacity.simulations} simulations{drawn}{more}; {len(capacity.levels)} of {capacity.level_count} levels tried"
     )
     return lines
 
 
-def _json(one: Capacity) -> dict[str, Any]:
+def _json(capacity: Capacity) -> dict[str, Any]:
     from virtlab.prediction.capacity import STATES
 
-    def estimate(found: Any) -> dict[str, Any] | None:
-        return None if found is None else {
-            "value": found.point, "low": found.low, "high": found.high, "unit": found.unit, "n": found.n,
+    def estimate_json(estimate: Any) -> dict[str, Any] | None:
+        return None if estimate is None else {
+            "value": estimate.point, "low": estimate.low, "high": estimate.high, "unit": estimate.unit, "n": estimate.n,
         }  # fmt: skip
 
-    def resource(found: Any) -> dict[str, Any]:
+    def resource_json(resource: Any) -> dict[str, Any]:
         return {
-            "name": found.name, "busy_ratio": found.busy_ratio, "wait_ns": found.wait_ns,
-            "drop_ratio": found.drop_ratio, "saturated": found.saturated,
+            "name": resource.name, "busy_ratio": resource.busy_ratio, "wait_ns": resource.wait_ns,
+            "drop_ratio": resource.drop_ratio, "saturated": resource.saturated,
         }  # fmt: skip
 
     return {
-        "others": dict(one.others), "input": one.input, "limits": [str(limit) for limit in one.limits],
-        "confidence": one.confidence, "largest": one.largest, "smallest_broken": one.smallest_broken,
-        "broken": None if one.broken is None else str(one.broken),
-        "undecided": list(one.undecided), "monotone": not one.violations, "violations": list(one.violations),
+        "others": dict(capacity.others), "input": capacity.input, "limits": [str(limit) for limit in capacity.limits],
+        "confidence": capacity.confidence, "largest": capacity.largest, "smallest_broken": capacity.smallest_broken,
+        "broken": None if capacity.broken is None else str(capacity.broken),
+        "undecided": list(capacity.undecided), "monotone": not capacity.violations, "violations": list(capacity.violations),
         "levels": [
             {
                 "level": level.text, "state": STATES[level.state], "runs": level.runs,
-                "estimates": [estimate(found) for found in level.estimates], "missing": level.missing,
+                "estimates": [estimate_json(found) for found in level.estimates], "missing": level.missing,
             }
-            for level in one.levels
+            for level in capacity.levels
         ],
         "resources": {
-            "at_largest": [resource(found) for found in one.at_answer],
-            "at_broken": [resource(found) for found in one.at_broken],
+            "at_largest": [resource_json(each) for each in capacity.at_answer],
+            "at_broken": [resource_json(each) for each in capacity.at_broken],
         },
-        "growth": [{"term": term.name, "by": term.by, "share": term.share} for term in one.growth],
-        "simulations": one.simulations, "drawn_simulations": one.drawn, "explaining_simulations": one.explaining,
+        "growth": [{"term": term.name, "by": term.by, "share": term.share} for term in capacity.growth],
+        "simulations": capacity.simulations, "drawn_simulations": capacity.drawn,
+        "explaining_simulations": capacity.explaining,
     }  # fmt: skip

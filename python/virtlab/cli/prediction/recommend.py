@@ -113,23 +113,23 @@ def _levels(levels: Any) -> str:
     return ", ".join(f"{name} = {level}" for name, level in levels.items())
 
 
-def _lines(one: Recommendation) -> list[str]:
+def _lines(recommendation: Recommendation) -> list[str]:
     from virtlab.units import show_quantity
 
-    subject = f", subject to {' and '.join(map(str, one.limits))}" if one.limits else ""
-    head = f"{_levels(one.others)}: " if one.others else ""
-    lines = [f"{head}{one.goal}{subject}"]
-    sure = f"at {one.confidence * 100:g} % confidence"
-    if one.best is None:
+    subject = f", subject to {' and '.join(map(str, recommendation.limits))}" if recommendation.limits else ""
+    head = f"{_levels(recommendation.others)}: " if recommendation.others else ""
+    lines = [f"{head}{recommendation.goal}{subject}"]
+    sure = f"at {recommendation.confidence * 100:g} % confidence"
+    if recommendation.best is None:
         lines.append(f"  no candidate is shown to keep the limits, {sure}")
     else:
-        alike = sum(each.standing == "equivalent" for each in one.candidates)
-        also = f"; {alike} equivalent within {one.margin * 100:g} %" if alike else ""
-        open_ = sum(each.standing == "undecided" for each in one.candidates)
+        alike = sum(each.standing == "equivalent" for each in recommendation.candidates)
+        also = f"; {alike} equivalent within {recommendation.margin * 100:g} %" if alike else ""
+        open_ = sum(each.standing == "undecided" for each in recommendation.candidates)
         more = f"; {open_} not distinguished from it" if open_ else ""
-        lines.append(f"  best: {_levels(one.best.levels)}, {sure}{also}{more}")
-    wide = max(len(_levels(each.levels)) for each in one.candidates)
-    for each in one.candidates:
+        lines.append(f"  best: {_levels(recommendation.best.levels)}, {sure}{also}{more}")
+    wide = max(len(_levels(each.levels)) for each in recommendation.candidates)
+    for each in recommendation.candidates:
         text = str(each.estimate) if each.estimate is not None else f"no value: {each.missing}"
         if each.difference is not None:
             way = "+" if each.difference.point > 0 else ""
@@ -138,34 +138,37 @@ def _lines(one: Recommendation) -> list[str]:
         if each.standing == "not shown feasible":
             seen = ", ".join(
                 f"{limit} ({estimate})"
-                for limit, estimate in zip(one.limits, each.constraints, strict=True)
+                for limit, estimate in zip(recommendation.limits, each.constraints, strict=True)
                 if estimate
             )
             why = f"; not shown: {seen}"
         lines.append(f"    {_levels(each.levels):{wide}}  {each.standing:18} {text}{why}")
-    drawn = f" and {one.drawn} with the profile's parameters drawn" if one.drawn else ""
-    lines.append(f"  {one.simulations} simulations{drawn}, of {len(one.candidates)} candidates")
+    drawn = f" and {recommendation.drawn} with the profile's parameters drawn" if recommendation.drawn else ""
+    lines.append(
+        f"  {recommendation.simulations} simulations{drawn}, of {len(recommendation.candidates)} candidates"
+    )
     return lines
 
 
-def _json(one: Recommendation) -> dict[str, Any]:
-    def estimate(found: Any) -> dict[str, Any] | None:
-        return None if found is None else {
-            "value": found.point, "low": found.low, "high": found.high, "unit": found.unit, "n": found.n,
+def _json(recommendation: Recommendation) -> dict[str, Any]:
+    def estimate_json(estimate: Any) -> dict[str, Any] | None:
+        return None if estimate is None else {
+            "value": estimate.point, "low": estimate.low, "high": estimate.high, "unit": estimate.unit, "n": estimate.n,
         }  # fmt: skip
 
     return {
-        "others": dict(one.others), "goal": str(one.goal), "better": one.goal.better,
-        "limits": [str(limit) for limit in one.limits], "confidence": one.confidence, "margin": one.margin,
-        "best": None if one.best is None else dict(one.best.levels),
+        "others": dict(recommendation.others), "goal": str(recommendation.goal), "better": recommendation.goal.better,
+        "limits": [str(limit) for limit in recommendation.limits],
+        "confidence": recommendation.confidence, "margin": recommendation.margin,
+        "best": None if recommendation.best is None else dict(recommendation.best.levels),
         "candidates": [
             {
                 "levels": dict(each.levels), "standing": each.standing, "runs": each.runs,
-                "estimate": estimate(each.estimate), "difference": estimate(each.difference),
-                "constraints": [estimate(found) for found in each.constraints],
+                "estimate": estimate_json(each.estimate), "difference": estimate_json(each.difference),
+                "constraints": [estimate_json(found) for found in each.constraints],
                 "broken": [str(limit) for limit in each.broken], "missing": each.missing,
             }
-            for each in one.candidates
+            for each in recommendation.candidates
         ],
-        "simulations": one.simulations, "drawn_simulations": one.drawn,
+        "simulations": recommendation.simulations, "drawn_simulations": recommendation.drawn,
     }  # fmt: skip

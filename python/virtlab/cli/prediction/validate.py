@@ -80,42 +80,44 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value * 100:.1f} %"
 
 
-def _row(one: Summary) -> str:
+def _row(summary: Summary) -> str:
     reaches = ", ".join(
-        f"{kind} {_share(median)} of {count}" for kind, (count, median) in one.reaches.items()
+        f"{kind} {_share(median)} of {count}" for kind, (count, median) in summary.reaches.items()
     )
-    name = one.factor or "all factors"
+    name = summary.factor or "all factors"
     return (
-        f"  {name:16} {one.path!s:32} {_share(one.median):>8} {_share(one.p90):>8} "
-        f"{_share(one.naive_median):>8} {_share(one.noise):>8}  {reaches}"
+        f"  {name:16} {summary.path!s:32} {_share(summary.median):>8} {_share(summary.p90):>8} "
+        f"{_share(summary.naive_median):>8} {_share(summary.noise):>8}  {reaches}"
     )
 
 
-def _lines(found: Validation) -> list[str]:
+def _lines(validation: Validation) -> list[str]:
     from virtlab.prediction.validation import GOAL
 
-    lines = [f"{found.dataset} ({found.backend}): one factor level left out at a time, {found.how}"]
-    realisations = list(dict.fromkeys(one.realisation for one in found.overall))
+    lines = [
+        f"{validation.dataset} ({validation.backend}): one factor level left out at a time, {validation.how}"
+    ]
+    realisations = list(dict.fromkeys(one.realisation for one in validation.overall))
     for realisation in realisations:
         if len(realisations) > 1:
             lines.append(f"links by {realisation}:")
         lines.append(f"  {'left out':16} {'metric':32} {'error':>8} {'90 %':>8} {'nearest':>8} {'noise':>8}")
-        lines += [_row(one) for one in found.per_factor if one.realisation == realisation]
-        for one in found.overall:
+        lines += [_row(one) for one in validation.per_factor if one.realisation == realisation]
+        for one in validation.overall:
             if one.realisation == realisation:
                 lines.append(_row(one))
                 verdict = "reached" if one.reached else "missed"
                 lines.append(f"    median error {_share(one.median)}; goal {GOAL * 100:g} %: {verdict}")
-    lines += [f"note: {note}" for note in found.notes]
+    lines += [f"note: {note}" for note in validation.notes]
     lines.append(
         "error: median of |predicted - measured| / measured; nearest: the same of the nearest measured level; "
         "noise: half the width of the measured interval"
     )
-    lines.append(f"{len(found.errors)} left-out cells, {found.simulations} simulations")
+    lines.append(f"{len(validation.errors)} left-out cells, {validation.simulations} simulations")
     return lines
 
 
-def _json(found: Validation) -> dict[str, Any]:
+def _json(validation: Validation) -> dict[str, Any]:
     from virtlab.prediction.validation import GOAL
 
     def summary(one: Summary) -> dict[str, Any]:
@@ -127,9 +129,9 @@ def _json(found: Validation) -> dict[str, Any]:
         }  # fmt: skip
 
     return {
-        "dataset": found.dataset, "backend": found.backend, "how": found.how,
-        "per_factor": [summary(one) for one in found.per_factor],
-        "overall": [summary(one) for one in found.overall],
+        "dataset": validation.dataset, "backend": validation.backend, "how": validation.how,
+        "per_factor": [summary(one) for one in validation.per_factor],
+        "overall": [summary(one) for one in validation.overall],
         "cells": [
             {
                 "factor": one.factor, "level": one.level, "point": dict(one.point), "metric": str(one.path),
@@ -137,7 +139,7 @@ def _json(found: Validation) -> dict[str, Any]:
                 "predicted": one.predicted, "nearest": one.nearest, "error": one.ratio,
                 "nearest_error": one.naive_ratio,
             }
-            for one in found.errors
+            for one in validation.errors
         ],
-        "notes": list(found.notes), "simulations": found.simulations,
+        "notes": list(validation.notes), "simulations": validation.simulations,
     }  # fmt: skip

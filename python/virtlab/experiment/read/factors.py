@@ -396,8 +396,8 @@ def substitute(node: Node, factors: Mapping[str, Factor], point: Levels) -> Node
     if match is not None and match[1] is not None:
         return _inserted(match[1], factors, point) or node
 
-    def inserted(found: re.Match[str]) -> str:
-        level = _inserted(found[1], factors, point) if found[1] is not None else None
+    def inserted(match: re.Match[str]) -> str:
+        level = _inserted(match[1], factors, point) if match[1] is not None else None
         return "${" if level is None else level.text
 
     text = REFERENCE.sub(inserted, value)

@@ -69,11 +69,11 @@ class Mistakes:
     def __init__(self) -> None:
         self._kept: dict[Mistake, None] = {}
         self._settled: set[tuple[int, int]] = set()
-        self.found = 0
+        self.count = 0
 
     def add(self, mistake: Mistake) -> None:
         """Keeps one mistake."""
-        self.found += 1
+        self.count += 1
         if (mistake.line, mistake.column) not in self._settled:
             self._kept[mistake] = None
 
@@ -109,12 +109,12 @@ class Watch:
 
     def __init__(self, mistakes: Mistakes) -> None:
         self._mistakes = mistakes
-        self._before = mistakes.found
+        self._before = mistakes.count
 
     @property
     def wrong(self) -> bool:
         """Whether there was something."""
-        return self._mistakes.found != self._before
+        return self._mistakes.count != self._before
 
 
 def split_cure(text: str) -> tuple[str, str]:

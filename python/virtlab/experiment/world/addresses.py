@@ -128,7 +128,7 @@ def _overlapping(networks: dict[str, Any]) -> Iterator[tuple[str, str]]:
                 yield first, second
 
 
-def _subnets(pool: str, version: int, sizes: list[int], taken: list[Any]) -> Iterator[Any]:
+def _subnets(pool: str, version: int, sizes: list[int], used: list[Any]) -> Iterator[Any]:
     """Subnets of the pool, each large enough for the largest domain, without those that the file states."""
     if pool == "none":
         return
@@ -143,7 +143,7 @@ def _subnets(pool: str, version: int, sizes: list[int], taken: list[Any]) -> Ite
             return
     prefix = max(prefix, whole.prefixlen)
     for subnet in whole.subnets(new_prefix=prefix):
-        if not any(subnet.overlaps(other) for other in taken):
+        if not any(subnet.overlaps(other) for other in used):
             yield subnet
 
 

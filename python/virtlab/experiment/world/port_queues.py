@@ -25,8 +25,8 @@ def read_port_queues(wiring: Wiring, cables: CableQueues, findings: Findings) ->
         own = findings.root.find(("hosts", name))[0].value
         said = own if isinstance(own, dict) else {}
 
-        def at(key: str, name: str = name, said: Mapping[str, object] = said) -> Steps:
-            return ("hosts", name, key) if key in said else ("host", key)
+        def at(key: str, name: str = name, classes: Mapping[str, object] = said) -> Steps:
+            return ("hosts", name, key) if key in classes else ("host", key)
 
         if host.queue is None and host.port_rate is None:
             if "queue_at" in host.model_fields_set and host.queue_at != "none":

@@ -1,6 +1,6 @@
 """A worst case that no echo exceeds: deterministic network calculus of the ports on its way.
 
-Which flows there are is told by `sources`, which ports they pass by `ways`, how long a port delays by `delays`,
+Which flows there are is told by `sources`, which ports they pass by `paths`, how long a port delays by `delays`,
 what a platform adds by `costs`. An echo's bound is the sum over its ports, there and back. A reply begins where its
 request ended. Roles that run one after another meet only while something of the first is still under way, see
 `meeting`: whether that can be is found with the delays of all.
@@ -26,7 +26,7 @@ from virtlab.prediction.bound.costs import pay, servers_of
 from virtlab.prediction.bound.curves import NS, Flow, NoBoundError, Port
 from virtlab.prediction.bound.delays import delays, through_s
 from virtlab.prediction.bound.meeting import meeting
-from virtlab.prediction.bound.paths import Ways
+from virtlab.prediction.bound.paths import Paths
 from virtlab.prediction.bound.sources import TIMEOUT_LEAST_NS, flows_of
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile
 
@@ -57,13 +57,13 @@ def echo_bound(plan: Plan, role: str, profile: Profile = IDEAL_PROFILE, quantile
         raise NoBoundError("frames may wait until addresses are known")
     if plan.world.ipv6_noise:
         raise NoBoundError("what guests announce of IPv6 is sent beside the roles")
-    ways, meets = Ways(plan, Wiring(plan)), meeting(plan, role)
-    flows, found, wake_ns = _worked_out(plan, ways, [*meets.beside, *meets.earlier], profile, quantile)
+    paths, meets = Paths(plan, Wiring(plan)), meeting(plan, role)
+    flows, found, wake_ns = _worked_out(plan, paths, [*meets.together, *meets.earlier], profile, quantile)
     left = [
         name for name, quiet_ns in meets.earlier.items() if _under_way_s(name, flows, found) * NS > quiet_ns
     ]
     if len(left) < len(meets.earlier):
-        flows, found, wake_ns = _worked_out(plan, ways, [*meets.beside, *left], profile, quantile)
+        flows, found, wake_ns = _worked_out(plan, paths, [*meets.together, *left], profile, quantile)
     request, reply = (flow for flow in flows if flow.role == role)
     for flow in (request, reply):
         for hop in flow.hops:
@@ -93,10 +93,10 @@ def bounds_of(
 
 
 def _worked_out(
-    plan: Plan, ways: Ways, names: Sequence[str], profile: Profile, quantile: float
+    plan: Plan, paths: Paths, names: Sequence[str], profile: Profile, quantile: float
 ) -> tuple[list[Flow], dict[Port, float], float]:
     """Flows of roles that may all meet, the delay of every port, and the wake-up of an echo's own process, in ns."""
-    flows = [flow for name in names for flow in flows_of(plan, ways, name, plan.roles[name])]
+    flows = [flow for name in names for flow in flows_of(plan, paths, name, plan.roles[name])]
     servers = servers_of(plan, profile)
     wake_ns = 0.0 if profile.is_ideal else pay(plan, flows, profile, quantile)
     found = delays(flows, servers)
@@ -110,23 +110,23 @@ def _worked_out(
     return flows, found, wake_ns
 
 
-def _under_way_s(role: str, flows: Sequence[Flow], found: Mapping[Port, float]) -> float:
+def _under_way_s(role: str, flows: Sequence[Flow], delays: Mapping[Port, float]) -> float:
     """How long a role's last message can be, and the reply to it."""
-    ways = [
-        through_s(flow, found) + (through_s(flow.request, found) if flow.request is not None else 0.0)
+    paths = [
+        through_s(flow, delays) + (through_s(flow.request, delays) if flow.request is not None else 0.0)
         for flow in flows
         if flow.role == role
     ]
-    return max(ways, default=0.0)
+    return max(paths, default=0.0)
 
 
-def _gives_up(flows: Sequence[Flow], found: Mapping[Port, float]) -> bool:
+def _gives_up(flows: Sequence[Flow], delays: Mapping[Port, float]) -> bool:
     """Whether some TCP may send a segment again that still waits: a round trip is its longest way there and back."""
-    ways: dict[str, float] = {}
+    paths: dict[str, float] = {}
     for flow in flows:
         if flow.window is not None:
-            ways[flow.role] = max(ways.get(flow.role, 0.0), through_s(flow, found))
-    return any(2 * way * NS + HELD_BACK_NS >= TIMEOUT_LEAST_NS for way in ways.values())
+            paths[flow.role] = max(paths.get(flow.role, 0.0), through_s(flow, delays))
+    return any(2 * way * NS + HELD_BACK_NS >= TIMEOUT_LEAST_NS for way in paths.values())
 
 
 def _why(role: str, port: Port, flows: Sequence[Flow]) -> str:

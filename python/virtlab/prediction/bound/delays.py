@@ -88,25 +88,25 @@ def delays(flows: Sequence[Flow], servers: Mapping[str, Server] | None = None) -
     return found
 
 
-def through_s(flow: Flow, found: Mapping[Port, float]) -> float:
+def through_s(flow: Flow, delays: Mapping[Port, float]) -> float:
     """From end to end, in seconds."""
-    ports = sum(found[hop.port] + hop.after_ns / NS for hop in flow.hops)
+    ports = sum(delays[hop.port] + hop.after_ns / NS for hop in flow.hops)
     return ports + (flow.lead_ns + flow.tail_ns) / NS
 
 
-def _spread(flows: Sequence[Flow], found: Mapping[Port, float]) -> None:
+def _spread(flows: Sequence[Flow], delays: Mapping[Port, float]) -> None:
     """What each flow may send at once in front of each port. What waits for answers never sends more than its window."""
     for flow in flows:
         late_s = flow.lead_ns / NS
         if flow.request is not None:
-            late_s += through_s(flow.request, found) - sum(hop.after_ns for hop in flow.request.hops) / NS
+            late_s += through_s(flow.request, delays) - sum(hop.after_ns for hop in flow.request.hops) / NS
         sigma = flow.sigma
         if flow.window is None:
             sigma += times(flow.rho, late_s)
         for hop in flow.hops:
             flow.arrives[hop.port] = sigma
             if flow.window is None:
-                sigma += times(flow.rho, found[hop.port])
+                sigma += times(flow.rho, delays[hop.port])
 
 
 def _full_s(hop: Hop, largest: float, flows: Sequence[Flow]) -> float:

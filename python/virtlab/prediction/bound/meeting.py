@@ -30,10 +30,10 @@ OVER = frozenset({"finished", "done"})
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """`beside`: the role, and those that can be active while it is. `earlier`: those that were over before, and for how
+    """`together`: the role, and those that can be active while it is. `earlier`: those that were over before, and for how
     many ns at the least they had been quiet."""
 
-    beside: list[str]
+    together: list[str]
     earlier: dict[str, int]
 
 
@@ -46,7 +46,7 @@ def meeting(plan: Plan, role: str) -> Meeting:
         if name == role:
             continue
         if mine is None or begun is None:
-            found.beside.append(name)
+            found.together.append(name)
             continue
         if order.pause_ns(begun.id, mine.id) is not None:
             continue
@@ -54,7 +54,7 @@ def meeting(plan: Plan, role: str) -> Meeting:
         ends = [begun.id, *(one.id for one in stops if order.follows(one.id, begun.id))]
         pauses = [pause for end in ends if (pause := order.pause_ns(mine.id, end)) is not None]
         if not pauses or by_tcp(other):
-            found.beside.append(name)
+            found.together.append(name)
         else:
             cut_off = bool(stops) or begun.timeout_ns is not None
             found.earlier[name] = max(pauses) + _quiet_ns(other, cut_off=cut_off)

@@ -50,7 +50,7 @@ MOST_HOPS = 64
 
 
 @dataclass(frozen=True)
-class Ways:
+class Paths:
     """The Plan's wiring and routes."""
 
     plan: Plan
@@ -189,7 +189,7 @@ class Ways:
         box = guest_box(source[0], guests[source[0]], source[1])
         vnic = guests[source[0]].vnics[source[1]]
         port: str | None = vnic.uplink or f"{source[0]}/{source[1]}"
-        found = self.wiring.ways(*target)
+        found = self.wiring.ports_towards_vnic(*target)
         for _ in self.wiring.edges:
             edge = next((each for each in self.wiring.edges[box] if each.port == port), None)
             if edge is None:
@@ -202,9 +202,9 @@ class Ways:
             port = found.get(box)
         raise NoBoundError("its frames go in a circle")
 
-    def _ports(self, name: str, link: Link, way: str, dscp: int | None, after_ns: int) -> list[Hop]:
-        queue = link.queue.ab if way == "ab" else link.queue.ba
-        line, rate = f"{name} {way}", float(link.rate_bit_per_s)
+    def _ports(self, name: str, link: Link, direction: str, dscp: int | None, after_ns: int) -> list[Hop]:
+        queue = link.queue.ab if direction == "ab" else link.queue.ba
+        line, rate = f"{name} {direction}", float(link.rate_bit_per_s)
         if queue.classes:
             return [_of_class(name, queue, dscp, line, rate, after_ns)]
         serves = QDISCS[queue.kind].serves

@@ -39,7 +39,7 @@ from virtlab.prediction.bound.curves import (
     frames_bits,
     wire_bits,
 )
-from virtlab.prediction.bound.paths import Ways
+from virtlab.prediction.bound.paths import Paths
 from virtlab.simulator.paths import by_tcp
 
 LONGEST_PACKET_BYTES = 65_535
@@ -51,7 +51,7 @@ GROWS_TO_BYTES = 3 << 20  # receive window where the role fixes none
 TIMEOUT_LEAST_NS = 200e6
 
 
-def flows_of(plan: Plan, ways: Ways, name: str, role: Role) -> Iterator[Flow]:
+def flows_of(plan: Plan, paths: Paths, name: str, role: Role) -> Iterator[Flow]:
     """Flows of a role, requests before their replies. NoBoundError where its frames' sizes are not known."""
     ends = role_ends(plan, role)
     values: Mapping[str, Any] = role.parameters
@@ -59,7 +59,7 @@ def flows_of(plan: Plan, ways: Ways, name: str, role: Role) -> Iterator[Flow]:
     declared = WORKLOADS[role.workload]
     if ends is not None and declared.envelope == "frames":
         changes = _changes(plan, name, role)
-        yield from _frames(plan, ways, name, _with_largest(values, changes), len(changes), *ends, dscp)
+        yield from _frames(plan, paths, name, _with_largest(values, changes), len(changes), *ends, dscp)
         return
     if ends is None or any(end.address is None or end.address.version != 4 for end in ends):
         raise NoBoundError(f"{name} has no two ends with IPv4")
@@ -71,8 +71,8 @@ def flows_of(plan: Plan, ways: Ways, name: str, role: Role) -> Iterator[Flow]:
         mtus = (min(mtus), min(mtus))
     largest = _packet_bytes(declared, values)
     used = _directions(declared, values)
-    ahead = ways.packets(here, there, dscp, min(mtus[0], largest)) if "from" in used else []
-    back = ways.packets(there, here, dscp, min(mtus[1], largest)) if "to" in used else []
+    ahead = paths.packets(here, there, dscp, min(mtus[0], largest)) if "from" in used else []
+    back = paths.packets(there, here, dscp, min(mtus[1], largest)) if "to" in used else []
     constant = values.get("arrivals", "constant") == "constant"
     if declared.envelope == "echoes":
         yield from _echoes(name, values, mtus, ahead, back, constant=constant)
@@ -205,7 +205,7 @@ def _stream(
 
 
 def _frames(
-    plan: Plan, ways: Ways, name: str, values: Mapping[str, Any], changes: int, here: RoleEnd, there: RoleEnd, dscp: int
+    plan: Plan, paths: Paths, name: str, values: Mapping[str, Any], changes: int, here: RoleEnd, there: RoleEnd, dscp: int
 ) -> Iterator[Flow]:  # fmt: skip
     """Of `raw_stream`, all flows that go one way as one: they take turns at instants of one stream."""
     shares = [float(each) for each in values.get("shares") or ()]
@@ -217,9 +217,9 @@ def _frames(
     paced = values.get("arrivals", "constant") == "constant" and values.get("rate_pps")
     for place in range(max(len(near), 1)):
         if not near:
-            hops = ways.frames(here, there)
+            hops = paths.frames(here, there)
         elif (by := near[place]) is not None:
-            hops = ways.by_way_of(here, by, there, dscp, packet_bytes)
+            hops = paths.by_way_of(here, by, there, dscp, packet_bytes)
         else:
             raise NoBoundError(
                 f"{name} has a guest on its path that does not share its sender's virtual switch"

@@ -80,8 +80,8 @@ def _drops(shown: Sequence[ClassSeen]) -> Figure:
     )
 
 
-def _where(one: ClassSeen) -> str:
-    return f"of class {one.name} at {one.setting or 'the one setting'}, {one.direction}"
+def _where(wait: ClassSeen) -> str:
+    return f"of class {wait.name} at {wait.setting or 'the one setting'}, {wait.direction}"
 
 
 def _rows(shown: Sequence[ClassSeen], value: Callable[[ClassSeen], float]) -> list[Row]:

@@ -56,9 +56,9 @@ class Panels:
         every = panel_labels(factors, names, (_label(one, names) for one in settings))
         return cls(names, tuple(every[:MAXIMUM_PANELS]), max(0, len(every) - MAXIMUM_PANELS))
 
-    def label(self, one: Setting) -> str:
+    def label(self, setting: Setting) -> str:
         """The panel of a setting, whether it is drawn or not."""
-        return _label(one, self.names)
+        return _label(setting, self.names)
 
     def drawn(self, settings: Iterable[AnySetting]) -> Iterator[tuple[str, AnySetting]]:
         """The settings that have a panel, each with its label."""
@@ -86,8 +86,8 @@ class Panels:
         return spec
 
 
-def _label(one: Setting, names: Sequence[str]) -> str:
-    point = {**one.point, REALISATION: one.realisation}
+def _label(setting: Setting, names: Sequence[str]) -> str:
+    point = {**setting.point, REALISATION: setting.realisation}
     return ", ".join(f"{name} {point.get(name, '—')}" for name in names)
 
 
@@ -148,12 +148,12 @@ def arrange(layers: list[Row], labels: Sequence[str], *, height: int) -> Row:
     }
 
 
-def _alone(one: Row) -> Row:
+def _alone(layer: Row) -> Row:
     """A layer without panels: the title of its axis stands above the axis, and the legend above that."""
-    channels = dict(one["encoding"])
+    channels = dict(layer["encoding"])
     for channel in ("color", "shape"):
         if "field" in channels.get(channel, {}):
             legend = {**channels[channel].get("legend", {}), "offset": 34}
             channels[channel] = {**channels[channel], "legend": legend}
     channels["y"] = {**channels["y"], "axis": {**channels["y"].get("axis", {}), **_ABOVE}}
-    return {**one, "encoding": channels}
+    return {**layer, "encoding": channels}

@@ -64,7 +64,7 @@ Chosen = list[tuple[Result, str | None, str]]  # result, axis factor, name
 
 
 def _against_fairness(
-    data: Gathered, axis: FairnessAxis, plots: Chosen, asked: frozenset[str], *, split: bool
+    data: Gathered, axis: FairnessAxis, plots: Chosen, wanted: frozenset[str], *, split: bool
 ) -> list[Figure]:
     """Each interval plot over the factor that decides J once more, over J."""
     factors = axis.factors(data.design.factors)
@@ -74,13 +74,13 @@ def _against_fairness(
     for result in data.results:
         quantity = result.quantity
         name = names.interval_plot(quantity.role, quantity.metric, quantity.statistic, NAME, others)
-        if name in asked or quantity.path in over:
+        if name in wanted or quantity.path in over:
             found.append(interval_figure(name, axis.result(result), factors, NAME, split=split))
     return found
 
 
 def interval_plots(
-    results: Iterable[Result], factors: Sequence[Factor], asked: frozenset[str], claimed: frozenset[str]
+    results: Iterable[Result], factors: Sequence[Factor], wanted: frozenset[str], claimed: frozenset[str]
 ) -> Chosen:
     """Every interval plot to draw, in the order of the page."""
     main = main_factor(factors)
@@ -94,7 +94,7 @@ def interval_plots(
         for x in axes:
             name = names.interval_plot(quantity.role, quantity.metric, quantity.statistic, x, varying)
             at_main = main is None or x == main.name
-            if name in asked or _unasked(result, at_main=at_main, claimed=quantity.path in claimed):
+            if name in wanted or _unasked(result, at_main=at_main, claimed=quantity.path in claimed):
                 chosen.append((result, x, name))
     return chosen
 

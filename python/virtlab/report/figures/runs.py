@@ -17,14 +17,14 @@ from virtlab.units import display
 _QUANTILES = ("low", "quarter", "middle", "upper", "high")
 
 
-def runs_figure(found: Recurring, factors: Sequence[Factor], *, split: bool) -> Figure:
+def runs_figure(recurrence: Recurring, factors: Sequence[Factor], *, split: bool) -> Figure:
     """The runs of one metric of one role."""
-    panels = Panels.of(found.settings, factors, split=split)
-    shown = display(found.unit, [box.summary.mean for one in found.settings for box in one.runs])
+    panels = Panels.of(recurrence.settings, factors, split=split)
+    shown = display(recurrence.unit, [box.summary.mean for one in recurrence.settings for box in one.runs])
     rows: list[Row] = [
         {"x": number, "panel": label, "run": box.run, "y": box.summary.mean / shown.size}
         | dict(zip(_QUANTILES, (value / shown.size for value in box.quantiles), strict=True))
-        for label, one in panels.drawn(found.settings)
+        for label, one in panels.drawn(recurrence.settings)
         for number, box in enumerate(one.runs, 1)
     ]
     place: Row = {
@@ -50,15 +50,15 @@ def runs_figure(found: Recurring, factors: Sequence[Factor], *, split: bool) -> 
     shares = [
         (panels.label(one), f"{one.components.icc:.0%} of the variance lies between runs")
         if one.components else (panels.label(one), "not estimable")
-        for one in found.settings
+        for one in recurrence.settings
     ]  # fmt: skip
     return Figure(
-        name=names.of_metric("runs", found.role, found.metric),
-        title=title_of(found.title or found.metric, found.role, "run by run"),
+        name=names.of_metric("runs", recurrence.role, recurrence.metric),
+        title=title_of(recurrence.title or recurrence.metric, recurrence.role, "run by run"),
         subtitle="Each run: 5 to 95 % of its samples as a line, 25 to 75 % as a bar, median as a tick, mean as a mark",
-        alt=f"Runs of {found.role}.{found.metric} beside each other. {described(shares)}.",
+        alt=f"Runs of {recurrence.role}.{recurrence.metric} beside each other. {described(shares)}.",
         spec=panels.arrange(layers, 260, 190, independent=("y",)),
-        group=f"{found.role}.{found.metric}",
+        group=f"{recurrence.role}.{recurrence.metric}",
         statistic="run by run",
         empty=not rows,
     )

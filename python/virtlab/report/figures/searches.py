@@ -46,7 +46,7 @@ def search_figure(
             ]
         found += [
             {"panel": panel, "y": goal["value"] / unit.size, "what": f"found ({goal['goal']})"}
-            for goal in one.found
+            for goal in one.goals
             if goal["value"] is not None
         ]
     return Figure(
@@ -64,11 +64,9 @@ def search_figure(
     )
 
 
-def _layers(
-    points: list[Row], bounds: list[Row], found: list[Row], unit: Display, *, wide: bool
-) -> list[Row]:
-    kinds = [*KINDS, *BOUNDS, *dict.fromkeys(row["what"] for row in found)]
-    present = [kind for kind in kinds if any(row["what"] == kind for row in (*points, *bounds, *found))]
+def _layers(points: list[Row], bounds: list[Row], rows: list[Row], unit: Display, *, wide: bool) -> list[Row]:
+    kinds = [*KINDS, *BOUNDS, *dict.fromkeys(row["what"] for row in rows)]
+    present = [kind for kind in kinds if any(row["what"] == kind for row in (*points, *bounds, *rows))]
     scale: Row = {"type": "log", "nice": False} if wide else {"zero": False}
     y = amount("y", f"{unit.unit}, logarithmic" if wide else unit.unit, scale=scale)
     x = amount("x", "trial", scale={"nice": False, "padding": 8}, axis={"tickMinStep": 1, "format": "d"})
@@ -80,7 +78,7 @@ def _layers(
     return [
         layer(bounds, "line", "curve", look={"interpolate": "step-after"}, x=x, y=y, color=colour),
         layer(points, "point", "mean", x=x, y=y, color=colour, shape=colour, tooltip=tooltip),
-        layer(found, "rule", look={"strokeDash": [5, 4], "strokeWidth": 1.5}, y=y, color=colour),
+        layer(rows, "rule", look={"strokeDash": [5, 4], "strokeWidth": 1.5}, y=y, color=colour),
     ]
 
 
@@ -96,7 +94,7 @@ def _alt(role: str, searches: Sequence[Searched], unit: Display) -> str:
     results = []
     for one in searches:
         where = point_words(one.point)
-        value = one.found[0]["value"] if one.found else None
+        value = one.goals[0]["value"] if one.goals else None
         what = "nothing was found good" if value is None else f"{unit.text(value)} found"
         results.append((where, f"{what} in {len(one.own)} trials"))
     return f"Trials of the search of {role}{goals_beside(searches)} in their order. {described(results)}."

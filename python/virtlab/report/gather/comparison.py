@@ -124,9 +124,9 @@ def worth_drawing(data: Gathered) -> list[Comparison]:
     return found
 
 
-def source_factor(one: Comparison) -> Factor:
+def source_factor(comparison: Comparison) -> Factor:
     """The factor that stands for the source in plots."""
-    return Factor(SOURCE, one.labels)
+    return Factor(SOURCE, comparison.labels)
 
 
 def _pairs(result: Result, conditions: Mapping[str, str], other: Other, match: Result) -> list[Pair]:

@@ -23,19 +23,19 @@ EXEMPLARS = 3
 
 
 def curves_of(
-    db: duckdb.DuckDBPyConnection, results: Sequence[Result], points: Points, asked: frozenset[str]
+    db: duckdb.DuckDBPyConnection, results: Sequence[Result], points: Points, wanted: frozenset[str]
 ) -> tuple[tuple[Sampled, ...], tuple[Sampled, ...]]:
     """Distributions and courses of the metrics that have single samples and are drawn, unasked or by name."""
     spread, courses = [], []
     for result in leading(results, SAMPLED):
         role, metric = result.quantity.role, result.quantity.metric
         unit, title = METRICS[metric].unit, METRICS[metric].title()
-        if metric in DISTRIBUTIONS or names.of_metric("ecdf", role, metric) in asked:
+        if metric in DISTRIBUTIONS or names.of_metric("ecdf", role, metric) in wanted:
             curves = tuple(distributions(db, role, SAMPLED[metric], points))
             spread.append(
                 Sampled(role, metric, unit, title, curves, "every sample of a setting's runs pooled")
             )
-        if metric in DISTRIBUTIONS or names.of_metric("series", role, metric) in asked:
+        if metric in DISTRIBUTIONS or names.of_metric("series", role, metric) in wanted:
             courses.append(Sampled(role, metric, unit, title, tuple(_exemplars(db, result))))
     return tuple(spread), tuple(courses)
 

@@ -34,7 +34,7 @@ def goal_notes(goals: Goals) -> list[str]:
     """A sentence per searched metric, and one on all that a search leaves at the value it found."""
     told = [
         f"{role}.{metric} is the highest value by the goal of {goal}."
-        for (role, metric), goal in goals.found.items()
+        for (role, metric), goal in goals.searched.items()
         if not metric.endswith("_rate") or metric.startswith("limit")
     ]
     last = [

@@ -33,7 +33,7 @@ _PLAIN = {"exact": ""}
 
 
 def overlays(
-    claims: Iterable[Any], asked: Iterable[PublishedColumns], folder: Path | None, factors: Sequence[Factor]
+    claims: Iterable[Any], wanted: Iterable[PublishedColumns], folder: Path | None, factors: Sequence[Factor]
 ) -> dict[str, tuple[Published, ...]]:
     """Path -> published numbers; `factors` are all that the experiment declares, of one level too. A table
     that cannot be read overlays nothing; a claim's verdict says so.
@@ -41,7 +41,7 @@ def overlays(
     if folder is None:
         return {}
     found: dict[str, list[Published]] = {}
-    for one in asked:
+    for one in wanted:
         found.setdefault(one.path, []).extend(_numbers(one, folder, factors))
     named = {path for path, numbers in found.items() if numbers}
     for claim in chain.from_iterable(each.members or (each,) for each in claims):
@@ -94,7 +94,7 @@ def _of_claim(claim: Any, path: str, folder: Path, factors: Sequence[Factor]) ->
 
 
 def _numbers(
-    asked: PublishedColumns, folder: Path, factors: Sequence[Factor], *, whole: bool = False
+    columns: PublishedColumns, folder: Path, factors: Sequence[Factor], *, whole: bool = False
 ) -> list[Published]:
     """The rows, each at the levels that its cells speak of; none where they differ in a column whose factor
     is not there, or with `whole` in any column that is no factor's.
@@ -102,18 +102,18 @@ def _numbers(
     try:
         rows = [
             row
-            for row in read_table(folder, asked.file)
-            if row["metric"] == asked.metric
-            and all(row.get(key) == cell for key, cell in asked.where.items())
+            for row in read_table(folder, columns.file)
+            if row["metric"] == columns.metric
+            and all(row.get(key) == cell for key, cell in columns.where.items())
         ]
-        values = published_values(PublishedReference(asked.file, asked.metric, asked.where), folder)
+        values = published_values(PublishedReference(columns.file, columns.metric, columns.where), folder)
     except VirtlabError:
         return []
-    there = {column for column, name in asked.columns.items() if any(one.name == name for one in factors)}
+    there = {column for column, name in columns.columns.items() if any(one.name == name for one in factors)}
     apart = {column for column in conditions_of(rows[0]) if len({row[column] for row in rows}) > 1} - there
-    if apart and (whole or apart & set(asked.columns)):
+    if apart and (whole or apart & set(columns.columns)):
         return []
-    unit = MetricPath.parse(asked.path).unit
+    unit = MetricPath.parse(columns.path).unit
     found = []
     for row, value in zip(rows, values, strict=True):
         try:
@@ -122,19 +122,19 @@ def _numbers(
             continue
         qualifier = _PLAIN.get(value.qualifier, value.qualifier)
         source = ", ".join(part for part in (value.study, value.location, value.which) if part)
-        for point in _points(row, asked, factors):
+        for point in _points(row, columns, factors):
             found.append(Published(point, number, number, qualifier, source))
     return _ranges(found)
 
 
 def _points(
-    row: Mapping[str, str], asked: PublishedColumns, factors: Sequence[Factor]
+    row: Mapping[str, str], columns: PublishedColumns, factors: Sequence[Factor]
 ) -> list[dict[str, str]]:
     """Every combination of levels that a row speaks of; a cell that fits no level speaks of none of ours."""
     points: list[dict[str, str]] = [{}]
-    for column, name in asked.columns.items():
+    for column, name in columns.columns.items():
         cell = row.get(column, "").strip()
-        cell = asked.levels.get(cell, cell)
+        cell = columns.levels.get(cell, cell)
         factor = next((one for one in factors if one.name == name), None)
         if not cell or factor is None:
             continue

@@ -75,10 +75,10 @@ def queues(
     return marked, tuple(seen)
 
 
-def _longest(seen: Sequence[ClassSeen]) -> set[int]:
+def _longest(rows: Sequence[ClassSeen]) -> set[int]:
     """Of each setting with several rows, the place of that in which packets waited longest in the mean."""
     found: dict[str, list[tuple[float, int]]] = {}
-    for at, each in enumerate(seen):
+    for at, each in enumerate(rows):
         found.setdefault(each.setting, []).append((each.wait_mean_ns or 0.0, -at))
     several = (max(waits) for waits in found.values() if len(waits) > 1)
     return {-at for wait_ns, at in several if wait_ns > 0}

@@ -32,7 +32,7 @@ class Searched:
     run: str
     allowed: float  # loss ratio of a good trial
     trials: tuple[Mapping[str, Any], ...]
-    found: tuple[Mapping[str, Any], ...]
+    goals: tuple[Mapping[str, Any], ...]
     flows: tuple[str, ...] = ()  # their names
     tests: tuple[Mapping[str, Any], ...] = ()  # what the tests after it measured, or why they could not
 
@@ -75,5 +75,5 @@ def goals_beside(searches: Sequence[Searched], *, first: bool = False) -> str:
     >>> goals_beside([one]), goals_beside([one], first=True)
     (' (no loss | 0.5 %)', ' (no loss)')
     """
-    texts = [goal["text"] for one in searches for goal in one.found[: 1 if first else None]]
+    texts = [goal["text"] for one in searches for goal in one.goals[: 1 if first else None]]
     return f" ({' | '.join(dict.fromkeys(texts))})" if texts else ""

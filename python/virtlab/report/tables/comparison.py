@@ -15,38 +15,42 @@ from virtlab.report.tables.table import Block, Column, number, setting_columns, 
 from virtlab.units import Display, display, interval
 
 
-def difference_table(data: Gathered, one: Comparison) -> Block:
+def difference_table(data: Gathered, comparison: Comparison) -> Block:
     """One row per setting and source beside the reference."""
-    unit = display(one.quantity.unit, [value for cell in one.result.cells for value in cell.present])
-    path = one.quantity.path
+    unit = display(
+        comparison.quantity.unit, [value for cell in comparison.result.cells for value in cell.present]
+    )
+    path = comparison.quantity.path
     own = [
         replace(each, point={k: v for k, v in each.point.items() if k != SOURCE})
-        for each in one.result.published
+        for each in comparison.result.published
     ]
-    stated = replace(one.result, published=tuple(own))
+    stated = replace(comparison.result, published=tuple(own))
     return table(
         [
             *setting_columns(
-                data.design.varying, [pair.reference for pair in one.pairs], lambda pair: pair.reference
+                data.design.varying,
+                [pair.reference for pair in comparison.pairs],
+                lambda pair: pair.reference,
             ),
-            number(one.reference, lambda pair: _mean(pair.reference, unit)),
+            number(comparison.reference, lambda pair: _mean(pair.reference, unit)),
             Column("source", lambda pair: pair.label),
             number("other", lambda pair: _mean(pair.other, unit)),
             number("difference", lambda pair: _difference(pair, unit)),
             number("relative", relative_text),
             *([text("published", lambda pair: published_words(stated, pair.point))] if own else []),
         ],
-        one.pairs,
+        comparison.pairs,
         name=names.slug(f"differences of {path}"),
         title=f"{path}: differences",
-        caption=f"{path}: means of runs with their intervals, and other less {one.reference}",
+        caption=f"{path}: means of runs with their intervals, and other less {comparison.reference}",
     )
 
 
-def _mean(one: Cell, unit: Display) -> str:
-    estimate = one.estimate
+def _mean(cell: Cell, unit: Display) -> str:
+    estimate = cell.estimate
     return (
-        unit.text(one.mean)
+        unit.text(cell.mean)
         if estimate is None
         else interval(estimate.low, estimate.point, estimate.high, unit)
     )

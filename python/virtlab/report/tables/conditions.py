@@ -41,13 +41,15 @@ def realised_table(realised: Sequence[Realisation]) -> Block | None:
     )
 
 
-def differing(one: Realisation) -> list[str]:
+def differing(realisation: Realisation) -> list[str]:
     """Names that were intended or applied with one value and read back with another of the same kind."""
-    wanted = {**one.intended, **one.applied}
+    wanted = {**realisation.intended, **realisation.applied}
     return [
         name
         for name, value in wanted.items()
-        if name in one.read_back and type(one.read_back[name]) is type(value) and one.read_back[name] != value
+        if name in realisation.read_back
+        and type(realisation.read_back[name]) is type(value)
+        and realisation.read_back[name] != value
     ]
 
 

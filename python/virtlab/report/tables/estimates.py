@@ -40,17 +40,17 @@ def settings_table(data: Gathered, result: Result) -> Block:
     )
 
 
-def _mean(one: Cell, shown: Display) -> str | Block:
-    if not one.present:
+def _mean(cell: Cell, shown: Display) -> str | Block:
+    if not cell.present:
         return absent()
-    return shown.number(one.estimate.point if one.estimate is not None else one.mean, 5)
+    return shown.number(cell.estimate.point if cell.estimate is not None else cell.mean, 5)
 
 
-def _end(one: Cell, end: str, shown: Display) -> str | Block | None:
-    value = getattr(one.estimate, end, None)
+def _end(cell: Cell, end: str, shown: Display) -> str | Block | None:
+    value = getattr(cell.estimate, end, None)
     if value is None:
-        return absent("not estimable") if one.present else None
-    return shown.number(value, 5) if one.present else None
+        return absent("not estimable") if cell.present else None
+    return shown.number(value, 5) if cell.present else None
 
 
 def published_words(result: Result, point: Mapping[str, str]) -> str:

@@ -28,30 +28,30 @@ class _Bucket:
         return f"{count / sum(self.setting.counts):.2%}"
 
 
-def buckets_table(data: Gathered, found: Histogram) -> Block:
+def buckets_table(data: Gathered, histogram: Histogram) -> Block:
     """A row per bucket of each setting; with given edges the outermost buckets are open."""
-    shown = display(found.unit, [edge for one in found.settings for edge in one.edges])
+    shown = display(histogram.unit, [edge for one in histogram.settings for edge in one.edges])
 
     def low(row: _Bucket) -> str:
-        return "smallest" if found.given and row.at == 0 else shown.number(row.setting.edges[row.at], 5)
+        return "smallest" if histogram.given and row.at == 0 else shown.number(row.setting.edges[row.at], 5)
 
     def high(row: _Bucket) -> str:
         last = row.at == len(row.setting.counts) - 1
-        return "largest" if found.given and last else shown.number(row.setting.edges[row.at + 1], 5)
+        return "largest" if histogram.given and last else shown.number(row.setting.edges[row.at + 1], 5)
 
     return table(
         [
-            *setting_columns(data.design.varying, found.settings, lambda row: row.setting),
+            *setting_columns(data.design.varying, histogram.settings, lambda row: row.setting),
             number(in_unit("from", shown.unit), low),
             number(in_unit("below", shown.unit), high),
             number("requests", lambda row: str(row.count)),
             number("share", lambda row: row.share(row.count)),
             number("up to here", lambda row: row.share(sum(row.setting.counts[: row.at + 1]))),
         ],
-        [_Bucket(one, at) for one in found.settings for at in range(len(one.counts))],
-        name=names.of_metric("buckets", found.role, found.metric),
+        [_Bucket(one, at) for one in histogram.settings for at in range(len(one.counts))],
+        name=names.of_metric("buckets", histogram.role, histogram.metric),
         title="histogram",
-        caption=f"{found.role}.{found.metric}: requests per bucket, as PsPing's -h; all runs of a setting together"
-        + ("" if found.given else "; the last of equal buckets holds the largest value"),
+        caption=f"{histogram.role}.{histogram.metric}: requests per bucket, as PsPing's -h; all runs of a setting together"
+        + ("" if histogram.given else "; the last of equal buckets holds the largest value"),
         out=lambda row: row.count == 0,
     )

@@ -15,10 +15,10 @@ from virtlab.units import display
 _SHARES = {"share between": "icc", "low": "low", "high": "high"}
 
 
-def recurrence_table(data: Gathered, found: Recurring) -> Block:
+def recurrence_table(data: Gathered, recurrence: Recurring) -> Block:
     """Per setting: what varies within a run, what between runs, and the share of the latter with its interval."""
-    shown = display(found.unit, [box.summary.mean for one in found.settings for box in one.runs])
-    level = next((one.components.level for one in found.settings if one.components), 0.95)
+    shown = display(recurrence.unit, [box.summary.mean for one in recurrence.settings for box in one.runs])
+    level = next((one.components.level for one in recurrence.settings if one.components), 0.95)
 
     def component(title: str, says: Callable[[Recurrence], str]) -> Column[Setting]:
         return number(title, lambda one: says(one.components) if one.components else absent("not estimable"))
@@ -28,7 +28,7 @@ def recurrence_table(data: Gathered, found: Recurring) -> Block:
 
     return table(
         [
-            *setting_columns(data.design.varying, found.settings),
+            *setting_columns(data.design.varying, recurrence.settings),
             number("runs", lambda one: str(len(one.runs))),
             number("samples per run", lambda one: f"{one.samples / len(one.runs):.0f}"),
             number(
@@ -39,16 +39,16 @@ def recurrence_table(data: Gathered, found: Recurring) -> Block:
             component(in_unit("sd between runs", shown.unit), lambda had: shown.number(had.between_sd)),
             *(share(title, field) for title, field in _SHARES.items()),
         ],
-        found.settings,
-        name=names.of_metric("recurrence", found.role, found.metric),
+        recurrence.settings,
+        name=names.of_metric("recurrence", recurrence.role, recurrence.metric),
         title="variance within and between runs",
-        caption=f"{found.role}.{found.metric}: standard deviation within a run and between runs; the share of the "
+        caption=f"{recurrence.role}.{recurrence.metric}: standard deviation within a run and between runs; the share of the "
         f"variance that lies between runs (intra-class correlation) with its {level * 100:g} % interval; 'worth' is how "
         "many independent samples tell as much as those of a run, which follow each other",
     )
 
 
-def recurrence_rows(found: Sequence[Recurring]) -> list[dict[str, Any]]:
+def recurrence_rows(recurrences: Sequence[Recurring]) -> list[dict[str, Any]]:
     """The same for programs: values in the metric's unit; None where not estimable."""
     return [
         {
@@ -59,6 +59,6 @@ def recurrence_rows(found: Sequence[Recurring]) -> list[dict[str, Any]]:
             "share_between": getattr(setting.components, "icc", None),
             "low": getattr(setting.components, "low", None), "high": getattr(setting.components, "high", None),
         }
-        for one in found
+        for one in recurrences
         for setting in one.settings
     ]  # fmt: skip

@@ -88,7 +88,7 @@ def soft_switch_request(plan: Plan, wiring: Wiring, ports: Mapping[str, str]) ->
         forwarding: dict[str, dict[str, str]] = {}
         for guest, entry in world.guests.items():
             for name, vnic in entry.vnics.items():
-                for box, port in wiring.ways(guest, name).items():
+                for box, port in wiring.ports_towards_vnic(guest, name).items():
                     if box.startswith("switch:"):
                         forwarding.setdefault(box.removeprefix("switch:"), {})[vnic.mac] = port
         request["forwarding"] = forwarding

@@ -13,12 +13,12 @@ from virtlab.testbed.queues import kernel as kernel_queues
 from virtlab.testbed.queues.outputs import LAB_VM, by_another, lacking
 
 
-def realised(plan: Plan, found: Findings) -> str:
+def realised(plan: Plan, findings: Findings) -> str:
     """Who realises the links here."""
-    return fabric.realisation(plan, found.machine.link)
+    return fabric.realisation(plan, findings.machine.link)
 
 
-def links(plan: Plan, found: Findings) -> Iterator[Refusal]:
+def links(plan: Plan, findings: Findings) -> Iterator[Refusal]:
     """All that is wrong with links and queues."""
     asked = sorted({link.realise for link in plan.world.links.values()} - {"auto"})
     if len(asked) > 1:
@@ -28,11 +28,11 @@ def links(plan: Plan, found: Findings) -> Iterator[Refusal]:
         return
     if not plan.world.links:
         return
-    by = realised(plan, found)
-    if by == "netem" and found.qdiscs.get(NETEM.name, "unknown") is not None:
-        reason = f"this kernel has no netem ({found.qdiscs.get(NETEM.name, 'not tried')})"
+    by = realised(plan, findings)
+    if by == "netem" and findings.qdiscs.get(NETEM.name, "unknown") is not None:
+        reason = f"this kernel has no netem ({findings.qdiscs.get(NETEM.name, 'not tried')})"
         cure = "write 'realise: shaping'"
-        if found.inside is None:
+        if findings.inside is None:
             cure = f"write 'realise: auto', load sch_netem, or {LAB_VM}"
         yield Refusal("links", reason, cure)
     most, source = switch_capacity.limit()
@@ -49,38 +49,40 @@ def links(plan: Plan, found: Findings) -> Iterator[Refusal]:
             if queue.kind not in QDISCS:
                 continue  # which is refused wherever it stands
             if by == "soft_switch":
-                yield from _in_soft_switch(queue_path, queue, link, found)
+                yield from _in_soft_switch(queue_path, queue, link, findings)
             else:
                 end = link.ends[0 if direction == "ab" else 1]
-                yield from _in_kernel(queue_path, queue, by, end, plan, found)
+                yield from _in_kernel(queue_path, queue, by, end, plan, findings)
         if by == "shaping":
-            yield from _shaped(path, link, found)
+            yield from _shaped(path, link, findings)
 
 
-def _in_soft_switch(path: str, queue: Queue, link: Link, found: Findings) -> Iterator[Refusal]:
+def _in_soft_switch(path: str, queue: Queue, link: Link, findings: Findings) -> Iterator[Refusal]:
     if QDISCS[queue.kind].far:
         reason = f"'{queue.kind}' is the kernel's alone, and the soft switch holds the links"
-        yield Refusal(f"{path}.kind", reason, _by_kernel(queue, link, found))
+        yield Refusal(f"{path}.kind", reason, _by_kernel(queue, link, findings))
     elif queue.by == "kernel":
         reason = "the soft switch queues by itself, not in the kernel"
         yield Refusal(f"{path}.by", reason, "write 'by: auto', 'by: virtlab', or 'realise: shaping'")
-    elif queue.kind not in found.switch_qdiscs:
-        cure = f"there are {', '.join(found.switch_qdiscs)}"
+    elif queue.kind not in findings.switch_qdiscs:
+        cure = f"there are {', '.join(findings.switch_qdiscs)}"
         yield Refusal(f"{path}.kind", f"the soft switch has no queue '{queue.kind}'", cure)
 
 
-def _by_kernel(queue: Queue, link: Link, found: Findings) -> str:
+def _by_kernel(queue: Queue, link: Link, findings: Findings) -> str:
     """How a queue that is the kernel's alone comes to it."""
     said = ["'realise: shaping'"] if link.realise == "soft_switch" else []
     if queue.by == "virtlab" or not said:
         said.append("'by: kernel'")
     cure = f"write {' and '.join(said)}"
-    if found.qdiscs.get(queue.kind, "not tried") is None:
+    if findings.qdiscs.get(queue.kind, "not tried") is None:
         return cure
-    return f"{cure}, and {lacking(queue.kind, f'sch_{queue.kind}', found.inside)}"
+    return f"{cure}, and {lacking(queue.kind, f'sch_{queue.kind}', findings.inside)}"
 
 
-def _in_kernel(path: str, queue: Queue, by: str, end: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
+def _in_kernel(
+    path: str, queue: Queue, by: str, end: str, plan: Plan, findings: Findings
+) -> Iterator[Refusal]:
     if queue.by == "virtlab":
         reason = f"a link by {by} queues in the kernel"
         yield Refusal(f"{path}.by", reason, "write 'by: auto', or 'realise: soft_switch'")
@@ -88,19 +90,19 @@ def _in_kernel(path: str, queue: Queue, by: str, end: str, plan: Plan, found: Fi
         if not fabric.netem_queues(queue):
             reason = f"'{queue.kind}' cannot be in front of netem, which is a FIFO itself"
             cure = "write 'realise: shaping'"
-            if found.inside is None and not QDISCS[queue.kind].far:
+            if findings.inside is None and not QDISCS[queue.kind].far:
                 cure = "write 'realise: soft_switch' or 'realise: shaping'"
             yield Refusal(f"{path}.kind", reason, cure)
         elif queue.limit_bytes is not None:
             yield Refusal(f"{path}.limit_bytes", "netem counts packets only", "write a limit in packets")
     else:
-        for key, reason, cure in kernel_queues.missing(queue, found.qdiscs, found.inside):
+        for key, reason, cure in kernel_queues.missing(queue, findings.qdiscs, findings.inside):
             yield Refusal(f"{path}.{key}", reason, cure)
         if QDISCS[queue.kind].kernel.own_packets and not _of_native(plan, end):
             reason = (
                 "frames that crossed a virtual cable have lost the priority that the kernel's bands go by"
             )
-            cure = f"{by_another(queue.kind, found.inside)}, or take prio with match rules"
+            cure = f"{by_another(queue.kind, findings.inside)}, or take prio with match rules"
             yield Refusal(f"{path}.kind", reason, cure)
 
 
@@ -109,12 +111,12 @@ def _of_native(plan: Plan, end: str) -> bool:
     return any(vnic.uplink == end for guest in plan.world.guests.values() for vnic in guest.vnics.values())
 
 
-def _shaped(path: str, link: Link, found: Findings) -> Iterator[Refusal]:
+def _shaped(path: str, link: Link, findings: Findings) -> Iterator[Refusal]:
     if link.propagation_ns:
         if link.realise == "shaping":
             cure = "remove it, or use 'realise: auto'"
-        elif found.inside is None:
+        elif findings.inside is None:
             cure = "remove it, or write 'by: auto' for the queues of all links"
         else:
-            cure = f"remove it, take FIFOs that count packets, or leave out --in {found.inside}"
+            cure = f"remove it, take FIFOs that count packets, or leave out --in {findings.inside}"
         yield Refusal(f"{path}.propagation_ns", "a token bucket delays nothing", cure)

@@ -105,7 +105,7 @@ def _segment_mtus(plan: Plan, wiring: Wiring) -> dict[str, int]:
     largest: dict[str, int] = {}
     for guest, entry in plan.world.guests.items():
         for name, vnic in entry.vnics.items():
-            for box in wiring.ways(guest, name):
+            for box in wiring.ports_towards_vnic(guest, name):
                 largest[box] = max(largest.get(box, 0), vnic.mtu_bytes)
     return {box: largest.get(box, 1500) for box in wiring.edges}
 
@@ -401,7 +401,7 @@ def _forwarding(plan: Plan, wiring: Wiring, out: Lowered) -> None:
     late = {Place(claim.namespace, claim.name) for claim in claimed}
     for guest, entry in plan.world.guests.items():
         for name, vnic in entry.vnics.items():
-            for box, port in wiring.ways(guest, name).items():
+            for box, port in wiring.ports_towards_vnic(guest, name).items():
                 if box.startswith("vswitch:"):
                     place = out.ports.get(port) or out.uplinks[port]
                     known = out.vswitches[box.removeprefix("vswitch:")].known(vnic.mac, place.link)

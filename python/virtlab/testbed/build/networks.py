@@ -22,12 +22,12 @@ def observe(control: Control, namespaces: list[str]) -> dict[str, Any]:
 
 
 def _of_those_asked(
-    control: Control, channel: int, asked: list[str], reply: Mapping[str, Any]
+    control: Control, channel: int, namespaces: list[str], reply: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Of a reply what was requested. BreachError if some of it is missing: no leader reports the networks of another."""
-    if lacking := [name for name in asked if name not in reply["namespaces"]]:
+    if lacking := [name for name in namespaces if name not in reply["namespaces"]]:
         raise control.breach(channel, f"it does not tell of {', '.join(lacking)}", "observe")
-    return {name: reply["namespaces"][name] for name in asked}
+    return {name: reply["namespaces"][name] for name in namespaces}
 
 
 def observe_each(control: Control, leaders: Mapping[str, int]) -> dict[str, Any]:

@@ -91,8 +91,8 @@ def mask(cpu: int) -> str:
     return ",".join([f"{1 << bit:x}", *["00000000"] * word])
 
 
-def _same(one: str, other: str) -> bool:
-    return int(one.replace(",", ""), 16) == int(other.replace(",", ""), 16)
+def _same(mask: str, other: str) -> bool:
+    return int(mask.replace(",", ""), 16) == int(other.replace(",", ""), 16)
 
 
 def pin(control: Control, lowered: Lowered, chosen: Mapping[str, int]) -> dict[str, dict[str, Any]]:

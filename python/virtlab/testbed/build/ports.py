@@ -56,9 +56,9 @@ def at_guest_port(
     return list(kernel_queues.at_port(namespace, link, rate, vnic.queue))
 
 
-def port_refusals(plan: Plan, found: Findings) -> Iterator[Refusal]:
+def port_refusals(plan: Plan, findings: Findings) -> Iterator[Refusal]:
     """Why queues at guest ports cannot be as the file wants them."""
-    switched = in_switch(plan, found.machine.link)
+    switched = in_switch(plan, findings.machine.link)
     yield from port_mistakes(plan, switched)
     for guest, name, vnic in guest_ports(plan):
         assert vnic.queue is not None
@@ -72,10 +72,10 @@ def port_refusals(plan: Plan, found: Findings) -> Iterator[Refusal]:
                 )
                 yield Refusal(f"{path}.by", reason, "write 'port_rate: 500 Mbit/s', or 'by: kernel'")
             continue
-        for key, reason, cure in kernel_queues.missing(vnic.queue, found.qdiscs, found.inside):
+        for key, reason, cure in kernel_queues.missing(vnic.queue, findings.qdiscs, findings.inside):
             paced = "" if vnic.port_rate_bit_per_s is not None else " and a 'port_rate'"
             yield Refusal(f"{path}.{key}", reason, cure.replace("'by: virtlab'", f"'by: virtlab'{paced}", 1))
-        if vnic.port_rate_bit_per_s is not None and found.qdiscs.get(HTB.name, "not tried") is not None:
+        if vnic.port_rate_bit_per_s is not None and findings.qdiscs.get(HTB.name, "not tried") is not None:
             yield Refusal(
                 f"{path}.by", "this kernel has no htb to hold a port's rate", f"load sch_htb, or {LAB_VM}"
             )

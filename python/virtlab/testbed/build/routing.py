@@ -188,9 +188,9 @@ class Routing(Running):
         if outcome(how) != "code 0":
             raise MachineError("routers", f"{RUN} cannot be prepared: {how}", CURE)
 
-    def _converge(self, found: dict[str, Guest]) -> None:
+    def _converge(self, guests: dict[str, Guest]) -> None:
         need = wanted(self.plan)
-        places = {name: self.lowered.guests[name] for name in found}
+        places = {name: self.lowered.guests[name] for name in guests}
         end = time.monotonic() + CONVERGENCE_S
         while True:
             self.control.pump(POLL_S)

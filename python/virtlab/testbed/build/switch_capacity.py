@@ -53,7 +53,7 @@ def _machine() -> dict[str, str]:
 
 def keep(capacity: Capacity) -> None:
     """Writes it down, unless a better one is there; a cache that cannot be written is no mistake."""
-    before = kept()
+    before = stored()
     if before is not None and before.full_pps >= capacity.full_pps:
         return
     with suppress(OSError):
@@ -64,7 +64,7 @@ def keep(capacity: Capacity) -> None:
         new.replace(place)
 
 
-def kept() -> Capacity | None:
+def stored() -> Capacity | None:
     """What was measured on this machine, or None."""
     try:
         said = json.loads((folder() / FILE_NAME).read_text(encoding="utf-8"))
@@ -77,7 +77,7 @@ def kept() -> Capacity | None:
 
 def limit() -> tuple[int, str]:
     """The fastest link, and where the figure is from."""
-    found = kept()
+    found = stored()
     if found is None or found.rate_bit_per_s() < CAREFUL_BIT_PER_S:
         return CAREFUL_BIT_PER_S, "what a small machine holds; 'virtlab doctor' measures this one"
     return found.rate_bit_per_s(), f"it passed {found.full_pps} full frames/s here"

@@ -104,9 +104,11 @@ def start_switch(control: Control, lowered: Lowered, *, cpu: int | None, root: b
         control.call("start", {}, channel=SWITCH)
     except RefusedError as error:
         raise MachineError("links", f"the soft switch refused: {error.what}", error.cure) from error
-    kept = switch_capacity.kept()
+    stored = switch_capacity.stored()
     capacity = (
-        {} if kept is None else {"capacity_small_pps": kept.small_pps, "capacity_full_pps": kept.full_pps}
+        {}
+        if stored is None
+        else {"capacity_small_pps": stored.small_pps, "capacity_full_pps": stored.full_pps}
     )
     return {**said, **capacity, "fifo_priority": request.get("fifo_priority"), "cpu": cpu}
 

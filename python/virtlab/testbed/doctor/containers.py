@@ -29,7 +29,7 @@ def examine() -> Iterator[Finding]:
         yield _tried(f"{NAME}.{engine.name}", engine, engine.name)
 
 
-def _tried(name: str, found: runtime.Runtime, wanted: str | None) -> Finding:
+def _tried(name: str, engine: runtime.Runtime, wanted: str | None) -> Finding:
     """What came of a world with one container."""
     begin = time.monotonic()
     try:
@@ -37,10 +37,10 @@ def _tried(name: str, found: runtime.Runtime, wanted: str | None) -> Finding:
             ready_s = time.monotonic() - begin
             guest = session.realised.objects["guests.a"]
     except VirtlabError as error:
-        says = f"{found.name} is there, a container does not start: {error}"
+        says = f"{engine.name} is there, a container does not start: {error}"
         return Finding(name, GROUP, "no", says, runtime.cure(wanted))
     bounded = guest.applied["control_group"] is not None
-    values = {"runtime": runtime.version(found.path), "ready_s": ready_s, "limits": bounded}
+    values = {"runtime": runtime.version(engine.path), "ready_s": ready_s, "limits": bounded}
     says = f"{values['runtime']}: a world with one container is ready in {ready_s:.2f} s"
     if beneath := guest.read_back.get("oci_runtime"):
         says += f", by {beneath}"

@@ -123,7 +123,7 @@ def write(place: Path) -> Path:
     return place
 
 
-def told(place: Path) -> str:
+def instructions(place: Path) -> str:
     """How it gets into an image."""
     return f"""{place}: unpack it at the root of the image's system, for instance
   tar -x -C / -f {place.name}                      inside the running system, as root

@@ -74,16 +74,16 @@ def _descriptions() -> list[Path]:
     return [by_name[name] for name in sorted(by_name)]
 
 
-def _firmware(said: Mapping[str, Any]) -> Firmware | None:
+def _firmware(description: Mapping[str, Any]) -> Firmware | None:
     """What a description is of; None where it does not fit."""
-    mapping = said["mapping"]
-    if "uefi" not in said["interface-types"] or _UNWANTED & set(said["features"]):
+    mapping = description["mapping"]
+    if "uefi" not in description["interface-types"] or _UNWANTED & set(description["features"]):
         return None
     if mapping["device"] != "flash" or mapping.get("mode", "split") != "split":
         return None
     boards = [
         board
-        for target in said["targets"]
+        for target in description["targets"]
         if target["architecture"] == "x86_64"
         for board in target["machines"]
     ]

@@ -45,13 +45,13 @@ def depends(package: Path) -> list[str]:
     return libraries_in(said)
 
 
-def libraries_in(said: str) -> list[str]:
+def libraries_in(paragraph: str) -> list[str]:
     """Names of libraries' packages in fields of a package.
 
     >>> libraries_in("Pre-Depends: libc6 (>= 2.36)\\nDepends: libxenmisc4.17 (= 4.17.7), python3:any, zlib1g | zlib2\\n")
     ['libc6', 'libxenmisc4.17', 'zlib1g']
     """
-    fields = [line.partition(":")[2] if not line.startswith(" ") else line for line in said.splitlines()]
+    fields = [line.partition(":")[2] if not line.startswith(" ") else line for line in paragraph.splitlines()]
     names = [
         entry.split("|")[0].split("(")[0].strip().partition(":")[0] for entry in ",".join(fields).split(",")
     ]

@@ -19,7 +19,7 @@ from virtlab.testbed.leader.environment import of_program
 _LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x[0-9a-f]+\)")
 
 
-def found(names: Iterable[str], files: Iterable[Path] = ()) -> dict[str, Path] | None:
+def paths_of(names: Iterable[str], files: Iterable[Path] = ()) -> dict[str, Path] | None:
     """Programs with their libraries, and files: place inside -> file here. None when one of them is missing."""
     out = {str(path): path for path in files}
     if any(not path.is_file() for path in out.values()):
@@ -55,13 +55,13 @@ def libraries(program: Path) -> list[Path]:
     return parsed(done.stdout)
 
 
-def parsed(said: str) -> list[Path]:
+def parsed(output: str) -> list[Path]:
     """Paths in what `ldd` says.
 
     >>> parsed("\\tlibm.so.6 => /lib/libm.so.6 (0x00007f)\\n\\tlinux-vdso.so.1 (0x00007f)\\n\\t/lib64/ld.so.2 (0x00007f)\\n")
     [PosixPath('/lib/libm.so.6'), PosixPath('/lib64/ld.so.2')]
     """
-    return [Path(match[1]) for line in said.splitlines() if (match := _LIBRARY.search(line))]
+    return [Path(match[1]) for line in output.splitlines() if (match := _LIBRARY.search(line))]
 
 
 def digest(files: Mapping[str, Path]) -> bytes:

@@ -196,7 +196,7 @@ def build_xen(package: Path | None = None, progress: Callable[[str], None] = lam
 def xen_missing() -> str | None:
     """Why there is nothing to boot; None when there is."""
     try:
-        _kept()
+        _stored()
     except MachineError as error:
         return error.what
     return None
@@ -205,7 +205,7 @@ def xen_missing() -> str | None:
 def package_kept() -> str | None:
     """The hypervisor's package in the cache, with its version; None if none exists."""
     try:
-        return _kept()[1]
+        return _stored()[1]
     except MachineError:
         return None
 
@@ -215,7 +215,7 @@ def xen_image() -> XenImage:
 
     MachineError when they are not in the cache, or busybox is missing or not static.
     """
-    kernel, package = _kept()
+    kernel, package = _stored()
     busybox, agent = find_busybox(), agent_path()
     root = kernel.folder / "root"
     more = {str(path.relative_to(root)): path for path in sorted(root.rglob("*")) if path.is_file()}
@@ -255,7 +255,7 @@ def unpacked_kernel(image: bytes) -> bytes:
     return elf.loaded_part(content) if elf.is_elf(content) else image
 
 
-def _kept() -> tuple[Kernel, str]:
+def _stored() -> tuple[Kernel, str]:
     kernel = kernels.find(XEN)
     try:
         assert kernel is not None

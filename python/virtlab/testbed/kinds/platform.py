@@ -78,7 +78,7 @@ class Running:
         """Of each that ended, heard of or not."""
         return iter(())
 
-    def beside(self, channel: int) -> str | None:
+    def guest_of(self, channel: int) -> str | None:
         """The guest without a leader of its own that what runs on a channel carries."""
         del channel
         return None
@@ -114,15 +114,15 @@ class Running:
         """Lets go of what this process holds for them; they themselves end with their world."""
 
 
-def nothing_missing(found: Findings) -> str | None:
+def nothing_missing(findings: Findings) -> str | None:
     """Nothing is missing."""
-    del found
+    del findings
     return None
 
 
-def nothing_refused(path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
+def nothing_refused(path: str, name: str, plan: Plan, findings: Findings) -> Iterator[Refusal]:
     """Nothing is refused."""
-    del path, name, plan, found
+    del path, name, plan, findings
     return iter(())
 
 

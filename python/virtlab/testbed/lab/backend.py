@@ -192,9 +192,9 @@ class LabVm:
 
     def _made(self) -> Image:
         # Open vSwitch and a container runtime go along where they are installed here; the rest works without.
-        found = dict(programs.found(ovs.PROGRAMS, [ovs.SCHEMA]) or {})
+        found = dict(programs.paths_of(ovs.PROGRAMS, [ovs.SCHEMA]) or {})
         if (containers := runtime.find(among=runtime.OCI)) is not None:
-            found |= programs.found([containers.name]) or {}
+            found |= programs.paths_of([containers.name]) or {}
         return boot_image(refusals.FLAVOUR, carried=None, programs=found)
 
     def _running(self, observe: Observer) -> LabMachine:
@@ -207,7 +207,7 @@ class LabVm:
     def _findings(self, observe: Observer | None = None) -> Findings:
         if self._found is None:
             image, accelerated = self._booted()
-            self._found = findings.kept(image, accelerated)
+            self._found = findings.stored(image, accelerated)
         if self._found is None:
             # An idle machine would disturb the run that holds this one now, so it does not stay.
             with self.machines.boot(image, accelerated, observe or Unobserved()) as machine:

@@ -19,7 +19,7 @@ from virtlab.errors import MachineError
 from virtlab.testbed.build.machine import KERNEL_QDISCS
 from virtlab.testbed.image import Image, folder
 from virtlab.testbed.kinds.findings import Findings
-from virtlab.testbed.lab.queries import said
+from virtlab.testbed.lab.queries import output_of
 from virtlab.testbed.lab.vm import LabMachine
 from virtlab.testbed.steps.operations import NamespaceAdd
 from virtlab.testbed.vswitches.ovs import NO_MODULE, PROGRAMS
@@ -29,7 +29,7 @@ ASKED = 2  # what is loaded and asked; with another number all images are asked 
 AUTOMATIC_LINK = "kernel"  # netem where it can queue so, else token buckets: there is no soft switch inside
 
 
-def kept(image: Image, accelerator: str) -> Findings | None:
+def stored(image: Image, accelerator: str) -> Findings | None:
     """What was found of this image before; None when nothing was."""
     try:
         said = json.loads(_place(image, accelerator).read_text(encoding="utf-8"))
@@ -94,7 +94,7 @@ def _open_vswitch(inside: Sequence[str]) -> dict[str, str | None]:
 
 def ask(machine: LabMachine, argv: list[str]) -> str:
     """What a command writes inside. MachineError when it fails."""
-    return said(machine.control, TRIAL, argv)
+    return output_of(machine.control, TRIAL, argv)
 
 
 def _place(image: Image, accelerator: str) -> Path:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import AgentError, MachineError
 from virtlab.plan import Plan
-from virtlab.testbed.lab.queries import said
+from virtlab.testbed.lab.queries import output_of
 from virtlab.testbed.leader.control import Control
 from virtlab.testbed.leader.groups import bandwidths, throttled
 from virtlab.testbed.leader.memory_accounts import CGROUP_ROOT, Account
@@ -119,4 +119,4 @@ class GroupsInside:
         return f"{group}/cgroup.procs"
 
     def _ask(self, argv: Sequence[str]) -> str:
-        return said(self.control, NAMESPACE, argv)
+        return output_of(self.control, NAMESPACE, argv)

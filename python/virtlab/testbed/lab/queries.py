@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from virtlab.testbed.lab.vm import WHERE
-from virtlab.testbed.leader import queries as asking
+from virtlab.testbed.leader import queries
 from virtlab.testbed.leader.channels import ASKING
 from virtlab.testbed.leader.control import Control
 
 
-def said(control: Control, namespace: str, argv: Sequence[str]) -> str:
+def output_of(control: Control, namespace: str, argv: Sequence[str]) -> str:
     """What a command of the world inside writes. MachineError with its errors when it fails."""
-    return asking.said(control, WHERE, namespace, argv, channel=ASKING.first)
+    return queries.output_of(control, WHERE, namespace, argv, channel=ASKING.first)

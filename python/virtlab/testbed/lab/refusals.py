@@ -42,7 +42,7 @@ class Rules:
     where: str
     holds: Callable[[Platform], bool]
     platform: str  # why a guest of another platform is refused
-    kept: Callable[[], Iterator[tuple[str, str]]]
+    requirements: Callable[[], Iterator[tuple[str, str]]]
     bounds: bool = False  # whether guests can have a share of the processor and of memory
     room_bytes: int | None = (
         None  # what guests can have of its memory together; None: somebody else weighs that
@@ -90,7 +90,7 @@ def _missing(rules: Rules) -> Iterator[tuple[str, str]]:
         return
     if shutil.which(PROGRAM) is None:
         yield f"{PROGRAM} is missing", "install qemu-system-x86"
-    yield from rules.kept()
+    yield from rules.requirements()
     try:
         find_busybox()
     except MachineError as error:
@@ -104,12 +104,12 @@ def lab_missing() -> str | None:
     return LAB_VM.lacking()
 
 
-def refusals(plan: Plan, found: Findings, rules: Rules = LAB_VM) -> list[Refusal]:
+def refusals(plan: Plan, findings: Findings, rules: Rules = LAB_VM) -> list[Refusal]:
     """All of them; empty when the Plan can be played inside."""
     own = list(_inside(plan, rules))
     paths = {refusal.path for refusal in own}
     # What the testbed asks of this machine (routing daemons, processors, deadlines) was answered above for the one inside.
-    others = testbed.refusals(_as_if_here(plan), replace(found, inside=rules.where))
+    others = testbed.refusals(_as_if_here(plan), replace(findings, inside=rules.where))
     return own + [refusal for refusal in others if refusal.path not in paths]
 
 
@@ -245,17 +245,17 @@ def _carried() -> set[str]:
     return {found.name} if found is not None else set()
 
 
-def capabilities(found: Findings, fingerprint: dict[str, str], rules: Rules = LAB_VM) -> Capabilities:
+def capabilities(findings: Findings, fingerprint: dict[str, str], rules: Rules = LAB_VM) -> Capabilities:
     """What works inside."""
-    why = None if found.world is None else "; ".join(part for part in found.world if part)
-    inside = testbed.capabilities(found, fingerprint)
+    why = None if findings.world is None else "; ".join(part for part in findings.world if part)
+    inside = testbed.capabilities(findings, fingerprint)
     absent = dict.fromkeys(inside.platforms, rules.platform)
     return Capabilities(
         backend=rules.where,
         platforms={**absent, **dict.fromkeys(rules.platforms, why)},
         vswitches={
             **{kind: why if VSWITCHES[kind].inside else _VSWITCH for kind in inside.vswitches},
-            **{kind: why or reason for kind, reason in (found.open_vswitch or {}).items()},
+            **{kind: why or reason for kind, reason in (findings.open_vswitch or {}).items()},
         },
         qdiscs=inside.qdiscs,
         workloads={**inside.workloads, **dict.fromkeys(filter(is_alone, WORKLOADS), _TASKS)},

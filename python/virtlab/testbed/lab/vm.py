@@ -120,7 +120,7 @@ class LabMachine:
                 raise GuestError(cls.where, what, CURE_START) from error
             _await_hello(control, started, observe, cls.boot_timeout_s)
             control.call("apply", {"batch": [HomeAdd(HOME).json()]}, channel=INSIDE)
-            facts = cls.asked(monitor, image, accelerator)
+            facts = cls.facts_of(monitor, image, accelerator)
             made = cls(outer, started, facts)
             made.compare_clocks()
         except BaseException as error:
@@ -153,7 +153,7 @@ class LabMachine:
         )
 
     @classmethod
-    def asked(cls, monitor: Monitor, image: Image, accelerator: str) -> Facts:
+    def facts_of(cls, monitor: Monitor, image: Image, accelerator: str) -> Facts:
         """What QEMU says that it runs. GuestError when that is not what was wanted."""
         return _facts(monitor, image, accelerator, cls.where)
 

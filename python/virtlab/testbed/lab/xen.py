@@ -49,7 +49,7 @@ SWEEP = WORLD_PROCESS  # channel of the command that destroys domains: the world
 SWEEP_TIMEOUT_S = 120.0
 
 
-def _kept() -> Iterator[tuple[str, str]]:
+def _requirements() -> Iterator[tuple[str, str]]:
     if (why := xen_missing()) is not None:
         yield why, f"run `{BUILD}`"
 
@@ -58,7 +58,7 @@ RULES = Rules(
     WHERE,
     lambda platform: platform.hypervisor == WHERE or (platform.inside and platform.is_stack),
     "the laboratory machine with Xen holds its domains, namespaces, and native guests",
-    _kept,
+    _requirements,
 )
 
 
@@ -116,10 +116,10 @@ class XenMachine(LabMachine):
         return partial(XenCommand, kernel=str(image.domain_0), hypervisor=str(image.hypervisor))
 
     @classmethod
-    def asked(cls, monitor: Monitor, image: Image, accelerator: str) -> Facts:
+    def facts_of(cls, monitor: Monitor, image: Image, accelerator: str) -> Facts:
         """What QEMU says that it runs, and the hypervisor's package."""
         assert isinstance(image, XenImage)
-        said = LabMachine.asked(monitor, image, accelerator)
+        said = LabMachine.facts_of(monitor, image, accelerator)
         return XenFacts(**asdict(said), xen=image.xen)
 
     def world(self) -> LabWorld:

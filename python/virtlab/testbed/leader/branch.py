@@ -159,7 +159,7 @@ class Branch:
             self._write()
         return True
 
-    def told(self) -> str | None:
+    def reason_of_cut(self) -> str | None:
         """Why the stream was cut, once for each cut, when that is known."""
         if not self._untold or self._unjudged_s is not None:
             return None
@@ -208,7 +208,7 @@ def ready(
 def broken(branches: Sequence[Branch]) -> Iterator[tuple[Branch, str]]:
     """Branches that were cut and are being mended, and why each was."""
     for branch in branches:
-        why = branch.told()
+        why = branch.reason_of_cut()
         if why is not None:
             yield branch, why
 

@@ -461,15 +461,15 @@ class Control:
         del self._awaited[reply.number]
         self._replies[reply.number] = reply
 
-    def _take_end(self, told: Notice) -> None:
-        first = told.channel + int(told.details["channel"])
-        channels = int(told.details.get("channels", 1))
-        speaker = self._speakers.of(told.channel)
-        if told.channel != speaker.first or not speaker.ends(first, channels):
-            what = f"it tells that {channels} channels from {told.details['channel']} on ended, which are not its own"
-            self.breach(told.channel, what)
+    def _take_end(self, notice: Notice) -> None:
+        first = notice.channel + int(notice.details["channel"])
+        channels = int(notice.details.get("channels", 1))
+        speaker = self._speakers.of(notice.channel)
+        if notice.channel != speaker.first or not speaker.ends(first, channels):
+            what = f"it tells that {channels} channels from {notice.details['channel']} on ended, which are not its own"
+            self.breach(notice.channel, what)
             return
-        exited = Notice(told.channel, told.name, {**told.details, "channel": first})
+        exited = Notice(notice.channel, notice.name, {**notice.details, "channel": first})
         # A guest with a leader of its own takes all its channels along.
         for channel in range(first, first + channels):
             self._ended[channel] = ending(exited)

@@ -21,6 +21,6 @@ FETCHING = (
 )
 
 
-def of_program(*asked: str, **said: str) -> dict[str, str]:
+def of_program(*names: str, **values: str) -> dict[str, str]:
     """`ALL` and the requested variables as this process has them, and the given ones."""
-    return {name: os.environ[name] for name in (*ALL, *asked) if name in os.environ} | said
+    return {name: os.environ[name] for name in (*ALL, *names) if name in os.environ} | values

@@ -162,8 +162,8 @@ def _tail(errors: IO[bytes]) -> str:
     return errors.read().decode(errors="replace").strip()
 
 
-def _why(said: str, error: AgentError) -> MachineError | AgentError:
-    text = said.removeprefix("virtlab-agent: ")
+def _why(words: str, error: AgentError) -> MachineError | AgentError:
+    text = words.removeprefix("virtlab-agent: ")
     if "private world" in text:
         what, _, cure = text.partition("; ")
         return MachineError("machine", what, cure)

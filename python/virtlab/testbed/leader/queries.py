@@ -17,7 +17,7 @@ CURE_FAILED = "see whether that guest has the command, and what the command need
 CURE_LATE = "run it again on a machine that is less busy, or with fewer guests"
 
 
-def said(
+def output_of(
     control: Control,
     where: str,
     namespace: str,

@@ -113,10 +113,10 @@ class Guests:
                 return name
         return None
 
-    def beside(self, channel: int) -> str | None:
+    def guest_of(self, channel: int) -> str | None:
         """The guest that what runs on a channel carries: its machine, its runtime."""
         for each in self.running:
-            if (guest := each.beside(channel)) is not None:
+            if (guest := each.guest_of(channel)) is not None:
                 return guest
         place = place_of(channel)
         return next((name for name, reach in self.leaders().items() if place_of(reach.leader) == place), None)

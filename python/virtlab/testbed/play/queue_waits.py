@@ -80,10 +80,10 @@ class Waiting:
         return rows
 
 
-def integral(seen: Sequence[tuple[int, int]]) -> int:
+def integral(steps: Sequence[tuple[int, int]]) -> int:
     """Of values that hold from one instant to the next.
 
     >>> integral([(0, 4), (10, 1), (30, 0)])
     60
     """
-    return sum(value * (then - now) for (now, value), (then, _) in pairwise(seen))
+    return sum(value * (then - now) for (now, value), (then, _) in pairwise(steps))

@@ -47,12 +47,12 @@ def counter_columns(rows: Iterable[CounterRow]) -> Columns:
 
 
 def kernel_rows(
-    queues: Mapping[tuple[str, str], PortQueue], seen: Mapping[str, Any], t_ns: int, mark: str
+    queues: Mapping[tuple[str, str], PortQueue], readings: Mapping[str, Any], t_ns: int, mark: str
 ) -> list[CounterRow]:
     """The kernel's counters per link direction and class, of links that it realises."""
     rows: list[CounterRow] = []
     for (link, direction), queue in queues.items():
-        found = by_handle(seen[queue.namespace]["links"][queue.link])
+        found = by_handle(readings[queue.namespace]["links"][queue.link])
         line = f"links.{link}.{direction}"
         for entity, handle in [
             (line, queue.top),

@@ -459,7 +459,7 @@ class Pass:
         place = place_of(channel)
         if place is None or place[0] in {PROBES, COMMANDS}:
             return None
-        guest = self.guests.beside(channel)
+        guest = self.guests.guest_of(channel)
         return f"guests.{guest}" if guest is not None else place[0].whose
 
     def _keep_output(self, name: str, command: Command) -> None:

@@ -37,18 +37,26 @@ NOT_THERE = (
 )
 
 
-def of_discipline(told: Discipline) -> Spans:
+def of_discipline(discipline: Discipline) -> Spans:
     """What the kernel has to tell of a discipline; what was left to the kernel is not in it."""
-    return {"kind": same(told.kind), **by_units(told.options), **_kernel(told).kept(told.options)}
+    return {
+        "kind": same(discipline.kind),
+        **by_units(discipline.options),
+        **_kernel(discipline).spans(discipline.options),
+    }
 
 
-def of_class(told: Discipline) -> Spans:
+def of_class(discipline: Discipline) -> Spans:
     """What the kernel has to tell of a class."""
-    return {"kind": same(told.kind), **by_units(told.options), **_kernel(told).class_kept(told.options)}
+    return {
+        "kind": same(discipline.kind),
+        **by_units(discipline.options),
+        **_kernel(discipline).class_spans(discipline.options),
+    }
 
 
-def _kernel(told: Discipline) -> Kernel:
-    return QDISCS[told.kind].kernel
+def _kernel(discipline: Discipline) -> Kernel:
+    return QDISCS[discipline.kind].kernel
 
 
 def of_operation(op: Operation) -> Spans:
@@ -116,16 +124,16 @@ def _filtered(op: FilterAdd, filters: Iterable[Mapping[str, Any]]) -> bool:
     return any(about.items() <= each.items() and _looks_at(op.matcher, each) for each in filters)
 
 
-def _looks_at(matcher: U32 | Flower, told: Mapping[str, Any]) -> bool:
+def _looks_at(matcher: U32 | Flower, reading: Mapping[str, Any]) -> bool:
     """Whether a filter looks at the same as the matcher, and at nothing else."""
     if isinstance(matcher, U32):
-        return bool(told.get("keys") == [list(key) for key in matcher.keys])
-    return bool(_fields(asdict(matcher)) == _fields(told.get("fields") or {}))
+        return bool(reading.get("keys") == [list(key) for key in matcher.keys])
+    return bool(_fields(asdict(matcher)) == _fields(reading.get("fields") or {}))
 
 
-def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of flower that say something: the kernel does not tell a network that all addresses are in."""
-    found = {key: value for key, value in given.items() if value is not None}
+    found = {key: value for key, value in fields.items() if value is not None}
     for key in {"source", "destination"} & set(found):
         with suppress(ValueError):  # a mask that is no prefix is no network of ours
             found[key] = ip_network(found[key], strict=False)

@@ -209,7 +209,7 @@ def _rated(queue: Queue, mtu_bytes: int) -> Qos | None:
         return None
     else:
         whole = sum(entry.maximum_bit_per_s for entry in found)
-    if not all(_kept(queue.kind, entry, whole, mtu_bytes) for entry in found):
+    if not all(_exact(queue.kind, entry, whole, mtu_bytes) for entry in found):
         return None
     numbers = {name: number for number, name in enumerate(names)} if queue.classes else {}
     return Qos(TYPES[queue.kind], {"max-rate": whole}, found, numbers, whole=above)
@@ -225,7 +225,7 @@ def _above(kind: str, classes: Mapping[str, QueueClass]) -> str | None:
     return first[0] if plain and len(set(said.values())) == 1 else None
 
 
-def _kept(kind: str, queue: OvsQueue, whole_bit_per_s: int, mtu_bytes: int) -> bool:
+def _exact(kind: str, queue: OvsQueue, whole_bit_per_s: int, mtu_bytes: int) -> bool:
     """Whether Open vSwitch keeps a queue's values as they are.
 
     >>> [_kept("htb", OvsQueue(rate, rate), 10**7, 1500) for rate in (11_999, 12_000, 10**7, 10**7 + 8)]

@@ -49,16 +49,16 @@ def neighbours(plan: Plan) -> dict[tuple[str, str], dict[str, str]]:
     return known
 
 
-def _same_network(plan: Plan, one: Member, two: Member) -> bool:
+def _same_network(plan: Plan, member: Member, two: Member) -> bool:
     return any(
-        str(own.ip) == one[2] and ip_address(two[2]) in own.network
-        for _, _, own in interfaces(plan.world.guests[one[0]])
+        str(own.ip) == member[2] and ip_address(two[2]) in own.network
+        for _, _, own in interfaces(plan.world.guests[member[0]])
     )
 
 
-def _acquaint(known: dict[tuple[str, str], dict[str, str]], one: Member, two: Member) -> None:
-    if one[:2] != two[:2]:
-        known.setdefault((one[0], one[1]), {})[two[2]] = two[3]
+def _acquaint(known: dict[tuple[str, str], dict[str, str]], member: Member, two: Member) -> None:
+    if member[:2] != two[:2]:
+        known.setdefault((member[0], member[1]), {})[two[2]] = two[3]
 
 
 def reach_pairs(plan: Plan) -> list[tuple[tuple[str, str, int], tuple[str, str, int]]]:

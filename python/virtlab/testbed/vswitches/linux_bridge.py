@@ -46,9 +46,9 @@ class Bridge(BuiltSwitch):
         return ForwardingAdd(self.namespace, port, mac)
 
 
-def _built(vswitch: Vswitch, namespace: str, link: str, told: bool) -> Bridge:
+def _built(vswitch: Vswitch, namespace: str, link: str, static: bool) -> Bridge:
     """As the file has it learn and flood; what it is told stays beside what it learns."""
-    del told
+    del static
     return Bridge(namespace, link, learning=vswitch.learning, flooding=vswitch.flooding)
 
 

@@ -18,21 +18,21 @@ from virtlab.testbed.vswitches.ovs_rules import IN_KERNEL, OvsBridge
 def kind(name: str, datapath: str) -> SwitchKind:
     """Open vSwitch with a datapath, by what Open vSwitch calls that."""
 
-    def missing(found: Findings) -> str | None:
-        if found.open_vswitch is not None:
-            return found.open_vswitch[name]
+    def missing(findings: Findings) -> str | None:
+        if findings.open_vswitch is not None:
+            return findings.open_vswitch[name]
         return ovs.missing(in_kernel=datapath == IN_KERNEL)
 
-    def refusals(path: str, vswitch: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
-        why = missing(found)
+    def refusals(path: str, vswitch: str, plan: Plan, findings: Findings) -> Iterator[Refusal]:
+        why = missing(findings)
         if why is not None:
             cure = {ovs.NO_MODULE: ovs.CURE_KERNEL, tun_missing(): CURE_TUN}.get(why, ovs.CURE)
             yield Refusal(f"{path}.kind", why, cure)
         yield from _refused(path, vswitch, plan)
 
-    def built(vswitch: Vswitch, namespace: str, link: str, told: bool) -> OvsBridge:
+    def built(vswitch: Vswitch, namespace: str, link: str, static: bool) -> OvsBridge:
         own = vswitch.parameters.get("flow_entries") == "own"
-        return OvsBridge(namespace, link, vswitch.flooding, datapath, own_entries=own, told=told)
+        return OvsBridge(namespace, link, vswitch.flooding, datapath, own_entries=own, static=static)
 
     return SwitchKind(built, missing, refusals, _running)
 

@@ -43,7 +43,7 @@ def at_ovs_port(guest: str, name: str, vnic: Vnic, ovs: OvsBridge, link: str, ou
         fifo = kernel_queues.waiting(leaves[own].limit_packets)
         handle = f"{0x100 + number:x}:"
         ovs.afterwards.append(QdiscAdd(ovs.namespace, link, fifo, parent=qos.handle(number), handle=handle))
-    if ovs.in_kernel and ovs.told:
+    if ovs.in_kernel and ovs.static:
         return replace(qos, match=vnic.queue.match)
     ovs.afterwards += filters(ovs.namespace, link, ROOT, vnic.queue.match, handles, None)
     return qos

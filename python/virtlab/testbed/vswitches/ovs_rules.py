@@ -64,7 +64,7 @@ class OvsBridge(BuiltSwitch):
     flooding: bool = True
     datapath: str = "netdev"
     own_entries: bool = False  # each flow has an entry of its own in the datapath
-    told: bool = True  # whether it is told where addresses are, and learns none of them
+    static: bool = True  # whether it is told where addresses are, and learns none of them
     ports: list[Port] = field(default_factory=list)
     afterwards: list[Operation] = field(default_factory=list)  # tc's part of queues that it sets up
     addresses: dict[str, str] = field(default_factory=dict)  # MAC -> link
@@ -163,13 +163,13 @@ def _queued(port: Port, number: int, mac: str, look: str) -> Iterator[str]:
             yield f"{said},actions={look}set_queue:{queue},output:{number}"
 
 
-def kernel_caches(said: str) -> dict[str, int]:
+def kernel_caches(words: str) -> dict[str, int]:
     """Counters of the kernel datapath's flow table from `dpctl/show`.
 
     >>> kernel_caches("system@ovs-system:\\n  lookups: hit:12 missed:3 lost:1\\n  flows: 2\\n")["flow_cache_upcalls"]
     3
     """
-    found = _LOOKUPS.search(said)
+    found = _LOOKUPS.search(words)
     if found is None:
         return {}
     hit, missed, lost = (int(word) for word in found.groups())
@@ -181,14 +181,14 @@ def kernel_caches(said: str) -> dict[str, int]:
     }
 
 
-def caches(said: str) -> dict[str, int]:
+def caches(words: str) -> dict[str, int]:
     """Counters of the flow caches from `dpif-netdev/pmd-stats-show`, summed over threads.
 
     >>> caches("main thread:\\n  packets received: 12\\n  emc hits: 9\\n  megaflow hits: 2\\n")
     {'flow_cache_received_packets': 12, 'flow_cache_exact_hits': 9, 'flow_cache_megaflow_hits': 2}
     """
     found: dict[str, int] = {}
-    for line in said.splitlines():
+    for line in words.splitlines():
         match = _STATISTIC.match(line)
         if match and match[1] in CACHES:
             found[CACHES[match[1]]] = found.get(CACHES[match[1]], 0) + int(match[2])

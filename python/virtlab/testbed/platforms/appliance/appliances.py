@@ -121,7 +121,7 @@ class Appliances(Running):
         """They have no agent: nothing can be reached there."""
         return dict.fromkeys(self.running, OURS)
 
-    def beside(self, channel: int) -> str | None:
+    def guest_of(self, channel: int) -> str | None:
         """Whose process or monitor it is."""
         return (
             list(self.running)[(channel - APPLIANCES.first) // APPLIANCES.each]

@@ -32,9 +32,9 @@ def iso_program() -> str | None:
     return next((found for name in ISO_PROGRAMS if (found := shutil.which(name))), None)
 
 
-def appliance_refusals(path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
+def appliance_refusals(path: str, name: str, plan: Plan, findings: Findings) -> Iterator[Refusal]:
     """All of one guest."""
-    del found
+    del findings
     guest = plan.world.guests[name]
     why = appliances_missing()
     if why is not None:

@@ -132,71 +132,73 @@ def load(name: str) -> Recipe:
     )
 
 
-def _file(path: Path, said: Mapping[str, Any], key: str) -> Path | None:
-    if key not in said:
+def _file(path: Path, section: Mapping[str, Any], key: str) -> Path | None:
+    if key not in section:
         return None
-    found = path.parent / str(said[key])
+    found = path.parent / str(section[key])
     if not found.is_file():
         raise MachineError(str(path), f"{key}: there is no file {found}", "put it there")
     return found
 
 
-def _iso(where: str, said: Any) -> dict[str, str]:
+def _iso(where: str, section: Any) -> dict[str, str]:
     """Files of an ISO image; each has a place of its own inside it."""
-    if not isinstance(said, dict) or not all(isinstance(text, str) for text in said.values()):
+    if not isinstance(section, dict) or not all(isinstance(text, str) for text in section.values()):
         raise MachineError(where, "iso: is no table of files", "write '\"NAME\" = \"...\"' below '[iso]'")
-    for name in said:
+    for name in section:
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or not path.parts:
             raise MachineError(where, f"iso: '{name}' is outside the image", "name a file inside")
-        if any(path != other and path in other.parents for other in map(PurePosixPath, said)):
+        if any(path != other and path in other.parents for other in map(PurePosixPath, section)):
             raise MachineError(where, f"iso: '{name}' is a file and a folder", "name one of them otherwise")
-    return dict(said)
+    return dict(section)
 
 
-def _quantity(where: str, key: str, said: Mapping[str, Any], kind: Any) -> Any:
+def _quantity(where: str, key: str, section: Mapping[str, Any], kind: Any) -> Any:
     try:
-        return kind.parse(str(said[key]))
+        return kind.parse(str(section[key]))
     except ValueError as error:
         raise MachineError(where, f"{key}: {error}", _EXAMPLES[key]) from error
 
 
-def _pattern(where: str, key: str, said: Mapping[str, Any]) -> re.Pattern[str] | None:
-    if key not in said:
+def _pattern(where: str, key: str, section: Mapping[str, Any]) -> re.Pattern[str] | None:
+    if key not in section:
         return None
     try:
-        return re.compile(str(said[key]), re.MULTILINE)
+        return re.compile(str(section[key]), re.MULTILINE)
     except re.error as error:
-        what = f"{key}: '{said[key]}' is not a regular expression: {error}"
+        what = f"{key}: '{section[key]}' is not a regular expression: {error}"
         cure = "write a backslash before a sign that means itself, and the whole in single quotes"
         raise MachineError(where, what, cure) from error
 
 
-def _interface(where: str, said: str) -> str:
+def _interface(where: str, section: str) -> str:
     try:
-        said.format(number=0)
+        section.format(number=0)
     except (LookupError, ValueError) as error:
-        what = f"interface: '{said}' cannot be filled in: {error!r}"
+        what = f"interface: '{section}' cannot be filled in: {error!r}"
         raise MachineError(where, what, 'write e.g. interface = "eth{number}"') from error
-    return said
+    return section
 
 
-def _steps(where: str, said: Mapping[str, Any]) -> list[Any]:
-    steps = said.get("step", [])
+def _steps(where: str, section: Mapping[str, Any]) -> list[Any]:
+    steps = section.get("step", [])
     if not isinstance(steps, list):
         raise MachineError(where, "step: is no list of steps", "write each below a '[[step]]' of its own")
     return steps
 
 
-def _step(where: str, said: Any) -> Exchange:
-    if not isinstance(said, dict) or set(said) - _STEP_KEYS or "expect" not in said:
+def _step(where: str, section: Any) -> Exchange:
+    if not isinstance(section, dict) or set(section) - _STEP_KEYS or "expect" not in section:
         raise MachineError(
             where, "is not a step", "write 'expect', and 'send' or 'timeout' where they are needed"
         )
-    expect = _pattern(where, "expect", said)
+    expect = _pattern(where, "expect", section)
     assert expect is not None
-    timeout_ns = _quantity(where, "timeout", said, Duration).ns if "timeout" in said else STEP_TIMEOUT_NS
-    return Exchange(expect, str(said.get("send", "")), timeout_ns)
+    timeout_ns = (
+        _quantity(where, "timeout", section, Duration).ns if "timeout" in section else STEP_TIMEOUT_NS
+    )
+    return Exchange(expect, str(section.get("send", "")), timeout_ns)
 
 
 def filled(text: str, recipe: Recipe, plan: Plan, guest: str) -> str:

@@ -27,7 +27,7 @@ from virtlab.testbed.kinds.container_home import Home, here
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.kinds.platform import Running
 from virtlab.testbed.kinds.reach import Reach
-from virtlab.testbed.leader import queries as asking
+from virtlab.testbed.leader import queries
 from virtlab.testbed.leader.channels import BUNDLES, CONTAINERS
 from virtlab.testbed.leader.control import Control, RefusedError, ending, outcome
 from virtlab.testbed.leader.environment import of_program
@@ -65,7 +65,7 @@ class Started:
     limits: Limits
     home: Home
     number: int
-    said: bytearray = field(default_factory=bytearray)
+    output: bytearray = field(default_factory=bytearray)
     applied: dict[str, Any] = field(default_factory=dict)
     read_back: dict[str, Any] = field(default_factory=dict)
 
@@ -81,17 +81,17 @@ class Started:
 
     def hear(self, data: Data) -> None:
         """Keeps the end of what its runtime and its first process say."""
-        self.said += data.content
-        del self.said[:-TAIL_BYTES]
+        self.output += data.content
+        del self.output[:-TAIL_BYTES]
 
     def words(self) -> str:
         """The same as one line."""
-        return " | ".join(plain.lines(self.said))
+        return " | ".join(plain.lines(self.output))
 
     def death(self, how: str) -> str:
         """Why it ended, as far as anybody said."""
         how = how.partition(": ")[0]
-        why = f"its container ended with {how}" + (f"; it said: {self.words()}" if self.said else "")
+        why = f"its container ended with {how}" + (f"; it said: {self.words()}" if self.output else "")
         return f"{why}; it needed more memory than it may have" if self.starved() else why
 
     def holds(self, channel: int) -> bool:
@@ -185,8 +185,8 @@ class Containers(Running):
     def artefacts(self) -> Iterator[tuple[str, bytes]]:
         """What was said on their consoles, where something was."""
         for each in self.containers.values():
-            if each.said:
-                yield f"console-{each.name}.log", bytes(each.said)
+            if each.output:
+                yield f"console-{each.name}.log", bytes(each.output)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -291,7 +291,9 @@ class Containers(Running):
             left = deadline - time.monotonic()
             if left <= 0:
                 what = f"its container did not answer within {self._patience_s:g} s"
-                raise GuestError(where, what + (f"; it said: {each.words()}" if each.said else ""), CURE_LATE)
+                raise GuestError(
+                    where, what + (f"; it said: {each.words()}" if each.output else ""), CURE_LATE
+                )
             self.control.await_news(min(LOOK_S, left))
         try:
             each.read_back["agent"] = self.control.wait(hello, do="hello").get("build")
@@ -304,7 +306,7 @@ class Containers(Running):
             if not self._beneath:  # the same for all: by its user's configuration
                 asked = engine.which_runtime(runtime.path, place, each.number)
                 namespace, where = self.lowered.guests[each.name], f"guests.{each.name}"
-                said = asking.said(self.control, where, namespace, asked, channel=BUNDLES.first)
+                said = queries.output_of(self.control, where, namespace, asked, channel=BUNDLES.first)
                 self._beneath = said.strip()
             each.read_back["oci_runtime"] = self._beneath
         if each.account is None:

@@ -14,9 +14,9 @@ from virtlab.testbed.platforms.container.containers import Containers
 MEMORY_MIN_BYTES = 16 << 20  # the runtime itself needs that much while it starts a container
 
 
-def container_refusals(path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
+def container_refusals(path: str, name: str, plan: Plan, findings: Findings) -> Iterator[Refusal]:
     """All of one guest."""
-    del found
+    del findings
     guest = plan.world.guests[name]
     why = runtime.missing(guest.runtime)
     if why is not None:

@@ -69,8 +69,8 @@ class Started:
     read_back: dict[str, Any] = field(default_factory=dict)
     began_ns: int = 0  # monotonic: when its process was started
     hello: int | None = None  # the question that its agent answers first, until it has
-    told: build.Sent | None = None  # what its network is, on its way,
-    seen: int | None = None  # and behind it the question what its ports are then
+    network_setup: build.Sent | None = None  # what its network is, on its way,
+    ports_query: int | None = None  # and behind it the question what its ports are then
     disk: Disk | None = None  # what it boots, when that is no kernel of ours
 
     @property
@@ -122,9 +122,9 @@ class Started:
         )
         return GuestError(f"guests.{self.name}", what, CURE_CARRIER)
 
-    def unlike(self, thing: str, found: object, wanted: object) -> GuestError:
+    def unlike(self, thing: str, machine: object, wanted: object) -> GuestError:
         """That it is not the machine that was requested."""
-        what = f"has {thing} {found}, not {wanted}; its console ends with: {self.tail()}"
+        what = f"has {thing} {machine}, not {wanted}; its console ends with: {self.tail()}"
         return GuestError(f"guests.{self.name}", what, CURE_UNLIKE)
 
     def hopeless(self) -> str | None:
@@ -368,8 +368,8 @@ class Machines(Running):
             machine.read_back.setdefault("start_ns", now_ns - machine.began_ns)
             machine.read_back |= {"agent": said.get("build"), "kernel": said.get("machine", {}).get("kernel")}
             steps = self.lowered.machines[machine.name].steps
-            machine.told = build.send(self.control, steps, channel=machine.leader)
-            machine.seen = self._look(machine)
+            machine.network_setup = build.send(self.control, steps, channel=machine.leader)
+            machine.ports_query = self._look(machine)
 
     def _check_build(self, machine: Started, build_there: str) -> None:
         """A disk holds the agent that somebody put there. GuestError where that is not the one of this virtlab."""
@@ -410,17 +410,17 @@ class Machines(Running):
 
     def _await_told(self, machine: Started, observe: Observer) -> None:
         """Waits until its Steps are applied inside. GuestError where a kernel of the user's own refuses one."""
-        assert machine.told is not None
-        assert machine.seen is not None
+        assert machine.network_setup is not None
+        assert machine.ports_query is not None
         deadline = time.monotonic() + build.APPLY_TIMEOUT_S
-        while not self.control.answered(machine.seen) and time.monotonic() < deadline:
+        while not self.control.answered(machine.ports_query) and time.monotonic() < deadline:
             if observe.cancelled():
                 raise GuestError(f"guests.{machine.name}", "was told its network when the run was cancelled")
             for death in self.deaths():
                 raise death
             self.control.await_news(LOOK_S)
         try:
-            build.finish(self.control, machine.told)
+            build.finish(self.control, machine.network_setup)
         except AgentError as error:
             raise machine.silent(error) from error
         except MachineError as error:
@@ -434,12 +434,12 @@ class Machines(Running):
         namespace = self.lowered.guests[machine.name]
         deadline = time.monotonic() + CARRIER_TIMEOUT_S
         while True:
-            assert machine.seen is not None
+            assert machine.ports_query is not None
             try:
-                seen = self.control.wait(machine.seen, do="observe")
+                ports_query = self.control.wait(machine.ports_query, do="observe")
             except AgentError as error:
                 raise machine.silent(error) from error
-            found = networks.links_of(self.control, namespace, seen, machine.leader)
+            found = networks.links_of(self.control, namespace, ports_query, machine.leader)
             down = carriers.down(self.plan, self.lowered, machine.name, found)
             if not down:
                 return
@@ -448,4 +448,4 @@ class Machines(Running):
             if time.monotonic() > deadline:
                 raise machine.without_carrier(down, CARRIER_TIMEOUT_S)
             time.sleep(LOOK_S)
-            machine.seen = self._look(machine)
+            machine.ports_query = self._look(machine)

@@ -31,9 +31,9 @@ def flavour_of(guest: Guest) -> str:
     return "cloud" if {vnic.model or "virtio" for vnic in guest.vnics.values()} <= {"virtio"} else "generic"
 
 
-def machine_refusals(path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
+def machine_refusals(path: str, name: str, plan: Plan, findings: Findings) -> Iterator[Refusal]:
     """All of one guest."""
-    del found
+    del findings
     guest = plan.world.guests[name]
     flavour = flavour_of(guest) if guest.image is None else None
     for what, cure in _lacking(flavour):

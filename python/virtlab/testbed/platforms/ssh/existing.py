@@ -28,7 +28,7 @@ from virtlab.testbed.platforms.libvirt.connections import uri_of
 from virtlab.testbed.platforms.libvirt.domains import Domain
 from virtlab.testbed.platforms.ssh import network
 from virtlab.testbed.platforms.ssh.connection import Connection
-from virtlab.testbed.platforms.ssh.network import Found
+from virtlab.testbed.platforms.ssh.network import HostInterface
 
 HELLO_TIMEOUT_S = 30.0
 CURE = "see whether it is up and its network lets us in (ssh -o BatchMode=yes HOST true); what runs there ends by itself"
@@ -62,7 +62,7 @@ class Existing(Running):
         self.plan = plan
         self.names = names
         self.hosts: dict[str, Host] = {}
-        self._found: dict[str, Found] = {}
+        self._interfaces: dict[str, HostInterface] = {}
         self._addresses: dict[str, frozenset[str]] = {}  # of each, all that it has
         self._domains: list[Domain] = []
 
@@ -84,8 +84,8 @@ class Existing(Running):
             observe.progress(f"reach {len(names)} existing hosts", done / len(names))
         for host in self.hosts.values():
             self._look(host)
-        network.told_apart(self._found, self._addresses)
-        self.plan = network.resolved(self.plan, self._found)
+        network.told_apart(self._interfaces, self._addresses)
+        self.plan = network.resolved(self.plan, self._interfaces)
         return self.plan
 
     def _start_domains(self, names: Sequence[str], observe: Observer) -> dict[str, Domain]:
@@ -143,13 +143,13 @@ class Existing(Running):
             if link != "lo"
             for text in each["addresses"]
         )
-        self._found[host.guest] = found
+        self._interfaces[host.guest] = found
         host.read_back |= {"interface": found.link, "carries_bytes": found.mtu_bytes}
 
     def start(self, observe: Observer) -> None:
         """Makes at each what was requested there."""
         for host in self.hosts.values():
-            steps = network.steps(self.plan, host.guest, self._found)
+            steps = network.steps(self.plan, host.guest, self._interfaces)
             if steps:
                 build.apply(self.control, steps, observe, channel=host.leader)
 

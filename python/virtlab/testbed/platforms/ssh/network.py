@@ -37,7 +37,7 @@ _OUTER_BYTES = {4: 20 + 8 + 8 + 14, 6: 40 + 8 + 8 + 14}  # IP, UDP, VXLAN and Et
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class HostInterface:
     """The interface of an existing host that is measured through, as its kernel has it."""
 
     link: str
@@ -57,7 +57,7 @@ def home(guest: str, vnic: Vnic) -> str:
     return guest_namespace(guest) if vnic.network == "own" else f"home:{guest}"
 
 
-def choose(where: str, links: Mapping[str, Any], wanted: str | None, address: str | None) -> Found:
+def choose(where: str, links: Mapping[str, Any], wanted: str | None, address: str | None) -> HostInterface:
     """The interface that the file names, else the one with the address that ssh reached. GuestError that lists them."""
     if wanted is None and address is not None:
         wanted = next(
@@ -85,15 +85,15 @@ def choose(where: str, links: Mapping[str, Any], wanted: str | None, address: st
         raise GuestError(
             where, f"its interface {wanted} has no address", "give it one there, or name another"
         )
-    return Found(wanted, str(link["mac"]), int(link["mtu_bytes"]), addresses)
+    return HostInterface(wanted, str(link["mac"]), int(link["mtu_bytes"]), addresses)
 
 
-def told_apart(found: Mapping[str, Found], addresses: Mapping[str, frozenset[str]]) -> None:
+def told_apart(interfaces: Mapping[str, HostInterface], addresses: Mapping[str, frozenset[str]]) -> None:
     """GuestError where two guests are one machine: what they sent each other would never leave it.
 
     `addresses`: all that each has outside its loopback, without prefix lengths.
     """
-    for guest, link in found.items():
+    for guest, link in interfaces.items():
         for other, theirs in addresses.items():
             if other != guest and link.first in theirs:
                 what = f"is the same machine as guests.{other}, which has its address {link.first} too"
@@ -102,13 +102,13 @@ def told_apart(found: Mapping[str, Found], addresses: Mapping[str, frozenset[str
                 )
 
 
-def resolved(plan: Plan, found: Mapping[str, Found]) -> Plan:
+def resolved(plan: Plan, interfaces: Mapping[str, HostInterface]) -> Plan:
     """The Plan with what was read in place of what was left open. GuestError where a VXLAN does not fit what
     carries it.
     """
     guests = dict(plan.world.guests)
     hosts = dict(plan.world.hosts)
-    for name, link in found.items():
+    for name, link in interfaces.items():
         guest = guests[name]
         (vnic_name, vnic), *_ = guest.vnics.items()
         hosts[guest.host] = hosts[guest.host].model_copy(update={"interface": link.link})
@@ -130,13 +130,13 @@ def resolved(plan: Plan, found: Mapping[str, Found]) -> Plan:
     return plan.model_copy(update={"world": world})
 
 
-def steps(plan: Plan, guest: str, found: Mapping[str, Found]) -> list[Step]:
+def steps(plan: Plan, guest: str, interfaces: Mapping[str, HostInterface]) -> list[Step]:
     """What is made at a host beyond naming its network: a VXLAN, where it is requested."""
     (vnic_name, vnic), *_ = plan.world.guests[guest].vnics.items()
     path = f"guests.{guest}"
     if vnic.network != "vxlan":
         return []
-    own = found[guest]
+    own = interfaces[guest]
     inside = guest_namespace(guest)
     carrier = home(guest, vnic)
     out = [
@@ -161,7 +161,7 @@ def steps(plan: Plan, guest: str, found: Mapping[str, Found]) -> list[Step]:
         out.append(Step(OffloadSet(inside, VXLAN_LINK, OFFLOADS_OFF), because))
     out += [Step(LinkSet(inside, "lo", up=True), path), Step(LinkSet(inside, VXLAN_LINK, up=True), because)]
     out += [Step(AddressAdd(inside, VXLAN_LINK, address), because) for address in vnic.ip]
-    for other, far in found.items():
+    for other, far in interfaces.items():
         if other == guest:
             continue
         peer = next(iter(plan.world.guests[other].vnics.values()))

@@ -15,9 +15,9 @@ from virtlab.testbed.platforms.ssh.existing import Existing
 CURE = "install openssh-client"
 
 
-def existing_refusals(path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
+def existing_refusals(path: str, name: str, plan: Plan, findings: Findings) -> Iterator[Refusal]:
     """All of one guest."""
-    del found
+    del findings
     guest = plan.world.guests[name]
     why = client_missing()
     if why is not None:

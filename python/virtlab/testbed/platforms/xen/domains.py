@@ -24,7 +24,7 @@ from virtlab.testbed.image.xen import SCRIPTS
 from virtlab.testbed.kinds.lowered import Lowered, Place
 from virtlab.testbed.kinds.platform import Running
 from virtlab.testbed.kinds.reach import Reach
-from virtlab.testbed.leader import queries as asking
+from virtlab.testbed.leader import queries
 from virtlab.testbed.leader.channels import MACHINES
 from virtlab.testbed.leader.control import Control, RefusedError, ending
 from virtlab.testbed.platforms import carriers
@@ -127,7 +127,7 @@ class Domains(Running):
         del held  # nothing makes it again by itself
         domain = self.domains[guest]
         argv, where = ["xl", "destroy", guest], f"guests.{guest}"
-        asking.said(
+        queries.output_of(
             self.control,
             where,
             self._network(guest),

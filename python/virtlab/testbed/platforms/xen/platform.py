@@ -20,10 +20,10 @@ VCPUS_MAX = 32
 _NAME = re.compile(r"[A-Za-z0-9_.+-]{1,60}\Z")
 
 
-def domain_refusals(path: str, name: str, plan: Plan, found: Findings) -> Iterator[Refusal]:
+def domain_refusals(path: str, name: str, plan: Plan, findings: Findings) -> Iterator[Refusal]:
     """All of one guest."""
     guest = plan.world.guests[name]
-    if not found.xen:
+    if not findings.xen:
         yield Refusal(
             f"{path}.platform", "a guest of Xen needs the hypervisor beneath it", "run it with --in xen"
         )

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.testbed.test_testbed_refusals import put, refused
 
 from virtlab.testbed.build import switch_capacity
-from virtlab.testbed.build.switch_capacity import CAREFUL_BIT_PER_S, Capacity, keep, kept, limit
+from virtlab.testbed.build.switch_capacity import CAREFUL_BIT_PER_S, Capacity, keep, limit, stored
 
 FAST = Capacity(small_pps=500_000, full_pps=400_000, added_delay_p50_ns=900, added_delay_p99_ns=20_000)
 
@@ -25,14 +25,14 @@ def test_a_busy_gigabit_both_ways_is_130_thousand_full_frames_a_second() -> None
 
 
 def test_without_a_measurement_a_careful_figure_holds() -> None:
-    assert kept() is None
+    assert stored() is None
     assert limit()[0] == CAREFUL_BIT_PER_S
 
 
 def test_the_best_measurement_is_kept_and_a_busy_machine_lowers_nothing() -> None:
     keep(FAST)
     keep(Capacity(100_000, 50_000))
-    assert kept() == FAST
+    assert stored() == FAST
     assert limit()[0] == FAST.rate_bit_per_s() > 3 * CAREFUL_BIT_PER_S
 
 
@@ -42,9 +42,9 @@ def test_another_machines_measurement_counts_for_nothing() -> None:
     said = json.loads(place.read_text(encoding="utf-8"))
     said["machine"]["cpu"] = "another"
     place.write_text(json.dumps(said), encoding="utf-8")
-    assert kept() is None
+    assert stored() is None
     place.write_text("{", encoding="utf-8")
-    assert kept() is None
+    assert stored() is None
 
 
 def test_a_link_is_refused_above_what_was_measured() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from virtlab.campaign.tests.protocol import NOTHING_FOUND, BenchmarkTrial, Value, spread
 from virtlab.campaign.trials.journal import TrialLine
@@ -18,22 +19,38 @@ from virtlab.experiment.work.benchmark import RESET_AFTER_NS, RecoveryTest, Rese
 NS = 1e9
 
 
-def _why(lines: list[TrialLine], load: float | None) -> str:
-    """Why no trial has a value."""
-    if load is None:
-        return NOTHING_FOUND
-    return next((line.note for line in lines if line.note and line.measured is None), "no trial was made")
+T = TypeVar("T", RecoveryTest, ResetTest)
 
 
 @dataclass(slots=True)
-class Recovery:
-    """`good_load`: the throughput, `high`: the highest load; both in the unit of the searched input."""
+class Interruption(Generic[T]):
+    """One trial, made `test.trials` times. `good_load`: the throughput, in the unit of the searched input."""
 
-    test: RecoveryTest
+    test: T
     good_load: float | None
+    _lines: list[TrialLine] = field(default_factory=list, init=False)
+
+    def tell(self, line: TrialLine) -> None:
+        """Record the result of a trial."""
+        self._lines.append(line)
+
+    def trials_left(self) -> int:
+        """The exact number of trials still to come; none without a throughput."""
+        return 0 if self.good_load is None else self.test.trials - len(self._lines)
+
+    def _times(self, metric: str) -> list[Value]:
+        """The measured times over trials, or the reason why no trial has one."""
+        notes = (line.note for line in self._lines if line.note and line.measured is None)
+        why = NOTHING_FOUND if self.good_load is None else next(notes, "no trial was made")
+        return spread("", metric, [line.measured for line in self._lines], why)
+
+
+@dataclass(slots=True)
+class Recovery(Interruption[RecoveryTest]):
+    """`high`: the highest load, in the unit of the searched input."""
+
     high: float
     name: str = field(default="recovery", init=False)
-    _lines: list[TrialLine] = field(default_factory=list, init=False)
 
     def ask(self) -> BenchmarkTrial | None:
         """Overload, then less."""
@@ -45,28 +62,16 @@ class Recovery:
             then_after_s=self.test.overload_ns / NS, then_load=self.test.drop_to * load,
         )  # fmt: skip
 
-    def tell(self, line: TrialLine) -> None:
-        """What came of it."""
-        self._lines.append(line)
-
-    def trials_left(self) -> int:
-        """Exactly."""
-        return 0 if self.good_load is None else self.test.trials - len(self._lines)
-
     def results(self) -> list[Value]:
         """The time of recovery over trials."""
-        times = [line.measured for line in self._lines]
-        return spread("", "recovery_time", times, _why(self._lines, self.good_load))
+        return self._times("recovery_time")
 
 
 @dataclass(slots=True)
-class Reset:
-    """`good_load`: the throughput, in the unit of the searched input."""
+class Reset(Interruption[ResetTest]):
+    """Traffic at the throughput across a reset of the device."""
 
-    test: ResetTest
-    good_load: float | None
     name: str = field(default="reset", init=False)
-    _lines: list[TrialLine] = field(default_factory=list, init=False)
 
     def ask(self) -> BenchmarkTrial | None:
         """Traffic at the throughput, with a reset in it."""
@@ -78,17 +83,7 @@ class Reset:
             down_s=self.test.down_ns / NS,
         )  # fmt: skip
 
-    def tell(self, line: TrialLine) -> None:
-        """What came of it."""
-        self._lines.append(line)
-
-    def trials_left(self) -> int:
-        """Exactly."""
-        return 0 if self.good_load is None else self.test.trials - len(self._lines)
-
     def results(self) -> list[Value]:
         """The time without frames over trials."""
-        times = [line.measured for line in self._lines]
         how = next((line.note for line in self._lines if line.measured is not None), "")
-        found = spread("", "reset_time", times, _why(self._lines, self.good_load))
-        return [dataclasses.replace(value, how=how) for value in found]
+        return [dataclasses.replace(value, how=how) for value in self._times("reset_time")]

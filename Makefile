@@ -8,19 +8,24 @@ VENV := .venv
 BIN := $(VENV)/bin
 AGENT := python/virtlab/_bin/virtlab-agent
 TRIPLE := $(shell uname -m)-unknown-linux-gnu
+PREFIX ?= $(HOME)/.local
+HOME_OF_INSTALL := $(PREFIX)/share/virtlab/installed
 PURE := wire load qdisc fabric tcp rt sim
 PY_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo quick test setup platforms check-tools native agent lint unit xen kill fuzz rust-test bench wheel wheel-test clean lock
+.PHONY: help demo quick test setup platforms check-tools native agent lint unit xen kill fuzz rust-test bench wheel wheel-test install uninstall clean lock
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
 
-demo: setup  ## set up, run the quick switched-network study, show verdicts and the report's path
-	@# a refuted (1) or undecided (4) claim is an answer of the study, not a failure of the demonstration
-	$(BIN)/virtlab run experiments/switched-network/quick.yaml --fresh-name || { code=$$?; [ $$code -eq 1 ] || [ $$code -eq 4 ]; }
+demo:  ## build what runs, then `virtlab demo --real`: simulated and real packets, verdicts, the report's path
+	@$(PYTHON) tools/check_tools.py --install --needed
+	@$(MAKE) --no-print-directory -j2 agent $(VENV)/.needed
+	@$(MAKE) --no-print-directory native
+	@# a refuted (1) or undecided (4) claim is an answer of the experiment, not a failure of the demonstration
+	$(BIN)/virtlab demo --real || { code=$$?; [ $$code -eq 1 ] || [ $$code -eq 4 ]; }
 
-quick: native  ## before every commit: ruff, import rules, all tests without process, world or image but the slow ones
+quick: $(VENV)/.installed native  ## before every commit: ruff, import rules, all tests without process, world or image but the slow ones
 	$(BIN)/ruff format --check -q python tests benches tools
 	$(BIN)/ruff check -q python tests benches tools
 	$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports --no-cache
@@ -38,8 +43,14 @@ platforms: setup  ## what virtual machines, containers and switches are made wit
 check-tools:
 	@$(PYTHON) tools/check_tools.py --install
 
-$(VENV)/.installed: requirements-dev.lock
+# What running virtlab needs, and maturin, which builds the extension module. Tests need more: `.installed`.
+$(VENV)/.needed: requirements.lock requirements-dev.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	cat requirements.lock <(awk '/^maturin==/, !/\\$$/' requirements-dev.lock) >$(VENV)/needed.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r $(VENV)/needed.txt
+	touch $@
+
+$(VENV)/.installed: requirements-dev.lock $(VENV)/.needed
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	touch $@
 
@@ -48,12 +59,15 @@ agent: $(AGENT)
 $(AGENT): $(PY_SOURCES)
 	RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --release -q --target $(TRIPLE) -p virtlab-agent
 	mkdir -p $(@D)
-	install -m 755 target/$(TRIPLE)/release/virtlab-agent $@.new
+	@# what debuggers read is four fifths of it, and stays in a file beside
+	objcopy --only-keep-debug target/$(TRIPLE)/release/virtlab-agent $(@D)/virtlab-agent.debug
+	cd $(@D) && objcopy --strip-all --add-gnu-debuglink=virtlab-agent.debug \
+		$(CURDIR)/target/$(TRIPLE)/release/virtlab-agent virtlab-agent.new
 	mv $@.new $@
 
 native: $(VENV)/.native
 
-$(VENV)/.native: $(PY_SOURCES) pyproject.toml $(VENV)/.installed
+$(VENV)/.native: $(PY_SOURCES) pyproject.toml $(VENV)/.needed
 	VIRTUAL_ENV=$(abspath $(VENV)) PATH=$(abspath $(BIN)):$$PATH $(BIN)/maturin develop -q --profile shipped --locked >$(VENV)/maturin.log
 	touch $@
 
@@ -87,12 +101,24 @@ lint: setup  ## ruff, mypy, import rules, clippy, rustfmt
 bench: setup  ## figures as JSON lines, each with the ratio to a peer run in the same call
 	$(BIN)/python benches/run.py
 
-wheel: agent $(VENV)/.installed  ## a wheel in dist/, agent inside
+wheel: agent $(VENV)/.needed  ## a wheel in dist/, agent inside
 	rm -rf dist
 	$(BIN)/maturin build -q --profile shipped --locked --compatibility linux -o dist
 
 wheel-test: wheel  ## install the wheel in an empty environment and use it there
 	$(PYTHON) tools/test_wheel.py dist
+
+install: wheel  ## `virtlab` on the PATH of this user: in $(PREFIX)/bin, with an environment of its own
+	$(PYTHON) -m venv --clear $(HOME_OF_INSTALL)
+	$(HOME_OF_INSTALL)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	$(HOME_OF_INSTALL)/bin/python -m pip install -q --disable-pip-version-check --no-deps dist/virtlab-*.whl
+	mkdir -p $(PREFIX)/bin
+	ln -sfn $(HOME_OF_INSTALL)/bin/virtlab $(PREFIX)/bin/virtlab
+	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "virtlab: put $(PREFIX)/bin on your PATH" ;; esac
+
+uninstall:  ## take that away again
+	rm -rf $(HOME_OF_INSTALL)
+	rm -f $(PREFIX)/bin/virtlab
 
 lock:  ## pin every dependency again
 	$(BIN)/pip-compile -q --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-annotate --strip-extras --generate-hashes -o requirements.lock pyproject.toml

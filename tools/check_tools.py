@@ -1,9 +1,9 @@
 """Are the tools here that building and testing need?
 
-What is needed and missing is installed when this machine is Debian or Ubuntu and we are root (or sudo asks nothing);
-otherwise it is named, with the cure, and the exit code is 3. What is only useful is named and no error. With `--platforms`
-also what virtual machines, containers, switches and routers are made with: several hundred MB that the demonstration does
-without.
+What is needed and missing is installed when this machine is Debian or Ubuntu and we are root (or sudo asks nothing),
+after it was said what; with NO_INSTALL=1, and elsewhere, it is named with the cure, and the exit code is 3. What is
+only useful is named and no error, and left out with `--needed`. With `--platforms` also what virtual machines, containers,
+switches and routers are made with: several hundred MB that the demonstration does without.
 """
 
 from __future__ import annotations
@@ -98,7 +98,10 @@ def install(missing: list[Tool]) -> None:
     if before is None or shutil.which("apt-get") is None:
         return
     packages = [tool.package for tool in missing]
-    print(f"virtlab: installing {' '.join(packages)}", file=sys.stderr)
+    print(
+        f"virtlab: installing {' '.join(packages)} ({' '.join([*before, 'apt-get install'])}; NO_INSTALL=1 refuses)",
+        file=sys.stderr,
+    )
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in (
         ["apt-get", "update", "-qq"],
@@ -137,7 +140,9 @@ def toolchains() -> list[str]:
 def main() -> int:
     """Prints a line per problem; 0 when building can begin."""
     wanted = TOOLS + PLATFORMS if "--platforms" in sys.argv[1:] else TOOLS
-    if "--install" in sys.argv[1:]:
+    if "--needed" in sys.argv[1:]:
+        wanted = tuple(tool for tool in wanted if tool.needed)
+    if "--install" in sys.argv[1:] and os.environ.get("NO_INSTALL", "") in {"", "0"}:
         missing = [tool for tool in wanted if not has(tool)]
         if missing:
             install(missing)

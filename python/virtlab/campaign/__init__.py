@@ -6,6 +6,7 @@ from virtlab.campaign.loop.precision import Precision
 from virtlab.campaign.loop.resumption import open_dataset
 from virtlab.campaign.loop.schedule import Schedule
 from virtlab.campaign.machine_lock import MachineLock
+from virtlab.campaign.played import play
 from virtlab.campaign.progress import CampaignObserver
 from virtlab.campaign.run import refused, run_campaign, select_points
 
@@ -18,6 +19,7 @@ __all__ = [
     "Precision",
     "Schedule",
     "open_dataset",
+    "play",
     "refused",
     "run_campaign",
     "select_points",

@@ -48,6 +48,7 @@ class Entry(NamedTuple):
 
 
 COMMANDS: dict[str, Entry] = {
+    "demo": Entry("experiment.demo", "see an experiment answered, simulated and with real packets, in a minute"),
     "init": Entry("experiment.init", "write a study to start from"),
     "check": Entry("experiment.check", "find every mistake of an experiment file"),
     "plan": Entry("experiment.plan", "show the runs, their order, time and disk; one point's Plan and Steps"),

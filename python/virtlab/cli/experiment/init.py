@@ -20,7 +20,7 @@ def init(
     ),
     *,
     template: Annotated[
-        str, typer.Option("--template", "-t", help="delay, load, throughput or router")
+        str, typer.Option("--template", "-t", help="delay, load, throughput, router or demo")
     ] = "delay",
     listed: Annotated[bool, typer.Option("--list", help="list the templates and write nothing")] = False,
 ) -> None:

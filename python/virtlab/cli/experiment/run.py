@@ -128,7 +128,7 @@ def run(
 
     Example: virtlab run experiments/switched-network/quick.yaml
     """
-    from virtlab.campaign import Interruption, select_points
+    from virtlab.campaign import Interruption, play, select_points
     from virtlab.cli.guest_commands import refuse_unless_allowed
     from virtlab.experiment import load
     from virtlab.experiment.experiment import RUNS_MAX
@@ -149,9 +149,9 @@ def run(
         try:
             hands = _Hands(player, jobs, scheduler)
             _refuse(experiment, player, selected)
-            opened, ending = _runs(
-                experiment, player, path, settings, observer, hands, points=selected, run_limit=max_runs,
-                retry=retry,
+            opened, ending = play(
+                experiment, player, path, observer, wait=settings.wait, anonymise=settings.anonymise,
+                pool_of=hands.pool, points=selected, run_limit=max_runs, retry=retry,
             )  # fmt: skip
         finally:
             observer.ended()
@@ -270,51 +270,6 @@ def _observer(*, quiet: bool, verbose: bool) -> CampaignObserver:
     if quiet:
         return JsonProgress() if verbose else CampaignObserver()
     return for_terminal(verbose=verbose)
-
-
-def _runs(
-    experiment: Experiment,
-    backend: Backend,
-    path: Path,
-    settings: Settings,
-    observer: CampaignObserver,
-    hands: _Hands,
-    *,
-    points: frozenset[int] | None,
-    run_limit: int | None,
-    retry: bool,
-) -> tuple[Dataset, Ending]:
-    """Makes the runs; the dataset is open for reading afterwards, no lock is kept."""
-    from virtlab.campaign import Ending, MachineLock, open_dataset, run_campaign
-    from virtlab.results import Dataset
-
-    able = backend.capabilities()
-    with (
-        open_dataset(
-            path,
-            experiment.text,
-            name=experiment.name,
-            seed=experiment.seed,
-            backend=able,
-            anonymise=settings.anonymise,
-        ) as opened,
-        MachineLock(experiment.name) as lock,
-    ):
-        if able.parallel_sessions > 1 or lock.acquire(
-            wait=settings.wait, waiting=observer.waiting, cancelled=observer.cancelled
-        ):
-            pool = hands.pool(experiment, opened)
-            try:
-                ending = run_campaign(
-                    experiment, opened, backend, observer, points=points, run_limit=run_limit, pool=pool,
-                    retry=retry,
-                )  # fmt: skip
-            finally:
-                if pool is not None:
-                    pool.close()
-        else:
-            ending = Ending("interrupted", 0, {})
-    return Dataset.open(path), ending
 
 
 def _conclude(dataset: Dataset, ending: Ending, file: Path, *, write: bool, as_json: bool) -> int:

@@ -9,6 +9,7 @@ TEMPLATES: dict[str, str] = {
     "load": "delay and loss while other guests load the switches",
     "throughput": "UDP and TCP throughput, native beside guests",
     "router": "a router in place of a switch, IPv4 and IPv6",
+    "demo": "what a second switch costs; the experiment of `virtlab demo`",
 }
 
 

@@ -54,6 +54,8 @@ COMMANDS: dict[str, Entry] = {
     "plan": Entry("experiment.plan", "show the runs, their order, time and disk; one point's Plan and Steps"),
     "run": Entry("experiment.run", "run an experiment, or resume it"),
     "report": Entry("dataset.report", "write the report of a dataset again"),
+    "compare": Entry("dataset.compare", "two datasets against each other: better, worse, equivalent, undecided"),
+    "trend": Entry("dataset.trend", "the values of many datasets over time, and the steps in them"),
     "calibrate": Entry("prediction.calibrate", "measure what this machine's platforms cost, for the simulator"),
     "predict": Entry("prediction.predict", "what an experiment would measure, by simulation with a platform profile"),
     "capacity": Entry("prediction.capacity", "the largest level of an input that keeps limits, and what limits it"),

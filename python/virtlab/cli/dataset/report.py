@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 
 from virtlab.cli.options import DatasetFolder
+from virtlab.cli.outputs import Junit, Markdown, write_cases
 from virtlab.terminal import console, json_text, say
 
 app = typer.Typer(add_completion=False)
@@ -28,6 +29,8 @@ def report(
         False, "--bound", help="the computed worst case of echoes on an ideal platform beside them"
     ),
     json_: bool = typer.Option(False, "--json", help="verdicts and estimates as JSON"),
+    junit: Junit = None,
+    markdown: Markdown = None,
 ) -> None:
     """Writes the report of a dataset: one page that opens offline, and its plots as pictures.
 
@@ -51,6 +54,10 @@ def report(
             data, [(path.name, gather(Dataset.open(path), curves=False)) for path in with_], plans
         )
     page = write_report(opened, directory, formats=formats, data=data)
+    if junit is not None or markdown is not None:
+        from virtlab.report.exchange.cases import of_verdicts
+
+        write_cases(of_verdicts(data, links=[("report", str(page))]), junit, markdown)
     if json_:
         values = as_json(opened, page, data)
         if with_ or bound:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from virtlab.cli.options import AsJson, ExperimentFile, Yes
+from virtlab.cli.outputs import Junit, Markdown, write_cases
 from virtlab.terminal import json_text, say
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ def check(
     *,
     yes: Yes = False,
     as_json: AsJson = False,
+    junit: Junit = None,
+    markdown: Markdown = None,
 ) -> None:
     """Finds every mistake of an experiment file at once; nothing is built.
 
@@ -40,11 +43,20 @@ def check(
     try:
         experiment = load(file, runs_max=None if yes else RUNS_MAX)
     except FileMistakesError as error:
+        if junit is not None or markdown is not None:
+            from virtlab.report.exchange.cases import of_mistakes
+
+            write_cases(of_mistakes(str(file), [line.strip() for line in error.lines()[1:]]), junit, markdown)
         if not as_json:
             raise
         say(_json(_refused(file, error)))
         raise typer.Exit(error.exit_code) from None
     summary = _summary(file, experiment)
+    if junit is not None or markdown is not None:
+        from virtlab.report.exchange.cases import of_mistakes
+
+        told = [line.strip() for line in _text(summary, []).splitlines()[1:]]
+        write_cases(of_mistakes(str(file), [], told), junit, markdown)
     say(_json(summary) if as_json else _text(summary, lines(experiment)))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast, runtime_checka
 
 import typer
 
+from virtlab.cli.outputs import Junit, Markdown, refuse_unwritable, write_cases
 from virtlab.errors import ExperimentError, MachineError
 from virtlab.terminal import console, json_text, say
 
@@ -110,6 +111,8 @@ def run(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="more than 10,000 runs are meant")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print the outcome as JSON")] = False,
+    junit: Junit = None,
+    markdown: Markdown = None,
     verbose: Annotated[
         bool,
         typer.Option("--verbose", "-v", help="print every step; with --json as JSON lines on standard error"),
@@ -134,6 +137,7 @@ def run(
     from virtlab.experiment.experiment import RUNS_MAX
     from virtlab.settings import load_settings
 
+    refuse_unwritable(junit, markdown)
     settings = load_settings(backend=backend, profile=profile, wait=wait, report=report, anonymise=anonymise)
     with Interruption() as interruption:  # from here on: trying the machine out builds worlds too
         experiment = load(file, runs_max=None if yes else RUNS_MAX)
@@ -162,7 +166,14 @@ def run(
         raise typer.Exit(INTERRUPTED)
     if ending.failure:
         raise MachineError("", ending.failure, RESUMES)
-    raise typer.Exit(_conclude(opened, ending, file, write=settings.report, as_json=as_json))
+    code, data, page = _conclude(opened, ending, file, write=settings.report, as_json=as_json)
+    if junit is not None or markdown is not None:
+        from virtlab.report.exchange.cases import of_verdicts
+
+        lacking = [f"point {point} has too few good runs: {why}" for point, why in ending.lacking.items()]
+        links = [("dataset", str(opened.path)), *([("report", str(page))] if page is not None else [])]
+        write_cases(of_verdicts(data, lacking, links), junit, markdown)
+    raise typer.Exit(code)
 
 
 def _show_commands(experiment: Experiment, path: Path, *, quiet: bool) -> None:
@@ -272,8 +283,10 @@ def _observer(*, quiet: bool, verbose: bool) -> CampaignObserver:
     return for_terminal(verbose=verbose)
 
 
-def _conclude(dataset: Dataset, ending: Ending, file: Path, *, write: bool, as_json: bool) -> int:
-    """Writes the report, prints the verdicts; the exit code."""
+def _conclude(
+    dataset: Dataset, ending: Ending, file: Path, *, write: bool, as_json: bool
+) -> tuple[int, Gathered, Path | None]:
+    """Writes the report, prints the verdicts; the exit code, and what the report says and where."""
     from virtlab.report.gather.dataset import gather
 
     published = next(
@@ -297,7 +310,7 @@ def _conclude(dataset: Dataset, ending: Ending, file: Path, *, write: bool, as_j
         say(_json(dataset, data, ending, page, code))
     else:
         _print(dataset, data, ending, page)
-    return code
+    return code, data, page
 
 
 def exit_code(ending: Ending, data: Gathered) -> int:

@@ -33,53 +33,70 @@ def html(data: Gathered, figures: Sequence[Figure], pictures: Mapping[str, str])
     """The whole page. `pictures` are SVGs (light colours) by plot name, inlined where they stand first in a
     section.
     """
-    import jinja2
     from markupsafe import Markup
 
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        trim_blocks=False,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters["code"] = _code
     library, script = vega.javascript(), (TEMPLATES / "page.js").read_text(encoding="utf-8")
     world = topology.picture(data.world.plan) if data.world.plan else ""
     blocks = results.sections(data, figures, pictures)
     tables = [table["id"] for block in blocks for table in (*block["tables"], *block["nested"])]
     anchors = frozenset([*(figure.name for figure in figures), *tables, *(["topology"] if world else [])])
-    return environment.get_template("page.html.j2").render(
-        origin=data.origin,
-        notes=data.notes,
-        version=__version__,
-        policy=_policy(library, script),
-        css=Markup(_css()),  # noqa: S704 - our own file
-        library=Markup(library),  # noqa: S704 - the renderer's own bundle
-        script=Markup(script),  # noqa: S704 - our own file
-        specs=Markup(embedded({figure.name: figure.spec for figure in figures if not figure.empty})),  # noqa: S704 - no '<'
-        configs=Markup(embedded(vega.configs())),  # noqa: S704 - no '<'
-        topology=Markup(world),  # noqa: S704 - built with every name escaped
-        facts=design.facts(data),
-        verdicts=verdicts.verdict_blocks(data),
-        tally=verdicts.tally(data),
-        world_note=design.world_note(data),
-        sections=blocks,
-        contents=_contents(data, blocks),
-        source=data.source.title,
-        source_figures=[design.source_figure(one, anchors) for one in data.source.entries],
-        design=design.design(data),
-        design_about=design.design_about(data),
-        runs_table=runs_table(data),
-        runs_about=design.runs_about(data),
-        runs_summary=f"All {plural(len(data.runs), 'run')} and attempts",
-        runs_open=len(data.runs) <= 24,
-        conditions=design.conditions(data),
-        quality=quality_table(data.world.link_quality),
-        queues=queues.queues_table(data.world.queues),
-        queues_about=queues.about(data.world.queues),
-        realised=realised_table(data.world.realised),
-        glossary=glossary(data.results),
+    return str(
+        environment()
+        .get_template("page.html.j2")
+        .render(
+            origin=data.origin,
+            notes=data.notes,
+            version=__version__,
+            policy=_policy(library, script),
+            css=style(),
+            library=Markup(library),  # noqa: S704 - the renderer's own bundle
+            script=Markup(script),  # noqa: S704 - our own file
+            specs=Markup(embedded({figure.name: figure.spec for figure in figures if not figure.empty})),  # noqa: S704 - no '<'
+            configs=Markup(embedded(vega.configs())),  # noqa: S704 - no '<'
+            topology=Markup(world),  # noqa: S704 - built with every name escaped
+            facts=design.facts(data),
+            verdicts=verdicts.verdict_blocks(data),
+            tally=verdicts.tally(data),
+            world_note=design.world_note(data),
+            sections=blocks,
+            contents=_contents(data, blocks),
+            source=data.source.title,
+            source_figures=[design.source_figure(one, anchors) for one in data.source.entries],
+            design=design.design(data),
+            design_about=design.design_about(data),
+            runs_table=runs_table(data),
+            runs_about=design.runs_about(data),
+            runs_summary=f"All {plural(len(data.runs), 'run')} and attempts",
+            runs_open=len(data.runs) <= 24,
+            conditions=design.conditions(data),
+            quality=quality_table(data.world.link_quality),
+            queues=queues.queues_table(data.world.queues),
+            queues_about=queues.about(data.world.queues),
+            realised=realised_table(data.world.realised),
+            glossary=glossary(data.results),
+        )
     )
+
+
+def environment() -> Any:
+    """Where templates come from; everything that they are given is escaped."""
+    import jinja2
+
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        trim_blocks=False,
+        undefined=jinja2.StrictUndefined,
+    )
+    made.filters["code"] = _code
+    return made
+
+
+def style() -> Any:
+    """The pages' style sheet."""
+    from markupsafe import Markup
+
+    return Markup(_css())  # noqa: S704 - our own file
 
 
 def embedded(value: Any) -> str:

@@ -1,0 +1,90 @@
+"""Many datasets in the order in which they were made: a series per quantity and setting, and the steps in each.
+
+All series are searched together: each at alpha divided by their number (Bonferroni), so that between equal datasets
+the chance of any false step is alpha in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from virtlab.changes.baseline import Baseline, Measured
+from virtlab.changes.steps import LEAST, Step, steps_of
+from virtlab.errors import ExperimentError
+from virtlab.stats import Estimate, mean_interval
+from virtlab.units import did_you_mean, level_number
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One dataset's value of a series."""
+
+    name: str
+    created: str
+    estimate: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One quantity at one setting over time."""
+
+    path: str
+    title: str
+    unit: str
+    better: str
+    levels: Mapping[str, str]
+    links: str
+    points: tuple[Point, ...]
+    steps: tuple[Step, ...]
+
+    def word(self, step: Step) -> str:
+        """Whether a step was for the better."""
+        if self.better == "neither":
+            return "different"
+        return "better" if (step.after < step.before) == (self.better == "lower") else "worse"
+
+
+_Key = tuple[str, tuple[tuple[str, object], ...], str]
+
+
+def trend(baselines: Sequence[Baseline], *, paths: Collection[str] = (), level: float = 0.95) -> list[Series]:
+    """Every series of the datasets. ExperimentError where there is none, or a path is in no dataset."""
+    ordered = sorted(baselines, key=lambda one: one.created)
+    known = list(dict.fromkeys(each.path for one in ordered for each in one.quantities))
+    for path in paths:
+        if path not in known:
+            raise ExperimentError(
+                "--quantity", f"'{path}' is not a quantity of these datasets", did_you_mean(path, known)
+            )
+    gathered: dict[_Key, list[Point]] = {}
+    heads: dict[_Key, tuple[str, str, str, str, Mapping[str, str], str]] = {}
+    for one in ordered:
+        for each in one.quantities:
+            if paths and each.path not in paths:
+                continue
+            for measured in each.measured:
+                found = mean_interval(measured.values, level=level, metric=each.path, unit=each.unit)
+                if found is not None:
+                    key = _key(each.path, measured)
+                    heads.setdefault(
+                        key, (each.path, each.title, each.unit, each.better, measured.levels, measured.links)
+                    )
+                    gathered.setdefault(key, []).append(Point(one.name, one.created, found))
+    if not gathered:
+        raise ExperimentError("trend", "no dataset has a value", "name datasets with good runs")
+    searched = sum(len(points) >= LEAST for points in gathered.values())
+    return [
+        Series(*heads[key], tuple(points), tuple(_steps(points, (1 - level) / max(1, searched))))
+        for key, points in gathered.items()
+    ]
+
+
+def _key(path: str, measured: Measured) -> _Key:
+    """Levels count by what they say: `30000 B` and `30 kB` are one."""
+    levels = ((name, level_number(level) or level) for name, level in sorted(measured.levels.items()))
+    return path, tuple(levels), measured.links
+
+
+def _steps(points: Sequence[Point], alpha: float) -> list[Step]:
+    return steps_of([point.estimate.point for point in points], alpha=alpha)

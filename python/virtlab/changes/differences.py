@@ -21,7 +21,7 @@ from virtlab.units import did_you_mean, level_number
 
 Finding = Literal["better", "worse", "different", "equivalent", "undecided"]
 RUNS_LEAST = 3
-POWER = 0.95  # with which the runs that are asked for show a difference as large as the margin
+POWER = 0.95  # with which the requested runs show a difference as large as the margin
 ALARMS = frozenset({"worse", "different"})
 
 

@@ -49,7 +49,7 @@ _Key = tuple[str, tuple[tuple[str, object], ...], str]
 
 
 def trend(baselines: Sequence[Baseline], *, paths: Collection[str] = (), level: float = 0.95) -> list[Series]:
-    """Every series of the datasets. ExperimentError where there is none, or a path is in no dataset."""
+    """Every series of the datasets. ExperimentError where no dataset has a value, or a path is in no dataset."""
     ordered = sorted(baselines, key=lambda one: one.created)
     known = list(dict.fromkeys(each.path for one in ordered for each in one.quantities))
     for path in paths:

@@ -40,8 +40,11 @@ def main() -> int:
         output(str(binaries / "virtlab"), "init", "study")
         schema = json.loads(output(str(binaries / "virtlab"), "schema"))
         keys = len(schema["properties"])
+        asked = (str(binaries / "virtlab"), "rt", "check-published", "--sets", "10", "--json")
+        checks = json.loads(output(*asked))["checks"]
         print(
-            f"wheel {wheel.name}: {version}, the agent runs, a study was written, the schema has {keys} keys"
+            f"wheel {wheel.name}: {version}, the agent runs, a study was written, the schema has {keys} keys, "
+            f"{len(checks)} published values and statements were checked"
         )
     return 0
 

@@ -78,6 +78,9 @@ class Workload:
         values
     )  # as the Plan says what the file says otherwise
     idle: Callable[[Values], bool] = lambda _: False  # True: the values ask for no traffic at all
+    never: Callable[[Values], frozenset[str]] = lambda _: (
+        frozenset()
+    )  # metrics that a role with these Plan values cannot have
     meters: tuple[str, ...] = ("virtlab",)
     alone: bool = (
         False  # it sends no traffic: a role of it has a `from` and no `to`, its parameters are of that guest

@@ -12,6 +12,11 @@ from virtlab.lazy import vl_convert
 from virtlab.realtime.studies import Row
 
 Spec = dict[str, Any]
+PLOTS = {  # part of the study -> the plots that it writes
+    "three-task": ("three-task-ratios", "three-task-intervals", "worst-supply", "time-to-supply"),
+    "scenarios": ("scenarios-mean", "scenarios-spread", "scenarios-spread-of-period", "period-bound"),
+    "overhead": ("overhead-curves", "overhead-fraction", "three-lines"),
+}
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 
 
@@ -58,6 +63,39 @@ def scenario_spread(cells: list[Row]) -> Spec:
             "column": {"field": "utilisation", "title": "utilisation"},
         },
     )
+
+
+def period_spread(cells: list[Row]) -> Spec:
+    """Standard deviation of the largest period itself over its mean: the shortest task period of each set is in it."""
+    return _spec(
+        "Spread of the largest VM period itself",
+        [cell for cell in cells if cell["period_spread"] is not None],
+        mark={"type": "line", "point": True},
+        encoding={
+            "x": _axis("share", "share B/P"),
+            "y": _axis("period_spread", "standard deviation / mean of P"),
+            "color": {"field": "tasks", "type": "ordinal", "title": "tasks"},
+            "column": {"field": "utilisation", "title": "utilisation"},
+        },
+    )
+
+
+def bound_over_share(cells: list[Row], published: list[tuple[float, float]]) -> Spec:
+    """The bound 1/(2(1 - share)) of P/T_1, the numbers that the source prints of it as diamonds."""
+    shares = sorted({(cell["share"], cell["bound"]) for cell in cells})
+    return _spec(
+        "Upper bound of the VM period over the shortest task period",
+        [{"share": share, "bound": bound} for share, bound in shares],
+        layer=[
+            {"mark": {"type": "line", "point": True},
+             "encoding": {"x": _axis("share", "share B/P"), "y": _axis("bound", "P/T1 at most")}},
+            {"data": {"values": [{"share": share, "printed": value} for share, value in published]},
+             "mark": {"type": "point", "shape": "diamond", "size": 120, "color": "black"},
+             "encoding": {"x": _axis("share", "share B/P"), "y": _axis("printed", "P/T1 at most")}},
+        ],
+        width=420,
+        height=260,
+    )  # fmt: skip
 
 
 def overhead_curves(curves: list[Row]) -> Spec:
@@ -109,6 +147,57 @@ def overhead_fraction(curves: list[Row]) -> Spec:
         },
         resolve={"scale": {"x": "independent"}},
     )  # fmt: skip
+
+
+def three_lines_around(rows: list[Row]) -> Spec:
+    """One task set's greatest R/T over the VM period between its left bound, its lower bound and the limit 1."""
+    x = _axis("vm_period", "VM period P (time units)")
+    scale = {"scale": {"domain": [0, 3], "clamp": True}}
+    return _spec(
+        "Three lines around the usable VM periods of one task set",
+        rows,
+        facet={"column": {"field": "setting", "title": None}},
+        spec={
+            "width": 320,
+            "height": 240,
+            "layer": [
+                {"mark": {"type": "line", "clip": True}, "encoding": {"x": x, "y": _axis("ratio", "max R/T", **scale)}},
+                {"mark": {"type": "line", "clip": True, "strokeDash": [6, 3], "color": "#b2182b"},
+                 "encoding": {"x": x, "y": _axis("lower_bound", "max R/T", **scale)}},
+                {"mark": {"type": "rule", "color": "#777", "strokeDash": [2, 2]},
+                 "encoding": {"x": {"aggregate": "min", **_axis("left_bound", "VM period P (time units)")}}},
+                {"mark": {"type": "rule", "strokeDash": [4, 3]}, "encoding": {"y": {"datum": 1}}},
+            ],
+        },
+        resolve={"scale": {"x": "independent"}},
+    )  # fmt: skip
+
+
+def worst_supply(rows: list[Row]) -> Spec:
+    """Execution that a VM has received after a time, in the worst case: nothing until 2(P - B) and the overhead are over."""
+    return _supply(rows, "Least execution of a VM over time, budget 3 in a period of 6", "time", "demand")
+
+
+def time_to_supply(rows: list[Row]) -> Spec:
+    """The inverse: the longest wait for that much execution, pieces of slope 1 and jumps of P - B and the overhead."""
+    return _supply(rows, "Longest wait for an execution, budget 3 in a period of 6", "demand", "time")
+
+
+def _supply(rows: list[Row], title: str, x: str, y: str) -> Spec:
+    words = {"time": "time t", "demand": "execution received"}
+    return _spec(
+        title,
+        rows,
+        mark="line",
+        encoding={
+            "x": _axis(x, words[x]),
+            "y": _axis(y, words[y]),
+            "order": {"field": "demand", "type": "quantitative"},
+            "color": {"field": "overhead", "type": "ordinal", "title": "overhead X"},
+        },
+        width=420,
+        height=260,
+    )
 
 
 def three_task_ratios(rows: list[Row]) -> Spec:

@@ -1,4 +1,5 @@
-"""Which published values and statements hold here: every row of `published/realtime_scheduling.csv`, computed again.
+"""Which published values and statements hold here: every row of `published/realtime_scheduling.csv` computed again, and
+every row of `realtime_scheduling_statements.csv` judged (`stated`).
 
 A value holds when the printed digits are its own, rounded or cut off; 'about' and 'less than' allow one unit of the
 last digit. Statements are judged by the source's own criterion (the mean curve of max R/T comes down to 1), with
@@ -21,7 +22,12 @@ from virtlab.errors import ExperimentError
 from virtlab.realtime.analysis import analyze, periods
 from virtlab.realtime.examples import THREE_TASKS, TWO_TASKS, UNIT_NS, example
 from virtlab.realtime.model import period_bound, three_lines
+from virtlab.realtime.stated import JUDGES
 from virtlab.realtime.studies import Overheads, Row, Scenarios, overheads, scenarios
+
+TABLES = ("realtime_scheduling.csv", "realtime_scheduling_statements.csv")
+SHIPPED = tuple(Path(__file__).parent / "tables" / name for name in TABLES)
+STATED = "stated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +42,40 @@ class Check:
     note: str
 
 
-def check_published(path: Path, *, sets: int = 200, seed: int = 1) -> list[Check]:
-    """Judges every row of the file. ExperimentError when it cannot be read."""
+def check_published(*paths: Path, sets: int = 200, seed: int = 1) -> list[Check]:
+    """Judges every row of the files: of values, and of statements. ExperimentError when one cannot be read."""
+    studied = _Studied(sets, seed)
+    rows = [row for path in paths for row in _rows(path)]
+    return [_judged(row, studied) if "statement_id" in row else _check(row, studied) for row in rows]
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
+            return list(csv.DictReader(file))
     except OSError as error:
         raise ExperimentError(
             str(path), f"cannot be read ({error.strerror})", "name a readable file"
         ) from None
-    studied = _Studied(sets, seed)
-    return [_check(row, studied) for row in rows]
+
+
+def printed_bounds() -> list[tuple[float, float]]:
+    """(share, bound of P/T_1) as the source prints them."""
+    return [
+        (_named(row["case"], "share"), float(row["value"]))
+        for row in _rows(SHIPPED[0])
+        if row["metric"] == "bound_of_period_over_shortest_period"
+    ]
+
+
+def _judged(row: dict[str, str], studied: _Studied) -> Check:
+    """A statement, by the judge of its id."""
+    case = row["statement_id"]
+    said = f"{row['left']} {row['relation'].replace('_', ' ')} {row['right']}"
+    if case not in JUDGES:
+        return Check(case, STATED, said, "-", None, "no computation for this statement")
+    holds, here = JUDGES[case](studied)
+    return Check(case, STATED, said, here, holds, row.get("note", ""))
 
 
 class _Studied:
@@ -56,6 +85,7 @@ class _Studied:
         self.sets, self.seed = sets, seed
         self._cells: list[Row] | None = None
         self._overheads: list[Row] | None = None
+        self._more: list[Row] | None = None
 
     def cells(self) -> list[Row]:
         if self._cells is None:
@@ -66,6 +96,13 @@ class _Studied:
         if self._overheads is None:
             self._overheads = overheads(Overheads(sets=self.sets, seed=self.seed, step=2)).cells
         return self._overheads
+
+    def more_tasks(self) -> list[Row]:
+        """The overhead study with twenty tasks, on fewer sets and periods."""
+        if self._more is None:
+            settings = Overheads(sets=min(self.sets, 50), seed=self.seed, step=5, tasks=20)
+            self._more = overheads(settings).cells
+        return self._more
 
 
 def _check(row: dict[str, str], studied: _Studied) -> Check:

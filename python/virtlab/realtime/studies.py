@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from virtlab.lazy import NDArray, np
-from virtlab.realtime.arrays import Family, exact_periods, largest_ratios, response_curve
+from virtlab.realtime.arrays import Family, exact_periods, generate, largest_ratios, response_curve
 from virtlab.realtime.model import period_bound, three_lines
 
 TICKS = 1_000_000
@@ -100,13 +100,15 @@ def scenarios(settings: Scenarios) -> Study:
             threads=settings.threads,
         )  # fmt: skip
         for u_place, utilisation in enumerate(settings.utilisations):
+            task_periods, _ = generate(family, utilisation, settings.sets, settings.seed)
+            shortest = task_periods[:, 0] / TICKS
             for a_place, share in enumerate(settings.shares):
                 values = ratios[u_place, a_place]
+                counted = slice(None) if settings.unschedulable == "zero" else values > 0
                 hits = int((values > 0).sum())
                 low, high = wilson(hits, settings.sets)
-                mean, spread = _mean_and_spread(
-                    values if settings.unschedulable == "zero" else values[values > 0]
-                )
+                mean, spread = _mean_and_spread(values[counted])
+                period, period_spread = _mean_and_spread((values * shortest)[counted])
                 cells.append(
                     {
                         "tasks": tasks,
@@ -114,6 +116,9 @@ def scenarios(settings: Scenarios) -> Study:
                         "share": float(share),
                         "mean_ratio": mean,
                         "spread": spread,
+                        "mean_period": period,
+                        "period_spread": period_spread,
+                        "least_ratio": float(values[values > 0].min()) if hits else None,
                         "largest_ratio": float(values.max()),
                         "bound": period_bound(float(share)),
                         "schedulable": hits / settings.sets,

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from virtlab.report.names import expected_names, slug
 
 if TYPE_CHECKING:
-    from virtlab.report.gather.source_figures import Problem, check_figures, names_of_experiment
+    from virtlab.report.gather.drawable import names_of_experiment
+    from virtlab.report.gather.source_figures import Problem, check_figures
     from virtlab.report.page.terminal import as_json, summary
     from virtlab.report.page.writer import write_report
 
 _LATER = {
     "Problem": "gather.source_figures", "check_figures": "gather.source_figures",
-    "names_of_experiment": "gather.source_figures",
+    "names_of_experiment": "gather.drawable",
     "as_json": "page.terminal", "summary": "page.terminal", "write_report": "page.writer",
 }  # fmt: skip
 

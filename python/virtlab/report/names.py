@@ -19,6 +19,8 @@ will hold:
 | tests after a search | `latency of ROLE by load`, `latency quantiles of ROLE by load`, `frame loss of ROLE by load` |
 | table of them | `tests of ROLE` |
 | picture of the world | `topology` |
+| machine, kernel, versions | `conditions` |
+| objects as intended, applied, read back | `read-back` |
 
 A factor counts when it has at least two levels among the design points; `per` lists the others in the file's
 order.
@@ -39,6 +41,11 @@ REALISATION = "links"  # the panel and column of the link realisation, where a d
 CORES_PLOT = "cpu-of-cores-during-tests"
 CLASS_WAITS_PLOT = "waits-of-classes"
 CLASS_DROPS_PLOT = "drops-of-classes"
+CONDITIONS, READ_BACK = "conditions", "read-back"
+OF_EVERY_REPORT = {
+    CONDITIONS: "machine, kernel and versions",
+    READ_BACK: "every object as intended, as applied and as read back",
+}
 
 
 def slug(sentence: str) -> str:

@@ -11,12 +11,12 @@ from tests.unit.report.report_specimen import experiment_text, write_dataset
 
 from virtlab.analysis.claims import PublishedReference, parse_claim
 from virtlab.errors import ExperimentError
-from virtlab.report import check_figures, write_report
+from virtlab.report import check_figures, names_of_experiment, write_report
 from virtlab.report.figures.plots import figures_of
 from virtlab.report.gather import published
 from virtlab.report.gather.dataset import gather
 from virtlab.report.gather.model import Factor
-from virtlab.report.gather.source_figures import PublishedColumns, read_figures
+from virtlab.report.gather.source_figures import PublishedColumns, check_rows, read_figures
 
 GOOD = """\
 source: a study
@@ -57,10 +57,11 @@ def test_a_plot_that_will_not_be_is_told_with_the_nearest_that_will(tmp_path: Pa
 @pytest.mark.parametrize(
     ("entry", "says"),
     [
-        ("{figure: F, shows: x}", "has neither plots nor a why_not"),
+        ("{figure: F, shows: x}", "has neither plots, nor a command, nor a why_not"),
+        ("{figure: F, shows: x, command: virtlab platforms, why_not: y}", "has command and why_not"),
         (
             "{figure: F, shows: x, plots: [topology], why_not: y, experiment: specimen.yaml}",
-            "has plots and a why_not",
+            "has plots and why_not",
         ),
         ("{figure: F, why_not: y}", "does not say what it shows"),
         ("{figure: F, shows: x, plots: [topology]}", "names no experiment"),
@@ -69,6 +70,118 @@ def test_a_plot_that_will_not_be_is_told_with_the_nearest_that_will(tmp_path: Pa
 def test_an_entry_is_whole(tmp_path: Path, entry: str, says: str) -> None:
     problems = check_figures(written(tmp_path, f"figures:\n  - {entry}\n"))
     assert says in [problem.what for problem in problems]
+
+
+NEVER = """
+version: 1
+name: never
+factors: {load: [1 kpacket/s, 2 kpacket/s]}
+hosts: 2
+topology: line
+link: {rate: 100 Mbit/s}
+roles:
+  one: {workload: raw_stream, from: h1.g1, to: h2.g1, size: 64 B frame, rate: "${load}"}
+  shared: {workload: raw_stream, from: h1.g1, to: h2.g1, size: 64 B frame, rate: "${load}", flows: 2}
+  all: {workload: raw_stream, from: h1.g1, to: h2.g1, size: 64 B frame}
+  ping: {workload: psping, test: latency, from: h1.g1, to: h2.g1}
+"""
+SEARCH = """
+search: {variable: one.rate, low: 1 kpacket/s, high: wire, goals: [{loss: 0 %}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("plot", "drawn"),
+    [
+        ("shared-split-owd-mean-by-load", True),
+        ("one-split-owd-mean-by-load", False),  # of one flow
+        ("one-fairness-jain-by-load", False),
+        ("all-achieved-share-ratio-by-load", False),  # as fast as possible falls short of nothing
+        ("one-achieved-share-ratio-by-load", True),
+        ("ping-rtt-mean-by-load", True),
+        ("ping-bandwidth-mean-by-load", False),  # of another test of PsPing
+        ("one-ndr-found-by-load", False),  # nothing is searched
+        ("one-latency-mean-by-load", False),
+        ("conditions", True),
+        ("read-back", True),
+    ],
+)
+def test_a_plot_that_no_role_can_fill_is_refused(tmp_path: Path, plot: str, drawn: bool) -> None:
+    (tmp_path / "never.yaml").write_text(NEVER)
+    path = tmp_path / "figures.yaml"
+    path.write_text(f"figures:\n  - {{figure: F, shows: x, experiment: never.yaml, plots: [{plot}]}}\n")
+    assert (check_figures(path) == []) is drawn
+
+
+def test_what_a_search_finds_is_drawn_of_its_own_role_alone(tmp_path: Path) -> None:
+    (tmp_path / "never.yaml").write_text(NEVER.replace('rate: "${load}"', "rate: 1 kpacket/s", 1) + SEARCH)
+    names = names_of_experiment(tmp_path / "never.yaml")
+    assert {"one-ndr-found-by-load", "one-ndr-rate-found-by-load", "search-of-one"} <= set(names)
+    assert not {"one-pdr-found-by-load", "shared-ndr-found-by-load", "one-limit-rate-found-by-load"} & set(
+        names
+    )
+
+
+@pytest.mark.parametrize(
+    ("plots", "says"), [("table", []), ("probe", ["the report of never.yaml holds none of its plots"])]
+)
+def test_an_experiment_that_holds_no_plot_of_its_entry_is_refused(
+    tmp_path: Path, plots: str, says: list[str]
+) -> None:
+    """The topology, beside a table of the specimen's, is in both."""
+    (tmp_path / "never.yaml").write_text(NEVER)
+    both = f"experiment: [specimen.yaml, never.yaml], plots: [{plots}"
+    path = written(tmp_path, GOOD.replace(f"experiment: specimen.yaml, plots: [{plots}", both))
+    assert [problem.what for problem in check_figures(path)] == says
+
+
+ROWS = """\
+source,number,kind
+a,Fig 1,measurement
+a,Table 2,features
+b,Fig 1,measurement
+"""
+
+
+@pytest.mark.parametrize(
+    ("entries", "says"),
+    [
+        (["Fig 1", "Table 2", "Section 5"], []),
+        (["Fig 1"], ["Table 2: has no entry"]),
+        (["Fig 1", "Fig 1", "Table 2"], ["Fig 1: has 2 entries"]),
+        (["Fig 1", "Table 2", "Fig 3"], ["Fig 3: is no figure of a"]),
+    ],
+)
+def test_each_row_of_the_table_of_figures_has_one_entry(
+    tmp_path: Path, entries: list[str], says: list[str]
+) -> None:
+    (tmp_path / "figures.csv").write_text(ROWS)
+    path = tmp_path / "figures.yaml"
+    lines = [f"  - {{figure: {name}, shows: x, command: virtlab platforms}}" for name in entries]
+    path.write_text("rows: a\nfigures:\n" + "\n".join(lines) + "\n")
+    assert [str(one).rpartition(";")[0] for one in check_rows(path, tmp_path / "figures.csv")] == says
+
+
+def test_few_figures_of_a_source_may_be_declined(tmp_path: Path) -> None:
+    numbers = [f"Fig {number}" for number in range(1, 7)]
+    (tmp_path / "figures.csv").write_text("source,number\n" + "".join(f"a,{name}\n" for name in numbers))
+    path = tmp_path / "figures.yaml"
+    path.write_text(
+        "rows: a\nfigures:\n" + "".join(f"  - {{figure: {name}, shows: x, why_not: y}}\n" for name in numbers)
+    )
+    (problem,) = check_rows(path, tmp_path / "figures.csv")
+    assert "6 figures are declined" in problem.what
+
+
+def test_a_number_lies_at_the_level_at_which_the_source_took_it(tmp_path: Path) -> None:
+    asked = {"columns": {"qdisc": "qdisc"}, "at": {"bed": "qemu"}, "where": {"bed": "KVM"}}
+    (tmp_path / "beds.csv").write_text(BEDS)
+    given = [PublishedColumns("beds.csv", "rtt_mean", "probe.rtt.mean", **asked)]
+    found = published.overlays([], given, tmp_path, [BED, QDISC])["probe.rtt.mean"]
+    assert [dict(one.point) for one in found] == [
+        {"qdisc": "fifo", "bed": "qemu"},
+        {"qdisc": "codel", "bed": "qemu"},
+    ]
 
 
 @pytest.mark.parametrize(

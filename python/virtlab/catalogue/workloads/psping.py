@@ -120,6 +120,19 @@ def _tells(values: Values) -> str | None:
     return "request/1" if values.get("test") in {"latency", "ping"} else None
 
 
+def _never(values: Values) -> frozenset[str]:
+    """Each test of PsPing measures one thing.
+
+    >>> sorted(_never({"test": "latency", "protocol": "tcp"}))
+    ['bandwidth', 'connect_time', 'transaction_time']
+    """
+    test = values.get("test")
+    if test == "bandwidth":
+        return frozenset({"rtt", "connect_time"})
+    connecting = test == "ping" and values.get("protocol") == "tcp"
+    return frozenset({"bandwidth", "transaction_time", "rtt" if connecting else "connect_time"})
+
+
 PSPING = Workload(
     name="psping",
     meaning="PsPing's tests: ping, latency and bandwidth of requests of a given size",
@@ -148,6 +161,7 @@ PSPING = Workload(
     duration_ns=_duration_ns,
     rows=_rows,
     check=_check,
+    never=_never,
     turns=lambda values: values.get("test") == "latency",
     envelope="unbounded",
     tells=_tells,

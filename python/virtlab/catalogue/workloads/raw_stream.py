@@ -187,6 +187,22 @@ def _lowered(values: Values) -> dict[str, Any]:
     return found
 
 
+def _never(values: Values) -> frozenset[str]:
+    """One flow has no fairness, flows of more than two shares no combined delay, a flood no rate to fall short of.
+
+    >>> sorted(_never({"flows": 2}))
+    ['achieved_share', 'offered_load']
+    """
+    found: set[str] = set()
+    if values.get("rate_pps") is None:
+        found |= {"offered_load", "achieved_share"}
+    if flows_of(values) < 2:
+        found |= {"fairness", "offered_fairness"}
+    if flows_of(values) < 2 or len(set(values.get("shares") or ())) > 2:
+        found |= {"split_owd", "split_latency"}
+    return frozenset(found)
+
+
 RAW_STREAM = Workload(
     name="raw_stream",
     meaning="frames of exact size, one way, straight or by way of guests that forward",
@@ -242,6 +258,7 @@ RAW_STREAM = Workload(
     rows=_rows,
     check=_check,
     lowered=_lowered,
+    never=_never,
     parts=True,
     pace="rate_pps",
     envelope="frames",

@@ -9,10 +9,7 @@ from typing import Annotated
 import typer
 
 from virtlab.cli.rt.options import JsonOption, show_json
-from virtlab.errors import ExperimentError
 from virtlab.terminal import say
-
-TABLE = Path("published/realtime_scheduling.csv")
 
 
 def register(app: typer.Typer) -> None:
@@ -24,7 +21,8 @@ def check_published(
     file: Annotated[
         Path | None,
         typer.Argument(
-            help="the published values; default: published/realtime_scheduling.csv here or in a folder above",
+            help="published values or statements; default: the tables of the nearest folder published/, else those "
+            "that are shipped",
             show_default=False,
         ),
     ] = None,
@@ -35,7 +33,7 @@ def check_published(
     """Computes every published value and statement again and says which hold and which do not."""
     from virtlab.realtime.published import check_published as run
 
-    checks = run(file or _nearest(), sets=sets, seed=seed)
+    checks = run(*([file] if file else _nearest()), sets=sets, seed=seed)
     if json:
         show_json({"checks": [asdict(check) for check in checks]})
         return
@@ -50,12 +48,12 @@ def check_published(
     say(f"{held} hold, {failed} do not, {len(checks) - held - failed} cannot be computed")
 
 
-def _nearest() -> Path:
-    """The table of the nearest folder `published`."""
+def _nearest() -> list[Path]:
+    """The tables of the nearest folder `published` that has them all, else the shipped ones."""
+    from virtlab.realtime.published import SHIPPED, TABLES
+
     here = Path.cwd()
     for folder in (here, *here.parents):
-        if (found := folder / TABLE).is_file():
-            return found
-    raise ExperimentError(
-        "check-published", f"there is no {TABLE} here or in a folder above", "name the file with the values"
-    )
+        if all((folder / "published" / name).is_file() for name in TABLES):
+            return [folder / "published" / name for name in TABLES]
+    return list(SHIPPED)

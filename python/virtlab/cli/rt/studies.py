@@ -77,8 +77,10 @@ def study(
 
 def _three_task(output: Path) -> None:
     from virtlab.realtime import periods
+    from virtlab.realtime.curves import worst_supply
     from virtlab.realtime.examples import THREE_TASKS, UNIT_NS, example, three_task_curve
-    from virtlab.realtime.plots import three_task_intervals, three_task_ratios, write_plots
+    from virtlab.realtime.plots import three_task_intervals, three_task_ratios, time_to_supply, write_plots
+    from virtlab.realtime.plots import worst_supply as supply_over_time
 
     share = Fraction(2, 5)
     say("three tasks (16, 2), (24, 1), (36, 4):")
@@ -101,12 +103,21 @@ def _three_task(output: Path) -> None:
     plots = {
         "three-task-ratios": three_task_ratios(rows),
         "three-task-intervals": three_task_intervals(intervals, "0.4"),
+        "worst-supply": supply_over_time(supplied := worst_supply()),
+        "time-to-supply": time_to_supply(supplied),
     }
     write_plots(output, plots)
 
 
 def _scenarios(output: Path, settings: Scenarios) -> None:
-    from virtlab.realtime.plots import scenario_mean, scenario_spread, write_plots
+    from virtlab.realtime.plots import (
+        bound_over_share,
+        period_spread,
+        scenario_mean,
+        scenario_spread,
+        write_plots,
+    )
+    from virtlab.realtime.published import printed_bounds
     from virtlab.realtime.studies import scenarios
 
     began = time.perf_counter()
@@ -115,7 +126,12 @@ def _scenarios(output: Path, settings: Scenarios) -> None:
     _table(output / "scenarios.csv", found.cells)
     write_plots(
         output,
-        {"scenarios-mean": scenario_mean(found.cells), "scenarios-spread": scenario_spread(found.cells)},
+        {
+            "scenarios-mean": scenario_mean(found.cells),
+            "scenarios-spread": scenario_spread(found.cells),
+            "scenarios-spread-of-period": period_spread(found.cells),
+            "period-bound": bound_over_share(found.cells, printed_bounds()),
+        },
     )
     say(f"{len(found.cells)} scenarios of {settings.sets} task sets, exact, in {spent:.2f} s")
     above = [cell for cell in found.cells if cell["largest_ratio"] > cell["bound"]]
@@ -128,7 +144,8 @@ def _scenarios(output: Path, settings: Scenarios) -> None:
 
 
 def _overhead(output: Path, settings: Overheads) -> None:
-    from virtlab.realtime.plots import overhead_curves, overhead_fraction, write_plots
+    from virtlab.realtime.curves import lines_around
+    from virtlab.realtime.plots import overhead_curves, overhead_fraction, three_lines_around, write_plots
     from virtlab.realtime.studies import overheads
 
     found = overheads(settings)
@@ -139,6 +156,7 @@ def _overhead(output: Path, settings: Overheads) -> None:
         {
             "overhead-curves": overhead_curves(found.curves),
             "overhead-fraction": overhead_fraction(found.curves),
+            "three-lines": three_lines_around(lines_around(settings)),
         },
     )
     count = len(found.cells)

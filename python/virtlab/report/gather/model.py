@@ -198,7 +198,9 @@ class Realisation:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One figure or table of the source: names here that reproduce it, from which experiments, or why none does."""
+    """One figure or table of the source: names here that reproduce it, from which experiments; the command that answers
+    it; or why nothing does.
+    """
 
     figure: str
     shows: str
@@ -206,6 +208,7 @@ class Entry:
     plots: tuple[str, ...] = ()
     why_not: str = ""
     note: str = ""
+    command: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Published numbers as points over our plots: which row of a table speaks of which design points.
 
 A study's figures.yaml says which column of a published table is which factor, and which cell which level
-where their words differ (`published: [{file, metric, path, columns, levels}]`). A cell is compared with a
+where their words differ (`published: [{file, metric, path, columns, levels, at}]`). A cell is compared with a
 level as a number when both are one, in the unit that the column's name or the level gives; '2 or 3' speaks
 of both. Rows that differ in a column whose factor the experiment has not cannot be placed, and are not.
 
@@ -142,7 +142,13 @@ def _points(
             level for part in cell.split(" or ") for level in factor.levels if _same(part, level, column)
         ]
         points = [{**point, name: level} for point in points for level in levels]
-    return points
+    fixed = {
+        factor.name: level
+        for factor in factors
+        for level in factor.levels
+        if factor.name in columns.at and _same(columns.at[factor.name], level, factor.name)
+    }
+    return [{**point, **fixed} for point in points]
 
 
 def _same(cell: str, level: str, column: str) -> bool:

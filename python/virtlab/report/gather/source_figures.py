@@ -1,35 +1,33 @@
-"""A study's `figures.yaml`: every figure and table of the source, and the plots here that reproduce it, or
-why none does.
+"""A study's `figures.yaml`: every figure and table of the source, and the plots here that reproduce it, the command
+that answers it, or why none does.
 
-Checked without running anything: an experiment file says which roles measure what and which factors vary, and
-that decides the names of all plots (`names`).
+Checked without running anything: `drawable` tells from an experiment file every plot that its report can hold.
+With `rows` the file names a source of `published/figures.csv`, and has one entry for each figure and table of it.
 """
 
 from __future__ import annotations
 
+import csv
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from virtlab.analysis.published import NAME_CURE, NO_NAME, is_table_name
-from virtlab.catalogue import WORKLOADS
-from virtlab.catalogue.workloads.raw_stream import flow_names
 from virtlab.documents import read_yaml
 from virtlab.errors import ExperimentError
-from virtlab.experiment import load
-from virtlab.metrics import METRICS, MetricPath
-from virtlab.metrics.benchmarks import BENCHMARKS
-from virtlab.report import names
-from virtlab.report.gather.fairness import axis_of_experiment
+from virtlab.metrics import MetricPath
+from virtlab.report.gather.drawable import names_of_experiment, names_of_study
 from virtlab.report.gather.model import Entry
-from virtlab.report.gather.samples import SAMPLED
-from virtlab.report.gather.selection import RECURRING, bucketed
-from virtlab.report.names import CLASS_DROPS_PLOT, CLASS_WAITS_PLOT, CORES_PLOT, Measured, expected_names
 
 FILE_NAME = "figures.yaml"
-_KEYS = {"figure", "shows", "experiment", "plots", "why_not", "note"}
+TABLE = "figures.csv"  # in the folder of published tables: a row for each figure and table of each source
+DECLINED_MAX = 5  # figures of one source that its study may decline
+_KEYS = {"figure", "shows", "experiment", "plots", "command", "why_not", "note"}
+_NUMBERED = re.compile(r"(Fig|Table)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,8 @@ class Problem:
 @dataclass(frozen=True, slots=True)
 class PublishedColumns:
     """Rows of a published table that lie over a plot: `columns` says which column is which factor's level,
-    `levels` which cell is which level where their words differ.
+    `levels` which cell is which level where their words differ, `at` at which levels the source took what it prints
+    without saying so in the row.
     """
 
     file: str
@@ -56,6 +55,7 @@ class PublishedColumns:
     columns: Mapping[str, str]
     where: Mapping[str, str]
     levels: Mapping[str, str] = field(default_factory=dict)
+    at: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,7 @@ class Figures:
     source: str
     entries: tuple[Entry, ...]
     published: tuple[PublishedColumns, ...] = ()
+    rows: str = ""  # the source's name in the table of figures
 
     @property
     def plots(self) -> frozenset[str]:
@@ -81,14 +82,15 @@ def read_figures(path: Path) -> Figures:
         str(values.get("source", "")),
         tuple(_entry(path, one) for one in values["figures"]),
         tuple(_published(path, one) for one in values.get("published") or ()),
+        str(values.get("rows") or ""),
     )
 
 
 def _published(path: Path, values: Any) -> PublishedColumns:
-    known = {"file", "metric", "path", "columns", "where", "levels"}
+    known = {"file", "metric", "path", "columns", "where", "levels", "at"}
     if not isinstance(values, dict) or not {"file", "metric", "path"} <= set(values) <= known:
         raise ExperimentError(
-            f"{path}: published", "is not an overlay", "write file, metric, path, columns, where, levels"
+            f"{path}: published", "is not an overlay", "write file, metric, path, columns, where, levels, at"
         )
     try:
         MetricPath.parse(str(values["path"]))
@@ -98,7 +100,7 @@ def _published(path: Path, values: Any) -> PublishedColumns:
     if not is_table_name(str(values["file"])):
         raise ExperimentError(f"{path}: published.file", NO_NAME, NAME_CURE)
     maps = []
-    for key in ("columns", "where", "levels"):
+    for key in ("columns", "where", "levels", "at"):
         value = values.get(key) or {}
         if not isinstance(value, dict):
             raise ExperimentError(
@@ -124,6 +126,7 @@ def _entry(path: Path, values: Any) -> Entry:
         _texts(values.get("plots")),
         str(values.get("why_not") or ""),
         str(values.get("note") or ""),
+        str(values.get("command") or ""),
     )
 
 
@@ -133,90 +136,9 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, list) else (str(value),)
 
 
-def measured(roles: Mapping[str, str], entities: Iterable[str] = ()) -> list[Measured]:
-    """What roles (name -> workload) and entities (hosts, guests, ...) can have values of."""
-    found = [
-        Measured(
-            role,
-            metric.key,
-            metric.statistics,
-            sampled=metric.key in SAMPLED,
-            recurring=metric.key in RECURRING,
-            bucketed=bucketed(workload, metric.key),
-        )
-        for role, workload in roles.items()
-        for metric in METRICS.values()
-        if metric.key in WORKLOADS[workload].metrics
-    ]
-    return found + [
-        Measured(entity, metric.key, metric.statistics, sampled=False)
-        for entity in entities
-        for metric in METRICS.values()
-        if metric.of == "entity"
-    ]
-
-
-def names_of_experiment(path: Path) -> dict[str, str]:
-    """Every plot and table that a report of this experiment file can hold. ExperimentError when the file is
-    wrong.
-    """
-    experiment = load(path)
-    factors, values = varying(experiment), measured(experiment.role_workloads()) + tested(experiment)
-    axis = axis_of_experiment(experiment, factors)
-    found = expected_names(values, factors) | searched_names(experiment)
-    study = experiment.study(experiment.points()[0])
-    if any(queue.classes for both in study.queues.values() for queue in both):
-        found |= {CLASS_WAITS_PLOT: "waits of classes", CLASS_DROPS_PLOT: "drops of classes"}
-    if "host.cpu" in study.collect.series:
-        found[CORES_PLOT] = "processors of the host during each test"
-    return found if axis is None else expected_names(values, axis.names(factors)) | found
-
-
-def tested(experiment: Any) -> list[Measured]:
-    """What the tests after the search of an experiment can have values of: loads, and flows at them."""
-    points = experiment.points()
-    study = experiment.study(points[0]) if points else None
-    if study is None or study.search is None or study.search.tests is None:
-        return []
-    role = study.search.role
-    flows = flow_names(study.roles[role].parameters)
-    parts = [f"{role}.{part}" for part in study.search.tests.parts()]
-    owners = [*parts, *(f"{part}.{flow}" for part in parts for flow in flows)]
-    return [
-        Measured(owner, metric.key, metric.statistics) for owner in owners for metric in BENCHMARKS.values()
-    ]
-
-
-def searched_names(experiment: Any) -> dict[str, str]:
-    """Plots and tables of the search of an experiment, and of the tests after it."""
-    points = experiment.points()
-    search = experiment.study(points[0]).search if points else None
-    if search is None:
-        return {}
-    role, tests = search.role, search.tests
-    found = {
-        names.of_search("search", role): f"trials of the search of {role}",
-        names.of_search("trials", role): f"trials of the search of {role}, and of the tests after it",
-    }
-    if tests is not None:
-        found[names.of_search("tests", role)] = f"what the tests after the search of {role} measured"
-    if tests is not None and tests.latency is not None:
-        found[names.by_load("latency", role)] = f"delay of {role} against load"
-        found[names.by_load("latency quantiles", role)] = f"quantiles of delay of {role} against load"
-    if tests is not None and tests.frame_loss is not None:
-        found[names.by_load("frame loss", role)] = f"loss of {role} against load"
-    return found
-
-
-def varying(experiment: Any) -> list[str]:
-    """Factors with two levels or more among the design points, in the file's order."""
-    points = [point.levels for point in experiment.points()]
-    return [name for name in experiment.factors if len({point[name] for point in points}) > 1]
-
-
 def check_figures(figures_file: Path | str, experiments: Sequence[Path | str] = ()) -> list[Problem]:
     """Every mistake of a `figures.yaml`; empty when each named plot is one that its experiment's report will
-    hold.
+    hold, and each experiment of an entry holds one of its plots.
 
     `experiments` are used for entries that name none; names are looked up beside the file. ExperimentError
     when a file cannot be read at all.
@@ -226,26 +148,79 @@ def check_figures(figures_file: Path | str, experiments: Sequence[Path | str] = 
     known: dict[str, dict[str, str]] = {}
     problems = []
     for entry in read_figures(path).entries:
-        if bool(entry.plots) == bool(entry.why_not):
-            what = "has plots and a why_not" if entry.plots else "has neither plots nor a why_not"
-            problems.append(Problem(entry.figure, what, "keep exactly one of them"))
-        if not entry.shows:
-            problems.append(Problem(entry.figure, "does not say what it shows", "add 'shows'"))
+        problems += _shape(entry)
         files = list(entry.experiments) or default
         if entry.plots and not files:
             problems.append(Problem(entry.figure, "names no experiment", "add 'experiment'"))
             continue
         for name in files:
             if name not in known:
-                known[name] = names_of_experiment(path.parent / name)
+                known[name] = names_of_study(path.parent / name) or names_of_experiment(path.parent / name)
         available = [known[name] for name in files]
-        for plot in entry.plots:
-            if not any(plot in one for one in available):
-                near = difflib.get_close_matches(
-                    plot, {key for one in available for key in one}, n=1, cutoff=0.3
-                )
-                cure = f"the nearest is '{near[0]}'" if near else "see docs/reference/report.md"
-                problems.append(
-                    Problem(entry.figure, f"no report of {', '.join(files)} holds '{plot}'", cure)
-                )
+        missing = [plot for plot in entry.plots if not any(plot in one for one in available)]
+        for plot in missing:
+            near = difflib.get_close_matches(plot, {key for one in available for key in one}, n=1, cutoff=0.3)
+            cure = f"the nearest is '{near[0]}'" if near else "see docs/reference/report.md"
+            problems.append(Problem(entry.figure, f"no report of {', '.join(files)} holds '{plot}'", cure))
+        for name in entry.experiments if entry.plots and not missing else ():
+            if not set(entry.plots) & set(known[name]):
+                what = f"the report of {name} holds none of its plots"
+                problems.append(Problem(entry.figure, what, f"remove {name}, or name a plot of it"))
     return problems
+
+
+def _shape(entry: Entry) -> list[Problem]:
+    """Whether an entry says exactly one thing, and what its figure shows."""
+    found = []
+    said = [
+        key
+        for key, value in (("plots", entry.plots), ("command", entry.command), ("why_not", entry.why_not))
+        if value
+    ]
+    if len(said) != 1:
+        what = f"has {' and '.join(said)}" if said else "has neither plots, nor a command, nor a why_not"
+        found.append(Problem(entry.figure, what, "keep exactly one of plots, command, why_not"))
+    if not entry.shows:
+        found.append(Problem(entry.figure, "does not say what it shows", "add 'shows'"))
+    return found
+
+
+def check_rows(figures_file: Path | str, table: Path) -> list[Problem]:
+    """Every mistake of a `figures.yaml` against the table of figures: a figure of its source that has no entry or
+    several, an entry of none, and more declined than `DECLINED_MAX`. ExperimentError if a file cannot be read.
+    """
+    figures = read_figures(Path(figures_file))
+    if not figures.rows:
+        return [Problem(str(figures_file), f"names no source of {table.name}", "add 'rows: NAME'")]
+    numbers = [row["number"] for row in figure_rows(table) if row["source"] == figures.rows]
+    if not numbers:
+        return [Problem("rows", f"'{figures.rows}' is no source of {table.name}", "correct 'rows'")]
+    counted = Counter(entry.figure for entry in figures.entries)
+    found = [
+        Problem(
+            number, "has no entry" if not counted[number] else f"has {counted[number]} entries", "write one"
+        )
+        for number in numbers
+        if counted[number] != 1
+    ]
+    found += [
+        Problem(name, f"is no figure of {figures.rows}", f"name it as column 'number' of {table.name} does")
+        for name in counted
+        if _NUMBERED.match(name) and name not in numbers
+    ]
+    declined = [entry.figure for entry in figures.entries if entry.why_not]
+    if len(declined) > DECLINED_MAX:
+        what = f"{len(declined)} figures are declined ({', '.join(declined)})"
+        found.append(Problem("rows", what, f"decline at most {DECLINED_MAX}"))
+    return found
+
+
+def figure_rows(table: Path) -> list[dict[str, str]]:
+    """The rows of the table of figures. ExperimentError when the table cannot be read."""
+    try:
+        with table.open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+    except OSError as error:
+        raise ExperimentError(
+            str(table), f"cannot be read ({error.strerror})", "name the table of figures"
+        ) from None

@@ -39,7 +39,8 @@ def source_figure(entry: Entry, present: frozenset[str]) -> Block:
     of = f"in the report of {', '.join(entry.experiments)}" if entry.experiments else "not in this dataset"
     links: list[Block] = [{"id": name, "text": name} for name in entry.plots if name in present]
     links += [{"id": "", "text": f"{name} ({of})"} for name in entry.plots if name not in present]
-    words = "; ".join(part for part in (entry.why_not, entry.note) if part)
+    answer = f"answered by `{entry.command}`" if entry.command else ""
+    words = "; ".join(part for part in (answer, entry.why_not, entry.note) if part)
     return {"figure": entry.figure, "shows": entry.shows, "links": links, "says": words}
 
 

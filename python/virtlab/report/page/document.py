@@ -19,6 +19,7 @@ from virtlab import __version__
 from virtlab.report.figures import theme, topology, vega
 from virtlab.report.figures.figure import Figure
 from virtlab.report.gather.gathered import Gathered
+from virtlab.report.names import CONDITIONS, READ_BACK
 from virtlab.report.page import design, results, verdicts
 from virtlab.report.page.glossary import glossary
 from virtlab.report.tables import queues
@@ -39,7 +40,9 @@ def html(data: Gathered, figures: Sequence[Figure], pictures: Mapping[str, str])
     world = topology.picture(data.world.plan) if data.world.plan else ""
     blocks = results.sections(data, figures, pictures)
     tables = [table["id"] for block in blocks for table in (*block["tables"], *block["nested"])]
-    anchors = frozenset([*(figure.name for figure in figures), *tables, *(["topology"] if world else [])])
+    realised = realised_table(data.world.realised)
+    around = [CONDITIONS, *([READ_BACK] if realised else []), *(["topology"] if world else [])]
+    anchors = frozenset([*(figure.name for figure in figures), *tables, *around])
     return str(
         environment()
         .get_template("page.html.j2")
@@ -72,7 +75,8 @@ def html(data: Gathered, figures: Sequence[Figure], pictures: Mapping[str, str])
             quality=quality_table(data.world.link_quality),
             queues=queues.queues_table(data.world.queues),
             queues_about=queues.about(data.world.queues),
-            realised=realised_table(data.world.realised),
+            realised=realised,
+            read_back=READ_BACK,
             glossary=glossary(data.results),
         )
     )

@@ -69,7 +69,7 @@ def _python_files(folder: str) -> Iterator[str]:
 
 def _basis(record: RunRecord) -> dict[str, str]:
     """What the values of a run rest on. No copy or transfer of a file can set the time of its last change."""
-    digest = hashlib.sha256(record.text())
+    digest = hashlib.sha256(record.file_digest)
     files: list[tuple[str, int, int]] = []
     run = str(record.folder)
     for folder in (run, f"{run}/samples", f"{run}/artefacts"):
@@ -96,7 +96,7 @@ def _read(record: RunRecord, basis: dict[str, str]) -> list[list[Any]] | None:
         kept = read_bounded(record.folder / FILE_NAME, MAX_BYTES)
     except OSError:
         return None
-    rows = kept[len(_file(key, basis, b"")) - len(END) : -len(END)]
+    rows = kept[len(_head(basis, "0" * 64)) : -len(END)]
     if not hmac.compare_digest(kept, _file(key, basis, rows)):
         return None
     values: list[list[Any]] = json.loads(rows)
@@ -123,9 +123,13 @@ def _write(record: RunRecord, basis: dict[str, str], values: list[RunValue]) -> 
 
 def _file(key: bytes, basis: dict[str, str], rows: bytes) -> bytes:
     """The whole file: what the rows rest on, the seal of that and of the rows, and last the rows' own text."""
-    sealed = json.dumps(basis).encode() + rows
-    head = json.dumps({**basis, "seal": hmac.new(key, sealed, hashlib.sha256).hexdigest()})
-    return head.removesuffix("}").encode() + b', "values": ' + rows + END
+    seal = hmac.digest(key, json.dumps(basis).encode() + rows, "sha256").hex()
+    return _head(basis, seal) + rows + END
+
+
+def _head(basis: dict[str, str], seal: str) -> bytes:
+    """All of the file before the rows."""
+    return json.dumps({**basis, "seal": seal}).removesuffix("}").encode() + b', "values": '
 
 
 @functools.cache

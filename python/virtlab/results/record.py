@@ -6,6 +6,7 @@ how it ended.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -204,16 +205,16 @@ class RunRecord:
 
     def hold(self, plan: Plan, samples: Mapping[Stream, dict[str, NDArray[Any]]], text: bytes) -> None:
         """Has the Plan and the samples at hand that were stored just now, and `run.json`, until `release`."""
-        self.__dict__.update(plan=plan, _fresh=samples, _text=text)
+        self.__dict__.update(plan=plan, _fresh=samples, file_digest=hashlib.sha256(text).digest())
 
-    def text(self) -> bytes:
-        """What `run.json` holds, as it lies there."""
-        held: bytes | None = self.__dict__.get("_text")
-        return read_bounded(self.folder / "run.json", MAX_BYTES) if held is None else held
+    @cached_property
+    def file_digest(self) -> bytes:
+        """SHA-256 of `run.json` as it was read or stored."""
+        return hashlib.sha256(read_bounded(self.folder / "run.json", MAX_BYTES)).digest()
 
     def release(self) -> None:
         """Lets go of what was held: a record that is sent or kept is small."""
-        for name in ("plan", "_fresh", "_text"):
+        for name in ("plan", "_fresh"):
             self.__dict__.pop(name, None)
 
     def fresh(
@@ -298,7 +299,8 @@ class RunRecord:
         """From a run's folder. DatasetError when `run.json` is missing, broken or of another major."""
         path = folder / "run.json"
         try:
-            file = RunFile.model_validate_json(read_bounded(path, MAX_BYTES))
+            text = read_bounded(path, MAX_BYTES)
+            file = RunFile.model_validate_json(text)
         except (OSError, ValidationError) as error:
             what = first_mistake(error) if isinstance(error, ValidationError) else error.strerror
             raise DatasetError(str(path), f"is damaged ({what})", parquet.CURE) from error
@@ -309,7 +311,9 @@ class RunRecord:
         key = RunKey(file.point, file.repetition, file.attempt)
         if not file.run == key.name == folder.name:
             raise DatasetError(str(path), f"is of run {key.name}, not of the run that its folder names", MOVE)
-        return cls._of(folder, key, file)
+        record = cls._of(folder, key, file)
+        record.__dict__["file_digest"] = hashlib.sha256(text).digest()
+        return record
 
     @classmethod
     def _of(cls, folder: Path, key: RunKey, file: RunFile) -> RunRecord:

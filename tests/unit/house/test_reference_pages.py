@@ -101,6 +101,8 @@ OPTIONS = {name: options(name) for name in COMMANDS}
 def commands(text: str) -> Iterator[str]:
     """Every `virtlab ...` in code of a page, a line each."""
     for block in BLOCK.findall(text):
+        if block.startswith("```python"):
+            continue  # `import virtlab as vl` is no command
         for line in block.replace("\\\n", " ").splitlines():
             yield from re.findall(r"(?:^|[$| ])virtlab ([a-z].*)", line.partition("  #")[0])
     prose = BLOCK.sub("", text)

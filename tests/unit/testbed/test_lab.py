@@ -12,7 +12,7 @@ import pytest
 
 from virtlab.agents import Conversation
 from virtlab.campaign.loop.resumption import open_dataset
-from virtlab.cli.experiment.run import _backend
+from virtlab.cli.experiment.run import made_backend
 from virtlab.cli.testbed.up import up
 from virtlab.errors import DatasetError, ExperimentError
 from virtlab.plan import Capabilities, Plan
@@ -216,9 +216,9 @@ def test_a_dataset_goes_on_with_the_same_kernel_and_processor_only(tmp_path: Any
 
 def test_a_place_that_there_is_not_and_a_simulator_somewhere_are_refused() -> None:
     with pytest.raises(ExperimentError, match="'cellar' is not a place"):
-        _backend("testbed", "ideal", "cellar")
+        made_backend("testbed", "ideal", "cellar")
     with pytest.raises(ExperimentError, match="the simulator is built nowhere"):
-        _backend("simulator", "ideal", "lab-vm")
+        made_backend("simulator", "ideal", "lab-vm")
 
 
 def test_a_kept_world_in_the_laboratory_is_refused_with_another_way(tmp_path: Path) -> None:

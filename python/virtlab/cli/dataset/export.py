@@ -102,9 +102,15 @@ def _samples(
 
 
 def _values(dataset: Dataset, form: Format, output: Path | None) -> None:
+    from virtlab.results.export import write_rows
+
+    write_rows(*value_rows(dataset), output, form)
+
+
+def value_rows(dataset: Dataset) -> tuple[dict[str, str], list[list[Any]]]:
+    """Columns with their SQL types, and a row per good run, role, metric and statistic."""
     from virtlab.analysis import run_values
     from virtlab.analysis.goals import Goals
-    from virtlab.results.export import write_rows
 
     table = list(run_values(dataset))
     goals = {record.name: Goals.of_runs([record]) for record in dataset.runs("ok")}
@@ -123,7 +129,7 @@ def _values(dataset: Dataset, form: Format, output: Path | None) -> None:
         ]
         for row in table
     ]  # fmt: skip
-    write_rows(columns, rows, output, form)
+    return columns, rows
 
 
 FIXED = frozenset(

@@ -147,7 +147,7 @@ def run(
             _show_commands(experiment, path, quiet=as_json)
             if inside is None:  # a laboratory machine has files of its own
                 refuse_unless_allowed(experiment, selected, allowed=allow_exec)
-        player = _backend(settings.backend, settings.profile, inside)
+        player = made_backend(settings.backend, settings.profile, inside)
         observer = _observer(quiet=as_json, verbose=verbose)
         observer.asked = lambda: interruption.asked
         try:
@@ -224,7 +224,8 @@ class _Hands:
         return LocalPool(dataset, self.backend, count) if count > 1 and portable(self.backend) else None
 
 
-def _backend(name: str, profile: str, inside: str | None = None) -> Backend:
+def made_backend(name: str, profile: str, inside: str | None = None) -> Backend:
+    """What plays the runs, by its name. ExperimentError where there is none of that name."""
     if name not in BACKENDS:
         raise ExperimentError("--backend", f"'{name}' is not a backend", f"use one of {', '.join(BACKENDS)}")
     if inside is not None and (inside not in PLACES or name != "testbed"):

@@ -12,7 +12,12 @@ from virtlab.cli.options import AsJson, Draws, ExperimentFile, OtherLevels, Prof
 from virtlab.terminal import say
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from virtlab.experiment import Experiment
+    from virtlab.experiment.overrides import Input
     from virtlab.prediction.capacity import Capacity
+    from virtlab.simulator.profile import Profile
 
 app = typer.Typer(add_completion=False)
 
@@ -60,30 +65,58 @@ def capacity(
 
     Example: virtlab capacity experiments/switched-network/quick.yaml --until 'rtt.p99 < 5 ms' --vary load
     """
-    from virtlab.campaign import Interruption
-    from virtlab.campaign.progress import CampaignObserver
-    from virtlab.errors import ExperimentError
     from virtlab.experiment import load
     from virtlab.experiment.overrides import find_input
-    from virtlab.prediction.capacity import Question, ordered_levels
-    from virtlab.prediction.combinations import other_levels, present
-    from virtlab.prediction.limits import parse_limits, refuse_search
     from virtlab.settings import load_settings
     from virtlab.simulator.profile import load_profile
 
     costs = load_profile(load_settings(profile=profile).profile)
     experiment = load(file)
+    found = answers(
+        experiment, costs, until=until, vary=vary, first=first, last=last, step=step, carrying=carrying or (),
+        points=points, confidence=confidence, runs=runs, draws=draws, shown=sys.stderr.isatty() and not as_json,
+    )  # fmt: skip
+    tell(found, costs.identity, as_json=as_json, json_of=_json, lines_of=_lines)
+    if not carrying and not as_json and _guests(find_input(experiment, vary)):
+        say("note: added guests are idle; --carrying ROLE gives each of them that role")
+    if any(each.largest is None or each.violations for each in found):
+        raise typer.Exit(4)
+
+
+def answers(
+    experiment: Experiment,
+    costs: Profile,
+    *,
+    until: Sequence[str],
+    vary: str,
+    first: str | None = None,
+    last: str | None = None,
+    step: str | None = None,
+    carrying: Sequence[str] = (),
+    points: str | None = None,
+    confidence: float = 0.95,
+    runs: int = 30,
+    draws: int = 8,
+    shown: bool = False,
+) -> list[Capacity]:
+    """One answer per combination of the other factors; `shown`: what is tried is told on standard error."""
+    from virtlab.campaign import Interruption
+    from virtlab.campaign.progress import CampaignObserver
+    from virtlab.errors import ExperimentError
+    from virtlab.experiment.overrides import find_input
+    from virtlab.prediction.capacity import Question, ordered_levels
+    from virtlab.prediction.combinations import other_levels, present
+    from virtlab.prediction.limits import parse_limits, refuse_search
+
     refuse_search(experiment)
     limits = parse_limits(until, experiment.role_workloads(), "--until")
     one = find_input(experiment, vary)
     levels, open_end = ordered_levels(one, first=first, last=last, step=step)
-    guests = one.place is not None and one.place[-1] == "guests"
-    if carrying and not guests:
+    if carrying and not _guests(one):
         raise ExperimentError(
             "--carrying", f"{one.label} is not a number of guests", "write --vary host.guests"
         )
     own = one.place is None and (first, last, step) == (None, None, None)  # the file's own levels
-    shown = sys.stderr.isatty() and not as_json
     found: list[Capacity] = []
     with Interruption() as interruption:
         observer = CampaignObserver()
@@ -91,16 +124,15 @@ def capacity(
         for others in other_levels(experiment, [one.name] if one.place is None else [], points):
             some = present(experiment, one.name, levels, others) if own else levels
             question = Question(
-                experiment, costs, one, some, others, limits, confidence, runs, open_end, carrying or (),
-                draws, observer,
+                experiment, costs, one, some, others, limits, confidence, runs, open_end, carrying, draws, observer,
                 say=lambda text: say(text, err=True) if shown else None,
             )  # fmt: skip
             found.append(question.answer())
-    tell(found, costs.identity, as_json=as_json, json_of=_json, lines_of=_lines)
-    if guests and not carrying and not as_json:
-        say("note: added guests are idle; --carrying ROLE gives each of them that role")
-    if any(each.largest is None or each.violations for each in found):
-        raise typer.Exit(4)
+    return found
+
+
+def _guests(one: Input) -> bool:
+    return one.place is not None and one.place[-1] == "guests"
 
 
 def _lines(capacity: Capacity) -> list[str]:

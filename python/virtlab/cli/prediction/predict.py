@@ -80,7 +80,7 @@ def predict(
     elif explain and path is not None:
         found, lines = _explained(experiment, costs, path, chosen, repetitions, draws)
     else:
-        found, lines = _predicted(experiment, costs, path, chosen, repetitions, draws)
+        found, lines = predicted(experiment, costs, path, chosen, repetitions, draws)
     if as_json:
         say(json_text({"profile": costs.identity, "predictions": found}, indent=2, allow_nan=False))
         return
@@ -93,10 +93,11 @@ LEADING = frozenset({"rtt", "goodput", "response_time"})
 Answer = tuple[list[dict[str, Any]], list[str]]
 
 
-def _predicted(
+def predicted(
     experiment: Experiment, costs: Profile, path: MetricPath | None, points: Sequence[DesignPoint],
     repetitions: int, draws: int,
 ) -> Answer:  # fmt: skip
+    """Every prediction as plain values, and a line for each."""
     from virtlab.errors import ExperimentError
     from virtlab.planner import plan_run
     from virtlab.prediction.bound import Bound, bounds_of

@@ -46,7 +46,7 @@ def trend_html(title: str, series: Sequence[Series], level: float) -> str:
         about += "datasets and were not searched."
     datasets = {(point.created, point.name) for one in series for point in one.points}
     days = sorted(created for created, _ in datasets)
-    return (
+    return str(
         environment()
         .get_template("trend.html.j2")
         .render(

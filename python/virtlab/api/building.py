@@ -1,0 +1,47 @@
+"""Experiments as Python values: the sections of a file, checked as the file is, and written as YAML."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from virtlab.experiment import Experiment
+
+
+def define(name: str, **sections: Any) -> Experiment:
+    """An experiment built in Python; a section is what the file has under that key, in dicts, lists and texts.
+
+    FileMistakesError with every mistake at once. `.text` of what is returned is the file.
+
+    >>> echoes = define(
+    ...     "echoes", hosts=2, topology="line", link={"rate": "10 Mbit/s"},
+    ...     roles={"probe": {"workload": "rtt", "from": "h1.g1", "to": "h2.g1", "size": "64 B ip_packet",
+    ...                      "interval": "10 ms", "count": 10}},
+    ... )
+    >>> print(echoes.text.splitlines()[2])
+    hosts: 2
+    """
+    from ruamel.yaml import YAML
+
+    from virtlab.experiment import load_text
+
+    yaml, out = YAML(typ="safe", pure=True), io.StringIO()
+    yaml.default_flow_style = None
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    yaml.width = 110
+    yaml.dump({"version": 1, "name": name, **sections}, out)
+    return load_text(out.getvalue(), name=name)
+
+
+def load(file: str | Path) -> Experiment:
+    """The experiment of a file. FileMistakesError with every mistake at once."""
+    from virtlab.experiment import load as load_file
+
+    return load_file(file)
+
+
+def given(what: str | Path | Experiment) -> Experiment:
+    """An experiment as it is, or that of a file."""
+    return load(what) if isinstance(what, (str, Path)) else what

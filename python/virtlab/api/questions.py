@@ -1,0 +1,99 @@
+"""What commands of the same names answer: comparisons, predictions, capacity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from virtlab.api.building import given
+from virtlab.api.results import Results
+from virtlab.api.tables import Table
+
+if TYPE_CHECKING:
+    from virtlab.changes import Changes
+    from virtlab.experiment import Experiment
+    from virtlab.prediction.capacity import Capacity
+
+
+def compare(
+    old: str | Path | Results,
+    new: str | Path | Results,
+    *,
+    margins: Sequence[str] = (),
+    quantities: Sequence[str] = (),
+    level: float = 0.95,
+) -> Changes:
+    """Two datasets or baseline files against each other: `.rows` with `.finding`, `.notes`, `.exit_code`."""
+    from virtlab.changes import Margins, differences
+    from virtlab.cli.dataset.sources import read_source
+
+    margin = Margins.parse(margins)
+    paths = [*quantities, *margin.by_path]
+    before, after = (
+        read_source(each.path if isinstance(each, Results) else Path(each), paths, every=False)
+        for each in (old, new)
+    )
+    return differences(before, after, margin, paths=quantities, level=level)
+
+
+def predict(
+    experiment: str | Path | Experiment,
+    *,
+    metric: str | None = None,
+    profile: str | None = None,
+    points: str | None = None,
+    repetitions: int = 5,
+    draws: int = 0,
+) -> Table:
+    """What an experiment would measure, by simulation: a row per design point and metric, with its interval."""
+    from virtlab.campaign import select_points
+    from virtlab.cli.prediction.predict import predicted
+    from virtlab.prediction.limits import measuring_path, refuse_search
+    from virtlab.settings import load_settings
+    from virtlab.simulator.profile import load_profile
+
+    found = given(experiment)
+    refuse_search(found)
+    costs = load_profile(load_settings(profile=profile).profile)
+    selected = select_points(found.points(), points) if points else None
+    chosen = [point for point in found.points() if selected is None or point.index in selected]
+    path = measuring_path(metric, found.role_workloads(), "metric") if metric else None
+    answers, _ = predicted(found, costs, path, chosen, repetitions, draws)
+    factors = list(dict.fromkeys(name for one in answers for name in one["point"]))
+    columns = dict.fromkeys(factors, "VARCHAR") | {"metric": "VARCHAR", "unit": "VARCHAR"}
+    columns |= dict.fromkeys(("value", "low", "high", "bound_ns"), "DOUBLE")
+    rows = [
+        [
+            *(one["point"].get(name) for name in factors),
+            *(one[name] for name in list(columns)[len(factors) :]),
+        ]
+        for one in answers
+    ]
+    return Table.of(columns, rows)
+
+
+def capacity(
+    experiment: str | Path | Experiment,
+    *,
+    until: Sequence[str],
+    vary: str,
+    first: str | None = None,
+    last: str | None = None,
+    step: str | None = None,
+    points: str | None = None,
+    confidence: float = 0.95,
+    runs: int = 30,
+    draws: int = 8,
+    profile: str | None = None,
+) -> list[Capacity]:
+    """The largest level of an input that keeps all limits, one answer per combination of the other factors."""
+    from virtlab.cli.prediction.capacity import answers
+    from virtlab.settings import load_settings
+    from virtlab.simulator.profile import load_profile
+
+    costs = load_profile(load_settings(profile=profile).profile)
+    return answers(
+        given(experiment), costs, until=until, vary=vary, first=first, last=last, step=step, points=points,
+        confidence=confidence, runs=runs, draws=draws,
+    )  # fmt: skip

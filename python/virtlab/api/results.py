@@ -1,0 +1,138 @@
+"""A dataset in Python: verdicts, values, samples and plots of what was run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from virtlab.api.pictures import Picture
+from virtlab.api.tables import Table
+from virtlab.errors import ExperimentError
+from virtlab.units import did_you_mean
+
+if TYPE_CHECKING:
+    from virtlab.campaign import Ending
+    from virtlab.report.figures.figure import Figure
+    from virtlab.report.gather.gathered import Gathered
+    from virtlab.report.gather.model import Verdict
+    from virtlab.results import Dataset
+
+VERDICT_COLOURS = {"holds": "#1a7f37", "refuted": "#cf222e"}
+
+
+class Results:
+    """What an experiment found. `path` is the dataset's folder."""
+
+    def __init__(self, dataset: Dataset, ending: Ending | None = None) -> None:
+        self._dataset = dataset
+        self._ending = ending
+        self.path: Path = dataset.path
+
+    @cached_property
+    def _data(self) -> Gathered:
+        from virtlab.report.gather.dataset import gather
+
+        return gather(self._dataset)
+
+    @cached_property
+    def _figures(self) -> dict[str, Figure]:
+        from virtlab.report.figures.plots import figures_of
+
+        return {one.name: one for one in figures_of(self._data) if not one.empty}
+
+    @property
+    def verdicts(self) -> Sequence[Verdict]:
+        """Each claim as judged: `.verdict`, `.sentence`, `.estimate`, `.claim`, `.more_runs`."""
+        return self._data.verdicts
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What must be known before the first number."""
+        return self._data.notes
+
+    @property
+    def lacking(self) -> dict[int, str]:
+        """Design points with too few good runs, and why; empty for a dataset that was opened and not run."""
+        return dict(self._ending.lacking) if self._ending is not None else {}
+
+    @property
+    def exit_code(self) -> int:
+        """As of `virtlab run`: 0 all claims hold, 1 one is refuted, 4 one is undecided or points lack good runs."""
+        rulings = {verdict.verdict for verdict in self.verdicts}
+        return 1 if "refuted" in rulings else 4 if self.lacking or "undecided" in rulings else 0
+
+    def _views(self) -> Any:
+        """Samples and runs as views; whoever is given it keeps it open."""
+        from virtlab.results.views import database
+
+        return database(self._dataset.runs())
+
+    def values(self) -> Table:
+        """One row per good run, role, metric and statistic, with the levels of the factors."""
+        from virtlab.cli.dataset.export import value_rows
+
+        return Table.of(*value_rows(self._dataset))
+
+    def samples(self, kind: str, *, all_runs: bool = False) -> Table:
+        """Every sample of a kind (`rtt`, `packet`, `series`, ...) of the good runs, or of all."""
+        from virtlab.results.export import kinds
+        from virtlab.results.parquet import quoted
+
+        there = kinds(self._dataset)
+        if kind not in there:
+            raise ExperimentError(
+                "samples", f"the dataset has no samples of '{kind}'", did_you_mean(kind, there)
+            )
+        where = "" if all_runs else " WHERE status = 'ok'"
+        return Table(self._views(), f"SELECT * FROM {quoted(kind)}{where}")  # noqa: S608 - a known kind
+
+    def runs(self) -> Table:
+        """One row per run and attempt, with its status."""
+        return Table(self._views(), "SELECT * FROM runs ORDER BY run")
+
+    @property
+    def figures(self) -> list[str]:
+        """The names of the plots."""
+        return list(self._figures)
+
+    def figure(self, name: str) -> Picture:
+        """A plot of the report by its name."""
+        if name not in self._figures:
+            raise ExperimentError("figure", f"there is no plot '{name}'", did_you_mean(name, self._figures))
+        found = self._figures[name]
+        return Picture(found.name, found.title, found.alt, found)
+
+    def report(self) -> Path:
+        """Writes the report and returns its page."""
+        from virtlab.report import write_report
+
+        return write_report(self._dataset, data=self._data)
+
+    def as_json(self) -> dict[str, Any]:
+        """What `virtlab report --json` prints."""
+        from virtlab.report import as_json
+
+        return as_json(self._dataset, None, self._data)
+
+    def _repr_html_(self) -> str:
+        from markupsafe import escape
+
+        rows = "".join(
+            f'<tr><td style="color: {VERDICT_COLOURS.get(one.verdict, "#9a6700")}"><b>{escape(one.verdict)}</b></td>'
+            f'<td style="text-align: left">{escape(one.sentence)}</td></tr>'
+            for one in self.verdicts
+        )
+        return f"<p><b>{escape(self._data.origin.title)}</b></p><table><tbody>{rows}</tbody></table>"
+
+    def __repr__(self) -> str:
+        tally = ", ".join(f"{one.name or one.claim}: {one.verdict}" for one in self.verdicts)
+        return f"<Results {self.path}: {tally or 'no claims'}>"
+
+
+def open_results(path: str | Path) -> Results:
+    """The results of a dataset's folder. DatasetError when it is none."""
+    from virtlab.results import Dataset
+
+    return Results(Dataset.open(Path(path)))

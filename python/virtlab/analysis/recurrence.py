@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from virtlab.lazy import NDArray, np
+from virtlab.lazy import NDArray, np, special
 
 BATCHES = 20
 
@@ -70,8 +70,6 @@ def recurrence(runs: Sequence[RunSummary], level: float = 0.95) -> Recurrence | 
     >>> recurrence(alike).icc
     0.0
     """
-    from scipy.stats import f
-
     used = [run for run in runs if run.samples > 1]
     if len(used) < 2:
         return None
@@ -86,7 +84,7 @@ def recurrence(runs: Sequence[RunSummary], level: float = 0.95) -> Recurrence | 
     tail = (1.0 - level) / 2.0
     ends = []
     for share in (1.0 - tail, tail):
-        theta = max(0.0, (ratio / float(f.ppf(share, count - 1, free)) - 1.0) / n)
+        theta = max(0.0, (ratio / float(special.fdtri(count - 1, free, share)) - 1.0) / n)
         ends.append(theta / (1.0 + theta))
     icc = between / (between + within)
     return Recurrence(count, math.sqrt(within), math.sqrt(between), icc, ends[0], ends[1], level, n)

@@ -28,7 +28,8 @@ FILES = [
         ]
     )
     # Files of `virtlab rt study` compute and describe no experiment.
-    if path.name != "figures.yaml" and "study: realtime-vm" not in path.read_text(encoding="utf-8")
+    if path.name not in {"figures.yaml", "statements.yaml"}
+    and "study: realtime-vm" not in path.read_text(encoding="utf-8")
 ]
 SCHEMA = json_schema()
 TYPES = {"string": str, "object": dict, "array": list, "null": type(None)}

@@ -28,7 +28,9 @@ def study(request: pytest.FixtureRequest) -> Path:
 
 def files_of(folder: Path) -> dict[str, Experiment]:
     """The study's files."""
-    files = sorted(path for path in folder.glob("*.yaml") if path.name != "figures.yaml")
+    files = sorted(
+        path for path in folder.glob("*.yaml") if path.name not in {"figures.yaml", "statements.yaml"}
+    )
     return {path.name: shipped(path) for path in files}
 
 

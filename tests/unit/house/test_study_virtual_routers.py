@@ -17,7 +17,7 @@ from virtlab.testbed.steps.operations import ClassAdd
 
 ROOT = Path(__file__).parents[3]
 STUDY = ROOT / "experiments" / "virtual-routers"
-FILES = sorted(path for path in STUDY.glob("*.yaml") if path.name != "figures.yaml")
+FILES = sorted(path for path in STUDY.glob("*.yaml") if path.name not in {"figures.yaml", "statements.yaml"})
 
 
 @pytest.fixture(scope="module")

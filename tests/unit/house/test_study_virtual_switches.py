@@ -18,7 +18,7 @@ from virtlab.testbed.build import ports as port_queues
 
 ROOT = Path(__file__).parents[3]
 STUDY = ROOT / "experiments" / "virtual-switches"
-FILES = sorted(path for path in STUDY.glob("*.yaml") if path.name != "figures.yaml")
+FILES = sorted(path for path in STUDY.glob("*.yaml") if path.name not in {"figures.yaml", "statements.yaml"})
 DISCIPLINES = ("fifo", "sfq", "codel", "fq_codel", "htb", "hfsc")
 
 

@@ -25,7 +25,7 @@ from virtlab.report.gather.source_figures import read_figures
 
 ROOT = Path(__file__).parents[3]
 STUDY = ROOT / "experiments" / "virtual-switches"
-FILES = sorted(path for path in STUDY.glob("*.yaml") if path.name != "figures.yaml")
+FILES = sorted(path for path in STUDY.glob("*.yaml") if path.name not in {"figures.yaml", "statements.yaml"})
 SWITCHES = {"linux_bridge": "Linux bridge", "ovs-kernel": "Open vSwitch"}
 PLATFORMS = {"container": "Docker", "qemu": "KVM"}
 TABLES = {
@@ -176,10 +176,11 @@ def test_disciplines_are_claimed_to_be_equal_in_throughput_for_each_platform_on_
     found = {}
     every = (members(entry.parsed()) for entry in experiments["published.yaml"].claims)
     for claim in chain.from_iterable(every):
+        if str(claim.expression) != GOODPUT:
+            continue  # of round trips the prose says so, in containers alone
         if isinstance(claim.relation, Equivalent) and compared_factors(
             claim, experiments["published.yaml"]
         ) == {"qdisc"}:
-            assert str(claim.expression) == GOODPUT
             where = {each.factor: each.levels for each in claim.where if each.op == "="}
             assert claim.published is not None
             ((platform,), (vswitch,)) = where["platform"], where["vswitch"]

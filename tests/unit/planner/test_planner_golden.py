@@ -66,7 +66,7 @@ def test_every_object_of_a_plan_says_which_place_of_the_file_asked_for_it(golden
 @pytest.mark.slow
 def test_every_form_of_the_study_plans_at_every_point() -> None:
     for file in sorted((ROOT / "experiments" / "switched-network").glob("*.yaml")):
-        if file.name == "figures.yaml":
+        if file.name in {"figures.yaml", "statements.yaml"}:
             continue
         experiment = shipped(file)
         for point in experiment.points()[::7]:

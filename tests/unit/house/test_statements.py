@@ -1,0 +1,125 @@
+"""Every statement of a source is judged, answered or declined, and the page of its study says so.
+
+The pages are written by `tools/studies.py` from `statements.yaml`, the published tables and the verdicts that were recorded.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from tests.shipped import shipped
+
+from virtlab.analysis.claims.nouns import Linear, Trend
+
+ROOT = Path(__file__).parents[3]
+DECLINED_MAX = 5  # statements of one source that its study may decline
+PLATFORMS = {  # study -> platform in `where` -> what a claim about it names
+    "forwarding-fairness": {"Xen": "e1000", "KVM": "virtio"},
+    "virtual-switches": {"KVM": "qemu", "Docker": "container"},
+    "virtual-routers": {"VMware": "vmware", "Hyper-V": "hyperv"},
+}
+STUDIES = ["forwarding-fairness", "realtime-vm", "switched-network", "virtual-routers", "virtual-switches"]
+
+
+def tool() -> ModuleType:
+    """tools/studies.py as a module."""
+    spec = importlib.util.spec_from_file_location("studies", ROOT / "tools" / "studies.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+studies = tool()
+EVERY = {study.folder.name: study for study in studies.studies()}
+
+
+def test_every_study_of_the_five_says_what_is_judged() -> None:
+    assert sorted(EVERY) == STUDIES
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_each_statement_has_one_entry_and_few_are_declined(name: str) -> None:
+    study = EVERY[name]
+    assert sorted(study.entries) == sorted(row["statement_id"] for row in study.rows)
+    for entry in study.entries.values():
+        assert bool(entry.claims) + bool(entry.command) + bool(entry.not_judged) == 1
+    assert sum(bool(entry.not_judged) for entry in study.entries.values()) <= DECLINED_MAX
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STUDIES)
+def test_each_claim_that_judges_is_in_its_file(name: str) -> None:
+    study = EVERY[name]
+    for statement, entry in study.entries.items():
+        for judge in entry.claims:
+            claim = study.claim(judge)
+            assert claim is not None, (statement, judge)
+            if judge.at:
+                assert judge.at in {member.at for member in claim.parsed().members}, (statement, judge)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(PLATFORMS))
+def test_a_statement_about_a_platform_is_judged_on_that_platform(name: str) -> None:
+    study, words = EVERY[name], PLATFORMS[name]
+    for row in study.rows:
+        platform = row["where"].partition(";")[0].removeprefix("platform=")
+        for judge in study.entries[row["statement_id"]].claims if platform in words else ():
+            claim = study.claim(judge)
+            assert claim is not None
+            members = [one for one in claim.parsed().members if one.at == judge.at] or [claim.parsed()]
+            texts = " ".join(one.text for one in members) if judge.at else claim.text
+            asked = shipped(study.folder / judge.file).factors
+            only = any(levels == (words[platform],) for levels in asked.values())
+            assert words[platform] in texts or only or "rates.yaml" in judge.file, (
+                row["statement_id"],
+                judge,
+            )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_page_is_what_the_tool_writes(name: str) -> None:
+    study = EVERY[name]
+    page = (study.folder / "README.md").read_text(encoding="utf-8")
+    assert page == studies.page_of(study), "write it again: python tools/studies.py page"
+    for row in study.rows:
+        assert f"| {row['statement_id']} (" in page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_verdict_is_kept_of_claims_that_are_still_made(name: str) -> None:
+    for row in studies.recorded(EVERY[name].folder):
+        if row["file"].endswith(".yaml"):
+            claim = EVERY[name].claim(studies.Judge(row["file"], row["claim"]))
+            assert claim is not None, row
+            assert studies.current(claim, row), f"{row['file']}: {row['claim']} was judged by another text"
+
+
+def test_a_verdict_on_another_text_is_not_shown() -> None:
+    study = EVERY["switched-network"]
+    judge = studies.Judge("quick.yaml", "delay-grows-with-load")
+    claim = study.claim(judge)
+    assert claim is not None
+    assert studies.current(claim, {"text": claim.text})
+    assert not studies.current(claim, {"text": claim.text + " steadily"})
+
+
+@pytest.mark.slow
+def test_a_claim_of_growth_carries_no_level_as_its_published_number() -> None:
+    wrong = [
+        (path.parent.name, path.name, claim.id)
+        for path in sorted((ROOT / "experiments").glob("*/*.yaml"))
+        if "\nclaims:" in path.read_text(encoding="utf-8")
+        for claim in shipped(path).claims
+        if claim.published is not None and isinstance(claim.parsed().relation, (Trend, Linear))
+    ]
+    assert wrong == []

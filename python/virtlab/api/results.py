@@ -64,7 +64,7 @@ class Results:
         return 1 if "refuted" in rulings else 4 if self.lacking or "undecided" in rulings else 0
 
     def _views(self) -> Any:
-        """Samples and runs as views; whoever is given it keeps it open."""
+        """Samples and runs as views; the caller keeps it open."""
         from virtlab.results.views import database
 
         return database(self._dataset.runs())
@@ -132,7 +132,7 @@ class Results:
 
 
 def open_results(path: str | Path) -> Results:
-    """The results of a dataset's folder. DatasetError when it is none."""
+    """The results of a dataset's folder. DatasetError when the folder is not a dataset."""
     from virtlab.results import Dataset
 
     return Results(Dataset.open(Path(path)))

@@ -225,7 +225,7 @@ class _Hands:
 
 
 def made_backend(name: str, profile: str, inside: str | None = None) -> Backend:
-    """What plays the runs, by its name. ExperimentError where there is none of that name."""
+    """What plays the runs, by its name. ExperimentError for an unknown name."""
     if name not in BACKENDS:
         raise ExperimentError("--backend", f"'{name}' is not a backend", f"use one of {', '.join(BACKENDS)}")
     if inside is not None and (inside not in PLACES or name != "testbed"):

@@ -114,11 +114,12 @@ install: wheel  ## `virtlab` on the PATH of this user: in $(PREFIX)/bin, with an
 	$(HOME_OF_INSTALL)/bin/python -m pip install -q --disable-pip-version-check --no-deps dist/virtlab-*.whl
 	mkdir -p $(PREFIX)/bin
 	ln -sfn $(HOME_OF_INSTALL)/bin/virtlab $(PREFIX)/bin/virtlab
+	$(HOME_OF_INSTALL)/bin/python -m virtlab.cli.manual $(PREFIX)/share/man/man1
 	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "virtlab: put $(PREFIX)/bin on your PATH" ;; esac
 
 uninstall:  ## take that away again
 	rm -rf $(HOME_OF_INSTALL)
-	rm -f $(PREFIX)/bin/virtlab
+	rm -f $(PREFIX)/bin/virtlab $(PREFIX)/share/man/man1/virtlab.1 $(PREFIX)/share/man/man1/virtlab-*.1
 
 lock:  ## pin every dependency again
 	$(BIN)/pip-compile -q --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-annotate --strip-extras --generate-hashes -o requirements.lock pyproject.toml

@@ -1,0 +1,113 @@
+"""Every word that can be explained, from where it is declared: metrics, statistics, kinds, commands, terms, codes.
+
+The terms are those of the glossary, whose page in the documentation is the same file; codes and taints are in
+`answers.toml`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+
+ROW = re.compile(r"^\| (\*\*.+?) \| (.+?) \|$", re.MULTILINE)
+LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a word is, why, and what to do; `names` find it, each begins with the one that is shown."""
+
+    names: tuple[str, ...]
+    kind: str
+    what: str
+    cure: str = ""
+
+    def text(self) -> str:
+        """For a terminal."""
+        lines = [f"{self.names[0]} ({self.kind})", f"  {self.what}"]
+        return "\n".join([*lines, *([f"  what to do: {self.cure}"] if self.cure else [])])
+
+
+def entries() -> list[Entry]:
+    """All of them; a word may have several."""
+    return [*_answers(), *_terms(), *_metrics(), *_kinds(), *_commands()]
+
+
+def found(word: str) -> list[Entry]:
+    """The entries of a word, of the parts of a path, or of a message that was pasted."""
+    wanted, every = word.strip().lower(), entries()
+    exact = [one for one in every if wanted in {name.lower() for name in one.names}]
+    if exact:
+        return exact
+    parts = [part for part in re.split(r"\.(?!\d)", wanted) if part]
+    if len(parts) > 1:
+        path = [
+            one for one in every if one.kind in {"metric", "statistic"} and set(one.names) & set(parts[-2:])
+        ]
+        if path:
+            return path
+    if " " not in wanted:
+        return []
+    hits = [
+        (len(name), one) for one in every for name in one.names if len(name) > 3 and _within(name, wanted)
+    ]
+    hits.sort(key=lambda hit: -hit[0])
+    named = [one for _, one in hits if one.kind in {"taint", "failure", "refusal", "verdict"}]
+    return list(dict.fromkeys(named or [one for _, one in hits]))[:3]
+
+
+def _within(name: str, text: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name.lower())}(?!\w)", text) is not None
+
+
+def _answers() -> Iterator[Entry]:
+    import tomllib
+
+    for each in tomllib.loads(files(__package__).joinpath("answers.toml").read_text(encoding="utf-8"))[
+        "entry"
+    ]:
+        yield Entry(tuple(each["names"]), each["kind"], each["what"], each["cure"])
+
+
+def _terms() -> Iterator[Entry]:
+    """Rows `| **word**, **word** | meaning |` of the glossary."""
+    for names, meaning in ROW.findall(files(__package__).joinpath("glossary.md").read_text(encoding="utf-8")):
+        plain = LINK.sub(r"\1", meaning).replace("`", "").replace("*", "").replace("\\|", "|")
+        yield Entry(tuple(re.findall(r"\*\*`?(.+?)`?\*\*", names)), "term", plain)
+
+
+def _metrics() -> Iterator[Entry]:
+    from virtlab.metrics import METRICS, STATISTICS
+
+    better = {"lower": " Lower is better.", "higher": " Higher is better.", "neither": ""}
+    for metric in METRICS.values():
+        what = f"{metric.definition}{better[metric.better]} Source: {metric.source}. Unit: {metric.unit}."
+        cure = f"write ROLE.{metric.key}.STATISTIC with one of {', '.join(metric.statistics)}"
+        yield Entry((metric.key, metric.title()), "metric", what, cure)
+    for statistic in STATISTICS.values():
+        least = f" Given from {statistic.least_samples} samples on." if statistic.least_samples > 1 else ""
+        yield Entry((statistic.key,), "statistic", f"{statistic.definition}{least}")
+
+
+def _kinds() -> Iterator[Entry]:
+    from virtlab.catalogue import PLATFORMS, QDISCS, VSWITCHES, WORKLOADS
+
+    for word, kinds in (
+        ("workload", WORKLOADS), ("platform", PLATFORMS), ("virtual switch", VSWITCHES), ("queue discipline", QDISCS),
+    ):  # fmt: skip
+        for name, kind in kinds.items():
+            yield Entry((name,), word, f"{kind.meaning[:1].upper()}{kind.meaning[1:]}.")
+
+
+def _commands() -> Iterator[Entry]:
+    from virtlab.cli.table import COMMANDS
+
+    for name, entry in COMMANDS.items():
+        yield Entry(
+            (f"virtlab {name}", name),
+            "command",
+            f"{entry.help[:1].upper()}{entry.help[1:]}.",
+            f"virtlab {name} --help",
+        )

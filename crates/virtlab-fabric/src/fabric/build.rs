@@ -1,11 +1,16 @@
 //! From a layout to lines, tables, ways out and timers.
 
 use super::bound::{self, Way};
+use super::comings::Comings;
+use super::forecast::Forecast;
+use super::graph::{Course, Graph, LineEnds, NONE};
+use super::machine::{Clock, Fabric, Wants};
+use super::schedule::{Schedule, Timed};
+use super::store::Store;
+use super::switch::{Switch, SwitchCounters};
 use super::table::Table;
-use super::{Course, End, Fabric, LineEnds, NONE, Switch, SwitchCounters, Timed};
-use crate::layout::{Layout, LayoutError};
+use crate::layout::{End, Layout, LayoutError};
 use crate::line::{Line, Queueing};
-use crate::timers::Timers;
 use virtlab_wire::Nanos;
 
 impl<P: Clone> Fabric<P> {
@@ -81,34 +86,23 @@ impl<P: Clone> Fabric<P> {
         for line in 0..lines.len() {
             ends[line].ways = ways_behind(line, &ends, &switches, &steps, &mut known);
         }
-        let wants_flow = lines.iter().any(Line::wants_flow);
-        let wants_ecn = lines.iter().any(Line::wants_ecn);
-        let wants_headers = lines.iter().any(Line::wants_headers);
+        let wants = Wants {
+            flow: lines.iter().any(Line::wants_flow),
+            ecn: lines.iter().any(Line::wants_ecn),
+            headers: lines.iter().any(Line::wants_headers),
+        };
+        let ports = layout.ports.iter().cloned().collect();
         let mut fabric = Self {
-            ports: layout.ports.iter().cloned().collect(),
-            port_lines,
+            graph: Graph { ports, port_lines, ends, courses: Vec::new() },
             switches,
-            agenda: Timers::new(0),
-            timed: Vec::new(),
-            courses: Vec::new(),
+            schedule: Schedule::new(Vec::new()),
+            store: Store::new(),
+            comings: Comings::new(lines.len()),
             lines,
-            ends,
-            foretells: false,
-            foretold: Vec::new(),
-            comings: Vec::new(),
-            still_coming: 0,
-            met: Vec::new(),
-            passing: Vec::new(),
-            strays: false,
-            present: Nanos::ZERO,
-            held: Vec::new(),
-            vacant: Vec::new(),
+            forecast: Forecast::default(),
+            clock: Clock::default(),
+            wants,
             drops: Vec::new(),
-            played: Nanos::ZERO,
-            late_arrivals: 0,
-            wants_flow,
-            wants_ecn,
-            wants_headers,
         };
         fabric.set_course();
         Ok(fabric)
@@ -116,7 +110,8 @@ impl<P: Clone> Fabric<P> {
 
     /// Gives lines the timers that they need.
     pub(super) fn set_course(&mut self) {
-        self.comings = std::iter::repeat_with(Vec::new).take(self.ends.len()).collect();
+        let foretells = self.forecast.on;
+        self.comings = Comings::new(self.lines.len());
         let course = |ends: &LineEnds| Course {
             far: ends.far,
             reverse: ends.reverse,
@@ -124,22 +119,23 @@ impl<P: Clone> Fabric<P> {
             arrival: NONE,
             next: NONE,
             settled: None,
-            closed: self.foretells && !ends.asked,
+            closed: foretells && !ends.asked,
         };
-        self.courses = self.ends.iter().map(course).collect();
-        self.timed.clear();
-        for (line, _) in self.ends.iter().enumerate().filter(|(_, ends)| ends.asked) {
-            self.courses[line].start = self.timed.len();
-            self.timed.push(Timed::Start(line));
+        let Graph { ends, courses, .. } = &mut self.graph;
+        *courses = ends.iter().map(course).collect();
+        let mut timed = Vec::new();
+        for (line, _) in ends.iter().enumerate().filter(|(_, ends)| ends.asked) {
+            courses[line].start = timed.len();
+            timed.push(Timed::Start(line));
         }
-        for (line, ends) in self.ends.iter().enumerate() {
-            if !(self.foretells && matches!(ends.far, End::Port(_))) {
-                self.courses[line].arrival = self.timed.len();
-                self.timed.push(Timed::Arrival(line));
+        for (line, ends) in ends.iter().enumerate() {
+            if !(foretells && matches!(ends.far, End::Port(_))) {
+                courses[line].arrival = timed.len();
+                timed.push(Timed::Arrival(line));
             }
         }
-        self.agenda = Timers::new(self.timed.len());
-        if self.foretells {
+        self.schedule = Schedule::new(timed);
+        if foretells {
             self.chain();
         }
     }

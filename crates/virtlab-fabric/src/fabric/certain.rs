@@ -7,7 +7,9 @@
 //!
 //! A frame whose addresses a switch does not know from the start is played by events, as is everything after it.
 
-use super::{End, Fabric, NONE, PortId};
+use super::graph::{NONE, PortId};
+use super::machine::Fabric;
+use crate::layout::End;
 use crate::{Mac, Train};
 use virtlab_qdisc::{Ecn, Packet};
 use virtlab_wire::Nanos;
@@ -27,11 +29,13 @@ impl<P: Clone> Fabric<P> {
     /// Finds the lines that get all their frames from one other.
     pub(super) fn chain(&mut self) {
         for line in 0..self.lines.len() {
-            let End::Switch(switch) = self.ends[line].far else { continue };
+            let End::Switch(switch) = self.graph.ends[line].far else { continue };
             let out = &self.switches[switch].out;
-            let Some(&next) = out.iter().find(|next| **next != self.ends[line].reverse) else { continue };
-            if out.len() == 2 && !self.ends[line].asked && !self.ends[next].asked {
-                self.courses[line].next = next;
+            let Some(&next) = out.iter().find(|next| **next != self.graph.ends[line].reverse) else {
+                continue;
+            };
+            if out.len() == 2 && !self.graph.ends[line].asked && !self.graph.ends[next].asked {
+                self.graph.courses[line].next = next;
                 self.lines[next].book();
             }
         }
@@ -40,16 +44,16 @@ impl<P: Clone> Fabric<P> {
     /// The way of frames between two addresses that come in at `port`, where it is certain: only of a fabric that foretells.
     #[must_use]
     pub fn passage(&self, port: PortId, source: Mac, destination: Mac) -> Option<Passage> {
-        let mut line = self.port_lines[port.0];
+        let mut line = self.graph.port_lines[port.0];
         let mut lines = vec![line];
-        if self.ends[line].asked || !self.foretells {
+        if self.graph.ends[line].asked || !self.forecast.on {
             return None;
         }
         loop {
-            match self.ends[line].far {
+            match self.graph.ends[line].far {
                 End::Port(port) => return Some(Passage { lines, port: PortId(port) }),
                 End::Switch(_) if self.leads_on(line, source, destination) => {
-                    line = self.courses[line].next;
+                    line = self.graph.courses[line].next;
                     lines.push(line);
                 }
                 End::Switch(_) => return None,
@@ -62,7 +66,7 @@ impl<P: Clone> Fabric<P> {
     /// since the first whose way is not known from the start: [`Fabric::strays`].
     #[inline]
     pub fn pass(&mut self, passage: &Passage, bytes: u32, at: Nanos) -> Option<Nanos> {
-        self.present = self.present.max(at);
+        self.clock.present = self.clock.present.max(at);
         let packet = Packet { id: 0, bytes, flow: 0, class: 0, ecn: Ecn::NotCapable };
         let mut at = at;
         for &line in &passage.lines {
@@ -76,10 +80,10 @@ impl<P: Clone> Fabric<P> {
     /// As [`Fabric::pass`], of a train of frames of `bytes`: `left` is when those leave that are not refused. One line after the
     /// other is passed by all of them, which is the same, because no other frame comes between.
     pub fn pass_train(&mut self, passage: &Passage, bytes: u32, train: Train, left: &mut Vec<Train>) {
-        self.present = self.present.max(train.last());
+        self.clock.present = self.clock.present.max(train.last());
         left.clear();
         left.push(train);
-        let mut came = core::mem::take(&mut self.passing);
+        let mut came = core::mem::take(&mut self.forecast.passing);
         for &line in &passage.lines {
             debug_assert!(self.lines[line].next_delivery().is_none(), "a frame is overtaken");
             came.clear();
@@ -89,19 +93,19 @@ impl<P: Clone> Fabric<P> {
             }
             self.count_crowd(line);
         }
-        self.passing = came;
+        self.forecast.passing = came;
     }
 
     /// Whether a frame has come whose way is not known from the start.
     #[must_use]
     #[inline]
     pub fn strays(&self) -> bool {
-        self.strays
+        self.forecast.strays
     }
 
     /// Counts what has come to lines by `now`; before [`Fabric::lines`] is read, of a fabric that foretells.
     pub fn settle_counters(&mut self, now: Nanos) {
-        self.present = self.present.max(now);
+        self.clock.present = self.clock.present.max(now);
         for line in &mut self.lines {
             line.settle_booked(now);
         }
@@ -110,23 +114,23 @@ impl<P: Clone> Fabric<P> {
     #[inline]
     pub(super) fn count_crowd(&mut self, line: usize) {
         if self.lines[line].booked() >= CROWD {
-            self.lines[line].settle_booked(self.present);
+            self.lines[line].settle_booked(self.clock.present);
         }
     }
 
     /// Whether a frame that has been taken by a line may be offered to the next at once.
     pub(super) fn is_known(&mut self, line: usize, packet: &Packet) -> bool {
-        if self.strays {
+        if self.forecast.strays {
             return false;
         }
-        let held = self.held[packet.id as usize].as_ref().expect("an offered frame is held");
-        self.strays = !self.leads_on(line, held.frame.source, held.frame.destination);
-        !self.strays
+        let frame = self.store.frame(packet);
+        self.forecast.strays = !self.leads_on(line, frame.source, frame.destination);
+        !self.forecast.strays
     }
 
     /// Whether the switch at the far end of a line has both addresses in its table for ever, and leads on.
     fn leads_on(&self, line: usize, source: Mac, destination: Mac) -> bool {
-        let (End::Switch(switch), next) = (self.ends[line].far, self.courses[line].next) else {
+        let (End::Switch(switch), next) = (self.graph.ends[line].far, self.graph.courses[line].next) else {
             return false;
         };
         let table = &self.switches[switch].table;

@@ -2,23 +2,9 @@
 //!
 //! Such a frame stays with the fabric, by its slot, until its owner takes it or lets it go.
 
-use super::{Fabric, PortId};
+use super::forecast::Foretold;
+use super::machine::Fabric;
 use crate::Frame;
-use virtlab_wire::Nanos;
-
-/// A frame that will leave. It stays with the fabric, which can be asked about it, until it is taken.
-#[derive(Clone, Copy, Debug)]
-pub struct Foretold {
-    /// Where.
-    pub port: PortId,
-    /// When its last bit reaches that port.
-    pub at: Nanos,
-    /// Whether a discipline marked it.
-    pub marked: bool,
-    pub(super) slot: usize,
-    /// Whether it had no event where it met others: [`Fabric::met`].
-    pub met: bool,
-}
 
 impl<P: Clone> Fabric<P> {
     /// From now on every departure is told as soon as it is certain, which is when its last transmitter takes the frame:
@@ -28,7 +14,7 @@ impl<P: Clone> Fabric<P> {
     /// When a frame is inside.
     pub fn foretell(&mut self) {
         assert!(self.inside() == 0, "departures are foretold from the beginning");
-        self.foretells = true;
+        self.forecast.on = true;
         self.set_course();
     }
 
@@ -36,7 +22,7 @@ impl<P: Clone> Fabric<P> {
     #[must_use]
     #[inline]
     pub fn has_foretold(&self) -> bool {
-        !self.foretold.is_empty()
+        !self.forecast.foretold.is_empty()
     }
 
     /// Moves the departures that have become certain since the last call into an empty list; their times may lie ahead, and
@@ -44,39 +30,38 @@ impl<P: Clone> Fabric<P> {
     #[inline]
     pub fn foretold(&mut self, into: &mut Vec<Foretold>) {
         debug_assert!(into.is_empty());
-        std::mem::swap(&mut self.foretold, into);
+        std::mem::swap(&mut self.forecast.foretold, into);
     }
 
     /// Length and payload of a frame that met others without an event, until all have been looked at.
     #[must_use]
     #[inline]
     pub fn met(&self, foretold: &Foretold) -> &(u32, P) {
-        &self.met[foretold.slot]
+        &self.comings.met[foretold.slot]
     }
 
     /// All that met others have been looked at.
     #[inline]
     pub fn forget_met(&mut self) {
-        self.met.clear();
+        self.comings.met.clear();
     }
 
     /// The frame of a departure that was foretold and not taken, and has not met others without an event.
     #[must_use]
     #[inline]
     pub fn frame(&self, foretold: &Foretold) -> &Frame<P> {
-        &self.held[foretold.slot].as_ref().expect("a foretold frame is held until it is taken").frame
+        self.store.frame_in(foretold.slot)
     }
 
     /// Takes the frame of a departure out of the fabric.
     #[inline]
     pub fn take(&mut self, foretold: &Foretold) -> Frame<P> {
-        self.release_slot(foretold.slot).frame
+        self.store.release_slot(foretold.slot).frame
     }
 
     /// Lets the frame of a departure go.
     #[inline]
     pub fn forget(&mut self, foretold: &Foretold) {
-        self.held[foretold.slot] = None;
-        self.vacant.push(foretold.slot);
+        self.store.forget(foretold.slot);
     }
 }

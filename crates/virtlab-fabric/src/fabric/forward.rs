@@ -1,6 +1,7 @@
 //! What a switch does with a whole frame: learn where it came from, and send it on, to all, or nowhere.
 
-use super::{Fabric, Held};
+use super::machine::Fabric;
+use super::store::Held;
 use crate::Mac;
 use virtlab_qdisc::Packet;
 use virtlab_wire::Nanos;
@@ -8,14 +9,13 @@ use virtlab_wire::Nanos;
 impl<P: Clone> Fabric<P> {
     /// A whole frame is in `switch`, come over `line`.
     pub(super) fn forward(&mut self, switch: usize, line: usize, packet: Packet, now: Nanos) {
-        let (source, destination) = {
-            let frame = &self.held[packet.id as usize].as_ref().expect("a frame in a cable is held").frame;
-            (frame.source, frame.destination)
-        };
-        let back = self.courses[line].reverse;
-        if self.courses[line].settled != Some(source) && !self.switches[switch].table.learn(source, back, now)
+        let frame = self.store.frame(&packet);
+        let (source, destination) = (frame.source, frame.destination);
+        let back = self.graph.courses[line].reverse;
+        if self.graph.courses[line].settled != Some(source)
+            && !self.switches[switch].table.learn(source, back, now)
         {
-            self.courses[line].settled = Some(source);
+            self.graph.courses[line].settled = Some(source);
         }
         match self.way(switch, destination, now) {
             Some(out) if out == back => self.filter(switch, packet),
@@ -34,18 +34,18 @@ impl<P: Clone> Fabric<P> {
 
     fn filter(&mut self, switch: usize, packet: Packet) {
         self.switches[switch].counters.filtered_packets += 1;
-        self.release(packet);
+        self.store.release(&packet);
     }
 
     fn flood(&mut self, switch: usize, from: usize, packet: Packet, now: Nanos) {
-        let back = self.courses[from].reverse;
+        let back = self.graph.courses[from].reverse;
         self.switches[switch].counters.flooded_packets += 1;
-        let mut held = self.release(packet);
+        let mut held = self.store.release(&packet);
         held.frame.ecn = packet.ecn;
         for index in 0..self.switches[switch].out.len() {
             let line = self.switches[switch].out[index];
             if line != back {
-                let copy = self.hold(Held { frame: held.frame.clone(), arrived: held.arrived });
+                let copy = self.store.hold(Held { frame: held.frame.clone(), arrived: held.arrived });
                 self.gather_before(line, (now, from));
                 self.offer(line, copy, now);
             }

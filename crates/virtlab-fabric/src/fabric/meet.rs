@@ -11,8 +11,12 @@
 //! That holds where both lines are FIFOs in closed form, the first comes from a port and the second leads to one,
 //! and the switch knows both addresses from the start: then the frame there can only join the queue.
 
-use super::{Course, End, Fabric, Foretold, NONE, PortId};
+use super::comings::Coming;
+use super::forecast::Foretold;
+use super::graph::{Course, NONE, PortId};
+use super::machine::Fabric;
 use crate::Mac;
+use crate::layout::End;
 use virtlab_qdisc::{Ecn, Packet};
 use virtlab_wire::Nanos;
 
@@ -25,41 +29,25 @@ pub struct Meeting {
     pub port: PortId,
 }
 
-/// A frame that comes to a switch.
-#[derive(Clone, Debug)]
-pub(super) struct Coming<P> {
-    at: Nanos,
-    /// The line it comes over.
-    from: u32,
-    bytes: u32,
-    payload: P,
-}
-
-impl<P> Coming<P> {
-    fn place(&self) -> (Nanos, usize) {
-        (self.at, self.from as usize)
-    }
-}
-
 impl<P: Clone> Fabric<P> {
     /// The way of frames between two addresses that come in at `port`, where they meet others only once and nothing
     /// else can become of them: only of a fabric that foretells.
     #[must_use]
     #[inline]
     pub fn meeting(&mut self, port: PortId, source: Mac, destination: Mac) -> Option<Meeting> {
-        let first = self.port_lines[port.0];
+        let first = self.graph.port_lines[port.0];
         let Course { far: End::Switch(switch), reverse, next: NONE, settled, closed: true, .. } =
-            self.courses[first]
+            self.graph.courses[first]
         else {
             return None;
         };
         let table = &self.switches[switch].table;
         if settled != Some(source) {
             table.fixed(source)?;
-            self.courses[first].settled = Some(source);
+            self.graph.courses[first].settled = Some(source);
         }
         let out = table.fixed(destination).filter(|out| *out != reverse)?;
-        match self.courses[out] {
+        match self.graph.courses[out] {
             Course { far: End::Port(port), arrival: NONE, closed: true, .. } => {
                 Some(Meeting { first, out, port: PortId(port) })
             }
@@ -72,40 +60,34 @@ impl<P: Clone> Fabric<P> {
     /// where it goes that wait to be gathered.
     #[inline]
     pub fn meet(&mut self, meeting: &Meeting, bytes: u32, at: Nanos, payload: P) -> bool {
-        const CROWD: usize = 16;
-        self.present = self.present.max(at);
+        self.clock.present = self.clock.present.max(at);
         let packet = Packet { id: 0, bytes, flow: 0, class: 0, ecn: Ecn::NotCapable };
         let Some(Ok(there)) = self.lines[meeting.first].offer_closed(&packet, at) else { return false };
-        let coming = &mut self.comings[meeting.out];
         let new = Coming { at: there, from: meeting.first as u32, bytes, payload };
-        let behind = coming.iter().rev().take_while(|other| other.place() > new.place()).count();
-        coming.insert(coming.len() - behind, new);
-        self.still_coming += 1;
-        coming.len() >= CROWD && coming[CROWD / 2].at <= at
+        self.comings.insert(meeting.out, new, at)
     }
 
     /// Offers the line that leads to `port` what has come to it by `now`; false where nothing has.
     #[inline]
     pub fn gather(&mut self, port: PortId, now: Nanos) -> bool {
-        if self.still_coming == 0 {
+        if self.comings.is_empty() {
             return false;
         }
-        let out = self.courses[self.port_lines[port.0]].reverse;
+        let out = self.graph.courses[self.graph.port_lines[port.0]].reverse;
         self.gather_before(out, (Nanos(now.0.saturating_add(1)), 0))
     }
 
     /// When the last frame comes to a switch that has no event there; `None` where all have been gathered.
     #[must_use]
     pub fn last_coming(&self) -> Option<Nanos> {
-        self.comings.iter().filter_map(|coming| coming.last()).map(|last| last.at).max()
+        self.comings.last()
     }
 
     /// Offers a line what comes before an event: one at this instant, over a line of this number. False where
     /// nothing does.
     #[inline]
     pub(super) fn gather_before(&mut self, out: usize, event: (Nanos, usize)) -> bool {
-        let some =
-            self.still_coming > 0 && self.comings[out].first().is_some_and(|first| first.place() < event);
+        let some = self.comings.some_before(out, event);
         if some {
             self.gather_some(out, event);
         }
@@ -113,25 +95,23 @@ impl<P: Clone> Fabric<P> {
     }
 
     fn gather_some(&mut self, out: usize, event: (Nanos, usize)) {
-        let mut coming = core::mem::take(&mut self.comings[out]);
-        let count = coming.iter().take_while(|each| each.place() < event).count();
-        self.still_coming -= count;
-        let Course { far: End::Port(port), .. } = self.courses[out] else {
+        let (mut coming, count) = self.comings.take(out, event);
+        let Course { far: End::Port(port), .. } = self.graph.courses[out] else {
             unreachable!("frames meet where a line leads to a port")
         };
         for Coming { at, bytes, payload, .. } in coming.drain(..count) {
             let packet = Packet { id: 0, bytes, flow: 0, class: 0, ecn: Ecn::NotCapable };
             if let Some(Ok(at)) = self.lines[out].offer_closed(&packet, at) {
-                self.foretold.push(Foretold {
+                self.forecast.foretold.push(Foretold {
                     port: PortId(port),
                     at,
                     marked: false,
-                    slot: self.met.len(),
+                    slot: self.comings.met.len(),
                     met: true,
                 });
-                self.met.push((bytes, payload));
+                self.comings.met.push((bytes, payload));
             }
         }
-        self.comings[out] = coming;
+        self.comings.give_back(out, coming);
     }
 }

@@ -1,6 +1,7 @@
 //! What a fabric's lines and switches have seen, for reports.
 
-use super::{Fabric, SwitchCounters};
+use super::machine::Fabric;
+use super::switch::SwitchCounters;
 use crate::{ClassCounters, LineCounters};
 use virtlab_qdisc::Backlog;
 use virtlab_wire::Nanos;
@@ -27,7 +28,7 @@ pub struct LineView<'a> {
 impl<P: Clone> Fabric<P> {
     /// All directions of links.
     pub fn lines(&self, now: Nanos) -> impl Iterator<Item = LineView<'_>> {
-        self.lines.iter().zip(&self.ends).map(move |(line, ends)| LineView {
+        self.lines.iter().zip(&self.graph.ends).map(move |(line, ends)| LineView {
             link: &ends.link,
             direction: ends.direction,
             counters: &line.counters,
@@ -51,6 +52,6 @@ impl<P: Clone> Fabric<P> {
         for switch in &mut self.switches {
             switch.counters = SwitchCounters::default();
         }
-        self.late_arrivals = 0;
+        self.clock.late_arrivals = 0;
     }
 }

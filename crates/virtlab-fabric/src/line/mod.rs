@@ -7,18 +7,23 @@
 //! at once into the cable with its future time, and only the limits remember who still waits. Any other discipline is
 //! asked whenever the transmitter falls free. Both give the same departures for a FIFO (tested).
 
+mod ahead;
 mod booked;
+mod classes;
 mod counters;
 mod trains;
+mod transmitter;
 mod waits;
 
 pub use counters::{ClassCounters, LineCounters};
 
+use ahead::Ahead;
 use booked::{Booked, Booking, Entry};
+use classes::Classes;
 use std::collections::VecDeque;
+use transmitter::{Transmitter, Wire};
 use virtlab_qdisc::{Backlog, Classifier, DropReason, Dropped, Ecn, Fifo, Headers, Packet, Qdisc};
 use virtlab_wire::Nanos;
-use virtlab_wire::ethernet::{GAP_BYTES, serialisation, wire_bytes};
 use waits::Waits;
 
 /// What waits in front of the transmitter.
@@ -61,62 +66,36 @@ pub(crate) struct Delivery {
 
 /// One direction of a link.
 pub(crate) struct Line {
-    rate_bit_per_s: u64,
-    propagation: Nanos,
     queueing: Queueing,
-    /// FIFO in closed form: start and bytes of frames whose start lies ahead.
-    ahead: VecDeque<(Nanos, u32)>,
-    ahead_bytes: u64,
-    /// The latest time seen.
-    clock: Nanos,
-    busy_until: Nanos,
+    ahead: Ahead,
+    transmitter: Transmitter,
     cable: VecDeque<Delivery>,
     pub(crate) counters: LineCounters,
+    /// How long frames had waited; of a FIFO in closed form only who had to wait.
+    waits: Waits,
     /// Of a line that is offered frames before they come: those that counters or backlog do not yet, or still, know.
     booked: Option<Booked>,
-    /// How long frames had waited, and those of each class; of a FIFO in closed form only who had to wait.
-    all_waits: Waits,
-    waits: Vec<Waits>,
-    /// By number of the class; empty without classes.
-    pub(crate) classes: Vec<ClassCounters>,
+    classes: Classes,
     /// When a frame came into the discipline, by its id; a FIFO in closed form knows the wait at once.
     came: Vec<Nanos>,
-    /// The length met last, and another before it: of a message all fragments but the last are as long as the one before.
-    last: Wire,
-    other: Wire,
-}
-
-/// How long a frame of so many bytes holds the transmitter, and after how long the far end has it.
-#[derive(Clone, Copy, Debug)]
-struct Wire {
-    bytes: u32,
-    occupied: Nanos,
-    whole: Nanos,
 }
 
 impl Line {
     pub(crate) fn new(rate_bit_per_s: u64, propagation: Nanos, queueing: Queueing) -> Self {
         let classes = match &queueing {
-            Queueing::Classes { names, .. } => vec![ClassCounters::default(); names.len()],
-            _ => Vec::new(),
+            Queueing::Classes { names, .. } => names.len(),
+            _ => 0,
         };
         Self {
-            rate_bit_per_s,
-            propagation,
             queueing,
-            all_waits: Waits::default(),
-            waits: vec![Waits::default(); classes.len()],
-            classes,
-            came: Vec::new(),
-            last: wire(0, rate_bit_per_s, propagation),
-            other: wire(0, rate_bit_per_s, propagation),
-            ahead: VecDeque::new(),
-            ahead_bytes: 0,
-            clock: Nanos::ZERO,
-            busy_until: Nanos::ZERO,
+            ahead: Ahead::default(),
+            transmitter: Transmitter::new(rate_bit_per_s, propagation),
             cable: VecDeque::new(),
             counters: LineCounters::default(),
+            waits: Waits::default(),
             booked: None,
+            classes: Classes::new(classes),
+            came: Vec::new(),
         }
     }
 
@@ -130,7 +109,7 @@ impl Line {
     #[inline]
     pub(crate) fn settle_booked(&mut self, now: Nanos) {
         if let Some(booked) = &mut self.booked {
-            booked.settle(now, &mut self.counters, &mut self.all_waits);
+            booked.settle(now, &mut self.counters, &mut self.waits);
         }
     }
 
@@ -170,29 +149,20 @@ impl Line {
             Queueing::Classes { names, .. } => names,
             _ => &[],
         };
-        let read = |(class, waits): (&ClassCounters, &Waits)| ClassCounters {
-            residence_p50_ns: waits.quantile(0.5, class.packets).min(class.residence_max_ns),
-            residence_p99_ns: waits.quantile(0.99, class.packets).min(class.residence_max_ns),
-            ..*class
-        };
-        names.iter().map(String::as_str).zip(self.classes.iter().zip(&self.waits).map(read))
+        names.iter().map(String::as_str).zip(self.classes.read())
     }
 
     /// The wait that a share of the frames do not exceed, within an eighth.
     pub(crate) fn residence_quantile_ns(&self, share: f64) -> u64 {
         let LineCounters { packets, residence_max_ns, .. } = self.counters;
-        self.all_waits.quantile(share, packets).min(residence_max_ns)
+        self.waits.quantile(share, packets).min(residence_max_ns)
     }
 
     /// Counts begin again at zero; what waits still waits.
     pub(crate) fn reset_counters(&mut self) {
         self.counters = LineCounters::default();
-        self.all_waits = Waits::default();
-        self.waits.fill(Waits::default());
-        for class in &mut self.classes {
-            let ClassCounters { backlog_packets, backlog_bytes, .. } = *class;
-            *class = ClassCounters { backlog_packets, backlog_bytes, ..ClassCounters::default() };
-        }
+        self.waits = Waits::default();
+        self.classes.reset();
     }
 
     /// A frame comes to a FIFO in closed form: when the far end has it, or why it is refused. `None` where a discipline has
@@ -200,31 +170,30 @@ impl Line {
     #[inline]
     pub(crate) fn offer_closed(&mut self, packet: &Packet, now: Nanos) -> Option<Result<Nanos, DropReason>> {
         let Queueing::Fifo { limit_packets, limit_bytes } = self.queueing else { return None };
-        let now = now.max(self.clock);
+        let now = now.max(self.transmitter.clock);
         self.pass_starts(now);
-        self.measure(packet.bytes);
+        let Wire { occupied, whole, .. } = self.transmitter.measure(packet.bytes);
         let mut entry = Entry {
             at: now,
-            start: now.max(self.busy_until),
-            occupied: self.last.occupied,
+            start: now.max(self.transmitter.busy_until),
+            occupied,
             bytes: packet.bytes,
-            held: Backlog { packets: self.ahead.len() as u64, bytes: self.ahead_bytes },
+            held: self.ahead.backlog(),
             marked: packet.ecn == Ecn::Marked,
             refused: None,
         };
         entry.refused = Fifo::refusal(entry.held, packet.bytes, limit_packets, limit_bytes);
         if entry.refused.is_none() {
             if entry.start > now {
-                self.ahead.push_back((entry.start, packet.bytes));
-                self.ahead_bytes += u64::from(packet.bytes);
+                self.ahead.push(entry.start, packet.bytes);
                 entry.held.packets += 1;
                 entry.held.bytes += u64::from(packet.bytes);
             }
-            self.busy_until = entry.start + entry.occupied;
+            self.transmitter.busy_until = entry.start + entry.occupied;
         }
-        let answer = entry.refused.map_or(Ok(entry.start + self.last.whole), Err);
+        let answer = entry.refused.map_or(Ok(entry.start + whole), Err);
         match &mut self.booked {
-            None => self.counters.note_closed(&entry, &mut self.all_waits),
+            None => self.counters.note_closed(&entry, &mut self.waits),
             Some(booked) => booked.entries.push_back(Booking::of_one(entry)),
         }
         Some(answer)
@@ -237,7 +206,7 @@ impl Line {
             Some(Err(reason)) => return drops.push(Dropped { packet, reason }),
             None => {}
         }
-        let now = now.max(self.clock);
+        let now = now.max(self.transmitter.clock);
         self.run(now, drops);
         let first_drop = drops.len();
         let (Queueing::Discipline(qdisc) | Queueing::Classes { qdisc, .. }) = &mut self.queueing else {
@@ -250,17 +219,11 @@ impl Line {
         self.came[slot] = now;
         let class = packet.class as usize;
         qdisc.enqueue(packet, now, drops);
-        if let Some(class) = self.classes.get_mut(packet.class as usize) {
-            class.backlog_packets += 1;
-            class.backlog_bytes += u64::from(packet.bytes);
-        }
+        self.classes.queue(&packet);
         self.drops_since(first_drop, drops);
         self.run(now, drops);
         self.note_backlog();
-        if let Some(class) = self.classes.get_mut(class) {
-            class.backlog_max_packets = class.backlog_max_packets.max(class.backlog_packets);
-            class.backlog_max_bytes = class.backlog_max_bytes.max(class.backlog_bytes);
-        }
+        self.classes.note_backlog(class);
     }
 
     /// Puts a frame into the cable, which the far end has at `at`.
@@ -268,31 +231,11 @@ impl Line {
         self.cable.push_back(Delivery { at, packet });
     }
 
-    /// Makes a length the one met last.
-    #[inline]
-    fn measure(&mut self, bytes: u32) {
-        if bytes != self.last.bytes {
-            core::mem::swap(&mut self.last, &mut self.other);
-            if bytes != self.last.bytes {
-                self.last = wire(bytes, self.rate_bit_per_s, self.propagation);
-            }
-        }
-    }
-
     /// Forgets the frames of a FIFO in closed form that have started by `until`.
     #[inline]
     fn pass_starts(&mut self, until: Nanos) {
-        self.clock = self.clock.max(until);
-        while let Some(&(start, bytes)) = self.ahead.front() {
-            if start > until {
-                break;
-            }
-            self.ahead.pop_front();
-            self.ahead_bytes -= u64::from(bytes);
-            if self.ahead.is_empty() {
-                self.ahead.clear(); // begins at the front again, which is in the cache
-            }
-        }
+        self.transmitter.clock = self.transmitter.clock.max(until);
+        self.ahead.pass(until);
     }
 
     /// Starts every frame whose time has come by `until`.
@@ -309,26 +252,17 @@ impl Line {
                 unreachable!("a FIFO returned above")
             };
             let packet = qdisc.dequeue(start, drops);
-            self.clock = start; // and the discipline's next time is later when it gave nothing, so this ends
+            self.transmitter.clock = start; // and the discipline's next time is later when it gave nothing, so this ends
             self.drops_since(first_drop, drops);
             if let Some(packet) = packet {
-                if let Some(class) = self.classes.get_mut(packet.class as usize) {
-                    class.packets += 1;
-                    class.bytes += u64::from(packet.bytes);
-                    class.marked_packets += u64::from(packet.ecn == Ecn::Marked);
-                    class.backlog_packets -= 1;
-                    class.backlog_bytes -= u64::from(packet.bytes);
-                    let wait = start.since(self.came[packet.id as usize]);
-                    class.residence_ns += wait.0;
-                    class.residence_max_ns = class.residence_max_ns.max(wait.0);
-                    self.waits[packet.class as usize].note(wait);
-                }
+                let wait = start.since(self.came[packet.id as usize]);
+                self.classes.send(&packet, wait);
                 let at = self.transmit(&packet, start);
                 self.carry(at, packet);
-                self.note_residence(start.since(self.came[packet.id as usize]));
+                self.note_residence(wait);
             }
         }
-        self.clock = self.clock.max(until);
+        self.transmitter.clock = self.transmitter.clock.max(until);
     }
 
     /// When the discipline must be asked next; never for a FIFO in closed form.
@@ -336,7 +270,7 @@ impl Line {
         match &self.queueing {
             Queueing::Fifo { .. } => None,
             Queueing::Discipline(qdisc) | Queueing::Classes { qdisc, .. } => {
-                let free = self.busy_until.max(self.clock);
+                let free = self.transmitter.busy_until.max(self.transmitter.clock);
                 qdisc.next_event(free).map(|at| at.max(free))
             }
         }
@@ -367,22 +301,15 @@ impl Line {
             return booked.backlog(now);
         }
         match &self.queueing {
-            Queueing::Fifo { .. } => {
-                let waits = self.ahead.iter().filter(|(start, _)| *start > now);
-                waits.fold(Backlog::default(), |sum, (_, bytes)| Backlog {
-                    packets: sum.packets + 1,
-                    bytes: sum.bytes + u64::from(*bytes),
-                })
-            }
+            Queueing::Fifo { .. } => self.ahead.backlog_at(now),
             Queueing::Discipline(qdisc) | Queueing::Classes { qdisc, .. } => qdisc.backlog(),
         }
     }
 
     /// The transmitter takes a frame; when the far end has it.
     fn transmit(&mut self, packet: &Packet, start: Nanos) -> Nanos {
-        self.measure(packet.bytes);
-        let Wire { occupied, whole, .. } = self.last;
-        self.busy_until = start + occupied;
+        let Wire { occupied, whole, .. } = self.transmitter.measure(packet.bytes);
+        self.transmitter.busy_until = start + occupied;
         self.counters.packets += 1;
         self.counters.bytes += u64::from(packet.bytes);
         self.counters.busy_ns += occupied.0;
@@ -391,7 +318,7 @@ impl Line {
     }
 
     fn note_residence(&mut self, wait: Nanos) {
-        self.all_waits.note(wait);
+        self.waits.note(wait);
         self.counters.residence_ns += wait.0;
         self.counters.residence_max_ns = self.counters.residence_max_ns.max(wait.0);
     }
@@ -399,11 +326,7 @@ impl Line {
     fn drops_since(&mut self, first: usize, drops: &[Dropped]) {
         for dropped in &drops[first..] {
             self.counters.note_drop(dropped.packet.bytes, dropped.reason);
-            if let Some(class) = self.classes.get_mut(dropped.packet.class as usize) {
-                class.drops += 1;
-                class.backlog_packets -= 1;
-                class.backlog_bytes -= u64::from(dropped.packet.bytes);
-            }
+            self.classes.drop(&dropped.packet);
         }
     }
 
@@ -412,19 +335,11 @@ impl Line {
     }
 }
 
-fn wire(bytes: u32, rate_bit_per_s: u64, propagation: Nanos) -> Wire {
-    let octets = wire_bytes(bytes);
-    Wire {
-        bytes,
-        occupied: serialisation(octets, rate_bit_per_s),
-        whole: serialisation(octets - GAP_BYTES, rate_bit_per_s) + propagation,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use virtlab_wire::ethernet::{serialisation, wire_bytes};
 
     fn packet(id: u64, bytes: u32) -> Packet {
         Packet { id, bytes, flow: 0, class: 0, ecn: Ecn::NotCapable }

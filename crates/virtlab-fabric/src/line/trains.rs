@@ -7,6 +7,7 @@
 //! before, but nothing else has to be asked again. Anything else goes frame by frame until it is one of these.
 
 use super::booked::{Booking, Entry};
+use super::transmitter::Wire;
 use super::{Line, Queueing};
 use crate::train::Train;
 use virtlab_qdisc::{Backlog, Ecn, Fifo, Packet};
@@ -41,15 +42,14 @@ impl Line {
     /// When the far end has the first frame of a train of which all fare alike; `None`, and nothing is done, where they do not.
     fn offer_alike(&mut self, bytes: u32, train: Train) -> Option<Nanos> {
         let Queueing::Fifo { limit_packets, limit_bytes } = self.queueing else { return None };
-        self.measure(bytes);
-        let occupied = self.last.occupied;
-        if train.at < self.clock || train.step < occupied {
+        let Wire { occupied, whole, .. } = self.transmitter.measure(bytes);
+        if train.at < self.transmitter.clock || train.step < occupied {
             return None;
         }
         self.pass_starts(train.at);
-        let wait = self.busy_until.since(train.at);
-        let mut held = Backlog { packets: self.ahead.len() as u64, bytes: self.ahead_bytes };
-        if wait > Nanos::ZERO && !(train.step == occupied && self.follows_alike(bytes, wait)) {
+        let wait = self.transmitter.busy_until.since(train.at);
+        let mut held = self.ahead.backlog();
+        if wait > Nanos::ZERO && !(train.step == occupied && self.follows_alike(bytes, occupied, wait)) {
             return None;
         }
         if Fifo::refusal(held, bytes, limit_packets, limit_bytes).is_some() {
@@ -57,24 +57,23 @@ impl Line {
         }
         if wait > Nanos::ZERO {
             let later = Nanos(occupied.0 * u64::from(train.count - 1));
-            for (start, _) in &mut self.ahead {
+            for (start, _) in &mut self.ahead.starts {
                 *start += later;
             }
-            self.ahead.push_back((train.last() + wait, bytes));
-            self.ahead_bytes += u64::from(bytes);
+            self.ahead.push(train.last() + wait, bytes);
             held.packets += 1;
             held.bytes += u64::from(bytes);
         }
-        self.clock = train.last();
-        self.busy_until = train.last() + wait + occupied;
+        self.transmitter.clock = train.last();
+        self.transmitter.busy_until = train.last() + wait + occupied;
         let (start, marked, refused) = (train.at + wait, false, None);
         let entry = Entry { at: train.at, start, occupied, bytes, marked, refused, held };
         let booking = Booking { entry, step: train.step, count: train.count };
         match &mut self.booked {
-            None => self.counters.note_alike(&booking, &mut self.all_waits),
+            None => self.counters.note_alike(&booking, &mut self.waits),
             Some(booked) => booked.entries.push_back(booking),
         }
-        Some(start + self.last.whole)
+        Some(start + whole)
     }
 
     /// When the far end has frames that come at one instant; `None`, and nothing is done, where some may be refused, or are to be
@@ -84,49 +83,45 @@ impl Line {
         if self.booked.is_some() {
             return None;
         }
-        self.measure(bytes);
-        let now = train.at.max(self.clock);
+        let Wire { occupied, whole, .. } = self.transmitter.measure(bytes);
+        let now = train.at.max(self.transmitter.clock);
         self.pass_starts(now);
-        let before = u64::from(train.count - 1);
-        let held = Backlog {
-            packets: self.ahead.len() as u64 + before,
-            bytes: self.ahead_bytes + before * u64::from(bytes),
-        };
+        let (ahead, before) = (self.ahead.backlog(), u64::from(train.count - 1));
+        let held =
+            Backlog { packets: ahead.packets + before, bytes: ahead.bytes + before * u64::from(bytes) };
         if Fifo::refusal(held, bytes, limit_packets, limit_bytes).is_some() {
             return None;
         }
-        let occupied = self.last.occupied;
-        let starts = Train { at: now.max(self.busy_until), step: occupied, count: train.count };
+        let starts = Train { at: now.max(self.transmitter.busy_until), step: occupied, count: train.count };
         for number in 0..train.count {
             let start = starts.nth(number);
             if start > now {
                 let wait = start.since(now);
-                self.ahead.push_back((start, bytes));
-                self.ahead_bytes += u64::from(bytes);
-                self.all_waits.note(wait);
+                self.ahead.push(start, bytes);
+                self.waits.note(wait);
                 self.counters.residence_ns += wait.0;
             }
         }
         self.counters.residence_max_ns = self.counters.residence_max_ns.max(starts.last().since(now).0);
-        self.counters.note_held(Backlog { packets: self.ahead.len() as u64, bytes: self.ahead_bytes });
+        self.counters.note_held(self.ahead.backlog());
         self.counters.packets += u64::from(train.count);
         self.counters.bytes += u64::from(train.count) * u64::from(bytes);
         self.counters.busy_ns += u64::from(train.count) * occupied.0;
-        self.busy_until = starts.last() + occupied;
-        Some(Train { at: starts.at + self.last.whole, ..starts })
+        self.transmitter.busy_until = starts.last() + occupied;
+        Some(Train { at: starts.at + whole, ..starts })
     }
 
     /// Whether all that wait are as long, and they and what is being sent hold the transmitter without a pause until it is
     /// free, in `wait`.
-    fn follows_alike(&self, bytes: u32, wait: Nanos) -> bool {
-        let occupied = self.last.occupied.0;
-        let end = self.busy_until.0;
-        wait.0 <= (self.ahead.len() as u64 + 1) * occupied
+    fn follows_alike(&self, bytes: u32, occupied: Nanos, wait: Nanos) -> bool {
+        let end = self.transmitter.busy_until.0;
+        wait.0 <= (self.ahead.starts.len() as u64 + 1) * occupied.0
             && self
                 .ahead
+                .starts
                 .iter()
                 .rev()
                 .zip(1..)
-                .all(|(&(start, waiting), behind)| waiting == bytes && start.0 + behind * occupied == end)
+                .all(|(&(start, waiting), behind)| waiting == bytes && start.0 + behind * occupied.0 == end)
     }
 }

@@ -2,7 +2,7 @@
 
 Nothing here is measured. A guest with a CPU quota works its costs off within its share of each period
 (`costs/bandwidth.rs`). Guests with `pin` forward on the processor that the testbed would choose. Segments of TCP cross
-a vNIC with offloads together, so that they pay for a packet once (`network/together.rs`). A virtual switch asks its
+a vNIC with offloads together, so that they pay for a packet once (`network/packets.rs`). A virtual switch asks its
 rules for the first frame of each entry of its datapath (`costs/upcalls.rs`).
 """
 

@@ -329,3 +329,25 @@ pub struct Trigger {
     /// How long after.
     pub plus_ns: u64,
 }
+
+/// A finding about a role's parameters.
+pub fn finding(role: &Role, reason: &str) -> Finding {
+    Finding::new(format!("roles.{}", role.name), reason, "mend the role's parameters")
+}
+
+/// The IP version of a role's packets; 4 below IP.
+pub fn version_of(role: &Role) -> IpVersion {
+    match role.ends[0].address {
+        Some(address) if address.is_ipv6() => IpVersion::V6,
+        _ => IpVersion::V4,
+    }
+}
+
+/// A finding about a pair of ends that no route joins.
+pub fn unreachable(role: &Role) -> Finding {
+    Finding::new(
+        format!("roles.{}.to", role.name),
+        "no route leads from one end to the other",
+        "give both ends addresses of one IP version and network, or routes",
+    )
+}

@@ -5,11 +5,11 @@
 //! header waits beside the network under the number that its packet carries. Timers are planned lazily: an event that finds
 //! its time put off plans itself again, so an acknowledgement that only moves a time-out costs none.
 
+use super::offload::most_segments;
 use crate::agenda::Due;
-use crate::input::{Finding, Role};
+use crate::input::{Finding, Role, finding, unreachable, version_of};
 use crate::ip::Message;
-use crate::network::{Network, most_segments};
-use crate::workloads::workload::{STREAM_SOCKET_BYTES, finding, unreachable, version_of};
+use crate::network::{Network, STREAM_SOCKET_BYTES};
 use std::collections::{BTreeMap, VecDeque};
 use virtlab_load::parameters::CongestionControl;
 use virtlab_tcp::{Algorithm, Buffer, Connection, Kind, Options, Segment, full_bytes};

@@ -7,15 +7,12 @@ use crate::samples::Table;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use virtlab_load::histogram::Histogram;
-use virtlab_load::size::IpVersion;
+
+pub use crate::input::{finding, unreachable, version_of};
+pub use crate::network::{SOCKET_BYTES, STREAM_SOCKET_BYTES};
 
 /// Counters of the client and of the server.
 pub type Counters = [Vec<(&'static str, u64)>; 2];
-
-/// Bytes of frames that a socket may have waiting in its vNIC: the system's default send buffer.
-pub const SOCKET_BYTES: u64 = 212_992;
-/// Of a socket that streams.
-pub const STREAM_SOCKET_BYTES: u64 = 1 << 20;
 
 /// A running workload.
 pub trait Workload: Send {
@@ -61,28 +58,6 @@ pub trait Workload: Send {
 pub fn parse<T: DeserializeOwned>(role: &Role) -> Result<T, Finding> {
     serde_json::from_value(Value::Object(role.parameters.clone()))
         .map_err(|error| finding(role, &error.to_string()))
-}
-
-/// A finding about a role's parameters.
-pub fn finding(role: &Role, reason: &str) -> Finding {
-    Finding::new(format!("roles.{}", role.name), reason, "mend the role's parameters")
-}
-
-/// The IP version of a role's packets; 4 below IP.
-pub fn version_of(role: &Role) -> IpVersion {
-    match role.ends[0].address {
-        Some(address) if address.is_ipv6() => IpVersion::V6,
-        _ => IpVersion::V4,
-    }
-}
-
-/// A finding about a pair of ends that no route joins.
-pub fn unreachable(role: &Role) -> Finding {
-    Finding::new(
-        format!("roles.{}.to", role.name),
-        "no route leads from one end to the other",
-        "give both ends addresses of one IP version and network, or routes",
-    )
 }
 
 /// Refuses zero where a workload divides by it.

@@ -3,7 +3,7 @@
 mod timeline;
 
 use crate::agenda::Due;
-use crate::input::{Act, Deed, Finding, Input, Way};
+use crate::input::{Act, Deed, Finding, Input};
 use crate::ip::Message;
 use crate::network::{Landed, Network};
 use crate::samples::readings::Readings;
@@ -105,17 +105,7 @@ impl World {
     /// # Errors
     /// Everything in the input that cannot be played.
     pub fn new(input: Input) -> Result<Self, Vec<Finding>> {
-        let uplinks: BTreeMap<String, usize> =
-            input.vswitches.iter().enumerate().fold(BTreeMap::new(), |mut all, (bridge, vswitch)| {
-                for plug in &vswitch.ports {
-                    if let Way::Port(name) = &plug.way {
-                        all.insert(name.clone(), bridge);
-                    }
-                }
-                all
-            });
-        let mut network = Network::new(&input, &uplinks).map_err(|finding| vec![finding])?;
-        network.raise_interfaces(&input);
+        let mut network = Network::new(&input).map_err(|finding| vec![finding])?;
         let mut findings = Vec::new();
         let mut roles = Vec::new();
         for (index, role) in input.roles.iter().enumerate() {
@@ -292,7 +282,7 @@ impl World {
     }
 
     fn thin(&mut self) {
-        while let Some(port) = self.network.crowded.pop() {
+        while let Some(port) = self.network.next_crowded() {
             self.land(port);
         }
     }

@@ -1,6 +1,6 @@
 //! A ping over TCP: a connection each time, whose handshake is timed. How it is closed afterwards is not played.
 
-use super::{report, row};
+use super::report::{report, row};
 use crate::agenda::Due;
 use crate::input::Role;
 use crate::ip::Message;

@@ -1,7 +1,7 @@
 //! Latency and bandwidth over UDP: requests go while the window has room; what is not answered in time is lost and makes
 //! room, too.
 
-use super::{report, row};
+use super::report::{report, row};
 use crate::agenda::Due;
 use crate::input::{Finding, Role};
 use crate::ip::Message;

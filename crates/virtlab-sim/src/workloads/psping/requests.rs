@@ -3,7 +3,7 @@
 //! A process writes one request after another into its socket and waits while the socket has no room; a request begins when
 //! the process turns to it, which it does while fewer than `window` are under way.
 
-use super::{report, row};
+use super::report::{report, row};
 use crate::agenda::Due;
 use crate::input::{Finding, Role};
 use crate::ip::Message;

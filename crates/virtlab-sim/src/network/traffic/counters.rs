@@ -1,17 +1,17 @@
 //! Counters of vNICs and of link directions, as the testbed names them.
 
-use super::Network;
-use super::vnics::Traffic;
+use crate::network::edge::vnics::Traffic;
+use crate::network::whole::Network;
 use crate::samples::readings::Readings;
 use virtlab_wire::Nanos;
 
 impl Network {
     /// Counters of the requested groups.
     pub fn read(&mut self, groups: &[String], mark: &str, readings: &mut Readings) {
-        self.fabric.settle_counters(Nanos(self.now_ns));
+        self.wire.fabric.settle_counters(Nanos(self.now_ns));
         let wanted = |group: &str| groups.iter().any(|each| each == group);
         if wanted("vnics") {
-            for nic in &self.nics {
+            for nic in &self.edge.nics {
                 let Traffic {
                     received_packets,
                     received_bytes,
@@ -35,14 +35,14 @@ impl Network {
                         ("sent_bytes", sent_bytes),
                         (
                             "tx_dropped",
-                            unresolved + vanished + nic.licence.as_ref().map_or(0, |licence| licence.drops),
+                            unresolved + vanished + nic.licence.as_ref().map_or(0, |licence| licence.drops()),
                         ),
                     ],
                 );
             }
         }
         if wanted("links") {
-            for line in self.fabric.lines(Nanos(self.now_ns)) {
+            for line in self.wire.fabric.lines(Nanos(self.now_ns)) {
                 let entity = format!("links.{}.{}", line.link, line.direction);
                 readings.note(
                     self.now_ns,

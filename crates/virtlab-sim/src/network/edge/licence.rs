@@ -5,22 +5,21 @@
 //! `free = max(free, start - burst) + cost`, as for a vNIC that pushes back. Segments that go together cost as many frames as they
 //! will be cut into (`qdisc_pkt_len_init`), and wait as one.
 
-use super::Network;
-use super::vnics::Outgoing;
 use crate::input;
 use virtlab_wire::ethernet::serialisation;
 
-pub(super) struct Licence {
+/// The bucket of a vNIC.
+pub struct Licence {
     rate_bit_per_s: u64,
     burst_ns: i64,
     limit_packets: usize,
     /// Instant at which the bucket is just not overdrawn; may lie before the beginning.
     free_ns: i64,
-    pub(super) drops: u64,
+    drops: u64,
 }
 
 impl Licence {
-    pub(super) fn new(given: &input::Licence) -> Self {
+    pub fn new(given: &input::Licence) -> Self {
         let burst_ns = serialisation(given.burst_bytes, given.rate_bit_per_s).0 as i64;
         Self {
             rate_bit_per_s: given.rate_bit_per_s,
@@ -30,22 +29,21 @@ impl Licence {
             drops: 0,
         }
     }
-}
 
-impl Network {
-    /// Into the queue before a vNIC's licence, through it, or nowhere; the instant at which the frame leaves, if it does.
-    pub(super) fn put_licensed(&mut self, nic: usize, out: Outgoing, ready_ns: u64) -> u64 {
-        let parts = self.parts_of(&out.cargo.message);
-        let bytes = parts.map_or(out.bytes, |parts| self.cut_bytes(&out, parts).sum());
-        let port = &mut self.nics[nic];
-        let Some(licence) = &mut port.licence else { return ready_ns };
-        if port.queue.len() >= licence.limit_packets {
-            licence.drops += 1;
-            return ready_ns;
+    /// When a frame of so many bytes may go that is ready at an instant; `None` where too many wait: it is dropped.
+    pub fn start_ns(&mut self, bytes: u32, ready_ns: u64, waiting: usize) -> Option<u64> {
+        if waiting >= self.limit_packets {
+            self.drops += 1;
+            return None;
         }
-        let start = licence.free_ns.max(ready_ns as i64);
-        let cost = serialisation(bytes, licence.rate_bit_per_s).0 as i64;
-        licence.free_ns = licence.free_ns.max(start - licence.burst_ns) + cost;
-        self.depart(nic, out, start as u64)
+        let start = self.free_ns.max(ready_ns as i64);
+        let cost = serialisation(bytes, self.rate_bit_per_s).0 as i64;
+        self.free_ns = self.free_ns.max(start - self.burst_ns) + cost;
+        Some(start as u64)
+    }
+
+    /// Frames dropped.
+    pub fn drops(&self) -> u64 {
+        self.drops
     }
 }

@@ -16,18 +16,13 @@
 //! groups, so switches flood it; who hears it counts it, and does nothing, as there are no routers that would
 //! answer and no address is taken twice. Source: Linux `net/ipv6/{addrconf,mcast,ndisc}.c`, with its defaults.
 
-use super::Network;
-use super::bridges::Place;
-use super::vnics::Outgoing;
-use crate::agenda::Due;
-use crate::input::{Input, Way};
+use crate::input::{Input, On, Way};
 use crate::ip::{Cargo, Message};
+use crate::network::frames::{NOISE, Outgoing};
 use std::collections::VecDeque;
 use virtlab_fabric::{Mac, PortId, flow_hash};
 use virtlab_load::random::Stream;
 
-/// Pseudo-role of such frames.
-const NOISE: u32 = u32::MAX - 2;
 const SECOND_NS: f64 = 1e9;
 /// Headers: Ethernet, IPv6, router alert, report and each of its groups, solicitations, an option.
 const IPV6_BYTES: u32 = 14 + 40;
@@ -52,7 +47,7 @@ enum Word {
 
 /// Where an interface's frames go.
 #[derive(Clone, Copy, Debug)]
-enum Voice {
+pub enum Voice {
     /// Out of a vNIC.
     Nic(usize),
     /// To a vNIC, from its virtual switch's port.
@@ -76,13 +71,8 @@ struct Speaker {
 
 /// Interfaces that speak.
 #[derive(Default)]
-pub(super) struct Noise {
+pub struct Noise {
     speakers: Vec<Speaker>,
-}
-
-/// Whether a frame is a kernel's own.
-pub(super) fn is_noise(message: &Message) -> bool {
-    message.role == NOISE
 }
 
 impl Speaker {
@@ -133,10 +123,10 @@ impl Speaker {
     }
 }
 
-impl Network {
-    /// All interfaces come up.
-    pub fn raise_interfaces(&mut self, input: &Input) {
-        let Some(given) = &input.noise else { return };
+impl Noise {
+    /// The interfaces of a world whose kernels speak, all of which come up; `port`: of the fabric, by its name.
+    pub fn new(input: &Input, port: impl Fn(&str) -> Option<PortId>) -> Self {
+        let Some(given) = &input.noise else { return Self::default() };
         let draws = |name: &str| Stream::new(given.seed, &format!("ipv6 noise {name}"));
         let made = |kind: u8, place: usize| Mac([0x02, 0x76, kind, 0, (place >> 8) as u8, place as u8]);
         let mut speakers = Vec::new();
@@ -156,7 +146,7 @@ impl Network {
             let groups = ends.len() as u32 + if guest.forwards { 2 } else { 0 };
             let draws_own = draws(&vnic.name);
             speakers.push(Speaker::new(Voice::Nic(place), vnic.mac, groups, !guest.forwards, draws_own));
-            if self.nics[place].bridge.is_some() {
+            if matches!(vnic.on, On::Vswitch(_)) {
                 let draws_there = draws(&format!("{} port", vnic.name));
                 speakers.push(Speaker::new(Voice::Behind(place), made(1, place), 1, true, draws_there));
             }
@@ -168,86 +158,70 @@ impl Network {
             }
             for plug in &vswitch.ports {
                 if let Way::Port(name) = &plug.way
-                    && let Some(port) = self.fabric.port(name)
+                    && let Some(port) = port(name)
                 {
                     let own = draws(&format!("uplink {name}"));
                     speakers.push(Speaker::new(Voice::Uplink(port), made(3, port.0), 1, true, own));
                 }
             }
         }
-        for (place, speaker) in speakers.iter().enumerate() {
-            if let Some((at_ns, _)) = speaker.words.front() {
-                self.agenda.plan(*at_ns, Due::Speak(place));
-            }
-        }
-        self.noise = Noise { speakers };
+        Self { speakers }
     }
 
-    /// The interfaces of some vNICs fall silent, or come up again.
-    pub(super) fn silence(&mut self, nics: &[usize], down: bool) {
-        for (place, speaker) in self.noise.speakers.iter_mut().enumerate() {
+    /// When each interface has something to say first.
+    pub fn first(&self) -> impl Iterator<Item = (usize, u64)> {
+        let first = |(place, speaker): (usize, &Speaker)| Some((place, speaker.words.front()?.0));
+        self.speakers.iter().enumerate().filter_map(first)
+    }
+
+    /// The interfaces of some vNICs fall silent, or come up again: then these speak now.
+    pub fn silence(&mut self, nics: &[usize], down: bool, now_ns: u64) -> Vec<usize> {
+        let mut up = Vec::new();
+        for (place, speaker) in self.speakers.iter_mut().enumerate() {
             if !matches!(speaker.voice, Voice::Nic(nic) if nics.contains(&nic)) {
                 continue;
             }
             speaker.words.clear();
             if !down {
-                speaker.come_up(self.now_ns);
-                self.agenda.plan(self.now_ns, Due::Speak(place));
+                speaker.come_up(now_ns);
+                up.push(place);
             }
         }
+        up
     }
 
-    /// An interface says what it has to say now; nothing when it has fallen silent since that was planned.
-    pub fn speak(&mut self, place: usize) {
-        let now_ns = self.now_ns;
-        let speaker = &mut self.noise.speakers[place];
-        if speaker.words.front().is_none_or(|(at_ns, _)| *at_ns > now_ns) {
-            return;
-        }
-        let Some((_, word)) = speaker.words.pop_front() else { return };
+    /// What an interface has to say now: where, the frame, and when it speaks next. Nothing when it has fallen silent
+    /// since that was planned.
+    pub fn speak(&mut self, place: usize, now_ns: u64) -> Option<(Voice, Outgoing, Option<u64>)> {
+        let speaker = &mut self.speakers[place];
+        speaker.words.front().filter(|(at_ns, _)| *at_ns <= now_ns)?;
+        let (_, word) = speaker.words.pop_front()?;
         if word == Word::Ask {
-            let at_ns = self.now_ns + speaker.next_interval_ns() as u64;
+            let at_ns = now_ns + speaker.next_interval_ns() as u64;
             speaker.words.push_back((at_ns, Word::Ask));
             speaker.words.make_contiguous().sort_unstable_by_key(|(at_ns, _)| *at_ns);
         }
-        if let Some((at_ns, _)) = speaker.words.front() {
-            self.agenda.plan(*at_ns, Due::Speak(place));
-        }
+        let next_ns = speaker.words.front().map(|(at_ns, _)| *at_ns);
         let Mac([.., high, middle, low]) = speaker.mac;
         let destination = match word {
             Word::Report => REPORTS_TO,
             Word::Probe => Mac([0x33, 0x33, 0xff, high, middle, low]),
             Word::Ask => ROUTERS,
         };
-        let (voice, source, bytes) = (speaker.voice, speaker.mac, speaker.bytes(word));
+        let (source, bytes) = (speaker.mac, speaker.bytes(word));
         let message = Message {
             role: NOISE,
             origin: 0,
             reply: false,
             flow: place as u32,
             seq: 0,
-            sent_ns: self.now_ns,
+            sent_ns: now_ns,
             payload_bytes: bytes,
         };
         let flow = flow_hash(&[&destination.0[..], &source.0, &[0x86, 0xdd]].concat());
         let cargo = Cargo { message, ip: None };
         let out = Outgoing { cargo, source, destination, bytes, flow, socket: None, counted: false };
-        match voice {
-            Voice::Nic(nic) => {
-                let ready = self.ready(nic, bytes, None);
-                self.put(nic, out, ready);
-            }
-            Voice::Behind(nic) => self.arrive(nic, out),
-            Voice::Uplink(at) => self.enter(at, out),
-            Voice::Bridge(bridge) => {
-                for to in self.bridges[bridge].ports.clone() {
-                    match to {
-                        Place::Nic(nic) => self.arrive(nic, out),
-                        Place::Port(at) => self.enter(at, out),
-                    }
-                }
-            }
-        }
+        Some((speaker.voice, out, next_ns))
     }
 }
 

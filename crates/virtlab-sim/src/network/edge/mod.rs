@@ -1,0 +1,55 @@
+//! Where guests are plugged in: their vNICs, and the virtual switches between these and the fabric.
+
+pub mod bridges;
+pub mod licence;
+pub mod queue;
+pub mod vnics;
+
+use crate::input::{Act, Finding, Input, On};
+use crate::network::frames::Place;
+use bridges::Bridges;
+use virtlab_fabric::{Mac, PortId};
+use vnics::Nic;
+
+/// All vNICs and virtual switches of a world.
+pub struct Edge {
+    pub nics: Vec<Nic>,
+    pub bridges: Bridges,
+    /// Whether a guest is reset while the world is played: what a vNIC takes is not known before it comes.
+    pub outages: bool,
+}
+
+impl Edge {
+    /// As the world has them; `port`: of the fabric, by its name.
+    pub fn new(input: &Input, port: impl Fn(&str) -> Result<PortId, Finding>) -> Result<Self, Finding> {
+        let mut nics = Vec::new();
+        for vnic in &input.vnics {
+            nics.push(match &vnic.on {
+                On::Vswitch(bridge) => Nic::new(vnic, Some(*bridge), None),
+                On::Port(name) => Nic::new(vnic, None, Some(port(name)?)),
+            });
+        }
+        let bridges = Bridges::new(&input.vswitches, nics.len(), port)?;
+        let outages = input.timeline.iter().any(|action| action.act == Act::Reset);
+        Ok(Self { nics, bridges, outages })
+    }
+
+    /// vNICs of a guest.
+    pub fn of_guest(&self, guest: usize) -> Vec<usize> {
+        (0..self.nics.len()).filter(|nic| self.nics[*nic].given.guest == guest).collect()
+    }
+
+    /// Where frames from a vNIC to an address enter the fabric, whatever happens; `None` where they do not, or that may
+    /// change.
+    #[inline]
+    pub fn entrance(&self, nic: usize, destination: Mac) -> Option<PortId> {
+        let own = &self.nics[nic];
+        match own.bridge {
+            Some(bridge) => match self.bridges.fixed_way(bridge, destination)? {
+                Place::Port(at) => Some(at),
+                Place::Nic(_) => None,
+            },
+            None => own.port,
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! A vNIC's queue: frames that have to wait until they start, and when the next of them needs an event.
+//!
+//! All but the last two fragments of a message that goes a certain way are alike and start at even intervals, by the
+//! vNIC's bucket. They are in the queue as one.
+
+use crate::agenda::Planned;
+use crate::network::frames::Outgoing;
+use std::collections::VecDeque;
+use virtlab_fabric::{PortId, Train};
+use virtlab_wire::Nanos;
+
+const NEVER_NS: u64 = u64::MAX;
+
+/// Equal frames in a vNIC's queue: one, or fragments with a certain way that start at even intervals.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiting {
+    /// When the first starts.
+    pub at_ns: u64,
+    pub step_ns: u64,
+    pub count: u32,
+    pub out: Outgoing,
+}
+
+/// Frames that wait, in order.
+pub struct Queue {
+    frames: VecDeque<Waiting>,
+    /// Starts of the frames in it that have an event in any case.
+    stops: VecDeque<u64>,
+    /// The next event.
+    planned_ns: u64,
+    /// As what the start of its first frame would have been planned, had it an event: when that became the first.
+    first: Planned,
+    /// Sockets that wait for room.
+    blocked: usize,
+    /// Ports for which frames have waited in it.
+    ports: Vec<PortId>,
+    /// The packet whose fragments are being sent, and their bytes so far.
+    sending: (u64, u32),
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self {
+            frames: VecDeque::new(),
+            stops: VecDeque::new(),
+            planned_ns: NEVER_NS,
+            first: (0, 0),
+            blocked: 0,
+            ports: Vec::new(),
+            sending: (u64::MAX, 0),
+        }
+    }
+}
+
+impl Queue {
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    #[inline]
+    pub fn front(&self) -> Option<&Waiting> {
+        self.frames.front()
+    }
+
+    /// As what the start of its first frame would have been planned.
+    #[inline]
+    pub fn first_planned(&self) -> Planned {
+        self.first
+    }
+
+    /// Puts frames behind the others. Planned now, they are `planned`, where they are the first.
+    #[inline]
+    pub fn push(&mut self, waiting: Waiting, planned: Planned) {
+        if self.frames.is_empty() {
+            self.first = planned;
+        }
+        self.frames.push_back(waiting);
+    }
+
+    /// The first frame leaves; the next is planned now, as `planned`.
+    #[inline]
+    pub fn let_go(&mut self, planned: Planned) {
+        match self.frames.front_mut() {
+            Some(waiting) if waiting.count > 1 => {
+                waiting.at_ns += waiting.step_ns;
+                waiting.count -= 1;
+            }
+            _ => {
+                self.frames.pop_front();
+            }
+        }
+        self.first = planned;
+    }
+
+    /// So many of the train at the front leave; the next frame is planned now, as `planned`.
+    pub fn let_train_go(&mut self, train: &Train, go: u32, planned: Planned) {
+        if go < train.count {
+            let left = train.without(go);
+            let waiting = &mut self.frames[0];
+            (waiting.at_ns, waiting.count) = (left.at.0, left.count);
+        } else {
+            self.frames.pop_front();
+        }
+        self.first = planned;
+    }
+
+    /// Ports for which frames have waited in it: how many, and each.
+    #[inline]
+    pub fn port_count(&self) -> usize {
+        self.ports.len()
+    }
+
+    /// One of them.
+    #[inline]
+    pub fn port(&self, place: usize) -> PortId {
+        self.ports[place]
+    }
+
+    /// Frames wait for a port.
+    #[inline]
+    pub fn note_port(&mut self, at: PortId) {
+        if !self.ports.contains(&at) {
+            self.ports.push(at);
+        }
+    }
+
+    /// Whether a packet of which this is a fragment has more than one to come. A vNIC is sent one packet after the
+    /// other.
+    #[inline]
+    pub fn is_amid(&mut self, out: &Outgoing) -> bool {
+        let Some(packet) = out.cargo.ip.filter(|packet| packet.is_part()) else { return false };
+        let sending = &mut self.sending;
+        let before = if sending.0 == packet.number { sending.1 } else { 0 };
+        *sending = (packet.number, before + packet.body_bytes);
+        // The one before the last has an event too: it plans the last one's, so that has its place among those of
+        // its instant.
+        sending.1 + packet.body_bytes < packet.whole_bytes
+    }
+
+    /// So many fragments of a packet have been sent.
+    pub fn note_sending(&mut self, out: &Outgoing, count: u32) {
+        if let Some(packet) = &out.cargo.ip {
+            self.sending = (packet.number, count * packet.body_bytes);
+        }
+    }
+
+    /// A frame has an event when it starts.
+    #[inline]
+    pub fn stop_at(&mut self, start_ns: u64) {
+        self.stops.push_back(start_ns);
+    }
+
+    /// What starts by now has left.
+    #[inline]
+    pub fn pass_stops(&mut self, now_ns: u64) {
+        if self.planned_ns <= now_ns {
+            self.planned_ns = NEVER_NS;
+        }
+        while self.stops.front().is_some_and(|at| *at <= now_ns) {
+            self.stops.pop_front();
+        }
+    }
+
+    /// When the queue needs its next event, where that is not planned yet; `every`: each frame has one.
+    #[inline]
+    pub fn arm(&mut self, every: bool, now_ns: u64) -> Option<u64> {
+        let first = self.frames.front().map_or(NEVER_NS, |waiting| waiting.at_ns);
+        let every = every || self.blocked > 0;
+        let next = if every { first } else { self.stops.front().copied().unwrap_or(NEVER_NS) };
+        let next = next.max(now_ns);
+        if next >= self.planned_ns {
+            return None;
+        }
+        self.planned_ns = next;
+        Some(next)
+    }
+
+    /// Whether sockets wait for room.
+    #[inline]
+    pub fn is_blocked(&self) -> bool {
+        self.blocked > 0
+    }
+
+    /// A socket waits for room.
+    pub fn block(&mut self) {
+        self.blocked += 1;
+    }
+
+    /// One has stopped waiting.
+    pub fn unblock(&mut self) {
+        self.blocked -= 1;
+    }
+}
+
+impl Waiting {
+    /// One frame.
+    #[inline]
+    pub fn of_one(at_ns: u64, out: Outgoing) -> Self {
+        Self { at_ns, step_ns: 0, count: 1, out }
+    }
+
+    /// When its frames start.
+    #[inline]
+    pub fn train(&self) -> Train {
+        Train { at: Nanos(self.at_ns), step: Nanos(self.step_ns), count: self.count }
+    }
+}

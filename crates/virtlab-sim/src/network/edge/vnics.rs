@@ -1,0 +1,161 @@
+//! A vNIC: its bucket, its queue, and what it has seen.
+//!
+//! With pushback it lets frames go as the testbed's does, by a token bucket at its rate with a burst of ten frames,
+//! counted in Ethernet's octet times; sending is allowed while the bucket is not overdrawn, as in Linux's HTB. Frame
+//! after frame that is `start = max(now, free)` and `free = max(free, start - burst) + cost`.
+
+use super::licence::Licence;
+use super::queue::Queue;
+use crate::input::Vnic;
+use std::collections::VecDeque;
+use virtlab_fabric::{PortId, Train};
+use virtlab_wire::Nanos;
+use virtlab_wire::ethernet::{HEADER_BYTES, serialisation, wire_bytes};
+
+/// Frames that a vNIC with pushback lets go at once after a pause; the testbed's figure.
+const BURST_FRAMES: u32 = 10;
+/// Fragments that have been passed on, from which on those that have come are counted without waiting for a reader.
+const CROWD: usize = 64;
+
+/// What a vNIC has seen.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    pub received_packets: u64,
+    pub received_bytes: u64,
+    pub sent_packets: u64,
+    pub sent_bytes: u64,
+    pub strangers: u64,
+    /// Frames that a forwarding guest had no room for.
+    pub overflows: u64,
+    /// Frames given up before anybody said where their next hop is.
+    pub unresolved: u64,
+    /// Frames that came to it or would have left it while it was down.
+    pub missed: u64,
+    pub vanished: u64,
+}
+
+impl Traffic {
+    /// Frames of equal length leave.
+    #[inline]
+    pub fn send(&mut self, packets: u32, bytes: u32) {
+        self.sent_packets += u64::from(packets);
+        self.sent_bytes += u64::from(packets) * u64::from(bytes);
+    }
+
+    /// Frames of equal length come.
+    #[inline]
+    pub fn receive(&mut self, packets: u32, bytes: u32) {
+        self.received_packets += u64::from(packets);
+        self.received_bytes += u64::from(packets) * u64::from(bytes);
+    }
+}
+
+/// The bucket of a vNIC that holds back its sender.
+pub struct Bucket {
+    rate_bit_per_s: u64,
+    /// Instant at which it is just not overdrawn; may lie before the beginning.
+    free_ns: i64,
+    burst_ns: i64,
+    /// What a frame of the length met last costs, and of another length before it.
+    last_costs: [(u32, i64); 2],
+}
+
+impl Bucket {
+    fn new(rate_bit_per_s: u64, mtu_bytes: u32) -> Self {
+        let burst = serialisation(BURST_FRAMES * wire_bytes(mtu_bytes + HEADER_BYTES), rate_bit_per_s);
+        let burst_ns = burst.0 as i64;
+        Self { rate_bit_per_s, free_ns: -burst_ns, burst_ns, last_costs: [(u32::MAX, 0); 2] }
+    }
+
+    /// What a frame costs.
+    #[inline]
+    pub fn cost_ns(&mut self, bytes: u32) -> i64 {
+        if self.last_costs[0].0 != bytes {
+            self.last_costs.swap(0, 1);
+            if self.last_costs[0].0 != bytes {
+                let cost = serialisation(wire_bytes(bytes), self.rate_bit_per_s);
+                self.last_costs[0] = (bytes, cost.0 as i64);
+            }
+        }
+        self.last_costs[0].1
+    }
+
+    /// When what is ready at an instant may go.
+    #[inline]
+    pub fn start_ns(&mut self, ready_ns: u64, cost_ns: i64) -> u64 {
+        let start = self.free_ns.max(ready_ns as i64);
+        self.free_ns = self.free_ns.max(start - self.burst_ns) + cost_ns;
+        start as u64
+    }
+
+    /// When the first of many equal frames may go, which may lie back; each further one may a cost later.
+    pub fn first_ns(&self, now_ns: u64) -> i64 {
+        self.free_ns.max(now_ns as i64 - self.burst_ns)
+    }
+
+    /// Frames go that cost so much in all, the first of them at `first_ns`.
+    pub fn take(&mut self, first_ns: i64, cost_ns: i64) {
+        self.free_ns = first_ns + cost_ns;
+    }
+}
+
+/// A vNIC.
+pub struct Nic {
+    pub given: Vnic,
+    /// The virtual switch or the port of the fabric where it is plugged in.
+    pub bridge: Option<usize>,
+    pub port: Option<PortId>,
+    /// Of one that pushes back.
+    pub bucket: Option<Bucket>,
+    pub licence: Option<Licence>,
+    pub queue: Queue,
+    /// Fragments that come to it over certain ways, and the bytes of each.
+    coming: VecDeque<(Train, u32)>,
+    /// Its guest is being reset.
+    pub down: bool,
+    pub traffic: Traffic,
+}
+
+impl Nic {
+    pub fn new(given: &Vnic, bridge: Option<usize>, port: Option<PortId>) -> Self {
+        Self {
+            given: given.clone(),
+            bridge,
+            port,
+            bucket: given.pushback_bit_per_s.map(|rate| Bucket::new(rate, given.mtu_bytes)),
+            licence: given.licence.as_ref().map(Licence::new),
+            queue: Queue::default(),
+            coming: VecDeque::new(),
+            down: false,
+            traffic: Traffic::default(),
+        }
+    }
+
+    /// Whether a frame that comes is lost here.
+    #[inline]
+    pub fn misses(&mut self) -> bool {
+        self.traffic.missed += u64::from(self.down);
+        self.down
+    }
+
+    /// Fragments will come and are only counted.
+    pub fn part_comes(&mut self, train: Train, bytes: u32, now_ns: u64) {
+        self.coming.push_back((train, bytes));
+        if self.coming.len() >= CROWD {
+            self.count_parts(now_ns);
+        }
+    }
+
+    /// Counts the fragments that have come by now.
+    pub fn count_parts(&mut self, now_ns: u64) {
+        while let Some((train, bytes)) = self.coming.front_mut() {
+            let come = train.by(Nanos(now_ns));
+            self.traffic.receive(come, *bytes);
+            if come < train.count {
+                *train = train.without(come);
+                break;
+            }
+            self.coming.pop_front();
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Frames that leave the fabric.
+//!
+//! Such a frame is reported as soon as its last transmitter takes it, and waits in the landing of its port. Only
+//! what changes something beyond counters has an event at its instant: a message that is whole and answered, a
+//! frame that is forwarded. All but the last fragment of a packet, and messages that are only counted, have none:
+//! they are counted, with their own instants, before anybody reads a counter.
+
+use crate::agenda::Due;
+use crate::ip::{Cargo, Message};
+use crate::network::frames::{Address, Carried, Outgoing, Place, is_notice, is_resolution};
+use crate::network::platform::flights::Flight;
+use crate::network::whole::Network;
+use crate::network::wire::ports::{Landing, Meaning};
+use virtlab_fabric::Foretold;
+use virtlab_wire::Nanos;
+
+/// A message that has come.
+#[derive(Clone, Copy, Debug)]
+pub enum Landed {
+    /// To be taken now.
+    Now(Message),
+    /// To be counted, with its instant.
+    At(Message, u64),
+}
+
+impl Network {
+    /// The fabric's next event.
+    pub fn fabric_ns(&self) -> Option<u64> {
+        self.wire.fabric.next_event().map(|at| at.0)
+    }
+
+    /// Plays the fabric up to now; what will leave it goes into the landings.
+    pub fn advance_fabric(&mut self) {
+        let mut departures = Vec::new();
+        self.wire.fabric.advance(Nanos(self.now_ns), &mut departures);
+        debug_assert!(departures.is_empty(), "every departure is foretold");
+        self.foresee();
+    }
+
+    /// Puts departures that have become certain into the landings of their ports.
+    pub(super) fn foresee(&mut self) {
+        self.look_for_strays();
+        if !self.wire.fabric.has_foretold() {
+            return;
+        }
+        let mut certain = std::mem::take(&mut self.wire.certain);
+        self.wire.fabric.foretold(&mut certain);
+        for foretold in certain.drain(..) {
+            if foretold.met {
+                self.land_met(&foretold);
+            } else {
+                self.land_foretold(foretold);
+            }
+        }
+        self.wire.certain = certain;
+        self.wire.fabric.forget_met();
+    }
+
+    #[inline]
+    fn land_foretold(&mut self, foretold: Foretold) {
+        let (port, at_ns) = (foretold.port.0, foretold.at.0);
+        let frame = self.wire.fabric.frame(&foretold);
+        let (bytes, Carried { cargo, counted, .. }) = (frame.bytes, frame.payload);
+        let address = (frame.destination, cargo.ip.map(|packet| packet.to));
+        let message = cargo.message;
+        if foretold.marked {
+            self.labels.note_mark(&message);
+        }
+        let kernels = is_resolution(&message) || is_notice(&message);
+        let own = if kernels { None } else { self.own_nic(port, address) };
+        let Some(nic) = own else {
+            self.wire.ports.land(port, Landing { at_ns, nic: 0, bytes, meaning: Meaning::Onward(foretold) });
+            return self.agenda.plan(at_ns, Due::Land(port));
+        };
+        let meaning = match (self.completes(nic as usize, &cargo, at_ns), counted) {
+            (false, _) => Meaning::Part,
+            (true, true) => Meaning::Counted(message),
+            (true, false) => Meaning::Whole(message),
+        };
+        self.wire.fabric.forget(&foretold);
+        self.wire.ports.land(port, Landing { at_ns, nic, bytes, meaning });
+        if matches!(meaning, Meaning::Whole(_)) {
+            self.agenda.plan(at_ns, Due::Land(port));
+        } else {
+            self.wire.ports.note_crowd(port, self.now_ns);
+        }
+    }
+
+    /// A frame that has met others without an event will land: it is counted, as a part of its message or with it.
+    #[inline]
+    fn land_met(&mut self, foretold: &Foretold) {
+        let (port, at_ns) = (foretold.port.0, foretold.at.0);
+        let &(bytes, Carried { cargo, to: nic, .. }) = self.wire.fabric.met(foretold);
+        let whole = self.completes(nic as usize, &cargo, at_ns);
+        let meaning = if whole { Meaning::Counted(cargo.message) } else { Meaning::Part };
+        self.wire.ports.land(port, Landing { at_ns, nic, bytes, meaning });
+    }
+
+    /// A frame comes to a vNIC's guest: whether its message is whole with it.
+    #[inline]
+    pub(super) fn completes(&mut self, nic: usize, cargo: &Cargo, at_ns: u64) -> bool {
+        match &cargo.ip {
+            Some(packet) if packet.is_part() => {
+                self.guests.hosts.take(self.edge.nics[nic].given.guest, packet, at_ns)
+            }
+            _ => true,
+        }
+    }
+
+    /// [`Network::owner`], which is asked about the same addresses again and again.
+    #[inline]
+    pub(super) fn own_nic(&mut self, port: usize, address: Address) -> Option<u32> {
+        match self.wire.ports.all[port].met {
+            Some((met, nic)) if met == address => Some(nic),
+            _ => {
+                let own = self.owner(port, address);
+                self.wire.ports.all[port].met = own.map(|nic| (address, nic));
+                own
+            }
+        }
+    }
+
+    /// The vNIC behind a port that takes what comes to these addresses as its guest's own, whatever happens until then.
+    pub(super) fn owner(&self, port: usize, (destination, to): Address) -> Option<u32> {
+        if self.platform.costs.is_some() || self.edge.outages {
+            return None; // something may come between the port and the guest
+        }
+        let port = &self.wire.ports.all[port];
+        let nic = match (port.nic, port.bridge) {
+            (Some(nic), _) => nic,
+            (None, bridge) => match self.edge.bridges.fixed_way(bridge?, destination)? {
+                Place::Nic(nic) => nic,
+                Place::Port(_) => return None,
+            },
+        };
+        let given = &self.edge.nics[nic].given;
+        let own = self.guests.hosts.addresses(given.guest);
+        (given.mac == destination && to.is_none_or(|to| own.contains(&to))).then_some(nic as u32)
+    }
+
+    /// Ports of the fabric.
+    pub fn ports(&self) -> usize {
+        self.wire.ports.all.len()
+    }
+
+    /// A port at which so many frames have landed that somebody should count them.
+    #[inline]
+    pub fn next_crowded(&mut self) -> Option<usize> {
+        self.wire.ports.next_crowded()
+    }
+
+    /// Takes what has landed at a port by now: messages are returned, one by one; frames that continue are in the
+    /// inbox.
+    pub fn land(&mut self, port: usize) -> Option<Landed> {
+        self.gather(port);
+        while let Some(&Landing { at_ns, nic, bytes, meaning }) = self.wire.ports.all[port].landings.front() {
+            if at_ns > self.now_ns {
+                break;
+            }
+            self.wire.ports.all[port].landings.pop_front();
+            if let Meaning::Onward(foretold) = meaning {
+                let out = Outgoing::carried(&self.wire.fabric.take(&foretold));
+                let (bridge, seen_at) = (self.wire.ports.all[port].bridge, self.edge.nics.len() + port);
+                match self.platform.depart(self.now_ns, port, bridge, &out, seen_at) {
+                    Some(at_ns) => self.fly(at_ns, Flight::Departed(port, out)),
+                    None => self.departed(port, out),
+                }
+                continue;
+            }
+            self.edge.nics[nic as usize].traffic.receive(1, bytes);
+            self.stamp_ns = at_ns;
+            match meaning {
+                Meaning::Whole(message) => return Some(Landed::Now(message)),
+                Meaning::Counted(message) => return Some(Landed::At(message, at_ns)),
+                Meaning::Part | Meaning::Onward(_) => {}
+            }
+        }
+        None
+    }
+}

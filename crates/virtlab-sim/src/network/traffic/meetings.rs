@@ -1,0 +1,63 @@
+//! Frames that are only counted and meet others at one switch: they have no event behind their sender.
+//!
+//! Where a vNIC stands at the fabric alone, or behind a virtual switch that knows the way, such a frame is handed
+//! to [`Fabric::meet`](virtlab_fabric::Fabric::meet) as it starts. What has come to a port is gathered before
+//! anybody reads a counter, and now and then, so that little waits.
+
+use crate::network::frames::{Address, Carried, Outgoing};
+use crate::network::whole::Network;
+use crate::network::wire::ways::{MeetingWay, Way};
+use virtlab_fabric::{Mac, PortId};
+use virtlab_wire::Nanos;
+
+impl Network {
+    /// The way without events that a frame takes which leaves a vNIC now.
+    #[inline]
+    pub(super) fn meeting_of(&mut self, nic: usize, out: &Outgoing) -> Option<MeetingWay> {
+        if !out.counted {
+            return None;
+        }
+        match out.socket.map(|socket| self.sockets[socket].way) {
+            Some(Way::Meeting(way)) => Some(self.wire.ways.meeting(way)),
+            Some(Way::Played) => None,
+            _ => self.meeting(nic, out.source, (out.destination, out.cargo.ip.map(|packet| packet.to))),
+        }
+    }
+
+    /// The way without events from a vNIC between these addresses; the same at any time.
+    #[inline]
+    pub(super) fn meeting(&mut self, nic: usize, source: Mac, to: Address) -> Option<MeetingWay> {
+        if self.guests.neighbours.is_some() {
+            return None;
+        }
+        let at = self.edge.entrance(nic, to.0)?;
+        let meeting = self.wire.fabric.meeting(at, source, to.0)?;
+        let to = self.own_nic(meeting.port.0, to)?;
+        Some(MeetingWay { at, meeting, to })
+    }
+
+    /// A frame leaves its vNIC for the end of such a way.
+    #[inline]
+    pub(super) fn meet(&mut self, nic: usize, out: &Outgoing, way: &MeetingWay) {
+        let MeetingWay { at, meeting, to } = way;
+        self.edge.nics[nic].traffic.send(1, out.bytes);
+        self.catch_up_before(*at);
+        let carried = Carried { cargo: out.cargo, counted: true, to: *to };
+        if self.wire.fabric.meet(meeting, out.bytes, Nanos(self.now_ns), carried) {
+            self.wire.ports.crowd(meeting.port.0);
+        }
+    }
+
+    /// Plays on without events what has come to a port by now.
+    #[inline]
+    pub(super) fn gather(&mut self, port: usize) {
+        if self.wire.fabric.gather(PortId(port), Nanos(self.now_ns)) {
+            self.foresee();
+        }
+    }
+
+    /// The instant ahead at which the last frame comes that has no event there.
+    pub fn last_coming_ns(&self) -> Option<u64> {
+        self.wire.fabric.last_coming().map(|at| at.0).filter(|at| *at > self.now_ns)
+    }
+}

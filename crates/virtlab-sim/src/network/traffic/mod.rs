@@ -1,0 +1,23 @@
+//! What happens between the parts of the network: a message's way out of a guest, through the fabric, and into another.
+//!
+//! ```text
+//! opening; sending -> resolution -> queueing (trains, meetings) -> delays -> crossing -> fabric
+//! receiving (forwarding, discovery) <- crossing <- delays <- landing <------------------- fabric
+//! ```
+
+mod counters;
+mod crossing;
+mod delays;
+mod discovery;
+mod forwarding;
+mod interfaces;
+mod landing;
+mod meetings;
+mod opening;
+mod queueing;
+mod receiving;
+mod resolution;
+mod sending;
+mod trains;
+
+pub use landing::Landed;

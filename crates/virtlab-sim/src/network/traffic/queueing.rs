@@ -1,0 +1,139 @@
+//! A frame at a vNIC: it waits in its queue while bucket or licence hold it back, then leaves.
+
+use crate::agenda::Due;
+use crate::network::edge::queue::Waiting;
+use crate::network::frames::Outgoing;
+use crate::network::platform::flights::Flight;
+use crate::network::whole::Network;
+
+impl Network {
+    /// A vNIC's frames that may go by now.
+    pub fn release(&mut self, nic: usize) {
+        self.catch_up(nic);
+        while let Some(&Waiting { at_ns, out, .. }) =
+            self.edge.nics[nic].queue.front().filter(|waiting| waiting.at_ns <= self.now_ns)
+        {
+            self.let_go(nic, at_ns, &out);
+        }
+        self.edge.nics[nic].queue.pass_stops(self.now_ns);
+        self.arm(nic);
+    }
+
+    /// The first frame of a vNIC's queue leaves it, at `at_ns`.
+    pub(super) fn let_go(&mut self, nic: usize, at_ns: u64, out: &Outgoing) {
+        self.edge.nics[nic].queue.let_go(self.agenda.planned_at(at_ns));
+        if self.is_certain(out) {
+            self.pass_on(nic, out, at_ns);
+        } else {
+            self.transmit(nic, *out);
+        }
+        self.give_room(out);
+    }
+
+    /// Plans a vNIC's next event.
+    pub(super) fn arm(&mut self, nic: usize) {
+        let every = self.wire.ways.by_events();
+        if let Some(at_ns) = self.edge.nics[nic].queue.arm(every, self.now_ns) {
+            self.agenda.plan(at_ns, Due::Release(nic));
+        }
+    }
+
+    /// When a frame is at the vNIC; `call_of` the socket whose call it begins.
+    pub(super) fn ready(&mut self, nic: usize, bytes: u32, call_of: Option<usize>) -> u64 {
+        let Some(costs) = &mut self.platform.costs else { return self.now_ns };
+        costs.send(self.now_ns, self.edge.nics[nic].given.guest, nic, bytes, call_of)
+    }
+
+    /// Into the vNIC's queue when it is ready, or through it; the instant at which the frame leaves it.
+    pub(super) fn put(&mut self, nic: usize, out: Outgoing, ready_ns: u64) -> u64 {
+        let port = &mut self.edge.nics[nic];
+        if port.licence.is_some() {
+            return self.put_licensed(nic, out, ready_ns);
+        }
+        let mut start = ready_ns;
+        if let Some(bucket) = &mut port.bucket {
+            // Segments that go together cost as many frames as they will be cut into.
+            let cost: i64 = match self.packets.parts_of(&out.cargo.message) {
+                Some(parts) => parts.frame_bytes(&out).map(|bytes| bucket.cost_ns(bytes)).sum(),
+                None => bucket.cost_ns(out.bytes),
+            };
+            start = bucket.start_ns(ready_ns, cost);
+        }
+        self.depart(nic, out, start)
+    }
+
+    /// Into the queue before a vNIC's licence, through it, or nowhere; the instant at which the frame leaves, if it
+    /// does.
+    fn put_licensed(&mut self, nic: usize, out: Outgoing, ready_ns: u64) -> u64 {
+        let parts = self.packets.parts_of(&out.cargo.message);
+        let bytes = parts.map_or(out.bytes, |parts| parts.frame_bytes(&out).sum());
+        let port = &mut self.edge.nics[nic];
+        let Some(licence) = &mut port.licence else { return ready_ns };
+        match licence.start_ns(bytes, ready_ns, port.queue.len()) {
+            Some(start) => self.depart(nic, out, start),
+            None => ready_ns,
+        }
+    }
+
+    /// Lets a frame through now, or has it wait until `start`; returns that.
+    fn depart(&mut self, nic: usize, out: Outgoing, start: u64) -> u64 {
+        let amid = self.edge.nics[nic].queue.is_amid(&out);
+        if start == self.now_ns {
+            self.catch_up(nic);
+            if self.edge.nics[nic].queue.is_empty() {
+                self.transmit(nic, out);
+                return start;
+            }
+        }
+        self.queue(nic, Waiting::of_one(start, out), amid);
+        start
+    }
+
+    /// Frames wait in a vNIC; `amid`: their message is not whole with them or the next one.
+    #[inline]
+    pub(super) fn queue(&mut self, nic: usize, waiting: Waiting, amid: bool) {
+        let Waiting { at_ns, count, out, .. } = waiting;
+        if let Some(socket) = out.socket {
+            self.sockets[socket].room.hold(count, out.bytes);
+        }
+        let queue = &mut self.edge.nics[nic].queue;
+        queue.push(waiting, self.agenda.planned_at(self.now_ns));
+        if let Some(at) = self.certain_port(&out) {
+            let queue = &mut self.edge.nics[nic].queue;
+            queue.note_port(at);
+            let blocked = queue.is_blocked();
+            let feeders = &mut self.wire.ports.all[at.0].feeders;
+            if !feeders.contains(&nic) {
+                feeders.push(nic);
+            }
+            if amid {
+                if blocked {
+                    self.arm(nic);
+                }
+                return;
+            }
+        }
+        self.edge.nics[nic].queue.stop_at(at_ns);
+        self.arm(nic);
+    }
+
+    pub(super) fn transmit(&mut self, nic: usize, out: Outgoing) {
+        if let Some(at) = self.certain_port(&out) {
+            self.catch_up_before(at);
+            return self.pass_on(nic, &out, self.now_ns);
+        }
+        if let Some(way) = self.meeting_of(nic, &out) {
+            return self.meet(nic, &out, &way);
+        }
+        let port = &mut self.edge.nics[nic];
+        if port.down {
+            port.traffic.vanished += 1;
+            return;
+        }
+        port.traffic.send(1, out.bytes);
+        match self.platform.leave(self.now_ns, nic, port.bridge, &out) {
+            Some(at_ns) => self.fly(at_ns, Flight::Out(nic, out)),
+            None => self.leave(nic, out),
+        }
+    }
+}

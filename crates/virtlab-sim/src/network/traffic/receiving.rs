@@ -1,0 +1,60 @@
+//! A guest's kernel takes what is its own, and sends on what it forwards.
+
+use crate::ip::Message;
+use crate::network::frames::{Incoming, is_noise, is_notice, is_resolution};
+use crate::network::whole::Network;
+
+impl Network {
+    /// A frame that has come to a vNIC; a message that is whole with it, for this side's role.
+    pub fn receive(&mut self, incoming: Incoming) -> Option<Message> {
+        let Incoming { nic, destination, bytes, cargo, .. } = incoming;
+        let port = &mut self.edge.nics[nic];
+        let guest = port.given.guest;
+        let hosts = &mut self.guests.hosts;
+        let bridging = hosts.is_bridge(guest);
+        if is_resolution(&cargo.message) && !bridging {
+            self.hear(&incoming);
+            return None;
+        }
+        if is_noise(&cargo.message) && !bridging {
+            port.traffic.receive(1, bytes);
+            return None;
+        }
+        let own = cargo.ip.is_some_and(|packet| hosts.addresses(guest).contains(&packet.to));
+        let tapped = own && cargo.ip.is_some_and(|packet| packet.tapped);
+        if destination != port.given.mac && !tapped && !bridging {
+            port.traffic.strangers += 1;
+            return None;
+        }
+        port.traffic.receive(1, bytes);
+        if bridging {
+            self.forward_frame(guest, incoming);
+            return None;
+        }
+        let Some(packet) = cargo.ip else { return Some(cargo.message) };
+        if own {
+            let whole = hosts.take(guest, &packet, self.now_ns);
+            if is_notice(&cargo.message) {
+                self.learn(guest, &cargo.message);
+                return None;
+            }
+            return whole.then_some(cargo.message);
+        }
+        if hosts.is_router(guest) && packet.hops_left > 1 {
+            self.forward_packet(guest, packet, incoming);
+        } else {
+            port.traffic.strangers += 1;
+        }
+        None
+    }
+
+    /// Whether a message's packet was marked on the way, asked once.
+    pub fn was_marked(&mut self, message: &Message) -> bool {
+        self.labels.was_marked(message)
+    }
+
+    /// Guest of a role's side.
+    pub fn guest_of(&self, role: usize, side: usize) -> usize {
+        self.guests.hosts.of_side(role, side)
+    }
+}

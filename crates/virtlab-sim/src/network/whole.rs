@@ -1,0 +1,59 @@
+//! The network as the sum of its parts.
+
+use super::edge::Edge;
+use super::frames::Incoming;
+use super::guests::Guests;
+use super::labels::Labels;
+use super::packets::Packets;
+use super::platform::Platform;
+use super::sockets::Socket;
+use super::wire::Wire;
+use crate::agenda::{Agenda, Due};
+use crate::input::{Finding, Input};
+use std::collections::VecDeque;
+
+/// Everything between two sockets.
+pub struct Network {
+    /// Virtual time.
+    pub now_ns: u64,
+    /// What is planned.
+    pub agenda: Agenda,
+    /// Frames that stand at vNICs now.
+    pub inbox: VecDeque<Incoming>,
+    /// When the message that a role takes came to its kernel.
+    pub stamp_ns: u64,
+    pub(super) sockets: Vec<Socket>,
+    pub(super) packets: Packets,
+    pub(super) labels: Labels,
+    pub(super) guests: Guests,
+    pub(super) edge: Edge,
+    pub(super) wire: Wire,
+    pub(super) platform: Platform,
+}
+
+impl Network {
+    /// The world's network. A finding when the fabric cannot be.
+    pub fn new(input: &Input) -> Result<Self, Finding> {
+        let mut wire = Wire::new(input)?;
+        let edge = Edge::new(input, |name| wire.port(name))?;
+        wire.plug(&edge, edge.outages || input.noise.is_some());
+        let guests = Guests::new(input, |name| wire.fabric.port(name));
+        let mut agenda = Agenda::default();
+        for (place, at_ns) in guests.noise.first() {
+            agenda.plan(at_ns, Due::Speak(place));
+        }
+        Ok(Self {
+            now_ns: 0,
+            agenda,
+            inbox: VecDeque::new(),
+            stamp_ns: 0,
+            sockets: Vec::new(),
+            packets: Packets::default(),
+            labels: Labels::default(),
+            guests,
+            edge,
+            platform: Platform::new(input, wire.ports.all.len()),
+            wire,
+        })
+    }
+}

@@ -1,0 +1,84 @@
+//! Ports of the fabric: what lies behind each, and frames that leave the fabric there.
+
+use crate::ip::Message;
+use crate::network::frames::Address;
+use std::collections::VecDeque;
+use virtlab_fabric::Foretold;
+
+/// Frames in a landing, from which on those that have come are counted without waiting for a reader.
+const CROWD: usize = 16;
+
+/// What a frame that leaves the fabric is to the node at its port.
+#[derive(Clone, Copy, Debug)]
+pub enum Meaning {
+    /// It continues through a bridge or a guest; an event represents it.
+    Onward(Foretold),
+    /// A fragment of a message that is not whole with it.
+    Part,
+    /// A message is whole with it and is only counted.
+    Counted(Message),
+    /// A message is whole with it; an event stands for it.
+    Whole(Message),
+}
+
+/// A frame that leaves the fabric at `at_ns`.
+#[derive(Clone, Copy, Debug)]
+pub struct Landing {
+    pub at_ns: u64,
+    pub nic: u32,
+    pub bytes: u32,
+    pub meaning: Meaning,
+}
+
+/// A port of the fabric.
+#[derive(Default)]
+pub struct Port {
+    /// The vNIC or the virtual switch behind it.
+    pub nic: Option<usize>,
+    pub bridge: Option<usize>,
+    /// The addresses met last that are its guest's own, and the vNIC.
+    pub met: Option<(Address, u32)>,
+    pub landings: VecDeque<Landing>,
+    /// vNICs in whose queues frames wait for it.
+    pub feeders: Vec<usize>,
+}
+
+/// All ports.
+pub struct Ports {
+    pub all: Vec<Port>,
+    /// Those whose landings have grown beyond a crowd.
+    crowded: Vec<usize>,
+}
+
+impl Ports {
+    pub fn new(count: usize) -> Self {
+        Self { all: std::iter::repeat_with(Port::default).take(count).collect(), crowded: Vec::new() }
+    }
+
+    /// A frame will land at a port.
+    #[inline]
+    pub fn land(&mut self, port: usize, landing: Landing) {
+        self.all[port].landings.push_back(landing);
+    }
+
+    /// Notes a port at which so many have landed by now, of those without an event, that somebody should count them.
+    #[inline]
+    pub fn note_crowd(&mut self, port: usize, now_ns: u64) {
+        let landings = &self.all[port].landings;
+        if landings.len() >= CROWD && landings[0].at_ns <= now_ns {
+            self.crowded.push(port);
+        }
+    }
+
+    /// At a port so many frames wait to be gathered that somebody should.
+    #[inline]
+    pub fn crowd(&mut self, port: usize) {
+        self.crowded.push(port);
+    }
+
+    /// A port at which too many wait.
+    #[inline]
+    pub fn next_crowded(&mut self) -> Option<usize> {
+        self.crowded.pop()
+    }
+}

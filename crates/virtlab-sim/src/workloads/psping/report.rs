@@ -1,0 +1,37 @@
+//! What every test of `psping` reports: its requests, and what the probe counts.
+
+use crate::samples::{RequestRow, Table};
+use crate::workloads::workload::Counters;
+use virtlab_load::parameters::psping::Asked;
+
+/// A request that is over, or lost without `finished_ns`.
+pub fn row(asked: &Asked, k: u64, sent_ns: u64, finished_ns: Option<u64>) -> RequestRow {
+    RequestRow {
+        seq: asked.seq(k),
+        sent_ns: sent_ns as i64,
+        finished_ns: finished_ns.map_or(-1, |instant| instant as i64),
+        payload_bytes: asked.payload_bytes(),
+    }
+}
+
+/// What every test counts, as the probe does.
+pub fn report(
+    stream: &str,
+    asked: &Asked,
+    rows: &[RequestRow],
+    sent: u64,
+    more: &[(&'static str, u64)],
+    server: Vec<(&'static str, u64)>,
+) -> (Vec<Table>, Counters) {
+    let answered = rows.iter().filter(|row| row.finished_ns >= 0).count() as u64;
+    let mut client = vec![
+        ("sent_requests", sent),
+        ("answered_requests", answered),
+        ("sent_bytes", sent * asked.sizes.0),
+        ("received_bytes", answered * asked.sizes.1),
+        ("unsent_requests", asked.total - sent),
+        ("send_errors", 0),
+    ];
+    client.extend(more);
+    (RequestRow::table(stream, rows).into_iter().collect(), [client, server])
+}

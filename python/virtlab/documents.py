@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.errors import ExperimentError
+from virtlab.units import show_count
 
 LARGEST_BYTES = 1 << 20
 NODES_MAX = 50_000
@@ -108,7 +109,7 @@ def _bounded(events: Any) -> None:
         if nodes > NODES_MAX or depth > DEPTH_MAX:
             line = event.start_mark.line + 1 if event.start_mark else 1
             what = (
-                f"holds more than {NODES_MAX:,} values"
+                f"holds more than {show_count(NODES_MAX)} values"
                 if nodes > NODES_MAX
                 else f"is deeper than {DEPTH_MAX} levels"
             )

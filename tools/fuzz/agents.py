@@ -19,7 +19,7 @@ from typing import Any
 from virtlab._native import FrameDecoder, encode_frame
 
 from virtlab.errors import VirtlabError
-from virtlab.plan import Outcome, Plan, Trial
+from virtlab.plan import BLOCKS, Outcome, Plan, Trial, Unobserved
 from virtlab.testbed.build import networks
 from virtlab.testbed.build.lower import lower
 from virtlab.testbed.kinds.clock import GuestClock
@@ -88,17 +88,7 @@ def echoes(stream: str = "probe", number: int = 0) -> bytes:
 
 
 INTERVAL: dict[str, tuple[str, list[int]]] = {
-    name: ("i32" if name == "flow" else "i64", [1])
-    for name in (
-        "flow",
-        "begin_ns",
-        "end_ns",
-        "received_bytes",
-        "sent_bytes",
-        "retransmits",
-        "srtt_ns",
-        "cwnd_packets",
-    )
+    name: (dtype, [1]) for name, dtype in BLOCKS["interval/1"].columns.items()
 }
 
 
@@ -232,8 +222,8 @@ def plan() -> Plan:
     })  # fmt: skip
 
 
-class Kept:
-    """A sink that checks as a dataset does, an observer, and what came."""
+class Kept(Unobserved):
+    """A sink that checks as a dataset does, and what came; nobody watches."""
 
     def __init__(self) -> None:
         self.blocks: list[tuple[str, str, Any]] = []
@@ -254,13 +244,6 @@ class Kept:
 
     def artefact(self, name: str, chunks: Any) -> None:
         """None is looked at."""
-
-    def progress(self, what: str, done_ratio: float | None = None) -> None:
-        """Nobody looks."""
-
-    def cancelled(self) -> bool:
-        """Never."""
-        return False
 
 
 def played(spoil: Spoil, after_s: float | None = None) -> tuple[Outcome, Kept, Agents]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 from virtlab.plan.backend import Reading
 from virtlab.results import Holder, RunKey, RunRecord
 from virtlab.terminal import console, one_line
-from virtlab.units import show_number, show_quantity
+from virtlab.units import show_number, show_quantity, show_wait
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -42,22 +42,8 @@ class Standing:
     def text(self) -> str:
         """`12 runs done, 8 to 20 left, about 3 min`."""
         left = f"{self.least}" if self.least == self.most else f"{self.least} to {self.most}"
-        time_left = f", about {show_time(self.left_ns)}" if self.left_ns is not None and self.most else ""
+        time_left = f", about {show_wait(self.left_ns)}" if self.left_ns is not None and self.most else ""
         return f"{self.done} {'run' if self.done == 1 else 'runs'} done, {left} left{time_left}"
-
-
-def show_time(time_ns: int) -> str:
-    """A length of time for people.
-
-    >>> show_time(45_000_000_000), show_time(200_000_000_000), show_time(9_000_000_000_000)
-    ('45 s', '3 min 20 s', '2 h 30 min')
-    """
-    seconds = round(time_ns / 1e9)
-    if seconds < 60:
-        return f"{seconds} s"
-    if seconds < 3600:
-        return f"{seconds // 60} min {seconds % 60} s"
-    return f"{seconds // 3600} h {seconds % 3600 // 60} min"
 
 
 def show_levels(levels: Mapping[str, str]) -> str:

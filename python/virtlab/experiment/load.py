@@ -32,7 +32,7 @@ from virtlab.experiment.read.model import RepeatSpec
 from virtlab.experiment.read.sections import validated
 from virtlab.experiment.read.tree import FILE_MAX_BYTES, Node, read_tree
 from virtlab.experiment.resolver import RESOLVED, Resolver
-from virtlab.units import nearest
+from virtlab.units import nearest, show_count
 
 VERSION = 1
 PLAIN = ("version", "name", "title", "seed", "repeat", "claims", "factors", "exclude")  # cannot vary
@@ -243,7 +243,7 @@ def _too_many(design: Design, repeat: Repeat, runs_max: int | None, findings: Fi
     runs = size * repeat.minimum
     if runs <= runs_max:
         return False
-    what = f"{size:,} design points make {runs:,} runs, more than {runs_max:,}"
+    what = f"{show_count(size)} design points make {show_count(runs)} runs, more than {show_count(runs_max)}"
     findings.add(
         ("factors",), what, "take fewer levels, exclude combinations, or say --yes when it is meant", key=True
     )

@@ -35,7 +35,7 @@ from virtlab.experiment.world.addresses import Addresses, assign
 from virtlab.experiment.world.port_queues import read_port_queues
 from virtlab.experiment.world.queues import QueueSpec, read_queue
 from virtlab.experiment.world.topology import Wiring, check_ends, wire
-from virtlab.units import nearest
+from virtlab.units import nearest, show_count
 
 if TYPE_CHECKING:
     from virtlab.experiment.work.search import SearchFor
@@ -193,7 +193,7 @@ class Resolver:
         }
         self._guests_met += sum(len(host.guests) for host in hosts.values())
         if self.exhausted:
-            what = f"the worlds of its design points have more than {GUESTS_MAX:,} guests together"
+            what = f"the worlds of its design points have more than {show_count(GUESTS_MAX)} guests together"
             findings.add((), what, "take fewer levels of what makes the world larger, or smaller ones")
             return None
         switch, router, link = (

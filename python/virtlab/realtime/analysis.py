@@ -27,8 +27,8 @@ from virtlab.realtime.answers import (
     TaskVerdict,
     Witness,
 )
-from virtlab.realtime.quantities import show_time
 from virtlab.realtime.tasks import TaskSet
+from virtlab.units import show_time
 
 if TYPE_CHECKING:
     from virtlab._native import RtTaskSet

@@ -10,8 +10,8 @@ import math
 from fractions import Fraction
 
 from virtlab.errors import ExperimentError
-from virtlab.realtime.quantities import show_time
 from virtlab.realtime.tasks import TaskSet
+from virtlab.units import show_time
 
 FORMATS = ("chrt", "libvirt", "xen", "cgroup", "cgroup1", "rt-app")
 

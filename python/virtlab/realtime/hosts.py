@@ -20,8 +20,9 @@ from virtlab.documents import read_yaml
 from virtlab.errors import ExperimentError
 from virtlab.realtime.analysis import analyze, ask, front, least_budget
 from virtlab.realtime.files import load_tasks, tasks_of
-from virtlab.realtime.quantities import parse_time_ns, show_time
+from virtlab.realtime.quantities import parse_time_ns
 from virtlab.realtime.tasks import POLICIES, Task, TaskSet
+from virtlab.units import show_time
 
 SCHEDULERS = ("edf", "rm", "dm")
 ROUNDS = 6

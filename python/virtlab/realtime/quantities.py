@@ -7,7 +7,6 @@ Answers of this room are fractions (35/3 ms is no whole number of ns), so a time
 from __future__ import annotations
 
 import re
-from decimal import Decimal
 from fractions import Fraction
 
 from virtlab.units import Duration, exact_number
@@ -56,25 +55,6 @@ def exact_fraction(text: str, whole: str) -> Fraction:
         return value / Fraction(exact_number(bottom)) if bottom else value
     except ZeroDivisionError:
         raise ValueError(f"'{whole.strip()}' is not a number") from None
-
-
-def show_time(value_ns: Fraction | int) -> str:
-    """For people: the exact decimal where it is short, else a rounded one marked '~'.
-
-    >>> show_time(Fraction(35_000_000, 3)), show_time(10_000_000), show_time(0)
-    ('~11.666667 ms', '10 ms', '0 ns')
-    """
-    value = Fraction(value_ns)
-    units = {name: size for name, size in Duration.units.items() if name not in {"min", "h"}}
-    largest = max(abs(value), Fraction(1))
-    name, size = max(
-        ((name, size) for name, size in units.items() if size <= largest), key=lambda pair: pair[1]
-    )
-    scaled = value / size
-    text = f"{float(scaled):.9g}"
-    if Fraction(Decimal(text)) == scaled:
-        return f"{Decimal(text).normalize():f} {name}"
-    return f"~{float(scaled):.8g} {name}"
 
 
 def fraction_text(value: Fraction | int) -> str:

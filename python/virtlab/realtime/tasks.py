@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 from virtlab.errors import ExperimentError
-from virtlab.realtime.quantities import show_time
+from virtlab.units import show_time
 
 if TYPE_CHECKING:
     from virtlab._native import RtTaskSet

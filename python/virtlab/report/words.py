@@ -32,12 +32,3 @@ def point_words(point: Mapping[str, str], otherwise: str = "") -> str:
     ('load 30 kB, switches 2', 'always')
     """
     return ", ".join(f"{name} {level}" for name, level in point.items()) or otherwise
-
-
-def grouped(number: int) -> str:
-    """Thousands apart by a thin space.
-
-    >>> grouped(1234567)
-    '1\\u202f234\\u202f567'
-    """
-    return f"{number:,}".replace(",", "\u202f")

@@ -24,6 +24,7 @@ from virtlab.errors import AgentError, DatasetError, MachineError
 from virtlab.lazy import NDArray, duckdb, np
 from virtlab.plan.blocks import BLOCKS, BlockSchema
 from virtlab.results import small_parquet
+from virtlab.units import show_count
 
 SQL_TYPES = {"i64": "BIGINT", "i32": "INTEGER", "f64": "DOUBLE", "name": "VARCHAR"}
 PARQUET_TYPES = {"i64": "INT64", "i32": "INT32", "f64": "DOUBLE", "name": "BYTE_ARRAY"}
@@ -237,7 +238,8 @@ def _count(source: str) -> int:
 def _refuse_too_many(where: str, rows: int, columns: int) -> None:
     needed, most = rows * max(columns, 1) * 8, memory_most_bytes()
     if needed > most:
-        what = f"{rows:,} rows take {needed / 2**30:.3g} GiB of memory, and {most / 2**30:.3g} GiB is half of what there is"
+        took, half = f"{needed / 2**30:.3g} GiB", f"{most / 2**30:.3g} GiB"
+        what = f"{show_count(rows)} rows take {took} of memory, and {half} is half of what there is"
         raise MachineError(
             where, what, "read the dataset on a larger machine, or move that run's folder away"
         )

@@ -19,6 +19,7 @@ from virtlab.simulator.nominal import held_by_nominal_rate, with_nominal_rates
 from virtlab.simulator.paths import wayless
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, costs
 from virtlab.simulator.programs import slept_ns
+from virtlab.units import show_count
 
 ARM = "simulator"
 
@@ -49,9 +50,7 @@ def _samples(plan: Plan) -> Iterator[Refusal]:
         rows = declaration.rows(values, length_ns)
         held = sum(2 * 8 * len(BLOCKS[schema].columns) * count for schema, count in rows.items())
         if held > memory_bytes():
-            reason = (
-                f"{max(rows.values()):,} samples take about {held >> 30} GiB of memory in a simulated run"
-            )
+            reason = f"{show_count(max(rows.values()))} samples take about {held >> 30} GiB of memory in a simulated run"
             cure = "take fewer or shorter, and more runs of them (repeat)"
             yield Refusal(f"roles.{name}", f"{reason}, more than this machine has", cure)
 

@@ -15,7 +15,7 @@ class Estimate:
     says why.
 
     >>> print(Estimate("rtt", "ns", 244_000.0, 239_000.0, 251_500.0, 0.95, 10, "t"))
-    244 µs (239 to 251.5 µs, 95 %, n = 10)
+    244 µs (239 to 252 µs, 95 %, n = 10)
     """
 
     metric: str

@@ -1,10 +1,19 @@
-"""Quantities with units, in and out: exact ones of a file (`quantities`), measured ones (`scales`), as a page shows them
-(`displays`); numbers and nearest names for all of them.
+"""Quantities with units, in and out: exact ones of a file (`quantities`), measured ones (`scales`), as people read them
+(`displays`, `times`); numbers and nearest names for all of them.
 """
 
-from virtlab.units.displays import Display, display, interval, interval_digits, numeric_levels
+from virtlab.units.displays import (
+    WANTED_DIGITS,
+    Display,
+    display,
+    interval,
+    interval_digits,
+    numeric_levels,
+    show_interval,
+    show_quantity,
+)
 from virtlab.units.nearest import did_you_mean, nearest
-from virtlab.units.numbers import show_number
+from virtlab.units.numbers import MINUS, THOUSANDS, show_count, show_number
 from virtlab.units.quantities import (
     NUMBER,
     Bitrate,
@@ -14,18 +23,12 @@ from virtlab.units.quantities import (
     Size,
     exact_number,
 )
-from virtlab.units.scales import (
-    SCALES,
-    level_number,
-    parse_quantity,
-    scale_of,
-    show_interval,
-    show_quantity,
-    split_quantity,
-)
+from virtlab.units.scales import SCALES, level_number, parse_quantity, split_quantity
+from virtlab.units.times import show_time, show_wait
 
 __all__ = [
-    "NUMBER", "SCALES", "Bitrate", "Display", "Duration", "PacketSize", "Ratio", "Size", "did_you_mean", "display",
-    "exact_number", "interval", "interval_digits", "level_number", "nearest", "numeric_levels", "parse_quantity",
-    "scale_of", "show_interval", "show_number", "show_quantity", "split_quantity",
+    "MINUS", "NUMBER", "SCALES", "THOUSANDS", "WANTED_DIGITS", "Bitrate", "Display", "Duration", "PacketSize", "Ratio",
+    "Size", "did_you_mean", "display", "exact_number", "interval", "interval_digits", "level_number", "nearest",
+    "numeric_levels", "parse_quantity", "show_count", "show_interval", "show_number", "show_quantity", "show_time",
+    "show_wait", "split_quantity",
 ]  # fmt: skip

@@ -1,6 +1,4 @@
-"""Numbers as people read them: a display unit that fits the range, and no more digits than the interval
-supports.
-"""
+"""Quantities as people read them: a unit that fits the range, and no more digits than the interval supports."""
 
 from __future__ import annotations
 
@@ -10,17 +8,10 @@ from dataclasses import dataclass
 
 from virtlab.units.numbers import show_number
 from virtlab.units.quantities import Bitrate, Duration, PacketSize, Ratio, Size
+from virtlab.units.scales import SCALES, SHOWN
 
-_SCALES: dict[str, tuple[tuple[float, str], ...]] = {
-    "ns": ((1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")),
-    "bit/s": ((1.0, "bit/s"), (1e3, "kbit/s"), (1e6, "Mbit/s"), (1e9, "Gbit/s")),
-    "byte/s": ((1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s")),
-    "B": ((1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB")),
-    "1/s": ((1.0, "1/s"), (1e3, "thousand/s"), (1e6, "million/s")),
-    "count": ((1.0, ""),),
-    "ratio": ((0.01, "%"),),
-}
-_ALIASES = {"bytes": "B"}
+_ALIASES = {"B": "bytes"}
+WANTED_DIGITS = 6  # of an interval that somebody wrote down, and that no sample limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +43,15 @@ def display(unit: str, values: Iterable[float]) -> Display:
 
     >>> display("ns", [488_320.0, 732_480.0])
     Display(size=1000.0, unit='µs')
-    >>> display("ratio", [0.02])
-    Display(size=0.01, unit='%')
+    >>> display("ratio", [0.02]), display("furlong", [5e9])
+    (Display(size=0.01, unit='%'), Display(size=1.0, unit='furlong'))
     """
     base = _ALIASES.get(unit, unit)
-    scales = _SCALES.get(base)
-    if scales is None:
+    if base not in SHOWN:
         return Display(1.0, base)
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
-    return next(
-        (Display(size, name) for size, name in reversed(scales) if largest >= size), Display(*scales[0])
-    )
+    rising = [Display(SCALES[base][name], name) for name in SHOWN[base]]
+    return next((one for one in reversed(rising) if largest >= one.size), rising[0])
 
 
 def interval_digits(low: float, high: float, digits: int = 2) -> int:
@@ -82,14 +71,43 @@ def interval(low: float | None, point: float, high: float | None, shown: Display
 
     >>> interval(244_160.0, 244_300.0, 244_520.0, Display(1e3, "µs"))
     '244.3 µs [244.16, 244.52]'
-    >>> interval(None, 244_300.0, None, Display(1e3, "µs"))
-    '244.3 µs'
+    >>> interval(None, 244_300.0, None, Display(1e3, "µs")), interval(None, 2.0, 3.0, Display(1.0, ""))
+    ('244.3 µs', '2 [not estimable, 3]')
     """
     if low is None and high is None:
         return shown.text(point)
-    low_end, high_end = -math.inf if low is None else low, math.inf if high is None else high
-    digits = interval_digits(low_end, high_end)
-    return f"{shown.text(point, digits)} [{shown.number(low_end, digits)}, {shown.number(high_end, digits)}]"
+    digits = _digits(low, high)
+    return f"{shown.text(point, digits)} [{_end(low, shown, digits)}, {_end(high, shown, digits)}]"
+
+
+def show_quantity(value: float, unit: str, digits: int = 4) -> str:
+    """The value in the unit that reads best.
+
+    >>> show_quantity(244_160, "ns"), show_quantity(0.00123, "ratio"), show_quantity(95.2e6, "bit/s")
+    ('244.2 µs', '0.123 %', '95.2 Mbit/s')
+    """
+    return display(unit, [value]).text(value, digits)
+
+
+def show_interval(low: float | None, high: float | None, unit: str, digits: int | None = None) -> str:
+    """An interval in a sentence, in one unit for both ends, with the digits that it supports unless they are given.
+
+    >>> show_interval(239_100, 251_500, "ns"), show_interval(239_100, 251_500, "ns", WANTED_DIGITS)
+    ('239 to 252 µs', '239.1 to 251.5 µs')
+    >>> show_interval(None, 2.0, "count")
+    'not estimable to 2'
+    """
+    shown = display(unit, [end for end in (low, high) if end is not None])
+    digits = _digits(low, high) if digits is None else digits
+    return f"{_end(low, shown, digits)} to {_end(high, shown, digits)} {shown.unit}".rstrip()
+
+
+def _digits(low: float | None, high: float | None) -> int:
+    return interval_digits(-math.inf if low is None else low, math.inf if high is None else high)
+
+
+def _end(end: float | None, shown: Display, digits: int) -> str:
+    return "not estimable" if end is None else shown.number(end, digits)
 
 
 def numeric_levels(levels: Iterable[str]) -> tuple[list[float], str] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 LONGEST_WHOLE, LONGEST_FRACTION = 9, 6  # digits before the point, zeros behind it
+MINUS, THOUSANDS = "-", ","  # what stands before a negative number, and between the thousands of a count
 
 
 def show_number(value: float, digits: int = 4) -> str:
@@ -20,7 +21,7 @@ def show_number(value: float, digits: int = 4) -> str:
     ('2.5e+12', '-∞', 'not a number')
     """
     if not math.isfinite(value):
-        return "not a number" if math.isnan(value) else f"{'-' if value < 0 else ''}∞"
+        return "not a number" if math.isnan(value) else f"{MINUS if value < 0 else ''}∞"
     if value == 0:
         return "0"
     whole = math.floor(math.log10(abs(value))) + 1
@@ -28,3 +29,12 @@ def show_number(value: float, digits: int = 4) -> str:
         return f"{value:.{digits}g}"
     text = f"{value:.{max(digits - whole, 0)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def show_count(count: int) -> str:
+    """A count with all its digits.
+
+    >>> show_count(1234567), show_count(-1000)
+    ('1,234,567', '-1,000')
+    """
+    return f"{count:{THOUSANDS}}"

@@ -1,15 +1,14 @@
-"""Numbers of metrics as people write and read them: `244.16 us`, `0.1 %`, `95.2 Mbit/s`.
+"""Numbers of metrics as people write them: `244.16 us`, `0.1 %`, `95.2 Mbit/s`; and the one table of their units.
 
 Values are kept as floats in a metric's own unit (ns, ratio, bit/s, byte/s, 1/s, bytes, count); this file is the way
-in and out. Unlike `virtlab.units` it takes fractions of a nanosecond and signs, since a mean or a difference
-has them.
+in, `displays` the way out. Unlike `quantities` it takes fractions of a nanosecond and signs, since a mean or a
+difference has them.
 """
 
 from __future__ import annotations
 
 from decimal import Decimal
 
-from virtlab.units.numbers import show_number
 from virtlab.units.quantities import NUMBER, exact_number
 
 SCALES: dict[str, dict[str, float]] = {
@@ -24,6 +23,16 @@ SCALES: dict[str, dict[str, float]] = {
     },
     "count": {"": 1.0, "packets": 1.0, "count": 1.0},
 }  # fmt: skip
+
+SHOWN = {
+    "ns": ("ns", "µs", "ms", "s"),
+    "ratio": ("%",),
+    "bit/s": ("bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"),
+    "byte/s": ("B/s", "kB/s", "MB/s", "GB/s"),
+    "1/s": ("1/s", "k/s", "M/s"),
+    "bytes": ("B", "kB", "MB", "GB", "TB"),
+    "count": ("",),
+}  # of SCALES, in which values are shown; each larger than the one before
 
 _EXAMPLES = {
     "ns": "200 us",
@@ -96,45 +105,3 @@ def level_number(text: str) -> float | None:
             if candidate in scales:
                 return float(number * Decimal(str(scales[candidate])))
     return None
-
-
-def scale_of(magnitude: float, unit: str) -> tuple[str, float]:
-    """The name and size of the unit in which a number of this magnitude reads best.
-
-    >>> scale_of(244_160, "ns"), scale_of(0.001, "ratio")
-    (('µs', 1000.0), ('%', 0.01))
-    """
-    if unit == "ratio":
-        return "%", 0.01
-    if unit not in SCALES:
-        return unit, 1.0
-    plain = {
-        name: size
-        for name, size in SCALES[unit].items()
-        if name not in {"min", "h", "us", "μs", "", "packets", "/s"} and "i" not in name.removesuffix("bit/s")
-    }
-    if unit == "count":
-        return "", 1.0
-    fitting = [(name, size) for name, size in plain.items() if size <= abs(magnitude)]
-    return max(fitting, key=lambda pair: pair[1]) if fitting else min(plain.items(), key=lambda pair: pair[1])
-
-
-def show_quantity(value: float, unit: str, digits: int = 4) -> str:
-    """The value in the scale that reads best, with its unit.
-
-    >>> show_quantity(244_160, "ns"), show_quantity(0.00123, "ratio"), show_quantity(95.2e6, "bit/s")
-    ('244.2 µs', '0.123 %', '95.2 Mbit/s')
-    """
-    name, size = scale_of(value, unit)
-    return f"{show_number(value / size, digits)} {name}".rstrip()
-
-
-def show_interval(low: float | None, high: float | None, unit: str, digits: int = 4) -> str:
-    """An interval in one scale for both ends; an end that is not estimable is shown as such.
-
-    >>> show_interval(239_000, 251_500, "ns"), show_interval(None, 2.0, "count")
-    ('239 to 251.5 µs', 'not estimable to 2')
-    """
-    name, size = scale_of(max((abs(end) for end in (low, high) if end is not None), default=0.0), unit)
-    ends = ["not estimable" if end is None else show_number(end / size, digits) for end in (low, high)]
-    return f"{ends[0]} to {ends[1]} {name}".rstrip()

@@ -31,7 +31,7 @@ from virtlab.analysis.claims.nouns import (
     Trend,
 )
 from virtlab.metrics import METRICS, STATISTICS, MetricPath
-from virtlab.units import show_interval, show_quantity
+from virtlab.units import WANTED_DIGITS, show_interval, show_quantity
 
 _LIMITS = {"<": "below", "<=": "at most", ">": "above", ">=": "at least"}
 _ORDERS = {"<": "lower", "<=": "no higher", ">": "higher", ">=": "no lower"}
@@ -108,7 +108,9 @@ def _target(target: Threshold | Centre | Bounds, unit: str) -> str:
     if isinstance(target, Threshold):
         return f"{_LIMITS[target.comparator]} {show_quantity(target.limit, unit)}"
     if isinstance(target, Bounds):
-        return f"between {show_interval(target.low, target.high, unit).replace(' to ', ' and ')}"
+        return (
+            f"between {show_interval(target.low, target.high, unit, WANTED_DIGITS).replace(' to ', ' and ')}"
+        )
     centre = "the published value" if target.value is None else show_quantity(target.value, unit)
     return f"{centre}, give or take {_margin(target.margin, unit)}"
 

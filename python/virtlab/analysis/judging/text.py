@@ -9,7 +9,7 @@ from virtlab.analysis.claims import Claim
 from virtlab.analysis.claims.words import in_words
 from virtlab.analysis.judging.verdict import Comparison, Ruling
 from virtlab.analysis.published import PublishedValue, together
-from virtlab.units import show_interval, show_number, show_quantity
+from virtlab.units import WANTED_DIGITS, show_interval, show_number, show_quantity
 
 ANSWERS = {"holds": "yes", "refuted": "no", "undecided": "undecided"}
 FEW = 3  # published values that a sentence holds one by one
@@ -102,7 +102,7 @@ def required(comparison: Comparison) -> str:
         return "at most zero" if high == 0 else f"at most {show_quantity(high, unit)}"
     if high is None and low is not None:
         return "at least zero" if low == 0 else f"at least {show_quantity(low, unit)}"
-    return show_interval(low, high, unit)
+    return show_interval(low, high, unit, WANTED_DIGITS)
 
 
 def more_runs(count: int | None, comparison: Comparison) -> str:

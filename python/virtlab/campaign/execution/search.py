@@ -23,6 +23,7 @@ from virtlab.experiment.work.search import SearchFor, goal_name, trial_ns
 from virtlab.plan.backend import Observer, Outcome, Session
 from virtlab.plan.model import Plan
 from virtlab.results import RunWriter
+from virtlab.units import show_count
 
 
 def make(search: SearchFor) -> Search:
@@ -147,7 +148,7 @@ class Conducted:
                 line = next(lines, None)
                 if line is None:
                     number, value = len(self.journal.lines), self._tries.value(asked.load)
-                    text = f"trial {number}: {test.name}, {self.search.written} {value:,}"
+                    text = f"trial {number}: {test.name}, {self.search.written} {show_count(value)}"
                     left = f"about {test.trials_left()} trials of this test left"
                     after = f"; after the search for {self._goal()}"
                     self.observe.progress(f"{text} for {asked.trial_s:.4g} s, {left}{after}")
@@ -170,10 +171,10 @@ class Conducted:
         left_s = self._algorithm.traffic_left_s()
         done_s = sum(line.trial_s for line in self.journal.lines)
         bounds = " to ".join(
-            "?" if one is None else f"{self._value(one):,}" for one in (found.lower, found.upper)
+            "?" if one is None else show_count(self._value(one)) for one in (found.lower, found.upper)
         )
         number, value = len(self.journal.lines), self._value(wanted.load)
-        text = f"trial {number}: {self.search.written} {value:,} for {wanted.trial_s:g} s, between {bounds}"
+        text = f"trial {number}: {self.search.written} {show_count(value)} for {wanted.trial_s:g} s, between {bounds}"
         self.observe.progress(
             f"{text}, at most about {left_s:.0f} s of traffic left; goal: {self._goal()}",
             done_s / (done_s + left_s) if left_s else None,
@@ -184,7 +185,7 @@ class Conducted:
         found = self._algorithm.bounds()[0].value
         value = self._value(found if found is not None else float(self.search.low))
         trial_s = self.search.last_trial_ns / NS
-        text = f"a last trial at {self.search.written} {value:,}, kept with its samples"
+        text = f"a last trial at {self.search.written} {show_count(value)}, kept with its samples"
         self.observe.progress(f"{text}; found by {self._goal()}", 1.0)
         if self.observe.cancelled():
             return Outcome("cancelled")

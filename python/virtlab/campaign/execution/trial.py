@@ -36,6 +36,7 @@ from virtlab.plan.backend import Observer, Outcome, Session, Trial
 from virtlab.plan.model import Action, Plan, Trigger
 from virtlab.plan.seeds import trial_seed
 from virtlab.results.trial import TrialRecord
+from virtlab.units import show_count
 
 ATTEMPTS = 3
 IN_A_ROW = 5  # trials that stay disturbed by what is not their load
@@ -178,7 +179,7 @@ class Tries:
         if len(last) < IN_A_ROW or not all(_disturbed_from_outside(line) for line in last):
             return None
         what = f"{IN_A_ROW} trials in a row stayed disturbed, each made {ATTEMPTS} times"
-        why = f"the last at {last[-1].value:,}: {last[-1].disturbed}"
+        why = f"the last at {show_count(last[-1].value)}: {last[-1].disturbed}"
         return Outcome("tainted", (f"search: this machine played no clean trial: {what}, {why}",))
 
     def _line(

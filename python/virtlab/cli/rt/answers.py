@@ -51,7 +51,7 @@ def analyze(
 ) -> None:
     """Response time, slack and proof of every task at one period and budget. Exit 1 when a deadline breaks."""
     from virtlab.realtime import analyze as run
-    from virtlab.realtime.quantities import show_time
+    from virtlab.units import show_time
 
     found = run(
         tasks_of(tasks, policy, speed),
@@ -71,7 +71,7 @@ def analyze(
                     task.name,
                     "unbounded" if task.wcrt_ns is None else show_time(task.wcrt_ns),
                     show_time(task.deadline_ns),
-                    "-" if task.slack_ns is None else _signed(task.slack_ns),
+                    "-" if task.slack_ns is None else show_time(task.slack_ns),
                     "-"
                     if proof is None
                     else f"{show_time(proof.w_ns)} by {show_time(proof.t_ns)} in {proof.k}",
@@ -96,7 +96,7 @@ def period(
 ) -> None:
     """All periods at which a share of the CPU is enough: the largest, the largest without holes below, all intervals."""
     from virtlab.realtime import periods
-    from virtlab.realtime.quantities import show_time
+    from virtlab.units import show_time
 
     found = periods(
         tasks_of(tasks, policy, speed),
@@ -136,7 +136,7 @@ def budget(
 ) -> None:
     """The least budget at a period, and the task that needs it. Exit 1 when not even the whole CPU is enough."""
     from virtlab.realtime import least_budget
-    from virtlab.realtime.quantities import show_time
+    from virtlab.units import show_time
 
     found = least_budget(
         tasks_of(tasks, policy, speed),
@@ -215,7 +215,7 @@ def sensitivity(
 ) -> None:
     """How much each execution time, the overhead or the share can move before a deadline breaks."""
     from virtlab.realtime import sensitivity as run
-    from virtlab.realtime.quantities import show_time
+    from virtlab.units import show_time
 
     found = run(
         tasks_of(tasks, policy, speed),
@@ -229,7 +229,7 @@ def sensitivity(
     else:
         rows = [("task", "its execution time can move by", "then breaks")]
         for name, growth in found.wcet_growth_ns.items():
-            shown = "no change of it helps" if growth is None else _signed(growth)
+            shown = "no change of it helps" if growth is None else show_time(growth)
             rows.append((name, shown, found.breaks[name] or "-"))
         table(rows)
         factor = found.all_wcet_factor
@@ -252,14 +252,8 @@ def table(rows: Sequence[tuple[str, ...]]) -> None:
         say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _signed(value: Fraction) -> str:
-    from virtlab.realtime.quantities import show_time
-
-    return f"-{show_time(-value)}" if value < 0 else show_time(value)
-
-
 def _interval(low: Fraction, high: Fraction) -> str:
-    from virtlab.realtime.quantities import show_time
+    from virtlab.units import show_time
 
     if low == high:
         return f"{{{show_time(high)}}}"
@@ -267,7 +261,7 @@ def _interval(low: Fraction, high: Fraction) -> str:
 
 
 def _choice_row(choice: Choice) -> tuple[str, str, str, str]:
-    from virtlab.realtime.quantities import show_time
+    from virtlab.units import show_time
 
     share, switches = f"{float(choice.share):.6f}", f"{float(choice.switches_per_s):.6g}"
     return show_time(choice.period_ns), show_time(choice.budget_ns), share, switches

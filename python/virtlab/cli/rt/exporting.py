@@ -43,7 +43,7 @@ def export(
     from virtlab.realtime import analyze
     from virtlab.realtime.export import export as write
     from virtlab.realtime.export import granted
-    from virtlab.realtime.quantities import show_time
+    from virtlab.units import show_time
 
     given = tasks_of(tasks, policy, speed)
     period_ns, budget_ns = granted(format_, time_ns(period, "--period"), time_ns(budget, "--budget"))

@@ -24,7 +24,7 @@ def host(
 ) -> None:
     """Do these guests fit, on how many cores, with which period and budget each? Exit 1 when they do not."""
     from virtlab.realtime.hosts import how_many_more, load_host, place
-    from virtlab.realtime.quantities import show_time
+    from virtlab.units import show_time
 
     given = load_host(file)
     found = place(given)

@@ -73,8 +73,8 @@ def run(
     A thread with the budget plays the guest.
     """
     from virtlab.realtime import analyze
-    from virtlab.realtime.quantities import show_time
     from virtlab.testbed.build.realtime import ATTEMPTS, competitors_for, measure_overhead, run_guest
+    from virtlab.units import show_time
 
     given = tasks_of(tasks, policy, "1")
     period_ns, budget_ns = time_ns(period, "--period"), time_ns(budget, "--budget")
@@ -138,8 +138,8 @@ def overhead(
     json: JsonOption = False,
 ) -> None:
     """Measures X: what each start of a guest costs its budget on this machine (switch, interrupts, a machine below)."""
-    from virtlab.realtime.quantities import show_time
     from virtlab.testbed.build.realtime import competitors_for, measure_overhead
+    from virtlab.units import show_time
 
     period_ns, budget_ns = int(time_ns(period, "--period")), int(time_ns(budget, "--budget"))
     others = competitors_for(period_ns, budget_ns) if competitors else []
@@ -173,7 +173,7 @@ def _by(text: str) -> Any:
 
 
 def _show(judgement: Judgement, by: str, lost_ns: int, longest_ns: int) -> None:
-    from virtlab.realtime.quantities import show_time
+    from virtlab.units import show_time
 
     rows = [("task", "jobs", "longest response", "bound", "deadline", "misses")]
     for task in judgement.tasks:

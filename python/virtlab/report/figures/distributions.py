@@ -24,8 +24,8 @@ from virtlab.report.figures.figure import (
 )
 from virtlab.report.figures.panels import Panels, described, main_factor
 from virtlab.report.gather.model import Factor, Sampled
-from virtlab.report.words import grouped, point_words
-from virtlab.units import Display, display, numeric_levels
+from virtlab.report.words import point_words
+from virtlab.units import Display, display, numeric_levels, show_count
 
 WIDE = 30.0  # samples further apart than this stand on a logarithmic axis
 
@@ -49,7 +49,7 @@ def distribution_figure(sampled: Sampled, factors: Sequence[Factor], *, split: b
     return Figure(
         name=names.of_metric("ecdf", sampled.role, sampled.metric),
         title=title_of(sampled.title or sampled.metric, sampled.role, "distribution"),
-        subtitle=f"{grouped(samples)} samples of {runs} run{'' if runs == 1 else 's'}{note}{panels.more}",
+        subtitle=f"{show_count(samples)} samples of {runs} run{'' if runs == 1 else 's'}{note}{panels.more}",
         alt=_alt(sampled, shown),
         spec=panels.arrange([_line(rows, colour, shown)], 280, 200),
         group=f"{sampled.role}.{sampled.metric}",

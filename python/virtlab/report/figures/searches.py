@@ -14,7 +14,7 @@ from virtlab.report.figures.panels import Panels, described
 from virtlab.report.gather.model import Factor
 from virtlab.report.gather.searches import KINDS, Searched, goals_beside
 from virtlab.report.words import point_words
-from virtlab.units import Display, display
+from virtlab.units import Display, display, show_count
 
 WIDE = 50.0  # loads further apart than this stand on a logarithmic axis
 BOUNDS = {"lower bound": "low", "upper bound": "high"}
@@ -87,7 +87,7 @@ def _came_of(trial: Mapping[str, Any]) -> str:
         return f"measured {trial['measured']:.6g}"
     if trial["sent"] is None:
         return ""
-    return f"{trial['sent']:,} sent, {trial['received']:,} received, {trial['unsent'] or 0:,} unsent"
+    return ", ".join(f"{show_count(trial[what] or 0)} {what}" for what in ("sent", "received", "unsent"))
 
 
 def _alt(role: str, searches: Sequence[Searched], unit: Display) -> str:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from virtlab.units import MINUS, THOUSANDS
+
 FONT = (
     "Liberation Sans, Helvetica Neue, Helvetica, Arial, sans-serif"  # the first is inside the renderer itself
 )
@@ -32,10 +34,10 @@ INK = {
 SHAPES = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right"]
 NUMBERS = {
     "decimal": ".",
-    "thousands": ",",
+    "thousands": THOUSANDS,
     "grouping": [3],
     "currency": ["", ""],
-    "minus": "-",
+    "minus": MINUS,
 }  # as tables have them
 
 

@@ -9,8 +9,7 @@ from virtlab.report import names
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Cell, Result, RunValue
 from virtlab.report.tables.table import Block, Column, absent, in_unit, number, setting_columns, table, text
-from virtlab.report.words import grouped
-from virtlab.units import Display, display
+from virtlab.units import Display, display, show_count
 
 
 def settings_table(data: Gathered, result: Result) -> Block:
@@ -95,6 +94,6 @@ def values_table(data: Gathered, path: str, results: Sequence[Result]) -> Block:
         [Column("run", lambda row: row.run), *settings, *map(column, results)],
         [runs[run] for run in sorted(runs)],
         name=names.of_metric("table", role, metric),
-        title=f"values per run ({grouped(len(runs))})",
+        title=f"values per run ({show_count(len(runs))})",
         caption=f"{path}{results[0].quantity.by_goal}: every statistic of every valid run",
     )

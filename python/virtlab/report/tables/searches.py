@@ -10,7 +10,7 @@ from typing import Any
 from virtlab.report import names
 from virtlab.report.gather.searches import Searched, goals_beside
 from virtlab.report.tables.table import Block, Column, number, setting_columns, table, text
-from virtlab.units import display
+from virtlab.units import display, show_count
 
 ROWS_MAX = 600
 COUNTS = ("sent", "received", "unsent")
@@ -46,7 +46,7 @@ def trials_table(role: str, searches: Sequence[Searched], varying: Sequence[str]
             number("trial", lambda row: str(row.number)),
             number(f"load ({unit.unit})", lambda row: unit.number(row.values["value"], 6)),
             number("length (s)", lambda row: f"{row.values['trial_s']:.4g}"),
-            *(_optional(key, lambda count: f"{count:,}") for key in COUNTS),
+            *(_optional(key, show_count) for key in COUNTS),
             number("loss", lambda row: f"{100 * row.values['loss_ratio']:.4g} %"),
             _optional("measured", lambda value: f"{value:.6g}"),
             *(_optional(key, lambda bound: unit.number(bound, 6)) for key in ("low", "high")),

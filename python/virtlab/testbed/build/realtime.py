@@ -22,10 +22,10 @@ from virtlab.errors import AgentError, ExperimentError, MachineError
 from virtlab.lazy import np
 from virtlab.realtime import Analysis, TaskSet
 from virtlab.realtime.confirm import Judgement, Observation, judge
-from virtlab.realtime.quantities import show_time
 from virtlab.testbed.build.realtime_quota import quota_group
 from virtlab.testbed.leader.environment import of_program
 from virtlab.testbed.leader.process import agent_path
+from virtlab.units import show_time
 
 By = Literal["auto", "deadline", "quota"]
 ATTEMPTS = 5

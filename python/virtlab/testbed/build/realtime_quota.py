@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from virtlab.errors import MachineError
-from virtlab.realtime.quantities import show_time
+from virtlab.units import show_time
 
 
 def ledger() -> Path:

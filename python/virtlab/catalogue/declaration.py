@@ -109,6 +109,11 @@ class Workload:
         """The parameter of that file name, or None."""
         return next((entry for entry in self.parameters if entry.name == name), None)
 
+    def complete(self, values: Values) -> dict[str, Any]:
+        """A Plan's values, and the usual ones of what it leaves out."""
+        usual = [entry.plan_values(entry.default) for entry in self.parameters if entry.default is not None]
+        return {key: value for one in usual for key, value in one.items()} | dict(values)
+
     def fills(self, values: Values) -> bool:
         """Whether it takes all of a link that it can get."""
         if self.pace is not None:

@@ -10,15 +10,19 @@ Actions are described here as the file describes them; `compose` makes the Plan'
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
+from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.actions import ACTIONS, RUN, START, STOP, WAIT
 from virtlab.experiment import Study
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.work.timeline import ActionSpec, TriggerSpec
+from virtlab.plan import Action, Plan
 
 Actions = tuple[ActionSpec, ...]
+A = TypeVar("A", ActionSpec, Action)
 
 
 def timeline_of(study: Study) -> Actions:
@@ -122,28 +126,45 @@ def traffic_ns(role: RoleSpec) -> int:
 
 def length_ns(study: Study, actions: Actions, *, at_most: bool = True) -> int:
     """How long the timeline takes: its longest chain of actions; at most, or when no packet is waited for in vain."""
-    by_id = {action.id: action for action in actions}
+    return _longest_ns(actions, lambda action: _own_ns(study.roles, action, at_most=at_most))
+
+
+def plan_length_ns(plan: Plan) -> int:
+    """The same of a Plan, when no packet is waited for in vain; at most its limit."""
+
+    def own_ns(action: Action) -> int:
+        role = plan.roles.get(str(action.role)) if action.do == RUN.name else None
+        if role is None or role.workload not in WORKLOADS:
+            return action.for_ns or 0
+        workload = WORKLOADS[role.workload]
+        values = workload.complete(role.parameters)
+        return (workload.duration_ns(values) or 0) - int(values.get("timeout_ns", 0))
+
+    return min(_longest_ns(plan.timeline, own_ns), plan.limits.run_ns)
+
+
+def _longest_ns(actions: Sequence[A], own_ns: Callable[[A], int]) -> int:
+    """The longest chain of actions, each after those that its trigger names."""
     ends: dict[str, int] = {}
-    for action in _in_order(actions):
-        begin_ns = 0
-        if action.after is not None:
-            names = [event.partition(".")[0] for event in action.after.events()]
-            begin_ns = action.after.plus_ns + max((ends[name] for name in names if name in by_id), default=0)
-        ends[action.id] = begin_ns + _own_ns(study.roles, action, at_most=at_most)
+    waiting = list(actions)
+    while waiting:
+        known = {action.id for action in waiting}
+        # A Plan that no file made may have a cycle: none of it begins.
+        ready = [action for action in waiting if known.isdisjoint(_awaited(action))]
+        if not ready:
+            break
+        for action in ready:
+            after = action.after
+            begin_ns = 0 if after is None else after.plus_ns
+            ends[action.id] = begin_ns + max((ends.get(name, 0) for name in _awaited(action)), default=0)
+            ends[action.id] += own_ns(action)
+        waiting = [action for action in waiting if action.id not in ends]
     return max(ends.values(), default=0)
 
 
-def _in_order(actions: Actions) -> list[ActionSpec]:
-    """The actions, each after those it waits for; there is no cycle, the file was checked."""
-    done: set[str] = set()
-    ordered: list[ActionSpec] = []
-    while len(ordered) < len(actions):
-        for action in actions:
-            needs = {event.partition(".")[0] for event in action.after.events()} if action.after else set()
-            if action.id not in done and needs <= done:
-                ordered.append(action)
-                done.add(action.id)
-    return ordered
+def _awaited(action: ActionSpec | Action) -> set[str]:
+    events = action.after.events() if action.after is not None else ()
+    return {event.rpartition(".")[0] for event in events}
 
 
 def _own_ns(roles: Mapping[str, RoleSpec], action: ActionSpec, *, at_most: bool) -> int:

@@ -44,8 +44,7 @@ def _samples(plan: Plan) -> Iterator[Refusal]:
     """A simulated run holds its samples in memory until it ends, once as they come and once as columns."""
     for name, role in plan.roles.items():
         declaration = WORKLOADS[role.workload]
-        usual = [one.plan_values(one.default) for one in declaration.parameters if one.default is not None]
-        values = {key: value for one in usual for key, value in one.items()} | role.parameters
+        values = declaration.complete(role.parameters)
         length_ns = min(declaration.duration_ns(values) or plan.limits.run_ns, plan.limits.run_ns)
         rows = declaration.rows(values, length_ns)
         held = sum(2 * 8 * len(BLOCKS[schema].columns) * count for schema, count in rows.items())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from virtlab.plan import Capabilities, Observer, Plan, Refusal, Session
+from virtlab.planner.timeline import plan_length_ns
 from virtlab.testbed.build.machine import findings, fingerprint
 from virtlab.testbed.leader.shortage import too_few_open_files
-from virtlab.testbed.refusals import capabilities, refusals, timeline_ns
+from virtlab.testbed.refusals import capabilities, refusals
 from virtlab.testbed.session import TestbedSession
 
 BUILD_NS = 300_000_000
@@ -27,7 +28,7 @@ class Testbed:
 
     def estimate_ns(self, plan: Plan) -> int:
         """Build and teardown, and the timeline where its length is known."""
-        return BUILD_NS + BUILD_PER_GUEST_NS * len(plan.world.guests) + timeline_ns(plan)
+        return BUILD_NS + BUILD_PER_GUEST_NS * len(plan.world.guests) + plan_length_ns(plan)
 
     def open(self, plan: Plan, observe: Observer) -> Session:
         """Builds the world. MachineError or GuestError when that fails; nothing is left."""

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 from virtlab.catalogue import ACTIONS, PLATFORMS, VSWITCHES, WORKLOADS, played
-from virtlab.catalogue.actions import EXEC, RESET, RUN
+from virtlab.catalogue.actions import EXEC, RESET
 from virtlab.catalogue.declaration import NOT_PLAYED, Reset
 from virtlab.catalogue.qdiscs import FIFO, HTB, NETEM, PFIFO
 from virtlab.catalogue.workloads import is_alone
@@ -322,19 +322,3 @@ def capabilities(findings: Findings, fingerprint: Mapping[str, str]) -> Capabili
         parallel_sessions=1,
         fingerprint=fingerprint,
     )
-
-
-def timeline_ns(plan: Plan) -> int:
-    """How long the timeline takes as far as its waits, delays and roles say; at most its limit."""
-    length: dict[str, int] = {}
-    for action in plan.timeline:
-        begin = 0
-        if action.after is not None:
-            before = (length.get(event.rpartition(".")[0], 0) for event in action.after.events())
-            begin = max(before, default=0) + action.after.plus_ns
-        own = action.for_ns or 0
-        if action.do == RUN.name and action.role in plan.roles:
-            values = plan.roles[action.role].parameters
-            own = int(values.get("duration_ns") or values.get("count", 0) * values.get("interval_ns", 0))
-        length[action.id] = begin + own
-    return min(max(length.values(), default=0), plan.limits.run_ns)

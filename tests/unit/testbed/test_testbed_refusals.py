@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from virtlab.plan import Plan
+from virtlab.planner.timeline import plan_length_ns
 from virtlab.testbed.kinds.findings import Findings
 from virtlab.testbed.play.taints import clock_taint, switch_taints
-from virtlab.testbed.refusals import capabilities, refusals, timeline_ns
+from virtlab.testbed.refusals import capabilities, refusals
 
 GOLDEN = json.loads(
     (Path(__file__).parents[2] / "golden" / "plans" / "switched_network.json").read_text(encoding="utf-8")
@@ -204,7 +205,7 @@ def test_a_machine_without_namespaces_refuses_everything_with_the_cure() -> None
 
 def test_the_length_of_a_timeline_is_what_its_waits_and_roles_say() -> None:
     plan = Plan.model_validate(GOLDEN)
-    assert timeline_ns(plan) == 500_000_000 + 100 * 10_000_000 + 200_000_000
+    assert plan_length_ns(plan) == 500_000_000 + 100 * 10_000_000 + 200_000_000
 
 
 def switch_stats(**port: int) -> dict[str, Any]:

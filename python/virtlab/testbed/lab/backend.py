@@ -9,6 +9,7 @@ from typing import Any
 from virtlab.agents import Notice
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Capabilities, Observer, Plan, Refusal, Session, Unobserved
+from virtlab.planner.timeline import plan_length_ns
 from virtlab.testbed.backend import Testbed
 from virtlab.testbed.build.machine import fingerprint, versions
 from virtlab.testbed.image import Image, boot_image, programs
@@ -22,7 +23,6 @@ from virtlab.testbed.lab.vm import INSIDE, PROCESS, WORLD_PROCESS, LabMachine
 from virtlab.testbed.leader.control import Control
 from virtlab.testbed.leader.groups import Bounds
 from virtlab.testbed.platforms.qemu.acceleration import accelerator
-from virtlab.testbed.refusals import timeline_ns
 from virtlab.testbed.session import TestbedSession
 from virtlab.testbed.site import LEAD_NS, WorldLeader
 from virtlab.testbed.vswitches import ovs
@@ -169,8 +169,8 @@ class LabVm:
 
     def estimate_ns(self, plan: Plan) -> int:
         """As in a world here, several times slower, and a share of booting."""
-        building = Testbed().estimate_ns(plan) - timeline_ns(plan)
-        return PATIENCE * building + timeline_ns(plan) + (0 if self._machine else BOOT_NS)
+        building = Testbed().estimate_ns(plan) - plan_length_ns(plan)
+        return PATIENCE * building + plan_length_ns(plan) + (0 if self._machine else BOOT_NS)
 
     def open(self, plan: Plan, observe: Observer) -> Session:
         """Builds the world inside. MachineError or GuestError when that fails; nothing of the world is left."""

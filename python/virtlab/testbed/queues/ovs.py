@@ -228,7 +228,7 @@ def _above(kind: str, classes: Mapping[str, QueueClass]) -> str | None:
 def _exact(kind: str, queue: OvsQueue, whole_bit_per_s: int, mtu_bytes: int) -> bool:
     """Whether Open vSwitch keeps a queue's values as they are.
 
-    >>> [_kept("htb", OvsQueue(rate, rate), 10**7, 1500) for rate in (11_999, 12_000, 10**7, 10**7 + 8)]
+    >>> [_exact("htb", OvsQueue(rate, rate), 10**7, 1500) for rate in (11_999, 12_000, 10**7, 10**7 + 8)]
     [False, True, True, False]
     """
     least = 8 * (mtu_bytes if kind == "htb" else 1)  # per second

@@ -36,9 +36,11 @@ from virtlab.plan.model import (
     Plan,
     Queue,
     QueueClass,
+    Ready,
     Role,
     Route,
     SeriesRequest,
+    Service,
     Switch,
     Trigger,
     Vnic,
@@ -51,6 +53,7 @@ from virtlab.plan.model import (
 __all__ = [
     "BLOCKS", "Access", "Action", "Backend", "BlockSchema", "Capabilities", "Collect", "Columns", "Event", "Guest",
     "Host", "Limits", "Link", "LinkQueues", "Mark", "Match", "Observer", "Outcome", "Plan", "Queue", "QueueClass",
-    "Reading", "Realised", "RealisedObject", "Refusal", "Role", "Route", "SeriesRequest", "Session", "Sink", "Switch",
-    "Trial", "Trigger", "Unobserved", "Vnic", "Vswitch", "Wait", "Watcher", "Window", "World",
+    "Reading", "Ready", "Realised", "RealisedObject", "Refusal", "Role", "Route", "SeriesRequest", "Service",
+    "Session", "Sink", "Switch", "Trial", "Trigger", "Unobserved", "Vnic", "Vswitch", "Wait", "Watcher", "Window",
+    "World",
 ]  # fmt: skip

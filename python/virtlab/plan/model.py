@@ -177,6 +177,40 @@ class Route(Noun):
     vnic: str
 
 
+class Ready(Noun):
+    """When a service can be used: one check, repeated until it holds."""
+
+    port: int | None = Field(default=None, ge=1, le=65_535)  # accepts connections
+    line: str | None = None  # a regular expression: a line of its output matches
+    http: str | None = None  # a path: GET at `port` is answered with a status below 400
+    argv: tuple[str, ...] = ()  # a command in its guest ends with 0
+    every_ns: int = Field(default=100_000_000, gt=0)
+    timeout_ns: int = Field(default=30_000_000_000, gt=0)
+
+    @model_validator(mode="after")
+    def _one_check(self) -> Self:
+        checks = (self.line is not None, bool(self.argv), self.port is not None)
+        if sum(checks) != 1 or (self.http is not None and self.port is None):
+            raise ValueError("a service is ready by one of port (with http or without), line, argv")
+        return self
+
+
+class Service(Noun):
+    """A named system under test. Keys beyond these are its kind's parameters."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True, serialize_by_alias=True)
+
+    kind: Name
+    on: tuple[Name, ...] = Field(min_length=1)  # guests, in the kind's order
+    needs: tuple[Name, ...] = ()  # services that are ready before it starts
+    ready: Ready | None = None  # None: once it has started
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The kind's own parameters, by their Plan names."""
+        return dict(self.model_extra or {})
+
+
 class World(Noun):
     """Everything that is built."""
 
@@ -190,7 +224,7 @@ class World(Noun):
     ipv6_noise: bool = False
     spin: Literal["auto", "always", "never"] = "auto"
     pools: dict[Name, dict[str, Any]] = {}
-    services: dict[Name, dict[str, Any]] = {}
+    services: dict[Name, Service] = {}
 
 
 class Role(Noun):
@@ -229,13 +263,25 @@ class Trigger(Noun):
 
 
 class Wait(Noun):
-    """What a waiting action polls until it holds."""
+    """What a waiting action polls until it holds: a series, or the answer of a service's operation."""
 
-    call: str | None = None
+    call: str | None = Field(
+        default=None, pattern=r"^[A-Za-z][A-Za-z0-9_-]*\.[a-z][a-z0-9_]*$"
+    )  # SERVICE.OPERATION
     series: str | None = None
     op: Literal["<", "<=", ">=", ">", "=="] | None = None
     value: float | None = None
-    every_ns: int = 200_000_000
+    every_ns: int = Field(default=200_000_000, gt=0)
+
+    @model_validator(mode="after")
+    def _one_condition(self) -> Self:
+        if (self.call is None) == (self.series is None):
+            raise ValueError("a wait polls either a series or a call")
+        if (self.op is None) != (self.value is None) or (self.series is not None and self.op is None):
+            raise ValueError(
+                "a condition compares: write op and value; a call alone holds once its answer is true"
+            )
+        return self
 
 
 class Action(Noun):
@@ -254,7 +300,8 @@ class Action(Noun):
     argv: tuple[str, ...] = ()
     for_ns: int | None = None
     until: Wait | None = None
-    max_bandwidth_byte_per_s: int | None = None
+    over: str | None = None  # what a migration's bytes cross
+    bandwidth_byte_per_s: int | None = None  # that it may take, at most
     downtime_limit_ns: int | None = None
     timeout_ns: int | None = None
     on_timeout: Literal["fail", "cancel", "censor"] | None = None

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 
 from virtlab.catalogue import ACTIONS, PLATFORMS, VSWITCHES, WORKLOADS, played
-from virtlab.catalogue.actions import EXEC, SET
+from virtlab.catalogue.actions import CALL, EXEC, SET
 from virtlab.catalogue.declaration import NOT_PLAYED
 from virtlab.catalogue.kinds import SIZE
 from virtlab.plan import Action, Guest, Plan, Refusal, Role, Vnic
@@ -28,7 +28,10 @@ def mistakes(plan: Plan, arm: str, wiring: Wiring) -> Iterator[Refusal]:
     for check in (_guests, _addresses, _vswitches, _routes):
         yield from check(plan)
     yield from _roles(plan, arm)
+    yield from _services(plan, arm)
     yield from _timeline(plan, arm)
+    for name in plan.world.pools:
+        yield Refusal(f"pools.{name}", "no arm shares processors out in pools", "bound the guests instead")
     for name in plan.collect.packets:
         if name not in plan.roles:
             yield Refusal(f"collect.packets.{name}", "is not a role", "name a role of the file")
@@ -150,12 +153,42 @@ def _pair(path: str, plan: Plan, role: Role) -> Iterator[Refusal]:
     yield from via_mistakes(path, plan, role)
 
 
+def _services(plan: Plan, arm: str) -> Iterator[Refusal]:
+    services = plan.world.services
+    begun: set[str] = set()
+    while ready := {
+        name for name, each in services.items() if name not in begun and begun.issuperset(each.needs)
+    }:
+        begun |= ready
+    for name, service in services.items():
+        path = f"services.{name}"
+        yield Refusal(path, str(CALL.arms[arm]), "remove the services from the Plan")
+        for guest in service.on:
+            if guest not in plan.world.guests:
+                yield Refusal(f"{path}.on", f"there is no guest '{guest}'", "name guests of the Plan")
+        missing = [other for other in service.needs if other not in services]
+        for other in missing:
+            yield Refusal(f"{path}.needs", f"there is no service '{other}'", "name services of the Plan")
+        if name not in begun and not missing:
+            reason = f"it waits for {', '.join(other for other in service.needs if other not in begun)}, which never begins"
+            yield Refusal(f"{path}.needs", reason, "break the cycle")
+
+
+def _operated(path: str, plan: Plan, action: Action) -> Iterator[Refusal]:
+    """Services that an action names and that are not there."""
+    polled = action.until.call.partition(".")[0] if action.until is not None and action.until.call else None
+    for key, service in (("service", action.service), ("until", polled)):
+        if service is not None and service not in plan.world.services:
+            yield Refusal(f"{path}.{key}", f"there is no service '{service}'", "name a service of the Plan")
+
+
 def _timeline(plan: Plan, arm: str) -> Iterator[Refusal]:
     actions = {action.id: action.do for action in plan.timeline}
     started: dict[str, str] = {}
     for action in plan.timeline:
         path = f"timeline.{action.id}"
         yield from _action(path, plan, action, arm, started)
+        yield from _operated(path, plan, action)
         for event in action.after.events() if action.after is not None else ():
             yield from _event(f"{path}.after", event, actions)
     for name, window in plan.windows.items():

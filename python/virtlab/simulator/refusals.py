@@ -68,9 +68,6 @@ def _core(plan: Plan, profile: Profile, lowered: Mapping[str, Any]) -> Iterator[
 
 def _world(plan: Plan) -> Iterator[Refusal]:
     world = plan.world
-    for kind, named in (("services", world.services), ("pools", world.pools)):
-        for name in named:
-            yield Refusal(f"{kind}.{name}", f"{kind} are not modelled", f"remove the {kind} from the file")
     kinds = played(VSWITCHES, ARM)
     for name, vswitch in world.vswitches.items():
         if vswitch.kind not in kinds:

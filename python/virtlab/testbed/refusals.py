@@ -91,15 +91,6 @@ def _hosts(plan: Plan, findings: Findings) -> Iterator[Refusal]:
             yield Refusal(
                 f"hosts.{name}.at", reason, "write 'at: ssh' for hosts that exist already, and for no other"
             )
-    if plan.world.services:
-        first = next(iter(plan.world.services))
-        yield Refusal(
-            f"services.{first}", "this testbed runs no services", "remove the services from the file"
-        )
-    for name in plan.world.pools:
-        yield Refusal(
-            f"pools.{name}", "this testbed shares no processors out in pools", "bound the guests instead"
-        )
 
 
 def _routing(plan: Plan) -> Iterator[Refusal]:

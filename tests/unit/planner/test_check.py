@@ -37,6 +37,29 @@ MISTAKES = {
         "timeline/3", {"id": "drain", "do": "set", "role": "probe", "args": {"interval_ns": 10}}
     ),
     "timeline.drain.after": put("timeline/3/after", {"event": "stop.finished"}),
+    "timeline.drain.service": put(
+        "timeline/3", {"id": "drain", "do": "call", "service": "store", "op": "heal"}
+    ),
+    "timeline.drain.until": put(
+        "timeline/3",
+        {
+            "id": "drain",
+            "do": "wait",
+            "until": {"call": "store.healed"},
+            "timeout_ns": 1,
+            "on_timeout": "fail",
+        },
+    ),
+    "services.db.on": put("world/services", {"db": {"kind": "store", "on": ["a", "c"]}}),
+    "services.db.needs": put("world/services", {"db": {"kind": "store", "on": ["a"], "needs": ["web"]}}),
+    "services.web.needs": put(
+        "world/services",
+        {
+            "db": {"kind": "store", "on": ["a"], "needs": ["web"]},
+            "web": {"kind": "store", "on": ["b"], "needs": ["db"]},
+        },
+    ),
+    "pools.fast": put("world/pools", {"fast": {}}),
     "windows.measured": put("windows/measured/to", "measure.over"),
     "collect.packets.nobody": put("collect/packets", ["nobody"]),
 }

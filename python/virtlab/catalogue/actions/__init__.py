@@ -18,4 +18,17 @@ PLAYED = tuple(name for name, entry in ACTIONS.items() if entry.played)
 EVENTS = ("started", "done", "finished", "failed", "timeout", "cancelled")  # as messages list them
 BEGINNING = frozenset(name for name, entry in ACTIONS.items() if entry.to_role == "begins")
 
-__all__ = ["ACTIONS", "BEGINNING", "EVENTS", "EXEC", "PLAYED", "RESET", "RUN", "SET", "START", "STOP", "WAIT"]
+__all__ = [
+    "ACTIONS",
+    "BEGINNING",
+    "CALL",
+    "EVENTS",
+    "EXEC",
+    "PLAYED",
+    "RESET",
+    "RUN",
+    "SET",
+    "START",
+    "STOP",
+    "WAIT",
+]

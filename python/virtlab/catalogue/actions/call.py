@@ -5,6 +5,6 @@ from virtlab.catalogue.declaration import TimelineAction
 CALL = TimelineAction(
     name="call",
     meaning="an operation of a service is requested",
-    events=frozenset(),
+    events=frozenset({"started", "done", "finished", "failed", "timeout", "cancelled"}),
     arms={"testbed": "this testbed runs no services", "simulator": "services are not modelled"},
 )

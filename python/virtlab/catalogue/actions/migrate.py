@@ -5,7 +5,7 @@ from virtlab.catalogue.declaration import TimelineAction
 MIGRATE = TimelineAction(
     name="migrate",
     meaning="a guest moves to another host",
-    events=frozenset(),
+    events=frozenset({"started", "done", "finished", "failed", "timeout", "cancelled"}),
     arms={
         "testbed": "this testbed moves no guest from one host to another",
         "simulator": "a simulated guest has no memory to move",

@@ -13,7 +13,7 @@ HOME_OF_INSTALL := $(PREFIX)/share/virtlab/installed
 PURE := wire load qdisc fabric tcp rt sim
 PY_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo quick test setup platforms check-tools native agent lint unit xen kill fuzz rust-test bench wheel wheel-test install uninstall clean lock
+.PHONY: help demo quick test setup platforms check-tools native agent lint unit xen kill fuzz rust-test bench wheel wheel-test bounds install uninstall clean lock
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -107,6 +107,9 @@ wheel: agent $(VENV)/.needed  ## a wheel in dist/, agent inside
 
 wheel-test: wheel  ## install the wheel in an empty environment and use it there
 	$(PYTHON) tools/test_wheel.py dist
+
+bounds: wheel  ## the lowest and the newest versions that are allowed, each in an empty environment (downloads half a gigabyte)
+	$(BIN)/python -m tools.bounds dist/virtlab-*.whl
 
 install: wheel  ## `virtlab` on the PATH of this user: in $(PREFIX)/bin, with an environment of its own
 	$(PYTHON) -m venv --clear $(HOME_OF_INSTALL)

@@ -7,6 +7,7 @@ was not asked for, stays a skip.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -71,6 +72,10 @@ def _ospf() -> str | None:
     return routing.missing()
 
 
+def _dask() -> str | None:
+    return None if importlib.util.find_spec("distributed") is not None else "Dask is not installed"
+
+
 def _by_files() -> None:
     """Its tests alone know: any skip of theirs is one of it."""
 
@@ -84,6 +89,7 @@ CAPABILITIES = {
     "ssh": Capability(("existing_hosts",), _by_files),
     "libvirt": Capability(("libvirt",), _by_files),
     "ospf": Capability(("ospf",), _ospf),
+    "dask": Capability((), _dask),
 }
 
 

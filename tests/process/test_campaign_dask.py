@@ -18,7 +18,13 @@ from virtlab.campaign.dispatch.dask import DaskPool
 from virtlab.errors import MachineError
 from virtlab.simulator import Simulator
 
-distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'virtlab[dask]'")
+try:
+    import distributed
+except ImportError:
+    distributed = None  # type: ignore[assignment]
+pytestmark = pytest.mark.skipif(
+    distributed is None, reason="Dask is not installed: pip install 'virtlab[dask]'"
+)
 
 
 @pytest.fixture

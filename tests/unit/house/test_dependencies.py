@@ -1,0 +1,127 @@
+"""What the lock files may hold: licences, sources, what stays out, crates in two versions; and private parts of others."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from tools.advisories import advisories, affected, locked, main
+from tools.bounds import lowest
+
+ROOT = Path(__file__).parents[3]
+PERMISSIVE = re.compile(
+    r"MIT|BSD|Apache|ISC|Zlib|PSF|Python-2\.0|Python Software Foundation|Unlicense|0BSD|MPL-2\.0|Mozilla|CC0|"
+    r"LGPL-2\.0-or-later|LGPLv2\+"  # qemu.qmp: a library that is imported, not changed
+)
+BANNED = {
+    "pandas",
+    "polars",
+    "pyarrow",
+    "matplotlib",
+    "plotly",
+    "requests",
+    "distributed",
+    "dask",
+}  # of the core
+TWICE = {"syn"}  # crates that are locked in two versions
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+CRATES = [crate for crate in tomllib.loads((ROOT / "Cargo.lock").read_text())["package"] if "source" in crate]
+
+
+def pins(file: str) -> dict[str, str]:
+    return dict(re.findall(r"^([A-Za-z0-9][\w.-]*)==([^\s\\]+)", (ROOT / file).read_text(), re.MULTILINE))
+
+
+def test_every_locked_package_has_hashes_and_comes_from_the_index() -> None:
+    for file in ("requirements.lock", "requirements-dev.lock"):
+        text = (ROOT / file).read_text().replace("\\\n", " ")
+        lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+        assert len(lines) == len(pins(file))
+        for line in lines:
+            assert re.match(r"[\w.-]+==\S+\s+--hash=sha256:", line), line
+            assert "://" not in line, line
+
+
+def test_the_core_is_free_of_what_is_banned() -> None:
+    assert set(pins("requirements.lock")) & BANNED == set()
+
+
+def test_every_locked_package_has_a_licence_that_lets_it_be_used() -> None:
+    wrong = []
+    for name in pins("requirements-dev.lock"):
+        try:
+            meta = importlib.metadata.metadata(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue  # not in this environment, e.g. for another version of Python
+        told = [str(meta.get("License-Expression") or ""), str(meta.get("License") or "")[:200]]
+        told += [each for each in meta.get_all("Classifier") or [] if each.startswith("License")]
+        if not PERMISSIVE.search(" ".join(told)):
+            wrong.append(f"{name}: {[each for each in told if each]}")
+    assert wrong == []
+
+
+def test_every_crate_comes_from_the_registry_with_its_checksum() -> None:
+    assert {crate["source"] for crate in CRATES} == {"registry+https://github.com/rust-lang/crates.io-index"}
+    assert all(re.fullmatch(r"[0-9a-f]{64}", crate["checksum"]) for crate in CRATES)
+
+
+def test_a_crate_is_locked_in_one_version() -> None:
+    names = [crate["name"] for crate in CRATES]
+    assert {name for name in names if names.count(name) > 1} == TWICE
+
+
+def test_private_parts_of_a_library_are_bounded_from_above() -> None:
+    declared = {re.split(r"[<>=]", one)[0]: one for one in PROJECT["project"]["dependencies"]}
+    for name, sign in (("typer", "__mro__"), ("vl-convert-python", "VEGA_LITE =")):
+        uses = any(sign in path.read_text() for path in (ROOT / "python").rglob("*.py"))
+        assert uses == ("<" in declared[name]), name
+
+
+def test_no_file_loads_scipys_statistics() -> None:
+    found = [
+        path
+        for path in (ROOT / "python").rglob("*.py")
+        if re.search(r"scipy[. ](import )?stats", path.read_text())
+    ]
+    assert found == []
+
+
+def test_every_direct_dependency_has_a_lower_bound_that_its_lock_meets() -> None:
+    for one in PROJECT["project"]["dependencies"]:
+        assert re.fullmatch(r"[\w.-]+==[\d.]+\.\*", lowest(one))
+
+
+def test_an_advisory_of_a_locked_version_is_found_and_any_other_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    numpy, libc = (
+        pins("requirements.lock")["numpy"],
+        next(c["version"] for c in CRATES if c["name"] == "libc"),
+    )
+
+    def write(name: str, ecosystem: str, package: str, events: list[dict[str, str]], **more: object) -> None:
+        one = {
+            "package": {"ecosystem": ecosystem, "name": package},
+            "ranges": [{"type": "SEMVER", "events": events}],
+        }
+        (tmp_path / f"{name}.json").write_text(
+            json.dumps({"id": name, "summary": "is bad", "affected": [one], **more})
+        )
+
+    monkeypatch.setattr("sys.argv", ["advisories", str(tmp_path)])
+    assert main() == 2  # an empty folder is no database
+    write("A-1", "PyPI", "NumPy", [{"introduced": "0"}, {"fixed": "1.0"}])
+    write("A-2", "crates.io", "libc", [{"introduced": "0"}], withdrawn="2020-01-01T00:00:00Z")
+    write("A-3", "PyPI", "libc", [{"introduced": "0"}])
+    assert main() == 0
+    write("A-4", "crates.io", "libc", [{"introduced": "0"}, {"last_affected": libc}])
+    yaml = f"id: A-5\naffected:\n- package: {{ecosystem: PyPI, name: numpy}}\n  versions: ['{numpy}']\n"
+    (tmp_path / "A-5.yaml").write_text(yaml)
+    capsys.readouterr()
+    assert main() == 1
+    assert capsys.readouterr().out.splitlines() == [f"libc {libc}: A-4 is bad", f"numpy {numpy}: A-5"]
+    assert [line for each in advisories(tmp_path) for line in affected(each, locked())]

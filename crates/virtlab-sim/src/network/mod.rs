@@ -3,9 +3,10 @@
 //! A frame takes no time on its way to the bridge and through it: on the wire it is once, on the link. What a platform
 //! costs is added by `costs`.
 //!
-//! Each part owns its state and knows none of the others' but those that it names: `guests`, `edge` (vNICs and virtual
-//! switches), `wire` (fabric, ports, ways), `platform`, `sockets`, `packets` and `labels`, all of which say `frames`.
-//! [`Network`] is made of them, and `traffic` is what happens between them; its modules know parts, never each other.
+//! Each part owns its state and knows no other: `guests`, `edge` (vNICs and virtual switches), `wire` (fabric, ports,
+//! ways; it asks `edge` once what is plugged in), `platform`, `sockets` (each remembers its way), `packets` and `labels`.
+//! `frames` says what they exchange. [`Network`] is made of them. `traffic` is what happens between them: its files import parts alone, and
+//! call each other as methods of the network, because a frame that leaves makes room for the next one.
 
 mod edge;
 mod frames;

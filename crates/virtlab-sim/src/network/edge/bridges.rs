@@ -23,7 +23,7 @@ pub struct Bridges {
     isolated: Vec<bool>,
 }
 
-/// Where a frame goes on.
+/// Where a frame continues.
 pub enum Exits {
     /// Nowhere.
     None,
@@ -61,7 +61,7 @@ impl Bridges {
         Ok(own)
     }
 
-    /// Where a frame goes on that comes from one of a switch's ports, which may learn its source.
+    /// Where a frame continues that comes from one of a switch's ports, which may learn its source.
     pub fn exits(&mut self, bridge: usize, from: Place, source: Mac, destination: Mac) -> Exits {
         let Self { all, isolated } = self;
         let own = &mut all[bridge];

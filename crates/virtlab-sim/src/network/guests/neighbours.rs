@@ -90,7 +90,7 @@ impl Neighbours {
         place
     }
 
-    /// It has answered; its place, unless nobody asked.
+    /// It has answered; its place, where a question was sent.
     pub fn answered(&mut self, nic: usize, hop: Number, now_ns: u64) -> Option<usize> {
         let place = self.places.get(&(nic, hop)).copied()?;
         self.entries[place].neighbour.answered(now_ns);

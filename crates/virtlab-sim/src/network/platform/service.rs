@@ -32,7 +32,7 @@ struct Server {
     on: Option<usize>,
 }
 
-/// What becomes of a frame that a guest is to forward.
+/// How a guest takes a frame that it is to forward.
 pub enum Admission {
     /// There is no room for it.
     Refused,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from typing import Any, NamedTuple
 
@@ -44,6 +45,7 @@ COMMANDS: dict[str, Entry] = {
 }  # fmt: skip
 
 
+@functools.cache
 def declaration(name: str) -> Any:
     """A command with its options, as its file declares it; imports that file."""
     import typer

@@ -57,6 +57,7 @@ class Resolver:
         present = {name: node for name in RESOLVED if (node := root.get(name)) is not None}
         self._uses = {name: tuple(sorted(references(node) & set(factors))) for name, node in present.items()}
         self._kept: dict[tuple[Any, ...], Any] = {}
+        self._factors_of: dict[tuple[str, ...], tuple[str, ...]] = {}  # sections -> what they refer to
         self._guests_met = 0
 
     @property
@@ -72,17 +73,27 @@ class Resolver:
 
     def resolve(self, point: Levels) -> Study | None:
         """The study of a point, or None when it has mistakes (which are added)."""
-        return self._once("study", RESOLVED, point, lambda _, at: self._study(at))
+        key = self._key("study", RESOLVED, point)
+        if key not in self._kept:
+            self._kept[key] = self._study(point)
+        return self._kept[key]  # type: ignore[no-any-return]
 
     def _once(
         self, what: str, sections: tuple[str, ...], point: Levels, make: Callable[[Findings, Levels], T]
     ) -> T:
         """Makes it once per combination of the factors that the sections refer to."""
-        factors = sorted({name for section in sections for name in self._uses.get(section, ())})
-        key = (what, *(point[name] for name in factors))
+        key = self._key(what, sections, point)
         if key not in self._kept:
             self._kept[key] = make(self._findings(sections, point), point)
         return self._kept[key]  # type: ignore[no-any-return]
+
+    def _key(self, what: str, sections: tuple[str, ...], point: Levels) -> tuple[str, ...]:
+        """What is made, and the point's levels of the factors that the sections refer to."""
+        factors = self._factors_of.get(sections)
+        if factors is None:
+            used = {name for section in sections for name in self._uses.get(section, ())}
+            factors = self._factors_of[sections] = tuple(sorted(used))
+        return (what, *(point[name] for name in factors))
 
     def _findings(self, sections: tuple[str, ...], point: Levels) -> Findings:
         """A tree with the sections' references replaced."""

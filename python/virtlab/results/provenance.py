@@ -92,7 +92,13 @@ def machine(*, anonymous: bool = False) -> dict[str, str | int]:
 
 def versions() -> dict[str, str]:
     """Versions of what computes and stores the numbers."""
-    found = {"virtlab": __version__, "python": platform.python_version()}
+    return {"virtlab": __version__, "python": platform.python_version(), **_package_versions()}
+
+
+@functools.cache
+def _package_versions() -> Mapping[str, str]:
+    """As they are installed, which a process reads once: each is a search of folders and a parsed file."""
+    found = {}
     for package in PACKAGES:
         try:
             found[package] = importlib.metadata.version(package)

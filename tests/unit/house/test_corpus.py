@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,11 @@ def shape(text: str) -> list[str]:
     """The keys of what `--json` printed; what a file names (levels, metrics, roles) is not among them."""
     told = json.loads(text)
     return sorted(key for name in told for key in {name, *keys_of(told[name], name)} if "factors." not in key)
+
+
+def to_twelve_digits(rows: Iterable[str]) -> set[str]:
+    """Numbers without their last digits: in which order many are added depends on how wide the processor adds."""
+    return {re.sub(r"\d+\.\d+(?:e[+-]?\d+)?", lambda number: f"{float(number[0]):.12g}", row) for row in rows}
 
 
 def copy_of(name: str, place: Path) -> Path:
@@ -106,13 +113,14 @@ def test_a_dataset_says_what_it_said_when_it_was_written(
     expected = json.loads((CORPUS / name / "expected.json").read_text())
     found = json.loads(json.dumps(observed(copy_of(name, place), capsys)))
     assert found["runs"] == expected["runs"]
-    assert not set(expected["values"]) - set(
-        found["values"]
-    )  # a metric that is new adds values, and takes none away
+    # A metric that is new adds values, and takes none away.
+    assert not to_twelve_digits(expected["values"]) - to_twelve_digits(found["values"])
     for part in ("exit", "verdicts"):
         assert found["report"][part] == expected["report"][part]
-    for part in ("keys", "estimates"):
-        assert not set(expected["report"][part]) - set(found["report"][part])
+    assert not set(expected["report"]["keys"]) - set(found["report"]["keys"])
+    assert not to_twelve_digits(expected["report"]["estimates"]) - to_twelve_digits(
+        found["report"]["estimates"]
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "simulator" in name])
@@ -142,6 +150,6 @@ def test_half_a_dataset_is_finished_with_the_values_of_a_whole_one(
     whole = json.loads((CORPUS / HALF.removesuffix("-half") / "expected.json").read_text())
     assert code == whole["resumed"]["exit"]
     assert json.loads(text)["runs_made"] == 2
-    finished = set(values_of(dataset, capsys))
-    assert not set(whole["values"]) - finished
-    assert set(kept) < finished
+    finished = to_twelve_digits(values_of(dataset, capsys))
+    assert not to_twelve_digits(whole["values"]) - finished
+    assert to_twelve_digits(kept) < finished

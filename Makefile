@@ -30,7 +30,7 @@ quick: $(VENV)/.installed native  ## before every commit: ruff, import rules, al
 	$(BIN)/ruff check -q python tests benches tools
 	$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports --no-cache
 	PROPTEST_RNG_SEED=20 cargo test --locked -q $(PURE:%=-p virtlab-%)
-	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n 2 -m "not slow and not process" --durations 5 --durations-min 0.5 tests/unit tests/theory tests/attacks tests/fuzz python
+	HYPOTHESIS_PROFILE=quick $(BIN)/python -m tools.shares -m "not slow and not process" --durations 5 --durations-min 0.5 tests/unit tests/theory tests/attacks tests/fuzz python
 
 test: setup rust-test unit  ## set up and run all tests
 

@@ -5,6 +5,7 @@ are in the first, so that both take about as long. What is required is not skipp
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Generator
 from pathlib import Path
@@ -57,6 +58,12 @@ def pytest_configure(config: pytest.Config) -> None:
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None
     alone.watch()
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays, so that no collection of garbage looks through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -110,10 +110,19 @@ def sources() -> dict[str, str]:
 
 
 @cache
+def literals() -> dict[str, set[str]]:
+    """Quoted word -> the files that hold it. A match takes its first quote alone, so none hides another."""
+    found: dict[str, set[str]] = {}
+    for path, text in sources().items():
+        for match in re.finditer(r"""(["'])(?=([\w.-]+)\1)""", text):
+            found.setdefault(match[2], set()).add(path)
+    return found
+
+
 def spelled(kind: str) -> frozenset[str]:
     """Files that hold a kind's name as a quoted literal."""
-    literal = re.compile(rf"""(["']){re.escape(kind)}\1""")
-    return frozenset(path for path, text in sources().items() if literal.search(text))
+    assert re.fullmatch(r"[\w.-]+", kind)
+    return frozenset(literals().get(kind, ()))
 
 
 @pytest.mark.slow

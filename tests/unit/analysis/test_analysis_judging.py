@@ -19,6 +19,7 @@ from virtlab.metrics import MetricPath
 LOADS = {"load": ["0 B", "10 kB", "30 kB", "60 kB"]}
 SWITCHES = {"switches": ["1", "2"], **LOADS}
 RTT = "probe.rtt.mean"
+PATH_RTT = "probe.path_rtt.mean"
 
 
 def line(levels: Mapping[str, str]) -> float:
@@ -539,3 +540,38 @@ def test_what_has_no_worse_direction_has_no_worst() -> None:
         PLATFORMS_AND_J, {"probe": "rtt"}
     )
     assert "K" in mistake.what
+
+
+@pytest.mark.parametrize(
+    ("text", "ruling"),
+    [
+        (f"{RTT}: ovs < linux_bridge", "undecided"),
+        (f"{RTT}: linux_bridge < ovs", "refuted"),  # it is the other way, however little
+        (f"{RTT}: ovs < linux_bridge by 2 ns", "holds"),
+        (f"{RTT}: ovs <= linux_bridge", "holds"),
+        (f"{RTT}: ovs - linux_bridge < 0 ns", "undecided"),
+        (f"{RTT} grows with load", "undecided"),
+    ],
+)
+def test_an_order_without_a_margin_does_not_hold_on_three_nanoseconds_of_a_microsecond(
+    text: str, ruling: str
+) -> None:
+    """Virtual time has no spread, so any difference is certain."""
+    factors = {"vswitch": ["ovs", "linux_bridge"]}
+    truth = {RTT: lambda levels: 1000.0 - 3.0 * (levels["vswitch"] == "ovs")}
+    if "load" in text:
+        factors = {"load": ["0 kB", "5 kB"]}
+        truth = {RTT: lambda levels: 1000.0 + 3.0 * (levels["load"] == "5 kB")}
+    verdict = rule(text, table_of(factors, truth, runs=3, spread=0.0))
+    assert verdict.ruling == ruling
+    assert any("too small to hold" in note for note in verdict.notes) == (ruling == "undecided")
+    if ruling == "undecided":
+        assert verdict.more_runs is None
+
+
+def test_a_difference_of_two_values_counts_beside_the_larger_of_them() -> None:
+    factors = {"load": ["0 kB"]}
+    for apart, ruling in ((3.0, "undecided"), (6.0, "holds")):
+        truth = {RTT: lambda _, more=apart: 1000.0 + more, PATH_RTT: lambda _: 1000.0}
+        table = table_of(factors, truth, runs=3, spread=0.0)
+        assert rule(f"{RTT} - {PATH_RTT} > 0 ns", table).ruling == ruling

@@ -24,7 +24,7 @@ class Cells:
     `counts` is how many packets (bursts, ...) a share rests on, over all runs of a point; empty for what is
     no share. `worlds` is what was played at each simulated point. `missing` are reasons why runs have no
     value, with how many runs each. `declared` are levels by factor as the experiment has them, of which the
-    data may lack some.
+    data may lack some. `sizes`: of a sum or difference, the mean of its largest term.
     """
 
     of: Mapping[Levels, NDArray[Any]]
@@ -34,6 +34,7 @@ class Cells:
     counts: Mapping[Levels, int] = field(default_factory=dict)
     worlds: Mapping[Levels, str] = field(default_factory=dict)
     declared: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    sizes: Mapping[Levels, float] = field(default_factory=dict)
 
     def groups(self, *factors: str) -> dict[Levels, dict[tuple[str, ...], NDArray[Any]]]:
         """Cells that differ in the given factors only: the rest of the point -> their levels -> values."""
@@ -128,7 +129,17 @@ def gather(claim: Claim, table: RunTable) -> Cells:
     declared = {
         name: [str(level) for level in own] for name, own in table.declared.items() if name not in over
     }
-    return Cells(cells, realisations, factors, missing, counts, worlds, declared)
+    sizes = {} if over or len(claim.expression.terms) < 2 else _sizes(claim.expression, table, found)
+    return Cells(cells, realisations, factors, missing, counts, worlds, declared, sizes)
+
+
+def _sizes(expression: Expression, table: RunTable, runs: Iterable[str]) -> dict[Levels, float]:
+    """Mean of the largest term's absolute value, by design point."""
+    found: dict[Levels, list[float]] = {}
+    parts = [evaluate(Expression((term,)), table)[0] for term in expression.terms]
+    for run in runs:
+        found.setdefault(point_of(table.runs[run].levels), []).append(max(abs(part[run]) for part in parts))
+    return {point: sum(values) / len(values) for point, values in found.items()}
 
 
 def _counts(expression: Expression, table: RunTable, cells: Mapping[Levels, Any]) -> dict[Levels, int]:

@@ -18,6 +18,16 @@ from virtlab.stats.contrasts import Contrast, contrast
 from virtlab.stats.estimate import Estimate
 from virtlab.stats.proportions import p_share_above, p_share_below, proportion_interval
 
+MATTERS = 0.005
+"""Share of what is compared by which means have to differ for an order to hold that states no margin. Without spread
+between runs, as in virtual time, any difference is certain, 3 ns of a microsecond too, and says nothing.
+"""
+SEEN = 0.025  # one-sided p below which a difference is there, however small it is
+TOO_SMALL = (
+    f"a difference of less than {MATTERS:.1%} of what is compared is too small to hold; "
+    "state the margin that matters with 'by'"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Test:
@@ -81,14 +91,19 @@ def sided(
     *,
     shown: Estimate | None = None,
     required: tuple[float | None, float | None] | None = None,
+    matters: float = 0.0,
 ) -> Test:
     """The weighted sum is `<`, `<=`, `>` or `>=` the limit. `shown` and `required` replace what is
-    reported."""
+    reported. `matters`: the least distance from the limit that is seen for it to hold."""
     found = contrast(cells, weights)
     down = comparator[0] == "<"
     towards, away = (
         (found.p_below(limit), found.p_above(limit)) if down else (found.p_above(limit), found.p_below(limit))
     )
+    seen = towards < SEEN
+    small = seen and 0.0 < abs(found.value - limit) < matters
+    if small:
+        towards = 1.0
     if found.se == 0 and found.value == limit:
         towards, away = (0.0, 1.0) if comparator.endswith("=") else (1.0, 0.0)
     effect, name = effect_of(cells)
@@ -102,13 +117,18 @@ def sided(
         found.runs,
         ("different", "different, the other way") if two else ("within", "beyond"),
         found,
-        abs(found.value - limit),
+        0.0 if small else abs(found.value - limit),
         0.5,
         effect,
         name,
         subject.decides,
-        subject.note,
+        "; ".join(filter(None, (subject.note, TOO_SMALL if small and subject.decides else ""))),
     )
+
+
+def smallest(cells: Sequence[NDArray[Any]], comparator: str) -> float:
+    """The least difference between cells that an order without a margin counts; 0 for `<=` and `>=`, which allow none."""
+    return 0.0 if comparator.endswith("=") else MATTERS * max(abs(float(cell.mean())) for cell in cells)
 
 
 def counted(subject: Subject, share: float, count: int, runs: int, *, comparator: str, limit: float) -> Test:

@@ -21,7 +21,7 @@ from virtlab.analysis.claims.nouns import (
     Threshold,
 )
 from virtlab.analysis.judging.case import Case, bounds_of
-from virtlab.analysis.judging.hypotheses import Subject, Test, inside, sided
+from virtlab.analysis.judging.hypotheses import Subject, Test, inside, sided, smallest
 from virtlab.analysis.judging.worst import worst_ordering
 from virtlab.analysis.table import Levels
 from virtlab.lazy import NDArray, np
@@ -60,7 +60,8 @@ def pair_test(
             required=required,
         )
     limit = sign * (by.absolute or 0.0) if by is not None else 0.0
-    return sided(subject, [left, right], [1.0, -1.0], comparator, limit, shown=shown)
+    matters = smallest([left, right], comparator) if by is None and decides else 0.0
+    return sided(subject, [left, right], [1.0, -1.0], comparator, limit, shown=shown, matters=matters)
 
 
 def ordering(case: Case, relation: Ordering) -> list[Test]:
@@ -123,7 +124,9 @@ def _growth_ordering(case: Case, relation: Ordering, factor: str, levels: list[s
                 limit = 0.0
                 if relation.by is not None and relation.by.absolute is not None:
                     limit = relation.by.absolute * (-1.0 if comparator[0] == "<" else 1.0)
-                found.append(sided(case.subject(label), four, [1.0, -1.0, -1.0, 1.0], comparator, limit))
+                matters = smallest(four, comparator) if relation.by is None else 0.0
+                weights = [1.0, -1.0, -1.0, 1.0]
+                found.append(sided(case.subject(label), four, weights, comparator, limit, matters=matters))
     return found
 
 
@@ -190,7 +193,10 @@ def difference(case: Case, relation: Difference) -> list[Test]:
         if not relation.quotient:
             shown = subject.estimate(contrast(pair, [1.0, -1.0]))
             if isinstance(against, Threshold):
-                found.append(sided(subject, pair, [1.0, -1.0], against.comparator, against.limit))
+                matters = smallest(pair, against.comparator) if against.limit == 0 else 0.0
+                found.append(
+                    sided(subject, pair, [1.0, -1.0], against.comparator, against.limit, matters=matters)
+                )
             else:
                 found.append(
                     inside(

@@ -12,7 +12,7 @@ from typing import Any
 from virtlab.analysis.claims.levels import ordered
 from virtlab.analysis.claims.nouns import Near, Onset, Threshold
 from virtlab.analysis.judging.case import Case, bounds_of
-from virtlab.analysis.judging.hypotheses import Subject, Test, counted, inside, sided
+from virtlab.analysis.judging.hypotheses import MATTERS, Subject, Test, counted, inside, sided
 from virtlab.analysis.table import Levels
 from virtlab.lazy import NDArray
 from virtlab.stats.contrasts import contrast
@@ -26,7 +26,8 @@ def one_sided(
     count = case.cells.counts.get(point, 0)
     if count and values.size > 1 and float(values.min()) == float(values.max()) and 0 < limit < 1:
         return counted(subject, float(values[0]), count, int(values.size), comparator=comparator, limit=limit)
-    return sided(subject, [values], [1.0], comparator, limit)
+    matters = MATTERS * case.cells.sizes.get(point, 0.0) if limit == 0 and comparator in "<>" else 0.0
+    return sided(subject, [values], [1.0], comparator, limit, matters=matters)
 
 
 def threshold(case: Case, relation: Threshold) -> list[Test]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from virtlab.analysis.claims.nouns import Margin, Ordering
 from virtlab.analysis.judging.case import Case
-from virtlab.analysis.judging.hypotheses import Test, sided
+from virtlab.analysis.judging.hypotheses import Test, sided, smallest
 from virtlab.analysis.table import Levels
 from virtlab.lazy import NDArray
 from virtlab.metrics import METRICS
@@ -63,7 +63,17 @@ def _test(
         weights = [1.0, -(1.0 + sign * relative)]
         shown_limit = sign * relative * float(second.mean()) if relative else limit
         required = (None, shown_limit) if sign < 0 else (shown_limit, None)
-        return sided(subject, [first, second], weights, comparator, limit, shown=shown, required=required)
+        matters = smallest([first, second], comparator) if by is None else 0.0
+        return sided(
+            subject,
+            [first, second],
+            weights,
+            comparator,
+            limit,
+            shown=shown,
+            required=required,
+            matters=matters,
+        )
 
     # The side whose worst has to be beyond the other's everywhere is the one that may vary.
     other_stands = [against(values, other[worst_other]) for values in side.values()]

@@ -13,7 +13,7 @@ HOME_OF_INSTALL := $(PREFIX)/share/virtlab/installed
 PURE := wire load qdisc fabric tcp rt sim
 PY_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo quick test setup platforms check-tools native agent lint unit xen kill fuzz rust-test bench wheel wheel-test bounds install uninstall clean lock
+.PHONY: help demo quick test setup platforms check-tools native agent lint unit xen kill fuzz rust-test bench wheel manylinux wheel-test bounds install uninstall clean lock
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -104,6 +104,12 @@ bench: setup  ## figures as JSON lines, each with the ratio to a peer run in the
 wheel: agent $(VENV)/.needed  ## a wheel in dist/, agent inside
 	rm -rf dist
 	$(BIN)/maturin build -q --profile shipped --locked --compatibility linux -o dist
+
+manylinux: agent $(VENV)/.needed  ## a wheel in dist/ that an index takes: for glibc 2.28 and newer, linked by zig, checked by auditwheel
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-wheel.lock
+	rm -rf dist
+	PATH=$(abspath $(BIN)):$$PATH $(BIN)/maturin build -q --profile shipped --locked --zig --target $(TRIPLE) --compatibility manylinux_2_28 -o dist
+	$(BIN)/auditwheel show dist/virtlab-*.whl
 
 wheel-test: wheel  ## install the wheel in an empty environment and use it there
 	$(PYTHON) tools/test_wheel.py dist

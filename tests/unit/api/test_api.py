@@ -71,7 +71,7 @@ def test_a_run_gives_verdicts_values_and_samples(results: vl.Results) -> None:
     levels, values = rtt.columns.index("switches"), rtt.columns.index("value")
     assert {row[levels] for row in rtt.rows()} == {"1", "2"}
     assert all(row[values] > 0 for row in rtt.rows())
-    assert len(results.samples("rtt")) == 8 * 25
+    assert len(results.samples("rtt")) == 8 * 20
     assert len(results.runs()) == 8
     assert "holds" in results._repr_html_()
     with pytest.raises(ExperimentError, match="did you mean 'rtt'"):

@@ -50,7 +50,7 @@ OTHER_SENSES: dict[str, dict[str, str]] = {
         "python/virtlab/stats/estimate.py": METRIC,
     },
     "namespace": {
-        "crates/virtlab-agent/src/leader/operation.rs": KEY,
+        "crates/virtlab-agent/src/leader/world/operation.rs": KEY,
         "python/virtlab/testbed/build/machine.py": KEY,
         "python/virtlab/testbed/steps/operations.py": KEY,
         "python/virtlab/testbed/build/pinning.py": KEY,

@@ -1,15 +1,15 @@
 //! What the leader answers: a request is read, done, and replied to, one at a time.
 
 use crate::clock;
-use crate::leader::apply;
-use crate::leader::child::{Child, Placement, Terminal};
-use crate::leader::conduit::{Conduit, Conduits, Descriptor, Key};
-use crate::leader::door::Door;
-use crate::leader::machine;
-use crate::leader::observe;
-use crate::leader::reach;
+use crate::leader::machine::facts::facts;
+use crate::leader::processes::child::{Child, Placement, Terminal};
 use crate::leader::request::Request;
 use crate::leader::serve::{Ending, Leader};
+use crate::leader::streams::conduit::{Conduit, Conduits, Descriptor, Key};
+use crate::leader::streams::door::Door;
+use crate::leader::world::apply;
+use crate::leader::world::observe;
+use crate::leader::world::reach;
 use crate::transport::understood;
 use anyhow::{anyhow, bail};
 use serde_json::{Value, json};
@@ -149,7 +149,7 @@ impl Leader {
         }
         Ok(json!({
             "protocol": PROTOCOL, "build": env!("VIRTLAB_BUILD"), "role": "leader",
-            "capabilities": capabilities, "boot_id": boot_id.trim(), "clocks": clocks(), "machine": machine::facts(),
+            "capabilities": capabilities, "boot_id": boot_id.trim(), "clocks": clocks(), "machine": facts(),
         }))
     }
 

@@ -5,35 +5,15 @@
 //! forkable at any time. When it ends, however it ends, the kernel removes the world.
 
 mod answer;
-mod apply;
 mod birth;
-mod bridge_port;
-mod carrier;
-mod child;
-mod conduit;
-mod confined;
-mod door;
-mod encode;
-mod filters;
 pub mod inside;
-mod keyring;
+mod kernel;
 mod machine;
-mod memory;
-mod netlink;
-mod observe;
-mod operation;
-mod orphans;
-mod peer;
-mod reach;
+mod processes;
 pub mod remote;
 pub(crate) mod request;
 mod serve;
-mod tap;
-mod telemetry;
-mod traffic;
-mod tunnel;
-mod values;
-mod vcpus;
+mod streams;
 mod world;
 
 use anyhow::Context;
@@ -65,7 +45,7 @@ pub fn main(options: Options) -> anyhow::Result<()> {
         .context("cannot set descriptor flags")?;
     let executable: OwnedFd =
         std::fs::File::open("/proc/self/exe").context("cannot open the own executable")?.into();
-    child::pin(&options.cpus)?;
+    processes::child::pin(&options.cpus)?;
     let born = birth::born(&control, options.parent)?;
     serve::Leader::new(control, born, executable)?.serve()
 }

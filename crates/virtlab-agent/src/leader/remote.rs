@@ -8,9 +8,9 @@
 //! the process above it does (`orphans.rs`).
 
 use crate::leader::birth::{Born, raise_descriptor_limit};
-use crate::leader::carrier::{self, Carrier};
-use crate::leader::orphans;
+use crate::leader::processes::orphans;
 use crate::leader::serve;
+use crate::leader::streams::carrier::{self, Carrier};
 use anyhow::Context;
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};

@@ -1,9 +1,9 @@
 //! What the control plane asks of the leader, as it is in JSON. An unknown request or field is an error.
 
-use crate::leader::child::Terminal;
-use crate::leader::conduit::Descriptor;
-use crate::leader::operation::Operation;
-use crate::leader::reach::Pair;
+use crate::leader::processes::child::Terminal;
+use crate::leader::streams::conduit::Descriptor;
+use crate::leader::world::operation::Operation;
+use crate::leader::world::reach::Pair;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

@@ -2,12 +2,12 @@
 
 use crate::clock;
 use crate::leader::birth::Born;
-use crate::leader::child::{Child, Streams};
-use crate::leader::conduit::{Conduits, Key};
-use crate::leader::door::Door;
-use crate::leader::peer::Peer;
-use crate::leader::telemetry::Sampler;
-use crate::leader::world::World;
+use crate::leader::machine::telemetry::Sampler;
+use crate::leader::processes::child::{Child, Streams};
+use crate::leader::streams::conduit::{Conduits, Key};
+use crate::leader::streams::door::Door;
+use crate::leader::streams::peer::Peer;
+use crate::leader::world::namespaces::World;
 use anyhow::Context;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};

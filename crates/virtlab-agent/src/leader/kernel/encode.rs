@@ -1,7 +1,7 @@
 //! One kernel operation as one netlink request. Layouts: linux/if_link.h, if_addr.h, neighbour.h, pkt_sched.h.
 
-use crate::leader::netlink::Request;
-use crate::leader::operation::Discipline;
+use crate::leader::kernel::netlink::Request;
+use crate::leader::world::operation::Discipline;
 use anyhow::{Context, bail};
 use std::net::IpAddr;
 

@@ -3,14 +3,14 @@
 //! Requests to the same namespace that follow each other go to the kernel together. When one is refused, everything
 //! that the batch had done is undone in reverse, and the answer names the operation and carries the kernel's text.
 
-use crate::leader::bridge_port;
-use crate::leader::encode::{self, LinkChange, NewLink};
-use crate::leader::netlink::{KernelError, Request};
-use crate::leader::operation::{End, Operation};
-use crate::leader::tap;
-use crate::leader::traffic;
-use crate::leader::tunnel::{self, Tunnel};
-use crate::leader::world::{Interface, World};
+use crate::leader::kernel::bridge_port;
+use crate::leader::kernel::encode::{self, LinkChange, NewLink};
+use crate::leader::kernel::netlink::{KernelError, Request};
+use crate::leader::kernel::tap;
+use crate::leader::kernel::traffic;
+use crate::leader::kernel::tunnel::{self, Tunnel};
+use crate::leader::world::namespaces::{Interface, World};
+use crate::leader::world::operation::{End, Operation};
 use crate::offload;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;

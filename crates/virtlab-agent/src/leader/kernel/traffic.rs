@@ -1,8 +1,8 @@
 //! Filters as netlink requests. Layouts: linux/pkt_cls.h; every request's bytes are those that tc sends for the same (tested).
 
-use crate::leader::encode::{link_header, traffic_header};
-use crate::leader::netlink::Request;
-use crate::leader::operation::Matcher;
+use crate::leader::kernel::encode::{link_header, traffic_header};
+use crate::leader::kernel::netlink::Request;
+use crate::leader::world::operation::Matcher;
 use std::net::IpAddr;
 
 const TC_U32_TERMINAL: u8 = 1;
@@ -45,7 +45,7 @@ pub fn filter(
         }
         Matcher::Flower { vlan_priority, network, dscp, protocol: transport, source, destination } => {
             let networks = [source, destination]
-                .map(|text| text.as_deref().map(crate::leader::encode::parse_network).transpose());
+                .map(|text| text.as_deref().map(crate::leader::kernel::encode::parse_network).transpose());
             let [source, destination] = networks;
             let (source, destination) = (source?, destination?);
             request.text(libc::TCA_KIND, "flower").nested(libc::TCA_OPTIONS, |mut options| {

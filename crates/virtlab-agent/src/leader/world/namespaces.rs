@@ -3,10 +3,10 @@
 //! Indexes of interfaces are chosen here, so no operation needs a look-up. The leader has one thread, and `setns` moves
 //! that thread: [`World::stand_in`] remembers where it stands.
 
-use crate::leader::encode;
-use crate::leader::netlink::Socket;
-use crate::leader::observe;
-use crate::leader::values::Values;
+use crate::leader::kernel::encode;
+use crate::leader::kernel::netlink::Socket;
+use crate::leader::world::observe;
+use crate::leader::world::values::Values;
 use anyhow::{Context, anyhow};
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns, unshare};

@@ -10,7 +10,7 @@
 //! process of the PID namespace collects orphans there; the command itself. What the command leaves running goes on
 //! until the world ends, as anywhere. When the first is killed, all of them are.
 
-use crate::leader::keyring;
+use crate::leader::processes::keyring;
 use anyhow::{Context, bail};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;

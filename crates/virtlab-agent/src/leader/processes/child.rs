@@ -1,8 +1,8 @@
 //! What runs inside the world: agents with a framed stream, commands with pipes or a terminal.
 
-use crate::leader::confined;
-use crate::leader::peer::{Peer, set_nonblocking};
-use crate::leader::world::{self, World};
+use crate::leader::processes::confined;
+use crate::leader::streams::peer::{Peer, set_nonblocking};
+use crate::leader::world::namespaces::{self, World};
 use anyhow::{Context, bail};
 use nix::errno::Errno;
 use nix::pty::{Winsize, openpty};
@@ -341,7 +341,7 @@ fn become_child(
 ) -> anyhow::Result<Never> {
     // SAFETY: the descriptor of the namespace stays open in the parent's books during this call.
     let network = unsafe { BorrowedFd::borrow_raw(network) };
-    world::enter(network).context("cannot enter the network namespace")?;
+    namespaces::enter(network).context("cannot enter the network namespace")?;
     let name = placement.namespace.rsplit(':').next().unwrap_or_default();
     if unshare(CloneFlags::CLONE_NEWUTS).is_ok() {
         // A courtesy to the user who opens a shell: the prompt names the guest.

@@ -3,8 +3,8 @@
 //! An isolated port exchanges frames with ports that are not isolated, and with no isolated one; the kernel checks
 //! it for every frame, known or flooded. Layout: `IFLA_PROTINFO` of linux/if_link.h, family `AF_BRIDGE`.
 
-use crate::leader::encode::link_header;
-use crate::leader::netlink::{Request, attributes};
+use crate::leader::kernel::encode::link_header;
+use crate::leader::kernel::netlink::{Request, attributes};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

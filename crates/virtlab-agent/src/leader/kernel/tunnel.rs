@@ -4,8 +4,8 @@
 //! netlink socket the request is sent by. It learns nothing: who is where is known beforehand, so each far end has
 //! its entries.
 
-use crate::leader::encode::{NewLink, octets};
-use crate::leader::netlink::Request;
+use crate::leader::kernel::encode::{NewLink, octets};
+use crate::leader::kernel::netlink::Request;
 use std::net::IpAddr;
 
 const VXLAN_ID: u16 = 1;

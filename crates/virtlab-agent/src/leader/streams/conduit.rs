@@ -4,7 +4,7 @@
 //! An agent behind a command may have children of its own, so it owns a range of channels: what the control plane sends
 //! on `first + n` reaches it as a frame of channel `n`, and the other way round.
 
-use crate::leader::peer::{Peer, set_nonblocking};
+use crate::leader::streams::peer::{Peer, set_nonblocking};
 use anyhow::Context;
 use nix::errno::Errno;
 use nix::poll::PollFlags;

@@ -1,12 +1,12 @@
 //! Reading back: what the kernel has, for comparison with what was asked.
 
-use crate::leader::bridge_port;
-use crate::leader::encode::{self, link_header, print_handle, traffic_header};
-use crate::leader::filters;
-use crate::leader::netlink::{KernelError, Socket, attributes, half, number32, number64, text};
-use crate::leader::operation::{Discipline, Matcher};
-use crate::leader::traffic;
-use crate::leader::world::World;
+use crate::leader::kernel::bridge_port;
+use crate::leader::kernel::encode::{self, link_header, print_handle, traffic_header};
+use crate::leader::kernel::filters;
+use crate::leader::kernel::netlink::{KernelError, Socket, attributes, half, number32, number64, text};
+use crate::leader::kernel::traffic;
+use crate::leader::world::namespaces::World;
+use crate::leader::world::operation::{Discipline, Matcher};
 use crate::offload;
 use anyhow::Context;
 use serde_json::{Map, Value, json};

@@ -5,7 +5,7 @@
 //! pair knows its own answer. "Up" means that the last guest answered.
 
 use crate::clock;
-use crate::leader::world::World;
+use crate::leader::world::namespaces::World;
 use anyhow::{Context, bail};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -152,7 +152,7 @@ fn open(v6: bool, from: Option<IpAddr>) -> anyhow::Result<OwnedFd> {
             unsafe { libc::setsockopt(fd.as_raw_fd(), libc::IPPROTO_ICMPV6, 1, filter.as_ptr().cast(), 32) };
         Errno::result(code).context("cannot filter ICMPv6")?;
     } else {
-        crate::leader::netlink::set_option(fd.as_raw_fd(), libc::SOL_RAW, 1, !1)?;
+        crate::leader::kernel::netlink::set_option(fd.as_raw_fd(), libc::SOL_RAW, 1, !1)?;
     }
     if let Some(address) = from {
         // `std` converts the address; a raw socket has no port.

@@ -5,11 +5,11 @@
 //! Entities are `cpuN` and `cpu`, `memory` (of the kernel under the leader), `NAMESPACE` (all its processes) and `NAMESPACE/INTERFACE`.
 
 use crate::clock;
-use crate::leader::memory::Memory;
-use crate::leader::observe;
+use crate::leader::machine::memory::Memory;
+use crate::leader::machine::vcpus;
 use crate::leader::request::Series;
-use crate::leader::vcpus;
-use crate::leader::world::World;
+use crate::leader::world::namespaces::World;
+use crate::leader::world::observe;
 use anyhow::bail;
 use nix::unistd::Pid;
 use serde_json::{Value, json};

@@ -3,8 +3,8 @@
 //! An operation says what is to be; it holds no shell text and no undo (the leader knows how to undo a failed
 //! batch, and the world dies with its leader).
 
-use crate::leader::bridge_port::Rules;
-use crate::leader::netlink::Request;
+use crate::leader::kernel::bridge_port::Rules;
+use crate::leader::kernel::netlink::Request;
 use anyhow::Context;
 use serde::Deserialize;
 use std::collections::BTreeMap;

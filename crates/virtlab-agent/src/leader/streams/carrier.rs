@@ -9,7 +9,7 @@
 //! output can still be written. Where the connection was cut, the output breaks with the input.
 
 use crate::clock;
-use crate::leader::peer::{Peer, set_nonblocking};
+use crate::leader::streams::peer::{Peer, set_nonblocking};
 use anyhow::Context;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};

@@ -1,0 +1,8 @@
+//! The private world: its namespaces, the operations that change it, and how it is read back.
+
+pub mod apply;
+pub mod namespaces;
+pub mod observe;
+pub mod operation;
+pub mod reach;
+mod values;

@@ -1,7 +1,7 @@
 //! One kernel operation as one netlink request. Layouts: linux/if_link.h, if_addr.h, neighbour.h, pkt_sched.h.
 
+use crate::leader::kernel::discipline::Discipline;
 use crate::leader::kernel::netlink::Request;
-use crate::leader::world::operation::Discipline;
 use anyhow::{Context, bail};
 use std::net::IpAddr;
 
@@ -297,6 +297,20 @@ pub fn print_handle(handle: u32) -> String {
         0xffff_fff1 => "ingress".to_owned(),
         _ if handle & 0xffff == 0 => format!("{:x}:", handle >> 16),
         _ => format!("{:x}:{:x}", handle >> 16, handle & 0xffff),
+    }
+}
+
+/// A MAC as `ip` prints it.
+pub fn print_mac(bytes: &[u8]) -> String {
+    bytes.iter().map(|octet| format!("{octet:02x}")).collect::<Vec<_>>().join(":")
+}
+
+/// An address of four or sixteen octets as text.
+pub fn print_address(bytes: &[u8]) -> String {
+    match bytes.len() {
+        4 => IpAddr::from(<[u8; 4]>::try_from(bytes).expect("four octets")).to_string(),
+        16 => IpAddr::from(<[u8; 16]>::try_from(bytes).expect("sixteen octets")).to_string(),
+        _ => String::new(),
     }
 }
 

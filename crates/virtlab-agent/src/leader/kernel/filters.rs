@@ -1,9 +1,8 @@
 //! Filters of queue disciplines, read back under the names in their requests. Layouts: linux/pkt_cls.h.
 
-use crate::leader::kernel::encode::{print_handle, traffic_header};
+use crate::leader::kernel::encode::{print_address, print_handle, traffic_header};
 use crate::leader::kernel::netlink::{Socket, attributes, half, number32, text};
 use crate::leader::kernel::traffic::{VLAN, prefix_mask};
-use crate::leader::world::observe::print_address;
 use serde_json::{Value, json};
 
 const DSCP_MASK: u8 = 0xfc;
@@ -81,7 +80,7 @@ fn print_network(address: &[u8], mask: &[u8]) -> String {
 mod tests {
     use super::*;
     use crate::leader::kernel::traffic;
-    use crate::leader::world::operation::Matcher;
+    use crate::leader::kernel::traffic::Matcher;
 
     /// The filter that was requested, as it is read back.
     fn told(protocol: u16, matcher: &Value) -> Value {

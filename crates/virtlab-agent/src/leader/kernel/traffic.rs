@@ -2,12 +2,29 @@
 
 use crate::leader::kernel::encode::{link_header, traffic_header};
 use crate::leader::kernel::netlink::Request;
-use crate::leader::world::operation::Matcher;
+use serde::Deserialize;
 use std::net::IpAddr;
 
 const TC_U32_TERMINAL: u8 = 1;
 /// The EtherType of a tagged frame.
 pub const VLAN: u16 = 0x8100;
+
+/// How a filter looks at a frame.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Matcher {
+    /// Words at offsets from the network header, all of which must agree under their masks: offset, mask, value.
+    U32 { keys: Vec<[u32; 3]> },
+    /// Header fields by name; `network` is the EtherType behind the tag where there is one.
+    Flower {
+        vlan_priority: Option<u8>,
+        network: Option<u16>,
+        dscp: Option<u8>,
+        protocol: Option<u8>,
+        source: Option<String>,
+        destination: Option<String>,
+    },
+}
 
 fn filter_header(index: i32, parent: u32, preference: u16, protocol: u16) -> [u8; 20] {
     let mut header = traffic_header(index, 0, parent);

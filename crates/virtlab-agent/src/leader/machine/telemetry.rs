@@ -5,11 +5,12 @@
 //! Entities are `cpuN` and `cpu`, `memory` (of the kernel under the leader), `NAMESPACE` (all its processes) and `NAMESPACE/INTERFACE`.
 
 use crate::clock;
+use crate::leader::kernel::links::{LinkState, links};
+use crate::leader::kernel::queueing::{Queueing, qdiscs};
 use crate::leader::machine::memory::Memory;
 use crate::leader::machine::vcpus;
 use crate::leader::request::Series;
 use crate::leader::world::namespaces::World;
-use crate::leader::world::observe;
 use anyhow::bail;
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -378,13 +379,10 @@ fn softnet(rows: &mut Rows) {
     }
 }
 
-fn for_interfaces(
-    world: &mut World,
-    mut each: impl FnMut(String, &observe::LinkState),
-) -> anyhow::Result<()> {
+fn for_interfaces(world: &mut World, mut each: impl FnMut(String, &LinkState)) -> anyhow::Result<()> {
     let names: Vec<String> = world.names().map(str::to_owned).collect();
     for namespace in names {
-        for link in observe::links(world, &namespace)? {
+        for link in links(&mut world.namespace(&namespace)?.netlink)? {
             if link.name != "lo" {
                 each(format!("{namespace}/{}", link.name), &link);
             }
@@ -393,7 +391,7 @@ fn for_interfaces(
     Ok(())
 }
 
-fn for_qdiscs(world: &mut World, mut each: impl FnMut(String, &observe::Queueing)) -> anyhow::Result<()> {
+fn for_qdiscs(world: &mut World, mut each: impl FnMut(String, &Queueing)) -> anyhow::Result<()> {
     let names: Vec<String> = world.names().map(str::to_owned).collect();
     for namespace in names {
         let interfaces: BTreeMap<i32, String> = world
@@ -402,7 +400,7 @@ fn for_qdiscs(world: &mut World, mut each: impl FnMut(String, &observe::Queueing
             .iter()
             .map(|(name, link)| (link.index, name.clone()))
             .collect();
-        for found in observe::qdiscs(world, &namespace)? {
+        for found in qdiscs(&mut world.namespace(&namespace)?.netlink)? {
             // The discipline at the root counts for all below it.
             if found.kind != "noqueue"
                 && found.parent == u32::MAX

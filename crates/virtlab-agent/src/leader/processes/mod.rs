@@ -1,4 +1,4 @@
-//! What the leader starts: agents and commands, how they are confined, and what becomes of those that outlive it.
+//! What the leader starts: agents and commands, how they are confined, and how those end that outlive it.
 
 pub mod child;
 mod confined;

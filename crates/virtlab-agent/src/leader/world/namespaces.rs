@@ -4,8 +4,8 @@
 //! that thread: [`World::stand_in`] remembers where it stands.
 
 use crate::leader::kernel::encode;
+use crate::leader::kernel::links::links;
 use crate::leader::kernel::netlink::Socket;
-use crate::leader::world::observe;
 use crate::leader::world::values::Values;
 use anyhow::{Context, anyhow};
 use nix::errno::Errno;
@@ -179,8 +179,8 @@ impl World {
     /// # Errors
     /// When there is no such namespace or the kernel does not list them.
     pub fn learn(&mut self, name: &str) -> anyhow::Result<()> {
-        let found = observe::links(self, name)?;
         let namespace = self.namespace(name)?;
+        let found = links(&mut namespace.netlink)?;
         let listed: BTreeSet<i32> = found.iter().map(|link| link.index).collect();
         namespace.links.retain(|_, link| listed.contains(&link.index));
         let known: BTreeSet<i32> = namespace.links.values().map(|link| link.index).collect();

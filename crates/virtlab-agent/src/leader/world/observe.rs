@@ -1,222 +1,21 @@
 //! Reading back: what the kernel has, for comparison with what was asked.
 
-use crate::leader::kernel::bridge_port;
-use crate::leader::kernel::encode::{self, link_header, print_handle, traffic_header};
+use crate::leader::kernel::discipline::Discipline;
+use crate::leader::kernel::encode::{self, print_address, print_mac};
 use crate::leader::kernel::filters;
-use crate::leader::kernel::netlink::{KernelError, Socket, attributes, half, number32, number64, text};
-use crate::leader::kernel::traffic;
+use crate::leader::kernel::links::links;
+use crate::leader::kernel::netlink::{KernelError, Socket, attributes, half, number32};
+use crate::leader::kernel::queueing::{Queueing, classes, qdiscs};
+use crate::leader::kernel::traffic::{self, Matcher};
 use crate::leader::world::namespaces::World;
-use crate::leader::world::operation::{Discipline, Matcher};
 use crate::offload;
 use anyhow::Context;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
-use virtlab_qdisc::kernel::{Cell, decode};
-use virtlab_qdisc::{Declaration, TABLE, declared};
+use virtlab_qdisc::{TABLE, declared};
 
 /// Who set a route, as zebra says it for OSPF (rtnetlink.h has it, libc has not).
 const RTPROT_OSPF: u8 = 188;
-
-/// One queue discipline or class as read back, with its counters.
-#[derive(Clone, Debug, Default)]
-pub struct Queueing {
-    pub index: i32,
-    pub kind: String,
-    pub handle: u32,
-    pub parent: u32,
-    pub options: Map<String, Value>,
-    pub bytes: u64,
-    pub packets: u64,
-    pub drops: u64,
-    pub overlimits: u64,
-    pub backlog_packets: u64,
-    pub backlog_bytes: u64,
-    /// What its kind counts beside these.
-    pub counted: Vec<(&'static str, u64)>,
-}
-
-impl Queueing {
-    fn json(&self) -> Value {
-        let mut value = self.options.clone();
-        value.insert("kind".into(), json!(self.kind));
-        value.insert("handle".into(), json!(print_handle(self.handle)));
-        value.insert("parent".into(), json!(print_handle(self.parent)));
-        value.insert("bytes".into(), json!(self.bytes));
-        value.insert("packets".into(), json!(self.packets));
-        value.insert("drops".into(), json!(self.drops));
-        value.insert("overlimits".into(), json!(self.overlimits));
-        value.insert("backlog_packets".into(), json!(self.backlog_packets));
-        value.insert("backlog_bytes".into(), json!(self.backlog_bytes));
-        value.extend(self.counted.iter().map(|(name, count)| ((*name).to_owned(), json!(count))));
-        Value::Object(value)
-    }
-}
-
-/// Interface counters, as the kernel names them from the interface's own side.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Traffic {
-    pub received_packets: u64,
-    pub sent_packets: u64,
-    pub received_bytes: u64,
-    pub sent_bytes: u64,
-    pub received_errors: u64,
-    pub sent_errors: u64,
-    pub received_drops: u64,
-    pub sent_drops: u64,
-}
-
-/// One interface as the kernel has it.
-#[derive(Clone, Debug, Default)]
-pub struct LinkState {
-    pub index: i32,
-    pub name: String,
-    pub up: bool,
-    /// Operational as of RFC 2863, which the kernel decides up to a second after the carrier is there.
-    pub running: bool,
-    pub carrier: bool,
-    pub mtu_bytes: u32,
-    pub segments_at_once: u32,
-    /// What the kernel's own FIFOs take for their limit (`txqueuelen`).
-    pub queue_length_packets: u32,
-    pub mac: String,
-    pub master: u32,
-    pub kind: String,
-    /// Rules of a bridge port; null for any other interface.
-    pub bridge_port: Value,
-    pub traffic: Traffic,
-}
-
-/// All interfaces of the namespace that a socket is in.
-///
-/// # Errors
-/// When the kernel refuses the dump.
-pub fn links(world: &mut World, namespace: &str) -> anyhow::Result<Vec<LinkState>> {
-    let socket = &mut world.namespace(namespace)?.netlink;
-    let dump = socket.dump(libc::RTM_GETLINK, &link_header(0, 0, 0))?;
-    Ok(dump.iter().map(|(_, body)| link_state(body)).collect())
-}
-
-fn link_state(body: &[u8]) -> LinkState {
-    let flags = body.get(8..12).map_or(0, number32);
-    let mut link = LinkState {
-        index: body.get(4..8).map_or(0, number32) as i32,
-        up: flags & libc::IFF_UP as u32 != 0,
-        running: flags & libc::IFF_RUNNING as u32 != 0,
-        carrier: flags & libc::IFF_LOWER_UP as u32 != 0,
-        ..LinkState::default()
-    };
-    for (kind, value) in attributes(body.get(16..).unwrap_or(&[])) {
-        match kind {
-            libc::IFLA_IFNAME => link.name = text(value),
-            libc::IFLA_MTU => link.mtu_bytes = number32(value),
-            libc::IFLA_TXQLEN => link.queue_length_packets = number32(value),
-            libc::IFLA_GSO_MAX_SEGS => link.segments_at_once = number32(value),
-            libc::IFLA_ADDRESS => link.mac = print_mac(value),
-            libc::IFLA_MASTER => link.master = number32(value),
-            libc::IFLA_LINKINFO => {
-                link.bridge_port = bridge_port::read(value).unwrap_or_default();
-                if let Some((_, kind)) = attributes(value).find(|(kind, _)| *kind == libc::IFLA_INFO_KIND) {
-                    link.kind = text(kind);
-                }
-            }
-            libc::IFLA_STATS64 => {
-                let at = |word: usize| value.get(word * 8..).map_or(0, number64);
-                link.traffic = Traffic {
-                    received_packets: at(0),
-                    sent_packets: at(1),
-                    received_bytes: at(2),
-                    sent_bytes: at(3),
-                    received_errors: at(4),
-                    sent_errors: at(5),
-                    received_drops: at(6),
-                    sent_drops: at(7),
-                };
-            }
-            _ => {}
-        }
-    }
-    link
-}
-
-/// All queue disciplines of a namespace.
-///
-/// # Errors
-/// When the kernel refuses the dump.
-pub fn qdiscs(world: &mut World, namespace: &str) -> anyhow::Result<Vec<Queueing>> {
-    let socket = &mut world.namespace(namespace)?.netlink;
-    let dump = socket.dump(libc::RTM_GETQDISC, &traffic_header(0, 0, 0))?;
-    Ok(dump.iter().map(|(_, body)| queueing(body, |declared| declared.kernel)).collect())
-}
-
-fn classes(world: &mut World, namespace: &str, index: i32) -> anyhow::Result<Vec<Queueing>> {
-    let socket = &mut world.namespace(namespace)?.netlink;
-    let dump = socket.dump(libc::RTM_GETTCLASS, &traffic_header(index, 0, 0))?;
-    Ok(dump.iter().map(|(_, body)| queueing(body, |declared| declared.kernel_class)).collect())
-}
-
-type Cells = Option<&'static [Cell]>;
-
-/// What the kernel tells of a discipline or class. `cells`: which of a declaration's tables its options have.
-fn queueing(body: &[u8], cells: fn(&Declaration) -> Cells) -> Queueing {
-    let mut found = Queueing {
-        index: body.get(4..8).map_or(0, number32) as i32,
-        handle: body.get(8..12).map_or(0, number32),
-        parent: body.get(12..16).map_or(0, number32),
-        ..Queueing::default()
-    };
-    let mut options: &[u8] = &[];
-    for (kind, value) in attributes(body.get(20..).unwrap_or(&[])) {
-        match kind {
-            libc::TCA_KIND => found.kind = text(value),
-            libc::TCA_OPTIONS => options = value,
-            libc::TCA_STATS2 => {
-                for (kind, value) in attributes(value) {
-                    match kind {
-                        1 => {
-                            found.bytes = number64(value);
-                            found.packets = value.get(8..).map_or(0, number32).into();
-                        }
-                        3 => {
-                            let at = |word: usize| u64::from(value.get(word * 4..).map_or(0, number32));
-                            found.backlog_packets = at(0);
-                            found.backlog_bytes = at(1);
-                            found.drops = at(2);
-                            found.overlimits = at(4);
-                        }
-                        // TCA_STATS_APP
-                        4 => {
-                            if let Some(known) = declared(&found.kind) {
-                                found.counted = known.counted(value);
-                            }
-                        }
-                        // TCA_STATS_PKT64: the count above has 32 bits.
-                        8 => found.packets = number64(value),
-                        _ => {}
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-    let settings = declared(&found.kind).and_then(cells).map(|cells| decode(cells, options));
-    let told = settings.into_iter().flatten();
-    found.options = told.map(|(name, setting)| (name, json!(setting))).collect();
-    found
-}
-
-fn print_mac(bytes: &[u8]) -> String {
-    bytes.iter().map(|octet| format!("{octet:02x}")).collect::<Vec<_>>().join(":")
-}
-
-/// An address of four or sixteen octets as text.
-pub fn print_address(bytes: &[u8]) -> String {
-    match bytes.len() {
-        4 => IpAddr::from(<[u8; 4]>::try_from(bytes).expect("four octets")).to_string(),
-        16 => IpAddr::from(<[u8; 16]>::try_from(bytes).expect("sixteen octets")).to_string(),
-        _ => String::new(),
-    }
-}
 
 /// Everything that the named namespaces hold.
 ///
@@ -231,7 +30,7 @@ pub fn observe(world: &mut World, namespaces: &[String]) -> anyhow::Result<Value
 }
 
 fn observe_one(world: &mut World, namespace: &str) -> anyhow::Result<Value> {
-    let links = links(world, namespace)?;
+    let links = links(&mut world.namespace(namespace)?.netlink)?;
     let names: BTreeMap<i32, String> = links.iter().map(|link| (link.index, link.name.clone())).collect();
     let name_of = |index: i32| names.get(&index).cloned().unwrap_or_default();
     let mut addresses: BTreeMap<i32, Vec<String>> = BTreeMap::new();
@@ -296,7 +95,7 @@ fn observe_one(world: &mut World, namespace: &str) -> anyhow::Result<Value> {
     };
     let mut disciplines: BTreeMap<i32, Vec<Value>> = BTreeMap::new();
     let mut sorting: BTreeMap<i32, Vec<Value>> = BTreeMap::new();
-    for discipline in qdiscs(world, namespace)? {
+    for discipline in qdiscs(&mut world.namespace(namespace)?.netlink)? {
         if discipline.kind == "noqueue" {
             continue;
         }
@@ -304,10 +103,10 @@ fn observe_one(world: &mut World, namespace: &str) -> anyhow::Result<Value> {
         disciplines.entry(index).or_default().push(discipline.json());
         if declared(&discipline.kind).is_some_and(|declared| declared.kernel_class.is_some()) {
             let own = |class: &Queueing| class.handle >> 16 == handle >> 16 && class.kind == discipline.kind;
-            for class in classes(world, namespace, index)?.into_iter().filter(own) {
+            let socket = &mut world.namespace(namespace)?.netlink;
+            for class in classes(socket, index)?.into_iter().filter(own) {
                 disciplines.entry(index).or_default().push(class.json());
             }
-            let socket = &mut world.namespace(namespace)?.netlink;
             sorting.entry(index).or_default().extend(filters::read(socket, index, handle)?);
         }
     }

@@ -4,12 +4,10 @@
 //! batch, and the world dies with its leader).
 
 use crate::leader::kernel::bridge_port::Rules;
-use crate::leader::kernel::netlink::Request;
-use anyhow::Context;
+use crate::leader::kernel::discipline::Discipline;
+use crate::leader::kernel::traffic::Matcher;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use virtlab_qdisc::kernel::{Cell, Setting, Settings, encode};
-use virtlab_qdisc::{Declaration, declared};
 
 /// One end of a veth pair.
 #[derive(Clone, Debug, Deserialize)]
@@ -131,74 +129,10 @@ fn root() -> String {
     "root".to_owned()
 }
 
-/// A queue discipline that this agent can encode, with options by name; which there are says `virtlab_qdisc`'s table.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Discipline {
-    kind: String,
-    #[serde(flatten)]
-    settings: Settings,
-}
-
-impl Discipline {
-    /// What tells the kernel its name and options.
-    ///
-    /// # Errors
-    /// When the discipline, or an option of it, is unknown, missing or impossible.
-    pub fn put(&self, request: Request) -> anyhow::Result<Request> {
-        self.put_as(request, |declared| declared.kernel)
-    }
-
-    /// The same of a class of it.
-    ///
-    /// # Errors
-    /// As [`Self::put`].
-    pub fn put_class(&self, request: Request) -> anyhow::Result<Request> {
-        self.put_as(request, |declared| declared.kernel_class)
-    }
-
-    fn put_as(
-        &self,
-        request: Request,
-        cells: impl Fn(&Declaration) -> Option<&'static [Cell]>,
-    ) -> anyhow::Result<Request> {
-        let kind = self.kind.as_str();
-        let cells = declared(kind).and_then(cells);
-        let cells = cells.with_context(|| format!("kind: this agent cannot encode '{kind}'"))?;
-        let options = encode(kind, cells, &self.settings)?;
-        let request = request.text(libc::TCA_KIND, kind);
-        Ok(if options.is_empty() { request } else { request.attribute(libc::TCA_OPTIONS, &options) })
-    }
-
-    /// The least of this kind that shows whether the kernel has it; `None` for what this agent cannot encode.
-    #[must_use]
-    pub fn trial(kind: &str) -> Option<Self> {
-        let declared = declared(kind).filter(|declared| declared.kernel.is_some())?;
-        let settings =
-            declared.trial.iter().map(|(name, value)| ((*name).to_owned(), Setting::Whole(*value)));
-        Some(Self { kind: kind.to_owned(), settings: settings.collect() })
-    }
-}
-
-/// How a filter looks at a frame.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Matcher {
-    /// Words at offsets from the network header, all of which must agree under their masks: offset, mask, value.
-    U32 { keys: Vec<[u32; 3]> },
-    /// Header fields by name; `network` is the EtherType behind the tag where there is one.
-    Flower {
-        vlan_priority: Option<u8>,
-        network: Option<u16>,
-        dscp: Option<u8>,
-        protocol: Option<u8>,
-        source: Option<String>,
-        destination: Option<String>,
-    },
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::leader::kernel::netlink::Request;
 
     #[test]
     fn an_unknown_field_of_an_operation_is_an_error() {

@@ -13,8 +13,6 @@ CRATES = sorted(path.name for path in (ROOT / "crates").iterdir() if (path / "sr
 # Circles that were there when this test was written; the list may only shrink.
 REVIEWED = {
     "virtlab-agent": [
-        {"leader::bridge_port", "leader::encode", "leader::operation"},
-        {"leader::filters", "leader::observe", "leader::world"},
         {"probe::expected", "probe::socket"},
         {"probe::workload::psping", "probe::workload::psping_udp"},
     ],
